@@ -1,0 +1,107 @@
+"""What can go wrong, and the exit code that each kind leaves.
+
+AutopromptError                70  internal error
+├── UsageError                  2  the command line cannot be understood
+├── InputError                  3  a file, a setting or a run folder that must be mended
+│   ├── DatasetError               rows, files, splits
+│   ├── ConfigError                settings and YAML
+│   ├── PromptError                a prompt text or template
+│   ├── BudgetTooSmallError        a cap under what the run needs
+│   └── StoreError                 a run folder: locked, changed, unknown
+├── ModelError                  4  an endpoint or a model failed
+│   ├── EndpointError              no answer, or an answer that is not one (retried first)
+│   ├── AuthenticationError        the key is missing or refused (not retried)
+│   ├── RequestRefusedError        the endpoint will not take this request (not retried)
+│   └── RuntimeMissingError        the embedded runtime or its weights are not there
+├── BudgetExhausted             0  control flow: a cap is reached, the run ends with its best
+└── Interrupted               130  Ctrl-C; the state is saved
+
+A failed row is data (a `Prediction` with its `error`), a failed system is one of these.
+Messages say where, what was found, what was expected, and what to do.
+"""
+
+from __future__ import annotations
+
+
+class AutopromptError(Exception):
+    """Base of all errors raised on purpose. `exit_code` is what the CLI returns for it."""
+
+    exit_code = 70
+
+
+class UsageError(AutopromptError):
+    exit_code = 2
+
+
+class InputError(AutopromptError):
+    exit_code = 3
+
+
+class DatasetError(InputError):
+    pass
+
+
+class ConfigError(InputError):
+    pass
+
+
+class PromptError(InputError):
+    pass
+
+
+class BudgetTooSmallError(InputError):
+    pass
+
+
+class StoreError(InputError):
+    pass
+
+
+class ModelError(AutopromptError):
+    exit_code = 4
+
+
+class EndpointError(ModelError):
+    """No usable answer. `status`: the HTTP status, None where none came.
+
+    `retry_after_s`: what the endpoint asked for, None where it did not.
+    """
+
+    def __init__(self, message: str, *, status: int | None = None, retry_after_s: float | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.retry_after_s = retry_after_s
+
+
+class AuthenticationError(ModelError):
+    pass
+
+
+class RequestRefusedError(ModelError):
+    """The endpoint understood the request and will not take it. `parameter`: the option it named, if any."""
+
+    def __init__(self, message: str, *, status: int | None = None, parameter: str | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.parameter = parameter
+
+
+class RuntimeMissingError(ModelError):
+    pass
+
+
+class BudgetExhausted(AutopromptError):
+    """A cap is reached. Never shown as an error: the run goes to its final step with the best so far.
+
+    `cap`: the name of the setting that was reached, e.g. "max_calls".
+    """
+
+    exit_code = 0
+
+    def __init__(self, cap: str, message: str = "") -> None:
+        super().__init__(message or f"{cap} reached")
+        self.cap = cap
+
+
+class Interrupted(AutopromptError):
+    exit_code = 130

@@ -1,0 +1,74 @@
+"""The protocol that every model speaks here: messages and options in, one completion out.
+
+Everything above it (programs, agents, judges) knows this file only. What stands behind it is stacked by
+`autoprompt.llm.connect`: journal > cache > limits (budget, rate, retry) > transport.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from autoprompt.types import Message, Usage
+
+CallRole = Literal["task", "optimizer", "judge"]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How to answer one request.
+
+    seed: passed on where the endpoint takes it. A task call's seed comes from its sample index alone, so that
+        equal calls are equal; a writer's from run seed, iteration and proposal.
+    sample: 0-based index of the repetition; part of the cache key.
+    labels: the only answers allowed; enforced by grammar or schema where the endpoint can, a wish elsewhere.
+    wants_label_probs: ask for the probability of each label, where the endpoint can tell.
+    role: whose budget line this is.
+    """
+
+    role: CallRole = "task"
+    temperature: float = 0.0
+    max_output_tokens: int | None = None
+    seed: int | None = None
+    sample: int = 0
+    stop: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
+    wants_label_probs: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """One answer.
+
+    label_probs: label -> probability, summing to 1 over `Options.labels`; None where not asked or not known.
+    finish_reason: the endpoint's word ("stop", "length", ...); "" where it gave none.
+    attempts: requests sent for this answer, failed ones included; 0 for one that came from cache or journal.
+    source: where this answer came from just now.
+    """
+
+    text: str
+    usage: Usage = Usage()
+    label_probs: Mapping[str, float] | None = None
+    finish_reason: str = ""
+    model: str = ""
+    latency_s: float = 0.0
+    attempts: int = 1
+    source: Literal["endpoint", "cache", "journal"] = "endpoint"
+
+
+class Client(Protocol):
+    """A model. Safe to call from several threads at once."""
+
+    @property
+    def name(self) -> str:
+        """The model's name as reports show it."""
+        ...
+
+    def complete(self, messages: Sequence[Message], options: Options = Options()) -> Completion:
+        """One answer, or an error of the `ModelError` family; `BudgetExhausted` when a cap is reached."""
+        ...
+
+    def close(self) -> None:
+        """Free what is held (connections, an embedded server). Safe to call twice."""
+        ...

@@ -1,0 +1,175 @@
+"""The records that pass between the rooms of the house. Frozen; no behaviour beyond reading themselves."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+Role = Literal["system", "user", "assistant"]
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    role: Role
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens of one or more calls. `cost_usd` is None where the price is unknown."""
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost_usd: float | None = 0.0
+
+    @property
+    def total_tokens(self) -> int:
+        return self.prompt_tokens + self.completion_tokens
+
+    def __add__(self, other: Usage) -> Usage:
+        cost = None if self.cost_usd is None or other.cost_usd is None else self.cost_usd + other.cost_usd
+        return Usage(
+            self.prompt_tokens + other.prompt_tokens, self.completion_tokens + other.completion_tokens, cost
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One row. `id` comes from the content alone, so it is the same in every file and on every machine.
+
+    fields: every field of the row as text, for `{placeholders}`; `input` and `target` are two of them.
+    line: 1-based line (or record number) in `path`, for error messages.
+    """
+
+    id: str
+    input: str
+    target: str
+    fields: Mapping[str, str]
+    group: str | None = None
+    line: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Demo:
+    """One worked example shown to the model in front of the row: an input and the answer to give."""
+
+    input: str
+    output: str
+    example_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """What a program answered for one row.
+
+    value: the answer as read from `text` (a label, a number, the text itself); None where it could not be
+        read: an "unparsed" row, scored 0.
+    label_probs: label -> probability in [0, 1], summing to 1, where the endpoint gives log-probabilities.
+    error: why there is no answer, for a row whose calls failed; None otherwise.
+    trace: what each step of a workflow did, for the analyst; empty for a single prompt.
+    """
+
+    text: str
+    value: str | None
+    usage: Usage = Usage()
+    label_probs: Mapping[str, float] | None = None
+    error: str | None = None
+    trace: tuple[Mapping[str, Any], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """value in [0, 1], higher is better, and the reason in words that an analyst can use."""
+
+    value: float
+    reason: str = ""
+
+    @property
+    def is_correct(self) -> bool:
+        return self.value >= 1.0 - 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluatedRow:
+    """One row of an evaluation, with what was asked, answered and scored.
+
+    confidence: the probability that the model gave to the right label; None where unknown. It grades what
+        0/1 scores cannot tell apart and is never reported as accuracy.
+    """
+
+    example_id: str
+    input: str
+    prediction: str
+    ground_truth: str
+    is_correct: bool
+    score: float
+    reason: str = ""
+    confidence: float | None = None
+    is_unparsed: bool = False
+    error: str | None = None
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    trace: tuple[Mapping[str, Any], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """A candidate's rows, in the order of the examples that were asked for."""
+
+    candidate_id: str
+    rows: tuple[EvaluatedRow, ...]
+
+    @property
+    def score(self) -> float:
+        """Mean score in [0, 1]; 0.0 for no rows."""
+        return sum(row.score for row in self.rows) / len(self.rows) if self.rows else 0.0
+
+    @property
+    def correct(self) -> int:
+        return sum(row.is_correct for row in self.rows)
+
+    @property
+    def scores(self) -> dict[str, float]:
+        return {row.example_id: row.score for row in self.rows}
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One thing that can win: the texts of a program's components, and the demonstrations shown with it.
+
+    components: name -> prompt text; a single prompt has the one component "prompt".
+    parents, operator, iteration, change: where it came from; they do not enter `id`.
+    change: what was changed, in a few words, for the memory and the report.
+    """
+
+    components: Mapping[str, str]
+    demos: tuple[Demo, ...] = ()
+    parents: tuple[str, ...] = ()
+    operator: str = "original"
+    iteration: int = 0
+    change: str = ""
+    id: str = field(default="")
+
+    def __post_init__(self) -> None:
+        if not self.id:
+            body = [sorted(self.components.items()), [(d.input, d.output) for d in self.demos]]
+            text = json.dumps(body, ensure_ascii=False)
+            object.__setattr__(self, "id", hashlib.sha256(text.encode()).hexdigest()[:12])
+
+    @property
+    def prompt(self) -> str:
+        """The text of the only component; of several, all of them under their names."""
+        if len(self.components) == 1:
+            return next(iter(self.components.values()))
+        return "\n\n".join(f"[{name}]\n{text}" for name, text in self.components.items())
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "components": dict(self.components), "parents": list(self.parents)}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Candidate:
+        demos = tuple(Demo(**demo) for demo in data.get("demos", ()))
+        return cls(**{**data, "demos": demos, "parents": tuple(data.get("parents", ()))})
