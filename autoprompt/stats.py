@@ -1,0 +1,316 @@
+"""Is it better, or was it luck? Intervals and paired tests; pure functions, standard library only.
+
+Every p-value lies in [0, 1] and is the chance of so good a result if there were no difference. Scores are
+numbers in [0, 1], higher is better. Random draws come from `seed` alone: the same input gives the same
+number on every machine. Nothing here rounds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from random import Random
+from statistics import NormalDist
+from typing import Literal, NamedTuple
+
+Alternative = Literal["greater", "two-sided"]
+
+_NORMAL = NormalDist()
+_EXACT_UP_TO = 14  # rows that differ: 2^14 = 16,384 sign patterns are enumerated, more are drawn
+_CHUNK = 8  # signs are drawn by the byte: one table of 256 sums replaces eight additions
+_TIE = 1e-9  # sums of floats that should be equal differ by less than this
+
+
+class Interval(NamedTuple):
+    low: float
+    high: float
+
+
+def wilson_interval(successes: float, n: int, confidence: float = 0.95) -> Interval:
+    """Where the true rate lies, given `successes` of `n`. (0, 1) for n = 0.
+
+    Source: Wilson 1927; without continuity correction, as advised by Brown, Cai & DasGupta 2001.
+    """
+    if not 0 <= successes <= n:
+        raise ValueError(f"{successes} successes of {n}: expected 0 <= successes <= n")
+    if n == 0:
+        return Interval(0.0, 1.0)
+    z = _NORMAL.inv_cdf(0.5 + confidence / 2)
+    rate = successes / n
+    centre = (rate + z * z / (2 * n)) / (1 + z * z / n)
+    half = z / (1 + z * z / n) * math.sqrt(rate * (1 - rate) / n + z * z / (4 * n * n))
+    # At the ends the formula gives the end itself; floats miss it by a hair.
+    low = 0.0 if successes == 0 else max(0.0, centre - half)
+    high = 1.0 if successes == n else min(1.0, centre + half)
+    return Interval(low, high)
+
+
+def mean_interval(
+    values: Sequence[float], confidence: float = 0.95, *, seed: int = 0, resamples: int = 2000
+) -> Interval:
+    """Where the true mean lies: Wilson where all values are 0 or 1, else the percentile bootstrap.
+
+    (0, 1) for no values. The bootstrap knows only what it was given: under some 20 values it is too narrow,
+    and equal values give an interval of no width. Source: Efron & Tibshirani 1993, chapter 13.
+    """
+    if not values:
+        return Interval(0.0, 1.0)
+    if _is_binary(values):
+        return wilson_interval(sum(values), len(values), confidence)
+    return _bootstrap(values, confidence, seed, resamples)
+
+
+def paired_difference_interval(
+    a: Sequence[float], b: Sequence[float], confidence: float = 0.95, *, seed: int = 0, resamples: int = 2000
+) -> Interval:
+    """Where the true mean of b - a lies, row by row; in [-1, 1] for scores. (-1, 1) for no rows.
+
+    Newcombe's method 10 for 0/1 scores (Newcombe 1998, Statistics in Medicine 17:2635), the percentile
+    bootstrap of the differences for graded ones. Raises ValueError if the lengths differ.
+    """
+    _check_lengths(a, b)
+    if not a:
+        return Interval(-1.0, 1.0)
+    if not (_is_binary(a) and _is_binary(b)):
+        return _bootstrap([y - x for x, y in zip(a, b, strict=True)], confidence, seed, resamples)
+    cells = Counter((bool(y), bool(x)) for x, y in zip(a, b, strict=True))
+    both, only_b, only_a, none = (
+        cells[True, True],
+        cells[True, False],
+        cells[False, True],
+        cells[False, False],
+    )
+    n = len(a)
+    rate_b, rate_a = (both + only_b) / n, (both + only_a) / n
+    low_b, high_b = wilson_interval(both + only_b, n, confidence)
+    low_a, high_a = wilson_interval(both + only_a, n, confidence)
+    covariance: float = both * none - only_b * only_a
+    if covariance > 0:
+        covariance = max(covariance - n / 2, 0.0)
+    margins = (both + only_b) * (only_a + none) * (both + only_a) * (only_b + none)
+    phi = covariance / math.sqrt(margins) if margins else 0.0
+    down = _side(rate_b - low_b, high_a - rate_a, phi)
+    up = _side(high_b - rate_b, rate_a - low_a, phi)
+    difference = (only_b - only_a) / n
+    return Interval(max(-1.0, difference - down), min(1.0, difference + up))
+
+
+def mcnemar_exact(fixed: int, broken: int, alternative: Alternative = "greater") -> float:
+    """Were more rows fixed than broken by chance alone? `greater`: fixed more; 1.0 if no row changed.
+
+    A sign test on the rows that changed, exact in whole numbers. Source: McNemar 1947; exact form in
+    Agresti, Categorical Data Analysis, 10.1.4. One-sided p < .05 needs 5-0, 7-1, 9-2 or 10-3.
+    """
+    if fixed < 0 or broken < 0:
+        raise ValueError(f"{fixed} fixed and {broken} broken rows: counts cannot be negative")
+    n = fixed + broken
+    start = fixed if alternative == "greater" else max(fixed, broken)
+    ways = term = math.comb(n, start)
+    for k in range(start, n):
+        term = term * (n - k) // (k + 1)
+        ways += term
+    tail = ways / (1 << n)
+    return tail if alternative == "greater" else min(1.0, 2 * tail)
+
+
+def sign_flip_test(
+    differences: Sequence[float],
+    alternative: Alternative = "greater",
+    *,
+    seed: int = 0,
+    resamples: int = 10_000,
+) -> float:
+    """Is the sum of paired differences above what random signs would give? 1.0 if all are zero.
+
+    All sign patterns are counted where at most 14 differences are not zero; else `resamples` are drawn and
+    the observed one is counted with them, so that p is never 0 (Phipson & Smyth 2010).
+    Source: Fisher 1935, section 21.
+    """
+    moved = [d for d in differences if d]
+    if not moved:
+        return 1.0
+    columns, is_exact = _sign_columns(len(moved), seed, resamples)
+    sums = _signed_sums(moved, columns)
+    observed = sum(moved)
+    slack = _TIE * math.fsum(map(abs, moved))
+    if alternative == "greater":
+        hits = sum(s >= observed - slack for s in sums)
+    else:
+        hits = sum(abs(s) >= abs(observed) - slack for s in sums)
+    return _share(hits, len(columns[0]), is_exact)
+
+
+def paired_test(a: Sequence[float], b: Sequence[float], alternative: Alternative = "greater") -> float:
+    """p of "b is better than a" on the same rows: exact McNemar for 0/1 scores, sign flips for graded.
+
+    Raises ValueError if the lengths differ; 1.0 for no rows.
+    """
+    _check_lengths(a, b)
+    if _is_binary(a) and _is_binary(b):
+        fixed = sum(y > x for x, y in zip(a, b, strict=True))
+        broken = sum(y < x for x, y in zip(a, b, strict=True))
+        return mcnemar_exact(fixed, broken, alternative)
+    return sign_flip_test([y - x for x, y in zip(a, b, strict=True)], alternative)
+
+
+def permutation_aggregate(
+    a: Sequence[str],
+    b: Sequence[str],
+    targets: Sequence[str],
+    statistic: Callable[[Sequence[str], Sequence[str]], float],
+    *,
+    alternative: Alternative = "greater",
+    seed: int = 0,
+    resamples: int = 2000,
+) -> float:
+    """p of "b has the higher statistic" for a figure of all rows together, such as macro F1.
+
+    statistic(predictions, targets), higher is better. The two answers of a row are exchanged at random; exact
+    where at most `resamples` exchanges exist. Costs two statistics a draw: 0.2 s for macro F1 of 500 rows.
+    Source: Noreen 1989 (approximate randomization); Yeh 2000 for F scores.
+    """
+    _check_lengths(a, b)
+    _check_lengths(a, targets)
+    changed = [i for i, (x, y) in enumerate(zip(a, b, strict=True)) if x != y]
+    if not changed:
+        return 1.0
+
+    def gain(first: Sequence[str], second: Sequence[str]) -> float:
+        return statistic(second, targets) - statistic(first, targets)
+
+    observed = gain(a, b)
+    is_exact = 2 ** len(changed) <= resamples
+    rng = Random(seed)
+    draws = (
+        range(2 ** len(changed)) if is_exact else (rng.getrandbits(len(changed)) for _ in range(resamples))
+    )
+    hits = total = 0
+    for pattern in draws:
+        first, second = list(a), list(b)
+        for bit, i in enumerate(changed):
+            if pattern >> bit & 1:
+                first[i], second[i] = second[i], first[i]
+        drawn = gain(first, second)
+        hits += drawn >= observed - _TIE if alternative == "greater" else abs(drawn) >= abs(observed) - _TIE
+        total += 1
+    return _share(hits, total, is_exact)
+
+
+def combine_inverse_normal(p_values: Sequence[float], weights: Sequence[float] | None = None) -> float:
+    """One one-sided p of several stages on different rows; valid whatever the earlier stages decided.
+
+    weights: at least 0, fixed before the stages are seen (the square root of the planned rows is usual);
+    default equal. A stage with p = 1 makes the whole 1. Raises ValueError for no p-values or no weight.
+    Source: Lehmacher & Wassmer 1999, Biometrics 55:1286.
+    """
+    chosen = [1.0] * len(p_values) if weights is None else list(weights)
+    _check_lengths(p_values, chosen)
+    if not any(chosen) or any(w < 0 for w in chosen) or not all(0 <= p <= 1 for p in p_values):
+        raise ValueError("expected p-values in [0, 1] and weights of at least 0, one of them above 0")
+    counted = [(p, w) for p, w in zip(p_values, chosen, strict=True) if w]
+    for end in (1.0, 0.0):
+        if any(p == end for p, _ in counted):
+            return end
+    z = sum(-w * _NORMAL.inv_cdf(p) for p, w in counted) / math.sqrt(sum(w * w for _, w in counted))
+    return 0.5 * math.erfc(z / math.sqrt(2))
+
+
+def max_statistic_test(
+    differences: Mapping[str, Sequence[float]], *, seed: int = 0, resamples: int = 10_000
+) -> dict[str, float]:
+    """p of "better than the original" for each candidate, corrected for all that were tried.
+
+    differences: candidate -> its score minus the original's, the same rows in the same order for all; 0.0
+    for a row that a candidate was not asked. Signs are flipped row by row for all candidates at once, so
+    that candidates which err alike cost less correction than under Bonferroni. Each sum is divided by the
+    root of its sum of squares, so that a noisy candidate does not set the bar for the others.
+    Raises ValueError if the lengths differ. 20 candidates x 100 rows: 0.1 s.
+    Source: Westfall & Young 1993, algorithm 2.5 (single step), with sign flips as resampling.
+    """
+    if len({len(row) for row in differences.values()}) > 1:
+        raise ValueError("every candidate needs one difference for each of the same rows")
+    moved = [i for i, row in enumerate(zip(*differences.values(), strict=True)) if any(row)]
+    if not moved:
+        return dict.fromkeys(differences, 1.0)
+    columns, is_exact = _sign_columns(len(moved), seed, resamples)
+    observed: dict[str, float] = {}
+    highest = [-math.inf] * len(columns[0])
+    for name, row in differences.items():
+        norm = math.sqrt(math.fsum(d * d for d in row)) or 1.0
+        scaled = [row[i] / norm for i in moved]
+        observed[name] = math.fsum(scaled)
+        highest = list(map(max, highest, _signed_sums(scaled, columns)))
+    return {
+        name: _share(sum(top >= value - _TIE for top in highest), len(highest), is_exact)
+        for name, value in observed.items()
+    }
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Each p corrected for all of them, in the order given; none below what it was. Source: Holm 1979."""
+    adjusted = [0.0] * len(p_values)
+    floor = 0.0
+    for rank, i in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
+        floor = max(floor, min(1.0, (len(p_values) - rank) * p_values[i]))
+        adjusted[i] = floor
+    return adjusted
+
+
+def macro_f1(predictions: Sequence[str], targets: Sequence[str]) -> float:
+    """Mean F1 of the classes that occur in `targets`, in [0, 1]; 0.0 for no rows.
+
+    An answer that is no class of the targets (an unparsed one) counts as missed and is no class of its own.
+    """
+    _check_lengths(predictions, targets)
+    if not targets:
+        return 0.0
+    expected, answered = Counter(targets), Counter(predictions)
+    hits = Counter(t for p, t in zip(predictions, targets, strict=True) if p == t)
+    return sum(2 * hits[c] / (expected[c] + answered[c]) for c in expected) / len(expected)
+
+
+def _is_binary(values: Sequence[float]) -> bool:
+    return all(value in (0, 1) for value in values)
+
+
+def _check_lengths(a: Sequence[object], b: Sequence[object]) -> None:
+    if len(a) != len(b):
+        raise ValueError(f"{len(a)} values against {len(b)}: paired data needs one of each for every row")
+
+
+def _side(one: float, other: float, phi: float) -> float:
+    return math.sqrt(max(0.0, one * one - 2 * phi * one * other + other * other))
+
+
+def _bootstrap(values: Sequence[float], confidence: float, seed: int, resamples: int) -> Interval:
+    rng = Random(seed)
+    n = len(values)
+    means = sorted(math.fsum(rng.choices(values, k=n)) / n for _ in range(resamples))
+    cut = int(resamples * (1 - confidence) / 2)
+    return Interval(means[cut], means[resamples - 1 - cut])
+
+
+def _share(hits: int, draws: int, is_exact: bool) -> float:
+    return hits / draws if is_exact else (hits + 1) / (draws + 1)
+
+
+def _sign_columns(n: int, seed: int, resamples: int) -> tuple[list[bytes], bool]:
+    """Sign patterns of n rows, and whether these are all: per chunk of 8 rows, one byte for each pattern."""
+    starts = range(0, n, _CHUNK)
+    if n <= _EXACT_UP_TO:
+        return [bytes((k >> at) & 0xFF for k in range(2**n)) for at in starts], True
+    rng = Random(seed)
+    return [rng.randbytes(resamples) for _ in starts], False
+
+
+def _signed_sums(values: Sequence[float], columns: Sequence[bytes]) -> list[float]:
+    """The sum of the values under every sign pattern; a set bit turns the sign."""
+    parts = []
+    for chunk, column in enumerate(columns):
+        table = [0.0]
+        for value in values[chunk * _CHUNK : (chunk + 1) * _CHUNK]:
+            table = [s + value for s in table] + [s - value for s in table]
+        table *= 256 // len(table)  # bits beyond the last row mean nothing
+        parts.append(map(table.__getitem__, column))
+    return list(map(sum, zip(*parts, strict=True)))

@@ -1,0 +1,259 @@
+"""Statistics against scipy, against published figures, and by their properties."""
+
+from __future__ import annotations
+
+import math
+import time
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats as scipy_stats
+
+from autoprompt import stats
+
+counts = st.integers(0, 60)
+graded = st.lists(st.floats(0, 1), min_size=1, max_size=12)
+binary = st.lists(st.sampled_from([0.0, 1.0]), min_size=1, max_size=60)
+p_values = st.lists(st.floats(0.001, 0.999), min_size=1, max_size=6)
+
+
+@given(successes=counts, failures=counts, confidence=st.sampled_from([0.8, 0.95, 0.99]))
+def test_wilson_interval_agrees_with_scipy(successes: int, failures: int, confidence: float) -> None:
+    n = successes + failures
+    if n == 0:
+        assert stats.wilson_interval(0, 0) == (0, 1)
+        return
+    expected = scipy_stats.binomtest(successes, n).proportion_ci(confidence, method="wilson")
+    low, high = stats.wilson_interval(successes, n, confidence)
+    assert (low, high) == pytest.approx((expected.low, expected.high), abs=1e-12)
+    assert 0 <= low <= successes / n <= high <= 1
+
+
+@pytest.mark.parametrize(("successes", "n"), [(-1, 3), (4, 3)])
+def test_wilson_interval_refuses_impossible_counts(successes: int, n: int) -> None:
+    with pytest.raises(ValueError, match="successes"):
+        stats.wilson_interval(successes, n)
+
+
+@given(fixed=counts, broken=counts)
+def test_mcnemar_agrees_with_scipy(fixed: int, broken: int) -> None:
+    n = fixed + broken
+    for alternative in ("greater", "two-sided"):
+        expected = scipy_stats.binomtest(fixed, n, 0.5, alternative).pvalue if n else 1.0
+        assert stats.mcnemar_exact(fixed, broken, alternative) == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize(("fixed", "broken"), [(5, 0), (7, 1), (9, 2), (10, 3)])
+def test_mcnemar_knows_the_smallest_significant_counts(fixed: int, broken: int) -> None:
+    assert stats.mcnemar_exact(fixed, broken) < 0.05 <= stats.mcnemar_exact(fixed - 1, broken)
+
+
+@given(fixed=counts, broken=counts)
+def test_mcnemar_is_monotone_and_symmetric(fixed: int, broken: int) -> None:
+    p = stats.mcnemar_exact(fixed, broken)
+    assert stats.mcnemar_exact(fixed + 1, broken) <= p <= stats.mcnemar_exact(fixed, broken + 1) <= 1
+    assert stats.mcnemar_exact(fixed, broken, "two-sided") == stats.mcnemar_exact(broken, fixed, "two-sided")
+
+
+def test_mcnemar_stays_exact_for_thousands_of_rows() -> None:
+    assert stats.mcnemar_exact(5200, 4800) == pytest.approx(
+        scipy_stats.binomtest(5200, 10_000, alternative="greater").pvalue, rel=1e-9
+    )
+
+
+@given(graded, st.data())
+def test_sign_flip_agrees_with_scipy_where_all_patterns_are_counted(
+    a: list[float], data: st.DataObject
+) -> None:
+    # A grid keeps float noise from deciding whether two sums are equal.
+    b = [
+        round(value * 8) / 8
+        for value in data.draw(st.lists(st.floats(0, 1), min_size=len(a), max_size=len(a)))
+    ]
+    differences = [y - round(x * 8) / 8 for x, y in zip(a, b, strict=True)]
+    if len(differences) < 2:
+        return
+    for alternative in ("greater", "two-sided"):
+        expected = scipy_stats.permutation_test(
+            (np.array(differences),),
+            np.sum,
+            permutation_type="samples",
+            alternative=alternative,
+            n_resamples=2**13,
+            vectorized=False,
+        ).pvalue
+        # scipy doubles the smaller tail; ours counts both: equal, as the null is symmetric.
+        assert stats.sign_flip_test(differences, alternative) == pytest.approx(expected, abs=1e-12)
+
+
+def test_sign_flip_of_many_rows_is_close_to_the_exact_answer() -> None:
+    differences = [1.0] * 25 + [-1.0] * 12
+    assert stats.sign_flip_test(differences) == pytest.approx(stats.mcnemar_exact(25, 12), abs=0.01)
+    assert stats.sign_flip_test(differences) == stats.sign_flip_test(differences)
+    assert stats.sign_flip_test([1.0] * 40) == 1 / 10_001
+    assert stats.sign_flip_test([0.0, 0.0]) == stats.sign_flip_test([]) == 1.0
+
+
+@given(binary, st.data())
+def test_paired_test_of_0_and_1_is_mcnemar_and_equals_sign_flips(a: list[float], data: st.DataObject) -> None:
+    b = data.draw(st.lists(st.sampled_from([0.0, 1.0]), min_size=len(a), max_size=len(a)))
+    p = stats.paired_test(a, b)
+    assert 0 < p <= 1
+    moved = [y - x for x, y in zip(a, b, strict=True) if x != y]
+    if len(moved) <= 14:
+        assert p == pytest.approx(stats.sign_flip_test(moved), abs=1e-12)
+
+
+def test_paired_test_of_graded_scores() -> None:
+    a = [0.1 * i for i in range(10)]
+    assert stats.paired_test(a, [x + 0.05 for x in a]) == 1 / 1024
+    assert stats.paired_test([x + 0.05 for x in a], a) == 1.0
+    with pytest.raises(ValueError, match="2 values against 1"):
+        stats.paired_test([1, 0], [1])
+
+
+def scores(both: int, only_b: int, only_a: int, none: int) -> tuple[list[int], list[int]]:
+    rows = [(1, 1)] * both + [(0, 1)] * only_b + [(1, 0)] * only_a + [(0, 0)] * none
+    return [x for x, _ in rows], [y for _, y in rows]
+
+
+def test_paired_difference_interval_gives_newcombes_published_figures() -> None:
+    # Newcombe 1998, table II, method 10.
+    a, b = scores(36, 12, 2, 0)
+    assert stats.paired_difference_interval(a, b) == pytest.approx((0.0569, 0.3404), abs=5e-5)
+
+
+@given(st.tuples(counts, counts, counts, counts))
+def test_paired_difference_interval_holds_the_difference_and_mirrors(
+    cells: tuple[int, int, int, int],
+) -> None:
+    a, b = scores(*cells)
+    low, high = stats.paired_difference_interval(a, b)
+    if not a:
+        assert (low, high) == (-1, 1)
+        return
+    assert -1 <= low <= (sum(b) - sum(a)) / len(a) <= high <= 1
+    assert stats.paired_difference_interval(b, a) == pytest.approx((-high, -low), abs=1e-12)
+
+
+def test_paired_difference_interval_covers_the_truth_as_often_as_it_says() -> None:
+    rng, hits = Random(7), 0
+    for _ in range(400):
+        a = [int(rng.random() < 0.6) for _ in range(60)]
+        b = [x if rng.random() < 0.6 else int(rng.random() < 0.75) for x in a]
+        low, high = stats.paired_difference_interval(a, b)
+        hits += low <= 0.4 * (0.75 - 0.6) <= high
+    assert 0.92 <= hits / 400 <= 0.99
+
+
+def test_mean_interval_is_wilson_for_0_and_1_and_the_bootstrap_else() -> None:
+    assert stats.mean_interval([1, 0, 1]) == stats.wilson_interval(2, 3)
+    assert stats.mean_interval([]) == (0, 1)
+    values = list(np.random.default_rng(0).random(80))
+    expected = scipy_stats.bootstrap((values,), np.mean, method="percentile", n_resamples=4000, rng=1)
+    low, high = stats.mean_interval(values)
+    assert (low, high) == pytest.approx(tuple(expected.confidence_interval), abs=0.01)
+    assert stats.mean_interval(values) == (low, high)
+
+
+def test_graded_differences_use_the_bootstrap() -> None:
+    a = [i / 50 for i in range(50)]
+    b = [min(1.0, x + (0.2 if i % 2 else 0.0)) for i, x in enumerate(a)]
+    low, high = stats.paired_difference_interval(a, b)
+    assert 0.05 < low < sum(b) / 50 - sum(a) / 50 < high < 0.15
+
+
+@given(p_values, st.data())
+def test_combination_agrees_with_scipy(p: list[float], data: st.DataObject) -> None:
+    weights = data.draw(st.lists(st.floats(0.1, 10), min_size=len(p), max_size=len(p)))
+    expected = scipy_stats.combine_pvalues(p, method="stouffer", weights=weights).pvalue
+    assert stats.combine_inverse_normal(p, weights) == pytest.approx(expected, rel=1e-6, abs=1e-12)
+
+
+def test_combination_at_the_ends() -> None:
+    assert stats.combine_inverse_normal([1.0, 0.01]) == 1.0
+    assert stats.combine_inverse_normal([0.0, 0.5]) == 0.0
+    assert stats.combine_inverse_normal([1.0, 0.01], [0, 1]) == pytest.approx(0.01)
+    for p, weights in [([], None), ([0.5], [0.0]), ([0.5], [-1.0]), ([1.5], None), ([0.5], [1.0, 1.0])]:
+        with pytest.raises(ValueError, match=r"expected|against"):
+            stats.combine_inverse_normal(p, weights)
+
+
+def test_max_statistic_of_one_candidate_is_the_sign_flip_test() -> None:
+    row = [0.5, 1.0, 0.0, -0.25, 0.5, 1.0]
+    assert stats.max_statistic_test({"a": row})["a"] == stats.sign_flip_test(row)
+    assert stats.max_statistic_test({"a": row, "copy": row})["a"] == stats.sign_flip_test(row)
+    assert stats.max_statistic_test({}) == {}
+    assert stats.max_statistic_test({"a": [0.0, 0.0]}) == {"a": 1.0}
+    with pytest.raises(ValueError, match="same rows"):
+        stats.max_statistic_test({"a": [1.0], "b": [1.0, 0.0]})
+
+
+@given(st.lists(st.lists(st.sampled_from([-1.0, 0.0, 1.0]), min_size=9, max_size=9), min_size=1, max_size=5))
+def test_max_statistic_lies_between_the_uncorrected_p_and_bonferroni(rows: list[list[float]]) -> None:
+    corrected = stats.max_statistic_test({str(i): row for i, row in enumerate(rows)})
+    for i, row in enumerate(rows):
+        assert stats.sign_flip_test(row) - 1e-12 <= corrected[str(i)] <= 1
+
+
+def test_max_statistic_is_not_fooled_by_twenty_coin_flips() -> None:
+    rng, crowned, uncorrected = Random(3), 0, 0
+    for _ in range(100):
+        original = [rng.random() < 0.5 for _ in range(60)]
+        rows = {str(c): [(rng.random() < 0.5) - x for x in original] for c in range(20)}
+        crowned += min(stats.max_statistic_test(rows, resamples=400).values()) < 0.05
+        uncorrected += min(stats.sign_flip_test(row, resamples=400) for row in rows.values()) < 0.05
+    assert crowned <= 10
+    assert uncorrected >= 20
+
+
+def test_max_statistic_finds_the_one_good_candidate_and_is_fast() -> None:
+    rng = Random(5)
+    rows = {str(c): [float(rng.choice([-1, 0, 0, 0, 1])) for _ in range(100)] for c in range(20)}
+    rows["good"] = [1.0] * 25 + [0.0] * 72 + [-1.0] * 3
+    start = time.perf_counter()
+    p = stats.max_statistic_test(rows)
+    assert time.perf_counter() - start < 1.5  # 0.1 s on a free core
+    assert p["good"] < 0.01 < min(value for name, value in p.items() if name != "good")
+
+
+@given(st.lists(st.floats(0, 1), max_size=12))
+def test_holm_agrees_with_its_definition(p: list[float]) -> None:
+    order = sorted(range(len(p)), key=lambda i: p[i])
+    expected = [
+        max(min(1, (len(p) - r) * p[order[r]]) for r in range(order.index(i) + 1)) for i in range(len(p))
+    ]
+    assert stats.holm(p) == pytest.approx(expected)
+
+
+def test_holm_of_a_known_set() -> None:
+    assert stats.holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+
+
+def test_macro_f1() -> None:
+    # By hand: class a 2 hits of 3 answers and 2 targets, f1 0.8; class b 1 of 1 and 2 targets, f1 2/3.
+    assert stats.macro_f1(["a", "a", "a", "b"], ["a", "a", "b", "b"]) == pytest.approx((0.8 + 2 / 3) / 2)
+    assert stats.macro_f1(["", "a"], ["a", "a"]) == pytest.approx(2 / 3)
+    assert stats.macro_f1([], []) == 0.0
+
+
+def test_permutation_of_an_aggregate() -> None:
+    targets = ["a", "b"] * 20
+    wrong = ["b", "a"] * 20
+    mean_hits = lambda p, t: sum(x == y for x, y in zip(p, t, strict=True)) / len(t)  # noqa: E731
+    better = targets[:12] + wrong[12:]
+    assert stats.permutation_aggregate(wrong, better, targets, mean_hits, resamples=4096) == 2**-12
+    assert stats.permutation_aggregate(wrong, better, targets, mean_hits, resamples=99) == 1 / 100
+    assert stats.permutation_aggregate(
+        wrong, better, targets, mean_hits, alternative="two-sided", resamples=4096
+    ) == pytest.approx(2**-11)
+    assert stats.permutation_aggregate(wrong, wrong, targets, mean_hits) == 1.0
+    assert stats.permutation_aggregate(targets, wrong, targets, stats.macro_f1, resamples=200) == 1.0
+
+
+def test_nothing_leaves_the_range_at_the_extremes() -> None:
+    assert stats.combine_inverse_normal([1e-300, 1e-300]) >= 0.0
+    assert math.isfinite(stats.combine_inverse_normal([5e-324, 0.999]))
