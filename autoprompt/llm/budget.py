@@ -1,0 +1,215 @@
+"""Caps on calls, tokens, money and time, kept by one object for all models of a run.
+
+Every request is charged before it is sent, so `max_calls` is exact; tokens and cost are known only
+afterwards, so they may be passed by what is in flight. A search asks for whole blocks of rows: whether a block starts
+depends on what earlier blocks used, never on the order in which threads get their answers.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any
+
+from autoprompt.errors import BudgetExhausted
+from autoprompt.llm.client import CallRole
+from autoprompt.types import Usage
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What a run has used so far. Requests count when they are sent, failed ones and retries included."""
+
+    task_calls: int = 0
+    optimizer_calls: int = 0
+    judge_calls: int = 0
+    task: Usage = Usage()
+    optimizer: Usage = Usage()
+    judge: Usage = Usage()
+    seconds: float = 0.0
+
+    @property
+    def calls(self) -> int:
+        return self.task_calls + self.optimizer_calls + self.judge_calls
+
+    @property
+    def usage(self) -> Usage:
+        return self.task + self.optimizer + self.judge
+
+    @property
+    def tokens(self) -> int:
+        return self.usage.total_tokens
+
+    @property
+    def cost_usd(self) -> float | None:
+        """None as soon as one answer had an unknown price."""
+        return self.usage.cost_usd
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON, with the totals beside the parts."""
+        return {**asdict(self), "calls": self.calls, "tokens": self.tokens, "cost_usd": self.cost_usd}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Spent:
+        known = {part.name: data[part.name] for part in fields(cls)}
+        usages = {role: Usage(**known[role]) for role in ("task", "optimizer", "judge")}
+        return cls(**{**known, **usages})
+
+
+@dataclass(frozen=True, slots=True)
+class _Need:
+    """What something wants of the budget."""
+
+    calls: int = 0
+    tokens: int = 0
+    cost_usd: float = 0.0
+    seconds: float = 0.0
+
+
+@dataclass(slots=True, eq=False)
+class _Block:
+    """Calls set aside and not yet sent. Compared by identity: two blocks may have the same size."""
+
+    calls_left: int
+
+
+@dataclass(slots=True)
+class Budget:
+    """The caps of one run; None means no cap. Safe to use from several threads.
+
+    Seconds count from the making of the object (plus those restored), on a clock that never goes back.
+    """
+
+    max_calls: int | None = None
+    max_tokens: int | None = None
+    max_cost: float | None = None
+    max_seconds: float | None = None
+    clock: Callable[[], float] = time.monotonic
+    _lock: threading.RLock = field(default_factory=threading.RLock, init=False, repr=False)
+    _spent: Spent = field(default=Spent(), init=False)
+    _held: _Need = field(default=_Need(), init=False)
+    _blocks: list[_Block] = field(default_factory=list, init=False)
+    _start: float = field(default=0.0, init=False)
+
+    def __post_init__(self) -> None:
+        self._start = self.clock()
+
+    @property
+    def spent(self) -> Spent:
+        with self._lock:
+            return replace(self._spent, seconds=self.clock() - self._start)
+
+    def restore(self, spent: Spent | Mapping[str, Any]) -> None:
+        """Go on from what a checkpoint had counted (see `Journal.mark_counted`). What is held stays held."""
+        known = spent if isinstance(spent, Spent) else Spent.from_dict(spent)
+        with self._lock:
+            self._spent = known
+            self._start = self.clock() - known.seconds
+
+    def calls_left(self) -> int | None:
+        """Calls that a new block could have: neither sent, nor held, nor in another block. None: no cap."""
+        with self._lock:
+            if self.max_calls is None:
+                return None
+            return max(0, self.max_calls - self._spent.calls - self._calls_set_aside())
+
+    @contextmanager
+    def block(self, calls: int, *, tokens: int = 0, cost_usd: float = 0.0) -> Iterator[None]:
+        """Set aside `calls` requests for what runs inside, whole or not at all; the unused rest goes back.
+
+        First attempts inside are paid from the block, retries from what is free beyond it.
+        tokens, cost_usd: what the block is expected to use; it does not start if that would pass a cap.
+        Raises BudgetExhausted, before anything is sent. Blocks may nest; the innermost with calls left pays.
+        """
+        block = _Block(calls)
+        with self._lock:
+            self._check(_Need(calls, tokens, cost_usd))
+            self._blocks.append(block)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._blocks.remove(block)
+
+    def hold(self, calls: int, *, tokens: int = 0, cost_usd: float = 0.0, seconds: float = 0.0) -> None:
+        """Keep this back for later (the final test), in place of what was held before.
+
+        Raises BudgetExhausted naming the cap that is too small for it; then nothing is held.
+        """
+        with self._lock:
+            self._held = _Need()
+            need = _Need(calls, tokens, cost_usd, seconds)
+            self._check(need)
+            self._held = need
+
+    def release_hold(self) -> None:
+        """Give back what was held: the time to use it has come."""
+        with self._lock:
+            self._held = _Need()
+
+    def charge(self, role: CallRole, *, is_retry: bool = False) -> None:
+        """Count one request that is about to be sent. Raises BudgetExhausted; then it must not be sent."""
+        with self._lock:
+            block = None if is_retry else self._paying_block()
+            self._check(_Need(calls=1 if block is None else 0))
+            if block is not None:
+                block.calls_left -= 1
+            self._count_calls(role, 1)
+
+    def charge_replay(self, role: CallRole, attempts: int, usage: Usage) -> None:
+        """Count an answer out of the journal as it was counted when it was sent. Never raises."""
+        with self._lock:
+            block = self._paying_block() if attempts else None
+            if block is not None:
+                block.calls_left -= 1
+            self._count_calls(role, attempts)
+            self.add_usage(role, usage)
+
+    def add_usage(self, role: CallRole, usage: Usage) -> None:
+        """Count the tokens and the cost of an answer."""
+        with self._lock:
+            if role == "task":
+                self._spent = replace(self._spent, task=self._spent.task + usage)
+            elif role == "optimizer":
+                self._spent = replace(self._spent, optimizer=self._spent.optimizer + usage)
+            else:
+                self._spent = replace(self._spent, judge=self._spent.judge + usage)
+
+    def _count_calls(self, role: CallRole, calls: int) -> None:
+        spent = self._spent
+        if role == "task":
+            self._spent = replace(spent, task_calls=spent.task_calls + calls)
+        elif role == "optimizer":
+            self._spent = replace(spent, optimizer_calls=spent.optimizer_calls + calls)
+        else:
+            self._spent = replace(spent, judge_calls=spent.judge_calls + calls)
+
+    def _paying_block(self) -> _Block | None:
+        return next((block for block in reversed(self._blocks) if block.calls_left > 0), None)
+
+    def _calls_set_aside(self) -> int:
+        return self._held.calls + sum(block.calls_left for block in self._blocks)
+
+    def _check(self, need: _Need) -> None:
+        """Raise for the first cap that `need` would pass, on top of what is spent and set aside."""
+        spent, held = self._spent, self._held
+        seconds = self.clock() - self._start
+        caps: tuple[tuple[str, float | None, float, float], ...] = (
+            ("max_calls", self.max_calls, spent.calls + self._calls_set_aside(), need.calls),
+            ("max_tokens", self.max_tokens, spent.tokens + held.tokens, need.tokens),
+            ("max_cost", self.max_cost, (spent.cost_usd or 0.0) + held.cost_usd, need.cost_usd),
+            ("max_seconds", self.max_seconds, seconds + held.seconds, need.seconds),
+        )
+        for cap, limit, used, more in caps:
+            if limit is None or used + more < limit:
+                continue
+            # A need of known size may fill a cap exactly. Without one, as for the tokens of a single call,
+            # a full cap is reached; calls in a block are paid already, so theirs is not.
+            if used + more == limit and (more > 0 or cap == "max_calls"):
+                continue
+            raise BudgetExhausted(
+                cap, f"{cap}={limit:g} reached: {used:g} used or kept back, {more:g} more needed"
+            )

@@ -1,0 +1,147 @@
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from autoprompt.errors import BudgetExhausted
+from autoprompt.llm.budget import Budget, Spent
+from autoprompt.types import Usage
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_calls_are_never_passed_whatever_the_threads_do() -> None:
+    budget = Budget(max_calls=50)
+
+    def one_call(_: int) -> bool:
+        try:
+            budget.charge("task")
+        except BudgetExhausted:
+            return False
+        return True
+
+    with ThreadPoolExecutor(8) as pool:
+        sent = sum(pool.map(one_call, range(200)))
+    assert sent == budget.spent.calls == 50
+
+
+def test_a_block_starts_whole_or_not_at_all() -> None:
+    budget = Budget(max_calls=10)
+    with budget.block(6):
+        assert budget.calls_left() == 4
+        with pytest.raises(BudgetExhausted, match="max_calls=10") as caught, budget.block(5):
+            pytest.fail("must not start")
+        assert caught.value.cap == "max_calls"
+        for _ in range(2):
+            budget.charge("task")
+    assert budget.calls_left() == 8  # the four that were not used are back
+
+
+def test_retries_do_not_take_what_a_block_has_for_its_rows() -> None:
+    budget = Budget(max_calls=4)
+    with budget.block(3):
+        budget.charge("task")
+        budget.charge("task", is_retry=True)  # the one call beyond the block
+        with pytest.raises(BudgetExhausted):
+            budget.charge("task", is_retry=True)
+        budget.charge("task")
+        budget.charge("task")
+        with pytest.raises(BudgetExhausted):
+            budget.charge("task")
+    assert budget.spent.calls == 4
+
+
+def test_a_cap_may_be_filled_exactly_by_nested_blocks() -> None:
+    budget = Budget(max_calls=5)
+    with budget.block(2):
+        budget.charge("optimizer")
+        with budget.block(3):
+            for _ in range(4):
+                budget.charge("task")
+    assert (budget.spent.optimizer_calls, budget.spent.task_calls, budget.calls_left()) == (1, 4, 0)
+
+
+def test_what_is_held_is_there_at_the_end() -> None:
+    budget = Budget(max_calls=10, max_tokens=1000)
+    budget.hold(8, tokens=900)
+    budget.charge("task")
+    budget.charge("task")
+    with pytest.raises(BudgetExhausted):
+        budget.charge("task")
+    budget.add_usage("task", Usage(90, 10))
+    budget.release_hold()
+    with budget.block(8, tokens=900):
+        budget.charge("task")
+
+
+def test_a_hold_that_does_not_fit_names_its_cap() -> None:
+    budget = Budget(max_calls=10, max_cost=0.5)
+    with pytest.raises(BudgetExhausted, match="max_cost"):
+        budget.hold(10, cost_usd=0.6)
+    budget.charge("task")  # nothing stayed held
+
+
+@pytest.mark.parametrize(
+    ("caps", "usage", "cap"),
+    [
+        ({"max_tokens": 100}, Usage(90, 10), "max_tokens"),
+        ({"max_cost": 0.01}, Usage(1, 1, 0.01), "max_cost"),
+    ],
+)
+def test_tokens_and_cost_stop_the_next_call(caps: dict[str, float], usage: Usage, cap: str) -> None:
+    budget = Budget(**caps)  # type: ignore[arg-type]
+    with budget.block(3):
+        budget.charge("task")
+        budget.add_usage("task", usage)
+        with pytest.raises(BudgetExhausted) as caught:
+            budget.charge("task")
+    assert caught.value.cap == cap
+    assert budget.spent.calls == 1
+
+
+def test_a_block_that_would_pass_a_token_cap_does_not_start() -> None:
+    budget = Budget(max_tokens=100)
+    with pytest.raises(BudgetExhausted, match="max_tokens"), budget.block(2, tokens=101):
+        pytest.fail("must not start")
+
+
+def test_seconds_go_on_after_a_resume() -> None:
+    clock = Clock()
+    budget = Budget(max_seconds=60, clock=clock)
+    clock.now += 40
+    saved = json.loads(json.dumps(budget.spent.to_dict()))
+    later = Budget(max_seconds=60, clock=clock)
+    later.restore(saved)
+    later.charge("task")
+    clock.now += 20
+    with pytest.raises(BudgetExhausted, match="max_seconds"):
+        later.charge("task")
+
+
+def test_a_replayed_answer_is_paid_like_the_first_time() -> None:
+    fresh, resumed = Budget(max_calls=10), Budget(max_calls=10)
+    with fresh.block(2):
+        fresh.charge("task")
+        fresh.charge("task", is_retry=True)
+        fresh.add_usage("task", Usage(5, 1))
+        left = fresh.calls_left()
+    with resumed.block(2):
+        resumed.charge_replay("task", 2, Usage(5, 1))
+        assert resumed.calls_left() == left
+    assert resumed.spent.to_dict() | {"seconds": 0} == fresh.spent.to_dict() | {"seconds": 0}
+
+
+def test_one_unknown_price_makes_the_cost_unknown() -> None:
+    budget = Budget()
+    budget.add_usage("task", Usage(1, 1, 0.5))
+    budget.add_usage("judge", Usage(1, 1, None))
+    assert budget.spent.cost_usd is None
+    assert budget.spent.tokens == 4
+    assert Spent.from_dict(budget.spent.to_dict()).judge == Usage(1, 1, None)
