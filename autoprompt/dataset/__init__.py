@@ -1,0 +1,7 @@
+"""Rows from files: reading, checking, stable ids, stratified disjoint splits, sidecars."""
+
+from autoprompt.dataset.checks import infer_labels, load_rows
+from autoprompt.dataset.reading import find_dataset
+from autoprompt.dataset.splits import Splits, load_splits
+
+__all__ = ["Splits", "find_dataset", "infer_labels", "load_rows", "load_splits"]

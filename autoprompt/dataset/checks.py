@@ -1,0 +1,243 @@
+"""From records to examples: the checks of each row, and those between rows and between files."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import sys
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from autoprompt.dataset.faults import Faults, named
+from autoprompt.dataset.reading import read_records
+from autoprompt.errors import DatasetError
+from autoprompt.types import Example
+
+MAX_LABELS = 20
+
+
+def load_rows(
+    path: Path, *, input_field: str = "input", target_field: str = "target", group_field: str | None = None
+) -> list[Example]:
+    """The rows of one file, in its order, each checked for itself.
+
+    Values become text: 1 -> "1", true -> "true", 1.0 -> "1.0", an object or list -> its JSON (a target may
+    not be one). White space around a target is dropped. A row without a group value is a group of its own.
+    Raises DatasetError with every fault's file and line, the first ten in words.
+    """
+    wanted = (input_field, target_field, *([group_field] if group_field else []))
+    faults = Faults(path)
+    examples: list[Example] = []
+    known: dict[str, str] = {}
+    is_first = True
+    for line, record in read_records(path, faults, wanted):
+        if is_first:
+            _require_fields(record, line, input_field, target_field, group_field, faults)
+            is_first = False
+        what = _row_fault(record, wanted, target_field)
+        if what:
+            faults.add(line, what)
+            continue
+        fields = {sys.intern(str(name)): as_text(value) for name, value in record.items()}
+        target = fields[target_field].strip()
+        # Labels repeat in every row: one string for each is enough.
+        target = fields[target_field] = known.setdefault(target, target)
+        text = fields[input_field]
+        what = _text_fault(text, target, fields, input_field, target_field)
+        if what:
+            faults.add(line, what)
+            continue
+        group = fields[group_field] or None if group_field else None
+        examples.append(Example(example_id(text, target), text, target, fields, group, line))
+    if not examples and not faults.count:
+        faults.add(1, "no rows, expected at least 4. Fill the file, or give another one.")
+    faults.raise_if_any()
+    return examples
+
+
+def as_text(value: Any) -> str:
+    """A value of a record as the text that prompts and metrics see; null is the empty text."""
+    if isinstance(value, str):
+        return value
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    if isinstance(value, (bool, int, float, list, dict)):
+        return json.dumps(value, ensure_ascii=False, default=str)
+    return str(value)
+
+
+def content_key(text: str) -> str:
+    """What makes two texts the same: Unicode NFC, without the white space around it."""
+    return unicodedata.normalize("NFC", text.strip())
+
+
+def example_id(text: str, target: str) -> str:
+    """16 hex digits from input and target alone, the same in every file and on every machine."""
+    content = f"{content_key(text)}\x00{content_key(target)}"
+    return hashlib.sha256(content.encode()).hexdigest()[:16]
+
+
+def infer_labels(examples: Sequence[Example]) -> tuple[str, ...] | None:
+    """The distinct targets, sorted, where they look like labels: at most 20, each seen twice on average."""
+    targets: set[str] = set()
+    for example in examples:
+        targets.add(example.target)
+        if len(targets) > MAX_LABELS:
+            return None
+    if not targets or len(examples) < 2 * len(targets):
+        return None
+    return tuple(sorted(targets))
+
+
+def without_doubles(
+    examples: Iterable[Example], path: Path, *, allow_conflicts: bool
+) -> tuple[list[Example], list[str]]:
+    """The rows with every input once, and warnings that say what was dropped.
+
+    Exact duplicates (same input and target) are kept once. Equal inputs with different targets are a
+    DatasetError naming both lines; with allow_conflicts the row that comes first in the file is kept.
+    """
+    first: dict[str, Example] = {}
+    doubles = conflicts = 0
+    faults = Faults(path)
+    for example in examples:
+        kept = first.setdefault(content_key(example.input), example)
+        if kept is example:
+            continue
+        if kept.id == example.id:
+            doubles += 1
+            continue
+        conflicts += 1
+        if not allow_conflicts:
+            found = f"target {_short(example.target)}, but line {kept.line} has {_short(kept.target)}"
+            todo = "Correct one, or keep the first with --allow-conflicts."
+            faults.add(example.line, f"{found} for the same input {_short(example.input)}. {todo}")
+    faults.raise_if_any()
+    warnings = []
+    if doubles:
+        warnings.append(f"{path}: {doubles} exact duplicate{_s(doubles)} dropped; each row is kept once.")
+    if conflicts:
+        what = f"{conflicts} row{_s(conflicts)} dropped that contradict{'s' if conflicts == 1 else ''}"
+        warnings.append(f"{path}: {what} an earlier row with the same input; the first in the file is kept.")
+    return list(first.values()), warnings
+
+
+def check_labels(examples: Sequence[Example], path: Path, labels: Sequence[str]) -> None:
+    """Raises DatasetError naming the lines whose target is not among the labels."""
+    allowed = set(labels)
+    faults = Faults(path)
+    for example in examples:
+        if example.target not in allowed:
+            what = f"target {_short(example.target)} is not among the labels {named(list(labels), 20)}"
+            faults.add(example.line, f"{what}. Correct the row, or add it with --labels.")
+    faults.raise_if_any()
+
+
+def without_leaks(
+    sources: Mapping[str, tuple[Path, list[Example]]], *, drop_leaks: bool
+) -> tuple[dict[str, list[Example]], list[str]]:
+    """The rows of each source without those whose input stands in a more precious one, and warnings.
+
+    sources: name -> file and rows, the most precious first (test, val, train, dataset).
+    Raises DatasetError naming both places, unless drop_leaks.
+    """
+    places: dict[str, tuple[Path, int]] = {}
+    groups: dict[str, str] = {}
+    kept: dict[str, list[Example]] = {}
+    warnings = []
+    for name, (path, examples) in sources.items():
+        faults = Faults(path)
+        keys = [content_key(example.input) for example in examples]
+        kept[name] = []
+        shared_groups = set()
+        for key, example in zip(keys, examples, strict=True):
+            if key in places:
+                other, line = places[key]
+                where = f"the same input as {other} line {line}: {_short(example.input)}"
+                faults.add(example.line, f"{where}. Take it out of one file, or give --drop-leaks.")
+            else:
+                kept[name].append(example)
+                if example.group is not None and groups.get(example.group, name) != name:
+                    shared_groups.add(example.group)
+        if faults.count and not drop_leaks:
+            faults.raise_if_any()
+        if faults.count:
+            warnings.append(
+                f"{path}: {faults.count} row{_s(faults.count)} dropped that stand in another file."
+            )
+        if shared_groups:
+            warnings.append(
+                f"{path}: {len(shared_groups)} group{_s(len(shared_groups))} also in another file."
+            )
+        if not kept[name]:
+            raise DatasetError(
+                f"{path}: every row stands in another file too. Give files that do not overlap."
+            )
+        for key, example in zip(keys, examples, strict=True):
+            places.setdefault(key, (path, example.line))
+            if example.group is not None:
+                groups.setdefault(example.group, name)
+    return kept, warnings
+
+
+def rare_labels(examples: Iterable[Example]) -> list[str]:
+    """Labels that are seen once, sorted."""
+    return sorted(label for label, count in Counter(e.target for e in examples).items() if count == 1)
+
+
+def _require_fields(
+    record: Mapping[str, Any],
+    line: int,
+    input_field: str,
+    target_field: str,
+    group_field: str | None,
+    faults: Faults,
+) -> None:
+    flags = {"--input-field": input_field, "--target-field": target_field, "--group-field": group_field}
+    missing = {flag: name for flag, name in flags.items() if name is not None and name not in record}
+    if missing:
+        lacks = "no field " + " and no field ".join(repr(name) for name in missing.values())
+        has = named([str(name) for name in record]) or "none"
+        faults.fail(line, f"{lacks}; the fields are {has}. Map another field with {' and '.join(missing)}.")
+
+
+def _row_fault(record: Mapping[str, Any], wanted: Sequence[str], target_field: str) -> str | None:
+    for name in wanted:
+        if name not in record:
+            return f"no field {name!r}; the fields are {named([str(n) for n in record])}. Fill it in."
+    target = record[target_field]
+    if isinstance(target, (dict, list)):
+        kind = "an object" if isinstance(target, dict) else "a list"
+        what = f"target {target_field!r} is {kind}, expected a text, a number, true or false"
+        return f"{what}. For JSON answers write it as a text in quotes."
+    for name, value in record.items():
+        if isinstance(value, bytes):
+            return f"field {name!r} holds bytes, expected text. Decode it when you write the file."
+    return None
+
+
+def _text_fault(
+    text: str, target: str, fields: Mapping[str, str], input_field: str, target_field: str
+) -> str | None:
+    if not target:
+        return f"empty target {target_field!r}, expected the right answer. Fill it in, or leave the row out."
+    if not text.strip():
+        return f"empty input {input_field!r}, expected a text. Fill it in, or leave the row out."
+    for name, value in fields.items():
+        if "\0" in value:
+            return f"field {name!r} holds a NUL character, expected text. Take it out."
+        if not value.isascii() and any("\ud800" <= char <= "\udfff" for char in value):
+            return f"field {name!r} holds half of a surrogate pair (\\ud800-\\udfff), no character. Mend it."
+    return None
+
+
+def _short(text: str, limit: int = 60) -> str:
+    return repr(text if len(text) <= limit else text[: limit - 1] + "…")
+
+
+def _s(count: int) -> str:
+    return "" if count == 1 else "s"

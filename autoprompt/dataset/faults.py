@@ -1,0 +1,48 @@
+"""What is wrong with a file, gathered so that one message names it all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NoReturn
+
+from autoprompt.errors import DatasetError
+
+MAX_SHOWN = 10
+
+
+class Faults:
+    """The faults of one file. The first ten are kept, the rest only counted: a broken file may have millions.
+
+    unit: what the numbers count, "line" for text, "row" where there are no lines (Parquet).
+    """
+
+    def __init__(self, path: Path, unit: str = "line") -> None:
+        self.path = path
+        self.unit = unit
+        self.count = 0
+        self._shown: list[str] = []
+
+    def add(self, line: int, what: str) -> None:
+        self.count += 1
+        if len(self._shown) < MAX_SHOWN:
+            self._shown.append(f"{self.path} {self.unit} {line}: {what}")
+
+    def fail(self, line: int, what: str) -> NoReturn:
+        """For a fault after which the rest of the file cannot be read."""
+        self.add(line, what)
+        self.raise_if_any()
+        raise AssertionError("unreachable: a fault was just added")
+
+    def raise_if_any(self) -> None:
+        """Raises DatasetError with all faults; its first line carries the file and the line."""
+        if not self.count:
+            return
+        rest = self.count - len(self._shown)
+        more = [f"... and {rest} more of {self.count} faults in this file"] if rest else []
+        raise DatasetError("\n".join(self._shown + more))
+
+
+def named(names: list[str], limit: int = 12) -> str:
+    """'a', 'b', 'c' and 4 more: names as messages list them."""
+    shown = ", ".join(repr(name) for name in names[:limit])
+    return shown + (f" and {len(names) - limit} more" if len(names) > limit else "")

@@ -1,0 +1,161 @@
+"""JSONL (one object a line) and JSON (one list of objects), with the line of every record."""
+
+from __future__ import annotations
+
+import codecs
+import json
+import re
+from collections.abc import Iterator
+from typing import Any, BinaryIO, NoReturn
+
+from autoprompt.dataset.faults import Faults
+from autoprompt.dataset.lines import MAX_ROW_BYTES, TOO_LONG, bounded_lines, decode, not_utf8
+
+_EXAMPLE = '{"input": "...", "target": "..."}'
+_SPACE = re.compile(r"[ \t\r\n]*")
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a JSON value")
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
+
+
+def read_jsonl(file: BinaryIO, faults: Faults) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Records of a JSONL file; blank lines are passed over, a broken one is a fault and the next is read."""
+    for number, raw in bounded_lines(file, faults):
+        if raw.isspace():
+            continue
+        text = decode(raw, number, faults)
+        if text is None:
+            continue
+        try:
+            value = _DECODER.decode(text)
+        except json.JSONDecodeError as error:
+            found = f"not JSON: {error.msg} at column {error.colno}"
+            faults.add(number, f"{found}. Each line must be one whole object: {_EXAMPLE}.")
+        except (ValueError, RecursionError) as error:
+            faults.add(number, _odd_value(error))
+        else:
+            if isinstance(value, dict):
+                yield number, value
+            else:
+                faults.add(number, _no_object(value))
+
+
+def read_json_list(file: BinaryIO, faults: Faults) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Records of one JSON list, decoded one by one from a window that is as long as a row may be."""
+    window = _Window(file, faults)
+    window.skip_space()
+    window.take("[")
+    window.skip_space()
+    if window.peek() == "]":
+        window.take("]")
+    else:
+        yield from _elements(window, faults)
+    window.skip_space()
+    if window.peek():
+        faults.fail(window.line, "text after the end of the list. Put all rows into the one list.")
+
+
+def _elements(window: _Window, faults: Faults) -> Iterator[tuple[int, dict[str, Any]]]:
+    while True:
+        window.skip_space()
+        line = window.line
+        value, is_too_long = window.value()
+        if is_too_long:
+            faults.add(line, TOO_LONG)
+        elif isinstance(value, dict):
+            yield line, value
+        else:
+            faults.add(line, _no_object(value))
+        window.skip_space()
+        if window.peek() == "]":
+            window.take("]")
+            return
+        window.take(",")
+
+
+class _Window:
+    """A part of the text that moves on through the file; `line` is the line of its position."""
+
+    def __init__(self, file: BinaryIO, faults: Faults) -> None:
+        self.line = 1
+        self._file = file
+        self._faults = faults
+        self._decoder = codecs.getincrementaldecoder("utf-8")()
+        self._lines_read = 1
+        self._text = ""
+        self._at = 0
+        self._is_at_end = False
+
+    def peek(self) -> str:
+        self._fill()
+        return self._text[self._at : self._at + 1]
+
+    def take(self, expected: str) -> None:
+        found = self.peek()
+        if found != expected:
+            what = f"{found!r}" if found else "the end of the file"
+            self._faults.fail(self.line, f"not JSON: {what} where {expected!r} was expected. Mend the list.")
+        self._move(self._at + 1)
+
+    def skip_space(self) -> None:
+        while True:
+            self._fill()
+            match = _SPACE.match(self._text, self._at)
+            self._move(match.end() if match else self._at)
+            if self._at < len(self._text) or self._is_at_end:
+                return
+
+    def value(self) -> tuple[Any, bool]:
+        """The element at the position, and whether it is over the size of a row."""
+        self._fill()
+        try:
+            value, end = _DECODER.raw_decode(self._text, self._at)
+        except json.JSONDecodeError as error:
+            is_cut = error.msg.startswith("Unterminated string") or error.pos >= len(self._text) - 8
+            if is_cut and not self._is_at_end:
+                self._faults.fail(self.line, TOO_LONG)
+            line = self.line + self._text.count("\n", self._at, error.pos)
+            self._faults.fail(line, f"not JSON: {error.msg}. Expected a list of objects like {_EXAMPLE}.")
+        except (ValueError, RecursionError) as error:
+            self._faults.fail(self.line, _odd_value(error))
+        size = end - self._at
+        is_too_long = size > MAX_ROW_BYTES or (
+            size > MAX_ROW_BYTES // 4 and len(self._text[self._at : end].encode()) > MAX_ROW_BYTES
+        )
+        self._move(end)
+        return value, is_too_long
+
+    def _move(self, to: int) -> None:
+        self.line += self._text.count("\n", self._at, to)
+        self._at = to
+
+    def _fill(self) -> None:
+        """Hold more than a whole row from the position on, or all that is left."""
+        while not self._is_at_end and len(self._text) - self._at <= MAX_ROW_BYTES + 64:
+            raw = self._file.read(MAX_ROW_BYTES)
+            self._is_at_end = not raw
+            try:
+                text = self._decoder.decode(raw, final=not raw)
+            except UnicodeDecodeError as error:
+                line = self._lines_read + error.object.count(b"\n", 0, error.start)
+                start_of_line = error.object.rfind(b"\n", 0, error.start) + 1
+                self._faults.fail(line, not_utf8(error.object[error.start], error.start - start_of_line + 1))
+            self._lines_read += raw.count(b"\n")
+            self._text = self._text[self._at :] + text
+            self._at = 0
+
+
+def _no_object(value: object) -> str:
+    kinds: dict[type, str] = {list: "a list", str: "a text", bool: "true or false", type(None): "null"}
+    found = kinds.get(type(value), "a number")
+    return f"{found}, expected an object like {_EXAMPLE}. Give each row its field names."
+
+
+def _odd_value(error: Exception) -> str:
+    if isinstance(error, RecursionError):
+        return "nested too deep to be read. Flatten it."
+    return f"not JSON: {str(error).split(';')[0]}. Write it as a text, or leave the row out."

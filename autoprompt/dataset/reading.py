@@ -1,0 +1,134 @@
+"""From a file to records: finding the file, seeing what it is, and going through it in bounded memory.
+
+The format is found by content, with the ending as a hint, since files are often misnamed. All text is UTF-8.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from autoprompt.dataset.faults import Faults, named
+from autoprompt.dataset.json_rows import read_json_list, read_jsonl
+from autoprompt.dataset.lines import HEAD_BYTES, UTF8_BOM
+from autoprompt.dataset.table import read_table
+from autoprompt.errors import DatasetError
+
+Record = tuple[int, dict[str, Any]]
+
+DATASETS_DIR = Path("datasets")
+
+# Only what people are likely to hand over by mistake; anything else is caught by its NUL or non-UTF-8 bytes.
+_PACKED = {
+    b"\x1f\x8b": "gzip",
+    b"PK\x03\x04": "zip",
+    b"BZh": "bzip2",
+    b"\xfd7zXZ\x00": "xz",
+    b"\x28\xb5\x2f\xfd": "zstd",
+}
+
+
+def find_dataset(path: Path) -> Path:
+    """The file that is meant: the path as given, else the same path under `datasets/`.
+
+    Raises DatasetError where neither is there or where it is a folder, with the closest names.
+    """
+    for candidate in (path, DATASETS_DIR / path):
+        if candidate.is_file():
+            return candidate
+    if path.is_dir():
+        inside = sorted(entry.name for entry in path.iterdir() if entry.is_file())
+        holds = f" It holds {named(inside)}." if inside else ""
+        raise DatasetError(
+            f"{path}: is a folder, expected a file with rows.{holds} Give the path of one file."
+        )
+    if path.exists():
+        raise DatasetError(
+            f"{path}: is neither a file nor a folder. Save the rows to a file and give its path."
+        )
+    folders = [folder for folder in (path.parent, DATASETS_DIR) if folder.is_dir()]
+    there = sorted({entry.name for folder in folders for entry in folder.iterdir() if entry.is_file()})
+    close = difflib.get_close_matches(path.name, there, n=3)
+    hint = f" Did you mean {named(close)}?" if close else " Check the path."
+    raise DatasetError(f"{path}: no such file, neither there nor at {DATASETS_DIR / path}.{hint}")
+
+
+def read_records(path: Path, faults: Faults, wanted: tuple[str, ...]) -> Iterator[Record]:
+    """Each record with its 1-based first line (Parquet: its row). Adds to `faults` and goes on where it can.
+
+    wanted: fields that must be there; they help to tell the delimiter of a table.
+    Raises DatasetError at once where nothing further can be read. Memory: one row, not the file.
+    """
+    try:
+        with path.open("rb") as file:
+            head = file.read(HEAD_BYTES)
+            if head.startswith(b"PAR1"):
+                yield from _read_parquet(path, faults)
+                return
+            _refuse_what_is_no_text(head, faults)
+            file.seek(len(UTF8_BOM) if head.startswith(UTF8_BOM) else 0)
+            yield from _read_text(file, head.removeprefix(UTF8_BOM), path.suffix.lower(), faults, wanted)
+    except OSError as error:
+        raise DatasetError(f"{path}: cannot be read: {error.strerror}. Check its permissions.") from error
+
+
+def _read_text(
+    file: BinaryIO, head: bytes, suffix: str, faults: Faults, wanted: tuple[str, ...]
+) -> Iterator[Record]:
+    start = head.lstrip()
+    is_table_by_name = suffix in {".csv", ".tsv", ".tab", ".psv"}
+    if not is_table_by_name and start.startswith(b"["):
+        # A list in a file called .jsonl is still a list of rows, unless its elements are no objects.
+        if suffix not in {".jsonl", ".ndjson"} or start[1:].lstrip().startswith(b"{"):
+            return read_json_list(file, faults)
+        return read_jsonl(file, faults)
+    if not is_table_by_name and (start.startswith(b"{") or suffix in {".json", ".jsonl", ".ndjson"}):
+        return read_jsonl(file, faults)
+    return read_table(file, head, faults, wanted)
+
+
+def _refuse_what_is_no_text(head: bytes, faults: Faults) -> None:
+    if not head.removeprefix(UTF8_BOM).strip():
+        faults.fail(1, "the file is empty, expected rows. Fill it, or give another file.")
+    for magic, name in _PACKED.items():
+        if head.startswith(magic):
+            faults.fail(1, f"{name} data, expected plain text; packed files are not read. Unpack it first.")
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")) or _has_zeros_like_utf16(head):
+        what = "UTF-16 text, expected UTF-8. Convert it: iconv -f UTF-16 -t UTF-8 OLD > NEW."
+        faults.fail(1, what)
+    if b"\0" in head:
+        line = head[: head.index(b"\0")].count(b"\n") + 1
+        what = "binary data (a NUL byte), expected UTF-8 text. Give a JSONL, JSON, CSV, TSV or Parquet file."
+        faults.fail(line, what)
+    if b"\r" in head and b"\n" not in head:
+        faults.fail(1, "lines end in a lone CR, expected LF or CRLF. Save the file with LF line ends.")
+
+
+def _has_zeros_like_utf16(head: bytes) -> bool:
+    """UTF-16 without its mark: in Latin text every second byte is zero, and only those."""
+    even, odd = head[0::2].count(0), head[1::2].count(0)
+    half = len(head) // 2
+    return half >= 2 and max(even, odd) > 0.4 * half and min(even, odd) == 0
+
+
+def _read_parquet(path: Path, faults: Faults) -> Iterator[Record]:
+    try:
+        from pyarrow import ArrowException  # here, since it is an extra and slow to import
+        from pyarrow.parquet import ParquetFile
+    except ImportError as error:
+        what = (
+            "Parquet needs a library that is not here: pip install 'autoprompt[parquet]', or save as JSONL."
+        )
+        raise DatasetError(f"{path}: {what}") from error
+    faults.unit = "row"
+    try:
+        number = 0
+        with ParquetFile(path) as parquet:
+            for batch in parquet.iter_batches(batch_size=1000):
+                for record in batch.to_pylist():
+                    number += 1
+                    yield number, record
+    except (ArrowException, ValueError) as error:
+        faults.fail(number + 1, f"broken Parquet: {str(error).splitlines()[0]}. Write the file again.")

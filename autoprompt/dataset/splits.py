@@ -1,0 +1,259 @@
+"""Three disjoint parts: train (may be looked at), val (decides), test (sealed)."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from autoprompt.config import DataSettings
+from autoprompt.dataset.assign import assign, in_hash_order
+from autoprompt.dataset.checks import (
+    check_labels,
+    infer_labels,
+    load_rows,
+    rare_labels,
+    without_doubles,
+    without_leaks,
+)
+from autoprompt.dataset.faults import named
+from autoprompt.dataset.reading import find_dataset
+from autoprompt.errors import DatasetError
+from autoprompt.types import Example
+
+Part = Literal["train", "val", "test"]
+
+# The most precious first: a row that stands in two files is taken from the later one.
+_SOURCES = ("test", "val", "train", "dataset")
+_CUT_ORDER: tuple[Part, ...] = ("test", "val", "train")
+_SHARES: Mapping[Part, int] = {"train": 40, "val": 30, "test": 30}
+# Without a test, val decides everything, so it gets the larger part.
+_SHARES_WITHOUT_TEST: Mapping[Part, int] = {"train": 45, "val": 55, "test": 0}
+_MIN_ROWS = 4
+_FEW_ROWS = 20
+# An exact one-sided test needs five rows that all go one way to reach p < .05: 0.5**5 = .031.
+_FEW_PART_ROWS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Splits:
+    """The rows of a run. No input stands in two parts; each part is in an order that its content decides.
+
+    labels: the only answers of a label task, given or inferred from all rows; None for free answers.
+    sha256: of each part's sorted row ids: equal where the same rows are in the part.
+    dataset_sha256: of the bytes of the file or files that were read.
+    warnings: sentences about what was dropped and what is not being verified.
+    """
+
+    train: tuple[Example, ...]
+    val: tuple[Example, ...]
+    test: tuple[Example, ...]
+    labels: tuple[str, ...] | None
+    split_seed: int
+    sha256: Mapping[str, str]
+    dataset_sha256: str
+    paths: Mapping[str, Path]
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        return {"train": len(self.train), "val": len(self.val), "test": len(self.test)}
+
+
+def load_splits(settings: DataSettings) -> Splits:
+    """Reads, checks and splits the rows that the settings name; no model is called.
+
+    A part with a file of its own is that file. The others are cut from `dataset`, or from `train` where there
+    is no dataset; train and val without both a test and a dataset mean that there is no test. Strata are the
+    targets of a label task. With `allow_conflicts`, of equal inputs the first row in the file is kept; with
+    `drop_leaks`, a row in two files stays in test before val before train before dataset.
+    Raises DatasetError with file and line of what must be mended.
+    """
+    paths = {name: find_dataset(path) for name, path in _given(settings).items()}
+    wanted = _parts_to_cut(settings)
+    warnings: list[str] = []
+    if "dataset" in paths and not wanted:
+        warnings.append(f"{paths.pop('dataset')}: not used, since every part has its own file.")
+    # Before the rows: a file that changes while it is read is then noticed at resume, not hidden.
+    dataset_sha256 = _files_sha256(paths)
+    rows: dict[str, tuple[Path, list[Example]]] = {}
+    for name, path in paths.items():
+        found = load_rows(
+            path,
+            input_field=settings.input_field,
+            target_field=settings.target_field,
+            group_field=settings.group_field,
+        )
+        kept, said = without_doubles(found, path, allow_conflicts=settings.allow_conflicts)
+        rows[name] = (path, kept)
+        warnings += said
+    sources, said = without_leaks(rows, drop_leaks=settings.drop_leaks)
+    warnings += said
+    labels = _labels(sources, paths, settings.labels, warnings)
+    parts = _cut(sources, wanted, settings, labels, warnings)
+    warnings += _not_verified(parts, labels)
+    return Splits(
+        train=tuple(parts["train"]),
+        val=tuple(parts["val"]),
+        test=tuple(parts["test"]),
+        labels=labels,
+        split_seed=settings.split_seed,
+        sha256={name: _ids_sha256(part) for name, part in parts.items()},
+        dataset_sha256=dataset_sha256,
+        paths=paths,
+        warnings=tuple(warnings),
+    )
+
+
+def _given(settings: DataSettings) -> dict[str, Path]:
+    if settings.test is not None and settings.no_test:
+        raise DatasetError("test and no_test exclude each other. Give one of them.")
+    files = {name: getattr(settings, name) for name in _SOURCES}
+    given: dict[str, Path] = {name: path for name, path in files.items() if path is not None}
+    if "dataset" not in given and "train" not in given:
+        also = f" besides {' and '.join(given)}" if given else ""
+        raise DatasetError(f"no rows to learn from{also}. Give --dataset FILE, or --train FILE.")
+    return given
+
+
+def _parts_to_cut(settings: DataSettings) -> tuple[Part, ...]:
+    """The parts without a file, which the one source with rows to spare is cut into."""
+    parts: tuple[Part, ...] = ("train", "val") if settings.no_test else ("train", "val", "test")
+    missing = tuple(part for part in parts if getattr(settings, part) is None)
+    if settings.dataset is not None:
+        return missing
+    if settings.val is not None:
+        return ()
+    return ("train", *missing)
+
+
+def _cut(
+    sources: Mapping[str, list[Example]],
+    wanted: tuple[Part, ...],
+    settings: DataSettings,
+    labels: tuple[str, ...] | None,
+    warnings: list[str],
+) -> dict[Part, list[Example]]:
+    parts: dict[Part, list[Example]] = {"train": [], "val": [], "test": []}
+    source = ("dataset" if "dataset" in sources else "train") if wanted else ""
+    for part in parts:
+        if part in sources and part != source:
+            parts[part] = in_hash_order(sources[part], settings.split_seed)
+    if wanted:
+        examples = sources[source]
+        if len(examples) < _MIN_ROWS:
+            raise DatasetError(_too_few(len(examples)))
+        sizes = _sizes(len(examples), wanted, settings)
+        caps = (settings.max_test, settings.max_val, len(examples))
+        cut = assign(examples, sizes, caps, settings.split_seed, by_target=labels is not None)
+        for part, found in zip(_CUT_ORDER, cut, strict=True):
+            if part in wanted:
+                parts[part] = found
+                if not found:
+                    raise DatasetError(_no_group_left(part, settings))
+        if "train" not in wanted and cut[2]:
+            warnings.append(f"{len(cut[2])} rows of the dataset are not used: val and test are full.")
+    return parts
+
+
+def _sizes(rows: int, wanted: tuple[Part, ...], settings: DataSettings) -> tuple[int, int, int]:
+    """Rows for test, val and the rest. Only train has no cap: the surplus is its own."""
+    shares = _SHARES_WITHOUT_TEST if settings.no_test else _SHARES
+    total = sum(shares[part] for part in wanted)
+    test = min(max(1, rows * shares["test"] // total), settings.max_test) if "test" in wanted else 0
+    val = min(max(1, rows * shares["val"] // total), settings.max_val) if "val" in wanted else 0
+    return test, val, rows - test - val
+
+
+def _too_few(rows: int) -> str:
+    return (
+        f"{rows} different rows, expected at least {_MIN_ROWS}. Add rows; 50 or more make a fair comparison."
+    )
+
+
+def _no_group_left(part: str, settings: DataSettings) -> str:
+    what = (
+        f"no group of {settings.group_field!r} fits into {part}: there are too few groups, or they are larger"
+    )
+    return f"{what} than its cap. Choose a finer --group-field, raise --max-{part}, or give --{part} FILE."
+
+
+def _labels(
+    sources: Mapping[str, list[Example]],
+    paths: Mapping[str, Path],
+    given: tuple[str, ...] | None,
+    warnings: list[str],
+) -> tuple[str, ...] | None:
+    for name, examples in sources.items():
+        if given is not None:
+            check_labels(examples, paths[name], given)
+    every = [example for examples in sources.values() for example in examples]
+    if len(every) < _MIN_ROWS:
+        raise DatasetError(_too_few(len(every)))
+    labels = given if given is not None else infer_labels(every)
+    seen = Counter(example.target for example in every)
+    if len(seen) == 1:
+        first = next(iter(sources))
+        line = sources[first][0].line
+        what = (
+            f"every row from line {line} on has the target {next(iter(seen))!r}, expected at least two labels"
+        )
+        raise DatasetError(
+            f"{paths[first]} line {line}: {what}. Add rows of another label, or check --target-field."
+        )
+    if labels is not None:
+        rare = rare_labels(every)
+        if rare:
+            warnings.append(f"seen once only: label {named(rare)}; no part can both show and check it.")
+        unseen = [label for label in labels if label not in seen]
+        if unseen:
+            warnings.append(f"never seen in the rows: label {named(unseen)}.")
+    return labels
+
+
+def _not_verified(parts: Mapping[Part, Sequence[Example]], labels: tuple[str, ...] | None) -> list[str]:
+    warnings = []
+    total = sum(len(part) for part in parts.values())
+    if not parts["test"]:
+        warnings.append("no test rows are sealed: the gain is measured on val, which also chose the winner.")
+    if total < _FEW_ROWS:
+        warnings.append(
+            f"{total} rows in all, under {_FEW_ROWS}: differences between prompts are mostly chance."
+        )
+    for name, part in parts.items():
+        if 0 < len(part) < _FEW_PART_ROWS and name != "train":
+            what = (
+                f"{name} has {len(part)} rows, under {_FEW_PART_ROWS}: no difference on it can be significant"
+            )
+            warnings.append(
+                f"{what}, so {'the verdict' if name == 'test' else 'the choice'} is not verified."
+            )
+        elif 0 < len(part) < _FEW_PART_ROWS:
+            warnings.append(f"train has {len(part)} rows, under {_FEW_PART_ROWS}: few errors to learn from.")
+    seen = {example.target for part in parts.values() for example in part}
+    for name, part in parts.items():
+        missing = sorted(seen - {example.target for example in part}) if labels is not None and part else []
+        if missing:
+            warnings.append(f"{name} has no row of label {named(missing)}: it is not verified there.")
+    return warnings
+
+
+def _ids_sha256(examples: Sequence[Example]) -> str:
+    return hashlib.sha256("\n".join(sorted(example.id for example in examples)).encode()).hexdigest()
+
+
+def _files_sha256(paths: Mapping[str, Path]) -> str:
+    """One file: its own sha256, as `sha256sum` shows it. Several: that of their names and sums."""
+    sums = {}
+    for name, path in paths.items():
+        try:
+            with path.open("rb") as file:
+                sums[name] = hashlib.file_digest(file, "sha256").hexdigest()
+        except OSError as error:
+            raise DatasetError(f"{path}: cannot be read: {error.strerror}. Check its permissions.") from error
+    if len(sums) == 1:
+        return next(iter(sums.values()))
+    return hashlib.sha256("\n".join(f"{name} {value}" for name, value in sums.items()).encode()).hexdigest()
