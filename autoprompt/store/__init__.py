@@ -1,0 +1,20 @@
+"""Runs on disk: one folder each, written so that `kill -9` at any moment leaves one that can be resumed."""
+
+from autoprompt.store.checkpoints import open_checkpointer
+from autoprompt.store.export import EXPORT_FORMATS, export, export_run
+from autoprompt.store.folder import SCHEMA_VERSION, RunFolder
+from autoprompt.store.listing import ComponentDiff, RunDiff, RunStore, RunSummary, diff
+
+__all__ = [
+    "EXPORT_FORMATS",
+    "SCHEMA_VERSION",
+    "ComponentDiff",
+    "RunDiff",
+    "RunFolder",
+    "RunStore",
+    "RunSummary",
+    "diff",
+    "export",
+    "export_run",
+    "open_checkpointer",
+]

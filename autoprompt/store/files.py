@@ -1,0 +1,156 @@
+"""Writing files so that a kill at any moment leaves the old content or the new one, never half of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from autoprompt.errors import StoreError
+
+
+def to_json(value: Any, *, indent: int | None = None) -> str:
+    """JSON that a person can read: text stays as it is, escaped only where UTF-8 has no form for it.
+
+    A model or a dataset can hand us half of a surrogate pair; written as `\\udXXX` it comes back unchanged.
+    Raises ValueError for NaN and infinity, which are no JSON, and TypeError for what is not plain data.
+    """
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, indent=indent)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return json.dumps(value, ensure_ascii=True, allow_nan=False, indent=indent)
+    return text
+
+
+@contextmanager
+def _replacing(path: Path) -> Iterator[IO[bytes]]:
+    """A file that takes the place of `path` when the block ends well, and is removed when it does not."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # The same folder, because a rename is atomic only within one file system.
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        # mkstemp makes files that only the owner can read; a file that stood there keeps its rights.
+        Path(name).chmod(path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask())
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+    _sync_folder(path.parent)
+
+
+def _umask() -> int:
+    """The process's umask. It can only be read by setting it."""
+    mask = os.umask(0o022)
+    os.umask(mask)
+    return mask
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a rename in `folder` survive a power cut. Windows cannot open folders and needs no such step."""
+    if os.name == "nt":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Replace the content of `path` by `text`, UTF-8, line ends untouched. Makes missing folders."""
+    with _replacing(path) as stream:
+        stream.write(text.encode(errors="replace"))
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Replace the content of `path` by `value`, indented."""
+    write_text(path, to_json(value, indent=2) + "\n")
+
+
+def write_jsonl(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Replace the content of `path` by one line for each row. Rows are read once and not kept."""
+    with _replacing(path) as stream:
+        for row in rows:
+            stream.write(to_json(row).encode() + b"\n")
+
+
+def append_jsonl(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Add one line for each row, handed to the operating system in one piece: a killed process loses none.
+
+    What a kill left of an unfinished last line is cut off first. One writer at a time.
+    """
+    data = "".join(to_json(row) + "\n" for row in rows).encode()
+    with path.open("a+b") as stream:
+        _mend_end(stream)
+        stream.write(data)
+
+
+def _mend_end(stream: IO[bytes]) -> None:
+    """Make the file end at the end of a whole line."""
+    size = stream.seek(0, os.SEEK_END)
+    if size == 0:
+        return
+    stream.seek(size - 1)
+    if stream.read(1) == b"\n":
+        return
+    start, tail = size, b""
+    while start > 0 and b"\n" not in tail:
+        step = min(start, 65536)
+        start -= step
+        stream.seek(start)
+        tail = stream.read(step) + tail
+    last = tail[tail.rfind(b"\n") + 1 :]
+    if _as_object(last) is not None:  # whole, only its line end is missing: an editor does that
+        stream.write(b"\n")
+    else:
+        stream.truncate(size - len(last))
+
+
+def _as_object(line: bytes) -> dict[str, Any] | None:
+    """The object on this line, None where the line is torn. A cut object never parses: its brace is gone."""
+    try:
+        value = json.loads(line)
+    except ValueError:  # also UnicodeDecodeError: a line cut inside a character
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
+    """Rows one by one; nothing for a missing file. A torn last line is dropped.
+
+    Raises StoreError for any other line that is not a JSON object: then the file was damaged, not cut.
+    """
+    if not path.exists():
+        return
+    with path.open("rb") as stream:
+        for number, line in enumerate(stream, start=1):
+            row = _as_object(line)
+            if row is not None:
+                yield row
+            elif line.strip() and line.endswith(b"\n"):
+                raise StoreError(
+                    f"{path} line {number}: not a JSON object. Nothing here writes such a line; "
+                    f"repair or delete it."
+                )
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The object in `path`. Raises StoreError if it cannot be read or is no JSON object."""
+    try:
+        value = json.loads(path.read_bytes())
+    except OSError as error:
+        raise StoreError(f"{path}: cannot be read ({error.strerror})") from error
+    except ValueError as error:
+        raise StoreError(f"{path}: not JSON ({error})") from error
+    if not isinstance(value, dict):
+        raise StoreError(f"{path}: a JSON object was expected, found {type(value).__name__}")
+    return value

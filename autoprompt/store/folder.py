@@ -1,0 +1,234 @@
+"""One run's folder: what lies where, who may write, and how it is written."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import yaml
+from filelock import FileLock, Timeout
+
+from autoprompt.errors import StoreError
+from autoprompt.store.files import append_jsonl, read_json, read_jsonl, write_json, write_jsonl, write_text
+from autoprompt.store.redact import redact, without_secrets
+from autoprompt.types import EvaluatedRow
+
+SCHEMA_VERSION = 1
+# A listing takes the lock for a moment to see whether it is free; that must not refuse a `resume`.
+_LOCK_PATIENCE_S = 0.5
+_EVALUATION_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+class RunFolder:
+    """A run on disk. Made by `RunStore.create`, found by `RunStore.open`.
+
+    Reading needs no lock. Write only inside `lock()`; threads of one process may share a folder.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._appending = threading.Lock()
+
+    def __repr__(self) -> str:
+        return f"RunFolder({str(self.path)!r})"
+
+    @property
+    def run_id(self) -> str:
+        return self.path.name
+
+    @property
+    def info_path(self) -> Path:
+        """What kind of run this is, when it began, and the version of this folder's layout."""
+        return self.path / "run.json"
+
+    @property
+    def config_path(self) -> Path:
+        return self.path / "config.yaml"
+
+    @property
+    def checkpoints_path(self) -> Path:
+        return self.path / "checkpoints.sqlite"
+
+    @property
+    def journal_path(self) -> Path:
+        return self.path / "journal.jsonl"
+
+    @property
+    def events_path(self) -> Path:
+        return self.path / "events.jsonl"
+
+    @property
+    def candidates_path(self) -> Path:
+        return self.path / "candidates.jsonl"
+
+    @property
+    def predictions_dir(self) -> Path:
+        return self.path / "predictions"
+
+    @property
+    def best_prompt_path(self) -> Path:
+        return self.path / "best_prompt.txt"
+
+    @property
+    def result_path(self) -> Path:
+        return self.path / "result.json"
+
+    # --- who may write ---
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Hold the run for this process. Not reentrant.
+
+        The lock is the operating system's, so it is gone with its process, `kill -9` included.
+        Raises StoreError that names the holder if another process, or another `lock()` of this one, has it.
+        """
+        lock = self._file_lock()
+        try:
+            lock.acquire(timeout=_LOCK_PATIENCE_S)
+        except Timeout:
+            raise StoreError(
+                f"run {self.run_id} is held by {self._holder()}. Wait for it, or end it."
+            ) from None
+        try:
+            write_json(self._holder_path, {"pid": os.getpid(), "host": socket.gethostname(), "since": _now()})
+            yield
+        finally:
+            self._holder_path.unlink(missing_ok=True)
+            lock.release()
+
+    def is_locked(self) -> bool:
+        """Whether a process holds the run now."""
+        lock = self._file_lock()
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            return True
+        lock.release()
+        return False
+
+    def _file_lock(self) -> FileLock:
+        return FileLock(self.path / "run.lock")
+
+    @property
+    def _holder_path(self) -> Path:
+        return self.path / "run.lock.json"
+
+    def _holder(self) -> str:
+        try:
+            holder = read_json(self._holder_path)
+            return f"process {holder['pid']} on {holder['host']} since {holder['since']}"
+        except (StoreError, KeyError):  # it has just taken the lock, or is leaving
+            return "another process"
+
+    # --- writing ---
+
+    def write_text(self, name: str, text: str) -> Path:
+        """Replace the file `name` of this folder, e.g. `best_prompt.txt`."""
+        path = self.path / name
+        write_text(path, text)
+        return path
+
+    def write_json(self, name: str, value: Mapping[str, Any]) -> Path:
+        """Replace the file `name` of this folder by `value`, without secrets."""
+        path = self.path / name
+        write_json(path, redact(value))
+        return path
+
+    def write_result(self, result: Mapping[str, Any]) -> Path:
+        """Write `result.json`; the run counts as finished from then on."""
+        return self.write_json(
+            "result.json", {"schema_version": SCHEMA_VERSION, "run_id": self.run_id, **result}
+        )
+
+    def append_event(self, event: Mapping[str, Any]) -> None:
+        """Add a line to `events.jsonl`, without secrets. `time` (UTC) is added where the event has none."""
+        with self._appending:
+            append_jsonl(self.events_path, [{"time": _now(), **redact(event)}])
+
+    def append_candidates(self, candidates: Iterable[Mapping[str, Any]]) -> None:
+        """Add records of candidates (`Candidate.to_dict()` and what else is known, e.g. `scores`).
+
+        A record with the `id` of an earlier one replaces it when read, so a resumed run may write again.
+        """
+        with self._appending:
+            append_jsonl(self.candidates_path, candidates)
+
+    def write_predictions(self, name: str, rows: Iterable[EvaluatedRow | Mapping[str, Any]]) -> Path:
+        """Write one evaluation to `predictions/NAME.jsonl`; writing the same name again replaces it."""
+        if not _EVALUATION_NAME.fullmatch(name):
+            raise ValueError(f"{name!r} is no name for an evaluation: letters, digits, '.', '_' and '-' only")
+        path = self.predictions_dir / f"{name}.jsonl"
+        write_jsonl(path, (asdict(row) if isinstance(row, EvaluatedRow) else row for row in rows))
+        return path
+
+    # --- reading ---
+
+    def read_info(self) -> dict[str, Any]:
+        """`run_id`, `kind`, `created` (UTC), `schema_version`. Raises StoreError, also for a newer layout."""
+        return _checked(self.info_path, read_json(self.info_path))
+
+    def read_config(self) -> dict[str, Any]:
+        """The settings that the run was started with. Raises StoreError if they cannot be read."""
+        try:
+            config = yaml.safe_load(self.config_path.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise StoreError(f"{self.config_path}: cannot be read ({error.strerror})") from error
+        except (yaml.YAMLError, UnicodeDecodeError) as error:
+            raise StoreError(f"{self.config_path}: not YAML ({error})") from error
+        if not isinstance(config, dict):
+            raise StoreError(f"{self.config_path}: settings were expected, found {type(config).__name__}")
+        return config
+
+    def read_result(self) -> dict[str, Any] | None:
+        """`result.json`, None for a run that is not finished. Raises StoreError, also for a newer layout."""
+        if not self.result_path.exists():
+            return None
+        return _checked(self.result_path, read_json(self.result_path))
+
+    def read_events(self) -> Iterator[dict[str, Any]]:
+        return read_jsonl(self.events_path)
+
+    def read_candidates(self) -> dict[str, dict[str, Any]]:
+        """Candidate id -> its last record, in the order in which the ids first came."""
+        return {row["id"]: row for row in read_jsonl(self.candidates_path)}
+
+    def read_predictions(self, name: str) -> Iterator[dict[str, Any]]:
+        """Rows of one evaluation, one at a time, in the order of its examples."""
+        return read_jsonl(self.predictions_dir / f"{name}.jsonl")
+
+
+def fill_new_folder(path: Path, config: Mapping[str, Any], kind: str) -> None:
+    """Write what a new run begins with. Relative paths in `config` become absolute, secrets are left out."""
+    settings = without_secrets({name: _absolute(value) for name, value in config.items()})
+    text = yaml.safe_dump(settings, allow_unicode=True, sort_keys=False, width=110)
+    write_text(path / "config.yaml", text)
+    info = {"schema_version": SCHEMA_VERSION, "run_id": path.name, "kind": kind, "created": _now()}
+    write_json(path / "run.json", info)  # last: a folder that has it is whole
+
+
+def _absolute(value: Any) -> Any:
+    return value.absolute() if isinstance(value, Path) else value
+
+
+def _checked(path: Path, data: dict[str, Any]) -> dict[str, Any]:
+    version = data.get("schema_version")
+    if not isinstance(version, int):
+        raise StoreError(f"{path}: no schema_version; this is not a run of autoprompt")
+    if version > SCHEMA_VERSION:
+        raise StoreError(
+            f"{path}: written by a newer autoprompt (schema {version}, known up to {SCHEMA_VERSION}). "
+            "Update autoprompt."
+        )
+    return data
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,0 +1,223 @@
+"""Past runs: making, finding, listing, comparing and removing them."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import secrets
+import shutil
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from autoprompt.errors import StoreError
+from autoprompt.store.folder import RunFolder, fill_new_folder
+
+Status = Literal["finished", "running", "interrupted", "broken"]
+
+
+@dataclass(frozen=True, slots=True)
+class RunSummary:
+    """One line of `runs list`. None where the run does not tell (yet).
+
+    original, best: score on the sealed test, in [0, 1].
+    problem: why a broken folder cannot be read; "" otherwise.
+    """
+
+    run_id: str
+    path: Path
+    status: Status
+    kind: str = ""
+    created: str = ""
+    dataset: str | None = None
+    model: str | None = None
+    original: float | None = None
+    best: float | None = None
+    verdict: str | None = None
+    calls: int | None = None
+    cost_usd: float | None = None
+    problem: str = ""
+
+
+class RunStore:
+    """The folder that runs lie in. It need not exist before the first run."""
+
+    def __init__(self, runs_dir: Path) -> None:
+        self.runs_dir = runs_dir
+
+    def create(
+        self, config: Mapping[str, Any], *, kind: str = "optimize", name: str | None = None
+    ) -> RunFolder:
+        """A new run with its settings in `config.yaml`, secrets left out.
+
+        config: plain data and paths; relative paths are made absolute, so that it can be used from anywhere.
+        name: a word for the id; default: the dataset's, else the kind.
+        The id (date-time-name-number) is unique, also among processes that start at the same moment.
+        """
+        dataset = config.get("dataset") or config.get("train") or config.get("workflow")
+        word = _slug(name or (Path(str(dataset)).stem if dataset else "")) or _slug(kind) or "run"
+        try:
+            self.runs_dir.mkdir(parents=True, exist_ok=True)
+            path = self._new_folder(word)
+            fill_new_folder(path, config, kind)
+        except OSError as error:
+            raise StoreError(
+                f"{self.runs_dir}: no run can be kept here ({error.strerror}). Choose another --runs-dir."
+            ) from error
+        return RunFolder(path)
+
+    def _new_folder(self, word: str) -> Path:
+        while True:
+            run_id = f"{datetime.now():%Y%m%d-%H%M%S}-{word}-{secrets.token_hex(2)}"
+            try:
+                (self.runs_dir / run_id).mkdir()  # fails if it is there: two processes never get the same
+            except FileExistsError:
+                continue
+            return self.runs_dir / run_id
+
+    def open(self, run: str | Path) -> RunFolder:
+        """The run with this id, the only one whose id begins so, or the one in this folder.
+
+        Raises StoreError for an unknown run (close ids are listed), several that fit, or a newer layout.
+        """
+        folder = RunFolder(self._find(str(run)))
+        folder.read_info()
+        return folder
+
+    def _find(self, run: str) -> Path:
+        ids = [path.name for path in self._folders()]
+        if run in ids:
+            return self.runs_dir / run
+        fitting = [run_id for run_id in ids if run and run_id.startswith(run)]
+        if len(fitting) == 1:
+            return self.runs_dir / fitting[0]
+        if fitting:
+            raise StoreError(
+                f"{run!r} fits {len(fitting)} runs: {', '.join(sorted(fitting))}. Give more of the id."
+            )
+        path = Path(run)
+        if run and (path / "run.json").is_file():
+            return path.absolute()
+        close = difflib.get_close_matches(run, ids, n=3, cutoff=0.4) or sorted(ids, reverse=True)[:3]
+        hint = f"Did you mean {' or '.join(close)}?" if close else "There are none yet."
+        raise StoreError(f"no run {run!r} in {self.runs_dir}. {hint}")
+
+    def _folders(self) -> list[Path]:
+        """Newest first. A hidden folder is one that is being removed."""
+        if not self.runs_dir.is_dir():
+            return []
+        found = (path for path in self.runs_dir.iterdir() if path.is_dir() and not path.name.startswith("."))
+        return sorted(found, key=lambda path: path.name, reverse=True)
+
+    def list(self) -> list[RunSummary]:
+        """All runs, newest first. A folder that cannot be read is listed as broken, with the reason."""
+        return [summarize(RunFolder(path)) for path in self._folders()]
+
+    def remove(self, run: str | Path) -> Path:
+        """Delete a run for good and return where it lay. Raises StoreError for one that a process holds.
+
+        A broken folder can be removed as well, by its full id.
+        """
+        path = self._find(str(run))
+        with RunFolder(path).lock():
+            # Renamed first, so that a deletion that is cut short leaves no half run in the listing.
+            doomed = path.with_name(f".{path.name}.removed")
+            path.rename(doomed)
+        shutil.rmtree(doomed)
+        return path
+
+
+def summarize(folder: RunFolder) -> RunSummary:
+    """What `runs list` shows of a run. Never raises StoreError: what is wrong becomes `problem`."""
+    try:
+        info, config, result = folder.read_info(), folder.read_config(), folder.read_result() or {}
+    except StoreError as error:
+        return RunSummary(folder.run_id, folder.path, "broken", problem=str(error))
+    status: Status = "finished" if result else "running" if folder.is_locked() else "interrupted"
+    return RunSummary(
+        run_id=folder.run_id,
+        path=folder.path,
+        status=status,
+        kind=str(info.get("kind", "")),
+        created=str(info.get("created", "")),
+        dataset=_text(config.get("dataset") or config.get("train")),
+        model=_text(result.get("model") or config.get("model")),
+        original=_score(result, "original"),
+        best=_score(result, "best"),
+        verdict=_text(result.get("verdict")),
+        calls=result.get("calls"),
+        cost_usd=result.get("cost_usd"),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ComponentDiff:
+    """One component of two runs' best candidates. `lines`: a unified diff, empty where they are equal."""
+
+    name: str
+    text_a: str
+    text_b: str
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RunDiff:
+    """Two finished runs side by side. demos_a, demos_b: how many demonstrations each best candidate has."""
+
+    a: RunSummary
+    b: RunSummary
+    components: tuple[ComponentDiff, ...]
+    demos_a: int
+    demos_b: int
+
+
+def diff(run_a: RunFolder, run_b: RunFolder) -> RunDiff:
+    """What the best prompts of two runs differ in. Raises StoreError if one has no result yet."""
+    best_a, best_b = best_of(run_a), best_of(run_b)
+    texts_a, texts_b = best_a["components"], best_b["components"]
+    components = tuple(
+        _component_diff(name, (run_a.run_id, texts_a.get(name, "")), (run_b.run_id, texts_b.get(name, "")))
+        for name in {**texts_a, **texts_b}
+    )
+    return RunDiff(
+        summarize(run_a),
+        summarize(run_b),
+        components,
+        len(best_a.get("demos", ())),
+        len(best_b.get("demos", ())),
+    )
+
+
+def best_of(run: RunFolder) -> dict[str, Any]:
+    """The `best` part of a run's result. Raises StoreError if there is none."""
+    best = (run.read_result() or {}).get("best")
+    if not isinstance(best, dict) or "components" not in best:
+        raise StoreError(
+            f"run {run.run_id} has no best prompt yet. Finish it: autoprompt resume {run.run_id}"
+        )
+    return best
+
+
+def _component_diff(name: str, a: tuple[str, str], b: tuple[str, str]) -> ComponentDiff:
+    (id_a, text_a), (id_b, text_b) = a, b
+    lines = difflib.unified_diff(text_a.splitlines(), text_b.splitlines(), id_a, id_b, lineterm="")
+    return ComponentDiff(name, text_a, text_b, tuple(lines))
+
+
+def _score(result: Mapping[str, Any], part: str) -> float | None:
+    value = result.get(part)
+    score = value.get("score") if isinstance(value, Mapping) else None
+    return float(score) if isinstance(score, int | float) else None
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None else str(value)
+
+
+def _slug(text: str) -> str:
+    """A short word that is safe in file names and shells; letters of other scripts stay."""
+    plain = unicodedata.normalize("NFKC", text).lower()
+    return re.sub(r"[\W_]+", "-", plain).strip("-")[:24].strip("-")
