@@ -1,8 +1,8 @@
 """Caps on calls, tokens, money and time, kept by one object for all models of a run.
 
 Every request is charged before it is sent, so `max_calls` is exact; tokens and cost are known only
-afterwards, so they may be passed by what is in flight. A search asks for whole blocks of rows: whether a block starts
-depends on what earlier blocks used, never on the order in which threads get their answers.
+afterwards, so they may be passed by what is in flight. A search asks for whole blocks of rows: whether a
+block starts depends on what earlier blocks used, never on the order in which threads get their answers.
 """
 
 from __future__ import annotations

@@ -1,0 +1,188 @@
+"""Every answer of a run, written as it arrives: `kill -9` loses nothing that was answered.
+
+One JSON line per request, in one write. Nothing is synced line by line: a killed process loses no write that
+the kernel has; `checkpoint()` syncs, for the machine that loses power.
+
+Counting after a resume. The run's state holds `Budget.spent` and `Journal.position` of one moment. After
+`budget.restore(spent)` and `journal.mark_counted(position)`, an answer from before that moment costs nothing
+more, and one from after it is charged when it is first asked for again, with the attempts that it took: so a
+killed and resumed run sees the same budget at every decision as one that was not killed.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import threading
+from array import array
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from autoprompt.errors import StoreError
+from autoprompt.llm.answers import from_record, to_record
+from autoprompt.llm.client import CallRole, Completion
+from autoprompt.types import Usage
+
+_log = logging.getLogger(__name__)
+
+# A line starts with its key at a fixed place, so that opening 100,000 lines parses none of them.
+_KEY_AT = slice(len(b'{"key":"'), len(b'{"key":"') + 64)
+_FAILURE = b'","failed":'
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """What a record adds to the budget when it is replayed."""
+
+    role: CallRole
+    attempts: int
+    usage: Usage
+
+
+class Journal:
+    """The answers of one run, by request key. One process at a time (the run folder's lock), many threads.
+
+    Memory is about 100 bytes an answer; texts stay on disk. A torn last line is cut off on opening.
+    Raises StoreError if the file cannot be read or written.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._offsets = array("Q")  # where each line begins
+        self._end = 0
+        self._answers: dict[bytes, int] = {}  # first 16 bytes of the key -> line
+        self._failures: dict[bytes, list[int]] = {}  # the same, for lines not counted yet
+        self._counted: set[int] = set()  # lines replayed since the last `mark_counted`
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._append_to = path.open("ab", buffering=0)  # O_APPEND, and one write is one system call
+            self._read_from = path.open("rb", buffering=0)
+            self._index()
+        except OSError as error:
+            raise StoreError(f"{path}: cannot be opened: {error.strerror}") from error
+        self._found = len(self._offsets)
+        self._counted_until = 0
+
+    @property
+    def position(self) -> int:
+        """Number of records written, complete ones."""
+        with self._lock:
+            return len(self._offsets)
+
+    def mark_counted(self, position: int) -> None:
+        """The first `position` records are in the budget that was restored.
+
+        Raises StoreError if the file holds fewer: it is not the one that the checkpoint speaks of.
+        """
+        with self._lock:
+            if position > len(self._offsets):
+                raise StoreError(
+                    f"{self._path}: {len(self._offsets)} answers, the checkpoint has counted {position}. "
+                    "The journal was cut or replaced; start a new run."
+                )
+            self._counted_until = position
+
+    def recall(self, key: str) -> tuple[Completion | None, list[Charge]]:
+        """The answer to a request, if there is one, and what the budget must be charged for it now.
+
+        Records are charged once; failed requests have a charge and no answer.
+        """
+        short = bytes.fromhex(key[:32])
+        with self._lock:
+            lines = self._failures.pop(short, [])
+            charges = [_charge(self._read(line)) for line in lines if line >= self._counted_until]
+            line = self._answers.get(short)
+            if line is None:
+                return None, charges
+            try:
+                record = self._read(line)
+                answer = replace(from_record(record), source="journal")
+            except (ValueError, KeyError):
+                _log.warning("%s line %d cannot be read; it is asked again", self._path, line + 1)
+                del self._answers[short]
+                return None, charges
+            if self._counted_until <= line < self._found and line not in self._counted:
+                self._counted.add(line)
+                charges.append(_charge(record))
+            return answer, charges
+
+    def append(self, key: str, role: CallRole, completion: Completion) -> None:
+        """Write an answer, counted already. A second answer to the same request is not written."""
+        with self._lock:
+            short = bytes.fromhex(key[:32])
+            if short in self._answers:
+                return
+            self._write({"key": key, "attempts": completion.attempts, "role": role, **to_record(completion)})
+            self._answers[short] = len(self._offsets) - 1
+
+    def append_failure(self, key: str, role: CallRole, attempts: int, error: str) -> None:
+        """Write that a request was sent `attempts` times without an answer, so that a resume counts them."""
+        with self._lock:
+            self._write({"key": key, "failed": error, "attempts": attempts, "role": role})
+
+    def checkpoint(self) -> None:
+        """Force what is written to the disk. To be called before a state that names `position` is saved."""
+        try:
+            os.fsync(self._append_to.fileno())
+        except OSError as error:
+            raise StoreError(f"{self._path}: cannot be written: {error.strerror}") from error
+
+    def close(self) -> None:
+        """Safe to call twice."""
+        self._append_to.close()
+        self._read_from.close()
+
+    def _index(self) -> None:
+        with self._path.open("rb") as lines:
+            for line in lines:
+                if not line.endswith(b"\n"):
+                    _log.info("%s: a torn last line is cut off", self._path)
+                    os.truncate(self._path, self._end)
+                    break
+                self._index_line(line)
+                self._offsets.append(self._end)
+                self._end += len(line)
+
+    def _index_line(self, line: bytes) -> None:
+        number = len(self._offsets)
+        try:
+            short = bytes.fromhex(line[_KEY_AT].decode("ascii"))[:16]
+        except ValueError:
+            _log.warning("%s line %d cannot be read; it is passed over", self._path, number + 1)
+            return
+        if line.startswith(_FAILURE, _KEY_AT.stop):
+            self._failures.setdefault(short, []).append(number)
+        else:
+            self._answers.setdefault(short, number)
+
+    def _read(self, line: int) -> dict[str, Any]:
+        begin = self._offsets[line]
+        end = self._offsets[line + 1] if line + 1 < len(self._offsets) else self._end
+        self._read_from.seek(begin)
+        record: dict[str, Any] = json.loads(self._read_from.read(end - begin))
+        return record
+
+    def _write(self, record: dict[str, Any]) -> None:
+        data = (
+            json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
+            + b"\n"
+        )
+        try:
+            written = self._append_to.write(data)
+            if written != len(data):  # a disk that is full takes a part
+                os.truncate(self._path, self._end)
+                raise StoreError(f"{self._path}: the disk is full")
+        except OSError as error:
+            raise StoreError(f"{self._path}: cannot be written: {error.strerror}") from error
+        self._offsets.append(self._end)
+        self._end += len(data)
+
+
+def _charge(record: dict[str, Any]) -> Charge:
+    """An answer out of the cache (attempts 0) was free, and so is its replay."""
+    attempts = record["attempts"]
+    usage = from_record(record).usage if attempts and "failed" not in record else Usage()
+    return Charge(record["role"], attempts, usage)

@@ -1,0 +1,178 @@
+from __future__ import annotations
+
+import json
+import tracemalloc
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from autoprompt.errors import StoreError
+from autoprompt.llm.answers import from_record, request_key, to_record
+from autoprompt.llm.client import Completion, Options
+from autoprompt.llm.journal import Charge, Journal
+from autoprompt.types import Message, Usage
+
+Open = Callable[[Path], Journal]
+KEYS = [request_key("http://x", "m", "off", [Message("user", str(i))], Options()) for i in range(5)]
+ANSWER = Completion("标题党\n", Usage(7, 2, 0.25), {"1": 0.75, "0": 0.25}, "stop", "m", 0.5, attempts=3)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "run" / "journal.jsonl"
+
+
+@pytest.fixture
+def journal_at() -> Iterator[Open]:
+    """Opens journals, and closes them after the test."""
+    with ExitStack() as stack:
+
+        def open_journal(path: Path) -> Journal:
+            journal = Journal(path)
+            stack.callback(journal.close)
+            return journal
+
+        yield open_journal
+
+
+def test_an_answer_comes_back_as_it_was(path: Path, journal_at: Open) -> None:
+    journal = journal_at(path)
+    journal.append(KEYS[0], "task", ANSWER)
+    journal.close()
+    answer, _ = journal_at(path).recall(KEYS[0])
+    assert answer == Completion(
+        "标题党\n", Usage(7, 2, 0.25), {"1": 0.75, "0": 0.25}, "stop", "m", 0.5, 0, "journal"
+    )
+    assert journal_at(path).recall(KEYS[1]) == (None, [])
+
+
+def test_any_tear_of_the_last_line_loses_that_line_alone(path: Path, journal_at: Open) -> None:
+    journal = journal_at(path)
+    journal.append(KEYS[0], "task", ANSWER)
+    whole = path.stat().st_size
+    journal.append(KEYS[1], "task", ANSWER)
+    journal.close()
+    data = path.read_bytes()
+    for cut in range(whole, len(data)):
+        path.write_bytes(data[:cut])
+        torn = journal_at(path)
+        assert torn.position == 1
+        assert torn.recall(KEYS[1])[0] is None
+        torn.append(KEYS[2], "task", ANSWER)
+        torn.close()
+        mended = journal_at(path)
+        assert mended.position == 2
+        assert mended.recall(KEYS[0])[0] is not None
+        assert mended.recall(KEYS[2])[0] is not None
+        mended.close()
+
+
+def test_only_what_the_checkpoint_had_not_counted_is_charged_and_only_once(
+    path: Path, journal_at: Open
+) -> None:
+    first = journal_at(path)
+    first.append(KEYS[0], "task", ANSWER)
+    position = first.position
+    first.append(KEYS[1], "optimizer", ANSWER)
+    assert first.recall(KEYS[1])[1] == []  # written by this run, so counted
+    first.close()
+
+    resumed = journal_at(path)
+    resumed.mark_counted(position)
+    assert resumed.recall(KEYS[0])[1] == []
+    assert resumed.recall(KEYS[1])[1] == [Charge("optimizer", 3, Usage(7, 2, 0.25))]
+    assert resumed.recall(KEYS[1])[1] == []
+
+
+def test_an_answer_from_the_cache_is_replayed_for_nothing(path: Path, journal_at: Open) -> None:
+    journal = journal_at(path)
+    journal.append(KEYS[0], "task", Completion("1", Usage(7, 2), attempts=0, source="cache"))
+    journal.close()
+    assert journal_at(path).recall(KEYS[0])[1] == [Charge("task", 0, Usage())]
+
+
+def test_a_failed_request_is_counted_and_asked_again(path: Path, journal_at: Open) -> None:
+    journal = journal_at(path)
+    journal.append_failure(KEYS[0], "task", 8, "HTTP 500")
+    assert journal.recall(KEYS[0]) == (None, [])
+    journal.close()
+    resumed = journal_at(path)
+    assert resumed.recall(KEYS[0]) == (None, [Charge("task", 8, Usage())])
+    assert resumed.recall(KEYS[0]) == (None, [])
+    counted = journal_at(path)
+    counted.mark_counted(1)
+    assert counted.recall(KEYS[0]) == (None, [])
+
+
+def test_the_same_request_is_written_once(path: Path, journal_at: Open) -> None:
+    journal = journal_at(path)
+    journal.append(KEYS[0], "task", ANSWER)
+    journal.append(KEYS[0], "task", Completion("other"))
+    assert journal.position == 1
+    answer, _ = journal.recall(KEYS[0])
+    assert answer is not None
+    assert answer.text == ANSWER.text
+
+
+def test_a_line_that_cannot_be_read_is_asked_again(path: Path, journal_at: Open) -> None:
+    journal = journal_at(path)
+    for key in KEYS[:3]:
+        journal.append(key, "task", ANSWER)
+    journal.close()
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"\0" * 40 + b"\n" + lines[1][:90] + b"\n" + lines[2])
+    journal = journal_at(path)
+    assert [journal.recall(key)[0] is not None for key in KEYS[:3]] == [False, False, True]
+    journal.append(KEYS[1], "task", ANSWER)
+    assert journal.recall(KEYS[1])[0] is not None
+
+
+def test_a_shorter_journal_than_the_checkpoint_counted_is_refused(path: Path, journal_at: Open) -> None:
+    with pytest.raises(StoreError, match="0 answers, the checkpoint has counted 4"):
+        journal_at(path).mark_counted(4)
+
+
+def test_many_answers_take_little_memory(path: Path, journal_at: Open) -> None:
+    path.parent.mkdir()
+    body = json.dumps({"attempts": 1, "role": "task", **to_record(ANSWER)})[1:]
+    path.write_text("".join(f'{{"key":"{i:064x}",{body}\n' for i in range(10_000)))
+    tracemalloc.start()
+    journal = journal_at(path)
+    size, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert journal.position == 10_000
+    assert size < 3_000_000  # 300 bytes an answer
+
+
+def test_the_key_tells_requests_apart_by_what_changes_the_answer() -> None:
+    ask = [Message("user", "a")]
+    plain = request_key("u", "m", "off", ask, Options())
+    assert plain == request_key("u", "m", "off", ask, Options(role="judge"))
+    others = [
+        request_key("v", "m", "off", ask, Options()),
+        request_key("u", "n", "off", ask, Options()),
+        request_key("u", "m", "grammar", ask, Options()),
+        request_key("u", "m", "off", [Message("system", "a")], Options()),
+        *(
+            request_key("u", "m", "off", ask, options)
+            for options in (
+                Options(temperature=1),
+                Options(max_output_tokens=5),
+                Options(seed=1),
+                Options(sample=1),
+                Options(stop=("x",)),
+                Options(labels=("x",)),
+                Options(wants_label_probs=True),
+            )
+        ),
+    ]
+    assert len({plain, *others}) == 12
+
+
+def test_a_record_keeps_an_unknown_price_unknown() -> None:
+    assert (
+        from_record(json.loads(json.dumps(to_record(Completion("", Usage(1, 1, None)))))).usage.cost_usd
+        is None
+    )
