@@ -2,6 +2,16 @@
 
 from autoprompt.dataset.checks import infer_labels, load_rows
 from autoprompt.dataset.reading import find_dataset
+from autoprompt.dataset.sidecar import Task, find_sidecar, load_task
 from autoprompt.dataset.splits import Splits, load_splits
 
-__all__ = ["Splits", "find_dataset", "infer_labels", "load_rows", "load_splits"]
+__all__ = [
+    "Splits",
+    "Task",
+    "find_dataset",
+    "find_sidecar",
+    "infer_labels",
+    "load_rows",
+    "load_splits",
+    "load_task",
+]

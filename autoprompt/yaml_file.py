@@ -1,0 +1,200 @@
+"""YAML files read into checked records, with the file and line of everything that is wrong in them.
+
+Words mean what they look like, as in YAML 1.2: `yes`, `no`, `on`, `off`, `007`, `1:30` and `2024-01-01` are
+text here, since labels are often called so; only `true` and `false` are truth values.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Hashable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, TypeVar, get_args
+
+import yaml
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from autoprompt.errors import ConfigError
+
+Model = TypeVar("Model", bound=BaseModel)
+_MAX_SHOWN = 10
+
+
+class _Loader(yaml.SafeLoader):
+    """SafeLoader with the scalars of YAML 1.2."""
+
+
+_SCALARS = {
+    "bool": (r"true|True|TRUE|false|False|FALSE", "tTfF"),
+    "int": (r"[-+]?(?:0|[1-9][0-9]*)", "-+0123456789"),
+    "float": (
+        r"[-+]?(?:[0-9]+\.[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?|[-+]?[0-9]+[eE][-+]?[0-9]+|[-+]?\.inf|\.nan",
+        "-+.0123456789",
+    ),
+    "null": (r"~|null|Null|NULL|", ["~", "n", "N", ""]),
+    "merge": (r"<<", "<"),
+}
+_Loader.yaml_implicit_resolvers = {}
+for _name, (_pattern, _first) in _SCALARS.items():
+    _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_name}", re.compile(f"^(?:{_pattern})$"), list(_first))
+
+
+def load_yaml(path: Path, model: type[Model]) -> Model:
+    """The record that the file holds. Which fields the file gave: `model_fields_set`.
+
+    Relative paths in it are relative to the file, and come back joined to its folder.
+    Raises ConfigError with file and line: no such file, no YAML, a key twice, an unknown key (with the
+    closest known one), a value of the wrong kind; all of them together, the first ten in words.
+    """
+    text = _text(path)
+    try:
+        loader = _Loader(text)
+        node = loader.get_single_node()
+        doubles = list(_double_keys(node, set())) if node else []
+        data = loader.construct_document(node) if isinstance(node, yaml.MappingNode) else None
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise ConfigError(_broken_yaml(path, error)) from error
+    if node is None or data is None:
+        what = "the file is empty" if node is None else "no keys"
+        raise ConfigError(f"{path} line 1: {what}, expected `key: value`. {_known(model)}")
+    if doubles:
+        raise ConfigError(_joined(path, doubles))
+    odd = [key for key in data if not isinstance(key, str)]
+    if odd:
+        line = _line_of(node, (odd[0],), is_key=True)
+        raise ConfigError(f"{path} line {line}: key {odd[0]!r} is no text. {_known(model)}")
+    try:
+        return _rebased(model.model_validate(data), path.parent)
+    except ValidationError as error:
+        faults = [_fault(details, node, model) for details in error.errors()]
+        raise ConfigError(_joined(path, faults)) from error
+
+
+def _text(path: Path) -> str:
+    try:
+        raw = path.read_bytes()
+    except FileNotFoundError as error:
+        raise ConfigError(f"{path}: no such file. Check the path.") from error
+    except IsADirectoryError as error:
+        raise ConfigError(f"{path}: is a folder, expected a YAML file. Give the path of one file.") from error
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}. Check its permissions.") from error
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise ConfigError(f"{path} line {line}: not UTF-8 text. Save the file as UTF-8.") from error
+
+
+def _broken_yaml(path: Path, error: Exception) -> str:
+    if isinstance(error, yaml.MarkedYAMLError) and (mark := error.problem_mark or error.context_mark):
+        said = ", ".join(part for part in (error.context, error.problem) if part)
+        hint = "Check the indentation, and put text with `: ` or `#` in quotes."
+        return f"{path} line {mark.line + 1}: not YAML: {said} (column {mark.column + 1}). {hint}"
+    if isinstance(error, yaml.reader.ReaderError):
+        return f"{path}: not YAML: character {error.position + 1} ({error.reason}). Take it out."
+    return f"{path}: not YAML: {error}"
+
+
+def _double_keys(node: yaml.Node, seen: set[int]) -> Iterator[tuple[int, str]]:
+    """YAML lets a second `key:` silently replace the first; here it is a fault."""
+    if id(node) in seen:
+        return
+    seen.add(id(node))
+    if isinstance(node, yaml.MappingNode):
+        lines: dict[str, int] = {}
+        for key, value in node.value:
+            line = key.start_mark.line + 1
+            if isinstance(key, yaml.ScalarNode) and key.value in lines and key.value != "<<":
+                yield line, f"key {key.value!r} stands on line {lines[key.value]} already. Take one out."
+            elif isinstance(key, yaml.ScalarNode):
+                lines[key.value] = line
+            yield from _double_keys(value, seen)
+    elif isinstance(node, yaml.SequenceNode):
+        for value in node.value:
+            yield from _double_keys(value, seen)
+
+
+def _fault(details: ErrorDetails, node: yaml.Node, model: type[BaseModel]) -> tuple[int, str]:
+    where = details["loc"]
+    kind = details["type"]
+    dotted = ".".join(str(step) for step in where)
+    if kind == "extra_forbidden":
+        at = _model_at(model, where[:-1])
+        known = list(at.model_fields) if at else []
+        close = difflib.get_close_matches(str(where[-1]), known, n=1)
+        hint = f"Did you mean {close[0]!r}?" if close else (_known(at) if at else "Take it out.")
+        return _line_of(node, where, is_key=True), f"unknown key {dotted!r}. {hint}"
+    line = _line_of(node, where)
+    if kind == "missing":
+        return line, f"no value for {dotted!r}, expected one. Add it."
+    said = details["msg"].removeprefix("Value error, ")
+    said = said[:1].lower() + said[1:]
+    if not where:
+        return line, f"{said}."
+    found = details["input"]
+    shown = repr(found) if len(repr(found)) <= 60 else repr(found)[:59] + "…"
+    if kind == "string_type" and isinstance(found, (bool, int, float)):
+        said += f'. Put it in quotes: "{str(found).lower()}"'
+    return line, f"{dotted} is {shown}: {said}."
+
+
+def _line_of(node: yaml.Node, where: Sequence[Hashable], *, is_key: bool = False) -> int:
+    """Line of the value at `where`, or of its key; of the nearest thing around it that is in the file."""
+    line = node.start_mark.line + 1
+    for index, step in enumerate(where):
+        if isinstance(node, yaml.MappingNode):
+            found = next(((key, value) for key, value in node.value if key.value == str(step)), None)
+            if found is None:
+                break
+            node = found[1]
+            wants_key = is_key and index == len(where) - 1
+            line = (found[0] if wants_key else node).start_mark.line + 1
+        elif isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
+            node = node.value[step]
+            line = node.start_mark.line + 1
+        else:
+            break
+    return line
+
+
+def _model_at(model: type[BaseModel], where: Sequence[int | str]) -> type[BaseModel] | None:
+    at: type[BaseModel] | None = model
+    for step in where:
+        if isinstance(step, int):
+            continue
+        if at is None or step not in at.model_fields:
+            return None
+        at = _model_in(at.model_fields[step].annotation)
+    return at
+
+
+def _model_in(annotation: Any) -> type[BaseModel] | None:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next((found for part in get_args(annotation) if (found := _model_in(part))), None)
+
+
+def _rebased(record: Model, folder: Path) -> Model:
+    changed: dict[str, Any] = {}
+    for name in record.model_fields_set:
+        value = getattr(record, name)
+        if isinstance(value, Path):
+            changed[name] = folder / value
+        elif isinstance(value, tuple | list) and any(isinstance(part, Path) for part in value):
+            changed[name] = type(value)(folder / part if isinstance(part, Path) else part for part in value)
+        elif isinstance(value, BaseModel):
+            changed[name] = _rebased(value, folder)
+    return record.model_copy(update=changed) if changed else record
+
+
+def _known(model: type[BaseModel]) -> str:
+    return f"Known keys: {', '.join(model.model_fields)}."
+
+
+def _joined(path: Path, faults: Sequence[tuple[int, str]]) -> str:
+    shown = [f"{path} line {line}: {what}" for line, what in sorted(faults)[:_MAX_SHOWN]]
+    rest = len(faults) - len(shown)
+    return "\n".join(shown + ([f"... and {rest} more of {len(faults)} faults in this file"] if rest else []))
