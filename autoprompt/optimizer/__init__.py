@@ -1,0 +1,1 @@
+"""The optimization loop: a LangGraph `StateGraph` over `AutoPromptState`."""

@@ -1,0 +1,42 @@
+"""The predictor: a candidate's answers on rows, scored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from autoprompt.evaluation import Job, evaluate_jobs
+from autoprompt.metrics import Metric
+from autoprompt.program import Program
+from autoprompt.types import Candidate, EvaluatedRow, Evaluation, Example
+
+OnRow = Callable[[EvaluatedRow], None]
+
+
+class PredictionAgent:
+    """Runs candidates of one program over rows. Usable alone: `PredictionAgent(program, metric).predict(prompt, rows)`."""
+
+    def __init__(self, program: Program, metric: Metric, *, concurrency: int = 1) -> None:
+        self._program = program
+        self._metric = metric
+        self._concurrency = concurrency
+
+    def predict(
+        self,
+        prompt: str | Mapping[str, str] | Candidate,
+        rows: Sequence[Example],
+        *,
+        on_row: OnRow | None = None,
+    ) -> Evaluation:
+        """The evaluation of one prompt: a text, texts by component, or a candidate. Rows keep their order."""
+        if isinstance(prompt, str):
+            prompt = {name: prompt for name in self._program.components}
+        candidate = prompt if isinstance(prompt, Candidate) else Candidate(components=prompt)
+        return self.predict_jobs([(candidate, rows)], on_row=on_row)[0]
+
+    def predict_jobs(self, jobs: Sequence[Job], *, on_row: OnRow | None = None) -> list[Evaluation]:
+        """Evaluations of several candidates, each on its own rows, as one batch.
+
+        All rows of one candidate are sent before those of the next, so that an endpoint with a prefix cache reads
+        each candidate's instruction once; with many requests at once no worker waits for a candidate to end.
+        """
+        return evaluate_jobs(self._program, jobs, self._metric, concurrency=self._concurrency, on_row=on_row)

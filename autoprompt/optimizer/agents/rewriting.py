@@ -1,0 +1,134 @@
+"""The writer: a new prompt from the current one, the analysis and what was learned before."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from autoprompt.llm.client import Client, Options
+from autoprompt.templates import Language, fill, language_of
+from autoprompt.types import Message
+
+Operator = Literal["patch", "rewrite"]
+
+_FENCE = re.compile(r"```[^\n`]*\n(.*?)```|```(.*?)```", re.DOTALL)
+_EDIT = re.compile(r"^\s*([+-])\s+(.+?)\s*$")
+_SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[。！？；])|\n+")
+
+WORDING: dict[Language, dict[str, str]] = {
+    "en": {
+        "experiences": "What was learned before on such tasks:\n",
+        "rejected": "These changes were tried and did harm or nothing; do not repeat them:\n",
+        "keep": "Keep these passages exactly as they are: ",
+        "none": "(none)",
+    },
+    "zh": {
+        "experiences": "以往在这类任务上的经验：\n",
+        "rejected": "以下修改已经试过，有害或无效，不要重复：\n",
+        "keep": "以下内容必须原样保留：",
+        "none": "（无）",
+    },
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A new text and what is different in it, in a few words."""
+
+    text: str
+    change: str
+
+
+class RewriteAgent:
+    """Asks a model for a better prompt. Usable alone: `RewriteAgent(client).rewrite(original, parent, analysis, 1, "")`."""
+
+    def __init__(self, client: Client, *, temperature: float = 0.8, word_limit: int = 200) -> None:
+        self._client = client
+        self._temperature = temperature
+        self._word_limit = word_limit
+
+    def rewrite(
+        self,
+        original_prompt: str,
+        parent: str,
+        analysis: dict[str, Any],
+        iteration: int,
+        experiences: str,
+        *,
+        operator: Operator = "rewrite",
+        rejected: Sequence[str] = (),
+        keep: Sequence[str] = (),
+        seed: int = 0,
+    ) -> Proposal:
+        """One proposal. An answer in another form than asked is read as a full rewrite.
+
+        parent: the text to improve. rejected: changes that were tried and lost, worst first. keep: passages that
+        must survive (placeholders, locked parts); whether they did is the caller's to check.
+        """
+        language = language_of(original_prompt)
+        words = WORDING[language]
+        shared = {
+            "current": parent,
+            "analysis": analysis.get("suggestions") or words["none"],
+            "experiences": words["experiences"] + experiences if experiences else "",
+            "rejected": words["rejected"] + "\n".join(f"- {r}" for r in rejected) if rejected else "",
+            "keep": words["keep"] + " ".join(keep) if keep else "",
+        }
+        if operator == "patch":
+            # Few edits a step, fewer later, beat free rewriting (SkillOpt: 4 falling to 2).
+            request = fill("patch", language, **shared, edits=str(4 if iteration <= 2 else 2))
+        else:
+            limit = max(self._word_limit, 2 * len(original_prompt.split()))
+            request = fill("rewrite", language, **shared, original=original_prompt, limit=str(limit))
+        request = re.sub(r"\n{3,}", "\n\n", request)
+        options = Options(role="optimizer", temperature=self._temperature, seed=seed, max_output_tokens=600)
+        answer = self._client.complete([Message("user", request)], options).text
+        text = read_patch(answer, parent) if operator == "patch" else None
+        text = text or read_prompt(answer)
+        return Proposal(text, describe_change(parent, text))
+
+
+def read_prompt(answer: str) -> str:
+    """The new prompt in a writer's answer: the last fenced block, else the whole text without its tags."""
+    blocks = [a or b for a, b in _FENCE.findall(answer)]
+    filled = [b.strip() for b in blocks if b.strip()]
+    text = filled[-1] if filled else answer.strip().removeprefix("```").removesuffix("```")
+    return re.sub(r"</?(?:prompt|current|original|new_prompt)>", "", text).strip()
+
+
+def read_patch(answer: str, parent: str) -> str | None:
+    """`parent` with the answer's edits applied; None where the answer holds no edit that applies.
+
+    `+ sentence` is added at the end, `- sentence` removed where it stands in the parent word for word.
+    """
+    edits = [m.groups() for line in answer.splitlines() if (m := _EDIT.match(line))]
+    text, added = parent, []
+    for sign, sentence in edits:
+        if sign == "+" and sentence not in text:
+            added.append(sentence)
+        elif sign == "-" and sentence in text and text.replace(sentence, "").strip():
+            text = re.sub(r"[ \t]{2,}", " ", text.replace(sentence, "", 1)).strip()
+    if added:
+        text = text.rstrip() + "\n" + "\n".join(added)
+    return text if text != parent else None
+
+
+def describe_change(old: str, new: str, most: int = 240) -> str:
+    """What `new` says that `old` did not, and what it dropped, in one line."""
+    before = [s.strip() for s in _SENTENCE.split(old) if s.strip()]
+    after = [s.strip() for s in _SENTENCE.split(new) if s.strip()]
+    added, removed = [], []
+    for tag, i1, i2, j1, j2 in difflib.SequenceMatcher(a=before, b=after, autojunk=False).get_opcodes():
+        if tag != "equal":
+            removed += before[i1:i2]
+            added += after[j1:j2]
+    parts = []
+    if added:
+        parts.append("added: " + " ".join(added))
+    if removed:
+        parts.append("removed: " + " ".join(removed))
+    text = " | ".join(parts) or "no change"
+    return text if len(text) <= most else text[: most - 1] + "…"

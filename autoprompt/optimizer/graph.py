@@ -1,0 +1,76 @@
+"""The graph of the optimization: nodes, edges and the one decision. Nothing else.
+
+START -> predict -> analyze -> rewrite -> memory -> _should_continue(state)
+                                                    |- "continue"      -> increment_iteration -> predict
+                                                    |- "final_predict" -> final_predict -> END
+                                                    `- "end"           -> END
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from langgraph.graph import END, START, StateGraph
+
+from autoprompt.optimizer import nodes
+from autoprompt.optimizer.context import SearchContext
+from autoprompt.optimizer.state import AutoPromptState
+
+if TYPE_CHECKING:
+    from langgraph.checkpoint.base import BaseCheckpointSaver
+    from langgraph.graph.state import CompiledStateGraph
+
+STEPS_PER_ITERATION = 5  # predict, analyze, rewrite, memory, increment_iteration
+
+
+def build_graph(
+    checkpointer: BaseCheckpointSaver[Any] | None = None,
+) -> CompiledStateGraph[AutoPromptState, SearchContext, AutoPromptState, AutoPromptState]:
+    """The compiled graph. Invoke it with `context=SearchContext(...)` and `recursion_limit(...)` in its config."""
+    graph = StateGraph(AutoPromptState, context_schema=SearchContext)
+    graph.add_node("predict", nodes.predict)
+    graph.add_node("analyze", nodes.analyze)
+    graph.add_node("rewrite", nodes.rewrite)
+    graph.add_node("memory", nodes.memory)
+    graph.add_node("increment_iteration", nodes.increment_iteration)
+    graph.add_node("final_predict", nodes.final_predict)
+    graph.add_edge(START, "predict")
+    graph.add_edge("predict", "analyze")
+    graph.add_edge("analyze", "rewrite")
+    graph.add_edge("rewrite", "memory")
+    graph.add_conditional_edges(
+        "memory",
+        _should_continue,
+        {"continue": "increment_iteration", "final_predict": "final_predict", "end": END},
+    )
+    graph.add_edge("increment_iteration", "predict")
+    graph.add_edge("final_predict", END)
+    return graph.compile(checkpointer=checkpointer)
+
+
+def _should_continue(state: AutoPromptState) -> Literal["continue", "final_predict", "end"]:
+    if state["iteration"] >= state["max_iterations"] or state.get("stop_reason"):
+        return "final_predict"
+    if not state.get("analysis", {}).get("has_errors", True):
+        has_test = state.get("dataset", {}).get("sizes", {}).get("test", 0) > 0
+        # A winner that nothing has confirmed yet still has the comparison with the original before it.
+        return "final_predict" if has_test or state.get("pending") or _has_winner(state) else "end"
+    return "continue"
+
+
+def _has_winner(state: AutoPromptState) -> bool:
+    return state.get("incumbent") != state.get("original")
+
+
+def recursion_limit(max_iterations: int) -> int:
+    """Steps that the longest run takes, with room for the final node."""
+    return STEPS_PER_ITERATION * max_iterations + 5
+
+
+def graph_mermaid() -> str:
+    return build_graph().get_graph().draw_mermaid()
+
+
+def graph_ascii() -> str:
+    """The graph as text; drawn here, since LangGraph's own ASCII drawing needs another package."""
+    return (__doc__ or "").split("\n\n", 1)[1].rstrip()

@@ -1,0 +1,301 @@
+"""The six nodes: each reads the state, calls an agent, returns its update. No decision about what comes next."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from langgraph.runtime import Runtime
+
+from autoprompt.errors import BudgetExhausted
+from autoprompt.memory import Experience
+from autoprompt.optimizer.context import SearchContext
+from autoprompt.optimizer.propose import Brief, propose
+from autoprompt.optimizer.settle import settle
+from autoprompt.optimizer.state import AutoPromptState
+from autoprompt.search.gate import confirm
+from autoprompt.search.plan import TRAIN_BATCH, candidates_for, interleave
+from autoprompt.search.pool import Entry
+from autoprompt.types import Evaluation, Example
+
+MOST_BATCHES = (
+    4  # batches of train that a round looks through for an error before it calls the prompt perfect
+)
+
+Update = AutoPromptState
+
+
+def predict(state: AutoPromptState, runtime: Runtime[SearchContext]) -> Update:
+    """Settle the last round's candidates (round 1: the original), then see what the best gets wrong on train."""
+    context, iteration = runtime.context, state["iteration"]
+    _announce(context, "predict", iteration)
+    update = _settle_pending(context, state)
+    incumbent = context.pool[update["incumbent"]]
+    try:
+        evaluation = _look_for_errors(context, incumbent, iteration)
+    except BudgetExhausted as error:
+        evaluation = Evaluation(incumbent.candidate.id, ())
+        update["stop_reason"] = update.get("stop_reason") or error.cap
+    update["results"] = _save_results(context, f"{iteration:02d}-train", evaluation)
+    context.hold_final(incumbent)
+    return _checkpoint(context, state, update)
+
+
+def analyze(state: AutoPromptState, runtime: Runtime[SearchContext]) -> Update:
+    """Ask what the errors share. The rows come from the file that `results` names."""
+    context, iteration = runtime.context, state["iteration"]
+    _announce(context, "analyze", iteration)
+    incumbent = context.pool[state["incumbent"]]
+    rows = context.read_results(state["results"])
+    update: Update = {}
+    try:
+        with context.budget.block(1):
+            analysis = context.analysis.analyze(
+                incumbent.candidate.prompt, rows, seed=context.seed("analyze", iteration)
+            )
+    except BudgetExhausted as error:
+        update["stop_reason"] = error.cap
+        wrong = sum(not r.is_correct for r in rows)
+        analysis = {
+            "has_errors": wrong > 0 or not rows,
+            "error_count": wrong,
+            "total_count": len(rows),
+            "suggestions": "",
+            "error_cases": [],
+        }
+    analysis["has_errors"] = analysis["has_errors"] or _errs_in_race(context, incumbent)
+    update["analysis"] = analysis
+    update["history"] = [*state.get("history", []), _history_entry(context, state, incumbent, analysis)]
+    context.emit(
+        {"event": "analysis", **{k: analysis[k] for k in ("error_count", "total_count", "suggestions")}}
+    )
+    return _checkpoint(context, state, update)
+
+
+def rewrite(state: AutoPromptState, runtime: Runtime[SearchContext]) -> Update:
+    """Propose the next round's candidates from a chosen parent, the analysis and the experiences."""
+    context, iteration = runtime.context, state["iteration"]
+    _announce(context, "rewrite", iteration)
+    settings = context.settings
+    if state.get("stop_reason") or not state["analysis"]["has_errors"]:
+        return _checkpoint(context, state, {"pending": []})
+    if state["plateau"] >= settings.depth.patience:
+        return _checkpoint(context, state, {"pending": [], "stop_reason": "patience"})
+    remaining = context.budget.calls_left()
+    number = candidates_for(
+        math.inf if remaining is None else remaining,
+        settings.max_iterations - iteration + 1,
+        settings.depth.candidates,
+        context.plan,
+        overhead=TRAIN_BATCH + settings.depth.writers + 1,
+    )
+    if number == 0:
+        return _checkpoint(context, state, {"pending": [], "stop_reason": "max_calls"})
+    brief = Brief(
+        iteration=iteration,
+        incumbent=state["incumbent"],
+        number=number,
+        analysis=state["analysis"],
+        experiences=state.get("memory_experiences", ""),
+        rejected=[r["change"] for r in state["rejected"]],
+        tally=state["tally"],
+        plateau=state["plateau"],
+        wrong_ids=frozenset(r.example_id for r in context.read_results(state["results"]) if not r.is_correct),
+    )
+    try:
+        candidates = propose(context, brief)
+    except BudgetExhausted as error:
+        return _checkpoint(context, state, {"pending": [], "stop_reason": error.cap})
+    for candidate in candidates:
+        context.add(candidate)
+    update: Update = {"pending": [c.id for c in candidates]}
+    if not candidates:
+        update["plateau"] = state["plateau"] + 1
+    return _checkpoint(context, state, update)
+
+
+def memory(state: AutoPromptState, runtime: Runtime[SearchContext]) -> Update:
+    """Distil lessons from the candidates that were settled in this round. Round 1 has none."""
+    context, iteration = runtime.context, state["iteration"]
+    _announce(context, "memory", iteration)
+    update: Update = {"previous_prompt": context.pool[state["incumbent"]].candidate.prompt}
+    update["memory_experiences"] = _learn(context, state, state.get("settled", []), iteration)
+    return _checkpoint(context, state, update)
+
+
+def increment_iteration(state: AutoPromptState) -> Update:
+    return {"iteration": state["iteration"] + 1}
+
+
+def final_predict(state: AutoPromptState, runtime: Runtime[SearchContext]) -> Update:
+    """Settle the last candidates, confirm the winner on fresh rows, then open the sealed test once."""
+    context = runtime.context
+    iteration = state["iteration"] + 1
+    _announce(context, "final_predict", state["iteration"])
+    update = _settle_pending(context, state)
+    update["memory_experiences"] = _learn(context, state, update["settled"], iteration)
+    context.budget.release_hold()
+    original, winner = context.pool.original, context.pool[update["incumbent"]]
+    if winner is not original:
+        winner = _confirm(context, winner, original, update)
+    update["incumbent"] = winner.candidate.id
+    update["current_prompt"] = winner.candidate.prompt
+    _open_test(context, original, winner, update)
+    return _checkpoint(context, state, update)
+
+
+def _settle_pending(context: SearchContext, state: AutoPromptState) -> Update:
+    pending = list(state.get("pending", []))
+    update: Update = {
+        "pending": [],
+        "settled": pending,
+        "incumbent": state["incumbent"],
+        "tried": state["tried"] + len(pending),
+    }
+    if not pending:
+        return update
+    settled = settle(context, state["incumbent"], pending, state["tally"], state["rejected"])
+    update["incumbent"] = settled.incumbent
+    update["current_prompt"] = context.pool[settled.incumbent].candidate.prompt
+    update["tally"], update["rejected"] = settled.tally, settled.rejected
+    update["plateau"] = 0 if settled.is_better else state["plateau"] + 1
+    if settled.stop_reason:
+        update["stop_reason"] = settled.stop_reason
+    return update
+
+
+def _look_for_errors(context: SearchContext, incumbent: Entry, iteration: int) -> Evaluation:
+    """The best so far on a batch of train that the last rounds have not shown; on more where nothing is wrong."""
+    train = interleave(context.splits.train)
+    rows: list[Example] = []
+    evaluation = Evaluation(incumbent.candidate.id, ())
+    for number in range(MOST_BATCHES):
+        start = ((iteration - 1) + number * context.settings.max_iterations) * TRAIN_BATCH
+        batch = [train[(start + i) % len(train)] for i in range(min(TRAIN_BATCH, len(train)))]
+        batch = [row for row in batch if row not in rows]
+        if not batch:
+            break
+        rows += batch
+        with context.budget.block(len(batch)):
+            found = context.prediction.predict(incumbent.candidate, batch)
+        evaluation = Evaluation(evaluation.candidate_id, evaluation.rows + found.rows)
+        if evaluation.correct < len(evaluation.rows):
+            break
+    if evaluation.correct == len(evaluation.rows):
+        # Nothing wrong on train: whether it is perfect is for the rows that decide to say.
+        context.evaluate([incumbent], context.plan.race, "race rows of the best")
+    return evaluation
+
+
+def _errs_in_race(context: SearchContext, incumbent: Entry) -> bool:
+    return any(incumbent.scores.get(i, 1.0) < 1.0 for i in context.plan.race_ids)
+
+
+def _learn(context: SearchContext, state: AutoPromptState, settled: list[str], iteration: int) -> str:
+    """Write this round's lessons to the file, and the state's experiences with them behind."""
+    known = state.get("memory_experiences", "")
+    lessons, entries = [], []
+    for candidate_id in settled:
+        candidate = context.pool[candidate_id].candidate
+        parent = context.pool[candidate.parents[0]].candidate
+        new, old = context.pool.shared(candidate.id, parent.id, context.plan.race_ids)
+        lesson = context.memory.learn(
+            parent.prompt, candidate.prompt, old, new, iteration, change=candidate.change
+        )
+        if lesson is None:
+            continue
+        lessons.append(lesson)
+        entries.append(
+            Experience(
+                task=context.settings.task,
+                change=lesson.change,
+                operator=candidate.operator,
+                before=lesson.before,
+                after=lesson.after,
+                rows=lesson.rows,
+                verdict=lesson.verdict,
+            )
+        )
+        context.emit({"event": "lesson", "text": lesson.text})
+    if entries and context.experiences is not None:
+        context.experiences.record(entries, run_id=context.settings.run_id, iteration=iteration)
+    own = [lesson.text for lesson in lessons if lesson.verdict != "no_difference"]
+    return "\n".join(filter(None, [known, *own]))
+
+
+def _confirm(context: SearchContext, winner: Entry, original: Entry, update: Update) -> Entry:
+    """The winner if it is better than the original beyond luck, else the original."""
+    plan = context.plan
+    try:
+        context.evaluate([original, winner], plan.fresh, "fresh rows: best and original")
+        context.evaluate(
+            [original], [r for r in plan.race if r.id in winner.scores], "race rows of the original"
+        )
+    except BudgetExhausted as error:
+        update["stop_reason"] = error.cap
+    confirmation = confirm(context.pool, winner, original, plan.race_ids, plan.fresh_ids, update["tried"])
+    update["confirmation"] = {**confirmation.to_dict(), "candidate": winner.candidate.id}
+    context.emit({"event": "confirmation", **update["confirmation"]})
+    return winner if confirmation.is_confirmed else original
+
+
+def _open_test(context: SearchContext, original: Entry, winner: Entry, update: Update) -> None:
+    """Best and original on the sealed rows. It chooses nothing: it gives the verdict."""
+    rows = context.splits.test
+    update["test"] = {}
+    if not rows:
+        return
+    entries = [original] if winner is original else [winner, original]
+    try:
+        for entry in entries:
+            name = "best" if entry is winner else "original"
+            with context.budget.block(len(rows)):
+                evaluation = context.prediction.predict(
+                    entry.candidate, rows, on_row=context.row_counter(f"test: {name}", len(rows))
+                )
+            update["test"][name] = _save_results(context, f"test-{name}", evaluation)
+    except BudgetExhausted as error:
+        update["stop_reason"], update["test"] = error.cap, {}
+        return
+    update["test"].setdefault("original", update["test"]["best"])
+    update["results"] = update["test"]["best"]
+
+
+def _save_results(context: SearchContext, name: str, evaluation: Evaluation) -> dict[str, Any]:
+    path = context.files.write_predictions(name, evaluation.rows)
+    return {"path": path.name, "correct": evaluation.correct, "total": len(evaluation.rows)}
+
+
+def _history_entry(
+    context: SearchContext, state: AutoPromptState, incumbent: Entry, analysis: dict[str, Any]
+) -> dict[str, Any]:
+    ids = context.plan.race_ids
+    return {
+        "iteration": state["iteration"],
+        "prompt": incumbent.candidate.prompt,
+        "candidate": incumbent.candidate.id,
+        "demos": len(incumbent.candidate.demos),
+        "error_count": analysis["error_count"],
+        "total_count": analysis["total_count"],
+        "suggestions": analysis["suggestions"],
+        "validation": round(incumbent.mean(ids), 6),
+        "results": state["results"],
+        "calls": context.budget.spent.calls,
+    }
+
+
+def _announce(context: SearchContext, node: str, iteration: int) -> None:
+    context.emit({"event": "node_started", "node": node, "iteration": iteration})
+
+
+def _checkpoint(context: SearchContext, state: AutoPromptState, update: Update) -> Update:
+    """The update with the marks that a resumed run needs: how far pool, journal and budget had come."""
+    step = state["pool_step"] + 1
+    # In the pool's own order: a set has another order in every process.
+    changed = [e.candidate.id for e in context.pool.entries if e.candidate.id in context.changed]
+    context.changed.clear()
+    context.files.append_candidates([{**r, "step": step} for r in context.pool.to_records(changed)])
+    update["pool_step"] = step
+    update["journal_position"] = context.journal_position()
+    update["spent"] = context.budget.spent.to_dict()
+    return update

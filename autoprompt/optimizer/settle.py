@@ -1,0 +1,113 @@
+"""Settling a round: the race of its candidates, who joins the parents, who is the best so far."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from autoprompt.errors import BudgetExhausted
+from autoprompt.optimizer.context import SearchContext
+from autoprompt.search.gate import Comparison, compare, is_accepted
+from autoprompt.search.operators import record_outcome
+from autoprompt.search.pool import Entry
+from autoprompt.search.race import race
+
+MOST_REJECTED = 8  # rejected edits that later writers are shown, worst first
+
+
+@dataclass(slots=True)
+class Settled:
+    """What a race changed. stop_reason: the budget that ended it early, or ""."""
+
+    incumbent: str
+    is_better: bool = False
+    tally: dict[str, list[int]] = field(default_factory=dict)
+    rejected: list[dict[str, Any]] = field(default_factory=list)
+    stop_reason: str = ""
+
+
+def settle(
+    context: SearchContext,
+    incumbent_id: str,
+    pending: list[str],
+    tally: dict[str, list[int]],
+    rejected: list[dict[str, Any]],
+) -> Settled:
+    """Race the pending candidates against the best so far and against their parents, on rows no author saw."""
+    pool, plan = context.pool, context.plan
+    settled = Settled(incumbent_id, tally=tally, rejected=rejected)
+    entrants = [pool[i] for i in pending]
+    try:
+        laps = race(
+            pool,
+            pool[incumbent_id],
+            entrants,
+            plan.race,
+            plan.blocks,
+            lambda entries, rows: _evaluate(context, entries, rows),
+        )
+        finished = set(laps[-1].kept) if laps and laps[-1].rows == len(plan.race) else set()
+    except BudgetExhausted as error:
+        settled.stop_reason = error.cap
+        finished = _furthest(context, entrants)
+    ids = plan.race_ids
+    for entry in entrants:
+        _judge(context, entry, entry.candidate.id in finished, settled)
+    best = max((e for e in entrants if e.status == "accepted"), key=lambda e: e.mean_merit(ids), default=None)
+    if best is not None and _is_ahead(context, best, pool[incumbent_id]):
+        settled.incumbent, settled.is_better = best.candidate.id, True
+        context.emit(
+            {
+                "event": "best_changed",
+                "id": best.candidate.id,
+                "score": best.mean(ids),
+                "rows": sum(i in best.scores for i in ids),
+                "original_score": pool.original.mean(ids),
+            }
+        )
+    settled.rejected = sorted(settled.rejected, key=lambda r: r["damage"])[:MOST_REJECTED]
+    return settled
+
+
+def _evaluate(context: SearchContext, entries: Any, rows: Any) -> None:
+    context.evaluate(entries, rows, f"race: {len(entries)} candidates")
+
+
+def _furthest(context: SearchContext, entrants: list[Entry]) -> set[str]:
+    """Those that came furthest before the budget ran out: they are judged on the rows that they have."""
+    ids = context.plan.race_ids
+    reached = {e.candidate.id: sum(i in e.scores for i in ids) for e in entrants}
+    most = max(reached.values(), default=0)
+    return {i for i, n in reached.items() if n == most and n > 0}
+
+
+def _judge(context: SearchContext, entry: Entry, has_finished: bool, settled: Settled) -> None:
+    """Accept or reject one candidate against its first parent, and remember what a loser cost."""
+    candidate, ids = entry.candidate, context.plan.race_ids
+    comparison = compare(context.pool, candidate.id, candidate.parents[0], ids)
+    accepted = has_finished and is_accepted(comparison)
+    entry.status = "accepted" if accepted else "rejected"
+    context.changed.add(candidate.id)
+    settled.tally = record_outcome(settled.tally, candidate.operator, accepted)
+    if comparison.score < comparison.other_score and candidate.operator in ("patch", "rewrite"):
+        damage = round(comparison.score - comparison.other_score, 4)
+        settled.rejected.append({"change": candidate.change, "damage": damage})
+    context.emit(_settled_event(candidate.id, accepted, comparison))
+
+
+def _settled_event(candidate_id: str, accepted: bool, comparison: Comparison) -> dict[str, Any]:
+    return {
+        "event": "candidate_settled",
+        "id": candidate_id,
+        "accepted": accepted,
+        "score": comparison.score,
+        "rows": comparison.rows,
+        "parent_score": comparison.other_score,
+        "p_value": comparison.p_value,
+    }
+
+
+def _is_ahead(context: SearchContext, entry: Entry, incumbent: Entry) -> bool:
+    """On the rows that both have, so that an entrant stopped by the budget is not compared with other rows."""
+    shared = [i for i in context.plan.race_ids if i in entry.scores and i in incumbent.scores]
+    return bool(shared) and entry.mean_merit(shared) > incumbent.mean_merit(shared)

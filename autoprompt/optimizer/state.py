@@ -1,0 +1,38 @@
+"""The state that the nodes of the graph share: plain dicts, lists, strings and numbers only.
+
+Rows, texts of candidates and their scores live in the files of the run folder, so that a checkpoint does not grow
+with the dataset: 1,000 rows in the state over 50 steps were 12.2 MB of checkpoints, by reference 0.4 MB.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypedDict
+
+
+class AutoPromptState(TypedDict, total=False):
+    original_prompt: str
+    current_prompt: str  # the best so far
+    previous_prompt: str  # the best of the round before
+    dataset: dict[str, Any]  # {path, sha256, split_seed, sizes}
+    results: dict[str, Any]  # {path, correct, total}: rows of train, under the best so far
+    analysis: dict[str, Any]  # {has_errors, error_count, total_count, suggestions, error_cases}
+    iteration: int  # from 1
+    max_iterations: int
+    history: list[dict[str, Any]]  # {iteration, prompt, error_count, total_count, suggestions, ...}
+    memory_experiences: str  # read once at the start, with this run's lessons behind it
+
+    original: str  # id of the original candidate
+    incumbent: str  # id of the best so far
+    pending: list[str]  # ids proposed by the last rewrite and not settled yet
+    settled: list[str]  # ids settled in this round, for the lessons
+    tried: int  # candidates raced so far
+    plateau: int  # rounds in a row without a gain
+    tally: dict[str, list[int]]  # operator -> [tried, accepted]
+    rejected: list[dict[str, Any]]  # {change, damage}: edits that lost, for later writers
+    stop_reason: str  # "" while the search goes on
+    confirmation: dict[str, Any]  # the winner against the original on fresh rows
+    test: dict[str, Any]  # the winner against the original on the sealed rows
+
+    pool_step: int  # records of candidates.jsonl with a later step are not part of this checkpoint
+    journal_position: int  # answers in the journal at this checkpoint
+    spent: dict[str, Any]  # the budget's counters at this checkpoint

@@ -1,0 +1,129 @@
+"""Everything that is settled before the first call: rows, labels, metric, plan and what the run will cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from autoprompt.config import RunConfig
+from autoprompt.dataset import Splits, load_splits
+from autoprompt.errors import ConfigError
+from autoprompt.llm.client import Options
+from autoprompt.metrics import LABEL_METRICS
+from autoprompt.program import estimate_tokens, placeholders, supports_demos
+from autoprompt.search.plan import (
+    DEPTHS,
+    Depth,
+    Plan,
+    check_budget,
+    default_max_calls,
+    make_plan,
+)
+
+LABEL_OUTPUT_TOKENS = 32  # of a task call whose answer is one of the labels
+FREE_OUTPUT_TOKENS = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Preparation:
+    """A checked run that has sent nothing yet. max_calls: the cap, set by the user or by the preset."""
+
+    config: RunConfig
+    prompt: str
+    splits: Splits
+    labels: tuple[str, ...]
+    depth: Depth
+    plan: Plan
+    max_iterations: int
+    max_calls: int
+
+    @property
+    def task_options(self) -> Options:
+        return task_options(self.config, self.labels)
+
+    @property
+    def can_demo(self) -> bool:
+        return supports_demos(self.prompt, self.config.input_field, tuple(self.splits.val[0].fields))
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What a run is expected to use at most. Tokens are estimated from text lengths (see `estimate_tokens`)."""
+
+    sizes: Mapping[str, int]
+    task_calls: int
+    optimizer_calls: int
+    tokens: int
+    cost_usd: float | None
+    max_iterations: int
+    warnings: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "sizes": dict(self.sizes), "warnings": list(self.warnings)}
+
+
+def task_options(config: RunConfig, labels: tuple[str, ...]) -> Options:
+    limit = config.max_output_tokens or (LABEL_OUTPUT_TOKENS if labels else FREE_OUTPUT_TOKENS)
+    return Options(
+        role="task",
+        temperature=config.temperature,
+        max_output_tokens=limit,
+        seed=0,
+        labels=labels,
+        wants_label_probs=bool(labels),
+    )
+
+
+def prepare(config: RunConfig) -> Preparation:
+    """Read, check and plan. Raises DatasetError, ConfigError or BudgetTooSmallError; sends nothing."""
+    depth = DEPTHS[config.preset]
+    config = _with_preset(config, depth)
+    prompt = config.prompt
+    if prompt is None:
+        raise ConfigError(
+            "no prompt to start from: give --prompt TEXT or --prompt @FILE, or a sidecar NAME.task.yaml beside the "
+            "dataset with `prompt: ...`."
+        )
+    lost = [passage for passage in config.locked if passage not in prompt]
+    if lost:
+        raise ConfigError(f"locked: the prompt does not hold {lost[0]!r}.")
+    splits = load_splits(config)
+    labels = (splits.labels or ()) if config.metric in LABEL_METRICS else ()
+    plan = make_plan(splits.val)
+    max_iterations = config.max_iterations or depth.max_iterations
+    optimizer_calls = 1 + depth.writers
+    if not placeholders(prompt, tuple(splits.val[0].fields)) and "{" + config.input_field + "}" in prompt:
+        raise ConfigError(f"the prompt's {{{config.input_field}}} is no field of the rows.")
+    check_budget(config.max_calls, plan, len(splits.test), optimizer_calls)
+    max_calls = config.max_calls or default_max_calls(depth, plan, len(splits.test))
+    return Preparation(config, prompt, splits, labels, depth, plan, max_iterations, max_calls)
+
+
+def estimate_run(preparation: Preparation, price_per_token: float | None) -> Estimate:
+    """An upper bound in calls, and the tokens that so many calls of rows like these take.
+
+    price_per_token: USD of a prompt token of the task model, None where unknown; output is a small part here.
+    """
+    p = preparation
+    optimizer_calls = min(p.max_calls, p.max_iterations * (1 + p.depth.writers))
+    task_calls = p.max_calls - optimizer_calls
+    rows = [*p.splits.val, *p.splits.test][:200]
+    per_row = sum(estimate_tokens(r.input) for r in rows) / max(1, len(rows))
+    prompt = estimate_tokens(p.prompt)
+    demos = min(p.config.max_demos, 16) if p.can_demo else 0
+    per_call = min(p.config.max_prompt_tokens, prompt + demos * (per_row + 10)) + per_row + 8
+    writer = 12 * (per_row + 20) + 2 * prompt + 900
+    tokens = round(task_calls * per_call + optimizer_calls * writer)
+    cost = None if price_per_token is None else tokens * price_per_token
+    return Estimate(
+        p.splits.sizes, task_calls, optimizer_calls, tokens, cost, p.max_iterations, p.splits.warnings
+    )
+
+
+def _with_preset(config: RunConfig, depth: Depth) -> RunConfig:
+    """The preset's caps on rows, where the user has set none."""
+    if depth.most_rows is None:
+        return config
+    caps = {n: depth.most_rows for n in ("max_val", "max_test") if n not in config.model_fields_set}
+    return config.model_copy(update=caps)

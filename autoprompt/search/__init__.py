@@ -1,0 +1,1 @@
+"""Choosing: the pool of candidates, the race between them, the gate at the end. Knows no model and no graph."""

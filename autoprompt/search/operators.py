@@ -1,0 +1,107 @@
+"""Which kinds of change a round tries: a portfolio whose shares follow what has worked in this run."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+OperatorName = Literal["patch", "rewrite", "demos", "demos_errors", "demos_varied", "combine"]
+
+WRITERS: tuple[OperatorName, ...] = ("patch", "rewrite")
+
+# Emphasis of a round after so many rounds without a gain (the last entry from then on): few edits first, then a free
+# rewrite, then other demonstrations, then a new start from the best with everything mixed.
+PLATEAU: tuple[tuple[OperatorName, ...], ...] = (
+    (),
+    ("rewrite",),
+    ("demos", "demos_errors"),
+    ("rewrite", "combine", "demos_varied"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What is possible for the parent of a round.
+
+    writers: proposals that may be asked of the writer model. has_demos: the parent shows demonstrations.
+    can_demo: demonstrations fit the prompt and there are rows for them. has_partner: another accepted candidate
+    differs from the parent in its text, or in its demonstrations.
+    """
+
+    writers: int
+    can_demo: bool
+    has_demos: bool
+    has_errors: bool
+    has_partner: bool
+
+
+def record_outcome(tally: Mapping[str, Sequence[int]], operator: str, accepted: bool) -> dict[str, list[int]]:
+    """`tally` (operator -> [tried, accepted]; plain data for the state) with one more outcome."""
+    updated = {name: list(counts) for name, counts in tally.items()}
+    tried, won = updated.get(operator, [0, 0])
+    updated[operator] = [tried + 1, won + int(accepted)]
+    return updated
+
+
+def choose_operators(
+    number: int, means: Means, tally: Mapping[str, Sequence[int]], plateau: int, rng: random.Random
+) -> list[OperatorName]:
+    """The operators of a round, one for each of `number` candidates.
+
+    Each slot draws by Thompson sampling over the operators' acceptance so far (Beta(1 + accepted, 1 + lost)); the
+    first round takes texts and demonstrations about half and half; on a plateau half of the slots go to the
+    emphasis of PLATEAU. Writers get at most `means.writers` slots.
+    """
+    possible = _possible(means)
+    if not possible:
+        return []
+    emphasis = [o for o in PLATEAU[min(plateau, len(PLATEAU) - 1)] if o in possible]
+    chosen: list[OperatorName] = []
+    left = means.writers
+    for slot in range(number):
+        options = [o for o in possible if o not in WRITERS or left > 0]
+        if not options:
+            break
+        if slot < len(options) and not tally:
+            operator = _first_round(options, slot)
+        elif emphasis and slot % 2 == 0 and any(o in options for o in emphasis):
+            operator = rng.choice([o for o in emphasis if o in options])
+        else:
+            operator = max(options, key=lambda o: _draw(tally.get(o, (0, 0)), rng))
+        left -= operator in WRITERS
+        chosen.append(operator)
+    return chosen
+
+
+def _possible(means: Means) -> list[OperatorName]:
+    possible: list[OperatorName] = []
+    if means.writers > 0:
+        possible += ["rewrite", "patch"]
+    if means.can_demo:
+        possible.append("demos")
+        if means.has_errors:
+            possible.append("demos_errors")
+        if means.has_demos:
+            possible.append("demos_varied")
+    if means.has_partner:
+        possible.append("combine")
+    return possible
+
+
+def _first_round(options: Sequence[OperatorName], slot: int) -> OperatorName:
+    """Nothing is known yet: texts and demonstrations take turns."""
+    texts = [o for o in options if o in WRITERS]
+    others = [o for o in options if o not in WRITERS]
+    side = (texts or others) if slot % 2 else (others or texts)
+    return side[(slot // 2) % len(side)]
+
+
+def _draw(counts: Sequence[int], rng: random.Random) -> float:
+    tried, accepted = counts
+    return rng.betavariate(1 + accepted, 1 + tried - accepted)
+
+
+def plain(tally: Mapping[str, Sequence[int]]) -> dict[str, Any]:
+    return {name: {"tried": c[0], "accepted": c[1]} for name, c in tally.items()}

@@ -1,0 +1,145 @@
+"""How a run spends its calls: which validation rows race, which are kept fresh, how many candidates a round."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from autoprompt.errors import BudgetTooSmallError
+from autoprompt.types import Example
+
+
+@dataclass(frozen=True, slots=True)
+class Depth:
+    """What a preset means.
+
+    calls_per_row: default cap on calls, in multiples of the validation rows. candidates, writers: most candidates,
+    and most writer's proposals among them, in a round. patience: rounds in a row without a gain that end the search.
+    most_rows: cap on validation and on test rows; None leaves the settings' own.
+    """
+
+    max_iterations: int
+    calls_per_row: int
+    candidates: int
+    writers: int
+    patience: int
+    most_rows: int | None = None
+
+
+# `quick` is one good race and one refinement; the source for 15-30 calls a validation row is GEPA's and MIPROv2's
+# own budgets (see docs/optimizer.md).
+DEPTHS = {
+    "quick": Depth(max_iterations=2, calls_per_row=4, candidates=8, writers=2, patience=2, most_rows=50),
+    "standard": Depth(max_iterations=6, calls_per_row=15, candidates=8, writers=4, patience=3),
+    "thorough": Depth(max_iterations=15, calls_per_row=30, candidates=12, writers=6, patience=5),
+}
+
+FIRST_BLOCK = 16  # rows of the first stage of a race: 5-0 and 7-1 already decide there
+TRAIN_BATCH = 16  # rows of train that a round evaluates for its analyst
+FRESH_SHARE = 0.4  # of validation, kept for the confirmation of the winner
+FEWEST_FRESH = 12  # fewer fresh rows could not confirm anything: all rows race, and the p-value is corrected
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """race: validation rows that candidates are compared on, in blocks; fresh: rows kept for the winner."""
+
+    race: tuple[Example, ...]
+    fresh: tuple[Example, ...]
+    blocks: tuple[int, ...]
+
+    @property
+    def race_ids(self) -> list[str]:
+        return [e.id for e in self.race]
+
+    @property
+    def fresh_ids(self) -> list[str]:
+        return [e.id for e in self.fresh]
+
+
+def interleave(examples: Sequence[Example]) -> list[Example]:
+    """The same rows so ordered that every beginning holds the targets in about their overall shares.
+
+    Order within a target is kept. Free-text targets (all different) come back unchanged.
+    """
+    by_target: dict[str, list[Example]] = {}
+    for example in examples:
+        by_target.setdefault(example.target, []).append(example)
+    placed = [
+        ((rank + 0.5) / len(rows), number, row)
+        for number, rows in enumerate(by_target.values())
+        for rank, row in enumerate(rows)
+    ]
+    if len(by_target) > len(examples) / 2:
+        return list(examples)
+    return [row for _, _, row in sorted(placed, key=lambda p: (p[0], p[1]))]
+
+
+def make_plan(val: Sequence[Example]) -> Plan:
+    """Split validation into the part that races and the part kept fresh, and the race into blocks."""
+    ordered = interleave(val)
+    fresh = int(len(ordered) * FRESH_SHARE)
+    if fresh < FEWEST_FRESH:
+        fresh = 0
+    race = ordered[: len(ordered) - fresh]
+    blocks: list[int] = []
+    edge = min(FIRST_BLOCK, len(race))
+    while edge < len(race):
+        blocks.append(edge)
+        edge *= 2
+    blocks.append(len(race))
+    if len(blocks) > 1 and blocks[-1] - blocks[-2] < FIRST_BLOCK // 2:
+        del blocks[-2]
+    return Plan(tuple(race), tuple(ordered[len(race) :]), tuple(blocks))
+
+
+def race_cost(candidates: int, blocks: Sequence[int]) -> int:
+    """Calls of a race of so many candidates when each stage keeps half, the incumbent's rows included."""
+    cost, alive, before = 0, candidates, 0
+    for edge in blocks:
+        cost += (alive + 1) * (edge - before)
+        alive, before = max(1, (alive + 1) // 2), edge
+    return cost
+
+
+def final_cost(plan: Plan, test_rows: int) -> int:
+    """Calls that the end of the run needs: winner and original on the fresh rows and on the sealed test."""
+    return 2 * (len(plan.fresh) + test_rows)
+
+
+def default_max_calls(depth: Depth, plan: Plan, test_rows: int) -> int:
+    return final_cost(plan, test_rows) + max(
+        depth.calls_per_row * (len(plan.race) + len(plan.fresh)),
+        TRAIN_BATCH + race_cost(depth.candidates, plan.blocks),
+    )
+
+
+def fewest_calls(plan: Plan, test_rows: int, optimizer_calls: int) -> int:
+    """The smallest cap with which a run means something: one round, two candidates, and the final step."""
+    return final_cost(plan, test_rows) + TRAIN_BATCH + race_cost(2, plan.blocks) + optimizer_calls
+
+
+def check_budget(max_calls: int | None, plan: Plan, test_rows: int, optimizer_calls: int) -> None:
+    """Refuse a cap too small for the final test: BudgetTooSmallError names the smallest that works."""
+    needed = fewest_calls(plan, test_rows, optimizer_calls)
+    if max_calls is not None and max_calls < needed:
+        raise BudgetTooSmallError(
+            f"max_calls is {max_calls}, but {final_cost(plan, test_rows)} calls are reserved for the final comparison "
+            f"(winner and original on {len(plan.fresh)} fresh validation rows and {test_rows} test rows) and one round "
+            f"needs the rest: give --max-calls {needed} or more, or fewer rows with --max-test and --max-val."
+        )
+
+
+def candidates_for(remaining_calls: float, rounds_left: int, most: int, plan: Plan, overhead: int) -> int:
+    """How many candidates the coming round can race on its share of what is left; 0 where not even two fit.
+
+    remaining_calls: what is not reserved for the end; infinite where no cap is set.
+    overhead: calls of the round beside the race (train batch, analyst, writer).
+    """
+    share = remaining_calls / max(1, rounds_left) - overhead
+    if share < race_cost(2, plan.blocks):
+        share = remaining_calls - overhead
+    for number in range(most, 1, -1):
+        if race_cost(number, plan.blocks) <= share:
+            return number
+    return 0

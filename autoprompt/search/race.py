@@ -1,0 +1,68 @@
+"""The race: candidates run over shared blocks of validation rows, and losers stop early.
+
+Successive halving (Jamieson & Talwalkar 2016) with a paired test beside it, as in irace (Lopez-Ibanez et al. 2016).
+Every candidate of a stage has the same rows, so each comparison is paired; the incumbent runs along.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from autoprompt.search.pool import Entry, Pool
+from autoprompt.stats import paired_test
+from autoprompt.types import Example
+
+# A candidate that is behind the incumbent with p under this is dropped at once: 3-0 or 4-1 among the rows that
+# differ. Generous on purpose: dropping a good candidate cannot be mended, keeping a bad one costs one more block.
+DROP_ALPHA = 0.2
+
+# Evaluates the missing rows of several candidates and records them in the pool.
+Evaluate = Callable[[Sequence[Entry], Sequence[Example]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Lap:
+    """One stage of a race, for the log: who ran, how far, and who goes on."""
+
+    rows: int
+    ran: tuple[str, ...]
+    kept: tuple[str, ...]
+
+
+def race(
+    pool: Pool,
+    incumbent: Entry,
+    entrants: Sequence[Entry],
+    rows: Sequence[Example],
+    blocks: Sequence[int],
+    evaluate: Evaluate,
+) -> list[Lap]:
+    """Run `entrants` against `incumbent` over `rows`; scores land in the pool.
+
+    blocks: ascending row counts at which a stage ends; the last is len(rows).
+    Returns the laps; the last lap's `kept` are those that finished all rows, best first. What `evaluate` raises
+    passes through, with the finished blocks in the pool.
+    """
+    alive = list(entrants)
+    laps: list[Lap] = []
+    start = 0
+    for number, edge in enumerate(blocks):
+        if not alive:
+            break
+        block = rows[start:edge]
+        evaluate([incumbent, *alive], block)
+        so_far = [row.id for row in rows[:edge]]
+        ranked = sorted(alive, key=lambda e: -e.mean_merit(so_far))
+        is_last = number == len(blocks) - 1
+        keep = len(ranked) if is_last else max(1, (len(ranked) + 1) // 2)
+        kept = [e for e in ranked[:keep] if not is_behind(pool, incumbent, e, so_far)]
+        laps.append(Lap(edge, tuple(e.candidate.id for e in alive), tuple(e.candidate.id for e in kept)))
+        alive, start = kept, edge
+    return laps
+
+
+def is_behind(pool: Pool, incumbent: Entry, entry: Entry, row_ids: Sequence[str]) -> bool:
+    """Whether `entry` is so far behind on the shared rows that it is not worth another block."""
+    ours, theirs = pool.shared(entry.candidate.id, incumbent.candidate.id, row_ids)
+    return sum(ours) < sum(theirs) and paired_test(ours, theirs, "greater") < DROP_ALPHA
