@@ -1,0 +1,17 @@
+"""What earlier runs learned: measured lessons in a text file, and which of them a writer is shown."""
+
+from autoprompt.memory.experience import Experience, Verdict
+from autoprompt.memory.file import EXPORT_FORMATS, MAX_ENTRIES, ExperienceFile
+from autoprompt.memory.similarity import SAME_KIND, task_similarity
+from autoprompt.memory.text import Problem
+
+__all__ = [
+    "EXPORT_FORMATS",
+    "MAX_ENTRIES",
+    "SAME_KIND",
+    "Experience",
+    "ExperienceFile",
+    "Problem",
+    "Verdict",
+    "task_similarity",
+]

@@ -1,0 +1,213 @@
+"""The experience file: one text file that several runs and a person may write at once."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from autoprompt.errors import InputError
+from autoprompt.memory.experience import Experience, is_same_lesson, merge, source
+from autoprompt.memory.selection import select
+from autoprompt.memory.similarity import SAME_KIND, task_similarity
+from autoprompt.memory.text import HEADER, Block, Problem, parse, render
+from autoprompt.store.files import to_json, write_text
+
+EXPORT_FORMATS = ("json", "csv", "md")
+MAX_ENTRIES = 200
+
+# How much of its priority an entry keeps when another one comes in: half after 34 others; a warning after 69,
+# because doing harm twice costs more than missing a gain twice.
+_KEEP = 0.98
+_KEEP_WARNING = 0.99
+_PATIENCE_S = 30.0
+
+
+class ExperienceFile:
+    """Lessons of past runs in a text file. A missing file is an empty one.
+
+    Safe for several processes and threads at once: each write reads, changes and replaces the file under a
+    lock (PATH.lock). Every method raises InputError if the file cannot be read or written.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def load(self) -> list[Experience]:
+        """All entries that can be read, in the file's order. `problems` tells of the others."""
+        return [block.entry for block in self._read()[0] if block.entry]
+
+    def problems(self) -> list[Problem]:
+        """Entries that cannot be read, with their line. They stay in the file until a person mends them."""
+        return self._read()[1]
+
+    def select(self, task: str, *, max_tokens: int = 1500) -> str:
+        """What the writer of a prompt for `task` should know, as text for the request; "" for nothing.
+
+        See `autoprompt.memory.selection.select`.
+        """
+        return select(self.load(), task, max_tokens)
+
+    def search(self, text: str) -> list[Experience]:
+        """Entries that have every word of `text` in them, then those of like tasks, the best first."""
+        words = text.casefold().split()
+        found: list[tuple[bool, float, Experience]] = []
+        for entry in self.load():
+            body = f"{entry.change}\n{entry.task}\n{entry.operator}\n{entry.run_id}\n{entry.id}".casefold()
+            has_words = all(word in body for word in words)
+            likeness = max(task_similarity(entry.task, text), task_similarity(entry.change, text))
+            if has_words or likeness >= SAME_KIND:
+                found.append((has_words, likeness, entry))
+        found.sort(key=lambda item: (not item[0], -item[1], -item[2].priority, item[2].change))
+        return [entry for _, _, entry in found]
+
+    def record(self, entries: Iterable[Experience], *, run_id: str, iteration: int) -> int:
+        """Add what one iteration of a run has measured; returns how many lessons were new to the file.
+
+        Writing the same change of the same run and iteration again does nothing. A lesson like one that is
+        there (same kind of task, nearly the same words) is merged into it. All others lose a little priority,
+        and beyond 200 entries those with the least are forgotten.
+        Raises ValueError for an entry without task or change.
+        """
+        fresh = [self._stamped(entry, run_id, iteration) for entry in entries]
+        if not fresh:
+            return 0
+        with self._changing() as blocks:
+            known = {name for block in blocks if block.entry for name in block.entry.sources}
+            fresh = [entry for entry in fresh if entry.sources[0] not in known]
+            touched: set[int] = set()
+            for entry in fresh:
+                touched.add(id(_add(blocks, entry)))
+            _decay((block for block in blocks if id(block) not in touched), len(fresh))
+            _forget_least(blocks)
+        return len(fresh)
+
+    @staticmethod
+    def _stamped(entry: Experience, run_id: str, iteration: int) -> Experience:
+        if not entry.task or not entry.change:
+            raise ValueError("an experience needs a task and a change")
+        return replace(
+            entry,
+            run_id=run_id,
+            iteration=iteration,
+            date=entry.date or f"{datetime.now(UTC):%Y-%m-%d}",
+            sources=(source(run_id, iteration, entry.change),),
+        )
+
+    def forget(
+        self, ids: Collection[str] = (), *, where: Callable[[Experience], bool] | None = None
+    ) -> list[Experience]:
+        """Remove the entries with these ids (their beginning will do) or for which `where` is true.
+
+        Raises InputError for an id that no entry has or that several begin with; then nothing is removed.
+        Returns what was removed.
+        """
+        gone: list[Experience] = []
+        with self._changing() as blocks:
+            entries = [block.entry for block in blocks if block.entry]
+            doomed = {_the_one(entries, wanted, self.path).id for wanted in ids}
+            for block in list(blocks):
+                entry = block.entry
+                if entry and (entry.id in doomed or (where is not None and where(entry))):
+                    gone.append(entry)
+                    blocks.remove(block)
+        return gone
+
+    def export(self, format: str) -> str:
+        """All entries as `json`, `csv` or `md` (a table). Raises InputError for another format."""
+        if format not in EXPORT_FORMATS:
+            raise InputError(f"unknown format {format!r}; known: {', '.join(EXPORT_FORMATS)}")
+        rows = [{"id": entry.id, **asdict(entry)} for entry in self.load()]
+        if format == "json":
+            return to_json(rows, indent=2) + "\n"
+        return _csv(rows) if format == "csv" else _markdown(self.load())
+
+    def _read(self) -> tuple[list[Block], list[Problem]]:
+        try:
+            return parse(self.path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return [], []
+        except UnicodeDecodeError as error:
+            raise InputError(f"{self.path}: not UTF-8 text ({error}). Save it as UTF-8.") from error
+        except OSError as error:
+            raise InputError(f"{self.path}: cannot be read ({error.strerror})") from error
+
+    @contextmanager
+    def _changing(self) -> Iterator[list[Block]]:
+        """The blocks, to be changed in place; written back at the end of the block if they differ."""
+        # A link stays a link: what it points at is replaced.
+        path = self.path.resolve()
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with FileLock(f"{path}.lock", timeout=_PATIENCE_S):
+                blocks, _ = self._read()
+                before = render(blocks)
+                yield blocks
+                after = render(blocks)
+                if after != before:
+                    write_text(path, after if path.exists() else f"{HEADER}\n{after}")
+        except Timeout as error:
+            raise InputError(
+                f"{path}: another process has held {path}.lock for {_PATIENCE_S:.0f} s"
+            ) from error
+        except OSError as error:
+            raise InputError(f"{self.path}: cannot be written ({error.strerror}). See --memory.") from error
+
+
+def _add(blocks: list[Block], entry: Experience) -> Block:
+    """Put the entry in, or merge it into the one that tells the same; returns the block that holds it."""
+    for block in blocks:
+        if block.entry and is_same_lesson(block.entry, entry):
+            block.entry = merge(block.entry, entry)
+            return block
+    blocks.append(Block(entry=entry))
+    return blocks[-1]
+
+
+def _decay(blocks: Iterable[Block], times: int) -> None:
+    for block in blocks:
+        if block.entry:
+            keep = _KEEP_WARNING if block.entry.verdict == "worse" else _KEEP
+            block.entry = replace(block.entry, priority=block.entry.priority * keep**times)
+
+
+def _forget_least(blocks: list[Block]) -> None:
+    """Cut down to the cap. Of equal priority, what stands first in the file, the older, goes first."""
+    entries = [block for block in blocks if block.entry]
+    entries.sort(key=lambda block: block.entry.priority if block.entry else 0.0)
+    for block in entries[: max(0, len(entries) - MAX_ENTRIES)]:
+        blocks.remove(block)
+
+
+def _the_one(entries: Sequence[Experience], wanted: str, path: Path) -> Experience:
+    fitting = [entry for entry in entries if wanted and entry.id.startswith(wanted.lower())]
+    if len({entry.id for entry in fitting}) == 1:
+        return fitting[0]
+    if fitting:
+        raise InputError(f"{wanted!r} fits {', '.join(entry.id for entry in fitting)}. Give more of the id.")
+    raise InputError(f"no entry {wanted!r} in {path}. `autoprompt memory show` lists them.")
+
+
+def _csv(rows: list[dict[str, Any]]) -> str:
+    out = io.StringIO()
+    names = ["id", "verdict", "before", "after", "rows", "task", "change", "operator", "run_id", "iteration"]
+    writer = csv.DictWriter(out, [*names, "date", "priority", "language"], extrasaction="ignore")
+    writer.writeheader()
+    writer.writerows(rows)
+    return out.getvalue()
+
+
+def _markdown(entries: Sequence[Experience]) -> str:
+    lines = ["| id | verdict | gain | rows | change | task |", "| --- | --- | --- | --- | --- | --- |"]
+    for entry in entries:
+        gain = "" if entry.gain is None else f"{entry.gain:+.2f}"
+        cells = (entry.id, entry.verdict.replace("_", " "), gain, str(entry.rows), entry.change, entry.task)
+        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,72 @@
+"""Which experiences a prompt's writer is shown, and in what words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from autoprompt.memory.experience import LONGEST_TASK, Experience
+from autoprompt.memory.similarity import SAME_KIND, task_similarity
+
+_HELPED = "What helped before:"
+_HARMED = "What did harm (avoid):"
+# A gain on n rows counts n / (n + _DOUBT) of itself: 3 lucky rows must not outrank 40 solid ones.
+_DOUBT = 20
+_TYPICAL_GAIN = 0.05  # of an entry that a person wrote without a number
+
+
+def select(experiences: Sequence[Experience], task: str, max_tokens: int) -> str:
+    """Experiences of the same kind of task as text for a request, "" where there are none.
+
+    What helped comes first, then what did harm; changes without effect are left out, they only cost tokens.
+    At most about `max_tokens` tokens, chosen by likeness of task, gain and priority. Without ids, runs and
+    dates, so the text is the same as long as the lessons are. Depends on nothing but its arguments.
+    An entry without a task is a person's advice for every task.
+    """
+    ranked = sorted(
+        ((_rank(entry, likeness), entry) for entry in experiences if (likeness := _likeness(entry, task))),
+        key=lambda pair: (-pair[0], pair[1].change, pair[1].task),
+    )
+    left = max_tokens - estimate_tokens(_HELPED) - estimate_tokens(_HARMED)
+    helped: list[str] = []
+    harmed: list[str] = []
+    for _, entry in ranked:
+        line = _line(entry)
+        part = helped if entry.verdict == "better" else harmed
+        cost = estimate_tokens(line)
+        if cost <= left and line not in part:
+            part.append(line)
+            left -= cost
+    sections = [[title, *lines] for title, lines in ((_HELPED, helped), (_HARMED, harmed)) if lines]
+    return "\n\n".join("\n".join(section) for section in sections)
+
+
+def _likeness(entry: Experience, task: str) -> float:
+    """How well the entry fits the task; 0 for one that is left out."""
+    if entry.verdict == "no_difference":
+        return 0.0
+    if not entry.task:
+        return 1.0
+    likeness = task_similarity(entry.task, " ".join(task.split())[:LONGEST_TASK])
+    return likeness if likeness >= SAME_KIND else 0.0
+
+
+def _rank(entry: Experience, likeness: float) -> float:
+    if entry.gain is None:
+        return likeness * entry.priority * _TYPICAL_GAIN
+    trust = entry.rows / (entry.rows + _DOUBT) if entry.rows else 0.5
+    return likeness * entry.priority * abs(entry.gain) * trust
+
+
+def _line(entry: Experience) -> str:
+    if entry.gain is None:
+        return f"- {entry.change}"
+    rows = f" on {entry.rows} rows" if entry.rows else ""
+    return f"- {entry.change} ({entry.gain:+.2f}{rows})"
+
+
+def estimate_tokens(text: str) -> int:
+    """About how many tokens a model makes of this, rather too many: 1 for each character outside ASCII,
+    1 for three others."""
+    ascii_count = sum(character.isascii() for character in text)
+    return math.ceil(ascii_count / 3) + len(text) - ascii_count + 1

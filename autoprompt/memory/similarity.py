@@ -1,0 +1,73 @@
+"""How alike two tasks are, judged from their words alone."""
+
+from __future__ import annotations
+
+import math
+import re
+import unicodedata
+from collections import Counter
+
+# Cosine above which two tasks count as the same kind. Measured on 53 descriptions of 19 tasks in English and
+# Chinese (tests/memory/tasks.py): 0.35 joins 96% of the pairs that describe one task and 0.5% of the
+# others; the latter are all Chinese tasks on news headlines. Without removing the boilerplate below, the
+# same recall costs 4% wrong pairs ("Decide whether ... Answer 1 for ..., 0 for ..." is in every prompt).
+SAME_KIND = 0.35
+
+_CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af"
+_RUN = re.compile(rf"[{_CJK}]+|[^\W_{_CJK}]+")
+_FIRST_IS_CJK = re.compile(f"[{_CJK}]")
+_GRAM = 4
+
+# Words of prompts, not of tasks: what they have in common tells nothing.
+_BOILERPLATE_TEXT = """
+a an the of or and is are it its be to in on as for with by from into one whether if not do does you your
+this that these those which what who each all two please no yes other any either kind type based
+classify classification decide determine predict prediction detect detection identify judge choose
+answer reply respond return output input give end label labels category categories class text texts
+following given only number task expert word words question questions
+"""
+_BOILERPLATE = frozenset(_BOILERPLATE_TEXT.split())
+_BOILERPLATE_CJK = re.compile(
+    "你是一个|你是|一个|专家|任务|根据|预测|其类别|类别|是否为|是否|输入|输出|只返回|返回|数字|不要包含|包含|其他|"
+    "文字|请|判断|以下|下面|分类|回答|识别|分析|最后|给出|给定|文本|或者|或|还是|之一|将|只|为|的|是|否|一"
+)
+
+
+def task_similarity(a: str, b: str) -> float:
+    """Cosine of the tasks' n-grams, in [0, 1]; 1 for texts that are equal but for case and spacing.
+
+    Words are cut into runs of 4 letters, so that endings do not matter; Chinese, Japanese and Korean, which
+    are written without spaces, into pairs of characters, which is about a word there. No model and no
+    download is needed, and the result is the same everywhere. Two languages never look alike.
+    """
+    if _normal(a) == _normal(b):
+        return 1.0
+    left, right = _weights(a), _weights(b)
+    norm = math.sqrt(sum(w * w for w in left.values()) * sum(w * w for w in right.values()))
+    if norm == 0.0:
+        return 0.0
+    # min: rounding can give a little more than 1 for equal vectors
+    return min(1.0, sum(weight * right.get(gram, 0.0) for gram, weight in left.items()) / norm)
+
+
+def _normal(text: str) -> str:
+    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+
+
+def _weights(text: str) -> dict[str, float]:
+    """n-gram -> 1 + ln(count): the tenth mention says little more than the first."""
+    counts: Counter[str] = Counter()
+    for match in _RUN.finditer(_normal(text)):
+        run = match[0]
+        if _FIRST_IS_CJK.match(run):
+            for part in _BOILERPLATE_CJK.sub(" ", run).split():
+                counts.update(_grams(part, 2))
+        elif run not in _BOILERPLATE and not run.isdigit():
+            counts.update(_grams(f"^{run}$", _GRAM))
+    return {gram: 1.0 + math.log(count) for gram, count in counts.items()}
+
+
+def _grams(text: str, size: int) -> list[str]:
+    if len(text) <= size:
+        return [text]
+    return [text[start : start + size] for start in range(len(text) - size + 1)]
