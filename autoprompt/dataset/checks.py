@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from autoprompt.dataset.faults import Faults, named
+from autoprompt.dataset.faults import Faults, named, require_fields
 from autoprompt.dataset.reading import read_records
 from autoprompt.errors import DatasetError
 from autoprompt.types import Example
@@ -29,16 +29,18 @@ def load_rows(
     not be one). White space around a target is dropped. A row without a group value is a group of its own.
     Raises DatasetError with every fault's file and line, the first ten in words.
     """
-    wanted = (input_field, target_field, *([group_field] if group_field else []))
+    flags = {"--input-field": input_field, "--target-field": target_field}
+    if group_field:
+        flags["--group-field"] = group_field
     faults = Faults(path)
     examples: list[Example] = []
     known: dict[str, str] = {}
     is_first = True
-    for line, record in read_records(path, faults, wanted):
+    for line, record in read_records(path, faults, flags):
         if is_first:
-            _require_fields(record, line, input_field, target_field, group_field, faults)
+            require_fields(record, line, flags, faults)
             is_first = False
-        what = _row_fault(record, wanted, target_field)
+        what = _row_fault(record, flags.values(), target_field)
         if what:
             faults.add(line, what)
             continue
@@ -189,23 +191,7 @@ def rare_labels(examples: Iterable[Example]) -> list[str]:
     return sorted(label for label, count in Counter(e.target for e in examples).items() if count == 1)
 
 
-def _require_fields(
-    record: Mapping[str, Any],
-    line: int,
-    input_field: str,
-    target_field: str,
-    group_field: str | None,
-    faults: Faults,
-) -> None:
-    flags = {"--input-field": input_field, "--target-field": target_field, "--group-field": group_field}
-    missing = {flag: name for flag, name in flags.items() if name is not None and name not in record}
-    if missing:
-        lacks = "no field " + " and no field ".join(repr(name) for name in missing.values())
-        has = named([str(name) for name in record]) or "none"
-        faults.fail(line, f"{lacks}; the fields are {has}. Map another field with {' and '.join(missing)}.")
-
-
-def _row_fault(record: Mapping[str, Any], wanted: Sequence[str], target_field: str) -> str | None:
+def _row_fault(record: Mapping[str, Any], wanted: Iterable[str], target_field: str) -> str | None:
     for name in wanted:
         if name not in record:
             return f"no field {name!r}; the fields are {named([str(n) for n in record])}. Fill it in."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NoReturn
 
@@ -46,3 +47,16 @@ def named(names: list[str], limit: int = 12) -> str:
     """'a', 'b', 'c' and 4 more: names as messages list them."""
     shown = ", ".join(repr(name) for name in names[:limit])
     return shown + (f" and {len(names) - limit} more" if len(names) > limit else "")
+
+
+def require_fields(names: Iterable[str], line: int, flags: Mapping[str, str], faults: Faults) -> None:
+    """Fails where a field that is needed is not among the names; no row of the file could be read.
+
+    flags: the flag that maps a field -> the field's name as it is set now.
+    """
+    there = [str(name) for name in names]
+    missing = {flag: name for flag, name in flags.items() if name not in there}
+    if missing:
+        lacks = "no field " + " and no field ".join(repr(name) for name in missing.values())
+        has = f"the fields are {named(there)}" if there else "there are none"
+        faults.fail(line, f"{lacks}; {has}. Map another field with {' and '.join(missing)}.")

@@ -6,7 +6,7 @@ The format is found by content, with the ending as a hint, since files are often
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -55,10 +55,10 @@ def find_dataset(path: Path) -> Path:
     raise DatasetError(f"{path}: no such file, neither there nor at {DATASETS_DIR / path}.{hint}")
 
 
-def read_records(path: Path, faults: Faults, wanted: tuple[str, ...]) -> Iterator[Record]:
+def read_records(path: Path, faults: Faults, flags: Mapping[str, str]) -> Iterator[Record]:
     """Each record with its 1-based first line (Parquet: its row). Adds to `faults` and goes on where it can.
 
-    wanted: fields that must be there; they help to tell the delimiter of a table.
+    flags: as in `require_fields`; the names help to tell the delimiter of a table.
     Raises DatasetError at once where nothing further can be read. Memory: one row, not the file.
     """
     try:
@@ -69,13 +69,13 @@ def read_records(path: Path, faults: Faults, wanted: tuple[str, ...]) -> Iterato
                 return
             _refuse_what_is_no_text(head, faults)
             file.seek(len(UTF8_BOM) if head.startswith(UTF8_BOM) else 0)
-            yield from _read_text(file, head.removeprefix(UTF8_BOM), path.suffix.lower(), faults, wanted)
+            yield from _read_text(file, head.removeprefix(UTF8_BOM), path.suffix.lower(), faults, flags)
     except OSError as error:
         raise DatasetError(f"{path}: cannot be read: {error.strerror}. Check its permissions.") from error
 
 
 def _read_text(
-    file: BinaryIO, head: bytes, suffix: str, faults: Faults, wanted: tuple[str, ...]
+    file: BinaryIO, head: bytes, suffix: str, faults: Faults, flags: Mapping[str, str]
 ) -> Iterator[Record]:
     start = head.lstrip()
     is_table_by_name = suffix in {".csv", ".tsv", ".tab", ".psv"}
@@ -86,7 +86,7 @@ def _read_text(
         return read_jsonl(file, faults)
     if not is_table_by_name and (start.startswith(b"{") or suffix in {".json", ".jsonl", ".ndjson"}):
         return read_jsonl(file, faults)
-    return read_table(file, head, faults, wanted)
+    return read_table(file, head, faults, flags)
 
 
 def _refuse_what_is_no_text(head: bytes, faults: Faults) -> None:

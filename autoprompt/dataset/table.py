@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO
 
-from autoprompt.dataset.faults import Faults, named
+from autoprompt.dataset.faults import Faults, named, require_fields
 from autoprompt.dataset.lines import HEAD_BYTES, MAX_ROW_BYTES, bounded_lines, decode
 
 DELIMITERS = (",", ";", "\t", "|")
@@ -15,7 +15,7 @@ _PROBED_ROWS = 200
 
 
 def read_table(
-    file: BinaryIO, head: bytes, faults: Faults, wanted: Sequence[str]
+    file: BinaryIO, head: bytes, faults: Faults, flags: Mapping[str, str]
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """Records of a delimited table whose first row names the columns.
 
@@ -24,7 +24,7 @@ def read_table(
     """
     # The limit is the process's, 128 KiB by default, and is only ever widened here.
     csv.field_size_limit(max(csv.field_size_limit(), MAX_ROW_BYTES))
-    delimiter = find_delimiter(head, wanted)
+    delimiter = find_delimiter(head, flags.values())
     rows = _rows(file, delimiter, faults)
     first = next(rows, None)
     if first is None:
@@ -34,6 +34,7 @@ def read_table(
     doubles = sorted({name for name in header if name and header.count(name) > 1})
     if doubles:
         faults.fail(line, f"column {named(doubles)} stands twice in the header. Rename one of them.")
+    require_fields(header, line, flags, faults)
     for line, cells in rows:
         if len(cells) == len(header):
             yield line, dict(zip(header, cells, strict=True))
@@ -41,7 +42,7 @@ def read_table(
             faults.add(line, _uneven(cells, header))
 
 
-def find_delimiter(head: bytes, wanted: Sequence[str] = ()) -> str:
+def find_delimiter(head: bytes, wanted: Collection[str] = ()) -> str:
     """The one of `, ; tab |` that best explains the first rows.
 
     First counts how many wanted columns the header then has, then how many rows have as many fields as the

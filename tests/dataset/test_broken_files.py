@@ -1,0 +1,169 @@
+"""Every kind of wrong data ends in one DatasetError that says where, what, and what to do."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from autoprompt.config import DataSettings
+from autoprompt.dataset import find_dataset, load_rows, load_splits
+from autoprompt.errors import DatasetError
+
+GOOD = [{"input": f"row {i}", "target": "ab"[i % 2]} for i in range(40)]
+
+
+def jsonl(rows: list[dict[str, object]]) -> str:
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+def write(folder: Path, name: str, content: str | bytes) -> Path:
+    path = folder / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+def refusal(**settings: object) -> str:
+    with pytest.raises(DatasetError) as caught:
+        load_splits(DataSettings(**settings))  # type: ignore[arg-type]
+    return str(caught.value)
+
+
+CSV = "input,target\n" + "".join(f"row {i},{'ab'[i % 2]}\n" for i in range(40))
+
+BROKEN: dict[str, tuple[str, str | bytes, int, str, str]] = {
+    # name: file, content, line, what was found, what to do
+    "bad JSON line": ("d.jsonl", jsonl(GOOD) + '{"input": "x", \n', 41, "not JSON", "one whole object"),
+    "torn JSON line": ("d.jsonl", jsonl(GOOD) + '{"input": "x", "tar', 41, "not JSON", "one whole object"),
+    "no object": ("d.jsonl", jsonl(GOOD) + '["x", "a"]\n', 41, "a list", "expected an object"),
+    "wrong column": ("d.csv", CSV.replace("target", "label"), 1, "'input', 'label'", "--target-field"),
+    "field lost midway": ("d.jsonl", jsonl([*GOOD, {"input": "x"}]), 41, "no field 'target'", "Fill it in"),
+    "empty target": ("d.csv", CSV + "x,  \n", 42, "empty target 'target'", "Fill it in"),
+    "null target": ("d.jsonl", jsonl([*GOOD, {"input": "x", "target": None}]), 41, "empty target", "Fill"),
+    "NaN target": (
+        "d.jsonl",
+        jsonl(GOOD) + '{"input": "x", "target": NaN}\n',
+        41,
+        "NaN",
+        "leave the row out",
+    ),
+    "list target": ("d.jsonl", jsonl([*GOOD, {"input": "x", "target": ["a"]}]), 41, "is a list", "as a text"),
+    "dict target": ("d.jsonl", jsonl([*GOOD, {"input": "x", "target": {}}]), 41, "an object", "as a text"),
+    "empty input": ("d.csv", CSV + ",a\n", 42, "empty input 'input'", "leave the row out"),
+    "one label": ("d.jsonl", jsonl([{**row, "target": "a"} for row in GOOD]), 1, "target 'a'", "Add rows"),
+    "contradiction": ("d.csv", CSV + "row 0,b\n", 42, "line 2 has 'a'", "--allow-conflicts"),
+    "empty file": ("d.jsonl", "", 1, "is empty", "Fill it"),
+    "only a mark": ("d.jsonl", b"\xef\xbb\xbf\n", 1, "is empty", "Fill it"),
+    "only a header": ("d.csv", "input,target\n", 1, "no rows", "Fill"),
+    "empty list": ("d.json", "[]", 1, "no rows", "Fill"),
+    "binary": ("d.jsonl", b"\x7fELF\x02\n\x01\x00\x00\x01\x03", 2, "binary data", "Parquet"),
+    "NUL far in": ("d.csv", CSV + "z" * 70_000 + ",a\nx\0y,a\n", 43, "a NUL byte at byte 2", "Take it out"),
+    "NUL escape": ("d.jsonl", jsonl([*GOOD, {"input": "x\0", "target": "a"}]), 41, "NUL character", "Take"),
+    "half a pair": ("d.jsonl", jsonl([*GOOD, {"input": "x\ud83d", "target": "a"}]), 41, "surrogate", "Mend"),
+    "UTF-16": ("d.csv", CSV.encode("utf-16"), 1, "UTF-16", "iconv"),
+    "UTF-16 without mark": ("d.jsonl", jsonl(GOOD).encode("utf-16-le"), 1, "UTF-16", "iconv"),
+    "GBK": ("d.csv", CSV.encode() + "标题,a\n".encode("gbk"), 42, "not UTF-8", "iconv"),
+    "GBK in a list": ("d.json", '[\n{"input": "标题"}]'.encode("gbk"), 2, "not UTF-8", "iconv"),
+    "gzip": ("d.jsonl.gz", gzip.compress(jsonl(GOOD).encode()), 1, "gzip data", "Unpack"),
+    "10 MB line": (
+        "d.jsonl",
+        jsonl(GOOD) + '{"input": "' + "x" * 10**7 + '"}\n',
+        41,
+        "over 1 MiB",
+        "Shorten",
+    ),
+    "10 MB line in CSV": ("d.csv", CSV + "x" * 10**7 + ",a\n", 42, "over 1 MiB", "Shorten"),
+    "10 MB row in a list": ("d.json", '[\n{"input": "' + "x" * 10**7 + '"}]', 2, "over 1 MiB", "Shorten"),
+    "uneven row": ("d.csv", CSV + "x\n", 42, "1 field, the header has 2; no value for 'target'", "Fill"),
+    "row with more": ("d.csv", CSV + "x,y,a\n", 42, "3 fields, the header has 2", "in quotes"),
+    "open quote": ("d.csv", CSV + '"x,a\ny,a\n', 42, "never closed", "Close it"),
+    "long open quote": ("d.csv", CSV + '"x,a\n' + "y,a\n" * 300_000, 42, "over 1 MiB", "never closed"),
+    "text after a quote": ("d.csv", CSV + '"x"y,a\n', 42, "after a closing quote", 'as ""'),
+    "column twice": ("d.csv", "input,target,input\nx,a,y\n", 1, "stands twice", "Rename"),
+    "old Mac": ("d.csv", CSV.replace("\n", "\r"), 1, "lone CR", "LF"),
+    "list cut off": ("d.json", '[{"input": "x", "target": "a"},\n', 2, "not JSON", "Expected a list"),
+    "list and more": ("d.json", '[{"input": "x", "target": "a"}]\n{}', 2, "after the end", "one list"),
+    "list of lists": ("d.json", '[\n["x", "a"]]', 2, "a list, expected an object", "field names"),
+    "deep nesting": ("d.jsonl", jsonl(GOOD) + "[" * 100_000 + "\n", 41, "", ""),
+    "three rows": ("d.jsonl", jsonl(GOOD[:3]), 0, "3 different rows", "Add rows"),
+}
+
+
+@pytest.mark.parametrize("kind", BROKEN)
+def test_a_broken_file_is_named_with_line_finding_and_remedy(kind: str, tmp_path: Path) -> None:
+    name, content, line, found, todo = BROKEN[kind]
+    path = write(tmp_path, name, content)
+    message = refusal(dataset=path)
+    first = message.splitlines()[0]
+    if line:
+        assert first.startswith(f"{path} line {line}: ")
+    assert found in first
+    assert todo in first
+    assert len(first) < 600
+
+
+def test_all_faults_of_a_file_come_together_ten_in_words(tmp_path: Path) -> None:
+    path = write(tmp_path, "d.csv", CSV + "x\n" * 7 + ",a\n" * 7)
+    lines = refusal(dataset=path).splitlines()
+    assert [line.split(": ")[0] for line in lines[:10]] == [f"{path} line {n}" for n in range(42, 52)]
+    assert lines[10:] == ["... and 4 more of 14 faults in this file"]
+
+
+def test_a_missing_file_is_refused_with_the_closest_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "datasets").mkdir()
+    write(tmp_path / "datasets", "clickbait.jsonl", "")
+    assert find_dataset(Path("clickbait.jsonl")) == Path("datasets/clickbait.jsonl")
+    message = refusal(dataset="clickbate.jsonl")
+    assert message.startswith("clickbate.jsonl: no such file")
+    assert "'clickbait.jsonl'" in message
+
+
+def test_a_folder_is_refused_with_what_it_holds(tmp_path: Path) -> None:
+    write(tmp_path, "inside.csv", CSV)
+    message = refusal(dataset=tmp_path)
+    assert message.startswith(f"{tmp_path}: is a folder")
+    assert "'inside.csv'" in message
+
+
+def test_a_leak_between_files_names_both_places(tmp_path: Path) -> None:
+    train = write(tmp_path, "train.jsonl", jsonl(GOOD[:20]))
+    val = write(tmp_path, "val.jsonl", jsonl([*GOOD[20:], GOOD[4]]))
+    first = refusal(train=train, val=val).splitlines()[0]
+    assert first.startswith(f"{train} line 5: ")
+    assert f"{val} line 21" in first
+    assert "--drop-leaks" in first
+
+
+def test_a_target_outside_the_given_labels_is_named_with_them(tmp_path: Path) -> None:
+    path = write(tmp_path, "d.jsonl", jsonl([*GOOD, {"input": "x", "target": "c"}]))
+    message = refusal(dataset=path, labels=("a", "b"))
+    assert message.startswith(f"{path} line 41: target 'c' is not among the labels 'a', 'b'")
+
+
+def test_parquet_without_its_library_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    message = refusal(dataset=write(tmp_path, "d.parquet", b"PAR1...."))
+    assert "pip install 'autoprompt[parquet]'" in message
+
+
+def test_no_rows_to_learn_from_is_said(tmp_path: Path) -> None:
+    val = write(tmp_path, "val.jsonl", jsonl(GOOD))
+    assert "--dataset FILE, or --train FILE" in refusal(val=val)
+    assert "--dataset FILE, or --train FILE" in refusal()
+    assert "exclude each other" in refusal(train=val, test=val, no_test=True)
+
+
+def test_a_row_just_under_the_limit_is_read(tmp_path: Path) -> None:
+    text = "x" * ((1 << 20) - 40)
+    for name, content in {
+        "d.jsonl": jsonl([{"input": text, "target": "a"}]),
+        "d.json": json.dumps([{"input": text, "target": "a"}] * 3),
+        "d.csv": f"input,target\n{text},a\n",
+    }.items():
+        assert load_rows(write(tmp_path, name, content))[0].input == text

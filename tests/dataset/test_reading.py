@@ -1,0 +1,235 @@
+"""What is read from well-formed files, in every format, and that a format changes nothing about the rows."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from autoprompt.dataset import infer_labels, load_rows
+from autoprompt.dataset.table import DELIMITERS, find_delimiter
+from autoprompt.errors import DatasetError
+from autoprompt.types import Example
+
+quick = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+# Any text but NUL and halves of surrogate pairs, which files may not hold.
+texts = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=30)
+filled = texts.filter(lambda text: text.strip())
+rows = st.lists(
+    st.fixed_dictionaries({"input": filled, "target": filled, "note": texts}), min_size=1, max_size=8
+)
+
+
+def write(folder: Path, name: str, content: str | bytes) -> Path:
+    path = folder / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+def refusal(path: Path) -> str:
+    try:
+        load_rows(path)
+    except DatasetError as error:
+        return str(error)
+    return ""
+
+
+def content_of(examples: list[Example]) -> list[tuple[str, str, str]]:
+    return [(row.id, row.input, row.target) for row in examples]
+
+
+@quick
+@given(
+    rows=rows,
+    ensure_ascii=st.booleans(),
+    mark=st.sampled_from(["", "\ufeff"]),
+    end=st.sampled_from(["\n", "\r\n"]),
+)
+def test_jsonl_and_json_give_the_rows_that_were_written(
+    tmp_path: Path, rows: list[dict[str, str]], ensure_ascii: bool, mark: str, end: str
+) -> None:
+    lines = end.join(json.dumps(row, ensure_ascii=ensure_ascii) for row in rows)
+    by_line = load_rows(write(tmp_path, "d.jsonl", mark + lines + end))
+    whole = json.dumps(rows, ensure_ascii=ensure_ascii, indent=1).replace("\n", end)
+    as_list = load_rows(write(tmp_path, "d.json", mark + whole))
+    assert [row.input for row in by_line] == [row["input"] for row in rows]
+    assert [row.target for row in by_line] == [row["target"].strip() for row in rows]
+    assert [row.fields["note"] for row in by_line] == [row["note"] for row in rows]
+    assert content_of(by_line) == content_of(as_list)
+    assert [row.line for row in by_line] == list(range(1, len(rows) + 1))
+    assert [row.line for row in as_list] == [2 + 5 * i for i in range(len(rows))]
+
+
+@quick
+@given(rows=rows, delimiter=st.sampled_from(DELIMITERS), end=st.sampled_from(["\n", "\r\n"]))
+def test_tables_give_the_rows_that_were_written(
+    tmp_path: Path, rows: list[dict[str, str]], delimiter: str, end: str
+) -> None:
+    out = io.StringIO(newline="")
+    writer = csv.DictWriter(
+        out, ["note", "input", "target"], delimiter=delimiter, lineterminator=end, quoting=csv.QUOTE_ALL
+    )
+    writer.writeheader()
+    line, lines = 1 + out.getvalue().count("\n") - 1, []
+    for row in rows:
+        lines.append(line + 1)
+        writer.writerow(row)
+        line = out.getvalue().count("\n")
+    found = load_rows(write(tmp_path, "d.txt", "\ufeff" + out.getvalue()))
+    assert [dict(row.fields) for row in found] == [{**row, "target": row["target"].strip()} for row in rows]
+    assert [row.line for row in found] == lines
+
+
+@quick
+@given(data=st.binary(max_size=300), name=st.sampled_from(["d.jsonl", "d.json", "d.csv", "d"]))
+def test_any_bytes_are_read_or_refused_with_the_file_named(tmp_path: Path, data: bytes, name: str) -> None:
+    path = write(tmp_path, name, data)
+    assert (refusal(path) or str(path)).startswith(str(path))
+
+
+@quick
+@given(
+    data=st.lists(
+        st.sampled_from(['"', ",", "\n", "\r", "a", "{", "[", "]", "}", ":", "\\", "input", "target"])
+    )
+)
+def test_any_punctuation_is_read_or_refused(tmp_path: Path, data: list[str]) -> None:
+    for name in ("d.jsonl", "d.json", "d.csv"):
+        path = write(tmp_path, name, "input,target\n" * name.endswith("csv") + "".join(data))
+        assert (refusal(path) or str(path)).startswith(str(path))
+
+
+def test_values_become_text(tmp_path: Path) -> None:
+    values = {
+        "a": 1,
+        "b": True,
+        "c": 1.0,
+        "d": None,
+        "e": {"k": ["标"]},
+        "f": "1",
+        "g": 0.1,
+        "h": 12345678901234567890,
+    }
+    path = write(tmp_path, "d.jsonl", json.dumps({"input": {"q": 1}, "target": 1.0, **values}))
+    (row,) = load_rows(path)
+    assert row.input == '{"q": 1}'
+    assert row.target == "1.0"
+    assert [row.fields[name] for name in values] == [
+        "1", "true", "1.0", "", '{"k": ["标"]}', "1", "0.1", "12345678901234567890",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [("1", "1"), ("true", "true"), ("1.0", "1.0"), ('" yes\\n"', "yes")]
+)
+def test_a_target_becomes_text(tmp_path: Path, value: str, text: str) -> None:
+    (row,) = load_rows(write(tmp_path, "d.jsonl", f'{{"input": "x", "target": {value}}}'))
+    assert row.target == text
+    assert row.fields["target"] == text
+
+
+def test_an_id_is_the_contents_alone(tmp_path: Path) -> None:
+    composed = write(tmp_path, "a.csv", "note,headline,label\n1,caf\u00e9,a\n")
+    decomposed = write(tmp_path, "b.jsonl", '\n{"input": "cafe\u0301 ", "target": "a"}\n')
+    other = write(tmp_path, "c.jsonl", '{"input": "caf\u00e9", "target": "b"}\n')
+    (first,) = load_rows(composed, input_field="headline", target_field="label")
+    (second,) = load_rows(decomposed)
+    (third,) = load_rows(other)
+    assert first.id == second.id != third.id
+    assert (first.line, second.line) == (2, 2)
+
+
+@pytest.mark.parametrize("name", ["rows", "rows.txt", "rows.data"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        '{"input": "x", "target": "a"}\n',
+        ' [\n {"input": "x", "target": "a"}]',
+        "input\ttarget\nx\ta\n",
+        'input;target\n"x";a\n\n',
+    ],
+)
+def test_an_unknown_ending_is_read_by_content(tmp_path: Path, name: str, content: str) -> None:
+    (row,) = load_rows(write(tmp_path, name, content))
+    assert (row.input, row.target) == ("x", "a")
+
+
+def test_a_list_in_a_file_called_jsonl_is_read(tmp_path: Path) -> None:
+    (row,) = load_rows(write(tmp_path, "d.jsonl", '[{"input": "x", "target": "a"}]'))
+    assert row.input == "x"
+
+
+@pytest.mark.parametrize(
+    ("text", "delimiter"),
+    [
+        ("text;label\nFirst, second, third;a\nOne, two;b\n", ";"),
+        ('text,label\n"a; b; c",x\n"d; e",y\n', ","),
+        ("text\tlabel\nYes, it is; no | it is not\tx\nNo\ty\n", "\t"),
+        ("text|label\na, b|x\nc, d|y\n", "|"),
+        ("only\none\n", ","),
+    ],
+)
+def test_the_delimiter_is_found_by_content(text: str, delimiter: str) -> None:
+    assert find_delimiter(text.encode(), ("text", "label")) == delimiter
+    assert find_delimiter(text.encode()) == delimiter
+
+
+def test_lines_are_right_after_quoted_line_ends_blank_lines_and_crlf(tmp_path: Path) -> None:
+    content = 'input,target\r\n\r\n"one\r\ntwo\r\nthree",a\r\n   \r\nfour,b\r\n"fi""ve",c'
+    found = load_rows(write(tmp_path, "d.csv", content))
+    assert [(row.input, row.line) for row in found] == [("one\r\ntwo\r\nthree", 3), ("four", 7), ('fi"ve', 8)]
+
+
+def test_a_field_longer_than_the_csv_modules_own_limit_is_read(tmp_path: Path) -> None:
+    (row,) = load_rows(write(tmp_path, "d.csv", f"input,target\n{'x' * 200_000},a\n"))
+    assert len(row.input) == 200_000
+
+
+def test_a_list_longer_than_its_window_is_read_whole(tmp_path: Path) -> None:
+    content = json.dumps(
+        [{"input": f"{i} " + "标" * 1000, "target": "a"} for i in range(1200)], ensure_ascii=False
+    )
+    path = write(tmp_path, "d.json", content.replace("}, {", "},\n{"))
+    assert path.stat().st_size > 3 << 20
+    found = load_rows(path)
+    assert [row.line for row in found] == list(range(1, 1201))
+    assert [row.input.split()[0] for row in found] == [str(i) for i in range(1200)]
+
+
+def test_groups_are_read_and_no_value_is_no_group(tmp_path: Path) -> None:
+    path = write(tmp_path, "d.csv", "input,target,from\nx,a,7\ny,b,\n")
+    assert [row.group for row in load_rows(path, group_field="from")] == ["7", None]
+
+
+def test_parquet_gives_the_rows_that_were_written(tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    path = tmp_path / "d.parquet"
+    parquet.write_table(pyarrow.table({"input": ["标题", "y"], "target": [1, 0]}), path)
+    assert [(row.input, row.target, row.line) for row in load_rows(path)] == [("标题", "1", 1), ("y", "0", 2)]
+    parquet.write_table(pyarrow.table({"input": ["x", "y"], "target": ["a", None]}), path)
+    with pytest.raises(DatasetError, match=r"d.parquet row 2: empty target"):
+        load_rows(path)
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(DatasetError, match=r"d.parquet row 1: broken Parquet"):
+        load_rows(path)
+
+
+def _examples(targets: list[str]) -> list[Example]:
+    return [Example(str(i), f"row {i}", target, {}) for i, target in enumerate(targets)]
+
+
+def test_labels_are_inferred_where_targets_repeat() -> None:
+    assert infer_labels(_examples(["b", "a", "b", "a"])) == ("a", "b")
+    assert infer_labels(_examples(["a", "b", "c", "a", "b"])) is None
+    assert infer_labels(_examples([str(i) for i in range(20)] * 2)) == tuple(
+        sorted(str(i) for i in range(20))
+    )
+    assert infer_labels(_examples([str(i) for i in range(21)] * 9)) is None
+    assert infer_labels([]) is None
