@@ -58,19 +58,31 @@ class StoreError(InputError):
 
 
 class ModelError(AutopromptError):
+    """`attempts`: requests that were sent before it was raised, so that a resume can count them."""
+
     exit_code = 4
+    attempts = 0
 
 
 class EndpointError(ModelError):
     """No usable answer. `status`: the HTTP status, None where none came.
 
     `retry_after_s`: what the endpoint asked for, None where it did not.
+    `is_fatal`: the endpoint is gone, not one request; the run ends instead of counting failed rows.
     """
 
-    def __init__(self, message: str, *, status: int | None = None, retry_after_s: float | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int | None = None,
+        retry_after_s: float | None = None,
+        is_fatal: bool = False,
+    ) -> None:
         super().__init__(message)
         self.status = status
         self.retry_after_s = retry_after_s
+        self.is_fatal = is_fatal
 
 
 class AuthenticationError(ModelError):
