@@ -35,6 +35,15 @@ def find_dataset(path: Path) -> Path:
 
     Raises DatasetError where neither is there or where it is a folder, with the closest names.
     """
+    try:
+        return _found(path)
+    except OSError as error:
+        raise DatasetError(
+            f"{path}: cannot be read: {error.strerror}. Check the path and its permissions."
+        ) from error
+
+
+def _found(path: Path) -> Path:
     for candidate in (path, DATASETS_DIR / path):
         if candidate.is_file():
             return candidate
@@ -107,10 +116,10 @@ def _refuse_what_is_no_text(head: bytes, faults: Faults) -> None:
 
 
 def _has_zeros_like_utf16(head: bytes) -> bool:
-    """UTF-16 without its mark: in Latin text every second byte is zero, and only those."""
+    """UTF-16 without its mark: zeros stand at every second byte only, and even Chinese JSON has many."""
     even, odd = head[0::2].count(0), head[1::2].count(0)
     half = len(head) // 2
-    return half >= 2 and max(even, odd) > 0.4 * half and min(even, odd) == 0
+    return half >= 2 and max(even, odd) > 0.1 * half and min(even, odd) == 0
 
 
 def _read_parquet(path: Path, faults: Faults) -> Iterator[Record]:

@@ -1,0 +1,286 @@
+"""Splits: disjoint, complete, blind to the order of lines, stratified, whole groups, and honest about size."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from autoprompt.config import DataSettings
+from autoprompt.dataset import Splits, load_splits
+from autoprompt.dataset.assign import assign, quotas
+from autoprompt.dataset.checks import example_id
+from autoprompt.errors import DatasetError
+from autoprompt.types import Example
+
+slow = settings(max_examples=150, deadline=None)
+
+
+def example(number: int, target: str, group: str | None = None) -> Example:
+    text = f"row {number}"
+    return Example(example_id(text, target), text, target, {}, group)
+
+
+@st.composite
+def labelled(draw: st.DrawFn, groups: bool = False) -> list[Example]:
+    targets = draw(st.lists(st.sampled_from("aaaabbc"), min_size=4, max_size=120))
+    of = draw(st.lists(st.integers(0, 25), min_size=len(targets), max_size=len(targets)))
+    return [example(i, t, f"g{of[i]}" if groups else None) for i, t in enumerate(targets)]
+
+
+@st.composite
+def sizes_for(draw: st.DrawFn, rows: int) -> tuple[int, int, int]:
+    test = draw(st.integers(0, rows // 2))
+    val = draw(st.integers(0, rows - test))
+    return test, val, rows - test - val
+
+
+def ids(part: Sequence[Example]) -> list[str]:
+    return [row.id for row in part]
+
+
+@slow
+@given(data=st.data(), rows=labelled(), seed=st.integers(0, 5), by_target=st.booleans())
+def test_parts_are_disjoint_complete_of_the_sizes_asked_and_blind_to_order(
+    data: st.DataObject, rows: list[Example], seed: int, by_target: bool
+) -> None:
+    sizes = data.draw(sizes_for(len(rows)))
+    caps = (len(rows),) * 3
+    parts = assign(rows, sizes, caps, seed, by_target=by_target)
+    assert tuple(len(part) for part in parts) == sizes
+    assert sorted(i for part in parts for i in ids(part)) == sorted(ids(rows))
+    shuffled = data.draw(st.permutations(rows))
+    again = assign(shuffled, sizes, caps, seed, by_target=by_target)
+    assert [ids(part) for part in again] == [ids(part) for part in parts]
+
+
+@slow
+@given(data=st.data(), rows=labelled())
+def test_every_label_has_its_share_of_every_part_within_one_row(
+    data: st.DataObject, rows: list[Example]
+) -> None:
+    sizes = data.draw(sizes_for(len(rows)))
+    parts = assign(rows, sizes, (len(rows),) * 3, 0, by_target=True)
+    for label, count in Counter(row.target for row in rows).items():
+        for part, size in zip(parts, sizes, strict=True):
+            there = sum(row.target == label for row in part)
+            assert abs(there - count * size / len(rows)) < 1
+
+
+@slow
+@given(
+    data=st.data(), strata=st.dictionaries(st.text(max_size=3), st.integers(1, 40), min_size=1, max_size=30)
+)
+def test_quotas_add_up_both_ways(data: st.DataObject, strata: dict[str, int]) -> None:
+    total = sum(strata.values())
+    totals = data.draw(sizes_for(total))
+    found = quotas(strata, totals)
+    assert {name: sum(cells) for name, cells in found.items()} == strata
+    assert tuple(sum(cells[i] for cells in found.values()) for i in range(3)) == totals
+    for name, cells in found.items():
+        for cell, part in zip(cells, totals, strict=True):
+            assert abs(cell - strata[name] * part / total) < 1
+
+
+@slow
+@given(data=st.data(), rows=labelled(groups=True), cap=st.integers(1, 60), by_target=st.booleans())
+def test_groups_stay_whole_and_caps_hold(
+    data: st.DataObject, rows: list[Example], cap: int, by_target: bool
+) -> None:
+    n = len(rows)
+    sizes = (min(n * 3 // 10, cap), min(n * 3 // 10, cap), 0)
+    sizes = (sizes[0], sizes[1], n - sizes[0] - sizes[1])
+    caps = (cap, cap, n)
+    parts = assign(rows, sizes, caps, 0, by_target=by_target)
+    places = defaultdict(set)
+    for name, part in enumerate(parts):
+        assert len(part) <= caps[name]
+        for row in part:
+            places[row.group].add(name)
+    assert all(len(names) == 1 for names in places.values())
+    assert sorted(i for part in parts for i in ids(part)) == sorted(ids(rows))
+    again = assign(data.draw(st.permutations(rows)), sizes, caps, 0, by_target=by_target)
+    assert [ids(part) for part in again] == [ids(part) for part in parts]
+
+
+def test_groups_of_equal_size_meet_the_shares() -> None:
+    rows = [example(i, "ab"[i % 2], f"g{i // 10}") for i in range(1000)]
+    test, val, train = assign(rows, (300, 300, 400), (1000,) * 3, 0, by_target=True)
+    assert (len(test), len(val), len(train)) == (300, 300, 400)
+
+
+def test_three_large_groups_fill_three_parts() -> None:
+    rows = [example(i, "a", f"g{i // 100}") for i in range(300)]
+    assert [len(part) for part in assign(rows, (90, 90, 120), (300,) * 3, 0, by_target=False)] == [100] * 3
+    huge = [example(i, "a", "big" if i < 280 else f"g{i}") for i in range(300)]
+    assert [len(part) > 0 for part in assign(huge, (90, 90, 120), (300,) * 3, 0, by_target=False)] == [
+        True
+    ] * 3
+
+
+def write(path: Path, rows: Sequence[tuple[str, str]]) -> Path:
+    path.write_text("".join(json.dumps({"input": text, "target": target}) + "\n" for text, target in rows))
+    return path
+
+
+def rows_of(n: int, labels: str = "ab", start: int = 0) -> list[tuple[str, str]]:
+    return [(f"row {i}", labels[i % len(labels)]) for i in range(start, start + n)]
+
+
+def load(**given: object) -> Splits:
+    return load_splits(DataSettings(**given))  # type: ignore[arg-type]
+
+
+def parts_by_input(splits: Splits) -> dict[str, str]:
+    return {row.input: name for name in ("train", "val", "test") for row in getattr(splits, name)}
+
+
+@pytest.mark.parametrize(
+    ("rows", "given", "sizes"),
+    [
+        (100, {}, (40, 30, 30)),
+        (100, {"no_test": True}, (45, 55, 0)),
+        (1000, {}, (500, 200, 300)),
+        (3000, {}, (2300, 200, 500)),
+        (1000, {"no_test": True}, (800, 200, 0)),
+        (100, {"max_val": 10, "max_test": 5}, (85, 10, 5)),
+        (4, {}, (2, 1, 1)),
+    ],
+)
+def test_shares_and_caps(tmp_path: Path, rows: int, given: dict[str, object], sizes: tuple[int, ...]) -> None:
+    splits = load(dataset=write(tmp_path / "d.jsonl", rows_of(rows)), **given)
+    assert tuple(splits.sizes.values()) == sizes
+    only_train = load(train=tmp_path / "d.jsonl", **given)
+    assert only_train.sha256 == splits.sha256
+
+
+def test_the_order_of_lines_changes_nothing_but_the_files_sum(tmp_path: Path) -> None:
+    rows = rows_of(200, "abc")
+    first = load(dataset=write(tmp_path / "a.jsonl", rows))
+    random.Random(1).shuffle(rows)
+    second = load(dataset=write(tmp_path / "b.jsonl", rows))
+    assert [ids(first.train), ids(first.val), ids(first.test)] == [
+        ids(second.train), ids(second.val), ids(second.test),
+    ]  # fmt: skip
+    assert first.sha256 == second.sha256
+    assert first.dataset_sha256 != second.dataset_sha256
+    assert first.dataset_sha256 == hashlib.sha256((tmp_path / "a.jsonl").read_bytes()).hexdigest()
+
+
+def test_another_split_seed_is_another_split(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.jsonl", rows_of(200))
+    assert load(dataset=path).sha256 != load(dataset=path, split_seed=1).sha256
+
+
+@pytest.mark.parametrize("n", [100, 400, 3000])
+def test_added_rows_move_few_and_none_from_train_to_test(tmp_path: Path, n: int) -> None:
+    before = parts_by_input(load(dataset=write(tmp_path / "a.jsonl", rows_of(n))))
+    after = parts_by_input(load(dataset=write(tmp_path / "b.jsonl", rows_of(n + n // 20))))
+    moved = [(part, after[text]) for text, part in before.items() if after[text] != part]
+    assert len(moved) <= n // 20
+    assert ("train", "test") not in moved
+
+
+def test_a_corrected_target_moves_few(tmp_path: Path) -> None:
+    rows = rows_of(400)
+    before = parts_by_input(load(dataset=write(tmp_path / "a.jsonl", rows)))
+    rows[7] = (rows[7][0], "a")
+    after = parts_by_input(load(dataset=write(tmp_path / "b.jsonl", rows)))
+    assert sum(after[text] != part for text, part in before.items()) <= 4
+
+
+def test_every_part_may_be_a_file(tmp_path: Path) -> None:
+    train = write(tmp_path / "train.jsonl", rows_of(20))
+    val = write(tmp_path / "val.jsonl", rows_of(10, start=100))
+    test = write(tmp_path / "test.jsonl", rows_of(8, start=200))
+    rest = write(tmp_path / "rest.jsonl", rows_of(100, start=300))
+    assert load(train=train, val=val, test=test).sizes == {"train": 20, "val": 10, "test": 8}
+    no_test = load(train=train, val=val)
+    assert no_test.sizes == {"train": 20, "val": 10, "test": 0}
+    assert any("no test rows are sealed" in warning for warning in no_test.warnings)
+    assert load(train=train, test=test).sizes == {"train": 12, "val": 8, "test": 8}
+    assert load(dataset=rest, test=test).sizes == {"train": 58, "val": 42, "test": 8}
+    assert load(dataset=rest, val=val, test=test).sizes == {"train": 100, "val": 10, "test": 8}
+    assert load(dataset=rest, val=val).sizes == {"train": 58, "val": 10, "test": 42}
+    assert load(dataset=rest, train=train, val=val).sizes == {"train": 20, "val": 10, "test": 100}
+    assert load(dataset=rest, train=train).sizes == {"train": 20, "val": 50, "test": 50}
+    capped = load(dataset=rest, train=train, max_val=30)
+    assert capped.sizes == {"train": 20, "val": 30, "test": 50}
+    assert any("20 rows of the dataset are not used" in warning for warning in capped.warnings)
+    unused = load(dataset=rest, train=train, val=val, test=test)
+    assert any("rest.jsonl: not used" in warning for warning in unused.warnings)
+    assert load(train=train, val=val, test=test).dataset_sha256 == unused.dataset_sha256
+
+
+def test_leaks_are_dropped_from_the_less_precious_part(tmp_path: Path) -> None:
+    train = write(tmp_path / "train.jsonl", rows_of(20))
+    val = write(tmp_path / "val.jsonl", rows_of(10, start=18))
+    test = write(tmp_path / "test.jsonl", rows_of(10, start=27))
+    splits = load(train=train, val=val, test=test, drop_leaks=True)
+    assert splits.sizes == {"train": 18, "val": 9, "test": 10}
+    assert f"{train}: 2 rows dropped that stand in another file." in splits.warnings
+    assert f"{val}: 1 row dropped that stand in another file." in splits.warnings
+    with pytest.raises(DatasetError, match="every row stands in another file"):
+        load(train=train, val=train, drop_leaks=True)
+    whole = write(tmp_path / "whole.jsonl", rows_of(60))
+    assert load(dataset=whole, test=test, drop_leaks=True).sizes == {"train": 29, "val": 21, "test": 10}
+
+
+def test_doubles_are_kept_once_and_conflicts_by_the_first(tmp_path: Path) -> None:
+    path = write(tmp_path / "d.jsonl", [*rows_of(40), ("row 0", "a"), (" row 1", "b")])
+    splits = load(dataset=path)
+    assert sum(splits.sizes.values()) == 40
+    assert any("2 exact duplicates dropped" in warning for warning in splits.warnings)
+    write(path, [*rows_of(40), ("row 0", "b")])
+    splits = load(dataset=path, allow_conflicts=True)
+    targets = {row.input: row.target for row in (*splits.train, *splits.val, *splits.test)}
+    assert targets["row 0"] == "a"
+    assert any("1 row dropped that contradicts" in warning for warning in splits.warnings)
+
+
+def test_labels_come_with_the_splits(tmp_path: Path) -> None:
+    path = write(tmp_path / "d.jsonl", rows_of(40))
+    assert load(dataset=path).labels == ("a", "b")
+    given = load(dataset=path, labels=("b", "a", "never"))
+    assert given.labels == ("b", "a", "never")
+    assert any("never seen in the rows: label 'never'" in warning for warning in given.warnings)
+    free = write(tmp_path / "free.jsonl", [(f"row {i}", f"answer {i}") for i in range(40)])
+    assert load(dataset=free).labels is None
+
+
+def test_what_few_rows_cannot_verify_is_said(tmp_path: Path) -> None:
+    few = "\n".join(load(dataset=write(tmp_path / "d.jsonl", rows_of(10))).warnings)
+    assert "10 rows in all, under 20" in few
+    assert "test has 3 rows, under 5" in few
+    assert "the verdict is not verified" in few
+    rare = "\n".join(load(dataset=write(tmp_path / "r.jsonl", [*rows_of(40), ("x", "c")])).warnings)
+    assert "seen once only: label 'c'" in rare
+    assert "has no row of label 'c'" in rare
+    assert load(dataset=write(tmp_path / "e.jsonl", rows_of(100))).warnings == ()
+
+
+def test_too_few_groups_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "d.jsonl"
+    rows = [{"input": f"row {i}", "target": "ab"[i % 2], "from": i // 20} for i in range(40)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with pytest.raises(DatasetError, match="finer --group-field"):
+        load(dataset=path, group_field="from")
+    assert load(dataset=path, group_field="from", no_test=True).sizes == {"train": 20, "val": 20, "test": 0}
+
+
+def test_a_group_in_two_given_files_is_a_warning(tmp_path: Path) -> None:
+    for name, start in (("train", 0), ("val", 20)):
+        rows = [
+            {"input": f"row {start + i}", "target": "ab"[i % 2], "from": i // 5 + start // 10}
+            for i in range(20)
+        ]
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    splits = load(train=tmp_path / "train.jsonl", val=tmp_path / "val.jsonl", group_field="from")
+    assert any("2 groups also in another file" in warning for warning in splits.warnings)
