@@ -63,6 +63,7 @@ class Experience:
     def __post_init__(self) -> None:
         object.__setattr__(self, "task", _one_line(self.task, LONGEST_TASK))
         object.__setattr__(self, "change", _one_line(self.change, LONGEST_CHANGE))
+        object.__setattr__(self, "operator", _one_line(self.operator, LONGEST_CHANGE))
         if self.before is not None and self.after is not None:
             object.__setattr__(self, "told_gain", None)
 

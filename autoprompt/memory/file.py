@@ -74,7 +74,7 @@ class ExperienceFile:
         Writing the same change of the same run and iteration again does nothing. A lesson like one that is
         there (same kind of task, nearly the same words) is merged into it. All others lose a little priority,
         and beyond 200 entries those with the least are forgotten.
-        Raises ValueError for an entry without task or change.
+        Raises ValueError for an entry without task or change, and for a run id of several words.
         """
         fresh = [self._stamped(entry, run_id, iteration) for entry in entries]
         if not fresh:
@@ -93,6 +93,8 @@ class ExperienceFile:
     def _stamped(entry: Experience, run_id: str, iteration: int) -> Experience:
         if not entry.task or not entry.change:
             raise ValueError("an experience needs a task and a change")
+        if not run_id or run_id.split() != [run_id]:
+            raise ValueError(f"{run_id!r} is no run id: one word was expected")
         return replace(
             entry,
             run_id=run_id,

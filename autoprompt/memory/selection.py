@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from autoprompt.memory.experience import LONGEST_TASK, Experience
 from autoprompt.memory.similarity import SAME_KIND, task_similarity
+from autoprompt.program import estimate_tokens
 
 _HELPED = "What helped before:"
 _HARMED = "What did harm (avoid):"
@@ -33,7 +33,7 @@ def select(experiences: Sequence[Experience], task: str, max_tokens: int) -> str
     for _, entry in ranked:
         line = _line(entry)
         part = helped if entry.verdict == "better" else harmed
-        cost = estimate_tokens(line)
+        cost = estimate_tokens(line) + 1  # its line end
         if cost <= left and line not in part:
             part.append(line)
             left -= cost
@@ -63,10 +63,3 @@ def _line(entry: Experience) -> str:
         return f"- {entry.change}"
     rows = f" on {entry.rows} rows" if entry.rows else ""
     return f"- {entry.change} ({entry.gain:+.2f}{rows})"
-
-
-def estimate_tokens(text: str) -> int:
-    """About how many tokens a model makes of this, rather too many: 1 for each character outside ASCII,
-    1 for three others."""
-    ascii_count = sum(character.isascii() for character in text)
-    return math.ceil(ascii_count / 3) + len(text) - ascii_count + 1

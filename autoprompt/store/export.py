@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Literal, cast, get_args
 
-import yaml
-
 from autoprompt.errors import InputError
-from autoprompt.store.files import to_json
+from autoprompt.program import render
+from autoprompt.store.files import to_json, to_yaml
 from autoprompt.store.folder import RunFolder
 from autoprompt.store.listing import best_of
-from autoprompt.types import Candidate, Demo
+from autoprompt.types import Candidate, Demo, Example, Message
 
 ExportFormat = Literal["text", "yaml", "langchain", "openai"]
 EXPORT_FORMATS: tuple[str, ...] = get_args(ExportFormat)
 
-Turn = tuple[Literal["system", "user", "assistant"], str]
+_LANGCHAIN_ROLES = {"system": "system", "user": "human", "assistant": "ai"}
 
 
 def export(
@@ -24,14 +23,17 @@ def export(
     format: str,
     *,
     input_field: str = "input",
+    fields: Collection[str] = (),
     labels: Sequence[str] | None = None,
     model: str | None = None,
 ) -> str:
     """The candidate as text that ends with a line end.
 
     text: the prompt alone, without demonstrations. yaml: components, demos, labels, model.
-    langchain: what `langchain_core.load.load` reads as a ChatPromptTemplate with the variable `input_field`.
+    langchain: what `langchain_core.load.load` reads as a ChatPromptTemplate; its variables are `input_field`
+        and those of `fields`, the row's other fields, that the prompt asks for. All other braces are text.
     openai: a JSON list of messages, demonstrations as turns, `{input_field}` in the last user message.
+    The messages are those that a run sends (`autoprompt.program.render`).
     Raises InputError for an unknown format, and for several components in a format that holds one prompt.
     """
     if format not in EXPORT_FORMATS:
@@ -42,80 +44,52 @@ def export(
         case "yaml":
             return _yaml(candidate, input_field, labels, model)
         case "openai":
-            turns = _turns(candidate, input_field, format)
-            return to_json([{"role": role, "content": text} for role, text in turns], indent=2) + "\n"
+            messages = _messages(
+                candidate, {name: f"{{{name}}}" for name in (input_field, *fields)}, input_field
+            )
+            return to_json([{"role": m.role, "content": m.content} for m in messages], indent=2) + "\n"
         case "langchain":
-            return _langchain(candidate, input_field)
+            return _langchain(candidate, (input_field, *fields), input_field)
 
 
-def export_run(run: RunFolder, format: str) -> str:
-    """The best candidate of a finished run. Raises StoreError if there is none yet."""
+def export_run(run: RunFolder, format: str, *, fields: Collection[str] = ()) -> str:
+    """The best candidate of a finished run. Raises StoreError if there is none yet. See `export`."""
     best, config = best_of(run), run.read_config()
-    candidate = Candidate(
-        components=best["components"],
-        demos=tuple(
-            Demo(demo["input"], demo["output"], demo.get("example_id", "")) for demo in best.get("demos", ())
-        ),
-    )
+    demos = (Demo(demo["input"], demo["output"]) for demo in best.get("demos", ()))
     return export(
-        candidate,
+        Candidate(components=best["components"], demos=tuple(demos)),
         format,
         input_field=config.get("input_field") or "input",
+        fields=fields,
         labels=config.get("labels"),
         model=config.get("model"),
     )
 
 
-def _turns(candidate: Candidate, input_field: str, format: str) -> list[Turn]:
-    """Chat turns; in the last one `{input_field}` stands for the input, all other braces are text.
-
-    A prompt that names the input itself is the user message, as it is when rows are run.
-    """
+def _messages(candidate: Candidate, row: dict[str, str], input_field: str) -> list[Message]:
     if len(candidate.components) != 1:
         raise InputError(
-            f"the format {format!r} holds one prompt, this candidate has {len(candidate.components)} "
+            f"this format holds one prompt, the candidate has {len(candidate.components)} "
             f"({', '.join(candidate.components)}); use 'text' or 'yaml'"
         )
-    prompt, slot = candidate.prompt, "{" + input_field + "}"
-    has_slot = slot in prompt
-    turns: list[Turn] = [] if has_slot else [("system", prompt)]
-    for demo in candidate.demos:
-        turns += [
-            ("user", prompt.replace(slot, demo.input) if has_slot else demo.input),
-            ("assistant", demo.output),
-        ]
-    return [*turns, ("user", prompt if has_slot else slot)]
+    example = Example(id="", input=row[input_field], target="", fields=row)
+    # No field is the target's here: a row to be answered has none.
+    return render(candidate.prompt, candidate.demos, example, input_field=input_field, target_field="")
 
 
-def _langchain(candidate: Candidate, input_field: str) -> str:
+def _langchain(candidate: Candidate, names: Sequence[str], input_field: str) -> str:
     from langchain_core.load import dumpd
     from langchain_core.prompts import ChatPromptTemplate
 
-    turns = _turns(candidate, input_field, "langchain")
-    last = len(turns) - 1
-    messages = [
-        (role, _escaped(text, input_field) if index == last else _escaped(text))
-        for index, (role, text) in enumerate(turns)
-    ]
-    return to_json(dumpd(ChatPromptTemplate.from_messages(messages)), indent=2) + "\n"
-
-
-def _escaped(text: str, variable: str | None = None) -> str:
-    """An f-string template that gives `text` back, with `{variable}` still open."""
-    doubled = text.replace("{", "{{").replace("}", "}}")
-    return doubled if variable is None else doubled.replace("{{" + variable + "}}", "{" + variable + "}")
-
-
-class _Dumper(yaml.SafeDumper):
-    """Writes texts of several lines as blocks, which is how a prompt is read."""
-
-
-def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    # YAML has no block form for text with trailing blanks; PyYAML then falls back to quotes by itself.
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
-
-
-_Dumper.add_representer(str, _represent_text)
+    # NUL marks the variables until the braces of the text are doubled; no prompt can hold it.
+    row = {name: f"\0{name}\0" for name in names}
+    turns = []
+    for message in _messages(candidate, row, input_field):
+        template = message.content.replace("{", "{{").replace("}", "}}")
+        for name, mark in row.items():
+            template = template.replace(mark, f"{{{name}}}")
+        turns.append((_LANGCHAIN_ROLES[message.role], template))
+    return to_json(dumpd(ChatPromptTemplate.from_messages(turns)), indent=2) + "\n"
 
 
 def _yaml(candidate: Candidate, input_field: str, labels: Sequence[str] | None, model: str | None) -> str:
@@ -126,5 +100,4 @@ def _yaml(candidate: Candidate, input_field: str, labels: Sequence[str] | None, 
         "model": model,
         "input_field": input_field,
     }
-    text: str = yaml.dump(data, Dumper=_Dumper, allow_unicode=True, sort_keys=False, width=110)
-    return text
+    return to_yaml(data)

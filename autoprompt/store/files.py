@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
+import yaml
+
 from autoprompt.errors import StoreError
 
 
@@ -24,6 +26,24 @@ def to_json(value: Any, *, indent: int | None = None) -> str:
         text.encode()
     except UnicodeEncodeError:
         return json.dumps(value, ensure_ascii=True, allow_nan=False, indent=indent)
+    return text
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes texts of several lines as blocks, which is how a prompt is read."""
+
+
+def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    # Where a text has no block form (blanks at a line's end), PyYAML falls back to quotes by itself.
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+
+
+_Dumper.add_representer(str, _represent_text)
+
+
+def to_yaml(value: Any) -> str:
+    """YAML of plain data, keys in their order. Raises yaml.YAMLError for anything else."""
+    text: str = yaml.dump(value, Dumper=_Dumper, allow_unicode=True, sort_keys=False, width=110)
     return text
 
 

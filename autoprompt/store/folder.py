@@ -17,7 +17,15 @@ import yaml
 from filelock import FileLock, Timeout
 
 from autoprompt.errors import StoreError
-from autoprompt.store.files import append_jsonl, read_json, read_jsonl, write_json, write_jsonl, write_text
+from autoprompt.store.files import (
+    append_jsonl,
+    read_json,
+    read_jsonl,
+    to_yaml,
+    write_json,
+    write_jsonl,
+    write_text,
+)
 from autoprompt.store.redact import redact, without_secrets
 from autoprompt.types import EvaluatedRow
 
@@ -208,8 +216,7 @@ class RunFolder:
 def fill_new_folder(path: Path, config: Mapping[str, Any], kind: str) -> None:
     """Write what a new run begins with. Relative paths in `config` become absolute, secrets are left out."""
     settings = without_secrets({name: _absolute(value) for name, value in config.items()})
-    text = yaml.safe_dump(settings, allow_unicode=True, sort_keys=False, width=110)
-    write_text(path / "config.yaml", text)
+    write_text(path / "config.yaml", to_yaml(settings))
     info = {"schema_version": SCHEMA_VERSION, "run_id": path.name, "kind": kind, "created": _now()}
     write_json(path / "run.json", info)  # last: a folder that has it is whole
 
