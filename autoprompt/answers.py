@@ -1,0 +1,210 @@
+"""Reading what a model answered: a label, a number or JSON out of more or less text.
+
+Models decorate: `Answer: **Clickbait**.`, fenced `{"label": "clickbait"}`, `这是标题党。`. Every reader
+returns None where the text does not say, and never guesses by similarity.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+# Scripts that write without spaces, where a label needs no border: CJK, kana, hangul.
+_UNSPACED = r"\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff"
+_LETTER = rf"[^\W{_UNSPACED}]"
+_OPENING, _CLOSING = "\"'`“”‘’«»「」『』*([{<【《（", "\"'`“”‘’«»「」『』*)]}>】》）"
+_SENTENCE_END = ".。!！?？,，;；:：、"
+
+_MARKER = re.compile(
+    r"(?:answer|label|category|class|classification|output|result|prediction|verdict|conclusion"
+    r"|答案|类别|类型|分类|标签|结果|结论|输出|预测|回答|判断)"
+    r"[\"'`*\])]*\s*(?:[:=]|\bis\b|是|为)",
+    re.IGNORECASE,
+)
+_NEGATION = re.compile(
+    r"(?:\b(?:not|non|no|never)\b|n[o'’]t\b|\bnon|不是|并非|不属于|非|不)[\s_\-]*(?:an?\b|the\b)?[\s\"'`*“‘「]*$",
+    re.IGNORECASE,
+)
+_THOUGHT = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL | re.IGNORECASE)
+_FENCE = re.compile(r"```[\w-]*\n?(.*?)```", re.DOTALL)
+_NUMBER = re.compile(
+    r"(?P<sign>(?<![\w)])[-+]\s?)?[$€£¥]?\s?"
+    r"(?P<digits>\d{1,3}(?:,\d{3})+(?!\d)(?:\.\d+)?|\d+(?:\.\d+)?|(?<!\w)\.\d+)(?P<power>[eE][-+]?\d+)?"
+    r"\s?(?P<percent>%)?"
+)
+
+
+class Number(NamedTuple):
+    """A number as written; `is_percent`: a % stood behind it, and `value` is what stood before that."""
+
+    value: float
+    is_percent: bool
+
+
+def visible(text: str) -> str:
+    """The answer without surrounding space and without the `<think>` part of reasoning models."""
+    return _THOUGHT.sub("", text).strip()
+
+
+def normalize(text: str) -> str:
+    """For comparing: NFKC, case folded, single spaces, without quotes, brackets and end marks around it.
+
+    A text of nothing but such marks stays as it is.
+    """
+    folded = " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+    return folded.lstrip(_OPENING + " ").rstrip(_CLOSING + _SENTENCE_END + " ") or folded
+
+
+def read_answer(text: str, labels: Sequence[str] = ()) -> str | None:
+    """The label that `text` names; without labels the visible text itself. None: unparsed."""
+    return read_label(text, labels) if labels else visible(text) or None
+
+
+def read_label(text: str, labels: Sequence[str]) -> str | None:
+    """The label that `text` names, as it is written in `labels`; None where it names none.
+
+    Tried in this order: the whole text; a value of a JSON object; what stands behind the last "Answer:"-like
+    marker; a first or last line that is a label; the first label that occurs as a word. A longer label wins
+    over one that it contains, `1` is not found in `10` or `1.5`, and "not X" names X only as the label non_X.
+    """
+    known = _labels(tuple(labels))
+    answer = unicodedata.normalize("NFKC", visible(text))
+    if not answer:
+        return None
+    if (whole := known.exact(answer)) is not None:
+        return whole
+    data = read_json(answer)
+    if isinstance(data, dict):
+        values = [known.exact(str(v)) for v in data.values() if isinstance(v, str | int | float)]
+        found = {v for v in values if v is not None}
+        if len(found) == 1:
+            return found.pop()
+    for marker in reversed(list(_MARKER.finditer(answer))):
+        tail = answer[marker.end() :].strip()
+        line = tail.partition("\n")[0]
+        named = known.exact(line) or known.first_word(line)
+        if named is not None:
+            return named
+    lines = [line for line in answer.splitlines() if line.strip(" `")]
+    for line in (lines[:1] + lines[-1:]) if lines else ():
+        if (named := known.exact(line)) is not None:
+            return named
+    return known.first_word(answer)
+
+
+def read_number(text: str) -> Number | None:
+    """The last number in `text`: 1,234.50, -3, $5, 40%, 1e-3, full-width digits. None where there is none."""
+    plain = (
+        unicodedata.normalize("NFKC", visible(text)).replace("−", "-").replace("{,}", ",").replace("\\", "")
+    )
+    found = list(_NUMBER.finditer(plain))
+    if not found:
+        return None
+    last = found[-1]
+    digits = last["digits"].replace(",", "") + (last["power"] or "")
+    value = float(digits) * (-1 if (last["sign"] or "").startswith("-") else 1)
+    return Number(value, bool(last["percent"])) if math.isfinite(value) else None
+
+
+def read_json(text: str) -> Any | None:
+    """The JSON value in `text`: the whole, its last fenced block, or the last object or list inside it."""
+    shown = visible(text)
+    for body in (shown, *reversed(_FENCE.findall(shown))):
+        try:
+            return json.loads(body)
+        except (ValueError, RecursionError):
+            continue
+    found = None
+    for value in _embedded(shown):
+        found = value
+    return found
+
+
+def _embedded(text: str) -> Iterator[Any]:
+    """JSON objects and lists inside a text, outermost only."""
+    decoder = json.JSONDecoder()
+    at = 0
+    # A text of thousands of opening brackets must not cost a quadratic search.
+    for _ in range(200):
+        starts = [i for i in (text.find("{", at), text.find("[", at)) if i >= 0]
+        if not starts:
+            return
+        try:
+            value, at = decoder.raw_decode(text, min(starts))
+        except (ValueError, RecursionError):
+            at = min(starts) + 1
+            continue
+        yield value
+
+
+class _Labels:
+    """What is worked out once for a set of labels."""
+
+    def __init__(self, labels: tuple[str, ...]) -> None:
+        self._raw = {unicodedata.normalize("NFKC", label).strip(): label for label in reversed(labels)}
+        # Of labels that differ in case or marks only, the first is meant unless it is written exactly.
+        self._normal = {_key(label): label for label in reversed(labels)}
+        cores = sorted(self._normal, key=len, reverse=True)
+        self._by_group = {f"l{i}": self._normal[core] for i, core in enumerate(cores)}
+        pattern = "|".join(f"(?P<l{i}>{_word(core)})" for i, core in enumerate(cores))
+        self._words = re.compile(pattern, re.IGNORECASE) if cores else None
+        self._negative = {
+            label: self._normal[opposite]
+            for core, label in self._normal.items()
+            for opposite in (
+                f"non_{core}",
+                f"not_{core}",
+                f"no_{core}",
+                f"非{core}",
+                f"不是{core}",
+                f"不{core}",
+            )
+            if opposite in self._normal
+        }
+
+    def exact(self, text: str) -> str | None:
+        return self._raw.get(text.strip()) or self._normal.get(_key(text))
+
+    def first_word(self, text: str) -> str | None:
+        for match in self._words.finditer(text) if self._words else ():
+            label = self._by_group[match.lastgroup or ""]
+            if not _NEGATION.search(text[max(0, match.start() - 24) : match.start()]):
+                return label
+            if label in self._negative:
+                return self._negative[label]
+        return None
+
+
+@lru_cache(maxsize=64)
+def _labels(labels: tuple[str, ...]) -> _Labels:
+    return _Labels(labels)
+
+
+def _key(label: str) -> str:
+    """Normalized, and with one sign for space, hyphen and underscore between words: non-clickbait."""
+    return re.sub(r"(?<=[^\W_])[\s_\-]+(?=[^\W_])", "_", normalize(label))
+
+
+def _word(core: str) -> str:
+    """Pattern of a label inside running text, with borders where its script has them."""
+    body = r"[\s_\-]*".join(map(re.escape, core.split("_"))) if re.search(r"\w_\w", core) else re.escape(core)
+    if re.fullmatch(r"[a-z]", core):
+        # One letter is also a word or a part of one: only the capital counts, and "A headline" is not A.
+        article = r"(?!\s+(?!(?:is|was|because|since|as|and|or)\b)[a-z])" if core in "ai" else ""
+        return rf"(?<![\w'’])(?-i:{core.upper()})(?![\w'’]){article}"
+    if core[0].isdigit():
+        body = rf"(?<!\d[.,/])(?<![-+])(?<!\w){body}" if not _is_unspaced(core[0]) else body
+    elif re.match(_LETTER, core[0]):
+        body = rf"(?<!{_LETTER}){body}"
+    if core[-1].isdigit():
+        return rf"{body}(?![.,/]\d)(?!%)(?!{_LETTER})"
+    return rf"{body}(?!{_LETTER})" if re.match(_LETTER, core[-1]) else body
+
+
+def _is_unspaced(character: str) -> bool:
+    return re.match(rf"[{_UNSPACED}]", character) is not None

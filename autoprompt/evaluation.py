@@ -1,0 +1,137 @@
+"""Candidates x rows -> scored rows. The worker threads of a plain optimization live here and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+
+from autoprompt.errors import EndpointError, RequestRefusedError
+from autoprompt.metrics import Metric
+from autoprompt.program import REFUSED, Program
+from autoprompt.types import Candidate, EvaluatedRow, Evaluation, Example, Prediction, Score
+
+Job = tuple[Candidate, Sequence[Example]]
+Task = tuple[int, int]  # place of the job, place of the row in it
+OnRow = Callable[[EvaluatedRow], None]
+
+
+def evaluate(
+    program: Program,
+    candidate: Candidate,
+    examples: Sequence[Example],
+    metric: Metric,
+    *,
+    concurrency: int = 1,
+    on_row: OnRow | None = None,
+) -> Evaluation:
+    """The candidate's answers on the rows, scored, in the order of the rows. See `evaluate_jobs`."""
+    return evaluate_jobs(program, [(candidate, examples)], metric, concurrency=concurrency, on_row=on_row)[0]
+
+
+def evaluate_jobs(
+    program: Program,
+    jobs: Sequence[Job],
+    metric: Metric,
+    *,
+    concurrency: int = 1,
+    on_row: OnRow | None = None,
+) -> list[Evaluation]:
+    """One evaluation for each job; all rows of a job are sent before those of the next.
+
+    concurrency: rows at once; 1 works in the calling thread. on_row: called in the calling thread with each
+    row as it is done, in order of arrival; nothing else depends on that order.
+    A failed row is a row with score 0 and its error. If every row of every job failed: EndpointError, or
+    RequestRefusedError where each was refused. What no row can survive (budget, key, runtime) stops the
+    sending, waits for the rows on the wire and is raised; Ctrl-C stops the sending and waits for nothing.
+    """
+    tasks = [(job, place) for job, (_, examples) in enumerate(jobs) for place in range(len(examples))]
+    rows: list[list[EvaluatedRow | None]] = [[None] * len(examples) for _, examples in jobs]
+
+    def work(task: Task) -> EvaluatedRow:
+        candidate, examples = jobs[task[0]]
+        return _evaluate_row(program, candidate, examples[task[1]], metric)
+
+    done: Iterator[tuple[Task, EvaluatedRow]] = (
+        ((t, work(t)) for t in tasks) if concurrency <= 1 else _in_threads(tasks, work, concurrency)
+    )
+    for (job, place), row in done:
+        rows[job][place] = row
+        if on_row is not None:
+            on_row(row)
+    evaluations = [
+        Evaluation(candidate.id, tuple(row for row in done_rows if row is not None))
+        for (candidate, _), done_rows in zip(jobs, rows, strict=True)
+    ]
+    _raise_if_all_failed([row for evaluation in evaluations for row in evaluation.rows])
+    return evaluations
+
+
+def _in_threads(
+    tasks: Sequence[Task], work: Callable[[Task], EvaluatedRow], concurrency: int
+) -> Iterator[tuple[Task, EvaluatedRow]]:
+    """Rows as they arrive. Of several errors the earliest task's is raised, when all have ended."""
+    waiting = iter(enumerate(tasks))
+    running: dict[Future[EvaluatedRow], tuple[int, Task]] = {}
+    failures: list[tuple[int, BaseException]] = []
+    pool = ThreadPoolExecutor(concurrency, thread_name_prefix="row")
+    try:
+        while True:
+            # Handed over only when it can run: a stop leaves nothing in a queue, and memory stays flat.
+            while not failures and len(running) < concurrency and (item := next(waiting, None)) is not None:
+                running[pool.submit(work, item[1])] = item
+            if not running:
+                break
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                place, task = running.pop(future)
+                if (error := future.exception()) is not None:
+                    failures.append((place, error))
+                else:
+                    yield task, future.result()
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+    if failures:
+        raise min(failures, key=lambda failure: failure[0])[1]
+
+
+def _evaluate_row(program: Program, candidate: Candidate, example: Example, metric: Metric) -> EvaluatedRow:
+    prediction = program.run(example, candidate)
+    error = prediction.error
+    score = Score(0.0, f"failed: {error}")
+    if error is None:
+        try:
+            score = _score(metric, prediction, example)
+        except (EndpointError, RequestRefusedError) as failure:  # a judge's call
+            error = f"{metric.name}: {failure}"
+            score = Score(0.0, f"failed: {error}")
+    probs = prediction.label_probs
+    return EvaluatedRow(
+        example_id=example.id,
+        input=example.input,
+        prediction=prediction.text if prediction.value is None else prediction.value,
+        ground_truth=example.target,
+        is_correct=score.is_correct,
+        score=score.value,
+        reason=score.reason,
+        confidence=None if probs is None else probs.get(example.target),
+        is_unparsed=error is None and prediction.value is None,
+        error=error,
+        prompt_tokens=prediction.usage.prompt_tokens,
+        completion_tokens=prediction.usage.completion_tokens,
+        trace=prediction.trace,
+    )
+
+
+def _score(metric: Metric, prediction: Prediction, example: Example) -> Score:
+    if not example.target.strip():
+        return Score(0.0, "the row has no expected answer")
+    return metric.score(prediction, example)
+
+
+def _raise_if_all_failed(rows: Sequence[EvaluatedRow]) -> None:
+    errors = [row.error for row in rows if row.error is not None]
+    if not rows or len(errors) < len(rows):
+        return
+    message = f"all {len(rows)} calls failed; the first: {errors[0].removeprefix(REFUSED)}"
+    if all(error.startswith(REFUSED) for error in errors):
+        raise RequestRefusedError(message)
+    raise EndpointError(message)

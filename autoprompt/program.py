@@ -1,0 +1,178 @@
+"""What is run on a row: a prompt with its demonstrations, sent to a model as one call.
+
+In a prompt only `{identifier}` of a field of the row is a placeholder; every other brace is literal. The
+field that holds the expected answer is never filled in: a model must not be told what it is asked for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from autoprompt.answers import read_answer
+from autoprompt.errors import EndpointError, PromptError, RequestRefusedError
+from autoprompt.llm.client import Client, Options
+from autoprompt.types import Candidate, Demo, Example, Message, Prediction, Usage
+
+COMPONENT = "prompt"
+REFUSED = "refused: "  # beginning of `Prediction.error` where the endpoint refused the request itself
+
+_PLACEHOLDER = re.compile(r"\{([^\W\d]\w*)\}")
+_WIDE = re.compile(r"[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef]")
+_RETRIES = 2  # of an empty or unreadable answer
+_RETRY_SAMPLE = 1000  # a retry is another sample, else the cache would give the same answer for ever
+
+
+class Program(Protocol):
+    """What is optimized. Safe to call from several threads at once."""
+
+    @property
+    def components(self) -> Mapping[str, str]:
+        """The texts to be optimized: name -> the naive text."""
+        ...
+
+    def run(self, example: Example, candidate: Candidate) -> Prediction:
+        """Answer one row with the candidate's texts. A failed row is a prediction with its `error`.
+
+        Raises AuthenticationError, RuntimeMissingError and BudgetExhausted: no further row would fare better.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class PromptProgram:
+    """One prompt, one call a row.
+
+    prompt: the naive text. labels: the only answers allowed; they are sent as `Options.labels` and read
+        tolerantly. read: another reader of the answer, usually `metric.read`; None from it is "unparsed".
+    Empty and unreadable answers are asked again at most twice, then the row is unparsed.
+    """
+
+    client: Client
+    prompt: str
+    labels: tuple[str, ...] = ()
+    options: Options = field(default_factory=Options)
+    read: Callable[[str], str | None] | None = None
+    input_field: str = "input"
+    target_field: str = "target"
+
+    @property
+    def components(self) -> Mapping[str, str]:
+        return {COMPONENT: self.prompt}
+
+    def run(self, example: Example, candidate: Candidate) -> Prediction:
+        prompt = candidate.components.get(COMPONENT, candidate.prompt)
+        messages = render(
+            prompt,
+            candidate.demos,
+            example,
+            input_field=self.input_field,
+            target_field=self.target_field,
+        )
+        options = replace(self.options, labels=self.labels) if self.labels else self.options
+        usage, text = Usage(), ""
+        for attempt in range(1 + _RETRIES):
+            try:
+                completion = self.client.complete(messages, _again(options, attempt))
+            except EndpointError as error:
+                return Prediction(text, None, usage, error=str(error))
+            except RequestRefusedError as error:
+                return Prediction(text, None, usage, error=REFUSED + str(error))
+            usage, text = usage + completion.usage, completion.text
+            value = self.read(text) if self.read else read_answer(text, self.labels)
+            if value is not None:
+                return Prediction(text, value, usage, completion.label_probs)
+        return Prediction(text, None, usage)
+
+
+def placeholders(prompt: str, fields: Collection[str]) -> tuple[str, ...]:
+    """Names of the fields that the prompt asks for, in order of their first occurrence."""
+    return tuple(dict.fromkeys(name for name in _PLACEHOLDER.findall(prompt) if name in fields))
+
+
+def supports_demos(prompt: str, fields: Collection[str], input_field: str = "input") -> bool:
+    """Whether demonstrations can be shown with this prompt: they hold the input and no other field.
+
+    fields: the fields of a row, without the target's.
+    """
+    return set(placeholders(prompt, fields)) <= {input_field}
+
+
+def render(
+    prompt: str,
+    demos: Sequence[Demo],
+    example: Example,
+    *,
+    input_field: str = "input",
+    target_field: str = "target",
+) -> list[Message]:
+    """The messages of one row: instruction, demonstrations as turns of a chat, the row; constant parts first.
+
+    Without a placeholder the prompt is the system message and the input the user message. With placeholders,
+    the lines before the first one become the system message and the rest is filled in as the user message; a
+    prompt with no such lines is one user message.
+    Raises PromptError for demonstrations with a prompt that asks for other fields than the input.
+    """
+    fields = {name: text for name, text in example.fields.items() if name != target_field}
+    fields[input_field] = example.input
+    head, template = _split(prompt, fields)
+    if demos and not supports_demos(template, fields, input_field):
+        others = [name for name in placeholders(template, fields) if name != input_field]
+        raise PromptError(
+            f"the prompt asks for {{{others[0]}}}, and demonstrations hold {{{input_field}}} only: "
+            "take the placeholder out, or run without demonstrations (--max-demos 0)"
+        )
+    messages = [Message("system", head)] if head else []
+    for demo in demos:
+        shown = _fill(template, {**fields, input_field: demo.input}) if template else demo.input
+        messages.append(Message("user", shown))
+        messages.append(Message("assistant", demo.output))
+    messages.append(Message("user", _fill(template, fields) if template else example.input))
+    return messages
+
+
+def render_text(prompt: str, demos: Sequence[Demo]) -> str:
+    """Prompt and demonstrations as one text for people, as in `best_prompt.txt`."""
+    if not demos:
+        return prompt
+    turns = [f"User: {demo.input}\nAssistant: {demo.output}" for demo in demos]
+    count = "1 demonstration" if len(demos) == 1 else f"{len(demos)} demonstrations"
+    return "\n\n".join([prompt, f"--- {count}, sent as turns of the chat between prompt and row ---", *turns])
+
+
+def estimate_tokens(content: str | Sequence[Message]) -> int:
+    """About how many tokens a text or a request has: an estimate for caps and plans, never for billing.
+
+    Four characters a token, one for each CJK sign, four more for each message; no tokenizer is asked, and
+    the error was not measured: every model's tokenizer differs.
+    """
+    if not isinstance(content, str):
+        return sum(estimate_tokens(message.content) + 4 for message in content)
+    wide = len(_WIDE.findall(content))
+    return wide + -(-(len(content) - wide) // 4)
+
+
+def _again(options: Options, attempt: int) -> Options:
+    """The options of a repeated question: another sample, with its own seed."""
+    if not attempt:
+        return options
+    shift = _RETRY_SAMPLE + attempt
+    seed = None if options.seed is None else options.seed + shift
+    return replace(options, sample=options.sample + shift, seed=seed)
+
+
+def _split(prompt: str, fields: Collection[str]) -> tuple[str, str]:
+    """(constant text, template of the user message); no template where that is the input alone."""
+    first = next((m.start() for m in _PLACEHOLDER.finditer(prompt) if m[1] in fields), None)
+    if first is None:
+        return prompt, ""
+    at = prompt.rfind("\n", 0, first) + 1
+    head, template = prompt[:at].strip(), prompt[at:]
+    return (head, template) if head else ("", prompt)
+
+
+def _fill(template: str, fields: Mapping[str, str]) -> str:
+    """One pass: braces inside a row's text stay what they are."""
+    return _PLACEHOLDER.sub(lambda m: fields.get(m[1], m[0]), template)

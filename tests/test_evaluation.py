@@ -1,0 +1,206 @@
+"""Rows in, scored rows out: order, failures, stopping."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from autoprompt.errors import AuthenticationError, BudgetExhausted, EndpointError, RequestRefusedError
+from autoprompt.evaluation import evaluate, evaluate_jobs
+from autoprompt.llm.scripted import ScriptedClient
+from autoprompt.metrics import get_metric
+from autoprompt.program import REFUSED, PromptProgram
+from autoprompt.types import Candidate, EvaluatedRow, Example, Prediction, Usage
+
+CANDIDATE = Candidate({"prompt": "P"})
+METRIC = get_metric("exact_match", labels=("0", "1"))
+
+
+def rows(n: int, target: str = "1") -> list[Example]:
+    return [Example(f"r{i}", f"text {i}", target, {"input": f"text {i}", "target": target}) for i in range(n)]
+
+
+class FakeProgram:
+    """Answers with a function of the row's number."""
+
+    def __init__(self, answer: Callable[[int], Prediction]) -> None:
+        self.components = {"prompt": "P"}
+        self.asked: list[int] = []
+        self._answer = answer
+
+    def run(self, example: Example, candidate: Candidate) -> Prediction:
+        number = int(example.id[1:])
+        self.asked.append(number)
+        return self._answer(number)
+
+
+def says(text: str) -> Prediction:
+    return Prediction(text, text, Usage(10, 1), {"0": 0.25, "1": 0.75})
+
+
+@pytest.mark.parametrize("concurrency", [1, 4])
+def test_rows_are_scored_in_order(concurrency: int) -> None:
+    program = FakeProgram(lambda i: says(str(i % 2)))
+    seen: list[EvaluatedRow] = []
+    result = evaluate(program, CANDIDATE, rows(30), METRIC, concurrency=concurrency, on_row=seen.append)
+    assert [row.example_id for row in result.rows] == [f"r{i}" for i in range(30)]
+    assert result.score == 0.5
+    assert result.candidate_id == CANDIDATE.id
+    assert sorted(row.example_id for row in seen) == sorted(row.example_id for row in result.rows)
+    first = result.rows[0]
+    assert first == EvaluatedRow(
+        "r0", "text 0", "0", "1", False, 0.0, "answered '0', expected '1'", 0.75, False, None, 10, 1
+    )
+
+
+def test_answers_that_arrive_in_reverse_change_nothing() -> None:
+    gates = [threading.Event() for _ in range(4)]
+
+    def answer(i: int) -> Prediction:
+        if i < 3:
+            assert gates[i + 1].wait(5)
+        gates[i].set()
+        return says(str(i % 2))
+
+    arrived: list[str] = []
+    result = evaluate(
+        FakeProgram(answer),
+        CANDIDATE,
+        rows(4),
+        METRIC,
+        concurrency=4,
+        on_row=lambda r: arrived.append(r.example_id),
+    )
+    assert [row.prediction for row in result.rows] == ["0", "1", "0", "1"]
+    assert len(arrived) == 4
+
+
+def test_one_at_a_time_works_in_the_calling_thread() -> None:
+    threads: list[int] = []
+
+    def answer(i: int) -> Prediction:
+        threads.append(threading.get_ident())
+        return says("1")
+
+    evaluate(FakeProgram(answer), CANDIDATE, rows(2), METRIC)
+    assert set(threads) == {threading.get_ident()}
+
+
+def test_jobs_are_sent_one_after_the_other() -> None:
+    program = FakeProgram(lambda i: says("1"))
+    other = Candidate({"prompt": "Q"})
+    first, second, empty = evaluate_jobs(
+        program, [(CANDIDATE, rows(3)), (other, rows(2)), (CANDIDATE, [])], METRIC
+    )
+    assert program.asked == [0, 1, 2, 0, 1]
+    assert (first.candidate_id, len(first.rows)) == (CANDIDATE.id, 3)
+    assert (second.candidate_id, len(second.rows)) == (other.id, 2)
+    assert empty.rows == ()
+    assert evaluate_jobs(program, [], METRIC) == []
+
+
+def test_an_unparsed_answer_and_a_failed_call_are_rows() -> None:
+    answers = [Prediction("hm", None), Prediction("", None, error="503"), says("1")]
+    result = evaluate(FakeProgram(lambda i: answers[i]), CANDIDATE, rows(3), METRIC)
+    unparsed, failed, right = result.rows
+    assert (unparsed.is_unparsed, unparsed.error, unparsed.prediction) == (True, None, "hm")
+    assert unparsed.reason == "unparsed: 'hm' names none of the labels 0, 1"
+    assert (failed.is_unparsed, failed.error, failed.reason) == (False, "503", "failed: 503")
+    assert (right.is_correct, right.reason) == (True, "")
+    assert result.score == pytest.approx(1 / 3)
+
+
+@pytest.mark.parametrize("target", ["", "  "])
+@pytest.mark.parametrize("metric", ["exact_match", "contains", "regex"])
+def test_an_empty_target_is_never_right(target: str, metric: str) -> None:
+    program = FakeProgram(lambda i: Prediction("", target))
+    result = evaluate(program, CANDIDATE, rows(1, target), get_metric(metric))
+    assert (result.rows[0].is_correct, result.score) == (False, 0.0)
+
+
+@pytest.mark.parametrize("concurrency", [1, 3])
+def test_if_every_row_failed_the_endpoint_did(concurrency: int) -> None:
+    program = FakeProgram(lambda i: Prediction("", None, error=f"no answer {i}"))
+    with pytest.raises(EndpointError, match="all 5 calls failed; the first: no answer 0"):
+        evaluate(program, CANDIDATE, rows(5), METRIC, concurrency=concurrency)
+    refused = FakeProgram(lambda i: Prediction("", None, error=REFUSED + "too long"))
+    with pytest.raises(RequestRefusedError, match="the first: too long"):
+        evaluate(refused, CANDIDATE, rows(2), METRIC, concurrency=concurrency)
+
+
+def test_one_answered_job_is_enough() -> None:
+    answers = iter([Prediction("", None, error="503"), says("1")])
+    program = FakeProgram(lambda i: next(answers))
+    failed, answered = evaluate_jobs(program, [(CANDIDATE, rows(1)), (CANDIDATE, rows(1))], METRIC)
+    assert (failed.score, answered.score) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize("error", [BudgetExhausted("max_calls"), AuthenticationError("key")])
+def test_a_stop_waits_for_the_rows_on_the_wire_and_sends_no_more(error: Exception) -> None:
+    stopped = threading.Event()
+    ended: list[int] = []
+
+    def answer(i: int) -> Prediction:
+        if i == 0:
+            stopped.set()
+            raise error
+        assert stopped.wait(5)
+        ended.append(i)
+        return says("1")
+
+    program = FakeProgram(answer)
+    counted: list[EvaluatedRow] = []
+    with pytest.raises(type(error)):
+        evaluate(program, CANDIDATE, rows(50), METRIC, concurrency=3, on_row=counted.append)
+    # Row 1 may end before the stop of row 0 is seen, and one more row is sent in its place.
+    assert len(program.asked) < 10
+    assert len(ended) == len(program.asked) - 1 == len(counted)
+
+
+def test_of_several_errors_the_earliest_row_is_named() -> None:
+    both = threading.Barrier(2)
+
+    def answer(i: int) -> Prediction:
+        both.wait(5)
+        raise BudgetExhausted(f"cap {i}")
+
+    with pytest.raises(BudgetExhausted, match="cap 0"):
+        evaluate(FakeProgram(answer), CANDIDATE, rows(2), METRIC, concurrency=2)
+
+
+@pytest.mark.parametrize("concurrency", [1, 2])
+def test_ctrl_c_stops_sending_and_does_not_wait(concurrency: int) -> None:
+    release = threading.Event()
+
+    def answer(i: int) -> Prediction:
+        if i == 1 and concurrency > 1:
+            release.wait(5)
+        return says("1")
+
+    def interrupt(row: EvaluatedRow) -> None:
+        raise KeyboardInterrupt
+
+    program = FakeProgram(answer)
+    with pytest.raises(KeyboardInterrupt):
+        evaluate(program, CANDIDATE, rows(20), METRIC, concurrency=concurrency, on_row=interrupt)
+    assert len(program.asked) <= concurrency
+    assert not release.is_set()
+    release.set()
+
+
+def test_a_judge_that_fails_on_a_row_fails_the_row() -> None:
+    judge = ScriptedClient([EndpointError("judge down"), '{"score": 5, "reason": "good"}'])
+    metric = get_metric("llm_judge", {"rubric": "Is it right?"}, judge=judge)
+    result = evaluate(FakeProgram(lambda i: says("1")), CANDIDATE, rows(2), metric)
+    assert [row.error for row in result.rows] == ["llm_judge: judge down", None]
+    assert result.rows[1].is_correct
+
+
+def test_a_prompt_program_from_end_to_end() -> None:
+    client = ScriptedClient(lambda messages: "Answer: 1" if "text 1" in messages[-1].content else "0")
+    program = PromptProgram(client, "P", labels=("0", "1"))
+    result = evaluate(program, CANDIDATE, rows(3), METRIC, concurrency=2)
+    assert [row.prediction for row in result.rows] == ["0", "1", "0"]
+    assert result.correct == 1

@@ -1,0 +1,200 @@
+"""Prompts become messages, answers become predictions."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autoprompt.errors import (
+    AuthenticationError,
+    BudgetExhausted,
+    EndpointError,
+    PromptError,
+    RequestRefusedError,
+    RuntimeMissingError,
+)
+from autoprompt.llm.client import Completion, Options
+from autoprompt.llm.scripted import ScriptedClient
+from autoprompt.program import (
+    REFUSED,
+    PromptProgram,
+    estimate_tokens,
+    placeholders,
+    render,
+    render_text,
+    supports_demos,
+)
+from autoprompt.types import Candidate, Demo, Example, Message, Usage
+
+ROW = Example("r1", "A headline", "1", {"input": "A headline", "desk": "sport {input}", "target": "1"})
+DEMOS = (Demo("Old", "0", "r2"), Demo("Older", "1", "r3"))
+FIELDS = ("input", "desk")
+
+
+def roles(messages: list[Message]) -> list[tuple[str, str]]:
+    return [(m.role, m.content) for m in messages]
+
+
+def test_without_placeholder_the_prompt_is_the_system_message() -> None:
+    assert roles(render('Say {"label": 1} or {x}.', (), ROW)) == [
+        ("system", 'Say {"label": 1} or {x}.'),
+        ("user", "A headline"),
+    ]
+
+
+def test_demonstrations_are_turns_between_prompt_and_row() -> None:
+    assert roles(render("Classify.", DEMOS, ROW)) == [
+        ("system", "Classify."),
+        ("user", "Old"),
+        ("assistant", "0"),
+        ("user", "Older"),
+        ("assistant", "1"),
+        ("user", "A headline"),
+    ]
+
+
+def test_the_lines_before_the_first_placeholder_come_first_and_stay_the_same() -> None:
+    prompt = "Judge headlines.\nBe strict.\n\nHeadline: {input}\nAnswer:"
+    assert roles(render(prompt, DEMOS[:1], ROW)) == [
+        ("system", "Judge headlines.\nBe strict."),
+        ("user", "Headline: Old\nAnswer:"),
+        ("assistant", "0"),
+        ("user", "Headline: A headline\nAnswer:"),
+    ]
+
+
+@pytest.mark.parametrize("prompt", ["Is {input} clickbait?\nSay 0 or 1.", "\n{input}"])
+def test_a_prompt_with_no_constant_lines_is_one_user_message(prompt: str) -> None:
+    assert roles(render(prompt, (), ROW)) == [("user", prompt.replace("{input}", "A headline"))]
+
+
+def test_braces_inside_a_row_are_not_filled_again() -> None:
+    assert render("{desk} {{input}} {1}", (), ROW)[0].content == "sport {input} {A headline} {1}"
+
+
+def test_the_expected_answer_is_never_told() -> None:
+    assert render("Reply {target}", (), ROW)[0].content == "Reply {target}"
+    named = Example("r", "x", "yes", {"input": "x", "label": "yes"})
+    assert "yes" not in render("{input} {label}", (), named, target_field="label")[0].content
+
+
+def test_the_input_may_stand_in_any_field() -> None:
+    row = Example("r", "T", "1", {"head line": "T", "target": "1"})
+    assert roles(render("P", DEMOS[:1], row, input_field="head line"))[1:] == [
+        ("user", "Old"),
+        ("assistant", "0"),
+        ("user", "T"),
+    ]
+    row = Example("r", "标", "1", {"标题": "标", "target": "1"})
+    assert render("标题：{标题}", (), row, input_field="标题")[0].content == "标题：标"
+
+
+def test_demonstrations_need_a_template_of_the_input_alone() -> None:
+    assert supports_demos("Classify.", FIELDS)
+    assert supports_demos("{input}: {unknown}", FIELDS)
+    assert not supports_demos("{input} of {desk}", FIELDS)
+    with pytest.raises(PromptError, match=r"\{desk\}"):
+        render("{input} of {desk}", DEMOS, ROW)
+
+
+def test_placeholders_are_known_fields_in_order_of_occurrence() -> None:
+    assert placeholders("{desk} {input} {desk} {other} {{#a.b#}} { input }", FIELDS) == ("desk", "input")
+
+
+@given(st.text(), st.text())
+def test_any_text_is_sent_as_it_is(prompt: str, value: str) -> None:
+    row = Example("r", value, "1", {"input": value, "target": "1"})
+    if "{input}" in prompt:
+        return
+    assert roles(render(prompt, (), row)) == ([("system", prompt)] if prompt else []) + [("user", value)]
+
+
+def test_render_text_shows_prompt_and_demonstrations() -> None:
+    assert render_text("P", ()) == "P"
+    shown = render_text("P", DEMOS)
+    assert shown.startswith("P\n\n--- 2 demonstrations")
+    assert "User: Old\nAssistant: 0" in shown
+
+
+def test_estimate_tokens() -> None:
+    assert estimate_tokens("") == 0
+    assert estimate_tokens("abcde") == 2
+    assert estimate_tokens("标题党, ok") == 3 + 1
+    assert estimate_tokens([Message("user", "abcd"), Message("user", "")]) == 9
+
+
+def program(client: ScriptedClient, **more: object) -> PromptProgram:
+    return PromptProgram(client, "Classify.", **{"labels": ("0", "1"), **more})  # type: ignore[arg-type]
+
+
+CANDIDATE = Candidate({"prompt": "Classify better."}, DEMOS[:1])
+
+
+def test_a_run_sends_the_candidate_and_reads_the_label() -> None:
+    answer = Completion("Answer: 1.", Usage(10, 2), {"0": 0.2, "1": 0.8})
+    client = ScriptedClient([answer])
+    prediction = program(client).run(ROW, CANDIDATE)
+    assert client.calls == [render("Classify better.", DEMOS[:1], ROW)]
+    assert (prediction.value, prediction.text) == ("1", "Answer: 1.")
+    assert prediction.usage == Usage(10, 2)
+    assert prediction.label_probs == {"0": 0.2, "1": 0.8}
+    assert program(client).components == {"prompt": "Classify."}
+
+
+def test_labels_and_options_reach_the_client() -> None:
+    seen: list[Options] = []
+
+    def answer(messages: list[Message], options: Options) -> str:
+        seen.append(options)
+        return "1"
+
+    options = Options(max_output_tokens=7, seed=0, wants_label_probs=True)
+    program(ScriptedClient(answer), options=options).run(ROW, CANDIDATE)
+    assert seen == [Options(max_output_tokens=7, seed=0, wants_label_probs=True, labels=("0", "1"))]
+
+
+def test_unreadable_answers_are_asked_again_as_other_samples_at_most_twice() -> None:
+    seen: list[Options] = []
+
+    def answer(messages: list[Message], options: Options) -> Completion:
+        seen.append(options)
+        return Completion(["", "hm", "neither"][len(seen) - 1], Usage(5, 1))
+
+    prediction = program(ScriptedClient(answer), options=Options(seed=3, sample=3)).run(ROW, CANDIDATE)
+    assert [(o.sample, o.seed) for o in seen] == [(3, 3), (1004, 1004), (1005, 1005)]
+    assert (prediction.value, prediction.text, prediction.error) == (None, "neither", None)
+    assert prediction.usage == Usage(15, 3)
+
+
+def test_a_good_second_answer_counts() -> None:
+    prediction = program(ScriptedClient(["", "1"])).run(ROW, CANDIDATE)
+    assert prediction.value == "1"
+
+
+def test_free_text_is_stripped_and_needs_no_label() -> None:
+    client = ScriptedClient(["<think>long</think> 12 + 3 = 15\n"])
+    assert program(client, labels=()).run(ROW, CANDIDATE).value == "12 + 3 = 15"
+
+
+def test_another_reader_decides_what_is_unparsed() -> None:
+    client = ScriptedClient(["x", "y", "z"])
+    prediction = program(client, labels=(), read=lambda text: text if text == "z" else None).run(
+        ROW, CANDIDATE
+    )
+    assert (prediction.value, len(client.calls)) == ("z", 3)
+
+
+def test_a_failed_call_is_a_failed_row() -> None:
+    assert program(ScriptedClient([EndpointError("503")])).run(ROW, CANDIDATE).error == "503"
+    refused = program(ScriptedClient([RequestRefusedError("too long")])).run(ROW, CANDIDATE)
+    assert refused.error == REFUSED + "too long"
+    assert refused.value is None
+
+
+@pytest.mark.parametrize(
+    "error", [AuthenticationError("key"), RuntimeMissingError("none"), BudgetExhausted("max_calls")]
+)
+def test_what_no_row_survives_is_raised(error: Exception) -> None:
+    with pytest.raises(type(error)):
+        program(ScriptedClient([error])).run(ROW, CANDIDATE)
