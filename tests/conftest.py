@@ -1,0 +1,38 @@
+"""No test reaches the network or the user's files, unless it is marked `live`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from pytest_socket import socket_allow_hosts
+
+LOOPBACK = ["127.0.0.1", "::1", "localhost"]
+HOMES = {
+    "HOME": "",
+    "USERPROFILE": "",
+    "XDG_CACHE_HOME": ".cache",
+    "XDG_CONFIG_HOME": ".config",
+    "XDG_DATA_HOME": ".local/share",
+    "XDG_STATE_HOME": ".local/state",
+}
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("live") is None:
+        socket_allow_hosts(LOOPBACK, allow_unix_socket=True)
+
+
+@pytest.fixture(autouse=True)
+def _own_home(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """An empty home, and none of the variables that would choose a model, a key or a folder."""
+    if request.node.get_closest_marker("live") is not None:
+        return
+    home: Path = tmp_path_factory.mktemp("home")
+    for name, below in HOMES.items():
+        monkeypatch.setenv(name, str(home / below))
+    for name in [name for name in os.environ if name.startswith(("AUTOPROMPT_", "OPENAI_", "HF_"))]:
+        monkeypatch.delenv(name)
