@@ -1,0 +1,82 @@
+"""Runs code that nobody has read: confined to a folder, no network, within limits, nothing left behind.
+
+result = run("print(1 + 1)", workdir="work")
+result.stdout, result.exit_code, str(result.level)
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Literal
+
+from . import interpreter, launch, workfolder
+from .probing import probe
+from .records import Level, Limits, SandboxError, SandboxResult
+
+__all__ = ["Level", "Limits", "SandboxError", "SandboxResult", "probe", "run"]
+
+
+def run(
+    code: str | Sequence[str],
+    *,
+    workdir: str | Path,
+    data: Iterable[str | Path] = (),
+    level: Literal["auto", "strict", "none"] | Level = "auto",
+    limits: Limits | None = None,
+    python: str = sys.executable,
+) -> SandboxResult:
+    """Runs Python source, or a command given as a list of words, and waits until all of it is gone.
+
+    workdir: made if it is not there; all that the code can write to, next to a private HOME and TMPDIR. One
+    run at a time in a folder. data: files copied into it under their names. level: "auto" takes the strongest
+    that works on the machine and refuses where nothing confines, "strict" demands all layers, "none" runs
+    unconfined but within the limits; a `Level` asks for exactly that. python: the interpreter for the source.
+
+    Code that fails, hangs or eats too much is a result. Raises SandboxError if it could not be run at all.
+    """
+    chosen = _choose(level)
+    limits = limits or Limits()
+    python = interpreter.absolute(python)
+    work = Path(workdir).resolve()
+    source = code if isinstance(code, str) else None
+    own = workfolder.prepare(work, [Path(path) for path in data], source)
+    before = workfolder.snapshot(work)
+    argv = list(code) if source is None else [python, str(work / workfolder.SCRIPT)]
+    try:
+        outcome = launch.execute(argv, work, chosen, limits, python)
+    finally:
+        if source is not None:
+            workfolder.drop_script(work)
+    return SandboxResult(
+        stdout=outcome.stdout,
+        stderr=outcome.stderr,
+        exit_code=outcome.exit_code,
+        timed_out=outcome.killed_by == "time",
+        killed_by=outcome.killed_by,
+        new_files=workfolder.new_files(work, before, own),
+        duration_s=outcome.duration_s,
+        level=chosen,
+    )
+
+
+def _choose(level: str | Level) -> Level:
+    if isinstance(level, Level):
+        return level
+    if level == "none":
+        return Level()
+    if level not in ("auto", "strict"):
+        raise SandboxError(f"sandbox {level!r}: expected auto, strict or none")
+    found = probe()
+    if level == "strict" and not found.is_full:
+        raise SandboxError(
+            f"sandbox strict needs namespaces, Landlock and seccomp; this machine gives: {found}. "
+            "Use --sandbox auto for what there is, or install bubblewrap or a newer kernel (6.2)."
+        )
+    if not found.confines:
+        raise SandboxError(
+            "nothing on this machine confines code (tried bubblewrap, user namespaces, Landlock with "
+            "seccomp, sandbox-exec). --sandbox none runs it unconfined, with all your rights."
+        )
+    return found

@@ -1,0 +1,38 @@
+"""The namespaces made by bubblewrap, which some systems let do what they refuse to other programs."""
+
+from __future__ import annotations
+
+import os
+
+from .settings import Settings
+
+_APART = ("--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try")
+_FOR_SETUP = ("CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP")
+
+
+def become_bubblewrap(settings: Settings, report: int) -> None:
+    """Does not return. bubblewrap then starts `__main__ inside`, as process 1 of the namespace."""
+    content = os.memfd_create("settings")
+    os.write(content, settings.packed()[4:])
+    os.lseek(content, 0, os.SEEK_SET)
+    for descriptor in (content, report):
+        os.set_inheritable(descriptor, True)
+    inside = [*settings.launcher, "inside", str(content), str(report)]
+    os.execv(settings.bubblewrap, [settings.bubblewrap, *arguments(settings), "--", *inside])
+
+
+def arguments(settings: Settings) -> list[str]:
+    """bubblewrap's options. As root it is already in a user namespace, with another id for the code."""
+    memory = ["--size", str(settings.file_bytes), "--tmpfs"]
+    options = [*_APART, "--die-with-parent", "--as-pid-1", "--hostname", "sandbox"]
+    if settings.uid is None:
+        options.append("--unshare-user")
+    else:
+        options += [word for name in _FOR_SETUP for word in ("--cap-add", name)]
+    options += ["--perms", "1777", *memory, "/tmp", "--dev", "/dev", "--perms", "1777", *memory, "/dev/shm"]
+    options += ["--proc", "/proc"]
+    if settings.scratch != "/tmp":
+        options += ["--perms", "1777", *memory, settings.scratch]
+    for source, target in settings.read_only:
+        options += ["--ro-bind", source, target]
+    return [*options, "--bind", settings.workdir, settings.workdir, "--remount-ro", "/", "--chdir", "/"]

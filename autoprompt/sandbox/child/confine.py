@@ -1,0 +1,92 @@
+"""The last steps in the process that becomes the code: limits, user, rights, filter, exec."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+
+from . import landlock, linux, seccomp
+from .namespaces import INNER_ID
+from .settings import Settings
+
+_PUBLIC_OF_PROC = ("/proc/self", "/proc/cpuinfo", "/proc/meminfo", "/proc/stat")
+_SHARED_DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+
+
+def become_code(settings: Settings) -> None:
+    """Does not return. Raises OSError naming the step that failed; the caller then ends the process."""
+    os.chdir(settings.workdir)
+    os.umask(0o022)
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them, and what is ignored is inherited
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
+    if settings.uid is not None:
+        _change_user(settings.uid, bool(settings.namespaces))
+    elif settings.namespaces:
+        linux.reduce_capabilities(None)
+    _set_limits(settings)
+    if os.uname().sysname == "Linux":
+        _restrict(settings)
+    os.execvpe(settings.argv[0], settings.argv, settings.env)
+
+
+def _change_user(uid: int, has_namespaces: bool) -> None:
+    """Gives up root and its rights; without namespaces but one, to read what is read-only.
+
+    root's Python often lies below a home that nobody else may enter. Landlock still decides what is read,
+    and the filter refuses the call that would read past it.
+    """
+    if not has_namespaces:
+        linux.keep_capabilities_over_user_change()
+    inner = INNER_ID if has_namespaces else uid
+    os.setgroups([])
+    os.setresgid(inner, inner, inner)
+    os.setresuid(inner, inner, inner)
+    try:
+        linux.reduce_capabilities(None if has_namespaces else linux.CAP_DAC_READ_SEARCH)
+    except PermissionError:  # a container whose root does not have it
+        linux.reduce_capabilities(None)
+
+
+def _restrict(settings: Settings) -> None:
+    if settings.namespaces or settings.landlock or settings.seccomp:
+        linux.forbid_new_privileges()
+    if settings.landlock:
+        landlock.restrict(settings.landlock, _rules(settings))
+    if settings.seccomp:
+        linux.install_filter(seccomp.build(own_files_only=bool(settings.namespaces)))
+
+
+def _rules(settings: Settings) -> list[tuple[str, int]]:
+    rules = [(target, landlock.READ) for _, target in settings.read_only]
+    rules += [(path, landlock.DEVICE) for path in _SHARED_DEVICES]
+    rules += [(path, landlock.EVERYTHING) for path in (settings.workdir, settings.scratch)]
+    if settings.namespaces:  # all of these show nothing but this run
+        rules += [("/tmp", landlock.EVERYTHING), ("/dev/shm", landlock.EVERYTHING), ("/proc", landlock.READ)]
+        rules += [("/dev", landlock.READ), ("/", landlock.LIST)]
+    else:
+        rules += [(path, landlock.READ) for path in _PUBLIC_OF_PROC]
+    return rules
+
+
+def _set_limits(settings: Settings) -> None:
+    wanted = [
+        (resource.RLIMIT_CORE, 0, 0),
+        (resource.RLIMIT_CPU, settings.cpu_s, settings.cpu_s + 1),
+        (resource.RLIMIT_FSIZE, settings.file_bytes, settings.file_bytes),
+        (resource.RLIMIT_NOFILE, settings.open_files, settings.open_files),
+        (resource.RLIMIT_AS, settings.memory_bytes, settings.memory_bytes),
+    ]
+    if settings.namespaces or settings.uid is not None:
+        # Elsewhere the count would include the caller's other processes; the supervisor counts instead.
+        wanted.append((resource.RLIMIT_NPROC, settings.processes, settings.processes))
+    for kind, soft, hard in wanted:
+        ceiling = resource.getrlimit(kind)[1]
+        if ceiling != resource.RLIM_INFINITY:
+            soft, hard = min(soft, ceiling), min(hard, ceiling)
+        try:
+            resource.setrlimit(kind, (soft, hard))
+        except (ValueError, OSError):
+            if kind != resource.RLIMIT_AS or os.uname().sysname == "Linux":  # macOS has no such limit
+                raise

@@ -1,0 +1,111 @@
+"""A root of its own: the work folder, read-only libraries, an empty /tmp and nothing else of the machine."""
+
+# pathlib would be half of the start-up time of an experiment
+# ruff: noqa: PTH102, PTH103, PTH106, PTH110, PTH112, PTH120, PTH211
+from __future__ import annotations
+
+import os
+
+from . import linux
+from .settings import Settings
+
+_OLD = "/.old"
+_DEVICES = ("null", "zero", "full", "random", "urandom")
+_LINKS = (("fd", "/proc/self/fd"), ("stdin", "fd/0"), ("stdout", "fd/1"), ("stderr", "fd/2"))
+
+
+def map_ids(pid: int, uid: int | None) -> None:
+    """Writes the user and group maps of a child that has just left for its own user namespace.
+
+    uid None: the caller's own ids, which is what an unprivileged caller may map. Else 0 stays 0, for setting
+    up, and `uid` (of the machine) is INNER_ID within, for the code.
+    """
+    if uid is None:
+        maps = {"uid_map": f"{os.geteuid()} {os.geteuid()} 1", "gid_map": f"{os.getegid()} {os.getegid()} 1"}
+        _write(f"/proc/{pid}/setgroups", "deny")
+    else:
+        both = f"0 0 1\n{INNER_ID} {uid} 1"
+        maps = {"uid_map": both, "gid_map": both}
+    for name, content in maps.items():
+        _write(f"/proc/{pid}/{name}", content)
+
+
+INNER_ID = 1000
+
+
+def enter_new_root(settings: Settings) -> None:
+    """Makes the mount, network, IPC, host name and cgroup namespaces and moves into the new root."""
+    apart = linux.CLONE_NEWNS | linux.CLONE_NEWNET | linux.CLONE_NEWIPC | linux.CLONE_NEWUTS
+    linux.unshare(apart | linux.CLONE_NEWCGROUP)
+    linux.set_host_name("sandbox")
+    linux.mount(None, "/", None, linux.MS_REC | linux.MS_PRIVATE)
+    # Mounted over /tmp only until the pivot moves it to the root: the real /tmp is then in sight again.
+    _mount_memory("/tmp", settings, "0755")
+    os.mkdir("/tmp" + _OLD)
+    linux.pivot_root("/tmp", "/tmp" + _OLD)
+    os.chdir("/")
+    for source, target in settings.read_only:
+        _bind(source, target, read_only=True)
+    _make_devices(settings)
+    for path in ("/tmp", settings.scratch):
+        if not os.path.ismount(path):
+            os.makedirs(path, exist_ok=True)
+            _mount_memory(path, settings, "1777")
+    for source, target in settings.read_only:
+        if target.startswith("/tmp/"):  # a virtual environment there, now hidden
+            _bind(source, target, read_only=True)
+    _bind(settings.workdir, settings.workdir, read_only=False)
+    _mount_processes()
+    linux.unmount(_OLD)
+    os.rmdir(_OLD)
+    linux.mount(None, "/", None, linux.MS_REMOUNT | linux.MS_BIND | linux.MS_RDONLY | linux.MS_NOSUID)
+
+
+def _write(path: str, content: str) -> None:
+    descriptor = os.open(path, os.O_WRONLY)
+    try:
+        os.write(descriptor, content.encode())
+    finally:
+        os.close(descriptor)
+
+
+def _mount_memory(path: str, settings: Settings, mode: str) -> None:
+    options = f"mode={mode},size={settings.file_bytes},nr_inodes=100000"
+    linux.mount("tmpfs", path, "tmpfs", linux.MS_NOSUID | linux.MS_NODEV, options)
+
+
+def _bind(source: str, target: str, *, read_only: bool) -> None:
+    """source: without symbolic links; they would lead through the new root."""
+    source = _OLD + source
+    if os.path.isdir(source):
+        os.makedirs(target, exist_ok=True)
+    else:
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        if not os.path.exists(target):
+            os.close(os.open(target, os.O_CREAT | os.O_WRONLY, 0o644))
+    linux.mount(source, target, None, linux.MS_BIND | linux.MS_REC)
+    if read_only:
+        try:
+            linux.make_read_only(target)
+        except OSError:  # Linux before 5.12; flags that the mount has already must be repeated
+            kept = os.statvfs(target).f_flag & (linux.MS_NOSUID | linux.MS_NODEV | linux.MS_NOEXEC)
+            linux.mount(None, target, None, linux.MS_REMOUNT | linux.MS_BIND | linux.MS_RDONLY | kept)
+
+
+def _make_devices(settings: Settings) -> None:
+    os.makedirs("/dev/shm")
+    for name in _DEVICES:
+        _bind(f"/dev/{name}", f"/dev/{name}", read_only=False)
+    for name, target in _LINKS:
+        os.symlink(target, f"/dev/{name}")
+    _mount_memory("/dev/shm", settings, "1777")
+
+
+def _mount_processes() -> None:
+    os.makedirs("/proc", exist_ok=True)
+    flags = linux.MS_NOSUID | linux.MS_NODEV | linux.MS_NOEXEC
+    try:
+        linux.mount("proc", "/proc", "proc", flags)
+    except PermissionError:
+        # A container that hides parts of its own /proc may not mount a whole one. Python does without.
+        return

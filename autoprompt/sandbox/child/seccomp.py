@@ -1,0 +1,113 @@
+"""A seccomp filter, assembled by hand: what confined code has no business calling is refused by the kernel.
+
+Refused calls fail with EPERM (or ENOSYS where libraries have a way without the call), so that the code sees
+an exception and goes on; a call in a foreign calling convention, which no filter by number can read, kills.
+Source: linux/filter.h, linux/seccomp.h; numbers from the tables of Linux 6.12.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from . import linux
+
+# name: (x86_64, aarch64), -1 where the machine does not have it.
+_REFUSED = {
+    # other processes
+    "ptrace": (101, 117), "process_vm_readv": (310, 270), "process_vm_writev": (311, 271),
+    "pidfd_getfd": (438, 438), "kcmp": (312, 272), "perf_event_open": (298, 241),
+    # mounts and namespaces
+    "mount": (165, 40), "umount2": (166, 39), "pivot_root": (155, 41), "chroot": (161, 51),
+    "open_tree": (428, 428), "move_mount": (429, 429), "fsopen": (430, 430), "fsconfig": (431, 431),
+    "fsmount": (432, 432), "fspick": (433, 433), "mount_setattr": (442, 442), "open_tree_attr": (467, 467),
+    "unshare": (272, 97), "setns": (308, 268),
+    # files by handle go round every check by path
+    "name_to_handle_at": (303, 264), "open_by_handle_at": (304, 265), "fanotify_init": (300, 262),
+    # keys, and the kernel itself
+    "add_key": (248, 217), "request_key": (249, 218), "keyctl": (250, 219), "bpf": (321, 280),
+    "userfaultfd": (323, 282), "kexec_load": (246, 104), "kexec_file_load": (320, 294),
+    "init_module": (175, 105), "finit_module": (313, 273), "delete_module": (176, 106),
+    "reboot": (169, 142), "swapon": (167, 224), "swapoff": (168, 225), "acct": (163, 89),
+    "quotactl": (179, 60), "quotactl_fd": (443, 443), "syslog": (103, 116), "settimeofday": (164, 170),
+    "clock_settime": (227, 112), "sethostname": (170, 161), "setdomainname": (171, 162),
+    "iopl": (172, -1), "ioperm": (173, -1), "modify_ldt": (154, -1), "vhangup": (153, 58),
+    # memory that no limit counts
+    "shmget": (29, 194), "msgget": (68, 186),
+}  # fmt: skip
+_ABSENT = {
+    "clone3": (435, 435),  # its flags lie in memory, where a filter cannot look; libc falls back to clone
+    "io_uring_setup": (425, 425), "io_uring_enter": (426, 426), "io_uring_register": (427, 427),
+    "memfd_create": (319, 279), "memfd_secret": (447, 447),
+}  # fmt: skip
+# Landlock has no say over these: refused where no mount namespace makes the rest of the disk read-only.
+_BY_PATH = {
+    "chmod": (90, -1), "fchmod": (91, 52), "fchmodat": (268, 53), "fchmodat2": (452, 452),
+    "chown": (92, -1), "lchown": (94, -1), "fchown": (93, 55), "fchownat": (260, 54),
+    "setxattr": (188, 5), "lsetxattr": (189, 6), "fsetxattr": (190, 7), "setxattrat": (463, 463),
+    "removexattr": (197, 14), "lremovexattr": (198, 15), "fremovexattr": (199, 16),
+    "removexattrat": (466, 466), "truncate": (76, 45),
+}  # fmt: skip
+_SOCKET, _SOCKETPAIR, _CLONE, _IOCTL = (41, 198), (53, 199), (56, 220), (16, 29)
+_ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
+
+_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+_ALLOW, _KILL, _ERROR = 0x7FFF0000, 0x80000000, 0x00050000
+_EPERM, _ENOSYS = 1, 38
+_AF_UNIX = 1
+_NEW_NAMESPACE = (
+    linux.CLONE_NEWNS | linux.CLONE_NEWCGROUP | linux.CLONE_NEWUTS | linux.CLONE_NEWIPC
+    | linux.CLONE_NEWUSER | linux.CLONE_NEWPID | linux.CLONE_NEWNET
+)  # fmt: skip
+_TYPE_INTO_TERMINAL = (0x5412, 0x541C)  # TIOCSTI, TIOCLINUX
+
+
+def is_supported(machine: str = linux.MACHINE) -> bool:
+    return machine in _ARCHITECTURES
+
+
+def _step(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
+    return struct.pack("<HBBI", code, if_true, if_false, value)
+
+
+def _argument(index: int) -> bytes:
+    """Loads the low half, which is all that the kernel reads of an int."""
+    return _step(_LOAD, 16 + 8 * index)
+
+
+def build(*, own_files_only: bool, machine: str = linux.MACHINE) -> bytes:
+    """The program for `linux.install_filter`.
+
+    own_files_only: the code sees no files but its own and read-only ones (a mount namespace). Without it,
+    local sockets (a container engine's, say) and changes of mode, owner and length by path are refused too.
+    Raises KeyError for a machine that `is_supported` denies.
+    """
+    column, architecture = _ARCHITECTURES[machine]
+    program = [_step(_LOAD, 4), _step(_EQUAL, architecture, 1, 0), _step(_RETURN, _KILL), _step(_LOAD, 0)]
+    if machine == "x86_64":  # the x32 convention numbers its calls from here
+        program += [_step(_AT_LEAST, 0x40000000, 0, 1), _step(_RETURN, _KILL)]
+
+    def refuse(numbers: tuple[int, int], error: int) -> None:
+        if numbers[column] >= 0:
+            program.append(_step(_EQUAL, numbers[column], 0, 1) + _step(_RETURN, _ERROR | error))
+
+    def refuse_if(numbers: tuple[int, int], *test: bytes) -> None:
+        """test: jumps over nothing to allow, over one step to refuse."""
+        body = b"".join(test) + _step(_RETURN, _ALLOW) + _step(_RETURN, _ERROR | _EPERM)
+        program.append(_step(_EQUAL, numbers[column], 0, len(body) // 8) + body)
+
+    for numbers in _REFUSED.values():
+        refuse(numbers, _EPERM)
+    for numbers in _ABSENT.values():
+        refuse(numbers, _ENOSYS)
+    if own_files_only:
+        refuse_if(_SOCKET, _argument(0), _step(_EQUAL, _AF_UNIX, 0, 1))
+    else:
+        refuse(_SOCKET, _EPERM)
+        for numbers in _BY_PATH.values():
+            refuse(numbers, _EPERM)
+    refuse_if(_SOCKETPAIR, _argument(0), _step(_EQUAL, _AF_UNIX, 0, 1))
+    refuse_if(_CLONE, _argument(0), _step(_ANY_BIT, _NEW_NAMESPACE, 1, 0))
+    first, second = _TYPE_INTO_TERMINAL
+    refuse_if(_IOCTL, _argument(1), _step(_EQUAL, first, 2, 0), _step(_EQUAL, second, 1, 0))
+    program.append(_step(_RETURN, _ALLOW))
+    return b"".join(program)

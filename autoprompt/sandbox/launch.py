@@ -1,0 +1,196 @@
+"""One run: starts the supervising child, reads what it prints, waits until nothing is left."""
+
+from __future__ import annotations
+
+import contextlib
+import marshal
+import os
+import selectors
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from . import interpreter
+from .child.settings import Settings
+from .output import HeadAndTail
+from .records import Level, Limits, SandboxError
+
+_CHILD = Path(__file__).parent / "child"
+_READ_BYTES = 1 << 18
+# The child keeps the time; this is for a child that cannot any more.
+_GRACE_S = 1.5
+# 0x70000000 to 0x7ffdffff belong to nobody by systemd's table of ids.
+_FIRST_FREE_UID, _FREE_UIDS = 0x70000000, 1 << 22
+_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    stdout: str
+    stderr: str
+    exit_code: int
+    killed_by: Any
+    duration_s: float
+
+
+def execute(argv: Sequence[str], workdir: Path, level: Level, limits: Limits, python: str) -> Outcome:
+    """Runs argv in the folder and returns when all of its processes are gone.
+
+    workdir: exists, absolute, without links. python: absolute; its libraries are shown. Raises SandboxError
+    if the code could not be started.
+    """
+    scratch = "/tmp" if level.namespaces else tempfile.mkdtemp(prefix="autoprompt-sandbox-")
+    try:
+        return _run(_settings(argv, workdir, level, limits, python, scratch), limits)
+    finally:
+        if not level.namespaces:
+            shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _settings(
+    argv: Sequence[str], workdir: Path, level: Level, limits: Limits, python: str, scratch: str
+) -> Settings:
+    launcher = [sys.executable, "-I", "-S", str(_CHILD)]
+    read_only = list(interpreter.libraries(python))
+    if level.namespaces == "bubblewrap":  # starts the launcher again, inside
+        read_only += [
+            *interpreter.libraries(interpreter.absolute(sys.executable)),
+            (str(_CHILD), str(_CHILD)),
+        ]
+    limited = {name: value for name, value in vars(limits).items() if name != "output_bytes"}
+    return Settings(
+        {
+            "argv": list(argv),
+            "env": _environment(python, scratch),
+            "workdir": str(workdir),
+            "scratch": scratch,
+            "owns_scratch": not level.namespaces,
+            "read_only": read_only if level.confines else [],
+            "namespaces": level.namespaces,
+            "landlock": level.landlock,
+            "seccomp": level.seccomp,
+            "uid": _uid_for_code() if level.confines and os.geteuid() == 0 else None,
+            "parent_pid": os.getpid(),
+            "launcher": launcher,
+            "bubblewrap": shutil.which("bwrap") or "",
+            **limited,
+        }
+    )
+
+
+def _environment(python: str, scratch: str) -> dict[str, str]:
+    """All that the code gets. Nothing of the caller's: keys live there."""
+    threads = str(min(4, os.cpu_count() or 1))  # a library may start a thread for each of a hundred cores
+    return {
+        "PATH": f"{Path(python).parent}:/usr/local/bin:/usr/bin:/bin",
+        "HOME": scratch,
+        "TMPDIR": scratch,
+        "USER": "sandbox",
+        "LOGNAME": "sandbox",
+        "LANG": "C.UTF-8",
+        "MPLBACKEND": "Agg",
+        "PYTHONDONTWRITEBYTECODE": "1",  # no __pycache__ among the new files
+        "PYTHONHASHSEED": "0",  # the same experiment prints its sets in the same order
+        "PYTHONUTF8": "1",
+        **dict.fromkeys(_THREADS, threads),
+    }
+
+
+def _uid_for_code() -> int:
+    """An id that nobody else has, so that the kernel counts and ends this run's processes alone."""
+    mapped = Path("/proc/self/uid_map").read_text(encoding="ascii").split()
+    offset = (os.getpid() * 64 + next(_runs)) % _FREE_UIDS
+    inside, size = int(mapped[-3]), int(mapped[-1])
+    if inside <= _FIRST_FREE_UID and inside + size >= _FIRST_FREE_UID + _FREE_UIDS:
+        return _FIRST_FREE_UID + offset
+    # A container with few ids: its upper half, where packages create no users.
+    return inside + size // 2 + offset % max(1, size // 2 - 2)
+
+
+def _count() -> Iterator[int]:
+    number = 0
+    while True:
+        yield number
+        number += 1
+
+
+_runs = _count()
+
+
+def _run(settings: Settings, limits: Limits) -> Outcome:
+    life_end, lifeline = os.pipe()
+    status, status_end = os.pipe()
+    command = [*settings.launcher, "run", str(life_end), str(status_end)]
+    started = time.monotonic()
+    with contextlib.ExitStack() as open_files:
+        open_files.callback(os.close, status)
+        close_lifeline = open_files.enter_context(contextlib.ExitStack())
+        close_lifeline.callback(os.close, lifeline)
+        try:
+            child = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env={},
+                start_new_session=True,
+                pass_fds=(life_end, status_end),
+            )
+        finally:
+            os.close(life_end)
+            os.close(status_end)
+        with child:
+            try:
+                os.write(lifeline, settings.packed())
+                outputs, report = _collect(child, status, started + settings.wall_s + _GRACE_S, limits)
+            finally:
+                close_lifeline.close()  # the child ends the run, if it has not ended
+                _wait(child)
+    stdout, stderr = (output.text() for output in outputs)
+    if not report:
+        raise SandboxError(
+            f"the sandbox ended before the code did: {stderr[-2000:] or 'killed from outside'}"
+        )
+    result = marshal.loads(report)
+    if result["error"]:
+        raise SandboxError(f"the code could not be started: {result['error']}")
+    duration = time.monotonic() - started
+    return Outcome(stdout, stderr, result["exit_code"], result["killed_by"], duration)
+
+
+def _wait(child: subprocess.Popen[bytes]) -> None:
+    try:
+        child.wait(timeout=_GRACE_S)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.wait()
+
+
+def _collect(
+    child: subprocess.Popen[bytes], status: int, end: float, limits: Limits
+) -> tuple[list[HeadAndTail], bytes]:
+    """Reads both outputs until the child reports, and then what is left in them."""
+    assert child.stdout is not None
+    assert child.stderr is not None
+    outputs = [HeadAndTail(limits.output_bytes), HeadAndTail(limits.output_bytes)]
+    report = b""
+    with selectors.DefaultSelector() as selector:
+        for stream, output in zip((child.stdout, child.stderr), outputs, strict=True):
+            selector.register(stream, selectors.EVENT_READ, output)
+        selector.register(status, selectors.EVENT_READ, None)
+        while selector.get_map() and (left := end - time.monotonic()) > 0:
+            for key, _ in selector.select(left):
+                part = os.read(key.fd, _READ_BYTES)
+                if not part:
+                    selector.unregister(key.fileobj)
+                elif key.data is None:
+                    report += part
+                else:
+                    key.data.add(part)
+    return outputs, report
