@@ -1,0 +1,147 @@
+"""The command line. A command parses, calls the library, renders.
+
+Nothing is imported here but typer: a command's own module is imported when the command is called, so that
+`autoprompt --help` answers at once.
+"""
+
+from __future__ import annotations
+
+import errno
+import importlib
+import io
+import sys
+import traceback
+from typing import Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from autoprompt.errors import AutopromptError, Interrupted
+
+# Name -> (module, what it does). A module's `app` is the command, or the group of commands.
+COMMANDS = {
+    "run": ("run", "Optimize a prompt on a dataset."),
+    "resume": ("resume", "Go on with an interrupted run."),
+    "eval": ("evaluate", "Score a prompt on a whole dataset, without optimization."),
+    "runs": ("runs", "Past runs: list, show, diff, export, rm."),
+    "memory": ("memory", "The experience file: show, search, forget, export."),
+    "models": ("models", "Embedded models: list, pull."),
+    "cache": ("cache", "The response cache: show, clear."),
+    "graph": ("graph", "Draw the optimization graph, offline."),
+    "init": ("init", "Make a starter folder."),
+    "doctor": ("doctor", "Say what works on this machine, and what to do about the rest."),
+}
+
+
+def load_command(name: str) -> Any:
+    """The command of this name, with its module imported."""
+    module, help_text = COMMANDS[name]
+    command = typer.main.get_command(importlib.import_module(f"autoprompt.cli.{module}").app)
+    command.name = name
+    command.help = command.help or help_text
+    return command
+
+
+class LazyGroup(TyperGroup):
+    """Knows its commands by name and one line each, and imports the one that is called."""
+
+    def __init__(self, **attrs: Any) -> None:
+        super().__init__(**attrs)
+        for name, (_, help_text) in COMMANDS.items():
+            self.commands[name] = TyperCommand(name, help=help_text, rich_markup_mode=None)
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """`--debug` is taken anywhere, since it is thought of after a command has failed."""
+        ctx.meta["autoprompt.debug"] = "--debug" in args
+        return super().parse_args(ctx, [arg for arg in args if arg != "--debug"])
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, command, rest = super().resolve_command(ctx, args)
+        return (name, load_command(name), rest) if name in COMMANDS else (name, command, rest)
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except Interrupted as error:
+            _complain(str(error) or "interrupted", "")
+            raise typer.Exit(Interrupted.exit_code) from error
+        except KeyboardInterrupt as error:
+            _complain("interrupted", "")
+            raise typer.Exit(Interrupted.exit_code) from error
+        except AutopromptError as error:
+            if ctx.meta["autoprompt.debug"]:
+                traceback.print_exc()
+            _complain(str(error))
+            raise typer.Exit(error.exit_code) from error
+        except OSError as error:
+            if error.errno == errno.EPIPE:  # `autoprompt runs list | head`
+                raise
+            if ctx.meta["autoprompt.debug"]:
+                traceback.print_exc()
+            _complain(f"{error.filename or 'system'}: {error.strerror or error}")
+            raise typer.Exit(3) from error
+        except Exception as error:
+            if _is_typers(error):
+                raise
+            if ctx.meta["autoprompt.debug"]:
+                traceback.print_exc()
+            _complain(f"{type(error).__name__}: {error}\nthis is a bug; --debug shows it")
+            raise typer.Exit(70) from error
+
+
+def _is_typers(error: Exception) -> bool:
+    """Exit, Abort and usage errors: typer's own `main` knows what to do with them."""
+    return type(error).__module__.partition(".")[0] in ("typer", "click")
+
+
+def _complain(message: str, prefix: str = "error: ") -> None:
+    if prefix:
+        typer.secho(prefix, fg="red", bold=True, err=True, nl=False)
+    typer.echo(clean(message), err=True)
+
+
+def clean(text: str) -> str:
+    """`text` without what would steer a terminal: control characters, and marks that turn text around."""
+    return "".join(c for c in text.replace("\t", "    ") if c == "\n" or not _steers(c))
+
+
+def _steers(character: str) -> bool:
+    code = ord(character)
+    return code < 32 or 127 <= code < 160 or 0x202A <= code <= 0x202E or 0x2066 <= code <= 0x2069
+
+
+app = typer.Typer(
+    cls=LazyGroup,
+    rich_markup_mode=None,  # plain help: importing rich for it would triple its time
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    help="Turns a labelled dataset and a naive prompt into a better prompt, with proof.",
+    epilog="Start with: autoprompt run --dataset clickbait.jsonl",
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from autoprompt import __version__
+
+        typer.echo(f"autoprompt {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: bool = typer.Option(
+        False, "--version", is_eager=True, callback=_show_version, help="Show the version and exit."
+    ),
+    debug: bool = typer.Option(False, "--debug", help="Show the traceback of an error; may stand anywhere."),
+) -> None:
+    del version, debug  # handled before this is called
+
+
+def main() -> None:
+    """The console script."""
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that has no form for a character must not end a run.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+    app(prog_name="autoprompt")

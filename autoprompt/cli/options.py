@@ -1,0 +1,130 @@
+"""Flags that several commands share. Those of settings come from `RunConfig`, with its words."""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Callable, Iterable
+from functools import wraps
+from pathlib import Path
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+import typer
+from pydantic.fields import FieldInfo
+
+from autoprompt.config import BudgetSettings, DataSettings, ModelSettings, RunConfig
+from autoprompt.settings import flag_name
+
+ALL = tuple(RunConfig.model_fields)
+# What `eval` takes: no search, no splits.
+EVALUATION = tuple(
+    name
+    for name in (
+        "prompt",
+        *DataSettings.model_fields,
+        *ModelSettings.model_fields,
+        *BudgetSettings.model_fields,
+        "seed",
+    )
+    if name not in {"train", "val", "test", "no_test", "drop_leaks", "split_seed", "max_val", "max_test"}
+    and not name.startswith("optimizer_")
+)
+
+# First what a first call needs; the rest in the order of the settings.
+_FIRST = ("dataset", "prompt", "model", "base_url", "preset")
+_METAVARS = {
+    "prompt": "TEXT|@FILE",
+    "labels": "A,B,...",
+    "metric_options": "NAME=VALUE",
+    "base_url": "URL",
+    "optimizer_base_url": "URL",
+    "judge_base_url": "URL",
+    "model": "MODEL",
+    "optimizer_model": "MODEL",
+    "judge_model": "MODEL",
+    "input_field": "FIELD",
+    "target_field": "FIELD",
+    "group_field": "FIELD",
+    "runs_dir": "FOLDER",
+    "cache_dir": "FOLDER",
+}
+
+ConfigFile = Annotated[
+    Path | None, typer.Option("--config", metavar="FILE", help="YAML with settings, named as the flags.")
+]
+Json = Annotated[
+    bool, typer.Option("--json", help="One JSON object on stdout; everything else goes to stderr.")
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No live panel and no progress lines.")]
+RunsDir = Annotated[
+    Path,
+    typer.Option("--runs-dir", metavar="FOLDER", envvar="AUTOPROMPT_RUNS_DIR", help="Where run folders lie."),
+]
+
+
+def with_settings(names: Iterable[str]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Gives a command the flags of these settings. It gets those that were given, as `flags`."""
+    chosen = sorted(names, key=lambda name: _FIRST.index(name) if name in _FIRST else len(_FIRST))
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        own = inspect.signature(command, eval_str=True)
+        parameters = [p for p in own.parameters.values() if p.name != "flags"]
+        settings = [_parameter(name, RunConfig.model_fields[name]) for name in chosen]
+
+        @wraps(command)
+        def called(**values: Any) -> None:
+            given = {name: values.pop(name) for name in chosen}
+            # A switch that is off and an empty list are flags that were not given.
+            flags = {
+                name: value
+                for name, value in given.items()
+                if value is not None and value is not False and value != []
+            }
+            command(flags=flags, **values)
+
+        called.__signature__ = own.replace(parameters=[*settings, *parameters])  # type: ignore[attr-defined]
+        called.__annotations__ = {}
+        return called
+
+    return decorate
+
+
+def _parameter(name: str, field: FieldInfo) -> inspect.Parameter:
+    kind, default = _kind(name, field)
+    option = typer.Option(
+        flag_name(name), help=_help(name, field), metavar=_METAVARS.get(name), show_default=False
+    )
+    return inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option]
+    )
+
+
+def _kind(name: str, field: FieldInfo) -> tuple[Any, Any]:
+    """The type of the flag, and what it is where it was not given."""
+    if name in ("locked", "metric_options"):
+        return list[str] | None, None
+    if name == "labels":
+        return str | None, None
+    plain = _plain(field.annotation)
+    return (bool, False) if plain is bool else (plain | None, None)
+
+
+def _plain(annotation: Any) -> Any:
+    """The type without None and without pydantic's bounds: those are checked with the other settings."""
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        return _plain(get_args(annotation)[0])
+    if origin in (Union, types.UnionType):
+        return _plain(next(part for part in get_args(annotation) if part is not type(None)))
+    if origin is Literal or annotation in (bool, int, float, str, Path):
+        return annotation
+    raise TypeError(f"no flag can hold {annotation!r}")
+
+
+def _help(name: str, field: FieldInfo) -> str:
+    text = field.description or ""
+    if name in ("locked", "metric_options"):
+        text += " May be given several times."
+    if field.default in (None, False, (), "") or field.default_factory is not None:
+        return text
+    return f"{text} [default: {field.default}]"

@@ -1,0 +1,166 @@
+"""What is known of a running optimization, gathered from its events; what panel and plain lines show."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+PHASES = {
+    "predict": "measuring candidates",
+    "analyze": "reading the errors",
+    "rewrite": "writing candidates",
+    "memory": "noting what was learned",
+    "increment_iteration": "next round",
+    "final_predict": "opening the sealed test",
+}
+_RECENT = 6
+# The rate is that of the last rows, since a new prompt can change it.
+_RATE_ROWS = 40
+
+
+@dataclass(slots=True)
+class Progress:
+    """Feed it events with `add`; it keeps the last of each kind.
+
+    best, original: validation scores on the same rows, in [0, 1]; None until there is one.
+    """
+
+    clock: Callable[[], float] = time.monotonic
+    run_id: str = ""
+    run_dir: str = ""
+    model: str = ""
+    optimizer_model: str = ""
+    max_iterations: int = 0
+    budget: Mapping[str, Any] = field(default_factory=dict)
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    iteration: int = 0
+    phase: str = "starting"
+    what: str = ""
+    done: int = 0
+    total: int = 0
+    download: tuple[int, int] | None = None
+    spent: Mapping[str, Any] = field(default_factory=dict)
+    best: float | None = None
+    original: float | None = None
+    tried: int = 0
+    accepted: int = 0
+    recent: deque[str] = field(default_factory=lambda: deque(maxlen=_RECENT))
+    started: float = 0.0
+    _row_times: deque[float] = field(default_factory=lambda: deque(maxlen=_RATE_ROWS))
+
+    def __post_init__(self) -> None:
+        self.started = self.clock()
+
+    @property
+    def seconds(self) -> float:
+        """How long this process has watched the run."""
+        return self.clock() - self.started
+
+    @property
+    def rows_per_second(self) -> float | None:
+        """Of the last rows; None before there are two."""
+        if len(self._row_times) < 2:
+            return None
+        elapsed = self._row_times[-1] - self._row_times[0]
+        return (len(self._row_times) - 1) / elapsed if elapsed > 0 else None
+
+    @property
+    def step_seconds_left(self) -> float | None:
+        """Until the rows that are being measured now are done."""
+        rate = self.rows_per_second
+        return (self.total - self.done) / rate if rate and self.total else None
+
+    @property
+    def most_seconds_left(self) -> float | None:
+        """Until the cap on calls is reached at this rate: a run may end before, never after."""
+        rate, cap = self.rows_per_second, self.budget.get("max_calls")
+        if not rate or not cap:
+            return None
+        left: float = max(0, int(cap) - int(self.spent.get("calls", 0))) / rate
+        max_seconds = self.budget.get("max_seconds")
+        return left if max_seconds is None else min(left, max(0.0, float(max_seconds) - self.seconds))
+
+    def add(self, event: Mapping[str, Any]) -> str | None:
+        """Take in one event; the line that tells of it, None where it needs none."""
+        line = self._line(event)
+        if line is not None:
+            self.recent.append(line)
+        return line
+
+    def _line(self, event: Mapping[str, Any]) -> str | None:
+        match event["event"]:
+            case "run_started":
+                return self._started(event)
+            case "node_started":
+                self.phase, self.iteration = event["node"], event["iteration"]
+                self.what, self.done, self.total = "", 0, 0
+            case "rows_evaluated":
+                self.what, self.done, self.total = event["what"], event["done"], event["total"]
+                self.spent, self.download = event["spent"], None
+                self._row_times.append(self.clock())
+            case "weights_progress":
+                self.what, self.download = event["what"], (event["done_bytes"], event["total_bytes"])
+            case "candidate_proposed":
+                return f"try {event['id'][:6]} ({event['operator']}): {event['change']}"
+            case "candidate_refused":
+                return f"refused before any call ({event['operator']}): {event['reason']}"
+            case "candidate_settled":
+                return self._settled(event)
+            case "best_changed":
+                self.best, self.original = event["score"], event["original_score"]
+                return (
+                    f"best so far: {event['id'][:6]}, {_score(event['score'])} on {event['rows']} validation "
+                    f"rows (original {_score(event['original_score'])})"
+                )
+            case "analysis":
+                return f"{event['error_count']} of {event['total_count']} train rows wrong"
+            case "lesson":
+                return f"lesson: {event['text']}"
+            case "warning":
+                return f"warning: {event['message']}"
+            case _:
+                return None
+        return None
+
+    def _started(self, event: Mapping[str, Any]) -> str:
+        for name in ("run_id", "run_dir", "model", "optimizer_model", "max_iterations", "budget", "sizes"):
+            setattr(self, name, event[name])
+        sizes = ", ".join(f"{count} {part}" for part, count in self.sizes.items())
+        verb = "resumed" if event.get("resumed") else "started"
+        return f"run {self.run_id} {verb}: {self.model}; rows: {sizes}"
+
+    def _settled(self, event: Mapping[str, Any]) -> str:
+        self.tried += 1
+        self.accepted += bool(event["accepted"])
+        p_value = event.get("p_value")
+        chance = "" if p_value is None else f", p {p_value:.2g}"
+        verdict = "accepted" if event["accepted"] else "dropped"
+        against = _score(event.get("parent_score"))
+        return (
+            f"{verdict} {event['id'][:6]}: {_score(event['score'])} against {against} "
+            f"on {event['rows']} rows{chance}"
+        )
+
+
+def _score(value: float | None) -> str:
+    return "?" if value is None else f"{value:.3f}"
+
+
+def duration(seconds: float) -> str:
+    """`0:07`, `12:30`, `1:02:03`."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def megabytes(count: float) -> str:
+    return f"{count / 1e9:.2f} GB" if count >= 1e9 else f"{count / 1e6:.0f} MB"
+
+
+def money(cost_usd: float | None) -> str:
+    if cost_usd is None:
+        return "unknown"
+    return f"${cost_usd:.2f}" if cost_usd >= 1 or cost_usd == 0 else f"${cost_usd:.4f}"

@@ -1,0 +1,175 @@
+"""What a person sees of results: tables, scores, diffs. Texts of users are never markup or control codes."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from autoprompt.cli import clean
+from autoprompt.cli.progress import duration, money
+from autoprompt.config import RunConfig
+
+_DEMOS_SHOWN = 3
+_LONGEST_DEMO = 100
+# Below this share of common words a diff by words is harder to read than both texts.
+_ALIKE = 0.5
+VERDICT_STYLES = {"confirmed": "bold green", "not_confirmed": "bold yellow", "untested": "bold yellow"}
+
+
+def console(*, stderr: bool = False) -> Console:
+    """A console on which text is text: no markup, no emoji codes, no highlighting. Knows NO_COLOR."""
+    return Console(stderr=stderr, markup=False, emoji=False, highlight=False)
+
+
+def table(*columns: str, right: Sequence[str] = ()) -> Table:
+    """An empty table in the one style of this program."""
+    made = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for column in columns:
+        made.add_column(column, justify="right" if column in right else "left", overflow="fold")
+    return made
+
+
+def score(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
+
+
+def interval(bounds: Sequence[float] | None) -> str:
+    return "-" if bounds is None else f"{bounds[0]:.3f} to {bounds[1]:.3f}"
+
+
+def result(data: Mapping[str, Any], original_prompt: str, best_prompt: str) -> Iterator[RenderableType]:
+    """The end of a run, part by part: the verdict first."""
+    verdict = data["verdict"]
+    yield Text(clean(data["message"]), VERDICT_STYLES.get(verdict, "bold"))
+    yield Text()
+    if data["best"]["n"]:
+        yield _test_table(data)
+    yield from _facts(data)
+    yield Text()
+    yield from _changes(data, original_prompt, best_prompt)
+    yield from next_steps(data)
+
+
+def _test_table(data: Mapping[str, Any]) -> Table:
+    """Best against original on the sealed test."""
+    made = table(
+        "sealed test", data["metric"], "95% interval", "rows", "tokens/call", right=(data["metric"], "rows")
+    )
+    for name in ("original", "best"):
+        side = data[name]
+        tokens = side["tokens_per_call"]
+        made.add_row(
+            Text(name),
+            Text(score(side["score"])),
+            Text(interval(side["ci95"])),
+            Text(str(side["n"])),
+            Text("-" if tokens is None else f"{tokens:.0f}"),
+        )
+    return made
+
+
+def _facts(data: Mapping[str, Any]) -> Iterator[Text]:
+    if data["p_value"] is not None:
+        yield Text(
+            f"{data['fixed']} rows fixed, {data['broken']} broken; p = {data['p_value']:.2g} "
+            f"(paired, exact); verdict: {data['verdict'].replace('_', ' ')}"
+        )
+    validation = data["validation"]
+    if validation["best"] is not None:
+        rows = f" on {validation['rows']} rows" if validation.get("rows") else ""
+        yield Text(
+            f"validation{rows}: original {score(validation['original'])}, best {score(validation['best'])}"
+        )
+    failed = sum(data[side].get("failed", 0) for side in ("original", "best"))
+    unparsed = sum(data[side].get("unparsed", 0) for side in ("original", "best"))
+    if failed or unparsed:
+        yield Text(f"test rows without an answer: {failed}; with an unreadable one: {unparsed}", "yellow")
+    tokens = data["tokens"]
+    yield Text(
+        f"{data['calls']:,} calls, {tokens['task'] + tokens['optimizer']:,} tokens "
+        f"({tokens['optimizer']:,} for writing), cost {money(data['cost_usd'])}, "
+        f"{duration(data['seconds'])}; {data['candidates']['tried']} candidates tried, "
+        f"{data['candidates']['accepted']} accepted; ended by {data['stop_reason']}"
+    )
+
+
+def _changes(data: Mapping[str, Any], original: str, best: str) -> Iterator[RenderableType]:
+    demos = data["best"]["demos"]
+    if original == best and not demos:
+        yield Text("The prompt is unchanged.")
+        return
+    if original == best:
+        yield Text("The text of the prompt is unchanged.")
+    else:
+        yield Text("What changed in the prompt", "bold")
+        yield prompt_diff(original, best)
+    if demos:
+        yield Text(f"Demonstrations shown before each row: {len(demos)}", "bold")
+        for demo in demos[:_DEMOS_SHOWN]:
+            yield Text(f"  {_shortened(demo['input'])} -> {_shortened(demo['output'])}")
+        if len(demos) > _DEMOS_SHOWN:
+            yield Text(f"  ... and {len(demos) - _DEMOS_SHOWN} more", "dim")
+
+
+def next_steps(data: Mapping[str, Any]) -> Iterator[Text]:
+    run_id = clean(data["run_id"])
+    yield Text()
+    yield Text(f"Everything lies in {clean(data['run_dir'])}")
+    yield Text("Next:")
+    yield Text(f"  autoprompt runs show {run_id}")
+    yield Text(f"  autoprompt runs export {run_id} --to prompt.txt")
+
+
+def prompt_diff(old: str, new: str) -> RenderableType:
+    """By words where the texts are alike, else line by line; -removed- and +added+ also without colour."""
+    old, new = clean(old), clean(new)
+    words = [re.findall(r"\s+|\w+|[^\w\s]", text) for text in (old, new)]
+    matcher = difflib.SequenceMatcher(None, words[0], words[1], autojunk=False)
+    if matcher.ratio() < _ALIKE:
+        return _line_diff(old, new)
+    text = Text()
+    for kind, a, b, c, d in matcher.get_opcodes():
+        before, after = "".join(words[0][a:b]), "".join(words[1][c:d])
+        if kind == "equal":
+            text.append(before)
+            continue
+        if before:
+            text.append(f"[-{before}-]", "red")
+        if after:
+            text.append(f"{{+{after}+}}", "green")
+    return text
+
+
+def _line_diff(old: str, new: str) -> RenderableType:
+    parts: list[RenderableType] = []
+    styles = {"- ": "red", "+ ": "green"}
+    for line in difflib.ndiff(old.splitlines(), new.splitlines()):
+        if not line.startswith("?"):
+            parts.append(Text(line, styles.get(line[:2], "")))
+    return Group(*parts)
+
+
+def _shortened(text: str, longest: int = _LONGEST_DEMO) -> str:
+    line = " ".join(clean(text).split())
+    return line if len(line) <= longest else line[: longest - 1] + "…"
+
+
+def estimate(data: Mapping[str, Any], settings: RunConfig) -> RenderableType:
+    """What `--dry-run` shows."""
+    sizes = ", ".join(f"{count} {part}" for part, count in data["sizes"].items())
+    model = settings.model or settings.base_url
+    lines = [
+        f"rows: {sizes}",
+        f"at most {data['task_calls']:,} calls of the task model ({clean(str(model))}), "
+        f"{data['optimizer_calls']:,} of the writer",
+        f"about {data['tokens']:,} tokens; cost: {money(data['cost_usd'])}",
+    ]
+    lines += [f"warning: {clean(warning)}" for warning in data.get("warnings", ())]
+    return Group(*(Text(line) for line in [*lines, "nothing was sent"]))

@@ -1,0 +1,92 @@
+"""`autoprompt run`: optimize a prompt, watch it, show what came out."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+
+from autoprompt.cli import options, render
+from autoprompt.cli.panel import Emit, watching
+from autoprompt.config import RunConfig
+from autoprompt.errors import Interrupted
+from autoprompt.settings import resolve_settings
+
+if TYPE_CHECKING:
+    from autoprompt.optimizer.verdict import RunResult
+
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
+
+
+@app.command()
+@options.with_settings(options.ALL)
+def run(
+    *,
+    flags: dict[str, Any],
+    config: options.ConfigFile = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show calls, tokens and cost expected; send nothing.")
+    ] = False,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Optimize a prompt on a dataset.
+
+    Each setting may also stand in the --config file, or in an AUTOPROMPT_... variable.
+    """
+    settings = read_settings(flags, config)
+    if dry_run:
+        show_estimate(settings, as_json=as_json)
+        return
+    from autoprompt import api
+
+    watch(lambda emit: api.optimize(settings, on_event=emit), as_json=as_json, quiet=quiet)
+
+
+def read_settings(flags: dict[str, Any], config_file: Path | None) -> RunConfig:
+    """The effective settings; `.env` of the working directory is read, and overrides nothing."""
+    from dotenv import load_dotenv
+
+    load_dotenv(Path(".env"), override=False)
+    return resolve_settings(flags, config_file=config_file, environ=os.environ)
+
+
+def show_estimate(settings: RunConfig, *, as_json: bool) -> None:
+    from autoprompt import api
+
+    estimate = api.estimate(settings)
+    render.console(stderr=as_json).print(render.estimate(estimate.to_dict(), settings))
+    if as_json:
+        print_json(estimate.to_dict())
+
+
+def watch(start: Callable[[Emit], RunResult], *, as_json: bool, quiet: bool) -> None:
+    """Runs `start` under the panel and shows its result. Ctrl-C says how to go on."""
+    # Progress goes to stderr, so that what is piped is the result alone.
+    watcher = render.console(stderr=True)
+    with watching(watcher, quiet=quiet) as (progress, emit):
+        try:
+            result = start(emit)
+        except (KeyboardInterrupt, Interrupted) as error:
+            if not progress.run_id:
+                raise Interrupted("interrupted before anything was sent") from error
+            raise Interrupted(
+                f"interrupted; state saved; go on with: autoprompt resume {progress.run_id}"
+            ) from error
+    show_result(result, render.console(stderr=as_json))
+    if as_json:
+        print_json(result.to_dict())
+
+
+def show_result(result: RunResult, console: Console) -> None:
+    for part in render.result(result.to_dict(), result.original_prompt, result.best_prompt):
+        console.print(part)
+
+
+def print_json(data: dict[str, Any]) -> None:
+    typer.echo(json.dumps(data, ensure_ascii=False, indent=2, default=str))

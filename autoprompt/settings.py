@@ -1,0 +1,245 @@
+"""From flags, environment, files and defaults to one `RunConfig`, with the source of every value known.
+
+Precedence: flag, AUTOPROMPT_<NAME>, config file, sidecar of the dataset, OPENAI_... variables, default.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from autoprompt.config import RunConfig
+from autoprompt.dataset import Task, find_dataset, find_sidecar, load_task
+from autoprompt.errors import AutopromptError, ConfigError, PromptError, UsageError
+from autoprompt.yaml_file import load_yaml
+
+LOCAL = "local"
+_DATA_FILES = ("dataset", "train", "val", "test")
+_FLAG_NAMES = {"metric_options": "--metric-option"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Layer:
+    """Values of one source. source: of each value, as a message names it, e.g. `--seed`."""
+
+    values: Mapping[str, Any] = field(default_factory=dict)
+    source: Mapping[str, str] = field(default_factory=dict)
+
+
+def resolve_settings(
+    flags: Mapping[str, Any], *, config_file: Path | None, environ: Mapping[str, str]
+) -> RunConfig:
+    """The effective settings of a run; only what some source gave is in `model_fields_set`.
+
+    flags: RunConfig's names -> value; None for a flag that was not given. Paths are relative to the working
+        directory, those in YAML to their file. `prompt` may be `@FILE`.
+    Raises UsageError for a bad flag or no data at all; ConfigError and PromptError for a bad variable or
+    file, with its line; DatasetError for a data file that is not there.
+    """
+    layers = [_from_flags(flags), _from_environment(environ)]
+    if config_file is not None:
+        layers.append(_from_config_file(config_file))
+    data_files = _data_files(layers)
+    sidecar = _sidecar(data_files)
+    if sidecar is not None:
+        layers.append(_from_sidecar(sidecar, layers))
+    values, sources = _merged(layers)
+    values.update(data_files)
+    _fill_models(values, sources, environ)
+    if values.get("prompt") is None and values.get("workflow") is None:
+        raise PromptError(_no_prompt(next(iter(data_files.values()))))
+    config = _validated(values, sources)
+    _check_locked(config, sources)
+    return config
+
+
+def flag_name(name: str) -> str:
+    """The flag of a setting: `max_calls` -> `--max-calls`."""
+    return _FLAG_NAMES.get(name, "--" + name.replace("_", "-"))
+
+
+def variable_name(name: str) -> str:
+    """The environment variable of a setting: `max_calls` -> `AUTOPROMPT_MAX_CALLS`."""
+    return f"AUTOPROMPT_{name.upper()}"
+
+
+def _from_flags(flags: Mapping[str, Any]) -> _Layer:
+    given = {name: value for name, value in flags.items() if value is not None}
+    unknown = sorted(given.keys() - RunConfig.model_fields.keys())
+    if unknown:
+        raise UsageError(f"unknown setting {unknown[0]!r}; known: {', '.join(RunConfig.model_fields)}")
+    values = {name: _parsed(name, value, flag_name(name), UsageError) for name, value in given.items()}
+    if "prompt" in values:
+        values["prompt"] = _prompt_text(values["prompt"], Path(), flag_name("prompt"))
+    return _Layer(values, {name: flag_name(name) for name in values})
+
+
+def _from_environment(environ: Mapping[str, str]) -> _Layer:
+    values: dict[str, Any] = {}
+    for name in RunConfig.model_fields:
+        variable = variable_name(name)
+        if environ.get(variable, "") != "":
+            values[name] = _parsed(name, environ[variable], variable, ConfigError)
+    if "prompt" in values:
+        values["prompt"] = _prompt_text(values["prompt"], Path(), variable_name("prompt"))
+    return _Layer(values, {name: variable_name(name) for name in values})
+
+
+def _from_config_file(path: Path) -> _Layer:
+    record = load_yaml(path, RunConfig)
+    values = {name: getattr(record, name) for name in record.model_fields_set}
+    values = {name: value for name, value in values.items() if value is not None}
+    if "prompt" in values:
+        values["prompt"] = _prompt_text(values["prompt"], path.parent, f"{path}: prompt")
+    return _Layer(values, {name: f"{path}: {name}" for name in values})
+
+
+def _from_sidecar(path: Path, above: Sequence[_Layer]) -> _Layer:
+    """What the sidecar says, but for what belongs to a prompt or a metric that was replaced above it."""
+    task: Task = load_task(path)
+    values = {name: getattr(task, name) for name in task.model_fields_set}
+    values = {name: value for name, value in values.items() if value is not None}
+    if "prompt" in values:
+        values["prompt"] = _prompt_text(values["prompt"], path.parent, f"{path}: prompt")
+    if any(layer.values.get("metric", task.metric) != task.metric for layer in above):
+        values.pop("metric_options", None)
+    if any("prompt" in layer.values for layer in above):
+        values.pop("locked", None)
+    return _Layer(values, {name: f"{path}: {name}" for name in values})
+
+
+def _parsed(name: str, value: Any, source: str, error: type[AutopromptError]) -> Any:
+    """Texts of flags and variables in the form that the setting has."""
+    if name == "labels" and isinstance(value, str):
+        return tuple(label.strip() for label in value.split(",") if label.strip())
+    if name == "locked" and isinstance(value, str):
+        return tuple(line for line in value.splitlines() if line.strip())
+    if name == "locked":
+        return tuple(value)
+    if name == "metric_options" and not isinstance(value, Mapping):
+        pairs = value.split(",") if isinstance(value, str) else value
+        return dict(_option(pair, source, error) for pair in pairs)
+    return value
+
+
+def _option(pair: str, source: str, error: type[AutopromptError]) -> tuple[str, Any]:
+    name, equals, text = pair.partition("=")
+    if not equals or not name.strip():
+        raise error(f"{source}: {pair!r} found, expected NAME=VALUE, e.g. tolerance=0.01")
+    try:
+        return name.strip().replace("-", "_"), json.loads(text)
+    except ValueError:  # plain text needs no quotes
+        return name.strip().replace("-", "_"), text
+
+
+def _prompt_text(prompt: str, folder: Path, source: str) -> str:
+    """The prompt itself, or what the file after `@` holds, without the line end at its end."""
+    if not prompt.startswith("@"):
+        return prompt
+    path = folder / Path(prompt[1:]).expanduser()
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise PromptError(f"{source}: {path}: not UTF-8 text. Save the file as UTF-8.") from error
+    except OSError as error:
+        raise PromptError(
+            f"{source}: {path}: cannot be read ({error.strerror}). Give `@` and the path of a text file."
+        ) from error
+    if not text.strip():
+        raise PromptError(f"{source}: {path}: the file is empty, expected a prompt")
+    return text.rstrip("\r\n")
+
+
+def _data_files(layers: Sequence[_Layer]) -> dict[str, Path]:
+    values, _ = _merged(layers)
+    given = {name: find_dataset(Path(values[name])) for name in _DATA_FILES if values.get(name) is not None}
+    if not given:
+        raise UsageError(
+            "no data. Give --dataset FILE (JSONL, JSON, CSV, TSV or Parquet), or --config FILE that names "
+            "one; `autoprompt init` makes a folder to start from."
+        )
+    return given
+
+
+def _sidecar(data_files: Mapping[str, Path]) -> Path | None:
+    return next((found for path in data_files.values() if (found := find_sidecar(path)) is not None), None)
+
+
+def _merged(layers: Sequence[_Layer]) -> tuple[dict[str, Any], dict[str, str]]:
+    values: dict[str, Any] = {}
+    sources: dict[str, str] = {}
+    for layer in reversed(layers):
+        options = {**values.get("metric_options", {}), **layer.values.get("metric_options", {})}
+        values |= layer.values
+        sources |= layer.source
+        if options:
+            values["metric_options"] = options
+    return values, sources
+
+
+def _fill_models(values: dict[str, Any], sources: dict[str, str], environ: Mapping[str, str]) -> None:
+    """The embedded model where none is named; OPENAI_BASE_URL only for a model that was asked for by name.
+
+    A key in the environment alone never sends a request: nobody is billed by surprise.
+    """
+    if values.get("model") is None and values.get("base_url") is None:
+        values["model"] = LOCAL
+    url = environ.get("OPENAI_BASE_URL") or environ.get("OPENAI_API_BASE")
+    if not url:
+        return
+    for model, address in (
+        ("model", "base_url"),
+        ("optimizer_model", "optimizer_base_url"),
+        ("judge_model", "judge_base_url"),
+    ):
+        # Beside an endpoint of its own for the task, other models are looked for there first.
+        has_endpoint = values.get(address) is not None or values.get("base_url") is not None
+        if _is_remote(values.get(model)) and not has_endpoint:
+            values[address] = url
+            sources[address] = "OPENAI_BASE_URL"
+
+
+def _is_remote(model: Any) -> bool:
+    return isinstance(model, str) and model != LOCAL and not model.startswith(f"{LOCAL}:")
+
+
+def _no_prompt(data: Path) -> str:
+    name = data.name.partition(".")[0] or data.stem
+    return (
+        f"{data}: no prompt to start from. Add --prompt TEXT or --prompt @FILE, or write it beside the data, "
+        f"into {data.with_name(f'{name}.task.yaml')}:\n"
+        "  prompt: Is this headline clickbait? Answer 1 or 0.\n"
+        "  input_field: input      # the field of the rows that holds the input\n"
+        "  target_field: target    # ... and the one that holds the expected answer"
+    )
+
+
+def _validated(values: Mapping[str, Any], sources: Mapping[str, str]) -> RunConfig:
+    try:
+        return RunConfig.model_validate(values)
+    except ValidationError as error:
+        faults = [_fault(dict(details), sources) for details in error.errors()]
+        is_flag = any(fault.startswith("--") for fault in faults)
+        raise (UsageError if is_flag else ConfigError)("\n".join(dict.fromkeys(faults))) from error
+
+
+def _fault(details: Mapping[str, Any], sources: Mapping[str, str]) -> str:
+    said = str(details["msg"]).removeprefix("Value error, ")
+    said = said[:1].lower() + said[1:]
+    where = details["loc"]
+    if not where:
+        return f"{said}: {', '.join(sources[name] for name in ('test', 'no_test') if name in sources)}"
+    return f"{sources.get(where[0], where[0])}: {details['input']!r} found; {said}"
+
+
+def _check_locked(config: RunConfig, sources: Mapping[str, str]) -> None:
+    for passage in config.locked:
+        if config.prompt is not None and passage not in config.prompt:
+            raise PromptError(
+                f"{sources['locked']}: the prompt does not hold {passage!r}. Copy it from the prompt."
+            )

@@ -1,0 +1,202 @@
+"""Where a setting comes from, and what is said about a bad one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autoprompt.config import RunConfig
+from autoprompt.errors import AutopromptError, ConfigError, DatasetError, PromptError, UsageError
+from autoprompt.settings import resolve_settings
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "rows.jsonl").write_text('{"text": "a", "label": "1"}\n', encoding="utf-8")
+    return tmp_path
+
+
+def resolve(
+    *, config_file: Path | None = None, environ: dict[str, str] | None = None, **flags: Any
+) -> RunConfig:
+    return resolve_settings(flags, config_file=config_file, environ=environ or {})
+
+
+def write(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def sidecar(folder: Path, text: str = "prompt: from the sidecar\n") -> Path:
+    return write(folder / "rows.task.yaml", text)
+
+
+def test_each_source_wins_over_the_next(folder: Path) -> None:
+    sidecar(folder, "prompt: p\nmetric: contains\nmax_output_tokens: 1\n")
+    config = write(folder / "c.yaml", "metric: regex\nmax_output_tokens: 2\nseed: 2\n")
+    environ = {"AUTOPROMPT_MAX_OUTPUT_TOKENS": "3", "AUTOPROMPT_SEED": "3"}
+    found = resolve(config_file=config, environ=environ, dataset=Path("rows.jsonl"), seed=4)
+    assert (found.seed, found.max_output_tokens, found.metric, found.prompt) == (4, 3, "regex", "p")
+    assert found.temperature == 0.0
+
+
+def test_only_what_was_given_is_set(folder: Path) -> None:
+    sidecar(folder)
+    found = resolve(dataset=Path("rows.jsonl"), max_calls=None)
+    assert found.model_fields_set == {"dataset", "prompt", "model"}
+
+
+def test_zero_is_a_value(folder: Path) -> None:
+    sidecar(folder)
+    assert resolve(dataset=Path("rows.jsonl"), max_demos=0).max_demos == 0
+
+
+def test_dataset_is_found_in_datasets(folder: Path) -> None:
+    write(folder / "datasets" / "d.jsonl", "{}\n")
+    write(folder / "datasets" / "d.task.yaml", "prompt: found\n")
+    found = resolve(dataset=Path("d.jsonl"))
+    assert (found.dataset, found.prompt) == (Path("datasets/d.jsonl"), "found")
+
+
+def test_split_files_use_the_sidecar_of_the_whole(folder: Path) -> None:
+    for part in ("train", "val"):
+        write(folder / f"rows.{part}.jsonl", "{}\n")
+    sidecar(folder)
+    assert resolve(train=Path("rows.train.jsonl"), val=Path("rows.val.jsonl")).prompt == "from the sidecar"
+
+
+def test_paths_in_yaml_are_relative_to_it(folder: Path) -> None:
+    write(folder / "sub" / "data.jsonl", "{}\n")
+    write(folder / "sub" / "prompts" / "zh.txt", "\ufeff判断标题\n\n")
+    config = write(folder / "sub" / "c.yaml", 'dataset: data.jsonl\nprompt: "@prompts/zh.txt"\n')
+    found = resolve(config_file=config)
+    assert found.dataset is not None
+    assert found.dataset.samefile(folder / "sub" / "data.jsonl")
+    assert found.prompt == "判断标题"
+
+
+def test_prompt_file_of_a_flag_is_relative_to_here(folder: Path) -> None:
+    write(folder / "p.txt", "Say 1\nor 0.\n")
+    assert resolve(dataset=Path("rows.jsonl"), prompt="@p.txt").prompt == "Say 1\nor 0."
+
+
+@pytest.mark.parametrize("content", [None, b"\xff\xfe\x00", b"  \n"])
+def test_a_bad_prompt_file_is_named(folder: Path, content: bytes | None) -> None:
+    if content is not None:
+        (folder / "p.txt").write_bytes(content)
+    with pytest.raises(PromptError, match=r"--prompt: p\.txt"):
+        resolve(dataset=Path("rows.jsonl"), prompt="@p.txt")
+
+
+def test_without_prompt_it_is_said_what_to_add(folder: Path) -> None:
+    with pytest.raises(PromptError, match=r"--prompt @FILE.*rows\.task\.yaml") as caught:
+        resolve(dataset=Path("rows.jsonl"))
+    assert caught.value.exit_code == 3
+
+
+def test_without_data_it_is_a_usage_error(folder: Path) -> None:
+    with pytest.raises(UsageError, match="--dataset FILE"):
+        resolve(prompt="p")
+
+
+def test_a_missing_dataset_is_said(folder: Path) -> None:
+    with pytest.raises(DatasetError, match=r"row\.jsonl.*rows\.jsonl"):
+        resolve(dataset=Path("row.jsonl"), prompt="p")
+
+
+@pytest.mark.parametrize(
+    ("flags", "environ", "error", "said"),
+    [
+        ({"max_calls": 0}, {}, UsageError, r"--max-calls: 0 found; .*greater than 0"),
+        ({"temperature": 3.0}, {}, UsageError, "--temperature: 3.0 found"),
+        ({"metric_options": ["tolerance"]}, {}, UsageError, "--metric-option: 'tolerance' found"),
+        ({"locked": ["not there"]}, {}, PromptError, "--locked: the prompt does not hold 'not there'"),
+        ({"prompt": " "}, {}, UsageError, "--prompt: ' ' found; the prompt is empty"),
+        ({"no_test": True, "test": Path("rows.jsonl")}, {}, ConfigError, "--test, --no-test"),
+        ({}, {"AUTOPROMPT_SEED": "x"}, ConfigError, "AUTOPROMPT_SEED: 'x' found"),
+        ({}, {"AUTOPROMPT_PRESET": "huge"}, ConfigError, "AUTOPROMPT_PRESET: 'huge' found.*quick"),
+        ({"sede": 1}, {}, UsageError, "unknown setting 'sede'; known: .*seed"),
+    ],
+)
+def test_a_bad_value_names_its_source(
+    folder: Path, flags: dict[str, Any], environ: dict[str, str], error: type[AutopromptError], said: str
+) -> None:
+    with pytest.raises(error, match=said):
+        resolve(environ=environ, **{"dataset": Path("rows.jsonl"), "prompt": "p", **flags})
+
+
+def test_a_bad_value_in_a_file_names_file_and_line(folder: Path) -> None:
+    config = write(folder / "c.yaml", "dataset: rows.jsonl\nprompt: p\nmax_calls: -1\n")
+    with pytest.raises(ConfigError, match=r"c\.yaml line 3"):
+        resolve(config_file=config)
+
+
+def test_texts_become_lists_and_options(folder: Path) -> None:
+    found = resolve(
+        dataset=Path("rows.jsonl"),
+        prompt="Keep A and B.",
+        labels="yes, no",
+        locked=["Keep A", "B."],
+        metric="numeric",
+        metric_options=["tolerance=0.5", "mode=relative", "tolerance=0.25"],
+    )
+    assert (found.labels, found.locked) == (("yes", "no"), ("Keep A", "B."))
+    assert found.metric_options == {"tolerance": 0.25, "mode": "relative"}
+
+
+def test_variables_hold_lists_and_switches(folder: Path) -> None:
+    environ = {
+        "AUTOPROMPT_LABELS": "a,b",
+        "AUTOPROMPT_NO_CACHE": "1",
+        "AUTOPROMPT_METRIC_OPTIONS": "tolerance=1,b=x",
+        "AUTOPROMPT_PROMPT": "p",
+        "AUTOPROMPT_DATASET": "rows.jsonl",
+        "AUTOPROMPT_MODEL": "",
+    }
+    found = resolve(environ=environ)
+    assert (found.labels, found.no_cache, found.model) == (("a", "b"), True, "local")
+    assert found.metric_options == {"tolerance": 1, "b": "x"}
+
+
+def test_metric_options_add_up_for_the_same_metric(folder: Path) -> None:
+    sidecar(folder, "prompt: p\nmetric: numeric\nmetric_options: {tolerance: 1, unit: kg}\n")
+    found = resolve(dataset=Path("rows.jsonl"), metric_options=["tolerance=2"])
+    assert found.metric_options == {"tolerance": 2, "unit": "kg"}
+
+
+def test_another_metric_or_prompt_leaves_the_sidecars_details_behind(folder: Path) -> None:
+    sidecar(
+        folder,
+        "prompt: Keep this.\nlocked: [Keep]\nmetric: numeric\n"
+        "metric_options: {tolerance: 1}\nlabels: [0, 1]\n",
+    )
+    found = resolve(dataset=Path("rows.jsonl"), metric="contains", prompt="Another.")
+    assert (found.metric_options, found.locked, found.labels) == ({}, (), ("0", "1"))
+
+
+@pytest.mark.parametrize(
+    ("flags", "model", "base_url", "optimizer_base_url"),
+    [
+        ({}, "local", None, None),
+        ({"model": "local:smollm2-135m"}, "local:smollm2-135m", None, None),
+        ({"model": "gpt-4o-mini"}, "gpt-4o-mini", "http://openai", None),
+        ({"model": "m", "base_url": "http://mine"}, "m", "http://mine", None),
+        ({"base_url": "http://mine"}, None, "http://mine", None),
+        ({"optimizer_model": "gpt-4o"}, "local", None, "http://openai"),
+        ({"optimizer_model": "big", "base_url": "http://mine"}, None, "http://mine", None),
+    ],
+)
+def test_a_key_alone_never_sends_a_request(
+    folder: Path,
+    flags: dict[str, str],
+    model: str | None,
+    base_url: str | None,
+    optimizer_base_url: str | None,
+) -> None:
+    environ = {"OPENAI_API_KEY": "sk-x", "OPENAI_BASE_URL": "http://openai"}
+    found = resolve(dataset=Path("rows.jsonl"), prompt="p", environ=environ, **flags)
+    assert (found.model, found.base_url, found.optimizer_base_url) == (model, base_url, optimizer_base_url)
