@@ -1,0 +1,104 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from autoprompt.errors import InputError, PromptError, StoreError
+from autoprompt.program import render
+from autoprompt.store import EXPORT_FORMATS, RunStore, export, export_run
+from autoprompt.types import Candidate, Demo, Example
+
+PLAIN = Candidate(
+    {"prompt": 'Judge it. {x} {{y}} {"answer": 1} 标题党'}, demos=(Demo("in {x} {headline}", "1"),)
+)
+INLINE = Candidate({"prompt": "Judge it.\nHeadline {a}: {headline}"}, demos=(Demo("in {x}", "1"),))
+SEVERAL = Candidate({"plan": "Plan.", "write": "Write."})
+
+
+def row(text: str, **fields: str) -> Example:
+    return Example("id", text, "", {"headline": text, **fields})
+
+
+def sent(candidate: Candidate, example: Example) -> list[tuple[str, str]]:
+    """What a run would send for this row."""
+    messages = render(candidate.prompt, candidate.demos, example, input_field="headline")
+    return [(message.role, message.content) for message in messages]
+
+
+@pytest.mark.parametrize("candidate", [PLAIN, INLINE])
+def test_openai_messages_are_those_of_a_run(candidate: Candidate) -> None:
+    messages = json.loads(export(candidate, "openai", input_field="headline"))
+    assert messages[-1]["role"] == "user"
+    messages[-1]["content"] = messages[-1]["content"].replace("{headline}", "a {b} }")
+    assert [(m["role"], m["content"]) for m in messages] == sent(candidate, row("a {b} }"))
+
+
+@pytest.mark.filterwarnings("ignore:The function `load` is in beta")
+@pytest.mark.parametrize("candidate", [PLAIN, INLINE])
+def test_langchain_loads_it_and_sends_what_a_run_sends(candidate: Candidate) -> None:
+    from langchain_core.load import load
+
+    data = json.loads(export(candidate, "langchain", input_field="headline"))
+    template: Any = load(data, allowed_objects="core")
+    assert template.input_variables == ["headline"]
+    roles = {"system": "system", "human": "user", "ai": "assistant"}
+    messages = template.format_messages(headline="a {b} }")
+    assert [(roles[m.type], m.content) for m in messages] == sent(candidate, row("a {b} }"))
+
+
+@pytest.mark.filterwarnings("ignore:The function `load` is in beta")
+def test_other_fields_of_the_row_stay_variables() -> None:
+    from langchain_core.load import load
+
+    candidate = Candidate({"prompt": "By {desk}: {headline} {other}"})
+    text = export(candidate, "langchain", input_field="headline", fields=("desk",))
+    template: Any = load(json.loads(text), allowed_objects="core")
+    messages = template.format_messages(headline="h", desk="sport")
+    assert [(m.type, m.content) for m in messages] == [("human", "By sport: h {other}")]
+
+
+def test_text_is_the_prompt_alone() -> None:
+    assert export(PLAIN, "text") == PLAIN.prompt + "\n"
+    assert export(SEVERAL, "text") == "[plan]\nPlan.\n\n[write]\nWrite.\n"
+
+
+def test_yaml_holds_all_of_it_with_prompts_as_blocks() -> None:
+    text = export(INLINE, "yaml", input_field="headline", labels=["0", "1"], model="local")
+    assert yaml.safe_load(text) == {
+        "components": {"prompt": "Judge it.\nHeadline {a}: {headline}"},
+        "demos": [{"input": "in {x}", "output": "1"}],
+        "labels": ["0", "1"],
+        "model": "local",
+        "input_field": "headline",
+    }
+    assert "prompt: |-\n    Judge it.\n" in text
+
+
+@pytest.mark.parametrize("format", ["langchain", "openai"])
+def test_several_components_are_not_one_prompt(format: str) -> None:
+    with pytest.raises(InputError, match=r"2 \(plan, write\); use 'text' or 'yaml'"):
+        export(SEVERAL, format)
+
+
+def test_demonstrations_with_a_prompt_that_asks_for_more_than_the_input_are_refused() -> None:
+    candidate = Candidate({"prompt": "{desk}: {headline}"}, demos=(Demo("a", "1"),))
+    with pytest.raises(PromptError, match="desk"):
+        export(candidate, "openai", input_field="headline", fields=("desk",))
+
+
+def test_an_unknown_format_names_the_known_ones() -> None:
+    with pytest.raises(InputError, match="known: text, yaml, langchain, openai"):
+        export(PLAIN, "word")
+
+
+def test_the_best_of_a_run_is_exported_with_its_settings(tmp_path: Path) -> None:
+    run = RunStore(tmp_path).create({"input_field": "headline", "labels": ("0", "1"), "model": "local"})
+    with pytest.raises(StoreError, match="no best prompt yet"):
+        export_run(run, "text")
+    run.write_result({"best": PLAIN.to_dict()})
+    for format in EXPORT_FORMATS:
+        assert export_run(run, format) == export(
+            PLAIN, format, input_field="headline", labels=["0", "1"], model="local"
+        )

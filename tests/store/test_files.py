@@ -1,0 +1,100 @@
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from autoprompt.errors import StoreError
+from autoprompt.store.files import append_jsonl, read_json, read_jsonl, to_json, write_json, write_text
+
+ROWS = [{"n": 1, "text": "标题党"}, {"n": 2, "text": "{}"}]
+
+
+def test_a_line_that_is_cut_at_any_byte_is_dropped_and_the_next_one_is_whole(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    append_jsonl(path, ROWS)
+    whole = path.read_bytes()
+    first = whole.index(b"\n") + 1
+    for size in range(first + 1, len(whole) - 1):  # the second line is there, but not all of it
+        path.write_bytes(whole[:size])
+        assert list(read_jsonl(path)) == ROWS[:1]
+        append_jsonl(path, [{"n": 3}])
+        assert list(read_jsonl(path)) == [ROWS[0], {"n": 3}]
+
+
+def test_a_long_torn_line_is_cut_off(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    append_jsonl(path, ROWS)
+    with path.open("ab") as stream:
+        stream.write(b'{"text": "' + b"x" * 200_000)
+    append_jsonl(path, [{"n": 3}])
+    assert list(read_jsonl(path)) == [*ROWS, {"n": 3}]
+
+
+def test_a_whole_last_line_without_its_end_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"n": 1}')
+    append_jsonl(path, [{"n": 2}])
+    assert list(read_jsonl(path)) == [{"n": 1}, {"n": 2}]
+
+
+def test_a_broken_line_in_the_middle_is_an_error_with_its_number(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"n": 1}\n{"n": \n{"n": 3}\n')
+    with pytest.raises(StoreError, match=r"rows\.jsonl line 2"):
+        list(read_jsonl(path))
+
+
+def test_a_missing_file_has_no_rows(tmp_path: Path) -> None:
+    assert list(read_jsonl(tmp_path / "none.jsonl")) == []
+
+
+def test_text_stays_readable_and_half_a_surrogate_pair_comes_back(tmp_path: Path) -> None:
+    assert to_json({"a": "标题党"}) == '{"a": "标题党"}'
+    append_jsonl(tmp_path / "rows.jsonl", [{"a": "\ud83d"}])
+    assert list(read_jsonl(tmp_path / "rows.jsonl")) == [{"a": "\ud83d"}]
+
+
+def test_line_ends_of_a_prompt_are_kept(tmp_path: Path) -> None:
+    write_text(tmp_path / "p.txt", "a\r\nb\n")
+    assert (tmp_path / "p.txt").read_bytes() == b"a\r\nb\n"
+
+
+def test_a_failed_write_leaves_the_old_content_and_no_rest(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    write_json(path, {"old": 1})
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        write_json(path, {"new": float("nan")})
+    assert read_json(path) == {"old": 1}
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_rights_are_those_of_any_new_file_and_then_kept(tmp_path: Path) -> None:
+    path, plain = tmp_path / "a.txt", tmp_path / "plain.txt"
+    plain.touch()
+    write_text(path, "a")
+    assert path.stat().st_mode == plain.stat().st_mode
+    path.chmod(0o640)
+    write_text(path, "b")
+    assert path.stat().st_mode & 0o777 == 0o640
+
+
+@pytest.mark.skipif(os.name == "nt", reason="SIGKILL")
+def test_a_killed_writer_leaves_the_old_or_the_new_content(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    code = (
+        "import sys; from pathlib import Path; from autoprompt.store.files import write_text\n"
+        "path = Path(sys.argv[1])\n"
+        "while True:\n"
+        "    for letter in 'ab':\n"
+        "        write_text(path, letter * 300_000); print(flush=True)\n"
+    )
+    for writes in (3, 6, 9):
+        with subprocess.Popen([sys.executable, "-c", code, str(path)], stdout=subprocess.PIPE) as child:
+            assert child.stdout is not None
+            for _ in range(writes):
+                child.stdout.readline()
+            child.send_signal(signal.SIGKILL)
+        assert path.read_text() in ("a" * 300_000, "b" * 300_000)

@@ -1,0 +1,123 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from autoprompt.errors import StoreError
+from autoprompt.store import RunFolder, RunStore
+from autoprompt.types import EvaluatedRow
+
+HOLD = (
+    "import sys; from pathlib import Path; from autoprompt.store import RunFolder\n"
+    "with RunFolder(Path(sys.argv[1])).lock():\n"
+    "    print('held', flush=True); sys.stdin.read()\n"
+)
+KEYS = [
+    "sk-abcdefghijklmnopqrstuv",
+    "tok-1234567890",
+    "s3cret-in-the-environment",
+    "hunter2-in-url",
+    "query-key-1",
+]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunFolder:
+    return RunStore(tmp_path / "runs").create(
+        {"dataset": Path("datasets/a.jsonl"), "prompt": "one\ntwo 标题"}
+    )
+
+
+def test_settings_come_back_with_absolute_paths_and_readable(run: RunFolder) -> None:
+    assert run.read_config() == {
+        "dataset": str(Path("datasets/a.jsonl").absolute()),
+        "prompt": "one\ntwo 标题",
+    }
+    assert "  two 标题\n" in run.config_path.read_text(encoding="utf-8")
+
+
+def test_no_key_is_found_anywhere_in_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEYS[2])
+    config = {
+        "api_key": KEYS[1],
+        "base_url": f"https://me:{KEYS[3]}@host/v1?api_key={KEYS[4]}&x=1",
+        "metric_options": {"headers": {"Authorization": f"Bearer {KEYS[1]}"}, "hint": f"use {KEYS[0]}"},
+        "model": KEYS[2],
+        "max_tokens": 5,
+        "max_prompt_tokens": 7,
+    }
+    run = RunStore(tmp_path).create(config)
+    run.append_event({"event": "error", "text": f"401 for Bearer {KEYS[1]} at https://me:{KEYS[3]}@host"})
+    run.write_result({"status": "done", "note": f"key {KEYS[2]}"})
+    content = b"".join(path.read_bytes() for path in run.path.rglob("*") if path.is_file())
+    assert not [key for key in KEYS if key.encode() in content]
+    kept = run.read_config()
+    assert (kept["max_tokens"], kept["max_prompt_tokens"]) == (5, 7)
+    assert kept["base_url"].endswith("@host/v1?api_key=***&x=1")
+
+
+def test_events_get_a_time_and_keep_their_order(run: RunFolder) -> None:
+    run.append_event({"event": "a"})
+    run.append_event({"event": "b", "time": "noon"})
+    first, second = run.read_events()
+    assert (first["event"], second) == ("a", {"event": "b", "time": "noon"})
+    assert first["time"].endswith("+00:00")
+
+
+def test_a_candidate_that_is_written_again_replaces_the_first(run: RunFolder) -> None:
+    run.append_candidates([{"id": "x", "scores": {}}, {"id": "y", "scores": {}}])
+    run.append_candidates([{"id": "x", "scores": {"r1": 1.0}}])
+    assert run.read_candidates() == {"x": {"id": "x", "scores": {"r1": 1.0}}, "y": {"id": "y", "scores": {}}}
+    assert list(run.read_candidates()) == ["x", "y"]
+
+
+def test_predictions_are_rows_in_order_and_a_second_writing_replaces_them(run: RunFolder) -> None:
+    row = EvaluatedRow("r1", "in", "p", "t", True, 1.0)
+    run.write_predictions("race-1", [row, row])
+    path = run.write_predictions("race-1", [row])
+    assert path == run.predictions_dir / "race-1.jsonl"
+    assert [(r["example_id"], r["is_correct"]) for r in run.read_predictions("race-1")] == [("r1", True)]
+    with pytest.raises(ValueError, match="no name for an evaluation"):
+        run.write_predictions("../best", [])
+
+
+def test_an_unfinished_run_has_no_result(run: RunFolder) -> None:
+    assert run.read_result() is None
+    run.write_result({"verdict": "confirmed"})
+    assert run.read_result() == {"schema_version": 1, "run_id": run.run_id, "verdict": "confirmed"}
+
+
+@pytest.mark.parametrize("name", ["run.json", "result.json"])
+def test_a_newer_layout_says_update(run: RunFolder, name: str) -> None:
+    (run.path / name).write_text(json.dumps({"schema_version": 99}))
+    with pytest.raises(StoreError, match=rf"{name}: written by a newer autoprompt \(schema 99.*Update"):
+        (run.read_info if name == "run.json" else run.read_result)()
+
+
+def test_a_second_lock_names_the_holder(run: RunFolder) -> None:
+    with (
+        run.lock(),
+        pytest.raises(StoreError, match=rf"{run.run_id} is held by process {os.getpid()} on "),
+        RunFolder(run.path).lock(),
+    ):
+        pass
+    assert not run.is_locked()
+    with run.lock():
+        assert run.is_locked()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="SIGKILL")
+def test_a_lock_is_gone_with_its_killed_process(run: RunFolder) -> None:
+    arguments = [sys.executable, "-c", HOLD, str(run.path)]
+    with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == b"held\n"
+        with pytest.raises(StoreError, match=f"process {child.pid} on "), run.lock():
+            pass
+        child.send_signal(signal.SIGKILL)
+    with run.lock():
+        pass

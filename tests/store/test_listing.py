@@ -1,0 +1,124 @@
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autoprompt.errors import StoreError
+from autoprompt.store import RunFolder, RunStore, diff
+
+RESULT = {
+    "verdict": "confirmed",
+    "model": "local",
+    "calls": 12,
+    "cost_usd": None,
+    "original": {"score": 0.5},
+    "best": {"score": 0.75, "components": {"prompt": "Say 0 or 1.\nBe strict."}, "demos": []},
+}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> RunStore:
+    return RunStore(tmp_path / "runs")
+
+
+def finished(store: RunStore, **changes: Any) -> RunFolder:
+    run = store.create({"dataset": Path("clickbait.jsonl")})
+    run.write_result({**RESULT, **changes})
+    return run
+
+
+def test_an_id_tells_when_and_what(store: RunStore) -> None:
+    assert store.create({"dataset": "data/My Clickbait_v2.jsonl"}).run_id[16:-5] == "my-clickbait-v2"
+    assert store.create({}, kind="science").run_id[16:-5] == "science"
+    assert store.create({}, name="标题 党/..").run_id[16:-5] == "标题-党"
+
+
+def test_runs_that_start_at_once_get_ids_of_their_own(store: RunStore) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        runs = list(pool.map(lambda _: store.create({}, name="same"), range(40)))
+    assert len({run.run_id for run in runs}) == 40 == len(store.list())
+
+
+def test_a_run_is_opened_by_id_prefix_and_path(store: RunStore) -> None:
+    run = store.create({}, name="one")
+    for name in (run.run_id, run.run_id[:-3], run.path, str(run.path)):
+        assert store.open(name).path == run.path
+
+
+def test_a_prefix_of_several_runs_is_an_error_that_lists_them(store: RunStore) -> None:
+    ids = sorted(store.create({}, name=name).run_id for name in ("one", "two"))
+    with pytest.raises(StoreError, match=f"fits 2 runs: {', '.join(ids)}"):
+        store.open("20")
+
+
+def test_an_unknown_run_is_an_error_that_lists_close_ones(store: RunStore) -> None:
+    with pytest.raises(StoreError, match="There are none yet"):
+        store.open("x")
+    run = store.create({}, name="clickbait")
+    with pytest.raises(StoreError, match=f"Did you mean {run.run_id}"):
+        store.open(run.run_id[:-1] + "z")
+
+
+def test_a_folder_that_is_no_run_is_not_opened(store: RunStore, tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="no run"):
+        store.open(tmp_path)
+
+
+def test_the_listing_shows_states_and_survives_broken_folders(store: RunStore) -> None:
+    done, begun, held = finished(store), store.create({}, name="begun"), store.create({}, name="held")
+    (store.runs_dir / "no-info").mkdir()
+    for name in ("result.json", "config.yaml"):
+        (finished(store).path / name).write_bytes(b"\xff{")
+    (store.runs_dir / "a-file").write_text("")
+    with held.lock():
+        runs = {summary.run_id: summary for summary in store.list()}
+    assert len(runs) == 6
+    assert (runs[begun.run_id].status, runs[held.run_id].status) == ("interrupted", "running")
+    broken = [summary for summary in runs.values() if summary.status == "broken"]
+    assert len(broken) == 3
+    assert all(summary.problem for summary in broken)
+    summary = runs[done.run_id]
+    assert (summary.status, summary.original, summary.best, summary.calls) == ("finished", 0.5, 0.75, 12)
+    assert (summary.verdict, summary.model, summary.cost_usd) == ("confirmed", "local", None)
+
+
+def test_no_folder_is_no_runs(store: RunStore) -> None:
+    assert store.list() == []
+
+
+def test_a_held_run_is_not_removed(store: RunStore) -> None:
+    run = store.create({})
+    with run.lock(), pytest.raises(StoreError, match="is held by"):
+        store.remove(run.run_id)
+    assert store.remove(run.run_id) == run.path
+    assert list(store.runs_dir.iterdir()) == []
+
+
+def test_a_broken_run_can_be_removed(store: RunStore) -> None:
+    (store.runs_dir / "wreck").mkdir(parents=True)
+    store.remove("wreck")
+    assert store.list() == []
+
+
+def test_diff_shows_texts_and_scores_side_by_side(store: RunStore) -> None:
+    a = finished(store)
+    b = finished(store, best={"score": 0.8, "components": {"prompt": "Say 0 or 1.\nBe kind."}, "demos": [{}]})
+    found = diff(a, b)
+    (component,) = found.components
+    assert (component.name, component.text_a) == ("prompt", "Say 0 or 1.\nBe strict.")
+    assert component.lines[:2] == (f"--- {a.run_id}", f"+++ {b.run_id}")
+    assert component.lines[-2:] == ("-Be strict.", "+Be kind.")
+    assert (found.a.best, found.b.best, found.demos_a, found.demos_b) == (0.75, 0.8, 0, 1)
+
+
+def test_diff_of_an_unfinished_run_says_how_to_finish_it(store: RunStore) -> None:
+    run = store.create({})
+    with pytest.raises(StoreError, match=f"autoprompt resume {run.run_id}"):
+        diff(run, finished(store))
+
+
+def test_runs_dir_that_cannot_be_made_is_our_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match="--runs-dir"):
+        RunStore(tmp_path / "file" / "runs").create({})
