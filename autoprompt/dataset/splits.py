@@ -237,7 +237,8 @@ def _not_verified(parts: Mapping[Part, Sequence[Example]], labels: tuple[str, ..
     for name, part in parts.items():
         missing = sorted(seen - {example.target for example in part}) if labels is not None and part else []
         if missing:
-            warnings.append(f"{name} has no row of label {named(missing)}: it is not verified there.")
+            lost = "it cannot be learned from there" if name == "train" else "it is not verified there"
+            warnings.append(f"{name} has no row of label {named(missing)}: {lost}.")
     return warnings
 
 

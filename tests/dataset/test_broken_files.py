@@ -65,6 +65,13 @@ BROKEN: dict[str, tuple[str, str | bytes, int, str, str]] = {
     "half a pair": ("d.jsonl", jsonl([*GOOD, {"input": "x\ud83d", "target": "a"}]), 41, "surrogate", "Mend"),
     "UTF-16": ("d.csv", CSV.encode("utf-16"), 1, "UTF-16", "iconv"),
     "UTF-16 without mark": ("d.jsonl", jsonl(GOOD).encode("utf-16-le"), 1, "UTF-16", "iconv"),
+    "UTF-16 in Chinese": (
+        "d.jsonl",
+        '{"input": "判断标题是否为标题党"}\n'.encode("utf-16-be"),
+        1,
+        "UTF-16",
+        "iconv",
+    ),
     "GBK": ("d.csv", CSV.encode() + "标题,a\n".encode("gbk"), 42, "not UTF-8", "iconv"),
     "GBK in a list": ("d.json", '[\n{"input": "标题"}]'.encode("gbk"), 2, "not UTF-8", "iconv"),
     "gzip": ("d.jsonl.gz", gzip.compress(jsonl(GOOD).encode()), 1, "gzip data", "Unpack"),
@@ -122,6 +129,10 @@ def test_a_missing_file_is_refused_with_the_closest_name(
     message = refusal(dataset="clickbate.jsonl")
     assert message.startswith("clickbate.jsonl: no such file")
     assert "'clickbait.jsonl'" in message
+
+
+def test_a_path_that_the_system_refuses_is_refused_by_name() -> None:
+    assert "cannot be read: File name too long" in refusal(dataset="x" * 300)
 
 
 def test_a_folder_is_refused_with_what_it_holds(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Splits: disjoint, complete, blind to the order of lines, stratified, whole groups, and honest about size."""
+"""Splits: disjoint, complete, blind to the order of lines, stratified, whole groups, honest about size."""
 
 from __future__ import annotations
 
