@@ -70,7 +70,7 @@ class _Need:
 
 
 @dataclass(slots=True, eq=False)
-class _Block:
+class Block:
     """Calls set aside and not yet sent. Compared by identity: two blocks may have the same size."""
 
     calls_left: int
@@ -91,7 +91,7 @@ class Budget:
     _lock: threading.RLock = field(default_factory=threading.RLock, init=False, repr=False)
     _spent: Spent = field(default=Spent(), init=False)
     _held: _Need = field(default=_Need(), init=False)
-    _blocks: list[_Block] = field(default_factory=list, init=False)
+    _blocks: list[Block] = field(default_factory=list, init=False)
     _start: float = field(default=0.0, init=False)
 
     def __post_init__(self) -> None:
@@ -124,7 +124,7 @@ class Budget:
         tokens, cost_usd: what the block is expected to use; it does not start if that would pass a cap.
         Raises BudgetExhausted, before anything is sent. Blocks may nest; the innermost with calls left pays.
         """
-        block = _Block(calls)
+        block = Block(calls)
         with self._lock:
             self._check(_Need(calls, tokens, cost_usd))
             self._blocks.append(block)
@@ -150,14 +150,25 @@ class Budget:
         with self._lock:
             self._held = _Need()
 
-    def charge(self, role: CallRole, *, is_retry: bool = False) -> None:
-        """Count one request that is about to be sent. Raises BudgetExhausted; then it must not be sent."""
+    def charge(self, role: CallRole, *, is_retry: bool = False) -> Block | None:
+        """Count one request that is about to be sent. Raises BudgetExhausted; then it must not be sent.
+
+        Gives the block that paid for it, for `refund`.
+        """
         with self._lock:
             block = None if is_retry else self._paying_block()
             self._check(_Need(calls=1 if block is None else 0))
             if block is not None:
                 block.calls_left -= 1
             self._count_calls(role, 1)
+            return block
+
+    def refund(self, role: CallRole, block: Block | None) -> None:
+        """Take back a charge: the request never left, as no connection came about."""
+        with self._lock:
+            self._count_calls(role, -1)
+            if block is not None:
+                block.calls_left += 1
 
     def charge_replay(self, role: CallRole, attempts: int, usage: Usage) -> None:
         """Count an answer out of the journal as it was counted when it was sent. Never raises."""
@@ -187,7 +198,7 @@ class Budget:
         else:
             self._spent = replace(spent, judge_calls=spent.judge_calls + calls)
 
-    def _paying_block(self) -> _Block | None:
+    def _paying_block(self) -> Block | None:
         return next((block for block in reversed(self._blocks) if block.calls_left > 0), None)
 
     def _calls_set_aside(self) -> int:

@@ -1,0 +1,111 @@
+"""How a request fails, in our words: one door for HTTP statuses and broken answers of every transport."""
+
+from __future__ import annotations
+
+import email.utils
+import json
+import re
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+from autoprompt.errors import AuthenticationError, EndpointError, ModelError, RequestRefusedError
+
+
+class UnreachableError(EndpointError):
+    """No connection came about: refused, no such host, no route."""
+
+
+class TimedOutError(EndpointError):
+    """A connection, and no answer in time."""
+
+
+class BrokenAnswerError(EndpointError):
+    """An answer that is not a chat completion: not JSON, or without choices."""
+
+
+class QuotaError(EndpointError):
+    """The account has nothing left: waiting does not help."""
+
+
+# "Unsupported parameter", "Unrecognized request argument", "extra fields not permitted", ... but not
+# "max_tokens is too large", which names a value.
+_NOT_TAKEN = re.compile(
+    r"unsupported|not support|n't support|unknown|unrecogni[sz]ed|unexpected|extra|not permitted|not allowed"
+    r"|not available|invalid (parameter|field|argument)|deprecated|failed to parse grammar",
+    re.IGNORECASE,
+)
+_TOO_MUCH = re.compile(r"too (large|long|many|high)|context|exceed|at most|maximum", re.IGNORECASE)
+
+
+def from_status(
+    status: int, headers: Mapping[str, str], body: str, *, url: str, api_key: str, sent: Iterable[str]
+) -> ModelError:
+    """The error that an HTTP status other than 200 stands for. Never holds the key.
+
+    sent: names of the optional parameters in the request; one that the endpoint will not take is named in
+        `RequestRefusedError.parameter`.
+    """
+    error = _error_object(body)
+    said = redact(str(error.get("message") or body.strip()[:300] or "no reason given"), api_key)
+    text = f"{shown_url(url)}: HTTP {status}: {said}"
+    if status in (401, 403):
+        return AuthenticationError(f"{text}. Check the key (OPENAI_API_KEY) and what it may use.")
+    if error.get("code") == "insufficient_quota":
+        return QuotaError(f"{text}. The account has no quota left.", status=status, is_fatal=True)
+    if status in (408, 409, 425, 429) or status >= 500:
+        return EndpointError(text, status=status, retry_after_s=_retry_after(headers))
+    parameter = _refused_parameter(error, said, sent) if status in (400, 422) else None
+    return RequestRefusedError(text, status=status, parameter=parameter)
+
+
+def shown_url(url: str) -> str:
+    """The URL without user, password and query, which may hold keys."""
+    parts = urlsplit(url)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+
+
+def redact(text: str, api_key: str) -> str:
+    """`text` without the key, which some endpoints repeat in their messages."""
+    # A key as short as that of a test server occurs in ordinary words.
+    return text.replace(api_key, "***") if len(api_key) >= 6 else text
+
+
+def _error_object(body: str) -> Mapping[str, Any]:
+    """`{"error": {...}}` of OpenAI and llama.cpp, or `{"detail": ...}`, `{"message": ...}` of others."""
+    try:
+        data = json.loads(body)
+    except ValueError:
+        return {}
+    if not isinstance(data, dict):
+        return {}
+    error = data.get("error", data)
+    if isinstance(error, dict):
+        return {"message": json.dumps(error["detail"]), **error} if "detail" in error else error
+    return {"message": str(error)}
+
+
+def _refused_parameter(error: Mapping[str, Any], message: str, sent: Iterable[str]) -> str | None:
+    names = list(sent)
+    if not _NOT_TAKEN.search(message) or _TOO_MUCH.search(message):
+        return None
+    if error.get("param") in names:
+        return str(error["param"])
+    return next((name for name in names if re.search(rf"\b{name}\b", message)), None)
+
+
+def _retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds, from `Retry-After` as a number or a date, or OpenAI's `retry-after-ms`."""
+    milliseconds, value = headers.get("retry-after-ms"), headers.get("retry-after")
+    try:
+        if milliseconds is not None:
+            return max(0.0, float(milliseconds) / 1000)
+        return None if value is None else max(0.0, float(value))
+    except ValueError:
+        date = email.utils.parsedate_to_datetime(value) if value and _is_date(value) else None
+        return None if date is None else max(0.0, date.timestamp() - time.time())
+
+
+def _is_date(value: str) -> bool:
+    return email.utils.parsedate_tz(value) is not None

@@ -1,0 +1,101 @@
+"""The reference transport: the same requests through langchain-openai's `ChatOpenAI`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from autoprompt.errors import ModelError
+from autoprompt.llm.client import Completion, Options
+from autoprompt.llm.failures import BrokenAnswerError, from_status, redact, shown_url
+from autoprompt.llm.http import from_httpx
+from autoprompt.llm.wire import Constrain, Parameters, read_answer
+from autoprompt.types import Message
+
+if TYPE_CHECKING:
+    import openai
+
+
+class LangChainTransport:
+    """One request, one answer or one error, like `HttpTransport`; imports langchain (2-4 s) when made."""
+
+    def __init__(
+        self,
+        base_url: str,
+        model: str,
+        api_key: str = "",
+        *,
+        constrain: Constrain = "off",
+        timeout_s: float = 120.0,
+    ) -> None:
+        from langchain_openai import ChatOpenAI
+        from pydantic import SecretStr
+
+        self.parameters = Parameters(constrain)
+        self._model = model
+        self._base_url = base_url
+        self._api_key = api_key
+        # The OpenAI client insists on a key; an endpoint without keys does not look at it.
+        self._chat = ChatOpenAI(
+            model=model,
+            base_url=base_url,
+            api_key=SecretStr(api_key or "none"),
+            max_retries=0,
+            timeout=timeout_s,
+            use_responses_api=False,
+        )
+
+    @property
+    def name(self) -> str:
+        return self._model
+
+    def complete(self, messages: Sequence[Message], options: Options = Options()) -> Completion:
+        import openai
+
+        parameters = self.parameters.of(options)
+        turns = [(message.role, message.content) for message in messages]
+        begun = time.perf_counter()
+        try:
+            # As extra body, parameters go out under the names that we give them, as over plain HTTP.
+            answer = self._chat.invoke(turns, extra_body=parameters)
+        except openai.OpenAIError as error:
+            raise self._translated(error, parameters) from error
+        except (TypeError, AttributeError, KeyError, ValueError) as error:
+            # What langchain-openai raises where the answer is not a chat completion.
+            raise BrokenAnswerError(
+                f"{shown_url(self._base_url)}: the answer is not a chat completion ({error})"
+            ) from error
+        told: dict[str, Any] = answer.response_metadata
+        counted = answer.usage_metadata
+        usage = counted and {
+            "prompt_tokens": counted["input_tokens"],
+            "completion_tokens": counted["output_tokens"],
+        }
+        choice = {
+            "message": {"content": answer.content},
+            "finish_reason": told.get("finish_reason"),
+            "logprobs": told.get("logprobs"),
+        }
+        data = {"choices": [choice], "usage": usage, "model": told.get("model_name")}
+        return read_answer(data, messages, options, time.perf_counter() - begun)
+
+    def close(self) -> None:
+        """The OpenAI client is shared by langchain within the process and closes with it."""
+
+    def _translated(self, error: openai.OpenAIError, sent: dict[str, Any]) -> ModelError:
+        import httpx
+        import openai
+
+        if isinstance(error, openai.APIStatusError):
+            return from_status(
+                error.status_code,
+                error.response.headers,
+                error.response.text,
+                url=self._base_url,
+                api_key=self._api_key,
+                sent=sent,
+            )
+        if isinstance(error, openai.APIConnectionError) and isinstance(error.__cause__, httpx.HTTPError):
+            return from_httpx(error.__cause__, self._base_url, self._api_key)
+        return BrokenAnswerError(f"{shown_url(self._base_url)}: {redact(str(error), self._api_key)}")

@@ -1,0 +1,53 @@
+"""What a call costs, from the table of `genai-prices` (imported on first use: 0.2 s)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from autoprompt.types import Usage
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """USD per million tokens."""
+
+    input_usd: float
+    output_usd: float
+
+    def cost(self, usage: Usage) -> float:
+        """USD."""
+        return (usage.prompt_tokens * self.input_usd + usage.completion_tokens * self.output_usd) / 1e6
+
+
+FREE = Price(0.0, 0.0)
+
+
+def find_price(
+    model: str, base_url: str, *, price_input: float | None = None, price_output: float | None = None
+) -> Price | None:
+    """The price of a model at an endpoint; None where it is not known. The embedded model is `FREE`.
+
+    price_input, price_output: USD per million tokens, both together instead of the table.
+    A known model at an unknown address is not known: a proxy or one's own server sets its own price.
+    """
+    if price_input is not None and price_output is not None:
+        return Price(price_input, price_output)
+    import genai_prices
+
+    try:
+        parts = [
+            float(genai_prices.calc_price(usage, model, provider_api_url=base_url).total_price)
+            for usage in (
+                genai_prices.Usage(input_tokens=1000, output_tokens=0),
+                genai_prices.Usage(input_tokens=0, output_tokens=1000),
+            )
+        ]
+    except LookupError:
+        return None
+    # Per thousand, as some prices rise with the length of the prompt; prompts here are short.
+    return Price(*(part * 1000 for part in parts))
+
+
+def price_known(model: str, base_url: str) -> bool:
+    """Whether the table has a price: without one, a cap on cost cannot fire."""
+    return find_price(model, base_url) is not None

@@ -1,0 +1,103 @@
+"""A client that never asks twice: journal of the run first, then the cache of all runs, then the model."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+
+from autoprompt.errors import ModelError
+from autoprompt.llm.answers import request_key
+from autoprompt.llm.budget import Budget
+from autoprompt.llm.cache import ResponseCache
+from autoprompt.llm.client import Completion, Options
+from autoprompt.llm.journal import Journal
+from autoprompt.llm.retry import LimitedClient
+from autoprompt.types import Message
+
+
+class RecordedClient:
+    """The client that `connect` gives. Equal requests in flight are sent once.
+
+    endpoint, constrain: part of the request key, see `request_key`.
+    An answer is journaled before it is cached: whatever a cache gives to a resumed run that was not in its
+    journal was never paid for by that run. An empty answer is journaled, as it is this run's, not cached.
+    """
+
+    def __init__(
+        self,
+        inner: LimitedClient,
+        *,
+        endpoint: str,
+        constrain: str,
+        budget: Budget,
+        journal: Journal | None = None,
+        cache: ResponseCache | None = None,
+    ) -> None:
+        self._inner, self._budget, self._journal, self._cache = inner, budget, journal, cache
+        self._endpoint, self._constrain = endpoint, constrain
+        self._lock = threading.Lock()
+        self._in_flight: dict[str, Future[Completion]] = {}
+
+    @property
+    def name(self) -> str:
+        return self._inner.name
+
+    @property
+    def dropped_parameters(self) -> tuple[str, ...]:
+        """Parameters that the endpoint refused, and that are sent no more."""
+        return self._inner.dropped_parameters
+
+    def complete(self, messages: Sequence[Message], options: Options = Options()) -> Completion:
+        key = request_key(self._endpoint, self.name, self._constrain, messages, options)
+        with self._lock:
+            flight = self._in_flight.get(key)
+            is_first = flight is None
+            if flight is None:
+                flight = self._in_flight[key] = Future()
+        if not is_first:
+            return replace(flight.result(), attempts=0, source="journal")
+        try:
+            answer = self._answer(key, messages, options)
+        except BaseException as error:
+            flight.set_exception(error)
+            raise
+        else:
+            flight.set_result(answer)
+            return answer
+        finally:
+            with self._lock:
+                del self._in_flight[key]
+
+    def close(self) -> None:
+        """Closes the transport. Journal and cache belong to those who opened them."""
+        self._inner.close()
+
+    def _answer(self, key: str, messages: Sequence[Message], options: Options) -> Completion:
+        answer = self._recall(key, options)
+        if answer is not None:
+            return answer
+        try:
+            answer = self._inner.complete(messages, options)
+        except ModelError as error:
+            if self._journal is not None and error.attempts:
+                self._journal.append_failure(key, options.role, error.attempts, str(error))
+            raise
+        if self._journal is not None:
+            self._journal.append(key, options.role, answer)
+        if self._cache is not None and answer.text.strip():
+            self._cache.put(key, answer)
+        return answer
+
+    def _recall(self, key: str, options: Options) -> Completion | None:
+        if self._journal is not None:
+            answer, charges = self._journal.recall(key)
+            for charge in charges:
+                self._budget.charge_replay(charge.role, charge.attempts, charge.usage)
+            if answer is not None:
+                return answer
+        answer = self._cache.get(key) if self._cache is not None else None
+        if answer is not None and self._journal is not None:
+            self._journal.append(key, options.role, answer)
+        return answer

@@ -1,0 +1,221 @@
+"""Sending a request until it is answered: budget before each attempt, waiting after each failure."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from autoprompt.errors import (
+    BudgetExhausted,
+    EndpointError,
+    ModelError,
+    RequestRefusedError,
+)
+from autoprompt.llm.budget import Budget
+from autoprompt.llm.client import Client, Completion, Options
+from autoprompt.llm.failures import BrokenAnswerError, QuotaError, TimedOutError, UnreachableError
+from autoprompt.llm.rate import Gate, Slot
+from autoprompt.llm.wire import Parameters
+from autoprompt.types import Message, Usage
+
+_MOST_ATTEMPTS = 8  # for 429, 5xx and broken connections; the waits between them add up to about a minute
+_MOST_TIMEOUTS = 3  # each of them has cost `timeout` seconds already
+_MOST_BROKEN = 3  # empty answers and answers that are not one: two retries, then the row is unparsed
+_FIRST_WAIT_S, _LONGEST_WAIT_S, _LONGEST_RETRY_AFTER_S = 0.5, 30.0, 120.0
+
+# "Without an endpoint: exit 4 within 30 s": a server that has never answered gets this long to start.
+_NEVER_REACHED_S, _NEVER_REACHED = 6.0, 5
+
+# An endpoint that dies in the middle of a run. Unreached requests wait long enough to see it.
+_DEAD_AFTER_S, _DEAD_AFTER_FAILURES = 60.0, 8
+_MOST_UNREACHED = 12
+
+
+@dataclass(slots=True)
+class _Tries:
+    """What has become of one request so far."""
+
+    begun: float
+    attempts: int = 0  # requests sent
+    unreached: int = 0  # times that no connection came about
+    timeouts: int = 0
+    broken: int = 0
+    usage: Usage = Usage()
+    unparsed: Completion | None = None  # an empty or broken answer, to be taken if no better one comes
+    error: ModelError | None = None
+
+
+class LimitedClient:
+    """A client that pays for every attempt, keeps the rates, and retries what may succeed later.
+
+    parameters: the transport's, to drop what the endpoint refuses; None for one that sends no parameters.
+    price: usage -> USD, None where unknown; by default nothing costs anything.
+    Raises, besides the errors that are not retried: EndpointError for a request that failed for good (its
+    row), `is_fatal` when the endpoint is gone (the run); BudgetExhausted before a first attempt that a cap
+    forbids; Interrupted after `close()`.
+    """
+
+    def __init__(
+        self,
+        transport: Client,
+        *,
+        budget: Budget,
+        gate: Gate,
+        parameters: Parameters | None = None,
+        price: Callable[[Usage], float | None] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._transport, self._budget, self._gate = transport, budget, gate
+        self._parameters, self._price, self._clock = parameters, price, clock
+        self._jitter = random.Random()
+        self._lock = threading.Lock()
+        self._has_succeeded = False
+        self._failures = 0  # in a row, over all requests; 429 is an answer of an endpoint that lives
+        self._failing_since = 0.0
+
+    @property
+    def name(self) -> str:
+        return self._transport.name
+
+    @property
+    def dropped_parameters(self) -> tuple[str, ...]:
+        """Parameters that the endpoint refused, and that are sent no more."""
+        return self._parameters.dropped if self._parameters is not None else ()
+
+    def complete(self, messages: Sequence[Message], options: Options = Options()) -> Completion:
+        tries = _Tries(self._clock())
+        estimate = sum(len(message.content) // 4 + 1 for message in messages) + (
+            options.max_output_tokens or 0
+        )
+        try:
+            while True:
+                with self._gate.slot(estimate) as slot:
+                    answer = self._attempt(messages, options, tries, slot)
+                if answer is not None:
+                    return replace(answer, usage=tries.usage, attempts=tries.attempts)
+        except EndpointError as error:
+            error.attempts = tries.attempts
+            if tries.unparsed is not None and not error.is_fatal:
+                return replace(tries.unparsed, usage=tries.usage, attempts=tries.attempts)
+            raise
+        except ModelError as error:
+            error.attempts = tries.attempts
+            raise
+
+    def close(self) -> None:
+        """Ends every wait with Interrupted, and closes the connections."""
+        self._gate.close()
+        self._transport.close()
+
+    def _attempt(
+        self, messages: Sequence[Message], options: Options, tries: _Tries, slot: Slot
+    ) -> Completion | None:
+        """One attempt, and the wait after it; None: to be tried again."""
+        try:
+            block = self._budget.charge(options.role, is_retry=tries.attempts > 0)
+        except BudgetExhausted as error:
+            if tries.attempts == 0:
+                raise
+            raise EndpointError(
+                f"{tries.error}; the budget has no call left for a retry ({error.cap})"
+            ) from error
+        tries.attempts += 1
+        try:
+            answer = self._transport.complete(messages, options)
+        except RequestRefusedError as error:
+            if error.parameter is None or self._parameters is None:
+                raise
+            self._parameters.drop(error.parameter)
+            tries.error = error
+            return None
+        except UnreachableError as error:
+            self._budget.refund(options.role, block)
+            tries.attempts -= 1
+            tries.unreached += 1
+            return self._failed(error, tries, slot)
+        except EndpointError as error:
+            return self._failed(error, tries, slot)
+        return self._answered(answer, options, tries, slot)
+
+    def _answered(self, answer: Completion, options: Options, tries: _Tries, slot: Slot) -> Completion | None:
+        usage = answer.usage
+        if self._price is not None:
+            usage = replace(usage, cost_usd=self._price(usage))
+        self._budget.add_usage(options.role, usage)
+        tries.usage = tries.usage + usage
+        self._gate.answered(slot, usage.total_tokens)
+        with self._lock:
+            self._has_succeeded, self._failures = True, 0
+        if answer.text.strip():
+            return answer
+        tries.unparsed = answer
+        tries.broken += 1
+        return answer if tries.broken >= _MOST_BROKEN else None
+
+    def _failed(self, error: EndpointError, tries: _Tries, slot: Slot) -> Completion | None:
+        """Wait for the next attempt, or settle for what there is, or raise."""
+        tries.error = error
+        if isinstance(error, QuotaError):
+            raise error
+        if error.status == 429:
+            self._gate.throttled(slot)
+        else:
+            self._count_failure(error)
+        if isinstance(error, UnreachableError) and not self._has_succeeded:
+            self._give_up_if_never_reached(error, tries)
+        if isinstance(error, BrokenAnswerError):
+            return self._broken(error, tries)
+        tries.timeouts += isinstance(error, TimedOutError)
+        if (
+            tries.attempts >= _MOST_ATTEMPTS
+            or tries.unreached >= _MOST_UNREACHED
+            or tries.timeouts >= _MOST_TIMEOUTS
+        ):
+            raise error
+        self._gate.sleep(self._delay(error, tries))
+        return None
+
+    def _broken(self, error: BrokenAnswerError, tries: _Tries) -> Completion | None:
+        tries.broken += 1
+        tries.unparsed = tries.unparsed or Completion("", finish_reason="broken")
+        if tries.broken < _MOST_BROKEN:
+            self._gate.sleep(self._delay(error, tries))
+            return None
+        if not self._has_succeeded:
+            raise EndpointError(
+                f"{error}. No request was answered so far: is this the base URL of an OpenAI-compatible "
+                "endpoint (it usually ends in /v1)?",
+                is_fatal=True,
+            ) from error
+        return tries.unparsed
+
+    def _count_failure(self, error: EndpointError) -> None:
+        with self._lock:
+            if self._failures == 0:
+                self._failing_since = self._clock()
+            self._failures += 1
+            failing_s = self._clock() - self._failing_since
+            if self._failures < _DEAD_AFTER_FAILURES or failing_s < _DEAD_AFTER_S:
+                return
+            message = f"{error}. No answer for {failing_s:.0f} s, {self._failures} failures in a row."
+        raise EndpointError(message, status=error.status, is_fatal=True) from error
+
+    def _give_up_if_never_reached(self, error: EndpointError, tries: _Tries) -> None:
+        waited_s = self._clock() - tries.begun
+        if tries.unreached >= _NEVER_REACHED or waited_s >= _NEVER_REACHED_S:
+            raise EndpointError(
+                f"{error}. Is the server running, and is the base URL right? Set --base-url, or use the "
+                "embedded model with --model local.",
+                is_fatal=True,
+            ) from error
+
+    def _delay(self, error: EndpointError, tries: _Tries) -> float:
+        """Seconds until the next attempt; what the endpoint asks for, or twice as long each time."""
+        jitter = self._jitter.uniform(0.5, 1.0)
+        if error.retry_after_s is not None:
+            return min(error.retry_after_s, _LONGEST_RETRY_AFTER_S) + 0.1 * jitter
+        longest = 2.0 if isinstance(error, UnreachableError) and not self._has_succeeded else _LONGEST_WAIT_S
+        return min(longest, _FIRST_WAIT_S * 2.0 ** (tries.attempts + tries.unreached - 1)) * jitter

@@ -1,0 +1,135 @@
+"""The chat-completions protocol as JSON: what is sent, how labels are enforced, how an answer is read."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from autoprompt.llm.client import Completion, Options
+from autoprompt.llm.failures import BrokenAnswerError
+from autoprompt.llm.label_probs import label_probabilities, steps_of
+from autoprompt.types import Message, Usage
+
+Constrain = Literal["grammar", "json_schema", "off"]
+
+
+class Parameters:
+    """The optional parameters of requests to one endpoint, less those that it will not take.
+
+    Thread-safe: a parameter is dropped when the endpoint refuses it, for all requests that follow.
+    """
+
+    def __init__(self, constrain: Constrain) -> None:
+        self.constrain = constrain
+        self._lock = threading.Lock()
+        self._dropped: set[str] = set()
+
+    @property
+    def dropped(self) -> tuple[str, ...]:
+        with self._lock:
+            return tuple(sorted(self._dropped))
+
+    def drop(self, name: str) -> None:
+        """Send no `name` from now on. `max_tokens` is then called `max_completion_tokens`."""
+        with self._lock:
+            self._dropped.add("logprobs" if name == "top_logprobs" else name)
+
+    def of(self, options: Options) -> dict[str, Any]:
+        """Parameter -> value for one request."""
+        wanted: dict[str, Any] = {"temperature": options.temperature}
+        if options.max_output_tokens is not None:
+            wanted["max_tokens"] = options.max_output_tokens
+        if options.seed is not None:
+            wanted["seed"] = options.seed
+        if options.stop:
+            wanted["stop"] = list(options.stop)
+        if options.labels and self.constrain == "grammar":
+            wanted["grammar"] = label_grammar(options.labels)
+        if options.labels and self.constrain == "json_schema":
+            wanted["response_format"] = label_schema(options.labels)
+        elif options.labels and options.wants_label_probs:
+            wanted["logprobs"] = True
+        dropped = self.dropped
+        if "max_tokens" in dropped and "max_tokens" in wanted:
+            wanted["max_completion_tokens"] = wanted["max_tokens"]
+        wanted = {name: value for name, value in wanted.items() if name not in dropped}
+        if "logprobs" in wanted:
+            wanted["top_logprobs"] = 20  # OpenAI's limit, and enough for as many labels
+        return wanted
+
+
+def label_grammar(labels: Sequence[str]) -> str:
+    """GBNF, llama.cpp's grammar, that takes one of the labels and nothing else."""
+    return "root ::= " + " | ".join(_literal(label) for label in labels)
+
+
+def label_schema(labels: Sequence[str]) -> dict[str, Any]:
+    """A strict `response_format`: an object, as strict schemas must be, with the label under "answer"."""
+    schema = {
+        "type": "object",
+        "properties": {"answer": {"type": "string", "enum": list(labels)}},
+        "required": ["answer"],
+        "additionalProperties": False,
+    }
+    return {"type": "json_schema", "json_schema": {"name": "answer", "strict": True, "schema": schema}}
+
+
+def read_answer(data: object, messages: Sequence[Message], options: Options, latency_s: float) -> Completion:
+    """A chat completion's JSON as a completion. Raises BrokenAnswerError for anything else.
+
+    Where the endpoint counts no tokens, they are estimated at four characters a token, so that a cap on
+    tokens can be reached there too.
+    """
+    if not isinstance(data, Mapping) or not data.get("choices"):
+        raise BrokenAnswerError(f"the answer is not a chat completion: {str(data)[:200]!r}")
+    try:
+        choice = data["choices"][0]
+        text = _text(choice["message"].get("content"))
+        finish_reason = str(choice.get("finish_reason") or "")
+        content = (choice.get("logprobs") or {}).get("content")
+        usage = _usage(data.get("usage"), messages, text)
+        if options.labels:
+            text = _unwrapped(text)
+        label_probs = None
+        if options.wants_label_probs and content and text in options.labels:
+            label_probs = label_probabilities(steps_of(content), options.labels)
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        raise BrokenAnswerError(f"the answer is not a chat completion: {str(data)[:200]!r}") from error
+    model = str(data.get("model") or "")
+    return Completion(text, usage, label_probs, finish_reason, model, latency_s)
+
+
+def _text(content: object) -> str:
+    """Text as it is, or joined from parts; "" for none (a refusal, a tool call)."""
+    if content is None:
+        return ""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list):
+        return "".join(str(part.get("text") or "") for part in content)
+    raise ValueError("content is neither text nor parts")
+
+
+def _usage(counted: object, messages: Sequence[Message], text: str) -> Usage:
+    if isinstance(counted, Mapping) and counted.get("prompt_tokens") is not None:
+        return Usage(int(counted["prompt_tokens"]), int(counted.get("completion_tokens") or 0))
+    return Usage(sum(len(message.content) // 4 + 1 for message in messages), len(text) // 4 + 1)
+
+
+def _unwrapped(text: str) -> str:
+    """The label out of the object that `label_schema` asks for; any other text as it is."""
+    if not text.lstrip().startswith("{"):
+        return text
+    try:
+        data = json.loads(text)
+    except ValueError:
+        return text
+    answer = data.get("answer")
+    return answer if isinstance(answer, str) else text
+
+
+def _literal(label: str) -> str:
+    escaped = label.replace("\\", "\\\\").replace('"', '\\"')
+    return '"' + escaped.replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t") + '"'
