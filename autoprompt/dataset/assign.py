@@ -65,27 +65,28 @@ def quotas(strata: Mapping[str, int], totals: Counts) -> dict[str, Counts]:
     """Rows of each stratum in each part: the sums are exact and no cell is a whole row off its exact share.
 
     Controlled rounding (Cox 1987): all cells start at the floor of their exact share; each stratum's missing
-    rows go to the parts with the largest remainders for which the strata after it can still be served. With
-    three columns the Gale-Ryser condition for that is only that no column needs more than one row of each.
+    rows go to the parts with the largest remainders, never to one without a remainder, and only such that the
+    strata after it can still be served. For three columns the max-flow condition for that comes down to: no
+    column needs more rows than there are strata left with a remainder in it.
     """
     total = sum(totals)
-    floors = {name: [size * part // total for part in totals] for name, size in strata.items()}
-    left = [part - sum(floor[i] for floor in floors.values()) for i, part in enumerate(totals)]
-    open_strata = sorted(
-        (name for name, size in strata.items() if size > sum(floors[name])),
-        key=lambda name: (strata[name], name),
-    )
-    for index, name in enumerate(open_strata):
-        remainders = [strata[name] * part % total for part in totals]
-        after = len(open_strata) - index - 1
-        choices = combinations(range(3), strata[name] - sum(floors[name]))
-        for choice in sorted(choices, key=lambda chosen: -sum(remainders[i] for i in chosen)):
-            if all(0 <= left[i] - (i in choice) <= after for i in range(3)):
+    cells = {name: [size * part // total for part in totals] for name, size in strata.items()}
+    remainders = {name: [size * part % total for part in totals] for name, size in strata.items()}
+    need = [part - sum(floor[i] for floor in cells.values()) for i, part in enumerate(totals)]
+    takers = [sum(left[i] > 0 for left in remainders.values()) for i in range(3)]
+    # The smallest first: to them a row more or less matters most.
+    for name in sorted(strata, key=lambda name: (strata[name], name)):
+        columns = [i for i in range(3) if remainders[name][i]]
+        for i in columns:
+            takers[i] -= 1
+        choices = combinations(columns, strata[name] - sum(cells[name]))
+        for choice in sorted(choices, key=lambda chosen: -sum(remainders[name][i] for i in chosen)):
+            if all(0 <= need[i] - (i in choice) <= takers[i] for i in range(3)):
+                for i in choice:
+                    cells[name][i] += 1
+                    need[i] -= 1
                 break
-        for i in choice:
-            floors[name][i] += 1
-            left[i] -= 1
-    return {name: (floor[0], floor[1], floor[2]) for name, floor in floors.items()}
+    return {name: (found[0], found[1], found[2]) for name, found in cells.items()}
 
 
 def _strata(examples: Sequence[Example], seed: int, by_target: bool) -> dict[str, list[_Unit]]:

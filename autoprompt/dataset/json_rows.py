@@ -31,7 +31,8 @@ def read_jsonl(file: BinaryIO, faults: Faults) -> Iterator[tuple[int, dict[str, 
         if text is None:
             continue
         try:
-            value = _DECODER.decode(text)
+            # Without the line end, or an error there would be told as column 1 of a next line.
+            value = _DECODER.decode(text.rstrip())
         except json.JSONDecodeError as error:
             found = f"not JSON: {error.msg} at column {error.colno}"
             faults.add(number, f"{found}. Each line must be one whole object: {_EXAMPLE}.")

@@ -36,7 +36,7 @@ CSV = "input,target\n" + "".join(f"row {i},{'ab'[i % 2]}\n" for i in range(40))
 
 BROKEN: dict[str, tuple[str, str | bytes, int, str, str]] = {
     # name: file, content, line, what was found, what to do
-    "bad JSON line": ("d.jsonl", jsonl(GOOD) + '{"input": "x", \n', 41, "not JSON", "one whole object"),
+    "bad JSON line": ("d.jsonl", jsonl(GOOD) + '{"input": "x", \n', 41, "at column 15", "one whole object"),
     "torn JSON line": ("d.jsonl", jsonl(GOOD) + '{"input": "x", "tar', 41, "not JSON", "one whole object"),
     "no object": ("d.jsonl", jsonl(GOOD) + '["x", "a"]\n', 41, "a list", "expected an object"),
     "wrong column": ("d.csv", CSV.replace("target", "label"), 1, "'input', 'label'", "--target-field"),

@@ -110,6 +110,11 @@ def test_groups_stay_whole_and_caps_hold(
     assert [ids(part) for part in again] == [ids(part) for part in parts]
 
 
+def test_a_share_without_a_remainder_is_met_exactly() -> None:
+    found = quotas({"": 26, "0": 29, "1": 8, "00": 24}, (15, 19, 53))
+    assert found["0"][0] == 29 * 15 // 87 == 5
+
+
 def test_groups_of_equal_size_meet_the_shares() -> None:
     rows = [example(i, "ab"[i % 2], f"g{i // 10}") for i in range(1000)]
     test, val, train = assign(rows, (300, 300, 400), (1000,) * 3, 0, by_target=True)
