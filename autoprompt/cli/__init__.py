@@ -114,6 +114,7 @@ app = typer.Typer(
     cls=LazyGroup,
     rich_markup_mode=None,  # plain help: importing rich for it would triple its time
     pretty_exceptions_enable=False,
+    no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     help="Turns a labelled dataset and a naive prompt into a better prompt, with proof.",
     epilog="Start with: autoprompt run --dataset clickbait.jsonl",

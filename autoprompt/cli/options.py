@@ -36,6 +36,7 @@ _METAVARS = {
     "prompt": "TEXT|@FILE",
     "labels": "A,B,...",
     "metric_options": "NAME=VALUE",
+    "metric": "NAME",
     "base_url": "URL",
     "optimizer_base_url": "URL",
     "judge_base_url": "URL",
@@ -92,11 +93,20 @@ def with_settings(names: Iterable[str]) -> Callable[[Callable[..., None]], Calla
 def _parameter(name: str, field: FieldInfo) -> inspect.Parameter:
     kind, default = _kind(name, field)
     option = typer.Option(
-        flag_name(name), help=_help(name, field), metavar=_METAVARS.get(name), show_default=False
+        flag_name(name), help=_help(name, field), metavar=_metavar(name, field), show_default=False
     )
     return inspect.Parameter(
         name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option]
     )
+
+
+def _metavar(name: str, field: FieldInfo) -> str | None:
+    if name in _METAVARS:
+        return _METAVARS[name]
+    plain = _plain(field.annotation) if name != "locked" else str
+    if get_origin(plain) is Literal:
+        return "|".join(get_args(plain))
+    return {bool: None, int: "N", float: "X", Path: "FILE", str: "TEXT"}[plain]
 
 
 def _kind(name: str, field: FieldInfo) -> tuple[Any, Any]:

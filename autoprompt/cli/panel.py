@@ -74,7 +74,7 @@ class Lines:
             line = self._download()
         if line is not None:
             style = "yellow" if kind == "warning" else ""
-            self._console.print(Text(clean(line), style), soft_wrap=True)
+            self._console.print(Text(clean(line), style))
 
     def _rows(self) -> str | None:
         progress = self._progress

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -17,6 +18,7 @@ from autoprompt.cli.progress import duration, money
 from autoprompt.config import RunConfig
 
 _DEMOS_SHOWN = 3
+_PIPE_WIDTH = 110  # a pipe has no width of its own
 _LONGEST_DEMO = 100
 # Below this share of common words a diff by words is harder to read than both texts.
 _ALIKE = 0.5
@@ -24,8 +26,14 @@ VERDICT_STYLES = {"confirmed": "bold green", "not_confirmed": "bold yellow", "un
 
 
 def console(*, stderr: bool = False) -> Console:
-    """A console on which text is text: no markup, no emoji codes, no highlighting. Knows NO_COLOR."""
-    return Console(stderr=stderr, markup=False, emoji=False, highlight=False)
+    """A console on which text is text: no markup, no emoji codes, no highlighting. Knows NO_COLOR.
+
+    Sentences are not broken into lines, so that they can be searched and copied; tables fit the width.
+    """
+    made = Console(stderr=stderr, markup=False, emoji=False, highlight=False, soft_wrap=True)
+    if not made.is_terminal and "COLUMNS" not in os.environ:
+        made.width = _PIPE_WIDTH
+    return made
 
 
 def table(*columns: str, right: Sequence[str] = ()) -> Table:

@@ -1,0 +1,48 @@
+"""`autoprompt cache`: answers kept between runs."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from autoprompt.cli import options
+from autoprompt.cli.progress import megabytes
+from autoprompt.cli.run import print_json
+from autoprompt.llm.cache import ResponseCache
+
+app = typer.Typer(
+    rich_markup_mode=None, add_completion=False, no_args_is_help=True, help="The response cache."
+)
+Folder = Annotated[
+    Path | None,
+    typer.Option(
+        "--cache-dir", metavar="FOLDER", envvar="AUTOPROMPT_CACHE_DIR", help="Where the response cache lies."
+    ),
+]
+
+
+@app.command()
+def show(*, cache_dir: Folder = None, as_json: options.Json = False) -> None:
+    """Where the cache lies and how much is in it."""
+    with closing(ResponseCache(cache_dir)) as cache:
+        stats = cache.stats()
+    if as_json:
+        print_json({**asdict(stats), "path": str(stats.path)})
+        return
+    typer.echo(
+        f"{stats.path}: {stats.answers:,} answers, {megabytes(stats.size_bytes)} "
+        f"of at most {megabytes(stats.max_bytes)}"
+    )
+
+
+@app.command()
+def clear(*, cache_dir: Folder = None) -> None:
+    """Forget all answers. Run folders keep theirs."""
+    with closing(ResponseCache(cache_dir)) as cache:
+        before = cache.stats()
+        cache.clear()
+    typer.echo(f"{before.path}: {before.answers:,} answers forgotten", err=True)

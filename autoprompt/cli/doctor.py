@@ -1,0 +1,198 @@
+"""`autoprompt doctor`: what works on this machine, and what to do about the rest."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import os
+import platform
+import re
+import shutil
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from importlib import metadata, util
+from pathlib import Path
+from typing import Annotated
+
+import httpx
+import typer
+from rich.text import Text
+
+from autoprompt.cli import clean, options, render
+from autoprompt.cli.progress import megabytes
+from autoprompt.cli.run import print_json
+from autoprompt.errors import ModelError
+from autoprompt.llm import weights
+
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
+
+_ENDPOINT_TIMEOUT_S = 5.0
+_RUN_BYTES = 200_000_000  # a run with its cache, on the generous side
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One line. is_needed: whether what fails here stops a run with the present settings."""
+
+    name: str
+    is_ok: bool
+    found: str
+    advice: str = ""
+    is_needed: bool = True
+
+
+@app.command()
+def doctor(
+    *,
+    model: Annotated[
+        str | None, typer.Option(metavar="MODEL", envvar="AUTOPROMPT_MODEL", help="As in `run`.")
+    ] = None,
+    base_url: Annotated[
+        str | None, typer.Option(metavar="URL", envvar="AUTOPROMPT_BASE_URL", help="As in `run`.")
+    ] = None,
+    as_json: options.Json = False,
+) -> None:
+    """Say what works on this machine. Exit code 0 if a run with these settings can start."""
+    from dotenv import load_dotenv
+
+    load_dotenv(Path(".env"), override=False)
+    checks = list(_checks(model, base_url, os.environ))
+    works = all(check.is_ok for check in checks if check.is_needed)
+    if as_json:
+        print_json({"works": works, "checks": [asdict(check) for check in checks]})
+    else:
+        _print(checks, works)
+    if not works:
+        raise typer.Exit(ModelError.exit_code)
+
+
+def _print(checks: list[Check], works: bool) -> None:
+    console = render.console()
+    for check in checks:
+        mark, style = ("ok", "green") if check.is_ok else ("no", "red" if check.is_needed else "yellow")
+        line = Text.assemble((f"{mark:4}", style), f"{check.name:18}{clean(check.found)}")
+        console.print(line)
+        if check.advice and not check.is_ok:
+            console.print(Text(f"{'':22}{clean(check.advice)}"))
+    console.print(Text())
+    console.print(
+        Text("Ready: autoprompt run --dataset FILE" if works else "A run cannot start yet; see above.")
+    )
+
+
+def _checks(model: str | None, base_url: str | None, environ: Mapping[str, str]) -> Iterator[Check]:
+    name = model or ("" if base_url else "local")
+    is_local = name == "local" or name.startswith("local:")
+    yield Check("python", sys.version_info >= (3, 11), platform.python_version(), "Python 3.11 or newer")
+    yield _packages()
+    yield _runtime(is_needed=is_local)
+    yield _weights(name.partition(":")[2] or weights.DEFAULT, is_needed=is_local)
+    url = base_url or environ.get("OPENAI_BASE_URL") or environ.get("OPENAI_API_BASE")
+    has_key = bool(environ.get("OPENAI_API_KEY"))
+    if not is_local or url or has_key:
+        yield from _endpoint(url or "https://api.openai.com/v1", environ, is_needed=not is_local)
+    yield _disk()
+    yield _cache()
+    yield _sandbox()
+
+
+def _packages() -> Check:
+    required = [
+        match[0]
+        for line in metadata.requires("autoprompt") or ()
+        if "extra ==" not in line and (match := re.match(r"[A-Za-z0-9._-]+", line))
+    ]
+    missing = []
+    for name in required:
+        try:
+            metadata.version(name)
+        except metadata.PackageNotFoundError:
+            missing.append(name)
+    found = f"missing: {', '.join(missing)}" if missing else f"all {len(required)} are here"
+    return Check("packages", not missing, found, "pip install autoprompt")
+
+
+def _runtime(*, is_needed: bool) -> Check:
+    name, advice = "embedded runtime", "pip install 'autoprompt[local]', or set --model and --base-url"
+    if util.find_spec("xllamacpp") is None:
+        return Check(name, False, "not installed", advice, is_needed)
+    try:
+        importlib.import_module("xllamacpp")
+    except (ImportError, OSError) as error:
+        return Check(name, False, f"does not load: {error}", advice, is_needed)
+    return Check(name, True, f"xllamacpp {metadata.version('xllamacpp')}", "", is_needed)
+
+
+def _weights(name: str, *, is_needed: bool) -> Check:
+    known = {status.weights.name: status for status in weights.table()}
+    if name not in known:
+        path = weights.weights_path(name)
+        return Check("weights", True, f"{path} (your own; no sum to check)", "", is_needed)
+    status = known[name]
+    size = status.weights.size_bytes
+    if status.is_present:
+        with status.path.open("rb") as file:
+            is_right = hashlib.file_digest(file, "sha256").hexdigest() == status.weights.sha256
+        found = f"{name}, {megabytes(size)}, sha256 {'is right' if is_right else 'is WRONG'}"
+        return Check("weights", is_right, found, f"autoprompt models pull {name}", is_needed)
+    free = shutil.disk_usage(_existing(status.path.parent)).free
+    found = f"{name}: not here yet, a first run fetches {megabytes(size)} to {status.path.parent}"
+    if free > size * 1.1:
+        return Check("weights", True, found, "", is_needed)
+    advice = f"{megabytes(free)} free there: make room, or give another folder with AUTOPROMPT_WEIGHTS_DIR"
+    return Check("weights", False, found, advice, is_needed)
+
+
+def _endpoint(url: str, environ: Mapping[str, str], *, is_needed: bool) -> Iterator[Check]:
+    key = environ.get("OPENAI_API_KEY", "")
+    shown = httpx.URL(url).copy_with(userinfo=b"", query=None)
+    yield Check(
+        "endpoint key",
+        bool(key),
+        "OPENAI_API_KEY is set" if key else "OPENAI_API_KEY is not set",
+        "Many endpoints want one: set it in the environment or in .env",
+        is_needed=False,
+    )
+    try:
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        answer = httpx.get(f"{url.rstrip('/')}/models", headers=headers, timeout=_ENDPOINT_TIMEOUT_S)
+    except httpx.HTTPError as error:
+        said = str(error) or type(error).__name__
+        yield Check("endpoint", False, f"{shown}: {said}", "Check --base-url and the network", is_needed)
+        return
+    if answer.status_code in (401, 403):
+        advice = "The key is missing or refused: check OPENAI_API_KEY"
+        yield Check("endpoint", False, f"{shown}: HTTP {answer.status_code}", advice, is_needed)
+        return
+    # An endpoint need not list its models to serve them.
+    yield Check("endpoint", answer.status_code < 500, f"{shown}: HTTP {answer.status_code}", "", is_needed)
+
+
+def _disk() -> Check:
+    free = shutil.disk_usage(Path()).free
+    return Check("disk", free > _RUN_BYTES, f"{megabytes(free)} free here, for run folders", "Make room")
+
+
+def _cache() -> Check:
+    from autoprompt.llm.cache import default_dir
+
+    chosen = os.environ.get("AUTOPROMPT_CACHE_DIR")
+    folder = Path(chosen) if chosen else default_dir()
+    is_writable = os.access(_existing(folder), os.W_OK)
+    advice = "Not writable: set --cache-dir to another folder, or --no-cache"
+    return Check("cache", is_writable, str(folder), advice, is_needed=False)
+
+
+def _sandbox() -> Check:
+    from autoprompt import sandbox
+
+    level = sandbox.probe()
+    advice = "Only code written by models needs it; on Linux, install bubblewrap"
+    return Check("sandbox", level.confines, str(level), advice, is_needed=False)
+
+
+def _existing(folder: Path) -> Path:
+    """The folder, or the nearest one above it that is there."""
+    folder = folder.absolute()
+    return next(path for path in (folder, *folder.parents) if path.exists())

@@ -1,0 +1,77 @@
+"""`autoprompt eval`: score one prompt on all rows of a dataset."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.text import Text
+
+from autoprompt.cli import options, render, scores
+from autoprompt.cli.panel import watching
+from autoprompt.cli.progress import duration, money
+from autoprompt.cli.run import print_json, read_settings
+from autoprompt.errors import Interrupted
+from autoprompt.store.files import write_text
+
+if TYPE_CHECKING:
+    from autoprompt.api import EvaluationReport
+
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
+
+
+@app.command()
+@options.with_settings(options.EVALUATION)
+def evaluate(
+    *,
+    flags: dict[str, Any],
+    config: options.ConfigFile = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="FILE",
+            help=f"Write the rows too; the ending tells how: {', '.join(scores.ENDINGS)}.",
+        ),
+    ] = None,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Score a prompt on a whole dataset, without optimization."""
+    if output is not None:
+        scores.check_ending(output)  # before anything is paid
+    settings = read_settings(flags, config)
+    from autoprompt import api
+
+    with watching(render.console(stderr=True), quiet=quiet) as (_, emit):
+        try:
+            report = api.evaluate(settings, on_event=emit)
+        except KeyboardInterrupt as error:
+            raise Interrupted(
+                "interrupted; with the cache on, the answers so far are not asked again"
+            ) from error
+    console = render.console(stderr=as_json)
+    for line in _lines(report):
+        console.print(Text(line))
+    if output is not None:
+        write_text(output, scores.written(report, output))
+        console.print(Text(f"rows: {output}"))
+    if as_json:
+        print_json(report.to_dict())
+
+
+def _lines(report: EvaluationReport) -> list[str]:
+    low, high = report.interval
+    lines = [
+        f"{report.metric} {report.score:.3f} (95% interval {low:.3f} to {high:.3f}) on {report.n} rows, "
+        f"{report.model}"
+    ]
+    if report.unparsed or report.failed:
+        lines.append(f"{report.unparsed} rows with an unreadable answer, {report.failed} that failed")
+    lines.append(
+        f"{report.calls:,} calls, {report.usage.total_tokens:,} tokens, cost {money(report.cost_usd)}, "
+        f"{duration(report.seconds)}"
+    )
+    return lines

@@ -1,0 +1,100 @@
+"""`autoprompt memory`: what earlier runs learned, to read, to search, to forget."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from autoprompt.cli import clean, options, render
+from autoprompt.cli.run import print_json
+from autoprompt.errors import UsageError
+from autoprompt.memory import EXPORT_FORMATS, Experience, ExperienceFile
+from autoprompt.store.files import write_text
+
+app = typer.Typer(
+    rich_markup_mode=None, add_completion=False, no_args_is_help=True, help="The experience file."
+)
+File = Annotated[
+    Path, typer.Option("--memory", metavar="FILE", envvar="AUTOPROMPT_MEMORY", help="The experience file.")
+]
+_DEFAULT = Path("memory/memory_experiences.txt")
+
+
+@app.command()
+def show(*, memory: File = _DEFAULT, as_json: options.Json = False) -> None:
+    """All experiences, those that count most first."""
+    entries = sorted(ExperienceFile(memory).load(), key=lambda entry: -entry.priority)
+    _print(memory, entries, as_json=as_json, nothing=f"{memory}: no experiences yet; a run writes them")
+
+
+@app.command()
+def search(
+    words: Annotated[list[str], typer.Argument(metavar="WORD...", help="Words, or a task in words.")],
+    *,
+    memory: File = _DEFAULT,
+    as_json: options.Json = False,
+) -> None:
+    """Experiences with these words, then those of like tasks."""
+    entries = ExperienceFile(memory).search(" ".join(words))
+    _print(memory, entries, as_json=as_json, nothing=f"{memory}: nothing about {clean(' '.join(words))}")
+
+
+@app.command()
+def forget(
+    ids: Annotated[
+        list[str] | None, typer.Argument(metavar="[ID...]", help="Ids, or their beginning.")
+    ] = None,
+    *,
+    everything: Annotated[bool, typer.Option("--all", help="Forget all experiences.")] = False,
+    memory: File = _DEFAULT,
+) -> None:
+    """Remove experiences from the file."""
+    if bool(ids) == everything:
+        raise UsageError("give the ids of entries (`autoprompt memory show` lists them), or --all")
+    file = ExperienceFile(memory)
+    gone = file.forget(where=lambda _: True) if everything else file.forget(ids or ())
+    for entry in gone:
+        typer.echo(f"forgotten: {entry.id} {clean(entry.change)}", err=True)
+    typer.echo(f"{memory}: {len(gone)} forgotten, {len(file.load())} left", err=True)
+
+
+@app.command()
+def export(
+    *,
+    form: Annotated[
+        str, typer.Option("--format", metavar="FORMAT", help=f"One of {', '.join(EXPORT_FORMATS)}.")
+    ] = "json",
+    to: Annotated[Path | None, typer.Option("--to", metavar="FILE", help="Write there.")] = None,
+    memory: File = _DEFAULT,
+) -> None:
+    """All experiences in another form."""
+    if form not in EXPORT_FORMATS:
+        raise UsageError(f"--format: {form!r} found; known: {', '.join(EXPORT_FORMATS)}")
+    text = ExperienceFile(memory).export(form)
+    if to is None:
+        typer.echo(text, nl=False)
+    else:
+        write_text(to, text)
+        typer.echo(f"{to}: written ({form})", err=True)
+
+
+def _print(memory: Path, entries: Sequence[Experience], *, as_json: bool, nothing: str) -> None:
+    for problem in ExperienceFile(memory).problems():
+        typer.echo(f"warning: {memory} {clean(str(problem))}", err=True)
+    if as_json:
+        print_json({"path": str(memory), "experiences": [{"id": e.id, **asdict(e)} for e in entries]})
+        return
+    if not entries:
+        typer.echo(nothing)
+        return
+    made = render.table("id", "effect", "rows", "change", "task", right=("rows",))
+    for entry in entries:
+        effect = entry.verdict.replace("_", " ") + ("" if entry.gain is None else f" {entry.gain:+.2f}")
+        cells = (entry.id, effect, str(entry.rows), entry.change, entry.task)
+        made.add_row(*(Text(clean(cell)) for cell in cells))
+    render.console().print(made)

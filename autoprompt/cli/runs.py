@@ -1,0 +1,224 @@
+"""`autoprompt runs`: what earlier runs did, side by side, and their prompts for other programs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.columns import Columns
+from rich.console import RenderableType
+from rich.panel import Panel
+from rich.text import Text
+
+from autoprompt.cli import clean, options, render
+from autoprompt.cli.progress import money
+from autoprompt.cli.run import print_json
+from autoprompt.errors import UsageError
+from autoprompt.store import EXPORT_FORMATS, RunDiff, RunFolder, RunStore, RunSummary, diff, export_run
+from autoprompt.store.files import write_text
+from autoprompt.store.listing import summarize
+
+app = typer.Typer(rich_markup_mode=None, add_completion=False, no_args_is_help=True, help="Past runs.")
+Run = Annotated[str, typer.Argument(metavar="RUN", help="Id, its beginning, or folder of a run.")]
+_ENDINGS = {".txt": "text", ".yaml": "yaml", ".yml": "yaml", ".json": "openai"}
+
+
+@app.command("list")
+def list_runs(*, runs_dir: options.RunsDir = Path("runs"), as_json: options.Json = False) -> None:
+    """All runs, newest first."""
+    found = RunStore(runs_dir).list()
+    if as_json:
+        print_json({"runs": [_summary(run) for run in found]})
+        return
+    console = render.console()
+    if not found:
+        console.print(Text(f"No runs in {runs_dir} yet. Start one: autoprompt run --dataset FILE"))
+        return
+    made = render.table(
+        "run", "status", "model", "original", "best", "verdict", "calls", "cost", right=("calls", "cost")
+    )
+    for run in found:
+        made.add_row(*(Text(clean(cell)) for cell in _cells(run)))
+    console.print(made)
+
+
+def _cells(run: RunSummary) -> Iterator[str]:
+    yield run.run_id
+    yield run.status if not run.problem else f"{run.status}: {run.problem}"
+    yield run.model or "-"
+    yield render.score(run.original)
+    yield render.score(run.best)
+    yield (run.verdict or "-").replace("_", " ")
+    yield "-" if run.calls is None else f"{run.calls:,}"
+    yield money(run.cost_usd) if run.calls is not None else "-"
+
+
+def _summary(run: RunSummary) -> dict[str, Any]:
+    return {**asdict(run), "path": str(run.path)}
+
+
+@app.command()
+def show(run: Run, *, runs_dir: options.RunsDir = Path("runs"), as_json: options.Json = False) -> None:
+    """One run: its settings, its candidates, its result."""
+    folder = RunStore(runs_dir).open(run)
+    result = folder.read_result()
+    candidates = list(folder.read_candidates().values())
+    if as_json:
+        config = folder.read_config()
+        print_json(
+            {**_summary(summarize(folder)), "config": config, "candidates": candidates, "result": result}
+        )
+        return
+    console = render.console()
+    for part in _shown(folder, result, candidates):
+        console.print(part)
+
+
+def _shown(
+    folder: RunFolder, result: dict[str, Any] | None, candidates: list[dict[str, Any]]
+) -> Iterator[RenderableType]:
+    summary, config = summarize(folder), folder.read_config()
+    yield Text(f"{clean(summary.run_id)}: {summary.status}", "bold")
+    yield Text(f"{summary.created}; {clean(str(summary.dataset))}; {clean(str(summary.model))}")
+    yield Text()
+    if candidates:
+        made = render.table(
+            "candidate", "round", "operator", "rows", "mean", "change", right=("round", "rows")
+        )
+        for candidate in candidates:
+            made.add_row(*(Text(clean(cell)) for cell in _candidate_cells(candidate)))
+        yield made
+        yield Text()
+    if result is None:
+        yield Text(f"Not finished. Go on with: autoprompt resume {clean(summary.run_id)}")
+        return
+    best = result["best"]
+    original = next((c for c in candidates if c.get("operator") == "original"), None)
+    before = _joined(original["components"]) if original else str(config.get("prompt") or "")
+    yield from render.result({"run_dir": str(folder.path), **result}, before, _joined(best["components"]))
+
+
+def _candidate_cells(candidate: dict[str, Any]) -> Iterator[str]:
+    scores = candidate.get("scores") or {}
+    values = list(scores.values())
+    yield candidate["id"][:6]
+    yield str(candidate.get("iteration", ""))
+    yield str(candidate.get("operator", ""))
+    yield str(len(values))
+    yield render.score(sum(values) / len(values)) if values else "-"
+    yield str(candidate.get("change", ""))
+
+
+def _joined(components: dict[str, str]) -> str:
+    if len(components) == 1:
+        return next(iter(components.values()))
+    return "\n\n".join(f"[{name}]\n{text}" for name, text in components.items())
+
+
+@app.command("diff")
+def diff_runs(
+    a: Annotated[str, typer.Argument(metavar="A", help="A run.")],
+    b: Annotated[str, typer.Argument(metavar="B", help="Another one.")],
+    *,
+    runs_dir: options.RunsDir = Path("runs"),
+    as_json: options.Json = False,
+) -> None:
+    """Best prompts of two runs side by side, with their scores."""
+    store = RunStore(runs_dir)
+    found = diff(store.open(a), store.open(b))
+    if as_json:
+        data = asdict(found)
+        print_json({**data, "a": _summary(found.a), "b": _summary(found.b)})
+        return
+    console = render.console()
+    for part in _side_by_side(found, console.width):
+        console.print(part)
+
+
+def _side_by_side(found: RunDiff, width: int) -> Iterator[RenderableType]:
+    made = render.table(
+        "", "original", "best", "verdict", "demonstrations", "model", right=("demonstrations",)
+    )
+    for run, demos in ((found.a, found.demos_a), (found.b, found.demos_b)):
+        cells = (
+            run.run_id,
+            render.score(run.original),
+            render.score(run.best),
+            (run.verdict or "-").replace("_", " "),
+            str(demos),
+            run.model or "-",
+        )
+        made.add_row(*(Text(clean(cell)) for cell in cells))
+    yield made
+    if found.a.dataset != found.b.dataset:
+        yield Text("The scores are of different datasets and cannot be compared.", "yellow")
+    yield Text()
+    for component in found.components:
+        if not component.lines:
+            yield Text(f"{clean(component.name)}: the same text")
+            continue
+        half = max(30, width // 2 - 1)
+        sides = [
+            Panel(Text(clean(text)), title=Text(clean(run.run_id)), width=half)
+            for run, text in ((found.a, component.text_a), (found.b, component.text_b))
+        ]
+        yield Columns(sides, padding=(0, 0))
+        yield render.prompt_diff(component.text_a, component.text_b)
+
+
+@app.command()
+def export(
+    run: Run,
+    *,
+    form: Annotated[
+        str | None,
+        typer.Option(
+            "--format", metavar="FORMAT", help=f"One of {', '.join(EXPORT_FORMATS)}; default: text."
+        ),
+    ] = None,
+    to: Annotated[
+        Path | None,
+        typer.Option("--to", metavar="FILE", help="Write there, e.g. to the naive prompt's own file."),
+    ] = None,
+    runs_dir: options.RunsDir = Path("runs"),
+) -> None:
+    """The best prompt, for people or for other programs.
+
+    Without --format the ending of --to decides: .yaml, .json (OpenAI messages), else text. The text holds the
+    prompt alone; demonstrations are in the other formats.
+    """
+    chosen = form or _ENDINGS.get(to.suffix if to else "", "text")
+    if chosen not in EXPORT_FORMATS:
+        raise UsageError(f"--format: {chosen!r} found; known: {', '.join(EXPORT_FORMATS)}")
+    folder = RunStore(runs_dir).open(run)
+    text = export_run(folder, chosen)
+    if to is None:
+        typer.echo(text, nl=False)
+    else:
+        write_text(to, text)
+        typer.echo(f"{to}: written ({chosen})", err=True)
+    demos = ((folder.read_result() or {}).get("best") or {}).get("demos") or ()
+    if chosen == "text" and demos:
+        typer.echo(
+            f"warning: the measured gain includes {len(demos)} demonstrations that text does not hold; "
+            "--format openai, langchain or yaml has them",
+            err=True,
+        )
+
+
+@app.command("rm")
+def remove(
+    runs: Annotated[list[str], typer.Argument(metavar="RUN...", help="Ids of runs.")],
+    *,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    runs_dir: options.RunsDir = Path("runs"),
+) -> None:
+    """Delete runs for good."""
+    store = RunStore(runs_dir)
+    if not yes:
+        typer.confirm(f"Delete {', '.join(clean(run) for run in runs)} for good?", abort=True, err=True)
+    for run in runs:
+        typer.echo(f"{store.remove(run)}: deleted", err=True)

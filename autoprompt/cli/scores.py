@@ -1,0 +1,118 @@
+"""The rows of an evaluation as a file: JSON, JSON lines, CSV, Markdown or JUnit XML, by its ending."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+from xml.etree import ElementTree
+
+from autoprompt.cli import clean
+from autoprompt.errors import UsageError
+from autoprompt.types import EvaluatedRow
+
+if TYPE_CHECKING:
+    from autoprompt.api import EvaluationReport
+
+_FIELDS = ("example_id", "input", "ground_truth", "prediction", "score", "is_correct", "is_unparsed", "error")
+
+
+def check_ending(path: Path) -> None:
+    """Raises UsageError for a file whose ending names no format."""
+    _writer(path)
+
+
+def written(report: EvaluationReport, path: Path) -> str:
+    """The text for this file."""
+    return _writer(path)(report)
+
+
+def _writer(path: Path) -> Callable[[EvaluationReport], str]:
+    for ending, writer in _WRITERS.items():
+        if path.name.endswith(ending):
+            return writer
+    raise UsageError(f"-o {path}: this ending names no format; known: {', '.join(_WRITERS)}")
+
+
+def _row(row: EvaluatedRow) -> dict[str, object]:
+    return {name: getattr(row, name) for name in (*_FIELDS, "reason", "prompt_tokens", "completion_tokens")}
+
+
+def _json(report: EvaluationReport) -> str:
+    rows = [_row(row) for row in report.evaluation.rows]
+    return json.dumps({**report.to_dict(), "rows": rows}, ensure_ascii=False, indent=2, default=str) + "\n"
+
+
+def _jsonl(report: EvaluationReport) -> str:
+    return "".join(json.dumps(_row(row), ensure_ascii=False) + "\n" for row in report.evaluation.rows)
+
+
+def _csv(report: EvaluationReport) -> str:
+    out = io.StringIO()
+    writer = csv.DictWriter(out, _FIELDS, extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(_row(row) for row in report.evaluation.rows)
+    return out.getvalue()
+
+
+def _markdown(report: EvaluationReport) -> str:
+    low, high = report.interval
+    lines = [
+        f"**{report.metric} {report.score:.3f}** (95% interval {low:.3f} to {high:.3f}) on {report.n} rows, "
+        f"{report.model}",
+        "",
+        "| score | expected | answer | input |",
+        "| --- | --- | --- | --- |",
+    ]
+    for row in report.evaluation.rows:
+        cells: Sequence[str] = (f"{row.score:g}", row.ground_truth, row.error or row.prediction, row.input)
+        lines.append("| " + " | ".join(_cell(cell) for cell in cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _cell(text: str) -> str:
+    return " ".join(clean(text).split()).replace("|", "\\|")
+
+
+def _junit(report: EvaluationReport) -> str:
+    """One testcase for each row. Wrong is a failure, a row without an answer an error."""
+    rows = report.evaluation.rows
+    errors = sum(row.error is not None for row in rows)
+    suite = ElementTree.Element(
+        "testsuite",
+        name="autoprompt eval",
+        tests=str(len(rows)),
+        failures=str(sum(not row.is_correct for row in rows) - errors),
+        errors=str(errors),
+        time=f"{report.seconds:.3f}",
+    )
+    for row in rows:
+        case = ElementTree.SubElement(suite, "testcase", classname=report.metric, name=_name(row))
+        if row.error is not None:
+            ElementTree.SubElement(case, "error", message=_printable(row.error))
+        elif not row.is_correct:
+            said = f"expected {row.ground_truth!r}, got {row.prediction!r}"
+            ElementTree.SubElement(case, "failure", message=_printable(said)).text = _printable(row.reason)
+    return '<?xml version="1.0" encoding="utf-8"?>\n' + ElementTree.tostring(suite, encoding="unicode") + "\n"
+
+
+def _name(row: EvaluatedRow) -> str:
+    return f"{row.example_id} {' '.join(_printable(row.input).split())[:80]}"
+
+
+def _printable(text: str) -> str:
+    """XML has no form for control characters and lone surrogates."""
+    return clean(text).encode(errors="replace").decode().replace("\ufffe", "?").replace("\uffff", "?")
+
+
+_WRITERS: dict[str, Callable[[EvaluationReport], str]] = {
+    ".jsonl": _jsonl,
+    ".json": _json,
+    ".csv": _csv,
+    ".md": _markdown,
+    "junit.xml": _junit,
+}
+ENDINGS = tuple(_WRITERS)
