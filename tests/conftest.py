@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import hypothesis
 import pytest
 from pytest_socket import socket_allow_hosts
 
@@ -17,6 +18,10 @@ HOMES = {
     "XDG_DATA_HOME": ".local/share",
     "XDG_STATE_HOME": ".local/state",
 }
+
+# How long an example takes says more about the machine than about the code.
+hypothesis.settings.register_profile("autoprompt", deadline=None)
+hypothesis.settings.load_profile("autoprompt")
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

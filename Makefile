@@ -1,0 +1,68 @@
+# `make` lists what there is. Needs Python 3.11 or newer with venv, nothing else: the rest goes into .venv.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+ARGS ?=
+
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.PHONY: help run test check lint types imports docs docs-check bench clean
+
+help: ## list the commands
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+run: $(VENV)/ready-local ## set up and optimize the clickbait prompt on the embedded model (more flags: ARGS='--seed 1')
+	@$(BIN)/autoprompt run --dataset clickbait.jsonl --model local --preset quick $(ARGS)
+
+test: $(VENV)/ready-dev ## set up and run the tests (ARGS='tests/test_stats.py')
+	@$(BIN)/python -m pytest -n 2 $(ARGS)
+
+check: lint types imports docs-check test ## everything that must hold before a commit
+
+lint: $(VENV)/ready-dev ## format and lint
+	@$(BIN)/ruff format --check --quiet . || { echo "not formatted: $(BIN)/ruff format ."; exit 1; }
+	@$(BIN)/ruff check --quiet .
+	@echo "lint: ok"
+
+types: $(VENV)/ready-dev ## mypy, strict
+	@$(BIN)/mypy --no-error-summary
+	@echo "types: ok"
+
+imports: $(VENV)/ready-dev ## who may import whom (.importlinter)
+	@$(BIN)/lint-imports --no-cache
+
+docs: $(VENV)/ready-dev ## write docs/cli.md and docs/config.md anew
+	@$(BIN)/python -m autoprompt.cli.docs
+
+docs-check: $(VENV)/ready-dev ## are the generated docs up to date
+	@$(BIN)/python -m autoprompt.cli.docs --check
+	@echo "docs: ok"
+
+bench: $(VENV)/ready-local ## list the benchmarks, or run one (NAME=speed ARGS='...')
+ifdef NAME
+	@$(BIN)/python benchmarks/$(NAME).py $(ARGS)
+else
+	@for file in benchmarks/*.py; do \
+		[ -e "$$file" ] || { echo "no benchmarks yet"; break; }; \
+		name=$$(basename "$$file" .py); \
+		printf '  make bench NAME=%-16s %s\n' "$$name" "$$(sed -n '1s/^"""//; 1s/"""$$//; 1p' "$$file")"; \
+	done
+endif
+
+clean: ## remove .venv and the caches of the tools; runs and memory stay
+	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist
+	@find autoprompt tests benchmarks -name __pycache__ -prune -exec rm -rf {} +
+
+# A stamp for each set of extras: pip runs again when pyproject.toml changed, and only then.
+$(VENV)/ready-%: pyproject.toml | $(BIN)/python
+	@printf 'installing autoprompt[%s] into $(VENV) ' '$*'
+	@$(BIN)/python -m pip install --disable-pip-version-check --editable '.[$*]' \
+		| awk '{printf "."; fflush()} END {print " done"}'
+	@touch $@
+
+$(BIN)/python:
+	@command -v $(PYTHON) >/dev/null || { echo "no '$(PYTHON)': install Python 3.11 or newer, or make PYTHON=/path/to/python"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "$(PYTHON) is $$($(PYTHON) -V 2>&1); 3.11 or newer is needed: make PYTHON=python3.12 ..."; exit 1; }
+	@$(PYTHON) -m venv $(VENV)
