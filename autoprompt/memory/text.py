@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,6 +24,8 @@ _FIELD = re.compile(r"\s+(?P<name>[a-z]+)\s*[:：]\s*(?P<value>.*?)\s*")
 _SCORE = re.compile(r"(?P<before>\d*\.?\d+)\s*(?:->|→)\s*(?P<after>\d*\.?\d+)")
 _VERDICTS: dict[str, Verdict] = {"better": "better", "worse": "worse", "no_difference": "no_difference"}
 _RUN = re.compile(r"(?P<run_id>\S+?),?\s+iteration\s+(?P<iteration>\d+)")
+
+_Piece = list[tuple[int, str]]  # line number from 1, line
 
 
 @dataclass
@@ -49,15 +51,14 @@ def parse(text: str) -> tuple[list[Block], list[Problem]]:
     """The blocks of a file in their order, and what could not be read. Never fails, never drops a line."""
     blocks: list[Block] = []
     problems: list[Problem] = []
-    for number, lines in _pieces(text):
-        if not _LOOKS_LIKE_HEAD.match(lines[0]):
-            blocks.append(Block(lines))
-            continue
-        try:
-            blocks.append(Block(lines, _read_entry(lines, number)))
-        except _Unreadable as error:
-            problems.append(error.problem)
-            blocks.append(Block(lines))
+    for piece in _pieces(text):
+        block = Block([line for _, line in piece])
+        blocks.append(block)
+        if _LOOKS_LIKE_HEAD.match(block.lines[0]):
+            try:
+                block.entry = _read_entry(piece)
+            except _Unreadable as error:
+                problems.append(error.problem)
     return blocks, problems
 
 
@@ -72,48 +73,50 @@ class _Unreadable(Exception):  # noqa: N818  (never leaves this file)
         self.problem = Problem(line, text)
 
 
-def _pieces(text: str) -> Iterable[tuple[int, list[str]]]:
-    """(line number, lines) of each entry with the indented lines below it, and of each stretch of other text.
+def _pieces(text: str) -> Iterator[_Piece]:
+    """Each entry with the indented lines below it, and each stretch of other text.
 
     Empty lines end a stretch, not an entry: what is indented still belongs to the entry above.
     """
-    piece: list[str] = []
-    start, in_entry, gap = 0, False, False
+    piece: _Piece = []
+    in_entry, gap = False, False
     for number, line in enumerate(text.removeprefix("\ufeff").splitlines(), start=1):
         if not line.strip():
             gap = True
             continue
         is_head = _LOOKS_LIKE_HEAD.match(line) is not None
         goes_on = in_entry if line[0].isspace() else not in_entry and not is_head and not gap
-        if not piece or not goes_on:
-            if piece:
-                yield start, piece
-            piece, start, in_entry = [], number, is_head
-        piece.append(line.rstrip())
+        if piece and not goes_on:
+            yield piece
+            piece = []
+        if not piece:
+            in_entry = is_head
+        piece.append((number, line.rstrip()))
         gap = False
     if piece:
-        yield start, piece
+        yield piece
 
 
-def _read_entry(lines: list[str], number: int) -> Experience:
-    head = _HEAD.fullmatch(lines[0])
+def _read_entry(piece: _Piece) -> Experience:
+    number, first = piece[0]
+    head = _HEAD.fullmatch(first)
     if head is None:
         raise _Unreadable(
             number,
-            f"{lines[0][:60]!r} is no entry; expected '- [better +0.12 on 40 rows] what was changed', with "
+            f"{first[:60]!r} is no entry; expected '- [better +0.12 on 40 rows] what was changed', with "
             f"better, worse or no difference",
         )
     values: dict[str, Any] = {}
     change: list[str] = [head["change"]]
     notes: list[str] = []
-    for offset, line in enumerate(lines[1:], start=1):
+    for number, line in piece[1:]:
         found = _FIELD.fullmatch(line)
         read = _FIELDS.get(found["name"]) if found else None
         if found and read:
             try:
                 values |= read(found["value"])
             except ValueError as error:
-                raise _Unreadable(number + offset, f"{line.strip()!r}: {error}") from error
+                raise _Unreadable(number, f"{line.strip()!r}: {error}") from error
         elif found is None and not values and not notes:
             change.append(line.strip())  # a person wrapped the first line
         else:

@@ -1,0 +1,237 @@
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from autoprompt.errors import InputError
+from autoprompt.memory import MAX_ENTRIES, Experience, ExperienceFile, Verdict
+
+TASK = "Decide whether a news headline is clickbait. Answer 1 or 0."
+WORDS = (
+    "alpha,bravo,charlie,delta,echo,foxtrot,golf,hotel,india,juliet,kilo,lima,mike,november,oscar,papa,quebec,"
+    "romeo,sierra,tango,uniform,victor,whiskey,xray,yankee,zulu"
+)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> ExperienceFile:
+    return ExperienceFile(tmp_path / "memory" / "experiences.txt")
+
+
+def lesson(
+    change: str, before: float = 0.5, after: float = 0.6, rows: int = 40, verdict: Verdict = "better"
+) -> Experience:
+    return Experience(TASK, change, verdict, before=before, after=after, rows=rows)
+
+
+def unlike(number: int) -> str:
+    """A text that is a near-duplicate of no other number's."""
+    words = WORDS.split(",")
+    return " ".join(words[(number * step + number // 26) % 26] * 2 for step in (1, 3, 5, 7)) + f" {number}"
+
+
+def test_a_missing_file_is_empty(file: ExperienceFile) -> None:
+    assert (file.load(), file.problems(), file.select(TASK)) == ([], [], "")
+    assert not file.path.parent.exists()
+
+
+def test_an_entry_is_recorded_with_run_and_date(file: ExperienceFile) -> None:
+    assert file.record([lesson("Say one digit only")], run_id="r1", iteration=2) == 1
+    (entry,) = file.load()
+    assert (entry.task, entry.change, entry.before, entry.after, entry.rows) == (
+        TASK,
+        "Say one digit only",
+        0.5,
+        0.6,
+        40,
+    )
+    assert (entry.run_id, entry.iteration, entry.priority, len(entry.date)) == ("r1", 2, 1.0, 10)
+    assert file.path.read_text(encoding="utf-8").startswith("# What was changed")
+
+
+def test_recording_the_same_iteration_again_changes_nothing(file: ExperienceFile) -> None:
+    both = [lesson("Say one digit only"), lesson("Show hard cases first")]
+    file.record(both, run_id="r1", iteration=2)
+    before = file.path.read_bytes()
+    assert file.record(both, run_id="r1", iteration=2) == 0
+    assert file.path.read_bytes() == before
+    assert file.record(both[:1], run_id="r1", iteration=3) == 1
+
+
+def test_recording_again_counts_once_even_after_a_merge(file: ExperienceFile) -> None:
+    file.record([lesson("Answer with one digit only")], run_id="r1", iteration=2)
+    again = [lesson("Answer with a single digit only")]
+    file.record(again, run_id="r2", iteration=2)
+    file.record(again, run_id="r2", iteration=2)
+    assert [entry.rows for entry in file.load()] == [80]
+
+
+def test_near_duplicates_merge_by_rows(file: ExperienceFile) -> None:
+    file.record([lesson("Answer with one digit only", 0.5, 0.6, 30)], run_id="r1", iteration=2)
+    file.record([lesson("Answer with a single digit only", 0.7, 0.9, 10)], run_id="r2", iteration=5)
+    (entry,) = file.load()
+    assert (entry.change, entry.rows, entry.verdict) == ("Answer with one digit only", 40, "better")
+    assert (entry.before, entry.after) == (pytest.approx(0.55), pytest.approx(0.675))
+    assert (entry.priority, entry.run_id, entry.iteration) == (2.0, "r2", 5)
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        ("Ask for step by step reasoning", "Do not ask for step by step reasoning"),
+        ("Added 8 balanced demonstrations", "Added 16 balanced demonstrations"),
+        ("要求模型先解释理由再回答", "要求模型不解释理由再回答"),
+        ("Say one digit only", "Show hard cases first"),
+    ],
+)
+def test_different_changes_stay_apart(file: ExperienceFile, a: str, b: str) -> None:
+    file.record([lesson(a), lesson(b)], run_id="r1", iteration=2)
+    assert [entry.change for entry in file.load()] == [a, b]
+
+
+def test_the_same_change_to_another_task_stays_apart(file: ExperienceFile) -> None:
+    file.record([lesson("Say one digit only")], run_id="r1", iteration=2)
+    other = Experience("Solve the grade school math problem", "Say one digit only", "worse", rows=9)
+    file.record([other], run_id="r2", iteration=2)
+    assert len(file.load()) == 2
+
+
+@pytest.mark.parametrize(
+    ("after", "rows", "verdict"),
+    [(0.2, 40, "no_difference"), (0.2, 400, "worse"), (0.79, 1, "better")],
+)
+def test_contradicting_measurements_are_weighed(
+    file: ExperienceFile, after: float, rows: int, verdict: Verdict
+) -> None:
+    file.record([lesson("Say one digit only", 0.5, 0.8, 40)], run_id="r1", iteration=2)
+    file.record([lesson("Say one digit only", 0.5, after, rows, "worse")], run_id="r2", iteration=2)
+    assert [entry.verdict for entry in file.load()] == [verdict]
+
+
+def test_priority_falls_with_other_entries_and_slower_for_warnings(file: ExperienceFile) -> None:
+    first = [lesson("Say one digit only"), lesson("Show hard cases first", 0.5, 0.3, verdict="worse")]
+    file.record(first, run_id="r1", iteration=2)
+    for number in range(10):
+        file.record([lesson(unlike(number))], run_id="r2", iteration=number)
+    helped, harmed = file.load()[:2]
+    assert helped.priority == pytest.approx(0.98**10, rel=1e-3)
+    assert harmed.priority == pytest.approx(0.99**10, rel=1e-3)
+
+
+def test_the_oldest_are_forgotten_and_warnings_and_confirmed_lessons_last(file: ExperienceFile) -> None:
+    confirmed, warning = (
+        lesson("Say one digit only"),
+        lesson("Show hard cases first", 0.5, 0.3, verdict="worse"),
+    )
+    file.record([confirmed, warning], run_id="r0", iteration=2)
+    for iteration in (3, 4):
+        file.record([confirmed], run_id="r0", iteration=iteration)
+    for start in range(0, 220, 20):
+        file.record([lesson(unlike(n)) for n in range(start, start + 20)], run_id="r2", iteration=start)
+    changes = [entry.change for entry in file.load()]
+    assert len(changes) == MAX_ENTRIES
+    assert {confirmed.change, warning.change, unlike(219)} <= set(changes)
+    assert unlike(0) not in changes
+
+
+def test_what_a_person_wrote_survives_a_write(file: ExperienceFile) -> None:
+    file.path.parent.mkdir()
+    file.path.write_text(
+        "# mine\n\n- [better] My own advice\n  mood: good\n\n- [bettr] broken\n", encoding="utf-8"
+    )
+    file.record([lesson("Say one digit only")], run_id="r1", iteration=2)
+    text = file.path.read_text(encoding="utf-8")
+    assert all(line in text for line in ("# mine", "] My own advice", "  mood: good", "- [bettr] broken"))
+    assert [str(problem)[:7] for problem in file.problems()] == ["line 7:"]
+    assert [entry.change for entry in file.load()] == ["My own advice", "Say one digit only"]
+
+
+def test_two_processes_that_write_at_once_lose_nothing(file: ExperienceFile) -> None:
+    code = (
+        "import sys; from pathlib import Path\n"
+        "from autoprompt.memory import Experience, ExperienceFile\n"
+        "file, me = ExperienceFile(Path(sys.argv[1])), sys.argv[2]\n"
+        "sys.stdin.readline()\n"
+        "for n in range(50):\n"
+        "    entry = Experience(f'subject{me}{n:03}{n:03}', f'{me * 9} {n:03}', 'better', rows=10)\n"
+        "    file.record([entry], run_id=f'run-{me}', iteration=n)\n"
+    )
+    children = [
+        subprocess.Popen([sys.executable, "-c", code, str(file.path), me], stdin=subprocess.PIPE)
+        for me in "ab"
+    ]
+    for child in children:
+        assert child.stdin is not None
+        child.stdin.write(b"go\n")
+        child.stdin.flush()
+    for child in children:
+        child.communicate(timeout=60)
+        assert child.returncode == 0
+    sources = {source for entry in file.load() for source in entry.sources}
+    assert len(sources) == 100
+    assert len(file.load()) == 100
+    assert file.problems() == []
+
+
+def test_search_finds_words_and_like_tasks(file: ExperienceFile) -> None:
+    other = Experience("判断新闻标题是否为标题党", "给出悬念句式的示例", "better", rows=9)
+    file.record(
+        [lesson("Say one digit only"), lesson("Show hard cases first"), other], run_id="r1", iteration=2
+    )
+    assert [entry.change for entry in file.search("DIGIT only")] == ["Say one digit only"]
+    assert [entry.change for entry in file.search("标题党")] == ["给出悬念句式的示例"]
+    assert len(file.search("clickbait headline")) == 2
+    assert file.search("quantum") == []
+
+
+def test_forget_by_id_and_by_condition(file: ExperienceFile) -> None:
+    file.record([lesson(unlike(n), rows=n) for n in (1, 2, 3)], run_id="r1", iteration=2)
+    first = file.load()[0]
+    assert [entry.id for entry in file.forget([first.id[:6]])] == [first.id]
+    assert [entry.rows for entry in file.forget(where=lambda entry: entry.rows == 2)] == [2]
+    assert [entry.rows for entry in file.load()] == [3]
+    with pytest.raises(InputError, match=f"no entry '{first.id}'"):
+        file.forget([file.load()[0].id, first.id])
+    assert len(file.load()) == 1
+
+
+def test_export(file: ExperienceFile) -> None:
+    file.record([lesson("Say | one digit")], run_id="r1", iteration=2)
+    (row,) = json.loads(file.export("json"))
+    assert (row["change"], row["rows"], row["id"]) == ("Say | one digit", 40, file.load()[0].id)
+    assert file.export("csv").splitlines()[1].startswith(f"{row['id']},better,0.5,0.6,40,")
+    assert "| better | +0.10 | 40 | Say \\| one digit |" in file.export("md")
+    with pytest.raises(InputError, match="known: json, csv, md"):
+        file.export("xml")
+
+
+def test_what_is_no_lesson_is_refused(file: ExperienceFile) -> None:
+    for entry in (lesson(" "), Experience("", "x", "better")):
+        with pytest.raises(ValueError, match="needs a task and a change"):
+            file.record([entry], run_id="r1", iteration=2)
+    with pytest.raises(ValueError, match="no run id"):
+        file.record([lesson("x")], run_id="my run", iteration=2)
+
+
+def test_a_file_in_another_encoding_is_not_touched(file: ExperienceFile) -> None:
+    file.path.parent.mkdir()
+    file.path.write_bytes("标题党".encode("gbk"))
+    with pytest.raises(InputError, match="Save it as UTF-8"):
+        file.record([lesson("x")], run_id="r1", iteration=2)
+    assert file.path.read_bytes() == "标题党".encode("gbk")
+
+
+def test_a_place_that_cannot_be_written_is_our_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="--memory"):
+        ExperienceFile(tmp_path / "file" / "m.txt").record([lesson("x")], run_id="r1", iteration=2)
+
+
+def test_a_link_stays_a_link(tmp_path: Path) -> None:
+    (tmp_path / "real.txt").write_text("# shared\n")
+    (tmp_path / "link.txt").symlink_to(tmp_path / "real.txt")
+    ExperienceFile(tmp_path / "link.txt").record([lesson("x")], run_id="r1", iteration=2)
+    assert (tmp_path / "link.txt").is_symlink()
+    assert "] x" in (tmp_path / "real.txt").read_text()

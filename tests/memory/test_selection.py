@@ -1,0 +1,70 @@
+import random
+from dataclasses import replace
+
+from autoprompt.memory import Experience
+from autoprompt.memory.selection import select
+from autoprompt.program import estimate_tokens
+
+TASK = "Decide whether a news headline is clickbait. Answer 1 or 0."
+HELPED = Experience(TASK, "Say one digit only", "better", before=0.5, after=0.62, rows=40, run_id="run-77")
+HARMED = Experience(TASK, "Ask for reasons", "worse", before=0.5, after=0.4, rows=40, date="2026-01-02")
+NEUTRAL = Experience(TASK, "Rename the labels", "no_difference", before=0.5, after=0.5, rows=40)
+OTHER = Experience("Solve the grade school math problem", "Ask for a sum", "better", rows=400, priority=5.0)
+ADVICE = Experience("", "Keep it short", "better")
+
+
+def test_helpful_first_then_harmful_and_nothing_of_other_tasks() -> None:
+    text = select([HARMED, OTHER, NEUTRAL, HELPED], "Clickbait detection in headlines of a news site", 1500)
+    assert text == (
+        "What helped before:\n- Say one digit only (+0.12 on 40 rows)\n\n"
+        "What did harm (avoid):\n- Ask for reasons (-0.10 on 40 rows)"
+    )
+
+
+def test_unrelated_memory_is_no_text() -> None:
+    assert select([HELPED, HARMED, NEUTRAL], "Translate recipes into French", 1500) == ""
+    assert select([], TASK, 1500) == ""
+
+
+def test_advice_without_a_task_is_for_every_task() -> None:
+    assert (
+        select([ADVICE, HELPED], "Translate recipes into French", 1500)
+        == "What helped before:\n- Keep it short"
+    )
+
+
+def test_chinese_tasks_are_told_apart() -> None:
+    zh = replace(HELPED, task="判断新闻标题是否为标题党，是输出1，否输出0", change="给出悬念句式的示例")
+    assert "悬念句式" in select([zh, HELPED], "下面的标题是标题党吗？只回答0或1", 1500)
+    assert select([zh, HELPED], "商品评论情感分类", 1500) == ""
+
+
+def test_ids_runs_and_dates_never_enter() -> None:
+    text = select([HELPED, HARMED], TASK, 1500)
+    assert not any(word in text for word in ("run-77", "2026", HELPED.id, HARMED.id))
+
+
+def test_the_order_of_the_file_does_not_matter() -> None:
+    entries = [replace(HELPED, change=f"Change {n}", rows=n % 7, priority=1 + n % 3) for n in range(30)]
+    texts = set()
+    for seed in range(5):
+        random.Random(seed).shuffle(entries)
+        texts.add(select(entries, TASK, 200))
+    assert len(texts) == 1
+
+
+def test_the_text_keeps_to_its_tokens_and_drops_the_least() -> None:
+    entries = [
+        replace(HELPED, change=f"Change {n} " + "标题 word " * 12, after=0.5 + n / 200) for n in range(1, 99)
+    ]
+    for limit in (0, 50, 400, 1500):
+        assert estimate_tokens(select(entries, TASK, limit)) <= limit
+    text = select(entries, TASK, 400)
+    assert "Change 98 " in text
+    assert "Change 1 " not in text
+
+
+def test_solid_gains_outrank_lucky_ones() -> None:
+    lucky = replace(HELPED, change="Lucky", after=0.8, rows=3)
+    solid = replace(HELPED, change="Solid", after=0.7, rows=60)
+    assert select([lucky, solid], TASK, 1500).splitlines()[1].startswith("- Solid")
