@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+_JOINT = re.compile(r"(?<=[^\W_])[\s_\-]+(?=[^\W_])")  # between the words of a label
 # Scripts that write without spaces, where a label needs no border: CJK, kana, hangul.
 _UNSPACED = r"\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff"
 _LETTER = rf"[^\W{_UNSPACED}]"
@@ -27,7 +28,8 @@ _MARKER = re.compile(
     re.IGNORECASE,
 )
 _NEGATION = re.compile(
-    r"(?:\b(?:not|non|no|never)\b|n[o'’]t\b|\bnon|不是|并非|不属于|非|不)[\s_\-]*(?:an?\b|the\b)?[\s\"'`*“‘「]*$",
+    r"(?:\b(?:not|non|no|never|cannot)\b|n['’]t\b|\bnon|不是|并非|不属于|非|不)[\s_\-]*"
+    r"(?:(?:an?|the|be|to|as|really|typical|necessarily|likely|considered|classified)\b\s*)*[\"'`*“‘「]*$",
     re.IGNORECASE,
 )
 _THOUGHT = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL | re.IGNORECASE)
@@ -37,6 +39,8 @@ _NUMBER = re.compile(
     r"(?P<digits>\d{1,3}(?:,\d{3})+(?!\d)(?:\.\d+)?|\d+(?:\.\d+)?|(?<!\w)\.\d+)(?P<power>[eE][-+]?\d+)?"
     r"\s?(?P<percent>%)?"
 )
+# An answer that says "Answer:" a thousand times must not cost a quadratic search.
+_MARKERS, _MARKED = 20, 500  # markers looked at, characters behind each
 
 
 class Number(NamedTuple):
@@ -56,8 +60,7 @@ def normalize(text: str) -> str:
 
     A text of nothing but such marks stays as it is.
     """
-    folded = " ".join(unicodedata.normalize("NFKC", text).casefold().split())
-    return folded.lstrip(_OPENING + " ").rstrip(_CLOSING + _SENTENCE_END + " ") or folded
+    return _bare(unicodedata.normalize("NFKC", text).casefold())
 
 
 def read_answer(text: str, labels: Sequence[str] = ()) -> str | None:
@@ -84,9 +87,8 @@ def read_label(text: str, labels: Sequence[str]) -> str | None:
         found = {v for v in values if v is not None}
         if len(found) == 1:
             return found.pop()
-    for marker in reversed(list(_MARKER.finditer(answer))):
-        tail = answer[marker.end() :].strip()
-        line = tail.partition("\n")[0]
+    for marker in reversed(list(_MARKER.finditer(answer))[-_MARKERS:]):
+        line = answer[marker.end() : marker.end() + _MARKED].strip().partition("\n")[0]
         named = known.exact(line) or known.first_word(line)
         if named is not None:
             return named
@@ -146,13 +148,14 @@ class _Labels:
     """What is worked out once for a set of labels."""
 
     def __init__(self, labels: tuple[str, ...]) -> None:
-        self._raw = {unicodedata.normalize("NFKC", label).strip(): label for label in reversed(labels)}
+        forms = {label: unicodedata.normalize("NFKC", label).strip() for label in labels if label.strip()}
         # Of labels that differ in case or marks only, the first is meant unless it is written exactly.
-        self._normal = {_key(label): label for label in reversed(labels)}
-        cores = sorted(self._normal, key=len, reverse=True)
-        self._by_group = {f"l{i}": self._normal[core] for i, core in enumerate(cores)}
-        pattern = "|".join(f"(?P<l{i}>{_word(core)})" for i, core in enumerate(cores))
-        self._words = re.compile(pattern, re.IGNORECASE) if cores else None
+        self._raw = {form: label for label, form in reversed(forms.items())}
+        self._normal = {_key(label): label for label in reversed(forms)}
+        longest_first = sorted(self._normal.items(), key=lambda item: len(item[0]), reverse=True)
+        self._by_group = {f"l{i}": label for i, (_, label) in enumerate(longest_first)}
+        words = [f"(?P<l{i}>{_word(_bare(forms[label]))})" for i, (_, label) in enumerate(longest_first)]
+        self._words = re.compile("|".join(words), re.IGNORECASE) if words else None
         self._negative = {
             label: self._normal[opposite]
             for core, label in self._normal.items()
@@ -173,7 +176,7 @@ class _Labels:
     def first_word(self, text: str) -> str | None:
         for match in self._words.finditer(text) if self._words else ():
             label = self._by_group[match.lastgroup or ""]
-            if not _NEGATION.search(text[max(0, match.start() - 24) : match.start()]):
+            if not _NEGATION.search(text[max(0, match.start() - 48) : match.start()]):
                 return label
             if label in self._negative:
                 return self._negative[label]
@@ -187,24 +190,25 @@ def _labels(labels: tuple[str, ...]) -> _Labels:
 
 def _key(label: str) -> str:
     """Normalized, and with one sign for space, hyphen and underscore between words: non-clickbait."""
-    return re.sub(r"(?<=[^\W_])[\s_\-]+(?=[^\W_])", "_", normalize(label))
+    return _JOINT.sub("_", normalize(label))
+
+
+def _bare(text: str) -> str:
+    line = " ".join(text.split())
+    return line.lstrip(_OPENING + " ").rstrip(_CLOSING + _SENTENCE_END + " ") or line
 
 
 def _word(core: str) -> str:
     """Pattern of a label inside running text, with borders where its script has them."""
-    body = r"[\s_\-]*".join(map(re.escape, core.split("_"))) if re.search(r"\w_\w", core) else re.escape(core)
-    if re.fullmatch(r"[a-z]", core):
+    body = r"[\s_\-]*".join(map(re.escape, _JOINT.split(core)))
+    if re.fullmatch(r"[A-Za-z]", core):
         # One letter is also a word or a part of one: only the capital counts, and "A headline" is not A.
-        article = r"(?!\s+(?!(?:is|was|because|since|as|and|or)\b)[a-z])" if core in "ai" else ""
+        article = r"(?!\s+(?!(?:is|was|because|since|as|and|or)\b)[a-z])" if core in "AaIi" else ""
         return rf"(?<![\w'’])(?-i:{core.upper()})(?![\w'’]){article}"
     if core[0].isdigit():
-        body = rf"(?<!\d[.,/])(?<![-+])(?<!\w){body}" if not _is_unspaced(core[0]) else body
+        body = rf"(?<!\d[.,/])(?<![-+])(?<![^\W为是]){body}"  # 有1个 is a count, 是1 an answer
     elif re.match(_LETTER, core[0]):
         body = rf"(?<!{_LETTER}){body}"
     if core[-1].isdigit():
         return rf"{body}(?![.,/]\d)(?!%)(?!{_LETTER})"
     return rf"{body}(?!{_LETTER})" if re.match(_LETTER, core[-1]) else body
-
-
-def _is_unspaced(character: str) -> bool:
-    return re.match(rf"[{_UNSPACED}]", character) is not None

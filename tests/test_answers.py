@@ -1,0 +1,233 @@
+"""Reading answers: what is named, what is not, and never a guess."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from autoprompt.answers import normalize, read_answer, read_json, read_label, read_number, visible
+
+CLICKBAIT = ("clickbait", "non_clickbait")
+
+
+@pytest.mark.parametrize(
+    ("text", "label"),
+    [
+        ("clickbait", "clickbait"),
+        ("Non-Clickbait.", "non_clickbait"),
+        ("**Answer: non clickbait**", "non_clickbait"),
+        ("NonClickbait", "non_clickbait"),
+        ("This headline is not clickbait.", "non_clickbait"),
+        ("It isn't a clickbait headline", "non_clickbait"),
+        ("It is not really a typical clickbait headline", "non_clickbait"),
+        ("This cannot be considered **clickbait**", "non_clickbait"),
+        ("It is clickbait, not news.", "clickbait"),
+        ("There is no doubt: clickbait", "clickbait"),
+        ("`clickbait`", "clickbait"),
+        ('```json\n{"label": "clickbait", "reason": "not non_clickbait"}\n```', "clickbait"),
+        ('{"why": "it is no clickbait at all", "kind": "clickbait"}', "clickbait"),
+        ('{"reason": "x", "answer": "non_clickbait"', "non_clickbait"),
+        ("Answer: clickbait or non_clickbait?\nFinal answer: non_clickbait", "non_clickbait"),
+        ("The answer is **clickbait** because it is not news", "clickbait"),
+        ("It looks like clickbait at first.\nnon_clickbait", "non_clickbait"),
+        ("clickbait\n\nA non_clickbait headline would name the fact.", "clickbait"),
+        ("标签clickbait。", "clickbait"),
+        ("<think>clickbait? no</think>\nnon_clickbait", "non_clickbait"),
+        ("<think>it is clickbait, as", None),
+        ("clickbaity", None),
+        ("I think it depends", None),
+        ("", None),
+    ],
+)
+def test_labels_of_words(text: str, label: str | None) -> None:
+    assert read_label(text, CLICKBAIT) == label
+    assert read_label(text, CLICKBAIT[::-1]) == label
+
+
+@pytest.mark.parametrize(
+    ("text", "label"),
+    [
+        ("1", "1"),
+        ("１", "1"),
+        ("1.", "1"),
+        ("1)", "1"),
+        ("答案：1", "1"),
+        ("输出: 0。", "0"),
+        ("Label 1", "1"),
+        ("label:0", "0"),
+        ('{"label": 1}', "1"),
+        ("1 为标题党", "1"),
+        ("分类结果为1", "1"),
+        ("我认为是1", "1"),
+        ("文中有1个数字", None),
+        ("0\n\n解释：1 为标题党", "0"),
+        ("10", None),
+        ("0.1", None),
+        ("-1", None),
+        ("100%", None),
+        ("24 Guys", None),
+        ("It has 10 words, so 1", "1"),
+    ],
+)
+def test_labels_of_digits(text: str, label: str | None) -> None:
+    assert read_label(text, ("0", "1")) == label
+
+
+@pytest.mark.parametrize("labels", [("(A)", "(B)", "(C)"), ("A", "B", "C")])
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("A", 0),
+        ("(A)", 0),
+        ("b", 1),
+        ("(b)", 1),
+        ("C.", 2),
+        ("Option A", 0),
+        ("Answer: (B)", 1),
+        ("The answer is B because A is wrong", 1),
+        ("A headline of note, so B", 1),
+        ("The statement (A) is sarcastic", 0),
+        (r"\boxed{C}", 2),
+        ("A statement that is a joke", None),
+        ("I don't know", None),
+    ],
+)
+def test_labels_of_one_letter(text: str, labels: tuple[str, ...], place: int | None) -> None:
+    assert read_label(text, labels) == (None if place is None else labels[place])
+
+
+@pytest.mark.parametrize(
+    ("text", "label"),
+    [
+        ("这是标题党", "标题党"),
+        ("类别：非标题党", "非标题党"),
+        ("这条新闻不是标题党。", "非标题党"),
+        ("“标题党”", "标题党"),
+        ("不知道", None),
+    ],
+)
+def test_labels_of_scripts_without_spaces(text: str, label: str | None) -> None:
+    assert read_label(text, ("标题党", "非标题党")) == label
+
+
+def test_signed_labels_and_labels_that_differ_in_case_only() -> None:
+    assert [read_label(t, ("-1", "0", "1")) for t in ("-1", "sentiment: -1", "1", "so 1")] == [
+        "-1",
+        "-1",
+        "1",
+        "1",
+    ]
+    assert [read_label(t, ("us", "US")) for t in ("US", "us", "Us")] == ["US", "us", "us"]
+    assert read_label("spam is not what this is: ham", ("spam", "ham")) == "spam"
+    assert read_label("not spam", ("spam", "ham")) is None
+
+
+NAMES = st.text(st.characters(categories=["Ll", "Lu"], max_codepoint=0x17F), min_size=2, max_size=8)
+FORMS = [
+    "{}",
+    " {}. ",
+    '"{}"',
+    "**{}**",
+    "```\n{}\n```",
+    "Answer: {}",
+    "答案：{}",
+    "The label is {}, I am sure.",
+    '{{"label": "{}"}}',
+]
+
+
+@given(st.lists(NAMES, min_size=1, max_size=4, unique_by=normalize), st.data())
+def test_a_label_is_read_however_it_is_dressed(labels: list[str], data: st.DataObject) -> None:
+    plain = {"the", "label", "is", "am", "sure", "answer", "json", "not", "no", "non", "never", "category"}
+    assume(not plain & {normalize(label) for label in labels})
+    label = data.draw(st.sampled_from(labels))
+    form = data.draw(st.sampled_from(FORMS))
+    assert read_label(form.format(label), labels) == label
+
+
+@given(st.text(), st.lists(st.text(min_size=1), max_size=5))
+def test_what_is_read_is_a_label_or_nothing(text: str, labels: list[str]) -> None:
+    assert read_label(text, labels) in {None, *labels}
+
+
+@given(st.text())
+def test_readers_take_any_text(text: str) -> None:
+    read_number(text)
+    read_json(text)
+    assert normalize(normalize(text)) == normalize(text)
+    assert read_answer(text) in {None, visible(text)}
+
+
+def test_long_answers_are_read_in_time() -> None:
+    for text in ("{" * 100_000, "[" * 100_000, "not " * 50_000, "answer: " * 20_000, "1," * 100_000):
+        read_label(text, CLICKBAIT)
+        read_number(text)
+        read_json(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("She pays 1,234.50 in all.", 1234.5),
+        ("$5", 5),
+        ("-$5.20", -5.2),
+        ("$1{,}200", 1200),
+        ("#### 42", 42),
+        ("7 + 3 = 10.", 10),
+        ("10-5", 5),
+        ("x = -3", -3),
+        ("− 4", -4),
+        ("１，２３４", 1234),
+        ("总共３个", 3),
+        ("1.5e3", 1500),
+        (".5", 0.5),
+        ("1, 2, 3", 3),
+        ("none", None),
+        ("9" * 400, None),
+    ],
+)
+def test_the_last_number_counts(text: str, value: float | None) -> None:
+    number = read_number(text)
+    assert (number.value if number else None) == value
+
+
+def test_a_percent_sign_is_seen() -> None:
+    number = read_number("It grew by 40 %.")
+    assert number == (40.0, True)
+
+
+@given(st.integers(-(10**12), 10**12))
+def test_grouped_numbers_are_read(value: int) -> None:
+    number = read_number(f"The total is {value:,}.")
+    assert number is not None
+    assert number.value == value
+
+
+@given(st.dictionaries(st.text(max_size=5), st.integers() | st.text(max_size=5), min_size=1, max_size=3))
+def test_json_is_found_in_fences_and_in_text(value: dict[str, object]) -> None:
+    text = json.dumps(value, ensure_ascii=False)
+    assume("```" not in text)
+    assert read_json(text) == value
+    assert read_json(f"Sure:\n```json\n{text}\n```\nDone.") == value
+    assert read_json(f"It is {text} so.") == value
+
+
+def test_the_last_json_inside_a_text_counts() -> None:
+    assert read_json('from {"a": 1} to {"a": {"b": 2}}') == {"a": {"b": 2}}
+    assert read_json("nothing {here}") is None
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [(" Yes. ", "yes"), ("“Yes”", "yes"), ("ＹＥＳ", "yes"), ("a\n b", "a b"), ("(A)", "a"), ("**x**", "x")],
+)
+def test_normalized_texts_are_equal(one: str, other: str) -> None:
+    assert normalize(one) == normalize(other)
+
+
+@pytest.mark.parametrize(("one", "other"), [(".5", "5"), ("-5", "5"), ("?", "!"), ("c++", "c")])
+def test_normalized_texts_are_not(one: str, other: str) -> None:
+    assert normalize(one) != normalize(other)

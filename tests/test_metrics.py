@@ -1,0 +1,248 @@
+"""Metrics: values, reasons, options, and what every metric must keep."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autoprompt.errors import ConfigError, DatasetError
+from autoprompt.llm.scripted import ScriptedClient
+from autoprompt.metrics import Metric, get_metric, known_metrics, register
+from autoprompt.types import Example, Prediction, Score
+
+
+def row(target: str) -> Example:
+    return Example("r1", "text", target, {"input": "text", "target": target}, line=7)
+
+
+def score(metric: Metric, answer: str, target: str) -> Score:
+    return metric.score(Prediction(answer, metric.read(answer)), row(target))
+
+
+# One line for each metric: options, a right answer with its target, a wrong one, an unreadable one.
+CONTRACT: dict[str, tuple[dict[str, Any], tuple[str, str], tuple[str, str], tuple[str, str]]] = {
+    "exact_match": ({}, ("Paris.", "paris"), ("Rome", "Paris"), ("", "Paris")),
+    "macro_f1": ({}, ("Yes", "yes"), ("no", "yes"), ("", "yes")),
+    "contains": ({}, ("It is Paris, of course", "paris"), ("Rome", "Paris"), (" ", "Paris")),
+    "regex": ({}, ("id 42", r"\d+"), ("id", r"\d+"), ("", r"\d+")),
+    "numeric": ({}, ("so 2 + 2 = 4.", "4"), ("5", "4"), ("four", "4")),
+    "json_match": (
+        {},
+        ('```json\n{"a": 1}\n```', '{"a": 1.0}'),
+        ('{"a": 2}', '{"a": 1}'),
+        ("a: 1", '{"a": 1}'),
+    ),
+    "llm_judge": ({"rubric": "Is it right?"}, ("good", "x"), ("bad", "x"), ("", "x")),
+}
+
+
+def grade(messages: list[Any]) -> str:
+    return '{"score": 5, "reason": ""}' if "good" in messages[-1].content else '{"score": 1, "reason": "bad"}'
+
+
+def test_the_contract_covers_every_metric() -> None:
+    assert set(CONTRACT) == {name for name in known_metrics() if ":" not in name}
+
+
+@pytest.mark.parametrize("name", CONTRACT)
+def test_every_metric_keeps_the_contract(name: str) -> None:
+    options, right, wrong, unreadable = CONTRACT[name]
+    metric = get_metric(name, options, judge=ScriptedClient(grade))
+    assert metric.name == name
+    assert score(metric, *right) == Score(1.0, "")
+    bad = score(metric, *wrong)
+    assert bad.value < 1
+    assert bad.reason
+    nothing = score(metric, *unreadable)
+    assert nothing.value == 0
+    assert nothing.reason.startswith("unparsed: ")
+    assert metric.read(unreadable[0]) is None
+    with pytest.raises(ConfigError, match=f"{name}: unknown option 'tolerence'"):
+        get_metric(name, {**options, "tolerence": 1}, judge=ScriptedClient(grade))
+    if not metric.is_aggregate:
+        with pytest.raises(TypeError, match="row by row"):
+            metric.aggregate([], [])
+
+
+def test_reasons_are_words_that_an_analyst_can_use() -> None:
+    labels = ("clickbait", "non_clickbait")
+    metric = get_metric("exact_match", labels=labels)
+    assert score(metric, "It is Non-Clickbait", "clickbait").reason == (
+        "answered 'non_clickbait', expected 'clickbait'"
+    )
+    assert score(metric, "I think it...", "clickbait").reason == (
+        "unparsed: 'I think it...' names none of the labels clickbait, non_clickbait"
+    )
+    assert score(metric, "", "clickbait").reason == "unparsed: the answer is empty"
+    long = score(get_metric("exact_match"), "a" * 300 + " end", "x").reason
+    assert len(long) < 200
+    assert " end'" in long
+
+
+def test_an_unknown_name_lists_the_known_and_the_nearest() -> None:
+    with pytest.raises(
+        ConfigError, match=r"unknown metric 'exactmatch'. Did you mean 'exact_match'\?.*macro_f1"
+    ):
+        get_metric("exactmatch")
+    with pytest.raises(ConfigError, match=r"unknown metric 'zzz'. Known: contains, exact_match"):
+        get_metric("zzz")
+
+
+def test_a_registered_metric_is_known_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("autoprompt.metrics._FACTORIES", {})
+
+    @register("always")
+    def always(labels: tuple[str, ...] = (), value: float = 0.5) -> Metric:
+        return get_metric("python:tests_always:f")
+
+    assert known_metrics()[0] == "always"
+    with pytest.raises(ConfigError, match="it takes value"):
+        get_metric("always", {"other": 1})
+
+
+def test_macro_f1_is_an_aggregate() -> None:
+    metric = get_metric("macro_f1")
+    assert metric.is_aggregate
+    assert metric.aggregate(["A", "a", "", "b."], ["a", "a", "b", "b"]) == pytest.approx((1 + 2 / 3) / 2)
+
+
+@pytest.mark.parametrize(
+    ("answer", "target", "is_right"),
+    [
+        ("The total is $1,234.50", "1234.5", True),
+        ("4 apples and 5 pears", "4", False),
+        ("40%", "40", True),
+        ("40%", "0.4", True),
+        ("0.4", "40%", True),
+        ("0.4", "40", False),
+        ("一共４２个", "42", True),
+        ("29.69912", "29.6991", True),
+        ("29.7", "29.6991", False),
+        ("0.0000001", "0", True),
+    ],
+)
+def test_numeric(answer: str, target: str, is_right: bool) -> None:
+    assert score(
+        get_metric("numeric", {"tolerance": 1e-6 if target != "29.6991" else 1e-5}), answer, target
+    ).is_correct == (is_right)
+
+
+@pytest.mark.parametrize("tolerance", [-1, "1", True, float("nan")])
+def test_numeric_refuses_a_wrong_tolerance(tolerance: object) -> None:
+    with pytest.raises(ConfigError, match="tolerance"):
+        get_metric("numeric", {"tolerance": tolerance})
+
+
+@pytest.mark.parametrize(("name", "target"), [("numeric", "many"), ("regex", "("), ("json_match", "{")])
+def test_a_target_that_the_metric_cannot_use_names_the_row(name: str, target: str) -> None:
+    with pytest.raises(DatasetError, match=r"row r1 \(line 7\)"):
+        get_metric(name).score(Prediction("1", "1"), row(target))
+
+
+def test_regex_takes_a_pattern_for_all_rows() -> None:
+    metric = get_metric("regex", {"pattern": r"^\d{4}$"})
+    assert score(metric, "2024", "anything").is_correct
+    assert score(metric, "24", "anything").reason == r"answered '24', which does not match '^\\d{4}$'"
+    for pattern in ("(", 3):
+        with pytest.raises(ConfigError, match="is not a pattern"):
+            get_metric("regex", {"pattern": pattern})
+
+
+def test_json_match_counts_fields() -> None:
+    target = '{"name": "Ann", "age": 30, "tags": ["a", "b"]}'
+    answer = 'It is {"name": "ann.", "age": 31, "tags": ["a", "b"], "more": true}'
+    graded = score(get_metric("json_match"), answer, target)
+    assert graded == Score(0.5, "age is '31', expected '30'; more is not expected")
+    assert score(get_metric("json_match", {"fields": ["name", "tags"]}), answer, target).is_correct
+    assert score(get_metric("json_match", {"fields": ["size"]}), answer, target).reason == "size is missing"
+    assert not score(get_metric("json_match"), '{"a": true}', '{"a": 1}').is_correct
+    assert score(get_metric("json_match"), "[1, 2]", "[1, 2.0]").is_correct
+    assert (
+        score(get_metric("json_match"), "[1]", '{"a": 1}').reason == "answered '[1]', expected '{\"a\": 1}'"
+    )
+    for fields in ("name", [], [1]):
+        with pytest.raises(ConfigError, match="expected a list of names"):
+            get_metric("json_match", {"fields": fields})
+
+
+def test_the_judge_needs_a_model_and_a_rubric() -> None:
+    with pytest.raises(ConfigError, match="--judge-model"):
+        get_metric("llm_judge", {"rubric": "r"})
+    with pytest.raises(ConfigError, match="needs the option 'rubric'"):
+        get_metric("llm_judge", judge=ScriptedClient([]))
+    for rubric in (" ", 3):
+        with pytest.raises(ConfigError, match="rubric"):
+            get_metric("llm_judge", {"rubric": rubric}, judge=ScriptedClient([]))
+
+
+@given(st.text(), st.text(min_size=1))
+def test_scores_stay_in_range_for_any_text(answer: str, target: str) -> None:
+    for name in ("exact_match", "contains", "macro_f1"):
+        assert 0 <= score(get_metric(name), answer, target).value <= 1
+    if get_metric("exact_match").read(target) == target.strip() != "":
+        assert score(get_metric("exact_match"), target, target).is_correct
+
+
+@pytest.fixture
+def functions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    (tmp_path / "user_metric_module.py").write_text(
+        "def length(prediction, example, most=5):\n"
+        "    return min(1, len(prediction) / most)\n"
+        "def pair(prediction, example):\n"
+        "    return prediction == example.target, 'compare the case'\n"
+        "def whole(prediction, example):\n"
+        "    return {'score': 0.25, 'feedback': example.fields['input']}\n"
+        "def broken(prediction, example):\n"
+        "    return {}[prediction]\n"
+        "def high(prediction, example):\n"
+        "    return 7\n"
+        "def nan(prediction, example):\n"
+        "    return float('nan')\n"
+        "number = 3\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", ["elsewhere", *__import__("sys").path])
+    return "python:user_metric_module:"
+
+
+def test_a_function_of_the_user_may_answer_in_three_ways(functions: str) -> None:
+    assert score(get_metric(functions + "length"), "abc", "x") == Score(0.6, "answered 'abc', expected 'x'")
+    assert score(get_metric(functions + "length", {"most": 3}), "abc", "x") == Score(1.0, "")
+    assert score(get_metric(functions + "pair"), "X", "x") == Score(0.0, "compare the case")
+    assert score(get_metric(functions + "whole"), "X", "x") == Score(0.25, "text")
+    assert get_metric(functions + "pair").name == functions + "pair"
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        ("broken", r"broken failed on row r1: KeyError: 'a'"),
+        ("high", r"high returned 7 on row r1; expected a number in \[0, 1\]"),
+        ("nan", r"nan returned nan"),
+    ],
+)
+def test_a_function_that_fails_is_named(functions: str, function: str, message: str) -> None:
+    metric = get_metric(functions + function)
+    with pytest.raises(ConfigError, match=message):
+        score(metric, "a", "a")
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("python:json", {}, "expected python:module:function"),
+        ("python:no_such_module_x:f", {}, "cannot import no_such_module_x"),
+        ("absent", {}, "has no function 'absent'"),
+        ("number", {}, "has no function 'number'"),
+        ("pair", {"most": 3}, "unexpected keyword argument 'most'"),
+    ],
+)
+def test_a_function_that_cannot_be_used_is_refused_before_any_call(
+    functions: str, name: str, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        get_metric(name if name.startswith("python:") else functions + name, options)
