@@ -1,7 +1,7 @@
 import random
 from dataclasses import replace
 
-from autoprompt.memory import Experience
+from autoprompt.memory import SAME_KIND, Experience, task_similarity
 from autoprompt.memory.selection import select
 from autoprompt.program import estimate_tokens
 
@@ -24,6 +24,13 @@ def test_helpful_first_then_harmful_and_nothing_of_other_tasks() -> None:
 def test_unrelated_memory_is_no_text() -> None:
     assert select([HELPED, HARMED, NEUTRAL], "Translate recipes into French", 1500) == ""
     assert select([], TASK, 1500) == ""
+
+
+def test_a_task_that_shares_a_word_or_two_is_still_another_task() -> None:
+    near = replace(HELPED, task="Correct the grammar of the sentence.")
+    other = "Name the language of the sentence with its ISO code."
+    assert 0.2 < task_similarity(near.task, other) < SAME_KIND
+    assert select([near], other, 1500) == ""
 
 
 def test_advice_without_a_task_is_for_every_task() -> None:
