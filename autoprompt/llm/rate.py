@@ -96,7 +96,7 @@ class Gate:
         with self._changed:
             slot.tokens = tokens
             if self._limit < self._most:
-                self._limit = min(float(self._most), self._limit + 1 / self._limit)
+                self._limit = min(float(self._most), self._limit + max(0.5, 1 / self._limit))
                 self._changed.notify()
 
     def close(self) -> None:

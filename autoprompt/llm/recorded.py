@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 
@@ -21,6 +21,7 @@ class RecordedClient:
     """The client that `connect` gives. Equal requests in flight are sent once.
 
     endpoint, constrain: part of the request key, see `request_key`.
+    on_close: ends what was started for this client, such as an embedded model.
     An answer is journaled before it is cached: whatever a cache gives to a resumed run that was not in its
     journal was never paid for by that run. An empty answer is journaled, as it is this run's, not cached.
     """
@@ -34,9 +35,10 @@ class RecordedClient:
         budget: Budget,
         journal: Journal | None = None,
         cache: ResponseCache | None = None,
+        on_close: Callable[[], None] | None = None,
     ) -> None:
         self._inner, self._budget, self._journal, self._cache = inner, budget, journal, cache
-        self._endpoint, self._constrain = endpoint, constrain
+        self._endpoint, self._constrain, self._on_close = endpoint, constrain, on_close
         self._lock = threading.Lock()
         self._in_flight: dict[str, Future[Completion]] = {}
 
@@ -73,6 +75,8 @@ class RecordedClient:
     def close(self) -> None:
         """Closes the transport. Journal and cache belong to those who opened them."""
         self._inner.close()
+        if self._on_close is not None:
+            self._on_close()
 
     def _answer(self, key: str, messages: Sequence[Message], options: Options) -> Completion:
         answer = self._recall(key, options)

@@ -17,6 +17,7 @@ from autoprompt.errors import (
 from autoprompt.llm.budget import Budget
 from autoprompt.llm.client import Client, Completion, Options
 from autoprompt.llm.failures import BrokenAnswerError, QuotaError, TimedOutError, UnreachableError
+from autoprompt.llm.prices import FREE, Price
 from autoprompt.llm.rate import Gate, Slot
 from autoprompt.llm.wire import Parameters
 from autoprompt.types import Message, Usage
@@ -46,13 +47,15 @@ class _Tries:
     usage: Usage = Usage()
     unparsed: Completion | None = None  # an empty or broken answer, to be taken if no better one comes
     error: ModelError | None = None
+    wait_s: float = 0.0  # before the next attempt
+    is_throttled: bool = False
 
 
 class LimitedClient:
     """A client that pays for every attempt, keeps the rates, and retries what may succeed later.
 
     parameters: the transport's, to drop what the endpoint refuses; None for one that sends no parameters.
-    price: usage -> USD, None where unknown; by default nothing costs anything.
+    price: of the model, None where unknown.
     Raises, besides the errors that are not retried: EndpointError for a request that failed for good (its
     row), `is_fatal` when the endpoint is gone (the run); BudgetExhausted before a first attempt that a cap
     forbids; Interrupted after `close()`.
@@ -65,7 +68,7 @@ class LimitedClient:
         budget: Budget,
         gate: Gate,
         parameters: Parameters | None = None,
-        price: Callable[[Usage], float | None] | None = None,
+        price: Price | None = FREE,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._transport, self._budget, self._gate = transport, budget, gate
@@ -94,6 +97,10 @@ class LimitedClient:
             while True:
                 with self._gate.slot(estimate) as slot:
                     answer = self._attempt(messages, options, tries, slot)
+                    if tries.is_throttled:  # a place that waits is one request less at the endpoint
+                        self._gate.sleep(tries.wait_s)
+                if answer is None and not tries.is_throttled:
+                    self._gate.sleep(tries.wait_s)
                 if answer is not None:
                     return replace(answer, usage=tries.usage, attempts=tries.attempts)
         except EndpointError as error:
@@ -113,7 +120,8 @@ class LimitedClient:
     def _attempt(
         self, messages: Sequence[Message], options: Options, tries: _Tries, slot: Slot
     ) -> Completion | None:
-        """One attempt, and the wait after it; None: to be tried again."""
+        """One attempt; None: to be tried again after `tries.wait_s`."""
+        tries.wait_s, tries.is_throttled = 0.0, False
         try:
             block = self._budget.charge(options.role, is_retry=tries.attempts > 0)
         except BudgetExhausted as error:
@@ -141,9 +149,8 @@ class LimitedClient:
         return self._answered(answer, options, tries, slot)
 
     def _answered(self, answer: Completion, options: Options, tries: _Tries, slot: Slot) -> Completion | None:
-        usage = answer.usage
-        if self._price is not None:
-            usage = replace(usage, cost_usd=self._price(usage))
+        cost_usd = self._price.cost(answer.usage) if self._price is not None else None
+        usage = replace(answer.usage, cost_usd=cost_usd)
         self._budget.add_usage(options.role, usage)
         tries.usage = tries.usage + usage
         self._gate.answered(slot, usage.total_tokens)
@@ -156,12 +163,13 @@ class LimitedClient:
         return answer if tries.broken >= _MOST_BROKEN else None
 
     def _failed(self, error: EndpointError, tries: _Tries, slot: Slot) -> Completion | None:
-        """Wait for the next attempt, or settle for what there is, or raise."""
+        """Set the wait for the next attempt, or settle for what there is, or raise."""
         tries.error = error
         if isinstance(error, QuotaError):
             raise error
         if error.status == 429:
             self._gate.throttled(slot)
+            tries.is_throttled = True
         else:
             self._count_failure(error)
         if isinstance(error, UnreachableError) and not self._has_succeeded:
@@ -175,14 +183,14 @@ class LimitedClient:
             or tries.timeouts >= _MOST_TIMEOUTS
         ):
             raise error
-        self._gate.sleep(self._delay(error, tries))
+        tries.wait_s = self._delay(error, tries)
         return None
 
     def _broken(self, error: BrokenAnswerError, tries: _Tries) -> Completion | None:
         tries.broken += 1
         tries.unparsed = tries.unparsed or Completion("", finish_reason="broken")
         if tries.broken < _MOST_BROKEN:
-            self._gate.sleep(self._delay(error, tries))
+            tries.wait_s = self._delay(error, tries)
             return None
         if not self._has_succeeded:
             raise EndpointError(

@@ -1,0 +1,188 @@
+"""Which endpoint answers for a role: from settings and environment to an address, a model and a key.
+
+The default is the embedded model, whatever keys are in the environment: nobody is billed by surprise.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from autoprompt.config import ModelSettings
+from autoprompt.errors import AuthenticationError, EndpointError, ModelError, UsageError
+from autoprompt.llm.client import CallRole
+from autoprompt.llm.failures import UnreachableError, from_status, shown_url
+from autoprompt.llm.wire import Constrain
+
+if TYPE_CHECKING:
+    from autoprompt.llm.local import LocalServer
+
+OPENAI_URL = "https://api.openai.com/v1"
+LOCAL = "local"
+
+_LIST_TIMEOUT_S = 10.0
+_WAITS_S = (0.5, 1.0, 2.0)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelChoice:
+    """What the settings say about the model of one role, before anything is started or asked.
+
+    model: None where the endpoint has to say it. base_url: None for the embedded model.
+    """
+
+    model: str | None
+    base_url: str | None
+    api_key: str = field(repr=False)
+
+    @property
+    def is_local(self) -> bool:
+        return self.base_url is None
+
+    @property
+    def local_name(self) -> str | None:
+        """NAME of `local:NAME`; None for the default."""
+        return (self.model or LOCAL).partition(":")[2] or None
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where requests of one role go.
+
+    identity: what stands for the endpoint in request keys: its address, or the sha256 of embedded weights.
+    server: the embedded model that was started for it, to be closed with it.
+    """
+
+    base_url: str
+    model: str
+    api_key: str = field(repr=False)
+    identity: str
+    constrain: Constrain
+    server: LocalServer | None = None
+
+
+def choose_model(
+    settings: ModelSettings, role: CallRole, environment: Mapping[str, str] = os.environ
+) -> ModelChoice:
+    """Read the settings for one role. Sends nothing.
+
+    The optimizer's default is the task's model, the judge's the optimizer's. A model named for one of them
+    without an address is looked for at the address of the task.
+    """
+    openai_url = environment.get("OPENAI_BASE_URL") or OPENAI_URL
+    key = environment.get("OPENAI_API_KEY", "")
+    choice = _choice(settings.model, settings.base_url, openai_url, key)
+    if role == "task":
+        return choice
+    key = environment.get("AUTOPROMPT_OPTIMIZER_API_KEY") or key
+    given_url = settings.base_url or openai_url
+    if settings.optimizer_model is not None or settings.optimizer_base_url is not None:
+        choice = _choice(settings.optimizer_model, settings.optimizer_base_url, given_url, key)
+    if role == "optimizer":
+        return choice
+    key = environment.get("AUTOPROMPT_JUDGE_API_KEY") or key
+    given_url = settings.optimizer_base_url or given_url
+    if settings.judge_model is not None or settings.judge_base_url is not None:
+        choice = _choice(settings.judge_model, settings.judge_base_url, given_url, key)
+    return choice
+
+
+def open_endpoint(
+    choice: ModelChoice, settings: ModelSettings, on_progress: Progress | None = None
+) -> Endpoint:
+    """Start the embedded model, or ask the endpoint what has to be known of it.
+
+    Raises UsageError if no model is named and the endpoint lists none or several; EndpointError, fatal, if it
+    cannot be reached; AuthenticationError where OpenAI would be asked without a key.
+    """
+    if choice.base_url is None:
+        from autoprompt.llm import local, weights
+
+        server = local.start(choice.local_name or weights.DEFAULT_MODEL, on_progress=on_progress)
+        constrain: Constrain = "grammar" if settings.constrain == "auto" else settings.constrain
+        return Endpoint(server.base_url, server.model, server.api_key, server.identity, constrain, server)
+    base_url = choice.base_url.rstrip("/")
+    if base_url == OPENAI_URL and not choice.api_key:
+        raise AuthenticationError(
+            "OPENAI_API_KEY is not set. Set it, or --base-url for another endpoint, or use the embedded "
+            "model with --model local."
+        )
+    wants_constrain = settings.constrain == "auto" and base_url != OPENAI_URL
+    models = None
+    if choice.model is None or wants_constrain:
+        models = list_models(base_url, choice.api_key)
+    model = choice.model or _only_model(models, base_url)
+    if settings.constrain != "auto":
+        constrain = settings.constrain
+    elif base_url == OPENAI_URL:
+        constrain = "json_schema"
+    else:
+        is_llama = any(entry.get("owned_by") == "llamacpp" for entry in models or ())
+        constrain = "grammar" if is_llama else "off"
+    return Endpoint(base_url, model, choice.api_key, base_url, constrain)
+
+
+def list_models(base_url: str, api_key: str = "") -> list[dict[str, Any]] | None:
+    """The entries of `/models`; None from an endpoint that has no such list.
+
+    Raises EndpointError, fatal, if it cannot be reached within some seconds; AuthenticationError.
+    """
+    import httpx
+
+    from autoprompt.llm.http import from_httpx, http_client
+
+    url = base_url.rstrip("/") + "/models"
+    with http_client(api_key, timeout_s=_LIST_TIMEOUT_S) as client:
+        for wait_s in (*_WAITS_S, None):
+            failure: ModelError
+            try:
+                response = client.get(url)
+            except httpx.HTTPError as error:
+                failure = from_httpx(error, url, api_key)
+            else:
+                if response.status_code == 200:
+                    return _entries(response.content)
+                failure = from_status(
+                    response.status_code, response.headers, response.text, url=url, api_key=api_key, sent=()
+                )
+            if not isinstance(failure, EndpointError):
+                break
+            if wait_s is not None:
+                time.sleep(wait_s)
+    if isinstance(failure, AuthenticationError):
+        raise failure
+    if isinstance(failure, UnreachableError):
+        raise EndpointError(
+            f"{failure}. Is the server running, and is the base URL right? Set --base-url, or use the "
+            "embedded model with --model local.",
+            is_fatal=True,
+        ) from failure
+    return None
+
+
+def _choice(model: str | None, base_url: str | None, default_url: str, api_key: str) -> ModelChoice:
+    names_local = model is not None and (model == LOCAL or model.startswith(LOCAL + ":"))
+    if base_url is None and (model is None or names_local):
+        return ModelChoice(model, None, "")
+    return ModelChoice(model, base_url or default_url, api_key)
+
+
+def _only_model(models: Sequence[Mapping[str, Any]] | None, base_url: str) -> str:
+    names = [str(entry["id"]) for entry in models or () if "id" in entry]
+    if len(names) == 1:
+        return names[0]
+    found = f"it lists {len(names)}: {', '.join(sorted(names)[:40])}" if names else "it lists none"
+    raise UsageError(f"{shown_url(base_url)}: no model is named, and {found}. Choose one with --model.")
+
+
+def _entries(body: bytes) -> list[dict[str, Any]] | None:
+    try:
+        data = json.loads(body)
+    except ValueError:
+        return None
+    entries = data.get("data") if isinstance(data, dict) else None
+    return [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else None

@@ -1,0 +1,152 @@
+"""Puts the layers together: journal > cache > limits (budget, rate, retry) > transport."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from autoprompt.config import ModelSettings
+from autoprompt.llm.budget import Budget
+from autoprompt.llm.cache import ResponseCache
+from autoprompt.llm.client import CallRole, Client
+from autoprompt.llm.endpoints import Endpoint, ModelChoice, choose_model, open_endpoint
+from autoprompt.llm.journal import Journal
+from autoprompt.llm.prices import FREE, Price, find_price
+from autoprompt.llm.rate import Gate
+from autoprompt.llm.recorded import RecordedClient
+from autoprompt.llm.retry import LimitedClient
+
+if TYPE_CHECKING:
+    from autoprompt.llm.http import HttpTransport
+    from autoprompt.llm.langchain import LangChainTransport
+    from autoprompt.llm.weights import Progress
+
+_REMOTE_CONCURRENCY = 16
+
+
+class Models:
+    """The models of one run, by role. They share budget, journal and cache.
+
+    Roles with the same endpoint, model and key share one client, so also its connections and rates.
+    on_progress: told how far the weights of the embedded model have come, where they have to be fetched.
+    `close()` ends every wait, closes the connections and the embedded model; not journal and cache.
+    """
+
+    def __init__(
+        self,
+        settings: ModelSettings,
+        *,
+        budget: Budget,
+        journal: Journal | None = None,
+        cache: ResponseCache | None = None,
+        environment: Mapping[str, str] = os.environ,
+        on_progress: Progress | None = None,
+    ) -> None:
+        self._settings, self._environment, self._on_progress = settings, environment, on_progress
+        self._budget, self._journal, self._cache = budget, journal, cache
+        self._clients: dict[ModelChoice, RecordedClient] = {}
+
+    def client(self, role: CallRole) -> RecordedClient:
+        """The client of a role, made on first use. Raises what `open_endpoint` raises."""
+        choice = choose_model(self._settings, role, self._environment)
+        if choice not in self._clients:
+            self._clients[choice] = self._open(choice, role)
+        return self._clients[choice]
+
+    def concurrency(self, role: CallRole = "task") -> int:
+        """Requests at once: as set, else 1 for the embedded model (one slot) and 16 for others."""
+        choice = choose_model(self._settings, role, self._environment)
+        return self._settings.concurrency or (1 if choice.is_local else _REMOTE_CONCURRENCY)
+
+    def price(self, role: CallRole) -> Price | None:
+        """The price of a role's model, None where unknown. Sends nothing if the model is named."""
+        choice = choose_model(self._settings, role, self._environment)
+        if choice.base_url is None:
+            return FREE
+        return self._price(choice, choice.model or self.client(role).name)
+
+    def close(self) -> None:
+        """Safe to call twice."""
+        for client in self._clients.values():
+            client.close()
+
+    def __enter__(self) -> Models:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _open(self, choice: ModelChoice, role: CallRole) -> RecordedClient:
+        settings, concurrency = self._settings, self.concurrency(role)
+        endpoint = open_endpoint(choice, settings, self._on_progress)
+        transport = _transport(endpoint, settings, concurrency)
+        limited = LimitedClient(
+            transport,
+            budget=self._budget,
+            gate=Gate(concurrency, rpm=settings.rpm, tpm=settings.tpm),
+            parameters=transport.parameters,
+            price=self._price(choice, endpoint.model),
+        )
+        return RecordedClient(
+            limited,
+            endpoint=endpoint.identity,
+            constrain=endpoint.constrain,
+            budget=self._budget,
+            journal=self._journal,
+            cache=self._cache,
+            on_close=None if endpoint.server is None else endpoint.server.close,
+        )
+
+    def _price(self, choice: ModelChoice, model: str) -> Price | None:
+        if choice.base_url is None:
+            return FREE
+        settings = self._settings
+        if choice == choose_model(settings, "task", self._environment):
+            prices = {"price_input": settings.price_input, "price_output": settings.price_output}
+            return find_price(model, choice.base_url, **prices)
+        return find_price(model, choice.base_url)
+
+
+def connect(
+    settings: ModelSettings,
+    role: CallRole = "task",
+    *,
+    budget: Budget | None = None,
+    journal: Journal | None = None,
+    cache: ResponseCache | None = None,
+) -> RecordedClient:
+    """The client of one role alone; `close()` it, which ends an embedded model too. For several: `Models`."""
+    return Models(settings, budget=budget or Budget(), journal=journal, cache=cache).client(role)
+
+
+def wrap(
+    client: Client,
+    *,
+    budget: Budget,
+    concurrency: int = _REMOTE_CONCURRENCY,
+    journal: Journal | None = None,
+    cache: ResponseCache | None = None,
+) -> RecordedClient:
+    """One's own client (scripted, say) with budget, retries, journal and cache around it; its name is its
+    identity in request keys."""
+    limited = LimitedClient(client, budget=budget, gate=Gate(concurrency))
+    return RecordedClient(limited, endpoint="", constrain="off", budget=budget, journal=journal, cache=cache)
+
+
+def _transport(
+    endpoint: Endpoint, settings: ModelSettings, concurrency: int
+) -> HttpTransport | LangChainTransport:
+    base_url, model, key, constrain = endpoint.base_url, endpoint.model, endpoint.api_key, endpoint.constrain
+    if settings.transport == "langchain":
+        from autoprompt.llm.langchain import LangChainTransport
+
+        return LangChainTransport(base_url, model, key, constrain=constrain, timeout_s=settings.timeout)
+    from autoprompt.llm.http import HttpTransport
+
+    return HttpTransport(
+        base_url, model, key, constrain=constrain, timeout_s=settings.timeout, connections=concurrency
+    )
