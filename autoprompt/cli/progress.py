@@ -49,6 +49,7 @@ class Progress:
     accepted: int = 0
     recent: deque[str] = field(default_factory=lambda: deque(maxlen=_RECENT))
     started: float = 0.0
+    _last_rate: float | None = None
     _row_times: deque[float] = field(default_factory=lambda: deque(maxlen=_RATE_ROWS))
 
     def __post_init__(self) -> None:
@@ -61,11 +62,11 @@ class Progress:
 
     @property
     def rows_per_second(self) -> float | None:
-        """Of the last rows; None before there are two."""
+        """Of the last rows of this step, else of the step before; None before there are two."""
         if len(self._row_times) < 2:
-            return None
+            return self._last_rate
         elapsed = self._row_times[-1] - self._row_times[0]
-        return (len(self._row_times) - 1) / elapsed if elapsed > 0 else None
+        return (len(self._row_times) - 1) / elapsed if elapsed > 0 else self._last_rate
 
     @property
     def step_seconds_left(self) -> float | None:
@@ -98,6 +99,10 @@ class Progress:
                 self.phase, self.iteration = event["node"], event["iteration"]
                 self.what, self.done, self.total = "", 0, 0
             case "rows_evaluated":
+                if event["done"] <= self.done or event["total"] != self.total:
+                    # Another block: the time that writing took in between is not the rows'.
+                    self._last_rate = self.rows_per_second
+                    self._row_times.clear()
                 self.what, self.done, self.total = event["what"], event["done"], event["total"]
                 self.spent, self.download = event["spent"], None
                 self._row_times.append(self.clock())
@@ -163,4 +168,4 @@ def megabytes(count: float) -> str:
 def money(cost_usd: float | None) -> str:
     if cost_usd is None:
         return "unknown"
-    return f"${cost_usd:.2f}" if cost_usd >= 1 or cost_usd == 0 else f"${cost_usd:.4f}"
+    return f"${cost_usd:.2f}" if cost_usd >= 0.1 or cost_usd == 0 else f"${cost_usd:.4f}"

@@ -28,11 +28,13 @@ VERDICT_STYLES = {"confirmed": "bold green", "not_confirmed": "bold yellow", "un
 def console(*, stderr: bool = False) -> Console:
     """A console on which text is text: no markup, no emoji codes, no highlighting. Knows NO_COLOR.
 
-    Sentences are not broken into lines, so that they can be searched and copied; tables fit the width.
+    Where it is no terminal, sentences are not broken into lines, so that they can be searched.
     """
-    made = Console(stderr=stderr, markup=False, emoji=False, highlight=False, soft_wrap=True)
-    if not made.is_terminal and "COLUMNS" not in os.environ:
-        made.width = _PIPE_WIDTH
+    made = Console(stderr=stderr, markup=False, emoji=False, highlight=False)
+    if not made.is_terminal:
+        made.soft_wrap = True
+        if "COLUMNS" not in os.environ:
+            made.width = _PIPE_WIDTH
     return made
 
 
@@ -59,6 +61,7 @@ def result(data: Mapping[str, Any], original_prompt: str, best_prompt: str) -> I
     yield Text()
     if data["best"]["n"]:
         yield _test_table(data)
+        yield Text()
     yield from _facts(data)
     yield Text()
     yield from _changes(data, original_prompt, best_prompt)
@@ -67,9 +70,8 @@ def result(data: Mapping[str, Any], original_prompt: str, best_prompt: str) -> I
 
 def _test_table(data: Mapping[str, Any]) -> Table:
     """Best against original on the sealed test."""
-    made = table(
-        "sealed test", data["metric"], "95% interval", "rows", "tokens/call", right=(data["metric"], "rows")
-    )
+    numbers = (data["metric"], "95% interval", "rows", "tokens/call")
+    made = table("sealed test", *numbers, right=numbers)
     for name in ("original", "best"):
         side = data[name]
         tokens = side["tokens_per_call"]
@@ -132,7 +134,11 @@ def next_steps(data: Mapping[str, Any]) -> Iterator[Text]:
     yield Text(f"Everything lies in {clean(data['run_dir'])}")
     yield Text("Next:")
     yield Text(f"  autoprompt runs show {run_id}")
-    yield Text(f"  autoprompt runs export {run_id} --to prompt.txt")
+    if data["best"]["demos"]:  # which a text file would not hold
+        yield Text(f"  autoprompt runs export {run_id} --to prompt.json")
+    else:
+        yield Text(f"  autoprompt runs export {run_id} --to prompt.txt")
+        yield Text("  autoprompt eval --prompt @prompt.txt --dataset OTHER_ROWS")
 
 
 def prompt_diff(old: str, new: str) -> RenderableType:

@@ -1,0 +1,200 @@
+"""`runs`, `memory`, `cache`, `models`: what they say of real files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.testing import CliRunner, Result
+
+from autoprompt.cli import app
+from autoprompt.llm.cache import ResponseCache
+from autoprompt.llm.client import Completion
+from autoprompt.memory import Experience, ExperienceFile
+from autoprompt.store import RunFolder, RunStore
+
+
+def call(*arguments: str, code: int = 0, **more: Any) -> Result:
+    result = CliRunner().invoke(app, list(arguments), env={"COLUMNS": "140"}, **more)
+    assert result.exit_code == code, result.output
+    return result
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def finished(prompt: str, demos: int = 0) -> RunFolder:
+    folder = RunStore(Path("runs")).create(
+        {"dataset": Path("heads.jsonl"), "model": "local", "prompt": "Say 1 or 0."}
+    )
+    original = {
+        "id": "aaaaaaaaaaaa",
+        "operator": "original",
+        "iteration": 0,
+        "components": {"prompt": "Say 1 or 0."},
+    }
+    folder.append_candidates([{**original, "change": "", "scores": {"r1": 1.0, "r2": 0.0}}])
+    side = {"score": 0.5, "ci95": [0.4, 0.6], "n": 10, "tokens_per_call": 20.0}
+    shown = [{"input": f"in {n}", "output": "1"} for n in range(demos)]
+    folder.write_result(
+        {
+            "status": "finished",
+            "stop_reason": "max_iterations",
+            "verdict": "confirmed",
+            "message": "Confirmed.",
+            "metric": "exact_match",
+            "original": side,
+            "best": {**side, "score": 0.9, "components": {"prompt": prompt}, "demos": shown},
+            "p_value": 0.01,
+            "fixed": 4,
+            "broken": 0,
+            "validation": {"original": 0.5, "best": 0.9},
+            "calls": 40,
+            "tokens": {"task": 100, "optimizer": 10},
+            "cost_usd": None,
+            "seconds": 3.0,
+            "candidates": {"tried": 2, "accepted": 1},
+            "model": "local",
+            "optimizer_model": "local",
+        }
+    )
+    return folder
+
+
+def test_no_runs_yet() -> None:
+    assert "No runs in runs yet" in call("runs", "list").stdout
+    assert json.loads(call("runs", "list", "--json").stdout) == {"runs": []}
+
+
+def test_runs_are_listed() -> None:
+    done = finished("Say 1 or 0 only.")
+    begun = RunStore(Path("runs")).create({"dataset": Path("x.jsonl")})
+    text = call("runs", "list").stdout
+    assert done.run_id in text
+    assert "0.500" in text
+    assert "0.900" in text
+    assert "interrupted" in text
+    listed = json.loads(call("runs", "list", "--json").stdout)["runs"]
+    assert {run["run_id"] for run in listed} == {done.run_id, begun.run_id}
+
+
+def test_a_run_is_shown() -> None:
+    folder = finished("Say 1 or 0 only.")
+    text = call("runs", "show", folder.run_id).stdout
+    assert "Confirmed." in text
+    assert "Say 1 or 0{+ only+}." in text
+    assert "aaaaaa" in text
+    data = json.loads(call("runs", "show", folder.run_id, "--json").stdout)
+    assert data["result"]["best"]["score"] == 0.9
+    assert data["candidates"][0]["operator"] == "original"
+
+
+def test_an_unfinished_run_says_how_to_go_on() -> None:
+    folder = RunStore(Path("runs")).create({"dataset": Path("x.jsonl")})
+    assert f"autoprompt resume {folder.run_id}" in call("runs", "show", folder.run_id).stdout
+
+
+def test_an_unknown_run_is_bad_input() -> None:
+    assert "no run 'nope'" in call("runs", "show", "nope", code=3).stderr
+
+
+def test_two_runs_side_by_side() -> None:
+    a, b = finished("Say 1 or 0."), finished("Say 1 or 0 only.", demos=2)
+    text = call("runs", "diff", a.run_id, b.run_id).stdout
+    assert "Say 1 or 0{+ only+}." in text
+    assert a.run_id in text
+    data = json.loads(call("runs", "diff", a.run_id, b.run_id, "--json").stdout)
+    assert (data["demos_a"], data["demos_b"]) == (0, 2)
+
+
+def test_a_prompt_is_exported() -> None:
+    folder = finished("Say 1 or 0 only.")
+    assert call("runs", "export", folder.run_id).stdout == "Say 1 or 0 only.\n"
+    call("runs", "export", folder.run_id, "--to", "naive.txt")
+    assert Path("naive.txt").read_text() == "Say 1 or 0 only.\n"
+
+
+def test_the_ending_chooses_the_form_and_lost_demonstrations_are_said() -> None:
+    folder = finished("p", demos=2)
+    assert "2 demonstrations" in call("runs", "export", folder.run_id).stderr
+    result = call("runs", "export", folder.run_id, "--to", "p.json")
+    assert "demonstrations" not in result.stderr
+    assert len(json.loads(Path("p.json").read_text())) == 6
+    call("runs", "export", folder.run_id, "--to", "p.yaml")
+    assert len(yaml.safe_load(Path("p.yaml").read_text())["demos"]) == 2
+    assert "langchain" in call("runs", "export", folder.run_id, "--format", "xml", code=2).stderr
+
+
+def test_a_run_is_deleted_after_a_question() -> None:
+    folder = finished("p")
+    call("runs", "rm", folder.run_id, input="n\n", code=1)
+    assert folder.path.exists()
+    call("runs", "rm", folder.run_id, "--yes")
+    assert not folder.path.exists()
+
+
+@pytest.fixture
+def memory(here: Path) -> Path:
+    path = here / "memory" / "memory_experiences.txt"
+    entries = [
+        Experience(
+            "tell clickbait", "said [bold]numbers[/bold] are news", "better", before=0.5, after=0.7, rows=30
+        ),
+        Experience("sort tickets", "longer rules", "worse", before=0.8, after=0.6, rows=20),
+    ]
+    ExperienceFile(path).record(entries, run_id="r1", iteration=1)
+    return path
+
+
+def test_memory_is_shown_and_searched(memory: Path) -> None:
+    text = call("memory", "show").stdout
+    assert "said [bold]numbers[/bold] are news" in text
+    assert "better +0.20" in text
+    found = json.loads(call("memory", "search", "tickets", "--json").stdout)["experiences"]
+    assert [entry["change"] for entry in found] == ["longer rules"]
+    assert "nothing about zebra" in call("memory", "search", "zebra").stdout
+
+
+def test_memory_is_forgotten(memory: Path) -> None:
+    doomed = ExperienceFile(memory).load()[0].id
+    call("memory", "forget", code=2)
+    call("memory", "forget", "zzzz", code=3)
+    assert "1 forgotten, 1 left" in call("memory", "forget", doomed).stderr
+    assert "1 forgotten, 0 left" in call("memory", "forget", "--all").stderr
+
+
+def test_memory_is_exported(memory: Path) -> None:
+    assert len(json.loads(call("memory", "export").stdout)) == 2
+    call("memory", "export", "--format", "md", "--to", "m.md")
+    assert Path("m.md").read_text().startswith("| id |")
+    call("memory", "export", "--format", "xml", code=2)
+
+
+def test_memory_file_of_a_variable(here: Path) -> None:
+    result = CliRunner().invoke(app, ["memory", "show"], env={"AUTOPROMPT_MEMORY": "other.txt"})
+    assert "other.txt: no experiences yet" in result.stdout
+
+
+def test_the_cache_is_shown_and_cleared(here: Path) -> None:
+    cache = ResponseCache(here / "c")
+    cache.put("k", Completion("text"))
+    cache.close()
+    assert json.loads(call("cache", "show", "--cache-dir", "c", "--json").stdout)["answers"] == 1
+    assert "1 answers forgotten" in call("cache", "clear", "--cache-dir", "c").stderr
+    assert ": 0 answers" in call("cache", "show", "--cache-dir", "c").stdout
+
+
+def test_models_are_listed() -> None:
+    assert "local:qwen2.5-coder-1.5b" in call("models", "list").stdout
+    models = json.loads(call("models", "list", "--json").stdout)["models"]
+    assert all(len(model["sha256"]) == 64 for model in models)
+
+
+def test_an_unknown_model_is_not_pulled() -> None:
+    assert "Known: qwen2.5" in call("models", "pull", "gpt-4", code=3).stderr

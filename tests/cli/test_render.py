@@ -1,0 +1,147 @@
+"""The end of a run as a person reads it."""
+
+from __future__ import annotations
+
+import copy
+import io
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from autoprompt.cli import clean, render
+from autoprompt.cli.render import prompt_diff
+
+RESULT: dict[str, Any] = {
+    "schema_version": 1,
+    "run_id": "r1",
+    "run_dir": "runs/r1",
+    "status": "finished",
+    "stop_reason": "max_iterations",
+    "verdict": "confirmed",
+    "message": "Confirmed: 0.57 -> 0.86.",
+    "metric": "exact_match",
+    "original": {"score": 0.57, "ci95": [0.45, 0.68], "n": 72, "tokens_per_call": 61.2},
+    "best": {
+        "score": 0.86,
+        "ci95": [0.76, 0.92],
+        "n": 72,
+        "tokens_per_call": 371.0,
+        "components": {"prompt": "Answer 1 or 0 only."},
+        "demos": [{"input": f"headline {n}", "output": str(n % 2)} for n in range(5)],
+    },
+    "p_value": 0.0001,
+    "fixed": 24,
+    "broken": 3,
+    "validation": {"original": 0.6, "best": 0.84, "rows": 72},
+    "calls": 1391,
+    "tokens": {"task": 120_000, "optimizer": 4_000},
+    "cost_usd": None,
+    "seconds": 431.0,
+    "splits": {},
+    "candidates": {"tried": 14, "accepted": 3},
+    "model": "local",
+    "optimizer_model": "local",
+}
+
+
+def shown(*parts: Any, width: int = 100) -> str:
+    out = io.StringIO()
+    console = Console(file=out, width=width, markup=False, highlight=False, emoji=False, color_system=None)
+    for part in parts:
+        console.print(part)
+    return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
+
+
+def test_the_result() -> None:
+    assert shown(*render.result(RESULT, "Answer 1 or 0.", "Answer 1 or 0 only.")) == SHOWN.strip("\n")
+
+
+def test_no_gain_and_no_test() -> None:
+    data = copy.deepcopy(RESULT)
+    nothing = {"score": None, "ci95": None, "n": 0, "tokens_per_call": None}
+    data["original"] = nothing
+    data["best"] |= {**nothing, "demos": []}
+    data |= {"verdict": "untested", "p_value": None, "cost_usd": 0.5}
+    data["validation"] = {"original": None, "best": None, "rows": 0}
+    text = shown(*render.result(data, "same", "same"))
+    assert "The prompt is unchanged." in text
+    assert "sealed test" not in text
+    assert "cost $0.50" in text
+    assert "export r1 --to prompt.txt" in text
+
+
+def test_texts_are_never_markup_or_control_codes() -> None:
+    data = copy.deepcopy(RESULT)
+    data["best"]["demos"] = [{"input": "[red]x[/red] :smile:\x1b[2J\n\nline", "output": "\u202e1"}]
+    text = shown(*render.result(data, "[b]old[/b]", "[b]new[/b]\x07"))
+    assert "[red]x[/red] :smile:[2J line -> 1" in text
+    assert "[b][-old-]{+new+}[/b]" in text
+
+
+def test_alike_prompts_are_compared_by_words_others_by_lines() -> None:
+    assert shown(prompt_diff("Say 1 or 0.", "Say 1 or 0 only.")) == "Say 1 or 0{+ only+}."
+    assert shown(prompt_diff("one\nsame", "quite another text with many words\nsame")) == (
+        "- one\n+ quite another text with many words\n  same"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "cleaned"),
+    [
+        ("a\tb\nc", "a    b\nc"),
+        ("\x00\x1b[31m\x9b1mx\x7f", "[31m1mx"),
+        ("标题\u2066党\u2069", "标题党"),
+        ("é\r", "é"),
+    ],
+)
+def test_clean(text: str, cleaned: str) -> None:
+    assert clean(text) == cleaned
+
+
+def test_an_estimate_says_that_nothing_was_sent() -> None:
+    from autoprompt.config import RunConfig
+
+    data = {
+        "sizes": {"train": 4, "val": 3, "test": 3},
+        "task_calls": 1200,
+        "optimizer_calls": 6,
+        "tokens": 54321,
+        "cost_usd": None,
+        "warnings": ["few rows"],
+    }
+    assert shown(render.estimate(data, RunConfig(model="gpt-x"))).splitlines() == [
+        "rows: 4 train, 3 val, 3 test",
+        "at most 1,200 calls of the task model (gpt-x), 6 of the writer",
+        "about 54,321 tokens; cost: unknown",
+        "warning: few rows",
+        "nothing was sent",
+    ]
+
+
+SHOWN = """
+Confirmed: 0.57 -> 0.86.
+
+sealed test   exact_match     95% interval   rows   tokens/call
+───────────────────────────────────────────────────────────────
+original            0.570   0.450 to 0.680     72            61
+best                0.860   0.760 to 0.920     72           371
+
+24 rows fixed, 3 broken; p = 0.0001 (paired, exact); verdict: confirmed
+validation on 72 rows: original 0.600, best 0.840
+1,391 calls, 124,000 tokens (4,000 for writing), cost unknown, 7:11; 14 candidates tried, 3
+accepted; ended by max_iterations
+
+What changed in the prompt
+Answer 1 or 0{+ only+}.
+Demonstrations shown before each row: 5
+  headline 0 -> 0
+  headline 1 -> 1
+  headline 2 -> 0
+  ... and 2 more
+
+Everything lies in runs/r1
+Next:
+  autoprompt runs show r1
+  autoprompt runs export r1 --to prompt.json
+"""

@@ -1,0 +1,122 @@
+"""What holds for every command: help at once, errors as sentences, exit codes."""
+
+from __future__ import annotations
+
+import errno
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from autoprompt import __version__
+from autoprompt.cli import COMMANDS, LazyGroup, app, docs, load_command
+from autoprompt.errors import AuthenticationError, ConfigError, Interrupted, UsageError
+
+RAISED: dict[str, BaseException] = {
+    "usage": UsageError("say it otherwise"),
+    "input": ConfigError("c.yaml line 3: [bold]wrong\x1b[31m"),
+    "model": AuthenticationError("no key"),
+    "interrupted": Interrupted("state saved; go on with: autoprompt resume r1"),
+    "ctrl-c": KeyboardInterrupt(),
+    "bug": ZeroDivisionError("division by zero"),
+    "disk": OSError(errno.ENOSPC, "No space left on device", "runs/x"),
+}
+
+
+def failing_app() -> typer.Typer:
+    made = typer.Typer(cls=LazyGroup, rich_markup_mode=None, pretty_exceptions_enable=False)
+
+    @made.callback()
+    def root() -> None:
+        pass
+
+    @made.command()
+    def fail(what: str) -> None:
+        raise RAISED[what]
+
+    return made
+
+
+@pytest.mark.parametrize(
+    ("what", "code", "said"),
+    [
+        ("usage", 2, "error: say it otherwise\n"),
+        ("input", 3, "error: c.yaml line 3: [bold]wrong[31m\n"),
+        ("model", 4, "error: no key\n"),
+        ("interrupted", 130, "state saved; go on with: autoprompt resume r1\n"),
+        ("ctrl-c", 130, "interrupted\n"),
+        ("bug", 70, "error: ZeroDivisionError: division by zero\nthis is a bug; --debug shows it\n"),
+        ("disk", 3, "error: runs/x: No space left on device\n"),
+    ],
+)
+def test_an_error_is_a_sentence_and_a_code(what: str, code: int, said: str) -> None:
+    result = CliRunner().invoke(failing_app(), ["fail", what])
+    assert (result.exit_code, result.stderr, result.stdout) == (code, said, "")
+
+
+@pytest.mark.parametrize("arguments", [["--debug", "fail", "bug"], ["fail", "bug", "--debug"]])
+def test_debug_shows_the_traceback(arguments: list[str]) -> None:
+    result = CliRunner().invoke(failing_app(), arguments)
+    assert result.exit_code == 70
+    assert "Traceback" in result.stderr
+    assert "raise RAISED[what]" in result.stderr
+
+
+def test_wrong_command_and_wrong_flag_are_usage_errors() -> None:
+    for arguments, said in ((["rnu"], "Did you mean 'run'"), (["run", "--max-cals", "3"], "--max-cals")):
+        result = CliRunner().invoke(app, arguments)
+        assert result.exit_code == 2
+        assert said in result.stderr
+
+
+def test_version() -> None:
+    result = CliRunner().invoke(app, ["--version"])
+    assert (result.exit_code, result.stdout) == (0, f"autoprompt {__version__}\n")
+
+
+def test_help_lists_every_command_and_its_first_line() -> None:
+    result = CliRunner().invoke(app, ["--help"])
+    assert result.exit_code == 0
+    for name, (_, help_text) in COMMANDS.items():
+        assert re.search(rf"^  {name} +{re.escape(help_text)}$", result.stdout, re.MULTILINE)
+
+
+def test_every_command_has_help() -> None:
+    for name in COMMANDS:
+        result = CliRunner().invoke(app, [name, "--help"])
+        assert (result.exit_code, result.stderr) == (0, "")
+        assert load_command(name).help
+
+
+def test_help_imports_nothing_heavy() -> None:
+    # What makes it answer in under 0.3 s; the time itself is measured by hand, a loaded machine would lie.
+    code = "import sys; sys.argv = ['autoprompt', '--help']\nfrom autoprompt.cli import main\n"
+    code += "try:\n    main()\nexcept SystemExit:\n    print(*sorted(sys.modules), file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "Usage: autoprompt" in done.stdout
+    loaded = {name.partition(".")[0] for name in done.stderr.split()}
+    assert not loaded & {
+        "pydantic",
+        "rich",
+        "yaml",
+        "httpx",
+        "langgraph",
+        "langchain_core",
+        "openai",
+        "dotenv",
+    }
+
+
+def test_generated_pages_are_up_to_date() -> None:
+    assert docs.stale() == []
+
+
+def test_a_reader_that_leaves_early_is_no_error(tmp_path: Path) -> None:
+    command = f"{sys.executable} -c 'from autoprompt.cli import main; main()' run --help | head -n 1"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, cwd=tmp_path, check=True)
+    assert done.stdout.startswith("Usage:")
+    assert "error" not in done.stderr.lower()

@@ -1,0 +1,217 @@
+"""What a person sees while a run goes on: plain lines at intervals, and the panel."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from autoprompt.cli.panel import Lines, panel, watching
+from autoprompt.cli.progress import Progress, duration, megabytes, money
+
+STARTED = {
+    "event": "run_started",
+    "run_id": "r1",
+    "run_dir": "runs/r1",
+    "resumed": False,
+    "model": "local",
+    "optimizer_model": "local",
+    "sizes": {"train": 4, "val": 3, "test": 3},
+    "max_iterations": 2,
+    "budget": {"max_calls": 100, "max_tokens": None, "max_cost": 0.5, "max_seconds": None},
+    "warnings": [],
+}
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def rows(done: int, total: int = 30, **spent: Any) -> dict[str, Any]:
+    spent = {"calls": done, "tokens": 10 * done, "cost_usd": 0.0, "seconds": 1.0, **spent}
+    return {
+        "event": "rows_evaluated",
+        "what": "race",
+        "candidate": "c",
+        "done": done,
+        "total": total,
+        "spent": spent,
+    }
+
+
+def settled(*, accepted: bool) -> dict[str, Any]:
+    return {
+        "event": "candidate_settled",
+        "id": "abcdef012345",
+        "accepted": accepted,
+        "score": 0.71,
+        "rows": 30,
+        "parent_score": 0.6,
+        "p_value": 0.012,
+    }
+
+
+def plain(width: int = 200) -> tuple[Console, io.StringIO]:
+    out = io.StringIO()
+    return Console(file=out, width=width, markup=False, highlight=False, emoji=False, color_system=None), out
+
+
+def test_rows_are_told_at_intervals() -> None:
+    console, out = plain()
+    clock = Clock()
+    progress = Progress(clock=clock)
+    lines = Lines(progress, console, clock=clock)
+    for done in range(1, 31):
+        clock.now += 1.0
+        event = rows(done)
+        lines.show(event, progress.add(event))
+    told = out.getvalue().splitlines()
+    assert [line.split(";")[0] for line in told] == ["  race: 20 of 30 rows", "  race: 30 of 30 rows"]
+
+
+def test_each_step_is_a_line() -> None:
+    console, out = plain()
+    with watching(console, quiet=False) as (_, emit):
+        emit(STARTED)
+        emit({"event": "node_started", "node": "predict", "iteration": 1})
+        emit({"event": "node_started", "node": "analyze", "iteration": 1})
+        emit({"event": "analysis", "error_count": 2, "total_count": 4, "suggestions": []})
+        emit(
+            {
+                "event": "candidate_proposed",
+                "id": "abcdef012345",
+                "operator": "patch",
+                "parents": [],
+                "change": "x",
+            }
+        )
+        emit({"event": "candidate_refused", "operator": "rewrite", "reason": "too long"})
+        emit(settled(accepted=True))
+        emit(
+            {"event": "best_changed", "id": "abcdef012345", "score": 0.71, "rows": 30, "original_score": 0.6}
+        )
+        emit({"event": "lesson", "text": "numbers help"})
+        emit({"event": "run_finished", "result": {}})
+        emit({"event": "of a later version"})
+    assert out.getvalue().splitlines() == [
+        "run r1 started: local; rows: 4 train, 3 val, 3 test",
+        "round 1: measuring candidates",
+        "2 of 4 train rows wrong",
+        "try abcdef (patch): x",
+        "refused before any call (rewrite): too long",
+        "accepted abcdef: 0.710 against 0.600 on 30 rows, p 0.012",
+        "best so far: abcdef, 0.710 on 30 validation rows (original 0.600)",
+        "lesson: numbers help",
+    ]
+
+
+def test_quiet_keeps_warnings_and_texts_cannot_steer_the_terminal() -> None:
+    console, out = plain()
+    with watching(console, quiet=True) as (progress, emit):
+        emit(STARTED)
+        emit({"event": "warning", "message": "[bold]a\x1b[31m\x07\u202eb\u0085"})
+    assert out.getvalue() == "warning: [bold]a[31mb\n"
+    assert progress.run_id == "r1"
+
+
+def test_a_download_is_told_at_its_end_and_in_between() -> None:
+    console, out = plain()
+    clock = Clock()
+    progress = Progress(clock=clock)
+    lines = Lines(progress, console, clock=clock)
+    for done in range(1, 11):
+        clock.now += 5
+        event = {"event": "weights_progress", "done_bytes": done * 10**8, "total_bytes": 10**9, "what": "w"}
+        lines.show(event, progress.add(event))
+    assert out.getvalue().splitlines() == [
+        "  w: 400 MB of 1.00 GB (40%)",
+        "  w: 800 MB of 1.00 GB (80%)",
+        "  w: 1.00 GB of 1.00 GB (100%)",
+    ]
+
+
+def test_the_rate_leaves_out_the_time_of_writing() -> None:
+    clock = Clock()
+    progress = Progress(clock=clock)
+    progress.add(STARTED)
+    for done in range(1, 11):
+        clock.now += 0.5
+        progress.add(rows(done, 10))
+    clock.now += 100
+    progress.add({"event": "node_started", "node": "predict", "iteration": 2})
+    progress.add(rows(1, 20, calls=11))
+    assert progress.rows_per_second == pytest.approx(2.0)
+    clock.now += 0.25
+    progress.add(rows(2, 20, calls=12))
+    assert progress.rows_per_second == pytest.approx(4.0)
+    assert progress.step_seconds_left == pytest.approx(18 / 4)
+    assert progress.most_seconds_left == pytest.approx(88 / 4)
+
+
+def test_without_rows_nothing_is_promised() -> None:
+    progress = Progress()
+    assert (progress.rows_per_second, progress.step_seconds_left, progress.most_seconds_left) == (
+        None,
+        None,
+        None,
+    )
+
+
+def test_the_panel() -> None:
+    clock = Clock()
+    progress = Progress(clock=clock)
+    progress.add(STARTED)
+    progress.add({"event": "node_started", "node": "predict", "iteration": 1})
+    for done in range(1, 16):
+        clock.now += 0.5
+        progress.add(rows(done, cost_usd=0.012))
+    progress.add(settled(accepted=False))
+    progress.add(
+        {"event": "best_changed", "id": "abcdef012345", "score": 0.7, "rows": 30, "original_score": 0.6}
+    )
+    console, out = plain(90)
+    console.print(panel(progress))
+    assert out.getvalue() == PANEL
+
+
+def test_the_panel_while_weights_come() -> None:
+    progress = Progress(clock=Clock())
+    event = {
+        "event": "weights_progress",
+        "done_bytes": 5 * 10**8,
+        "total_bytes": 10**9,
+        "what": "qwen: from the hub",
+    }
+    progress.add(event)
+    console, out = plain(70)
+    console.print(panel(progress))
+    assert "qwen: from the hub" in out.getvalue()
+    assert "500 MB of 1.00 GB" in out.getvalue()
+
+
+def test_words_for_numbers() -> None:
+    assert [duration(s) for s in (7.4, 750, 3723)] == ["0:07", "12:30", "1:02:03"]
+    assert [megabytes(b) for b in (5 * 10**6, 1_117_320_768)] == ["5 MB", "1.12 GB"]
+    assert [money(c) for c in (None, 0.0, 0.0123, 1.5)] == ["unknown", "$0.00", "$0.0123", "$1.50"]
+
+
+PANEL = """\
+╭─ autoprompt r1 ────────────────────────────────────────────────────────────────────────╮
+│ step        round 1 of at most 2: measuring candidates                                 │
+│             ━━━━━━━━━━━━━━━                15/30 rows, 2.0/s  race                     │
+│ validation  0.700 best, 0.600 original (+0.100)                                        │
+│ candidates  1 measured, 0 accepted                                                     │
+│ spent       15 of 100 calls, 150 tokens, $0.0120 of $0.50                              │
+│ time        0:08; 0:08 left in this step, at most 0:42 in all                          │
+│                                                                                        │
+│ run r1 started: local; rows: 4 train, 3 val, 3 test                                    │
+│ dropped abcdef: 0.710 against 0.600 on 30 rows, p 0.012                                │
+│ best so far: abcdef, 0.700 on 30 validation rows (original 0.600)                      │
+╰──────────────────────────────────────────────────────────────────────────────── local ─╯
+"""
