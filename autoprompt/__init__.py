@@ -1,3 +1,48 @@
 """Turns a labelled dataset and a naive prompt into a better prompt, with proof."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 __version__ = "0.1.0"
+
+__all__ = [
+    "Candidate",
+    "Clients",
+    "EvaluationReport",
+    "RunConfig",
+    "RunResult",
+    "__version__",
+    "estimate",
+    "evaluate",
+    "optimize",
+    "resume",
+]
+
+if TYPE_CHECKING:
+    from autoprompt.api import EvaluationReport, estimate, evaluate, optimize, resume
+    from autoprompt.config import RunConfig
+    from autoprompt.optimizer.verdict import RunResult
+    from autoprompt.session import Clients
+    from autoprompt.types import Candidate
+
+_HOMES = {
+    "Candidate": "autoprompt.types",
+    "Clients": "autoprompt.session",
+    "EvaluationReport": "autoprompt.api",
+    "RunConfig": "autoprompt.config",
+    "RunResult": "autoprompt.optimizer.verdict",
+    "estimate": "autoprompt.api",
+    "evaluate": "autoprompt.api",
+    "optimize": "autoprompt.api",
+    "resume": "autoprompt.api",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Names are imported when they are used: `import autoprompt` itself takes milliseconds."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
+    return getattr(importlib.import_module(_HOMES[name]), name)

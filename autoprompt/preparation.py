@@ -10,7 +10,6 @@ from autoprompt.config import RunConfig
 from autoprompt.dataset import Splits, load_splits
 from autoprompt.errors import ConfigError
 from autoprompt.llm.client import Options
-from autoprompt.metrics import LABEL_METRICS
 from autoprompt.program import estimate_tokens, placeholders, supports_demos
 from autoprompt.search.plan import (
     DEPTHS,
@@ -21,6 +20,7 @@ from autoprompt.search.plan import (
     make_plan,
 )
 
+LABEL_METRICS = ("exact_match", "macro_f1")  # whose answer is one of the labels, where there are labels
 LABEL_OUTPUT_TOKENS = 32  # of a task call whose answer is one of the labels
 FREE_OUTPUT_TOKENS = 1024
 
@@ -43,8 +43,13 @@ class Preparation:
         return task_options(self.config, self.labels)
 
     @property
+    def fields(self) -> tuple[str, ...]:
+        """Names that a prompt may use as placeholders: those of a row, but the target's."""
+        return tuple(name for name in self.splits.val[0].fields if name != self.config.target_field)
+
+    @property
     def can_demo(self) -> bool:
-        return supports_demos(self.prompt, self.config.input_field, tuple(self.splits.val[0].fields))
+        return supports_demos(self.prompt, self.fields, self.config.input_field)
 
 
 @dataclass(frozen=True, slots=True)

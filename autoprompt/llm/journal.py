@@ -18,7 +18,7 @@ import threading
 from array import array
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from autoprompt.errors import StoreError
 from autoprompt.llm.answers import from_record, to_record
@@ -134,6 +134,12 @@ class Journal:
         """Safe to call twice."""
         self._append_to.close()
         self._read_from.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def _index(self) -> None:
         with self._path.open("rb") as lines:

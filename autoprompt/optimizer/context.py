@@ -62,6 +62,7 @@ class SearchContext:
     emit: Emit
     experiences: ExperienceFile | None = None
     journal_position: Callable[[], int] = lambda: 0
+    open_test: Callable[[], int] = lambda: 1
     changed: set[str] = field(default_factory=set)
 
     def rng(self, *key: object) -> random.Random:
@@ -110,11 +111,17 @@ class SearchContext:
         return [EvaluatedRow(**{**row, "trace": ()}) for row in self.files.read_predictions(name)]
 
     def hold_final(self, incumbent: Entry) -> None:
-        """Keep back what the final comparison will need, by the length of the best prompt so far.
+        """Keep back what the final comparisons will need, by the length of the best prompt so far.
 
         Raises BudgetExhausted where not even that is left.
         """
-        calls = final_cost(self.plan, len(self.splits.test))
+        self._hold(final_cost(self.plan, len(self.splits.test)), incumbent)
+
+    def hold_test(self, incumbent: Entry) -> None:
+        """Keep back what the sealed test will need, and free the rest."""
+        self._hold(2 * len(self.splits.test), incumbent)
+
+    def _hold(self, calls: int, incumbent: Entry) -> None:
         spent, tokens, cost = self.budget.spent, 0, 0.0
         if spent.task_calls:
             per_call = spent.task.total_tokens / spent.task_calls

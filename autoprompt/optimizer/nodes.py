@@ -11,18 +11,53 @@ from autoprompt.errors import BudgetExhausted
 from autoprompt.memory import Experience
 from autoprompt.optimizer.context import SearchContext
 from autoprompt.optimizer.propose import Brief, propose
+from autoprompt.optimizer.lineage import unseen
 from autoprompt.optimizer.settle import settle
 from autoprompt.optimizer.state import AutoPromptState
 from autoprompt.search.gate import confirm
 from autoprompt.search.plan import TRAIN_BATCH, candidates_for, interleave
 from autoprompt.search.pool import Entry
-from autoprompt.types import Evaluation, Example
+from autoprompt.types import Candidate, Evaluation, Example
 
 MOST_BATCHES = (
     4  # batches of train that a round looks through for an error before it calls the prompt perfect
 )
 
 Update = AutoPromptState
+
+
+def first_state(context: SearchContext, dataset: dict[str, Any]) -> AutoPromptState:
+    """The state that a run begins with; the original joins the pool."""
+    original = context.add(Candidate(components=context.program.components))
+    original.status = "accepted"
+    prompt = original.candidate.prompt
+    known = context.experiences.select(context.settings.task) if context.experiences is not None else ""
+    return {
+        "original_prompt": prompt,
+        "current_prompt": prompt,
+        "previous_prompt": prompt,
+        "dataset": dataset,
+        "results": {},
+        "analysis": {},
+        "iteration": 1,
+        "max_iterations": context.settings.max_iterations,
+        "history": [],
+        "memory_experiences": known,
+        "original": original.candidate.id,
+        "incumbent": original.candidate.id,
+        "pending": [],
+        "settled": [],
+        "tried": 0,
+        "plateau": 0,
+        "tally": {},
+        "rejected": [],
+        "stop_reason": "",
+        "confirmation": {},
+        "test": {},
+        "pool_step": 0,
+        "journal_position": 0,
+        "spent": {},
+    }
 
 
 def predict(state: AutoPromptState, runtime: Runtime[SearchContext]) -> Update:
@@ -134,10 +169,11 @@ def final_predict(state: AutoPromptState, runtime: Runtime[SearchContext]) -> Up
     _announce(context, "final_predict", state["iteration"])
     update = _settle_pending(context, state)
     update["memory_experiences"] = _learn(context, state, update["settled"], iteration)
-    context.budget.release_hold()
     original, winner = context.pool.original, context.pool[update["incumbent"]]
+    context.hold_test(winner)
     if winner is not original:
-        winner = _confirm(context, winner, original, update)
+        winner = _confirm(context, state, winner, update)
+    context.budget.release_hold()
     update["incumbent"] = winner.candidate.id
     update["current_prompt"] = winner.candidate.prompt
     _open_test(context, original, winner, update)
@@ -223,17 +259,25 @@ def _learn(context: SearchContext, state: AutoPromptState, settled: list[str], i
     return "\n".join(filter(None, [known, *own]))
 
 
-def _confirm(context: SearchContext, winner: Entry, original: Entry, update: Update) -> Entry:
+def _confirm(context: SearchContext, state: AutoPromptState, winner: Entry, update: Update) -> Entry:
     """The winner if it is better than the original beyond luck, else the original."""
-    plan = context.plan
+    plan, original = context.plan, context.pool.original
+    fresh = list(plan.fresh)
+    both = [original, winner]
     try:
-        context.evaluate([original, winner], plan.fresh, "fresh rows: best and original")
-        context.evaluate(
-            [original], [r for r in plan.race if r.id in winner.scores], "race rows of the original"
-        )
+        context.evaluate(both, plan.race, "raced rows: best and original")
+        context.evaluate(both, fresh, "fresh rows: best and original")
+        # Rows of train that nobody who made the winner has seen are as fresh, and more rows see smaller gains.
+        left = context.budget.calls_left()
+        more = unseen(context, winner, state["history"])
+        more = more[: len(plan.race)] if left is None else more[: min(len(plan.race), left // 2)]
+        context.evaluate(both, more, "unseen rows of train: best and original")
+        fresh += more
     except BudgetExhausted as error:
         update["stop_reason"] = error.cap
-    confirmation = confirm(context.pool, winner, original, plan.race_ids, plan.fresh_ids, update["tried"])
+    confirmation = confirm(
+        context.pool, winner, original, plan.race_ids, [r.id for r in fresh], update["tried"]
+    )
     update["confirmation"] = {**confirmation.to_dict(), "candidate": winner.candidate.id}
     context.emit({"event": "confirmation", **update["confirmation"]})
     return winner if confirmation.is_confirmed else original
@@ -245,6 +289,7 @@ def _open_test(context: SearchContext, original: Entry, winner: Entry, update: U
     update["test"] = {}
     if not rows:
         return
+    opened = context.open_test()
     entries = [original] if winner is original else [winner, original]
     try:
         for entry in entries:
@@ -258,6 +303,7 @@ def _open_test(context: SearchContext, original: Entry, winner: Entry, update: U
         update["stop_reason"], update["test"] = error.cap, {}
         return
     update["test"].setdefault("original", update["test"]["best"])
+    update["test"]["opened"] = opened
     update["results"] = update["test"]["best"]
 
 

@@ -167,15 +167,19 @@ def _validation(
     state: AutoPromptState, context: SearchContext, original: Entry, best: Entry
 ) -> dict[str, Any]:
     """Scores on validation: on the fresh rows where there are any, since the search did not choose by them."""
-    confirmation = state.get("confirmation") or {}
-    ids = context.plan.fresh_ids if confirmation.get("fresh", {}).get("rows") else context.plan.race_ids
+    confirmation = state.get("confirmation") or None
+    if confirmation and confirmation["confirmed"]:
+        part = confirmation["fresh"] if confirmation["fresh"]["rows"] else confirmation["raced"]
+        return {
+            "original": part["other_score"],
+            "best": part["score"],
+            "rows": part["rows"],
+            "confirmation": confirmation,
+        }
+    ids = context.plan.race_ids
     shared = [i for i in ids if i in original.scores and i in best.scores]
-    return {
-        "original": original.mean(shared) if shared else None,
-        "best": best.mean(shared) if shared else None,
-        "rows": len(shared),
-        "confirmation": confirmation or None,
-    }
+    score = original.mean(shared) if shared else None
+    return {"original": score, "best": score, "rows": len(shared), "confirmation": confirmation}
 
 
 def _sentence(data: Mapping[str, Any]) -> str:

@@ -7,15 +7,16 @@ be given a "better" prompt in a quarter of the runs.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from autoprompt.search.pool import Entry, Pool
-from autoprompt.stats import paired_test
+from autoprompt.stats import combine_inverse_normal, paired_test
 
 ACCEPT_ALPHA = 0.2  # 3-0, 4-1 or 6-2 among the rows that differ: worth building on, not yet worth believing
-CONFIRM_ALPHA = 0.05  # for the whole family of candidates; halved between the two ways below
+CONFIRM_ALPHA = 0.05  # one-sided, for the whole search
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,36 +51,30 @@ def is_accepted(comparison: Comparison) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Confirmation:
-    """Whether the winner of the search is better than the original beyond luck, and how that was found.
+    """Whether the winner of the search is better than the original beyond luck, and what that rests on.
 
-    way: "fresh" (validation rows that no comparison had used), "corrected" (all validation rows, p-value corrected
-        for the candidates tried), or "" where neither held.
-    fresh, overall: winner against original; `overall.p_value` is the corrected one.
+    raced: on the rows that chose the winner; its p-value is corrected for the candidates tried. fresh: on rows that no
+    comparison had used. p_value: both together.
     """
 
     is_confirmed: bool
-    way: str
+    p_value: float
+    raced: Comparison
     fresh: Comparison
-    overall: Comparison
     tried: int
 
-    def to_dict(self) -> dict[str, Any]:
-        def plain(c: Comparison) -> dict[str, Any]:
-            return {
-                "rows": c.rows,
-                "best": round(c.score, 6),
-                "original": round(c.other_score, 6),
-                "fixed": c.fixed,
-                "broken": c.broken,
-                "p_value": c.p_value,
-            }
+    @property
+    def unbiased(self) -> Comparison:
+        """The comparison that says how large the gain is: raced rows flatter their winner."""
+        return self.fresh if self.fresh.rows else self.raced
 
+    def to_dict(self) -> dict[str, Any]:
         return {
             "confirmed": self.is_confirmed,
-            "way": self.way,
+            "p_value": self.p_value,
             "tried": self.tried,
-            "fresh": plain(self.fresh),
-            "overall": plain(self.overall),
+            "raced": asdict(self.raced),
+            "fresh": asdict(self.fresh),
         }
 
 
@@ -88,20 +83,20 @@ def confirm(
 ) -> Confirmation:
     """Is `winner` better than `original`, at a chance of error of CONFIRM_ALPHA for the whole search?
 
-    Two ways, each at half of it (their union is valid by Bonferroni): the fresh rows alone, which no comparison had
-    used, or all rows with the p-value corrected for the number of candidates tried (Sidak 1967). Without fresh rows
-    the second way has all of it.
+    An adaptive design in two stages: the p-value of the raced rows, corrected for every candidate tried (Sidak 1967),
+    and that of the fresh rows, which one comparison uses and which needs no correction, are combined by the inverse
+    normal method with weights by rows (Lehmacher & Wassmer 1999). Without fresh rows the first stands alone.
+    Measured with `benchmarks/simulated.py`: a model that answers at random is given another prompt in 1-2% of runs; gains
+    that are there are kept more often than by fresh rows alone (0.92 against 0.75 at 400 calls, world demonstrations).
     """
-    share = CONFIRM_ALPHA / 2 if fresh_ids else CONFIRM_ALPHA
     ids = winner.candidate.id, original.candidate.id
-    fresh = compare(pool, *ids, fresh_ids)
-    plain = compare(pool, *ids, [*race_ids, *fresh_ids])
-    corrected = 1.0 - (1.0 - plain.p_value) ** max(1, tried)
-    overall = Comparison(plain.rows, plain.score, plain.other_score, plain.fixed, plain.broken, corrected)
-    if fresh.rows and fresh.score > fresh.other_score and fresh.p_value < share:
-        way = "fresh"
-    elif plain.score > plain.other_score and corrected < share:
-        way = "corrected"
-    else:
-        way = ""
-    return Confirmation(bool(way), way, fresh, overall, tried)
+    raced, fresh = compare(pool, *ids, race_ids), compare(pool, *ids, fresh_ids)
+    raced = replace(raced, p_value=1.0 - (1.0 - raced.p_value) ** max(1, tried))
+    p_value = raced.p_value
+    if fresh.rows:
+        weights = [math.sqrt(max(1, raced.rows)), math.sqrt(fresh.rows)]
+        p_value = combine_inverse_normal([raced.p_value, fresh.p_value], weights)
+    is_ahead = raced.score * raced.rows + fresh.score * fresh.rows > (
+        raced.other_score * raced.rows + fresh.other_score * fresh.rows
+    )
+    return Confirmation(is_ahead and p_value < CONFIRM_ALPHA, p_value, raced, fresh, tried)

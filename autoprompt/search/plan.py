@@ -36,6 +36,7 @@ DEPTHS = {
 
 FIRST_BLOCK = 16  # rows of the first stage of a race: 5-0 and 7-1 already decide there
 TRAIN_BATCH = 16  # rows of train that a round evaluates for its analyst
+FEWEST_ENTRANTS = 6  # a short race finds little: few full rounds beat many thin ones where calls are scarce
 FRESH_SHARE = 0.4  # of validation, kept for the confirmation of the winner
 FEWEST_FRESH = 12  # fewer fresh rows could not confirm anything: all rows race, and the p-value is corrected
 
@@ -137,8 +138,7 @@ def candidates_for(remaining_calls: float, rounds_left: int, most: int, plan: Pl
     overhead: calls of the round beside the race (train batch, analyst, writer).
     """
     share = remaining_calls / max(1, rounds_left) - overhead
-    if share < race_cost(2, plan.blocks):
-        share = remaining_calls - overhead
+    share = max(share, min(remaining_calls - overhead, race_cost(FEWEST_ENTRANTS, plan.blocks)))
     for number in range(most, 1, -1):
         if race_cost(number, plan.blocks) <= share:
             return number

@@ -204,6 +204,10 @@ class RunFolder:
     def read_events(self) -> Iterator[dict[str, Any]]:
         return read_jsonl(self.events_path)
 
+    def read_candidate_records(self) -> Iterator[dict[str, Any]]:
+        """Every record as it was written, earlier ones of a candidate included."""
+        return read_jsonl(self.candidates_path)
+
     def read_candidates(self) -> dict[str, dict[str, Any]]:
         """Candidate id -> its last record, in the order in which the ids first came."""
         return {row["id"]: row for row in read_jsonl(self.candidates_path)}

@@ -1,0 +1,205 @@
+"""The library's front door: `optimize`, `resume`, `evaluate`, `estimate`. The CLI calls nothing else to run things.
+
+    from autoprompt import RunConfig, optimize
+
+    result = optimize(RunConfig(dataset="clickbait.jsonl", prompt="Is this clickbait? Answer 1 or 0.", preset="quick",
+                                input_field="headline", target_field="label"))
+    print(result.message)
+    print(result.best_prompt)
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from autoprompt.config import RunConfig
+from autoprompt.dataset import find_dataset, infer_labels, load_rows
+from autoprompt.errors import ConfigError
+from autoprompt.evaluation import evaluate as evaluate_rows
+from autoprompt.llm import Budget, Models
+from autoprompt.preparation import LABEL_METRICS, Estimate, estimate_run, prepare, task_options
+from autoprompt.program import PromptProgram
+from autoprompt.session import (
+    Clients,
+    OnEvent,
+    load_config,
+    open_models,
+    read_result,
+    run_in_folder,
+    store_name,
+)
+from autoprompt.stats import Interval, mean_interval
+from autoprompt.store import RunStore
+from autoprompt.types import Candidate, EvaluatedRow, Evaluation, Usage
+
+if TYPE_CHECKING:
+    from autoprompt.optimizer.verdict import RunResult
+
+
+def optimize(
+    config: RunConfig, *, clients: Clients | None = None, on_event: OnEvent | None = None
+) -> RunResult:
+    """Search for a better prompt and prove it: the whole of `autoprompt run`.
+
+    clients: one's own models instead of those that `config` names. on_event: called with each step as a plain dict
+    with the key "event"; the same, but for the progress of single rows, is in `events.jsonl`.
+    Writes `runs/<id>/`; a run that is killed goes on with `resume`. A cap that is reached ends the search, not the run.
+    Raises DatasetError, ConfigError and BudgetTooSmallError before anything is sent, ModelError when the endpoint fails,
+    Interrupted on Ctrl-C.
+    """
+    preparation = prepare(config)
+    settings = preparation.config.model_dump(exclude_none=True) | preparation.splits.paths
+    folder = RunStore(config.runs_dir).create(settings, kind="optimize", name=store_name(config))
+    with folder.lock():
+        folder.write_text("original_prompt.txt", preparation.prompt)
+        return run_in_folder(folder, preparation, clients, on_event, resumed=False)
+
+
+def resume(
+    run: str | Path,
+    *,
+    runs_dir: Path = Path("runs"),
+    clients: Clients | None = None,
+    on_event: OnEvent | None = None,
+) -> RunResult:
+    """Go on with an interrupted run; of a finished one, its result.
+
+    Ends as the uninterrupted run would have, from the same cache and memory. No answered request is sent again.
+    Raises StoreError for an unknown run, one that another process holds, and one whose dataset has changed.
+    """
+    folder = RunStore(runs_dir).open(run)
+    with folder.lock():
+        finished = read_result(folder)
+        if finished is not None:
+            return finished
+        return run_in_folder(folder, prepare(load_config(folder)), clients, on_event, resumed=True)
+
+
+def estimate(config: RunConfig) -> Estimate:
+    """What a run would use at most: `--dry-run`. Reads and checks the rows; sends nothing."""
+    preparation = prepare(config)
+    price = Models(config, budget=Budget()).price("task")
+    return estimate_run(preparation, None if price is None else price.input_usd / 1e6)
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationReport:
+    """A prompt's score on a whole dataset. score and interval (95%) in [0, 1]."""
+
+    evaluation: Evaluation
+    score: float
+    interval: Interval
+    usage: Usage
+    calls: int
+    seconds: float
+    metric: str
+    model: str
+
+    @property
+    def n(self) -> int:
+        return len(self.evaluation.rows)
+
+    @property
+    def unparsed(self) -> int:
+        return sum(row.is_unparsed for row in self.evaluation.rows)
+
+    @property
+    def failed(self) -> int:
+        return sum(row.error is not None for row in self.evaluation.rows)
+
+    @property
+    def cost_usd(self) -> float | None:
+        return self.usage.cost_usd
+
+    def to_dict(self) -> dict[str, Any]:
+        """The summary and all rows, plain data."""
+        return {
+            "metric": self.metric,
+            "model": self.model,
+            "score": self.score,
+            "ci95": list(self.interval),
+            "n": self.n,
+            "unparsed": self.unparsed,
+            "failed": self.failed,
+            "calls": self.calls,
+            "prompt_tokens": self.usage.prompt_tokens,
+            "completion_tokens": self.usage.completion_tokens,
+            "cost_usd": self.cost_usd,
+            "seconds": round(self.seconds, 3),
+            "rows": [{f: getattr(row, f) for f in EvaluatedRow.__slots__} for row in self.evaluation.rows],
+        }
+
+
+def evaluate(
+    config: RunConfig,
+    *,
+    candidate: Candidate | None = None,
+    clients: Clients | None = None,
+    on_event: OnEvent | None = None,
+) -> EvaluationReport:
+    """Score a prompt on every row of `config.dataset`: the whole of `autoprompt eval`. Nothing is optimized.
+
+    candidate: a prompt with demonstrations, e.g. `result.best`, instead of `config.prompt`.
+    Raises what `optimize` raises, and BudgetExhausted where a cap ends it before the last row.
+    """
+    prompt = candidate.prompt if candidate is not None else config.prompt
+    if config.dataset is None or prompt is None:
+        raise ConfigError("eval needs a dataset and a prompt: give --dataset FILE and --prompt TEXT or @FILE.")
+    rows = load_rows(
+        find_dataset(config.dataset),
+        input_field=config.input_field,
+        target_field=config.target_field,
+        group_field=config.group_field,
+    )
+    labels: tuple[str, ...] = ()
+    if config.metric in LABEL_METRICS:
+        labels = config.labels or infer_labels(rows) or ()
+    budget = Budget(config.max_calls, config.max_tokens, config.max_cost, config.max_seconds)
+    emit = on_event or (lambda event: None)
+    started = time.monotonic()
+    done = 0
+
+    def on_row(row: EvaluatedRow) -> None:
+        nonlocal done
+        done += 1
+        event = {"event": "rows_evaluated", "what": "rows", "done": done, "total": len(rows)}
+        emit({**event, "spent": budget.spent.to_dict()})
+
+    with open_models(config, clients, budget, None, emit) as models:
+        models.check_cost_cap(config.max_cost)
+        metric = models.metric(config, labels)
+        client = models.client("task")
+        program = PromptProgram(
+            client,
+            prompt,
+            labels=labels,
+            options=task_options(config, labels),
+            read=metric.read,
+            input_field=config.input_field,
+            target_field=config.target_field,
+        )
+        the_candidate = candidate or Candidate(components=program.components)
+        concurrency = models.concurrency()
+        with budget.block(len(rows)):
+            evaluation = evaluate_rows(
+                program, the_candidate, rows, metric, concurrency=concurrency, on_row=on_row
+            )
+    spent = budget.spent
+    scores = [row.score for row in evaluation.rows]
+    score, interval = evaluation.score, mean_interval(scores)
+    if metric.is_aggregate:
+        targets = [row.ground_truth for row in evaluation.rows]
+        score = metric.aggregate(["" if r.is_unparsed else r.prediction for r in evaluation.rows], targets)
+    return EvaluationReport(
+        evaluation=evaluation,
+        score=score,
+        interval=interval,
+        usage=spent.usage,
+        calls=spent.calls,
+        seconds=time.monotonic() - started,
+        metric=config.metric,
+        model=client.name,
+    )

@@ -1,0 +1,40 @@
+"""Where a candidate comes from, and which rows nobody who made it has seen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from autoprompt.optimizer.context import SearchContext
+from autoprompt.search.plan import interleave
+from autoprompt.search.pool import Entry
+from autoprompt.types import Candidate, Example
+
+# Operators whose author is told how rows of train were answered: the writer, and the choice of wrong rows.
+INFORMED = ("patch", "rewrite", "demos_errors")
+
+
+def ancestors(context: SearchContext, candidate: Candidate) -> list[Candidate]:
+    """The candidate and all that it descends from, each once."""
+    found: dict[str, Candidate] = {}
+    waiting = [candidate]
+    while waiting:
+        current = waiting.pop()
+        if current.id not in found:
+            found[current.id] = current
+            waiting += [context.pool[i].candidate for i in current.parents if i in context.pool]
+    return list(found.values())
+
+
+def unseen(context: SearchContext, winner: Entry, history: Sequence[Mapping[str, Any]]) -> list[Example]:
+    """Rows of train that are no demonstration of `winner` or an ancestor, and that no author of theirs was told of.
+
+    history: the state's; its entries name the rows that each round's authors were told of.
+    """
+    family = ancestors(context, winner.candidate)
+    seen = {demo.example_id for candidate in family for demo in candidate.demos}
+    told_until = max((c.iteration for c in family if c.operator in INFORMED), default=0)
+    for entry in history:
+        if entry["iteration"] <= told_until:
+            seen |= {row.example_id for row in context.read_results(entry["results"])}
+    return interleave([row for row in context.splits.train if row.id not in seen])

@@ -1,0 +1,286 @@
+"""The search on a simulated student: no model, hundreds of seeds in minutes, and the truth is known.
+
+    python benchmarks/simulated.py                 # every world, every ablation
+    python benchmarks/simulated.py --world random --seeds 100
+
+The student answers a row right with a chance that depends on which of its hidden rules the prompt states, on the
+demonstrations shown, and on harmful advice. The writer proposes useful, useless and harmful edits. Both are functions
+behind `ScriptedClient`, so the real graph, race, gate, memory and budget run; the true accuracy of any prompt is the mean
+of the student's chances over a large population that no run sees.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import random
+import re
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from autoprompt import stats
+from autoprompt.dataset import Splits
+from autoprompt.errors import BudgetExhausted
+from autoprompt.llm.scripted import ScriptedClient
+from autoprompt.llm.budget import Budget
+from autoprompt.llm.client import Completion, Options
+from autoprompt.memory import ExperienceFile
+from autoprompt.metrics import get_metric
+from autoprompt.optimizer import propose, settle
+from autoprompt.optimizer.agents import AnalysisAgent, MemoryAgent, PredictionAgent, RewriteAgent
+from autoprompt.optimizer.context import SearchContext, SearchSettings
+from autoprompt.optimizer.graph import build_graph, recursion_limit
+from autoprompt.optimizer.nodes import first_state
+from autoprompt.program import PromptProgram
+from autoprompt.search import gate, plan, race
+from autoprompt.search.plan import DEPTHS, make_plan
+from autoprompt.search.pool import Pool
+from autoprompt.types import Candidate, EvaluatedRow, Example, Message, Usage
+
+LABELS = ("A", "B")
+RULES = tuple(f"rule{n}" for n in range(6))
+HARMS = tuple(f"myth{n}" for n in range(4))
+FILLERS = ("be careful", "think well", "be precise", "read it twice", "take your time", "stay calm")
+POPULATION = 2000
+
+
+def unit(*key: object) -> float:
+    """A fixed draw from [0, 1) for a key."""
+    digest = hashlib.blake2b("|".join(map(str, key)).encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big") / 2**64
+
+
+@dataclass(frozen=True)
+class World:
+    """What is true.
+
+    base: chance of a right answer with no rule stated. rule_gain: what a stated rule adds on the rows that it is
+    about (each row needs one rule). harm: what each myth takes. demo_gain: what 16 demonstrations add on average;
+    demo_spread: how much that varies with which they are. noise: share of a row's luck that is drawn anew for each
+    prompt. good, harmful: chances of a proposal that states a rule, or a myth.
+    """
+
+    name: str
+    base: float
+    rule_gain: float
+    harm: float
+    demo_gain: float
+    demo_spread: float
+    noise: float = 0.4
+    good: float = 0.35
+    harmful: float = 0.3
+    rules: tuple[str, ...] = RULES
+
+    def chance(self, row: int, text: str, demos: Iterable[str]) -> float:
+        needed = self.rules[row % len(self.rules)]
+        chance = self.base + (self.rule_gain if needed in text else 0.0)
+        chance -= self.harm * sum(h in text for h in HARMS)
+        shown = sorted(demos)
+        if shown:
+            luck = 2 * unit(self.name, "demos", *shown) - 1
+            chance += self.demo_gain * min(1.0, len(shown) / 16) + self.demo_spread * luck
+        return min(1.0, max(0.0, chance))
+
+    def is_right(self, row: int, text: str, demos: tuple[str, ...]) -> bool:
+        own, anew = unit(self.name, "row", row), unit(self.name, "prompt", row, text, *sorted(demos))
+        return (anew if unit(self.name, "which", row) < self.noise else own) < self.chance(row, text, demos)
+
+    def accuracy(self, text: str, demos: Iterable[str]) -> float:
+        """The true accuracy: the mean chance over the population."""
+        shown = tuple(demos)
+        luckless = [self.chance(row, text, shown) for row in range(len(self.rules))]
+        return statistics.fmean(luckless)
+
+
+WORLDS = {
+    w.name: w
+    for w in (
+        World("instructions", base=0.55, rule_gain=0.40, harm=0.12, demo_gain=0.02, demo_spread=0.04, rules=RULES[:3]),
+        World("demonstrations", base=0.55, rule_gain=0.06, harm=0.12, demo_gain=0.22, demo_spread=0.10),
+        World("both", base=0.55, rule_gain=0.22, harm=0.12, demo_gain=0.12, demo_spread=0.06),
+        World("random", base=0.50, rule_gain=0.0, harm=0.0, demo_gain=0.0, demo_spread=0.0, noise=1.0),
+        World("perfect", base=1.0, rule_gain=0.0, harm=0.12, demo_gain=0.0, demo_spread=0.0),
+        World("good", base=0.94, rule_gain=0.02, harm=0.12, demo_gain=-0.02, demo_spread=0.03),
+    )
+}
+
+
+def make_rows(world: World, seed: int, sizes: dict[str, int]) -> Splits:
+    """Rows whose number is their hidden nature; every seed draws others."""
+    rng = random.Random(f"{world.name}/{seed}")
+    numbers = rng.sample(range(10**6), sum(sizes.values()))
+    rows = [Example(f"r{n}", f"item {n}", LABELS[n % 7 % 2], {"input": f"item {n}"}) for n in numbers]
+    cut = [0, sizes["train"], sizes["train"] + sizes["val"], len(rows)]
+    train, val, test = (tuple(rows[a:b]) for a, b in zip(cut, cut[1:], strict=False))
+    return Splits(train, val, test, LABELS, 0, {}, "", {})
+
+
+def student(world: World) -> Callable[[list[Message]], Completion]:
+    def answer(messages: list[Message]) -> Completion:
+        row = int(messages[-1].content.rsplit(" ", 1)[1])
+        demos = tuple(m.content for m in messages[1:-1] if m.role == "user")
+        target = LABELS[row % 7 % 2]
+        text = target if world.is_right(row, messages[0].content, demos) else LABELS[1 - LABELS.index(target)]
+        return Completion(text, Usage(20 + 10 * len(demos), 1))
+
+    return answer
+
+
+def writer(world: World, seed: int) -> Callable[[list[Message], Options], Completion]:
+    """Proposes one more sentence. It heeds what the request says has helped, and avoids what it says did harm."""
+
+    def answer(messages: list[Message], options: Options) -> Completion:
+        request = messages[-1].content
+        rng = random.Random(f"{seed}/{options.seed}/{hashlib.sha256(request.encode()).hexdigest()}")
+        current = re.search(r"<current>\n(.*?)\n</current>", request, re.DOTALL)
+        if current is None:
+            return Completion("The rows need a rule.", Usage(300, 20))
+        text = current.group(1)
+        praised, blamed = _told(request.replace(current.group(0), ""))
+        left = [r for r in world.rules if r not in text] or list(world.rules)
+        kind = rng.random()
+        wanted = [r for r in left if r in praised]
+        if wanted and rng.random() < 0.7:
+            extra = f"mind {rng.choice(wanted)}"
+        elif kind < world.good:
+            extra = f"mind {rng.choice(left)}"
+        elif kind < world.good + world.harmful:
+            myths = [h for h in HARMS if h not in blamed] or [""]
+            extra = f"believe {rng.choice(myths)}"
+        else:
+            extra = rng.choice(FILLERS)
+        return Completion(f"```\n{text.strip()} Also {extra}.\n```", Usage(400, 40))
+
+    return answer
+
+
+def _told(request: str) -> tuple[set[str], set[str]]:
+    """Words that the request praises and that it warns of, by the line they stand in."""
+    praised: set[str] = set()
+    blamed: set[str] = set()
+    section = ""
+    for line in request.lower().splitlines():
+        if re.search(r"helped|better", line):
+            section = "good"
+        elif re.search(r"harm|worse|avoid|do not repeat", line):
+            section = "bad"
+        words = set(re.findall(r"(?:rule|myth)\d", line))
+        (praised if section == "good" else blamed).update(words)
+    return praised - blamed, blamed
+
+
+@dataclass
+class MemoryFiles:
+    """The run folder's part that nodes write to, without a disk."""
+
+    predictions: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+
+    def write_predictions(self, name: str, rows: Iterable[EvaluatedRow]) -> Path:
+        self.predictions[name] = [{f: getattr(r, f) for f in r.__slots__} for r in rows]
+        return Path(f"{name}.jsonl")
+
+    def read_predictions(self, name: str) -> list[dict[str, Any]]:
+        return self.predictions[name]
+
+    def append_candidates(self, candidates: Iterable[Any]) -> None:
+        pass
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One run. true_*: accuracy over the population; validation: what the run itself reported for the winner."""
+
+    original: float
+    best: float
+    true_gain: float
+    reported_gain: float | None
+    is_original: bool
+    calls: int
+    trace: tuple[tuple[int, float], ...]
+
+
+def simulate(
+    world: World,
+    seed: int,
+    *,
+    max_calls: int = 400,
+    sizes: dict[str, int] | None = None,
+    preset: str = "standard",
+    memory: Path | None = None,
+    task: str = "sort the items into A and B",
+    max_demos: int = 32,
+) -> Outcome:
+    splits = make_rows(world, seed, sizes or {"train": 66, "val": 84, "test": 0})
+    depth = DEPTHS[preset]
+    the_plan = make_plan(splits.val)
+    prompt = "Decide whether the item is A or B."
+    budget = Budget(max_calls=max_calls)
+
+    def charged(inner: Callable[..., Completion], role: str) -> Callable[..., Completion]:
+        def call(messages: list[Message], options: Options) -> Completion:
+            budget.charge(role)  # type: ignore[arg-type]
+            answer = inner(messages, options) if role == "optimizer" else inner(messages)
+            budget.add_usage(role, answer.usage)  # type: ignore[arg-type]
+            return answer
+
+        return call
+
+    client = ScriptedClient(charged(student(world), "task"))
+    author = ScriptedClient(charged(writer(world, seed), "optimizer"))
+    program = PromptProgram(client, prompt, labels=LABELS)
+    metric = get_metric("exact_match", {})
+    experiences = ExperienceFile(memory) if memory else None
+    trace: list[tuple[int, float]] = []
+    pool = Pool()
+
+    def emit(event: dict[str, Any]) -> None:
+        if event["event"] == "best_changed":
+            c = pool[event["id"]].candidate
+            trace.append((budget.spent.calls, world.accuracy(c.prompt, [d.input for d in c.demos])))
+
+    context = SearchContext(
+        program=program,
+        splits=splits,
+        plan=the_plan,
+        settings=SearchSettings(
+            run_id=f"sim-{world.name}-{seed}-{task[:3]}",
+            task=task,
+            max_iterations=depth.max_iterations,
+            depth=depth,
+            seed=seed,
+            max_demos=max_demos,
+            labels=LABELS,
+        ),
+        pool=pool,
+        budget=budget,
+        prediction=PredictionAgent(program, metric),
+        analysis=AnalysisAgent(author),
+        rewriting=RewriteAgent(author),
+        memory=MemoryAgent(),
+        files=MemoryFiles(),
+        emit=emit,
+        experiences=experiences,
+    )
+    state = first_state(context, {"path": "", "sha256": "", "split_seed": 0, "sizes": splits.sizes})
+    final = build_graph().invoke(
+        state, {"recursion_limit": recursion_limit(depth.max_iterations)}, context=context
+    )
+    best = pool[final["incumbent"]].candidate
+    truth = world.accuracy(best.prompt, [d.input for d in best.demos])
+    original = world.accuracy(prompt, ())
+    reported = None
+    confirmation = final.get("confirmation")
+    if confirmation and confirmation["confirmed"]:
+        part = confirmation["fresh"] if confirmation["fresh"]["rows"] else confirmation["raced"]
+        reported = part["score"] - part["other_score"]
+    return Outcome(
+        original, truth, truth - original, reported, best.id == pool.original.candidate.id, budget.spent.calls, tuple(trace)
+    )
