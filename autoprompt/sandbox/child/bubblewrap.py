@@ -33,6 +33,23 @@ def arguments(settings: Settings) -> list[str]:
     options += ["--proc", "/proc"]
     if settings.scratch != "/tmp":
         options += ["--perms", "1777", *memory, settings.scratch]
+    shown = [target for _, target in settings.read_only]
+    for path in _parents([*shown, settings.workdir], shown):  # bubblewrap's own would be closed to the code
+        options += ["--perms", "0755", "--dir", path]
     for source, target in settings.read_only:
         options += ["--ro-bind", source, target]
     return [*options, "--bind", settings.workdir, settings.workdir, "--remount-ro", "/", "--chdir", "/"]
+
+
+def _parents(targets: list[str], shown: list[str]) -> list[str]:
+    """The folders above the targets, outer ones first, without those that are shown anyway."""
+    found: list[str] = []
+    for target in targets:
+        words = target.split("/")[1:-1]
+        for length in range(1, len(words) + 1):
+            path = "/" + "/".join(words[:length])
+            if path in shown:
+                break
+            if path not in ("/dev", "/proc", "/tmp", *found):
+                found.append(path)
+    return found

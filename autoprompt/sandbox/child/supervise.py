@@ -164,7 +164,7 @@ def _be_init(settings: Settings, report: int) -> None:
         _report_failure(report, lambda: confine.become_code(settings))
     while True:
         pid, status = os.wait()
-        if pid == code:
+        if pid == code and not os.WIFSTOPPED(status):  # stopped: it asked to be traced by its parent
             os.write(report, b"X%d\n" % status)
             os._exit(0)
 

@@ -85,7 +85,7 @@ def end_all(group: int, uid: int | None) -> int:
             _kill(pid)
         try:
             while (ended := os.waitpid(-1, os.WNOHANG))[0]:
-                if ended[0] == group:
+                if ended[0] == group and not os.WIFSTOPPED(ended[1]):
                     status = ended[1]
         except ChildProcessError:
             return status
