@@ -30,7 +30,7 @@ types: $(VENV)/ready-dev ## mypy, strict
 	@echo "types: ok"
 
 imports: $(VENV)/ready-dev ## who may import whom (.importlinter)
-	@$(BIN)/lint-imports --no-cache
+	@$(BIN)/lint-imports --no-cache --no-logo
 
 docs: $(VENV)/ready-dev ## write docs/cli.md and docs/config.md anew
 	@$(BIN)/python -m autoprompt.cli.docs
