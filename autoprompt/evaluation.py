@@ -101,6 +101,8 @@ def _evaluate_row(program: Program, candidate: Candidate, example: Example, metr
         try:
             score = _score(metric, prediction, example)
         except (EndpointError, RequestRefusedError) as failure:  # a judge's call
+            if isinstance(failure, EndpointError) and failure.is_fatal:
+                raise
             error = f"{metric.name}: {failure}"
             score = Score(0.0, f"failed: {error}")
     probs = prediction.label_probs

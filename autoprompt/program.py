@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from autoprompt.answers import read_answer
-from autoprompt.errors import EndpointError, PromptError, RequestRefusedError
+from autoprompt.errors import BudgetExhausted, EndpointError, PromptError, RequestRefusedError
 from autoprompt.llm.client import Client, Options
 from autoprompt.types import Candidate, Demo, Example, Message, Prediction, Usage
 
@@ -21,7 +21,7 @@ REFUSED = "refused: "  # beginning of `Prediction.error` where the endpoint refu
 
 _PLACEHOLDER = re.compile(r"\{([^\W\d]\w*)\}")
 _WIDE = re.compile(r"[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef]")
-_RETRIES = 2  # of an empty or unreadable answer
+_RETRIES = 2  # of an unreadable answer
 _RETRY_SAMPLE = 1000  # a retry is another sample, else the cache would give the same answer for ever
 
 
@@ -36,7 +36,8 @@ class Program(Protocol):
     def run(self, example: Example, candidate: Candidate) -> Prediction:
         """Answer one row with the candidate's texts. A failed row is a prediction with its `error`.
 
-        Raises AuthenticationError, RuntimeMissingError and BudgetExhausted: no further row would fare better.
+        Raises AuthenticationError, RuntimeMissingError, a fatal EndpointError and BudgetExhausted: no further
+        row would fare better.
         """
         ...
 
@@ -47,7 +48,9 @@ class PromptProgram:
 
     prompt: the naive text. labels: the only answers allowed; they are sent as `Options.labels` and read
         tolerantly. read: another reader of the answer, usually `metric.read`; None from it is "unparsed".
-    Empty and unreadable answers are asked again at most twice, then the row is unparsed.
+    An unreadable answer is asked for again at most twice, as another sample, then the row is unparsed; one
+    that comes back word for word, or that the budget has no call for, not so often. An empty answer is
+    unparsed at once: the client has asked again already.
     """
 
     client: Client
@@ -77,13 +80,22 @@ class PromptProgram:
             try:
                 completion = self.client.complete(messages, _again(options, attempt))
             except EndpointError as error:
+                if error.is_fatal:
+                    raise
                 return Prediction(text, None, usage, error=str(error))
             except RequestRefusedError as error:
                 return Prediction(text, None, usage, error=REFUSED + str(error))
+            except BudgetExhausted:
+                if not attempt:
+                    raise
+                break
+            is_settled = not completion.text.strip() or completion.text == text
             usage, text = usage + completion.usage, completion.text
             value = self.read(text) if self.read else read_answer(text, self.labels)
             if value is not None:
                 return Prediction(text, value, usage, completion.label_probs)
+            if is_settled:
+                break
         return Prediction(text, None, usage)
 
 
@@ -145,8 +157,9 @@ def render_text(prompt: str, demos: Sequence[Demo]) -> str:
 def estimate_tokens(content: str | Sequence[Message]) -> int:
     """About how many tokens a text or a request has: an estimate for caps and plans, never for billing.
 
-    Four characters a token, one for each CJK sign, four more for each message; no tokenizer is asked, and
-    the error was not measured: every model's tokenizer differs.
+    Four characters a token, one for each CJK sign, four more for each message; no tokenizer is asked. Against
+    SmolLM2's on the inputs of 11 English sets: 20% too low (text messages) to 14% too high. Its vocabulary is
+    English, and Chinese took it half as many again; other models' tokenizers were not measured.
     """
     if not isinstance(content, str):
         return sum(estimate_tokens(message.content) + 4 for message in content)

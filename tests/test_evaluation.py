@@ -198,6 +198,13 @@ def test_a_judge_that_fails_on_a_row_fails_the_row() -> None:
     assert result.rows[1].is_correct
 
 
+def test_a_judge_that_is_gone_ends_the_evaluation() -> None:
+    judge = ScriptedClient([EndpointError("gone", is_fatal=True)])
+    metric = get_metric("llm_judge", {"rubric": "Is it right?"}, judge=judge)
+    with pytest.raises(EndpointError, match="gone"):
+        evaluate(FakeProgram(lambda i: says("1")), CANDIDATE, rows(2), metric)
+
+
 def test_a_prompt_program_from_end_to_end() -> None:
     client = ScriptedClient(lambda messages: "Answer: 1" if "text 1" in messages[-1].content else "0")
     program = PromptProgram(client, "P", labels=("0", "1"))

@@ -159,7 +159,7 @@ def test_unreadable_answers_are_asked_again_as_other_samples_at_most_twice() -> 
 
     def answer(messages: list[Message], options: Options) -> Completion:
         seen.append(options)
-        return Completion(["", "hm", "neither"][len(seen) - 1], Usage(5, 1))
+        return Completion(["well", "hm", "neither"][len(seen) - 1], Usage(5, 1))
 
     prediction = program(ScriptedClient(answer), options=Options(seed=3, sample=3)).run(ROW, CANDIDATE)
     assert [(o.sample, o.seed) for o in seen] == [(3, 3), (1004, 1004), (1005, 1005)]
@@ -167,8 +167,15 @@ def test_unreadable_answers_are_asked_again_as_other_samples_at_most_twice() -> 
     assert prediction.usage == Usage(15, 3)
 
 
+@pytest.mark.parametrize(("answer", "calls"), [("hm", 2), (" ", 1)])
+def test_an_answer_that_repeats_or_is_empty_is_not_paid_again(answer: str, calls: int) -> None:
+    client = ScriptedClient(lambda messages: answer)
+    assert program(client).run(ROW, CANDIDATE).value is None
+    assert len(client.calls) == calls
+
+
 def test_a_good_second_answer_counts() -> None:
-    prediction = program(ScriptedClient(["", "1"])).run(ROW, CANDIDATE)
+    prediction = program(ScriptedClient(["hm", "1"])).run(ROW, CANDIDATE)
     assert prediction.value == "1"
 
 
@@ -193,8 +200,21 @@ def test_a_failed_call_is_a_failed_row() -> None:
 
 
 @pytest.mark.parametrize(
-    "error", [AuthenticationError("key"), RuntimeMissingError("none"), BudgetExhausted("max_calls")]
+    "error",
+    [
+        AuthenticationError("key"),
+        RuntimeMissingError("none"),
+        BudgetExhausted("max_calls"),
+        EndpointError("gone", is_fatal=True),
+    ],
 )
 def test_what_no_row_survives_is_raised(error: Exception) -> None:
     with pytest.raises(type(error)):
         program(ScriptedClient([error])).run(ROW, CANDIDATE)
+
+
+def test_a_budget_that_ends_before_the_second_question_leaves_the_first_answer() -> None:
+    client = ScriptedClient([Completion("hm", Usage(5, 1)), BudgetExhausted("max_calls")])
+    prediction = program(client).run(ROW, CANDIDATE)
+    assert (prediction.text, prediction.value, prediction.error) == ("hm", None, None)
+    assert prediction.usage == Usage(5, 1)
