@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from . import interpreter, launch, workfolder
-from .probing import probe
+from .probing import choose, probe
 from .records import Level, Limits, SandboxError, SandboxResult
 
 __all__ = ["Level", "Limits", "SandboxError", "SandboxResult", "probe", "run"]
@@ -36,7 +36,7 @@ def run(
 
     Code that fails, hangs or eats too much is a result. Raises SandboxError if it could not be run at all.
     """
-    chosen = _choose(level)
+    chosen = choose(level)
     limits = limits or Limits()
     python = interpreter.absolute(python)
     work = Path(workdir).resolve()
@@ -59,24 +59,3 @@ def run(
         duration_s=outcome.duration_s,
         level=chosen,
     )
-
-
-def _choose(level: str | Level) -> Level:
-    if isinstance(level, Level):
-        return level
-    if level == "none":
-        return Level()
-    if level not in ("auto", "strict"):
-        raise SandboxError(f"sandbox {level!r}: expected auto, strict or none")
-    found = probe()
-    if level == "strict" and not found.is_full:
-        raise SandboxError(
-            f"sandbox strict needs namespaces, Landlock and seccomp; this machine gives: {found}. "
-            "Use --sandbox auto for what there is, or install bubblewrap or a newer kernel (6.2)."
-        )
-    if not found.confines:
-        raise SandboxError(
-            "nothing on this machine confines code (tried bubblewrap, user namespaces, Landlock with "
-            "seccomp, sandbox-exec). --sandbox none runs it unconfined, with all your rights."
-        )
-    return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -88,3 +89,25 @@ def works(level: Level) -> bool:
         except SandboxError:
             return False
     return outcome.stdout == "confined\n"
+
+
+def choose(level: str | Level, probing: Callable[[], Level] = probe) -> Level:
+    """What "auto", "strict" or "none" comes to on this machine. Raises SandboxError where it refuses."""
+    if isinstance(level, Level):
+        return level
+    if level == "none":
+        return Level()
+    if level not in ("auto", "strict"):
+        raise SandboxError(f"sandbox {level!r}: expected auto, strict or none")
+    found = probing()
+    if level == "strict" and not found.is_full:
+        raise SandboxError(
+            f"sandbox strict needs namespaces, Landlock and seccomp; this machine gives: {found}. "
+            "Use --sandbox auto for what there is, or install bubblewrap or a newer kernel (6.2)."
+        )
+    if not found.confines:
+        raise SandboxError(
+            "nothing on this machine confines code (tried bubblewrap, user namespaces, Landlock with "
+            "seccomp, sandbox-exec). --sandbox none runs it unconfined, with all your rights."
+        )
+    return found

@@ -52,6 +52,7 @@ class Supervisor:
         self._told_to_stop = False
         self._report, self._report_end = os.pipe()
         self._go, self._go_end = os.pipe()
+        self._told = b""
 
     def run(self) -> None:
         """Writes {exit_code, killed_by, error} to the status pipe, in marshal, when all is cleaned up."""
@@ -80,7 +81,7 @@ class Supervisor:
                     folder.take_back(path, settings.uid, owners)
             if settings.owns_scratch:
                 folder.remove(settings.scratch)
-        outcome = _outcome(_read_to_end(self._report), status, killed_by)
+        outcome = _outcome(self._told + _read_to_end(self._report), status, killed_by)
         os.write(self._status, marshal.dumps(outcome))
 
     def _stop(self, _number: int, _frame: object) -> None:
@@ -120,7 +121,8 @@ class Supervisor:
         os.close(self._report_end)
         os.close(self._go)
         settings = self._settings
-        if os.read(self._report, 1) == b"U":
+        self._told = os.read(self._report, 1)
+        if self._told == b"U":
             if settings.namespaces == "userns" or (settings.namespaces and settings.uid is not None):
                 namespaces.map_ids(child, settings.uid)
             os.write(self._go_end, b"g")
@@ -180,7 +182,7 @@ def _report_failure(report: int, steps: Callable[[], None]) -> None:
 
 
 def _outcome(report: bytes, status: int, killed_by: str | None) -> dict[str, object]:
-    """report: lines of E (a failure before the code began) or X (the code's wait status, from init)."""
+    """report: U (the child is ready), then lines of E (a failure before the code began) or X (its status)."""
     error = None
     exited = status
     for line in report.removeprefix(b"U").decode("utf-8", "replace").splitlines():
