@@ -12,7 +12,7 @@ from autoprompt.cli import options, render, scores
 from autoprompt.cli.panel import watching
 from autoprompt.cli.progress import duration, money
 from autoprompt.cli.run import print_json, read_settings
-from autoprompt.errors import Interrupted
+from autoprompt.errors import BudgetExhausted, BudgetTooSmallError, Interrupted
 from autoprompt.store.files import write_text
 
 if TYPE_CHECKING:
@@ -48,6 +48,10 @@ def evaluate(
     with watching(render.console(stderr=True), quiet=quiet) as (_, emit):
         try:
             report = api.evaluate(settings, on_event=emit)
+        except BudgetExhausted as error:
+            raise BudgetTooSmallError(
+                f"{error.cap} is too small to score every row ({error}). Raise it, or give fewer rows."
+            ) from error
         except KeyboardInterrupt as error:
             raise Interrupted(
                 "interrupted; with the cache on, the answers so far are not asked again"

@@ -20,8 +20,8 @@ from autoprompt.config import RunConfig
 _DEMOS_SHOWN = 3
 _PIPE_WIDTH = 110  # a pipe has no width of its own
 _LONGEST_DEMO = 100
-# Below this share of common words a diff by words is harder to read than both texts.
-_ALIKE = 0.5
+# Where less than this share of the shorter text stayed, a diff by words is harder to read than both texts.
+_ALIKE = 0.6
 VERDICT_STYLES = {"confirmed": "bold green", "not_confirmed": "bold yellow", "untested": "bold yellow"}
 
 
@@ -105,7 +105,7 @@ def _facts(data: Mapping[str, Any]) -> Iterator[Text]:
     yield Text(
         f"{data['calls']:,} calls, {tokens['task'] + tokens['optimizer']:,} tokens "
         f"({tokens['optimizer']:,} for writing), cost {money(data['cost_usd'])}, "
-        f"{duration(data['seconds'])}; {data['candidates']['tried']} candidates tried, "
+        f"{duration(data['seconds'])}; candidates: {data['candidates']['tried']} tried, "
         f"{data['candidates']['accepted']} accepted; ended by {data['stop_reason']}"
     )
 
@@ -146,7 +146,11 @@ def prompt_diff(old: str, new: str) -> RenderableType:
     old, new = clean(old), clean(new)
     words = [re.findall(r"\s+|\w+|[^\w\s]", text) for text in (old, new)]
     matcher = difflib.SequenceMatcher(None, words[0], words[1], autojunk=False)
-    if matcher.ratio() < _ALIKE:
+    kept = sum(
+        not word.isspace() for a, _, size in matcher.get_matching_blocks() for word in words[0][a : a + size]
+    )
+    shorter = min(sum(not word.isspace() for word in text) for text in words)
+    if kept < _ALIKE * shorter:
         return _line_diff(old, new)
     text = Text()
     for kind, a, b, c, d in matcher.get_opcodes():

@@ -72,11 +72,11 @@ def watch(start: Callable[[Emit], RunResult], *, as_json: bool, quiet: bool) -> 
     with watching(watcher, quiet=quiet) as (progress, emit):
         try:
             result = start(emit)
-        except (KeyboardInterrupt, Interrupted) as error:
+        except KeyboardInterrupt as error:  # before or after the part of the run that saves by itself
             if not progress.run_id:
                 raise Interrupted("interrupted before anything was sent") from error
             raise Interrupted(
-                f"interrupted; state saved; go on with: autoprompt resume {progress.run_id}"
+                f"interrupted; the state is saved. Go on with: autoprompt resume {progress.run_id}"
             ) from error
     show_result(result, render.console(stderr=as_json))
     if as_json:

@@ -42,8 +42,7 @@ def _row(row: EvaluatedRow) -> dict[str, object]:
 
 
 def _json(report: EvaluationReport) -> str:
-    rows = [_row(row) for row in report.evaluation.rows]
-    return json.dumps({**report.to_dict(), "rows": rows}, ensure_ascii=False, indent=2, default=str) + "\n"
+    return json.dumps(report.to_dict(), ensure_ascii=False, indent=2, default=str) + "\n"
 
 
 def _jsonl(report: EvaluationReport) -> str:

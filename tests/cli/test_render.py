@@ -110,7 +110,7 @@ def test_an_estimate_says_that_nothing_was_sent() -> None:
         "cost_usd": None,
         "warnings": ["few rows"],
     }
-    assert shown(render.estimate(data, RunConfig(model="gpt-x"))).splitlines() == [
+    assert shown(render.estimate(data, RunConfig.model_validate({"model": "gpt-x"}))).splitlines() == [
         "rows: 4 train, 3 val, 3 test",
         "at most 1,200 calls of the task model (gpt-x), 6 of the writer",
         "about 54,321 tokens; cost: unknown",
@@ -129,7 +129,7 @@ best                0.860   0.760 to 0.920     72           371
 
 24 rows fixed, 3 broken; p = 0.0001 (paired, exact); verdict: confirmed
 validation on 72 rows: original 0.600, best 0.840
-1,391 calls, 124,000 tokens (4,000 for writing), cost unknown, 7:11; 14 candidates tried, 3
+1,391 calls, 124,000 tokens (4,000 for writing), cost unknown, 7:11; candidates: 14 tried, 3
 accepted; ended by max_iterations
 
 What changed in the prompt

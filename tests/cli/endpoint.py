@@ -1,0 +1,75 @@
+"""A small OpenAI-compatible server on the loopback: a model that is told by an instruction what to answer."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+KEY = "sk-of-the-tests-0123456789"
+BETTER = "Sort support messages. KNOWN RULE: look at what happens now."
+
+
+class Endpoint:
+    """Answers rightly where the prompt holds "KNOWN RULE", always "normal" elsewhere; proposes that rule.
+
+    status: what every request gets instead of an answer, where it is not 200.
+    """
+
+    def __init__(self) -> None:
+        self.base_url = ""
+        self.requests: list[dict[str, Any]] = []
+        self.status = 200
+
+    def answer(self, body: dict[str, Any]) -> str:
+        messages = body["messages"]
+        text = "\n".join(message["content"] for message in messages)
+        if len(messages[-1]["content"]) > 100:  # longer than any row: a writer or an analyst is asked
+            return f"```\n{BETTER}\n```"
+        if "KNOWN RULE" in text:
+            return "urgent" if "now" in messages[-1]["content"] else "normal"
+        return "normal"
+
+
+@contextmanager
+def serving() -> Iterator[Endpoint]:
+    endpoint = Endpoint()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self._send(200, {"object": "list", "data": [{"id": "m"}]})
+
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            endpoint.requests.append(body)
+            message = {"role": "assistant", "content": endpoint.answer(body)}
+            usage = {"prompt_tokens": 20, "completion_tokens": 1, "total_tokens": 21}
+            choice = {"index": 0, "message": message, "finish_reason": "stop"}
+            self._send(endpoint.status, {"model": "m", "choices": [choice], "usage": usage})
+
+        def _send(self, status: int, data: dict[str, Any]) -> None:
+            if self.headers.get("Authorization") != f"Bearer {KEY}":
+                status, data = 401, {"error": {"message": "Incorrect API key provided"}}
+            raw = json.dumps(data).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(raw)))
+            self.end_headers()
+            self.wfile.write(raw)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    endpoint.base_url = f"http://127.0.0.1:{server.server_port}/v1"
+    try:
+        yield endpoint
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()

@@ -1,0 +1,146 @@
+"""`run`, `resume`, `eval`, `init`, `doctor` as a user calls them, against a server on the loopback."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from endpoint import KEY, Endpoint, serving
+from typer.testing import CliRunner, Result
+
+from autoprompt.cli import app
+
+
+@pytest.fixture
+def endpoint() -> Iterator[Endpoint]:
+    with serving() as made:
+        yield made
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, endpoint: Endpoint) -> Path:
+    monkeypatch.chdir(tmp_path)
+    rows = [
+        {
+            "message": f"{'It burns now' if n % 2 else 'Some day, please'} ({n})",
+            "priority": "urgent" if n % 2 else "normal",
+        }
+        for n in range(60)
+    ]
+    (tmp_path / "t.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    (tmp_path / "t.task.yaml").write_text(
+        "prompt: Sort support messages.\ninput_field: message\ntarget_field: priority\n", encoding="utf-8"
+    )
+    (tmp_path / "c.yaml").write_text(
+        f"dataset: t.jsonl\nmodel: m\nbase_url: {endpoint.base_url}\npreset: quick\nmax_demos: 0\n",
+        encoding="utf-8",
+    )
+    (tmp_path / ".env").write_text(f"OPENAI_API_KEY={KEY}\n", encoding="utf-8")
+    # Set and taken away again by monkeypatch: what .env puts into the environment ends with the test.
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    return tmp_path
+
+
+def call(*arguments: str, code: int = 0) -> Result:
+    result = CliRunner().invoke(app, list(arguments))
+    assert result.exit_code == code, result.output
+    return result
+
+
+def test_a_run_from_start_to_export(endpoint: Endpoint) -> None:
+    result = call("run", "--config", "c.yaml")
+    assert result.stdout.startswith("Confirmed: 0.50 -> 1.00 on 18 unseen rows")
+    assert "{+ KNOWN RULE: look at what happens now.+}" in result.stdout
+    assert "round 1: measuring candidates" in result.stderr
+    (folder,) = (path for path in Path("runs").iterdir() if path.is_dir())
+    assert f"autoprompt runs export {folder.name}" in result.stdout
+    assert call("runs", "export", folder.name).stdout.endswith("KNOWN RULE: look at what happens now.\n")
+    assert not [path for path in folder.iterdir() if path.is_file() and KEY.encode() in path.read_bytes()]
+    sent = len(endpoint.requests)
+    again = call("resume", folder.name)
+    assert again.stdout == result.stdout
+    assert len(endpoint.requests) == sent
+
+
+def test_json_is_the_only_thing_on_stdout() -> None:
+    result = call("run", "--config", "c.yaml", "--json", "--quiet")
+    data = json.loads(result.stdout)
+    stored = json.loads((Path(data["run_dir"]) / "result.json").read_text(encoding="utf-8"))
+    assert data == stored
+    assert data["verdict"] == "confirmed"
+    assert result.stderr.startswith("Confirmed")
+    assert json.loads(call("resume", data["run_id"], "--json").stdout) == data
+
+
+def test_a_dry_run_sends_nothing(endpoint: Endpoint) -> None:
+    assert "nothing was sent" in call("run", "--config", "c.yaml", "--dry-run").stdout
+    assert json.loads(call("run", "--config", "c.yaml", "--dry-run", "--json").stdout)["sizes"]["test"] == 18
+    assert endpoint.requests == []
+    assert not Path("runs").exists()
+
+
+def test_a_refused_key_ends_with_4(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-wrong-0123456789")
+    result = call("run", "--config", "c.yaml", code=4)
+    assert result.stderr.splitlines()[-1].startswith("error: ")
+    assert "sk-wrong" not in result.output
+
+
+def test_a_cap_that_is_too_small_is_said_before_anything_is_sent(endpoint: Endpoint) -> None:
+    assert "--max-calls" in call("run", "--config", "c.yaml", "--max-calls", "5", code=3).stderr
+    assert "max_calls" in call("eval", "--config", "c.yaml", "--max-calls", "5", code=3).stderr
+    assert endpoint.requests == []
+
+
+def test_an_evaluation_in_every_form() -> None:
+    result = call("eval", "--config", "c.yaml", "-o", "r.json")
+    assert result.stdout.startswith("exact_match 0.500 (95% interval 0.377 to 0.623) on 60 rows, m\n")
+    assert len(json.loads(Path("r.json").read_text(encoding="utf-8"))["rows"]) == 60
+    for name in ("r.jsonl", "r.csv", "r.md", "r.junit.xml"):
+        call("eval", "--config", "c.yaml", "-o", name)
+    assert len(Path("r.jsonl").read_text(encoding="utf-8").splitlines()) == 60
+    with Path("r.csv").open(encoding="utf-8", newline="") as file:
+        assert sum(row["is_correct"] == "True" for row in csv.DictReader(file)) == 30
+    assert Path("r.md").read_text(encoding="utf-8").count("\n| ") == 62
+    suite = ElementTree.parse("r.junit.xml").getroot()
+    assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("60", "30", "0")
+    assert json.loads(call("eval", "--config", "c.yaml", "--json").stdout)["score"] == 0.5
+
+
+def test_an_unknown_ending_is_said_before_anything_is_sent(endpoint: Endpoint) -> None:
+    assert "junit.xml" in call("eval", "--config", "c.yaml", "-o", "r.xlsx", code=2).stderr
+    assert endpoint.requests == []
+
+
+def test_the_starter_folder_runs_as_it_is_and_is_never_overwritten(endpoint: Endpoint) -> None:
+    call("init", "start")
+    config = Path("start/autoprompt.yaml")
+    config.write_text("mine: 1\n", encoding="utf-8")
+    assert "kept     start/autoprompt.yaml" in call("init", "start").stdout
+    assert config.read_text(encoding="utf-8") == "mine: 1\n"
+    config.unlink()
+    call("init", "start")
+    assert "10 train, 7 val, 7 test" in call("run", "--config", str(config), "--dry-run").stdout
+
+
+def test_doctor_without_an_endpoint_never_shows_a_key(
+    monkeypatch: pytest.MonkeyPatch, endpoint: Endpoint
+) -> None:
+    result = call("doctor", "--model", "m", "--base-url", endpoint.base_url)
+    assert f"{endpoint.base_url}: HTTP 200" in result.stdout
+    assert "OPENAI_API_KEY is set" in result.stdout
+    assert KEY not in result.output
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-wrong-0123456789")
+    refused = call("doctor", "--model", "m", "--base-url", endpoint.base_url, code=4)
+    assert "The key is missing or refused" in refused.stdout
+
+
+def test_doctor_says_that_nothing_listens() -> None:
+    checks = json.loads(call("doctor", "--base-url", "http://127.0.0.1:9/v1", "--json", code=4).stdout)
+    (failed,) = (check for check in checks["checks"] if check["is_needed"] and not check["is_ok"])
+    assert failed["name"] == "endpoint"
+    assert not checks["works"]
