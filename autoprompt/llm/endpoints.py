@@ -11,6 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from autoprompt.config import ModelSettings
 from autoprompt.errors import AuthenticationError, EndpointError, ModelError, UsageError
@@ -20,6 +21,7 @@ from autoprompt.llm.wire import Constrain
 
 if TYPE_CHECKING:
     from autoprompt.llm.local import LocalServer
+    from autoprompt.llm.weights import Progress
 
 OPENAI_URL = "https://api.openai.com/v1"
 LOCAL = "local"
@@ -96,16 +98,17 @@ def open_endpoint(
 ) -> Endpoint:
     """Start the embedded model, or ask the endpoint what has to be known of it.
 
-    Raises UsageError if no model is named and the endpoint lists none or several; EndpointError, fatal, if it
-    cannot be reached; AuthenticationError where OpenAI would be asked without a key.
+    Raises UsageError if the address is not one, or if no model is named and the endpoint lists none or
+    several; EndpointError, fatal, if it cannot be reached; AuthenticationError where OpenAI would be asked
+    without a key.
     """
     if choice.base_url is None:
         from autoprompt.llm import local, weights
 
-        server = local.start(choice.local_name or weights.DEFAULT_MODEL, on_progress=on_progress)
+        server = local.start(choice.local_name or weights.DEFAULT, on_progress=on_progress)
         constrain: Constrain = "grammar" if settings.constrain == "auto" else settings.constrain
         return Endpoint(server.base_url, server.model, server.api_key, server.identity, constrain, server)
-    base_url = choice.base_url.rstrip("/")
+    base_url = _checked_url(choice.base_url)
     if base_url == OPENAI_URL and not choice.api_key:
         raise AuthenticationError(
             "OPENAI_API_KEY is not set. Set it, or --base-url for another endpoint, or use the embedded "
@@ -169,6 +172,18 @@ def _choice(model: str | None, base_url: str | None, default_url: str, api_key: 
     if base_url is None and (model is None or names_local):
         return ModelChoice(model, None, "")
     return ModelChoice(model, base_url or default_url, api_key)
+
+
+def _checked_url(base_url: str) -> str:
+    """Without a slash at the end. Raises UsageError for what is not an http(s) address."""
+    try:
+        parts = urlsplit(base_url)
+        is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_address = False
+    if not is_address:
+        raise UsageError(f"base URL {base_url!r}: expected http://HOST[:PORT]/v1 or https://HOST/v1")
+    return base_url.rstrip("/")
 
 
 def _only_model(models: Sequence[Mapping[str, Any]] | None, base_url: str) -> str:

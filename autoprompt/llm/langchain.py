@@ -6,10 +6,16 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from autoprompt.errors import ModelError
+from autoprompt.errors import EndpointError, ModelError
 from autoprompt.llm.client import Completion, Options
-from autoprompt.llm.failures import BrokenAnswerError, from_status, redact, shown_url
-from autoprompt.llm.http import from_httpx
+from autoprompt.llm.failures import (
+    BrokenAnswerError,
+    TimedOutError,
+    UnreachableError,
+    from_status,
+    redact,
+    shown_url,
+)
 from autoprompt.llm.wire import Constrain, Parameters, read_answer
 from autoprompt.types import Message
 
@@ -61,7 +67,7 @@ class LangChainTransport:
             answer = self._chat.invoke(turns, extra_body=parameters)
         except openai.OpenAIError as error:
             raise self._translated(error, parameters) from error
-        except (TypeError, AttributeError, KeyError, ValueError) as error:
+        except (TypeError, AttributeError, LookupError, ValueError) as error:
             # What langchain-openai raises where the answer is not a chat completion.
             raise BrokenAnswerError(
                 f"{shown_url(self._base_url)}: the answer is not a chat completion ({error})"
@@ -84,7 +90,6 @@ class LangChainTransport:
         """The OpenAI client is shared by langchain within the process and closes with it."""
 
     def _translated(self, error: openai.OpenAIError, sent: dict[str, Any]) -> ModelError:
-        import httpx
         import openai
 
         if isinstance(error, openai.APIStatusError):
@@ -96,6 +101,19 @@ class LangChainTransport:
                 api_key=self._api_key,
                 sent=sent,
             )
-        if isinstance(error, openai.APIConnectionError) and isinstance(error.__cause__, httpx.HTTPError):
-            return from_httpx(error.__cause__, self._base_url, self._api_key)
-        return BrokenAnswerError(f"{shown_url(self._base_url)}: {redact(str(error), self._api_key)}")
+        url, said = shown_url(self._base_url), redact(_causes(error), self._api_key)
+        if isinstance(error, openai.APIConnectionError):
+            if "ConnectError" in said or "ConnectTimeout" in said:
+                return UnreachableError(f"{url} cannot be reached ({said})")
+            if isinstance(error, openai.APITimeoutError):
+                return TimedOutError(f"{url}: no answer in time ({said})")
+            return EndpointError(f"{url}: the connection broke off ({said})")
+        return BrokenAnswerError(f"{url}: {said}")
+
+
+def _causes(error: BaseException) -> str:
+    """The error and what it came from. By name, as the OpenAI client has changed its HTTP library before."""
+    chain = [error]
+    while chain[-1].__cause__ is not None:
+        chain.append(chain[-1].__cause__)
+    return " < ".join(f"{type(link).__name__}: {link}" for link in chain)

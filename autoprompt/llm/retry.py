@@ -134,6 +134,9 @@ class LimitedClient:
         try:
             answer = self._transport.complete(messages, options)
         except RequestRefusedError as error:
+            if error.status == 404 and not self._has_succeeded:
+                message = f"{error}. Is there this model, at this address? Check --model and --base-url."
+                raise EndpointError(message, status=404, is_fatal=True) from error
             if error.parameter is None or self._parameters is None:
                 raise
             self._parameters.drop(error.parameter)

@@ -1,0 +1,118 @@
+"""An OpenAI-compatible endpoint on the loopback that misbehaves as told."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What one request gets. body: JSON, or text as it stands. is_drop: the connection is closed instead.
+
+    hangs_until: wait for this event first.
+    """
+
+    status: int = 200
+    body: Any = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    is_drop: bool = False
+    hangs_until: threading.Event | None = None
+
+
+DROP = Reply(is_drop=True)
+GARBAGE = Reply(body="<html>bad gateway</html>")
+
+
+def answer(text: str | None, **more: Any) -> Reply:
+    """A chat completion; `logprobs` goes into the choice, other names beside it."""
+    choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
+    if "logprobs" in more:
+        choice["logprobs"] = more.pop("logprobs")
+    usage = {"prompt_tokens": 11, "completion_tokens": 3, "total_tokens": 14}
+    head = {"id": "x", "object": "chat.completion", "created": 1, "model": "fake-1"}
+    return Reply(body={**head, "choices": [choice], "usage": usage, **more})
+
+
+def error(
+    status: int, message: str = "simulated", *, headers: Mapping[str, str] | None = None, **more: Any
+) -> Reply:
+    return Reply(status, {"error": {"message": message, **more}}, headers or {})
+
+
+class FakeEndpoint:
+    """replies: given one after the other, then `otherwise`. requests, headers: what came."""
+
+    def __init__(self, otherwise: Callable[[dict[str, Any]], Reply] | None = None) -> None:
+        self.replies: deque[Reply] = deque()
+        self.requests: list[dict[str, Any]] = []
+        self.headers: list[dict[str, str]] = []
+        self.models: Reply = Reply(body={"object": "list", "data": [{"id": "fake", "object": "model"}]})
+        self.listed = 0
+        self._otherwise = otherwise or (lambda body: answer("1"))
+        self._lock = threading.Lock()
+        endpoint = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self) -> None:
+                endpoint.listed += 1
+                self._give(endpoint.models if self.path == "/v1/models" else Reply(404, {}))
+
+            def do_POST(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                with endpoint._lock:
+                    endpoint.requests.append(body)
+                    endpoint.headers.append({name.lower(): value for name, value in self.headers.items()})
+                    reply = endpoint.replies.popleft() if endpoint.replies else endpoint._otherwise(body)
+                self._give(reply)
+
+            def _give(self, reply: Reply) -> None:
+                if reply.hangs_until is not None:
+                    reply.hangs_until.wait(10)
+                if reply.is_drop:
+                    self.close_connection = True
+                    return
+                data = (reply.body if isinstance(reply.body, str) else json.dumps(reply.body)).encode()
+                self.send_response(reply.status)
+                kind = "text/html" if isinstance(reply.body, str) else "application/json"
+                for name, value in {"Content-Type": kind, **reply.headers}.items():
+                    self.send_header(name, value)
+                self.send_header("Content-Length", str(len(data)))
+                self.end_headers()
+                self.wfile.write(data)
+
+            def log_message(self, format: str, *args: Any) -> None:
+                pass
+
+        class Server(ThreadingHTTPServer):
+            daemon_threads = True
+
+            def handle_error(self, request: Any, client_address: Any) -> None:
+                pass  # a client that gave up
+
+        self._server = Server(("127.0.0.1", 0), Handler)
+        self.base_url = f"http://127.0.0.1:{self._server.server_address[1]}/v1"
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+
+@contextmanager
+def fake_endpoint(otherwise: Callable[[dict[str, Any]], Reply] | None = None) -> Iterator[FakeEndpoint]:
+    endpoint = FakeEndpoint(otherwise)
+    try:
+        yield endpoint
+    finally:
+        endpoint.close()

@@ -1,0 +1,221 @@
+"""What every transport does alike: scripted, plain HTTP, langchain."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from autoprompt.errors import AuthenticationError, EndpointError, RequestRefusedError
+from autoprompt.llm.client import Client, Options
+from autoprompt.llm.failures import BrokenAnswerError, QuotaError, TimedOutError, UnreachableError
+from autoprompt.llm.http import HttpTransport
+from autoprompt.llm.langchain import LangChainTransport
+from autoprompt.llm.scripted import ScriptedClient
+from autoprompt.types import Message
+from tests.fake_endpoint import DROP, GARBAGE, FakeEndpoint, Reply, answer, error, fake_endpoint
+
+ASK = [Message("system", "Say the label."), Message("user", "标题党?")]
+KEY = "sk-very-secret-key"
+Transport = HttpTransport | LangChainTransport
+Make = Callable[..., Transport]
+
+
+@pytest.fixture
+def endpoint() -> Iterator[FakeEndpoint]:
+    with fake_endpoint(lambda body: answer(f"you said {body['messages'][-1]['content']}")) as endpoint:
+        yield endpoint
+
+
+@pytest.fixture(params=["http", "langchain"])
+def make(request: pytest.FixtureRequest, endpoint: FakeEndpoint) -> Iterator[Make]:
+    made: list[Transport] = []
+
+    def make_one(**settings: Any) -> Transport:
+        kind = HttpTransport if request.param == "http" else LangChainTransport
+        made.append(kind(settings.pop("base_url", endpoint.base_url), "m", KEY, **settings))
+        return made[-1]
+
+    yield make_one
+    for transport in made:
+        transport.close()
+        transport.close()
+
+
+@pytest.fixture(params=["scripted", "http", "langchain"])
+def client(request: pytest.FixtureRequest, endpoint: FakeEndpoint) -> Iterator[Client]:
+    client: Client
+    if request.param == "scripted":
+        client = ScriptedClient(lambda messages: f"you said {messages[-1].content}", name="m")
+    else:
+        kind = HttpTransport if request.param == "http" else LangChainTransport
+        client = kind(endpoint.base_url, "m", KEY)
+    yield client
+    client.close()
+    client.close()
+
+
+def test_an_answer_has_text_usage_and_one_attempt(client: Client) -> None:
+    completion = client.complete(ASK, Options(max_output_tokens=9, seed=3))
+    assert completion.text == "you said 标题党?"
+    assert completion.usage.prompt_tokens > 0
+    assert completion.usage.completion_tokens > 0
+    assert (completion.finish_reason, completion.attempts, completion.source) == ("stop", 1, "endpoint")
+    assert client.name == "m"
+
+
+def test_threads_get_their_own_answers(client: Client) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        texts = pool.map(lambda i: client.complete([Message("user", str(i))]).text, range(40))
+    assert list(texts) == [f"you said {i}" for i in range(40)]
+
+
+def test_what_goes_over_the_wire(make: Make, endpoint: FakeEndpoint) -> None:
+    options = Options(temperature=0.5, max_output_tokens=9, seed=3, stop=("\n",), labels=("a", 'b"'))
+    make(constrain="grammar").complete(ASK, options)
+    (body,) = endpoint.requests
+    body.pop("stream", None)
+    assert body == {
+        "model": "m",
+        "messages": [{"role": "system", "content": "Say the label."}, {"role": "user", "content": "标题党?"}],
+        "temperature": 0.5,
+        "max_tokens": 9,
+        "seed": 3,
+        "stop": ["\n"],
+        "grammar": r'root ::= "a" | "b\""',
+    }
+    assert endpoint.headers[0]["authorization"] == f"Bearer {KEY}"
+
+
+def test_usage_and_model_are_the_endpoints(make: Make) -> None:
+    completion = make().complete(ASK)
+    assert (completion.usage.prompt_tokens, completion.usage.completion_tokens) == (11, 3)
+    assert completion.model == "fake-1"
+
+
+def test_tokens_that_are_not_counted_are_estimated(make: Make, endpoint: FakeEndpoint) -> None:
+    endpoint.replies.append(answer("12345678", usage=None))
+    assert make().complete(ASK).usage.completion_tokens == 3
+
+
+def test_no_text_is_an_empty_text(make: Make, endpoint: FakeEndpoint) -> None:
+    endpoint.replies.append(answer(None))
+    assert make().complete(ASK).text == ""
+
+
+def test_a_schema_answer_is_unwrapped(make: Make, endpoint: FakeEndpoint) -> None:
+    endpoint.replies.extend([answer('{"answer": "a"}'), answer("a, or so")])
+    transport = make(constrain="json_schema")
+    texts = [transport.complete(ASK, Options(labels=("a", "b"))).text for _ in range(2)]
+    assert texts == ["a", "a, or so"]
+    schema = endpoint.requests[0]["response_format"]["json_schema"]
+    assert schema["strict"] is True
+    assert schema["schema"]["properties"]["answer"]["enum"] == ["a", "b"]
+
+
+def test_label_probabilities_come_with_the_answer(make: Make, endpoint: FakeEndpoint) -> None:
+    top = [
+        {"token": t, "bytes": list(t.encode()), "logprob": math.log(p)} for t, p in (("a", 0.6), ("b", 0.2))
+    ]
+    endpoint.replies.append(
+        answer("a", logprobs={"content": [{**top[0], "top_logprobs": top}], "refusal": None})
+    )
+    completion = make(constrain="grammar").complete(ASK, Options(labels=("a", "b"), wants_label_probs=True))
+    assert completion.label_probs == pytest.approx({"a": 0.75, "b": 0.25})
+    assert (endpoint.requests[0]["logprobs"], endpoint.requests[0]["top_logprobs"]) == (True, 20)
+
+
+@pytest.mark.parametrize(
+    ("reply", "expected", "status"),
+    [
+        (error(500), EndpointError, 500),
+        (error(503), EndpointError, 503),
+        (error(429), EndpointError, 429),
+        (error(429, code="insufficient_quota"), QuotaError, 429),
+        (error(401, f"Incorrect API key provided: {KEY}"), AuthenticationError, None),
+        (error(403), AuthenticationError, None),
+        (error(404, "no such model"), RequestRefusedError, 404),
+        (error(422), RequestRefusedError, 422),
+        (Reply(502, "<html>"), EndpointError, 502),
+        (Reply(400, []), RequestRefusedError, 400),
+        (GARBAGE, BrokenAnswerError, None),
+        (Reply(body={"choices": []}), BrokenAnswerError, None),
+        (Reply(body=[1]), BrokenAnswerError, None),
+        (DROP, EndpointError, None),
+    ],
+)
+def test_failures_are_ours_and_never_hold_the_key(
+    make: Make, endpoint: FakeEndpoint, reply: Reply, expected: type[Exception], status: int | None
+) -> None:
+    endpoint.replies.append(reply)
+    with pytest.raises(expected) as caught:
+        make().complete(ASK)
+    assert type(caught.value) is expected
+    assert getattr(caught.value, "status", None) == status
+    assert KEY not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({"Retry-After": "3"}, 3.0),
+        ({"retry-after-ms": "250"}, 0.25),
+        ({"Retry-After": "soon"}, None),
+        ({}, None),
+    ],
+)
+def test_retry_after_is_read(
+    make: Make, endpoint: FakeEndpoint, headers: dict[str, str], seconds: float | None
+) -> None:
+    endpoint.replies.append(error(429, headers=headers))
+    with pytest.raises(EndpointError) as caught:
+        make().complete(ASK)
+    assert caught.value.retry_after_s == seconds
+
+
+@pytest.mark.parametrize(
+    ("reply", "parameter"),
+    [
+        (
+            error(400, "Unsupported parameter: 'max_tokens' is not supported.", param="max_tokens"),
+            "max_tokens",
+        ),
+        (error(400, "Unrecognized request argument supplied: seed"), "seed"),
+        (
+            Reply(422, {"detail": [{"loc": ["body", "seed"], "msg": "Extra inputs are not permitted"}]}),
+            "seed",
+        ),
+        (error(400, "max_tokens is too large: 9", param="max_tokens"), None),
+        (error(400, "This model's maximum context length is 9 tokens", param="messages"), None),
+        (error(400, "Unknown parameter: 'top_k'", param="top_k"), None),
+    ],
+)
+def test_a_refused_parameter_is_named_if_it_was_sent(
+    make: Make, endpoint: FakeEndpoint, reply: Reply, parameter: str | None
+) -> None:
+    endpoint.replies.append(reply)
+    with pytest.raises(RequestRefusedError) as caught:
+        make().complete(ASK, Options(max_output_tokens=9, seed=1))
+    assert caught.value.parameter == parameter
+
+
+def test_no_answer_in_time(make: Make, endpoint: FakeEndpoint) -> None:
+    over = threading.Event()
+    endpoint.replies.append(Reply(hangs_until=over))
+    with pytest.raises(TimedOutError):
+        make(timeout_s=0.05).complete(ASK)
+    over.set()
+
+
+def test_nobody_there(make: Make) -> None:
+    with pytest.raises(UnreachableError, match=r"127\.0\.0\.1:9"):
+        make(base_url="http://127.0.0.1:9/v1").complete(ASK)
+
+
+def test_repr_does_not_show_the_key(make: Make) -> None:
+    transport = make()
+    assert KEY not in repr(transport) + repr(vars(transport)).replace(f"'_api_key': '{KEY}'", "")

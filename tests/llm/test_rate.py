@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from autoprompt.errors import Interrupted
+from autoprompt.llm.rate import Gate
+
+
+class Clock:
+    """Time that only waiting moves."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def wait(self, seconds: float) -> bool:
+        self.now += seconds
+        return False
+
+
+def gate(concurrency: int = 100, **limits: int) -> tuple[Gate, Clock]:
+    clock = Clock()
+    return Gate(concurrency, clock=lambda: clock.now, wait=clock.wait, **limits), clock
+
+
+def test_no_minute_has_more_requests_than_allowed() -> None:
+    limited, clock = gate(rpm=10)
+    sent = []
+    for _ in range(35):
+        with limited.slot(1):
+            sent.append(clock.now)
+        clock.now += 0.5
+    assert all(later - earlier >= 60 for earlier, later in zip(sent, sent[10:], strict=False))
+    assert sent[-1] - sent[0] < 200
+
+
+def test_no_minute_has_more_tokens_than_allowed_and_estimates_are_corrected() -> None:
+    limited, clock = gate(tpm=100)
+    begun = clock.now
+    with limited.slot(90) as slot:
+        limited.answered(slot, 20)
+    with limited.slot(80) as slot:
+        limited.answered(slot, 80)
+    assert clock.now == begun
+    with limited.slot(10):
+        assert clock.now - begun >= 60
+
+
+def test_a_request_above_the_limit_goes_alone() -> None:
+    limited, clock = gate(tpm=100)
+    begun = clock.now
+    with limited.slot(500):
+        assert clock.now == begun
+    with limited.slot(1):
+        assert clock.now - begun >= 60
+
+
+def test_never_more_at_once_than_allowed() -> None:
+    limited = Gate(3)
+    lock = threading.Lock()
+    inside = most = 0
+
+    def work(_: int) -> None:
+        nonlocal inside, most
+        with limited.slot(1):
+            with lock:
+                inside += 1
+                most = max(most, inside)
+            with lock:
+                inside -= 1
+
+    with ThreadPoolExecutor(12) as pool:
+        list(pool.map(work, range(300)))
+    assert 1 <= most <= 3
+
+
+def test_one_burst_halves_once_and_answers_bring_it_back() -> None:
+    limited, _ = gate(16)
+    with limited.slot(1) as first, limited.slot(1) as second:
+        limited.throttled(first)
+        limited.throttled(second)
+    assert limited.limit == 8
+    for _ in range(16):
+        with limited.slot(1) as slot:
+            limited.answered(slot, 1)
+    assert limited.limit == 16
+    for _ in range(10):
+        with limited.slot(1) as slot:
+            limited.throttled(slot)
+    assert limited.limit == 1
+
+
+def test_closing_lets_go_of_those_who_wait_for_a_place() -> None:
+    limited = Gate(1)
+    with ThreadPoolExecutor(1) as pool, limited.slot(1):
+
+        def enter() -> None:
+            with limited.slot(1):
+                pytest.fail("must not be let in")
+
+        waiting = pool.submit(enter)
+        limited.close()
+        with pytest.raises(Interrupted):
+            waiting.result(5)

@@ -1,0 +1,206 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from autoprompt.errors import (
+    AuthenticationError,
+    BudgetExhausted,
+    EndpointError,
+    Interrupted,
+    ModelError,
+    RequestRefusedError,
+)
+from autoprompt.llm.budget import Budget
+from autoprompt.llm.client import Completion, Options
+from autoprompt.llm.failures import BrokenAnswerError, QuotaError, TimedOutError, UnreachableError
+from autoprompt.llm.prices import Price
+from autoprompt.llm.rate import Gate
+from autoprompt.llm.retry import LimitedClient
+from autoprompt.llm.scripted import Answer, ScriptedClient
+from autoprompt.llm.wire import Parameters
+from autoprompt.types import Message, Usage
+
+ASK = [Message("user", "x")]
+BUSY = EndpointError("busy", status=429, retry_after_s=7)
+DOWN = EndpointError("HTTP 500", status=500)
+DROPPED = EndpointError("the connection broke off")
+BROKEN = BrokenAnswerError("not JSON")
+SLOW = TimedOutError("no answer in time")
+AWAY = UnreachableError("refused")
+EMPTY = Completion("", Usage(2, 0))
+GOOD = Completion("1", Usage(2, 1))
+
+
+class World:
+    """A client with a script, a budget, and a clock that only waiting moves."""
+
+    def __init__(self, answers: Sequence[Answer], *, concurrency: int = 4, **caps: int) -> None:
+        self.now = 0.0
+        self.waits: list[float] = []
+        self.budget = Budget(**caps)
+        self.script = ScriptedClient(answers)
+        self.parameters = Parameters("grammar")
+        self.gate = Gate(concurrency, clock=lambda: self.now, wait=self.wait)
+        self.client = LimitedClient(
+            self.script,
+            budget=self.budget,
+            gate=self.gate,
+            parameters=self.parameters,
+            price=Price(1e6, 1e6),
+            clock=lambda: self.now,
+        )
+
+    def wait(self, seconds: float) -> bool:
+        self.now += seconds
+        if seconds:
+            self.waits.append(seconds)
+        return False
+
+    def ask(self) -> Completion:
+        return self.client.complete(ASK)
+
+    def fails(self, kind: type[ModelError] = EndpointError) -> ModelError:
+        with pytest.raises(kind) as caught:
+            self.ask()
+        return caught.value
+
+
+def test_what_may_pass_is_tried_again_and_every_attempt_counts() -> None:
+    world = World([BUSY, DOWN, DROPPED, SLOW, BROKEN, GOOD])
+    completion = world.ask()
+    assert (completion.text, completion.attempts) == ("1", 6)
+    assert world.budget.spent.calls == 6
+    assert len(world.waits) == 5
+
+
+def test_retry_after_is_kept_and_other_waits_grow() -> None:
+    world = World([BUSY, DOWN, DOWN, DOWN, GOOD])
+    world.ask()
+    assert 7 <= world.waits[0] <= 7.2
+    assert [
+        0.5 * longest <= wait <= longest for wait, longest in zip(world.waits[1:], (1, 2, 4), strict=True)
+    ]
+
+
+@pytest.mark.parametrize(("error", "attempts"), [(DOWN, 8), (BUSY, 8), (DROPPED, 8), (SLOW, 3)])
+def test_a_request_is_given_up_at_last(error: EndpointError, attempts: int) -> None:
+    world = World([GOOD] + [error] * 20)
+    world.ask()
+    failure = world.fails()
+    assert isinstance(failure, EndpointError)
+    assert not failure.is_fatal
+    assert failure.attempts == attempts
+    assert world.budget.spent.calls == attempts + 1
+
+
+def test_empty_answers_are_retried_twice_and_paid() -> None:
+    world = World([EMPTY] * 5)
+    completion = world.ask()
+    assert (completion.text, completion.attempts) == ("", 3)
+    assert completion.usage == Usage(6, 0, 6.0)
+    assert world.budget.spent.usage == Usage(6, 0, 6.0)
+
+
+def test_broken_answers_are_retried_twice_and_then_unparsed() -> None:
+    world = World([GOOD, BROKEN, EMPTY, BROKEN, GOOD])
+    world.ask()
+    completion = world.ask()
+    assert (completion.text, completion.attempts) == ("", 3)
+
+
+def test_an_endpoint_that_only_ever_answers_nonsense_is_not_one() -> None:
+    failure = World([BROKEN] * 5).fails()
+    assert isinstance(failure, EndpointError)
+    assert failure.is_fatal
+    assert "base URL" in str(failure)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        AuthenticationError("key"),
+        RequestRefusedError("too long", status=400),
+        QuotaError("empty", status=429),
+    ],
+)
+def test_what_will_not_pass_is_not_tried_again(error: ModelError) -> None:
+    world = World([error, GOOD])
+    assert world.fails(type(error)).attempts == 1
+    assert world.waits == []
+
+
+def test_a_refused_parameter_is_sent_no_more() -> None:
+    world = World([RequestRefusedError("no seed", status=400, parameter="seed"), GOOD])
+    assert world.ask().attempts == 2
+    assert world.client.dropped_parameters == ("seed",)
+    assert "seed" not in world.parameters.of(Options(seed=1))
+
+
+def test_nobody_there_is_fatal_within_seconds_and_costs_no_call() -> None:
+    world = World([AWAY] * 20)
+    failure = world.fails()
+    assert isinstance(failure, EndpointError)
+    assert failure.is_fatal
+    assert "--model local" in str(failure)
+    assert world.now <= 8
+    assert world.budget.spent.calls == 0
+
+
+def test_a_model_that_is_not_there_is_fatal_until_one_answer_came() -> None:
+    missing = RequestRefusedError("no such model", status=404)
+    failure = World([missing]).fails()
+    assert isinstance(failure, EndpointError)
+    assert failure.is_fatal
+    world = World([GOOD, missing])
+    world.ask()
+    world.fails(RequestRefusedError)
+
+
+@pytest.mark.parametrize("error", [AWAY, DROPPED, DOWN])
+def test_an_endpoint_that_dies_ends_the_run_after_a_minute(error: EndpointError) -> None:
+    world = World([GOOD] + [error] * 100)
+    world.ask()
+    failures = []
+    while world.now < 300 and not any(failure.is_fatal for failure in failures):
+        failure = world.fails()
+        assert isinstance(failure, EndpointError)
+        failures.append(failure)
+    assert failures[-1].is_fatal
+    assert 60 <= world.now <= 120
+
+
+def test_a_retry_without_budget_fails_the_row_not_the_run() -> None:
+    world = World([DOWN, GOOD], max_calls=1)
+    failure = world.fails(EndpointError)
+    assert "max_calls" in str(failure)
+    assert "HTTP 500" in str(failure)
+    with pytest.raises(BudgetExhausted):
+        world.ask()
+    assert world.budget.spent.calls == len(world.script.calls) == 1
+
+
+def test_an_empty_answer_without_budget_for_a_retry_is_unparsed() -> None:
+    assert World([EMPTY], max_calls=1).ask().text == ""
+
+
+def test_too_many_requests_halve_what_is_sent_at_once() -> None:
+    world = World([BUSY, BUSY, GOOD], concurrency=16)
+    world.ask()
+    assert world.gate.limit == 4
+
+
+def test_close_ends_every_wait() -> None:
+    gate = Gate(1)
+    script = ScriptedClient(lambda messages: close_and_fail())
+    client = LimitedClient(script, budget=Budget(), gate=gate)
+
+    def close_and_fail() -> Answer:
+        client.close()
+        return EndpointError("busy", status=429, retry_after_s=100)
+
+    with pytest.raises(Interrupted):
+        client.complete(ASK)
+    with pytest.raises(Interrupted):
+        client.complete(ASK)
