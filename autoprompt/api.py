@@ -1,9 +1,13 @@
-"""The library's front door: `optimize`, `resume`, `evaluate`, `estimate`. The CLI calls nothing else to run things.
+"""The library's front door: `optimize`, `resume`, `evaluate`, `estimate`. The CLI runs nothing else.
+
+For example:
 
     from autoprompt import RunConfig, optimize
 
-    result = optimize(RunConfig(dataset="clickbait.jsonl", prompt="Is this clickbait? Answer 1 or 0.", preset="quick",
-                                input_field="headline", target_field="label"))
+    prompt = "Is this clickbait? Answer 1 or 0."
+    result = optimize(
+        RunConfig(dataset="clickbait.jsonl", prompt=prompt, input_field="headline", target_field="label")
+    )
     print(result.message)
     print(result.best_prompt)
 """
@@ -44,14 +48,14 @@ def optimize(
 ) -> RunResult:
     """Search for a better prompt and prove it: the whole of `autoprompt run`.
 
-    clients: one's own models instead of those that `config` names. on_event: called with each step as a plain dict
-    with the key "event"; the same, but for the progress of single rows, is in `events.jsonl`.
-    Writes `runs/<id>/`; a run that is killed goes on with `resume`. A cap that is reached ends the search, not the run.
-    Raises DatasetError, ConfigError and BudgetTooSmallError before anything is sent, ModelError when the endpoint fails,
-    Interrupted on Ctrl-C.
+    clients: one's own models instead of those that `config` names. on_event: called with each step as a plain
+    dict with the key "event"; the same, but for the progress of single rows, is in `events.jsonl`.
+    Writes `runs/<id>/`; a run that is killed goes on with `resume`. A cap that is reached ends the search,
+    not the run. Raises DatasetError, ConfigError and BudgetTooSmallError before anything is sent, ModelError
+    when the endpoint fails, Interrupted on Ctrl-C.
     """
     preparation = prepare(config)
-    settings = preparation.config.model_dump(exclude_none=True) | preparation.splits.paths
+    settings = preparation.config.model_dump(exclude_none=True) | dict(preparation.splits.paths)
     folder = RunStore(config.runs_dir).create(settings, kind="optimize", name=store_name(config))
     with folder.lock():
         folder.write_text("original_prompt.txt", preparation.prompt)
@@ -67,8 +71,9 @@ def resume(
 ) -> RunResult:
     """Go on with an interrupted run; of a finished one, its result.
 
-    Ends as the uninterrupted run would have, from the same cache and memory. No answered request is sent again.
-    Raises StoreError for an unknown run, one that another process holds, and one whose dataset has changed.
+    Ends as the uninterrupted run would have, from the same cache and memory. No answered request is sent
+    again. Raises StoreError for an unknown run, one that another process holds, and one whose dataset has
+    changed.
     """
     folder = RunStore(runs_dir).open(run)
     with folder.lock():
@@ -147,7 +152,9 @@ def evaluate(
     """
     prompt = candidate.prompt if candidate is not None else config.prompt
     if config.dataset is None or prompt is None:
-        raise ConfigError("eval needs a dataset and a prompt: give --dataset FILE and --prompt TEXT or @FILE.")
+        raise ConfigError(
+            "eval needs a dataset and a prompt: give --dataset FILE and --prompt TEXT or @FILE."
+        )
     rows = load_rows(
         find_dataset(config.dataset),
         input_field=config.input_field,
@@ -158,11 +165,11 @@ def evaluate(
     if config.metric in LABEL_METRICS:
         labels = config.labels or infer_labels(rows) or ()
     budget = Budget(config.max_calls, config.max_tokens, config.max_cost, config.max_seconds)
-    emit = on_event or (lambda event: None)
+    emit = on_event or (lambda _: None)
     started = time.monotonic()
     done = 0
 
-    def on_row(row: EvaluatedRow) -> None:
+    def on_row(_: EvaluatedRow) -> None:
         nonlocal done
         done += 1
         event = {"event": "rows_evaluated", "what": "rows", "done": done, "total": len(rows)}

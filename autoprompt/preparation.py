@@ -54,7 +54,7 @@ class Preparation:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What a run is expected to use at most. Tokens are estimated from text lengths (see `estimate_tokens`)."""
+    """What a run is expected to use at most; tokens estimated from text lengths (see `estimate_tokens`)."""
 
     sizes: Mapping[str, int]
     task_calls: int
@@ -87,8 +87,8 @@ def prepare(config: RunConfig) -> Preparation:
     prompt = config.prompt
     if prompt is None:
         raise ConfigError(
-            "no prompt to start from: give --prompt TEXT or --prompt @FILE, or a sidecar NAME.task.yaml beside the "
-            "dataset with `prompt: ...`."
+            "no prompt to start from: give --prompt TEXT or --prompt @FILE, or a sidecar NAME.task.yaml "
+            "beside the dataset with `prompt: ...`."
         )
     lost = [passage for passage in config.locked if passage not in prompt]
     if lost:

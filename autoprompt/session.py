@@ -61,7 +61,7 @@ class Clients:
 
 
 class RoleModels:
-    """The clients of a run by role, from the settings or given; with budget, journal and cache around them."""
+    """The clients of a run by role, made or given; with budget, journal and cache around them."""
 
     def __init__(
         self,
@@ -100,9 +100,9 @@ class RoleModels:
         for role in ("task", "optimizer"):
             if self._models.price(role) is None:
                 raise ConfigError(
-                    f"max_cost is set, but the price of {self._models.client(role).name} is not known, so the cap could "
-                    "not fire. Give --price-input and --price-output (USD per million tokens), or cap calls or tokens "
-                    "with --max-calls or --max-tokens."
+                    f"max_cost is set, but the price of {self._models.client(role).name} is not known, so "
+                    "the cap could not fire. Give --price-input and --price-output (USD per million tokens), "
+                    "or cap calls or tokens with --max-calls or --max-tokens."
                 )
 
     def metric(self, config: RunConfig, labels: tuple[str, ...]) -> Metric:
@@ -155,12 +155,16 @@ def run_in_folder(
     config = preparation.config
     budget = Budget(preparation.max_calls, config.max_tokens, config.max_cost, config.max_seconds)
     try:
-        with Journal(folder.journal_path) as journal:
-            with open_models(config, clients, budget, journal, emit) as models:
-                models.check_cost_cap(config.max_cost)
-                return _run_graph(folder, preparation, models, budget, journal, emit, resumed=resumed)
+        with (
+            Journal(folder.journal_path) as journal,
+            open_models(config, clients, budget, journal, emit) as models,
+        ):
+            models.check_cost_cap(config.max_cost)
+            return _run_graph(folder, preparation, models, budget, journal, emit, resumed=resumed)
     except KeyboardInterrupt:
-        raise Interrupted(f"interrupted; the state is saved. Go on with: autoprompt resume {folder.run_id}") from None
+        raise Interrupted(
+            f"interrupted; the state is saved. Go on with: autoprompt resume {folder.run_id}"
+        ) from None
     except ModelError as error:
         emit({"event": "warning", "message": f"stopped: {error}"})
         raise
@@ -199,13 +203,15 @@ def _run_graph(
             try:
                 context.hold_final(context.pool.original)
             except BudgetExhausted as error:
-                raise BudgetTooSmallError(f"{error}. Give more, or fewer rows with --max-val and --max-test.") from None
+                raise BudgetTooSmallError(
+                    f"{error}. Give more, or fewer rows with --max-val and --max-test."
+                ) from None
         emit(_started(folder, preparation, models, resumed=resumed))
-        final: AutoPromptState
         if saved is not None and saved.values and not saved.next:
-            final = saved.values  # type: ignore[assignment]
+            values: Any = saved.values
         else:
-            final = graph.invoke(start, settings, context=context, durability="sync")  # type: ignore[assignment]
+            values = graph.invoke(start, settings, context=context, durability="sync")
+        final: AutoPromptState = values
     return _finish(folder, preparation, models, context, final, budget, emit)
 
 
@@ -284,8 +290,8 @@ def _restore(
     known, found = state["dataset"]["sha256"], preparation.splits.dataset_sha256
     if known != found:
         raise StoreError(
-            f"run {folder.run_id} cannot go on: {state['dataset']['path']} has changed since it began (sha256 was "
-            f"{known}, is {found}). Put the old file back, or start a new run."
+            f"run {folder.run_id} cannot go on: {state['dataset']['path']} has changed since it began "
+            f"(sha256 was {known}, is {found}). Put the old file back, or start a new run."
         )
     records = [r for r in folder.read_candidate_records() if r["step"] <= state["pool_step"]]
     context.pool = Pool.from_records(records)

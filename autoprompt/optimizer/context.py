@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import random
-from pathlib import Path
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 
 from autoprompt.dataset import Splits
@@ -66,7 +66,7 @@ class SearchContext:
     changed: set[str] = field(default_factory=set)
 
     def rng(self, *key: object) -> random.Random:
-        """A generator that depends on the run's seed and `key` alone, so that a resumed run draws the same."""
+        """A generator that depends on the run's seed and `key` alone: a resumed run draws the same."""
         return random.Random(f"{self.settings.seed}/" + "/".join(map(str, key)))
 
     def seed(self, *key: object) -> int:
@@ -97,7 +97,7 @@ class SearchContext:
         """Reports each row that is done, with what has been spent so far."""
         done = 0
 
-        def on_row(row: EvaluatedRow) -> None:
+        def on_row(_: EvaluatedRow) -> None:
             nonlocal done
             done += 1
             event = {"event": "rows_evaluated", "what": what, "done": done, "total": total}
@@ -106,7 +106,7 @@ class SearchContext:
         return on_row
 
     def read_results(self, results: Mapping[str, Any]) -> list[EvaluatedRow]:
-        """The rows of an evaluation that the state names; from the file, so that a resumed run has them too."""
+        """The rows of an evaluation that the state names; from its file, so that a resume has them too."""
         name = Path(results["path"]).stem
         return [EvaluatedRow(**{**row, "trace": ()}) for row in self.files.read_predictions(name)]
 

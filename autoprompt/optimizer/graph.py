@@ -26,7 +26,7 @@ STEPS_PER_ITERATION = 5  # predict, analyze, rewrite, memory, increment_iteratio
 def build_graph(
     checkpointer: BaseCheckpointSaver[Any] | None = None,
 ) -> CompiledStateGraph[AutoPromptState, SearchContext, AutoPromptState, AutoPromptState]:
-    """The compiled graph. Invoke it with `context=SearchContext(...)` and `recursion_limit(...)` in its config."""
+    """The compiled graph: invoke it with `context=SearchContext(...)` and `recursion_limit` in its config."""
     graph = StateGraph(AutoPromptState, context_schema=SearchContext)
     graph.add_node("predict", nodes.predict)
     graph.add_node("analyze", nodes.analyze)

@@ -27,7 +27,7 @@ def ancestors(context: SearchContext, candidate: Candidate) -> list[Candidate]:
 
 
 def unseen(context: SearchContext, winner: Entry, history: Sequence[Mapping[str, Any]]) -> list[Example]:
-    """Rows of train that are no demonstration of `winner` or an ancestor, and that no author of theirs was told of.
+    """Rows of train that are no demonstration of `winner` or an ancestor, and of which no author was told.
 
     history: the state's; its entries name the rows that each round's authors were told of.
     """

@@ -1,4 +1,4 @@
-"""The six nodes: each reads the state, calls an agent, returns its update. No decision about what comes next."""
+"""The six nodes: each reads the state, calls an agent, returns its update. What comes next is the graph's."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from langgraph.runtime import Runtime
 from autoprompt.errors import BudgetExhausted
 from autoprompt.memory import Experience
 from autoprompt.optimizer.context import SearchContext
-from autoprompt.optimizer.propose import Brief, propose
 from autoprompt.optimizer.lineage import unseen
+from autoprompt.optimizer.propose import Brief, propose
 from autoprompt.optimizer.settle import settle
 from autoprompt.optimizer.state import AutoPromptState
 from autoprompt.search.gate import confirm
@@ -61,7 +61,7 @@ def first_state(context: SearchContext, dataset: dict[str, Any]) -> AutoPromptSt
 
 
 def predict(state: AutoPromptState, runtime: Runtime[SearchContext]) -> Update:
-    """Settle the last round's candidates (round 1: the original), then see what the best gets wrong on train."""
+    """Settle the last round's candidates (round 1: the original), then see where the best errs on train."""
     context, iteration = runtime.context, state["iteration"]
     _announce(context, "predict", iteration)
     update = _settle_pending(context, state)
@@ -201,7 +201,7 @@ def _settle_pending(context: SearchContext, state: AutoPromptState) -> Update:
 
 
 def _look_for_errors(context: SearchContext, incumbent: Entry, iteration: int) -> Evaluation:
-    """The best so far on a batch of train that the last rounds have not shown; on more where nothing is wrong."""
+    """The best so far on a batch of train that the last rounds have not shown; more where none is wrong."""
     train = interleave(context.splits.train)
     rows: list[Example] = []
     evaluation = Evaluation(incumbent.candidate.id, ())
@@ -267,7 +267,8 @@ def _confirm(context: SearchContext, state: AutoPromptState, winner: Entry, upda
     try:
         context.evaluate(both, plan.race, "raced rows: best and original")
         context.evaluate(both, fresh, "fresh rows: best and original")
-        # Rows of train that nobody who made the winner has seen are as fresh, and more rows see smaller gains.
+        # Rows of train that nobody who made the winner has seen are as fresh, and more rows see smaller
+        # gains.
         left = context.budget.calls_left()
         more = unseen(context, winner, state["history"])
         more = more[: len(plan.race)] if left is None else more[: min(len(plan.race), left // 2)]

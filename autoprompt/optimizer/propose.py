@@ -35,7 +35,7 @@ class Brief:
     wrong_ids: frozenset[str]
 
 
-class Refused(Exception):
+class Refused(Exception):  # noqa: N818 - an outcome, not an error
     """A proposal that is not worth a call; the message says why."""
 
 
@@ -196,7 +196,7 @@ def _show(
 
 
 def _size(context: SearchContext, brief: Brief, slot: int, rng: random.Random) -> int:
-    """How many demonstrations: sizes take turns in the first round, are drawn near the best one's size later."""
+    """How many demonstrations: in the first round sizes take turns, later they are near the best one's."""
     most = min(context.settings.max_demos, len(context.splits.train))
     sizes = [s for s in demo_sets.SIZES if s < most]
     sizes.append(most)
@@ -231,7 +231,7 @@ def _check(context: SearchContext, candidate: Candidate, proposals: Sequence[Can
 
 
 def _braced(context: SearchContext, text: str) -> list[str]:
-    """The placeholders of a prompt as they stand in it: `{field}` of the rows, `{{#node.variable#}}` of workflows."""
+    """The placeholders as they stand in a prompt: `{field}` of rows, `{{#node.variable#}}` of workflows."""
     example = next(iter(context.splits.train), None) or context.splits.val[0]
     names = placeholders(text, tuple(example.fields))
     return ["{" + name + "}" for name in names] + re.findall(r"\{\{#[^{}]+#\}\}", text)

@@ -33,7 +33,7 @@ def settle(
     tally: dict[str, list[int]],
     rejected: list[dict[str, Any]],
 ) -> Settled:
-    """Race the pending candidates against the best so far and against their parents, on rows no author saw."""
+    """Race the pending candidates against the best and against their parents, on rows no author saw."""
     pool, plan = context.pool, context.plan
     settled = Settled(incumbent_id, tally=tally, rejected=rejected)
     entrants = [pool[i] for i in pending]
@@ -108,6 +108,6 @@ def _settled_event(candidate_id: str, accepted: bool, comparison: Comparison) ->
 
 
 def _is_ahead(context: SearchContext, entry: Entry, incumbent: Entry) -> bool:
-    """On the rows that both have, so that an entrant stopped by the budget is not compared with other rows."""
+    """On the rows that both have: an entrant that the budget stopped is not compared on other rows."""
     shared = [i for i in context.plan.race_ids if i in entry.scores and i in incumbent.scores]
     return bool(shared) and entry.mean_merit(shared) > incumbent.mean_merit(shared)

@@ -1,7 +1,7 @@
 """The state that the nodes of the graph share: plain dicts, lists, strings and numbers only.
 
-Rows, texts of candidates and their scores live in the files of the run folder, so that a checkpoint does not grow
-with the dataset: 1,000 rows in the state over 50 steps were 12.2 MB of checkpoints, by reference 0.4 MB.
+Rows, texts of candidates and their scores live in the files of the run folder, so that a checkpoint does not
+grow with the dataset: 1,000 rows in the state over 50 steps were 12.2 MB of checkpoints, by reference 0.4 MB.
 """
 
 from __future__ import annotations

@@ -23,8 +23,8 @@ Verdict = Literal["confirmed", "not_confirmed", "untested"]
 class RunResult:
     """The result of a run. `to_dict()` is `result.json`.
 
-    verdict: "confirmed" (better on the sealed test, p < .05), "not_confirmed", or "untested" where there is no
-        sealed test or no budget was left for it.
+    verdict: "confirmed" (better on the sealed test, p < .05), "not_confirmed", or "untested" where there is
+        no sealed test or no budget was left for it.
     best, original: the candidates. Equal where the search found nothing that it could confirm.
     """
 
@@ -100,9 +100,9 @@ def make_result(state: AutoPromptState, context: SearchContext, facts: RunFacts,
         "verdict": verdict,
         "message": "",
         "metric": facts.metric,
-        "original": _side(rows["original"], original, context),
+        "original": _side(rows["original"]),
         "best": {
-            **_side(rows["best"], best, context),
+            **_side(rows["best"]),
             "id": best.candidate.id,
             "is_original": best is original,
             "components": dict(best.candidate.components),
@@ -148,7 +148,7 @@ def _mean(values: Sequence[float]) -> float:
     return sum(values) / len(values) if values else 0.0
 
 
-def _side(rows: Sequence[EvaluatedRow], entry: Entry, context: SearchContext) -> dict[str, Any]:
+def _side(rows: Sequence[EvaluatedRow]) -> dict[str, Any]:
     """One side of the comparison on the sealed test; without one its score is None."""
     if not rows:
         return {"score": None, "ci95": None, "n": 0, "tokens_per_call": None, "unparsed": 0, "failed": 0}
@@ -166,7 +166,7 @@ def _side(rows: Sequence[EvaluatedRow], entry: Entry, context: SearchContext) ->
 def _validation(
     state: AutoPromptState, context: SearchContext, original: Entry, best: Entry
 ) -> dict[str, Any]:
-    """Scores on validation: on the fresh rows where there are any, since the search did not choose by them."""
+    """Scores on validation: on the fresh rows if there are any, since the search did not choose by them."""
     confirmation = state.get("confirmation") or None
     if confirmation and confirmation["confirmed"]:
         part = confirmation["fresh"] if confirmation["fresh"]["rows"] else confirmation["raced"]
@@ -187,14 +187,19 @@ def _sentence(data: Mapping[str, Any]) -> str:
     best, original, validation = data["best"], data["original"], data["validation"]
     if best["is_original"]:
         tried = data["candidates"]["tried"]
-        return f"No candidate of {tried} was better than the original beyond luck: the original prompt is returned."
+        return (
+            f"No candidate of {tried} was better than the original beyond luck: "
+            "the original prompt is returned."
+        )
     if data["verdict"] == "untested":
         return (
-            f"{validation['original']:.2f} -> {validation['best']:.2f} on {validation['rows']} validation rows that the "
-            "search had not used. There is no sealed test: nothing beyond that is verified."
+            f"{validation['original']:.2f} -> {validation['best']:.2f} on {validation['rows']} "
+            "validation rows that the search had not used. There is no sealed test: nothing beyond that is "
+            "verified."
         )
     numbers = (
-        f"{original['score']:.2f} -> {best['score']:.2f} on {best['n']} unseen rows, p = {data['p_value']:.2g}; "
+        f"{original['score']:.2f} -> {best['score']:.2f} on {best['n']} unseen rows, "
+        f"p = {data['p_value']:.2g}; "
         f"{data['fixed']} fixed, {data['broken']} broken"
     )
     if best["tokens_per_call"] and original["tokens_per_call"]:

@@ -1,1 +1,1 @@
-"""Choosing: the pool of candidates, the race between them, the gate at the end. Knows no model and no graph."""
+"""Choosing: the pool of candidates, the race between them, the gate at the end. Knows no model, no graph."""

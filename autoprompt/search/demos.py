@@ -1,7 +1,7 @@
-"""Choosing demonstrations from train: balanced over the labels, near what goes wrong, varied around what works.
+"""Choosing demonstrations from train: balanced over labels, near what goes wrong, varied around what works.
 
-Measured on the embedded model (clickbait, 100 unseen rows, demonstrations as chat turns): none 0.54; 8: 0.67-0.83 by
-draw; 16: 0.85-0.96. Which ones matters as much as how many, so candidates differ in both.
+Measured on the embedded model (clickbait, 100 unseen rows, demonstrations as chat turns): none 0.54; 8:
+0.67-0.83 by draw; 16: 0.85-0.96. Which ones matters as much as how many, so candidates differ in both.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ SIZES = (8, 16, 32)
 
 
 def to_demo(example: Example, outputs: Mapping[str, str] | None = None) -> Demo:
-    """A worked example from a row; `outputs` (row id -> the model's own right answer) replaces the bare target."""
+    """A worked example from a row; `outputs` (row id -> the model's own right answer) replaces the target."""
     return Demo(example.input, (outputs or {}).get(example.id, example.target), example.id)
 
 

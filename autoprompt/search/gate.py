@@ -1,8 +1,8 @@
 """The two decisions that a run stands on: does a candidate beat its parent, and is the winner more than luck.
 
-A round's gate only says who is worth building on, so it is lenient. The confirmation decides what the user gets, so
-it answers for everything that was tried: with 20 candidates and a plain p < .05, a model that answers at random would
-be given a "better" prompt in a quarter of the runs.
+A round's gate only says who is worth building on, so it is lenient. The confirmation decides what the user
+gets, so it answers for everything that was tried: with 20 candidates and a plain p < .05, a model that
+answers at random would be given a "better" prompt in a quarter of the runs.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ def is_accepted(comparison: Comparison) -> bool:
 class Confirmation:
     """Whether the winner of the search is better than the original beyond luck, and what that rests on.
 
-    raced: on the rows that chose the winner; its p-value is corrected for the candidates tried. fresh: on rows that no
-    comparison had used. p_value: both together.
+    raced: on the rows that chose the winner; its p-value is corrected for the candidates tried. fresh: on
+    rows that no comparison had used. p_value: both together.
     """
 
     is_confirmed: bool
@@ -83,11 +83,12 @@ def confirm(
 ) -> Confirmation:
     """Is `winner` better than `original`, at a chance of error of CONFIRM_ALPHA for the whole search?
 
-    An adaptive design in two stages: the p-value of the raced rows, corrected for every candidate tried (Sidak 1967),
-    and that of the fresh rows, which one comparison uses and which needs no correction, are combined by the inverse
-    normal method with weights by rows (Lehmacher & Wassmer 1999). Without fresh rows the first stands alone.
-    Measured with `benchmarks/simulated.py`: a model that answers at random is given another prompt in 1-2% of runs; gains
-    that are there are kept more often than by fresh rows alone (0.92 against 0.75 at 400 calls, world demonstrations).
+    An adaptive design in two stages: the p-value of the raced rows, corrected for every candidate tried
+    (Sidak 1967), and that of the fresh rows, which one comparison uses and which needs no correction, are
+    combined by the inverse normal method with weights by rows (Lehmacher & Wassmer 1999). Without fresh rows
+    the first stands alone. Measured with `benchmarks/simulated.py`: a model that answers at random is given
+    another prompt in 1-2% of runs; gains that are there are kept more often than by fresh rows alone (0.92
+    against 0.75 at 400 calls, world demonstrations).
     """
     ids = winner.candidate.id, original.candidate.id
     raced, fresh = compare(pool, *ids, race_ids), compare(pool, *ids, fresh_ids)

@@ -11,8 +11,8 @@ OperatorName = Literal["patch", "rewrite", "demos", "demos_errors", "demos_varie
 
 WRITERS: tuple[OperatorName, ...] = ("patch", "rewrite")
 
-# Emphasis of a round after so many rounds without a gain (the last entry from then on): few edits first, then a free
-# rewrite, then other demonstrations, then a new start from the best with everything mixed.
+# Emphasis of a round after so many rounds without a gain (the last entry from then on): few edits first, then
+# a free rewrite, then other demonstrations, then a new start from the best with everything mixed.
 PLATEAU: tuple[tuple[OperatorName, ...], ...] = (
     (),
     ("rewrite",),
@@ -26,8 +26,8 @@ class Means:
     """What is possible for the parent of a round.
 
     writers: proposals that may be asked of the writer model. has_demos: the parent shows demonstrations.
-    can_demo: demonstrations fit the prompt and there are rows for them. has_partner: another accepted candidate
-    differs from the parent in its text, or in its demonstrations.
+    can_demo: demonstrations fit the prompt and there are rows for them. has_partner: another accepted
+    candidate differs from the parent in its text, or in its demonstrations.
     """
 
     writers: int
@@ -50,9 +50,9 @@ def choose_operators(
 ) -> list[OperatorName]:
     """The operators of a round, one for each of `number` candidates.
 
-    Each slot draws by Thompson sampling over the operators' acceptance so far (Beta(1 + accepted, 1 + lost)); the
-    first round takes texts and demonstrations about half and half; on a plateau half of the slots go to the
-    emphasis of PLATEAU. Writers get at most `means.writers` slots.
+    Each slot draws by Thompson sampling over the operators' acceptance so far (Beta(1 + accepted, 1 + lost));
+    the first round takes texts and demonstrations about half and half; on a plateau half of the slots go to
+    the emphasis of PLATEAU. Writers get at most `means.writers` slots.
     """
     possible = _possible(means)
     if not possible:

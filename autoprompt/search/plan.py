@@ -1,4 +1,4 @@
-"""How a run spends its calls: which validation rows race, which are kept fresh, how many candidates a round."""
+"""How a run spends its calls: which validation rows race, which stay fresh, how many candidates a round."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from autoprompt.types import Example
 class Depth:
     """What a preset means.
 
-    calls_per_row: default cap on calls, in multiples of the validation rows. candidates, writers: most candidates,
-    and most writer's proposals among them, in a round. patience: rounds in a row without a gain that end the search.
+    calls_per_row: default cap on calls, in multiples of the validation rows. candidates, writers: most
+    candidates, and most writer's proposals among them, in a round. patience: rounds in a row without a gain
+    that end the search.
     most_rows: cap on validation and on test rows; None leaves the settings' own.
     """
 
@@ -26,8 +27,8 @@ class Depth:
     most_rows: int | None = None
 
 
-# `quick` is one good race and one refinement; the source for 15-30 calls a validation row is GEPA's and MIPROv2's
-# own budgets (see docs/optimizer.md).
+# `quick` is one good race and one refinement; the source for 15-30 calls a validation row is GEPA's and
+# MIPROv2's own budgets (see docs/optimizer.md).
 DEPTHS = {
     "quick": Depth(max_iterations=2, calls_per_row=4, candidates=8, writers=2, patience=2, most_rows=50),
     "standard": Depth(max_iterations=6, calls_per_row=15, candidates=8, writers=4, patience=3),
@@ -125,9 +126,10 @@ def check_budget(max_calls: int | None, plan: Plan, test_rows: int, optimizer_ca
     needed = fewest_calls(plan, test_rows, optimizer_calls)
     if max_calls is not None and max_calls < needed:
         raise BudgetTooSmallError(
-            f"max_calls is {max_calls}, but {final_cost(plan, test_rows)} calls are reserved for the final comparison "
-            f"(winner and original on {len(plan.fresh)} fresh validation rows and {test_rows} test rows) and one round "
-            f"needs the rest: give --max-calls {needed} or more, or fewer rows with --max-test and --max-val."
+            f"max_calls is {max_calls}, but {final_cost(plan, test_rows)} calls are reserved for the final "
+            f"comparison (winner and original on {len(plan.fresh)} fresh validation rows and {test_rows} "
+            f"test rows) and one round needs the rest: give --max-calls {needed} or more, or fewer rows with "
+            "--max-test and --max-val."
         )
 
 

@@ -10,9 +10,10 @@ from autoprompt.types import Candidate, EvaluatedRow
 
 Status = Literal["pending", "accepted", "rejected"]
 
-# How much the probability of the right label counts beside a right answer when candidates are ranked. Measured on
-# the embedded model (7 demonstration sets, clickbait, 2,000 draws): choosing the best of 7 by 8 rows gives a true
-# accuracy of 0.905 with 0, 0.918 with 0.25; by 16 rows and more it changes nothing, and 1 and above cost up to 0.01.
+# How much the probability of the right label counts beside a right answer when candidates are ranked.
+# Measured on the embedded model (7 demonstration sets, clickbait, 2,000 draws): choosing the best of 7 by 8
+# rows gives a true accuracy of 0.905 with 0, 0.918 with 0.25; by 16 rows and more it changes nothing, and 1
+# and above cost up to 0.01.
 CONFIDENCE_WEIGHT = 0.25
 
 

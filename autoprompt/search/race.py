@@ -1,7 +1,7 @@
 """The race: candidates run over shared blocks of validation rows, and losers stop early.
 
-Successive halving (Jamieson & Talwalkar 2016) with a paired test beside it, as in irace (Lopez-Ibanez et al. 2016).
-Every candidate of a stage has the same rows, so each comparison is paired; the incumbent runs along.
+Successive halving (Jamieson & Talwalkar 2016) with a paired test beside it, as in irace (Lopez-Ibanez et al.
+2016). Every candidate of a stage has the same rows, so each comparison is paired; the incumbent runs along.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from autoprompt.search.pool import Entry, Pool
 from autoprompt.stats import paired_test
 from autoprompt.types import Example
 
-# A candidate that is behind the incumbent with p under this is dropped at once: 3-0 or 4-1 among the rows that
-# differ. Generous on purpose: dropping a good candidate cannot be mended, keeping a bad one costs one more block.
+# A candidate that is behind the incumbent with p under this is dropped at once: 3-0 or 4-1 among the rows
+# that differ. Generous on purpose: dropping a good candidate cannot be mended, keeping a bad one costs one
+# more block.
 DROP_ALPHA = 0.2
 
 # Evaluates the missing rows of several candidates and records them in the pool.
@@ -41,8 +42,8 @@ def race(
     """Run `entrants` against `incumbent` over `rows`; scores land in the pool.
 
     blocks: ascending row counts at which a stage ends; the last is len(rows).
-    Returns the laps; the last lap's `kept` are those that finished all rows, best first. What `evaluate` raises
-    passes through, with the finished blocks in the pool.
+    Returns the laps; the last lap's `kept` are those that finished all rows, best first. What `evaluate`
+    raises passes through, with the finished blocks in the pool.
     """
     alive = list(entrants)
     laps: list[Lap] = []

@@ -29,8 +29,8 @@ class AnalysisAgent:
     def analyze(self, prompt: str, results: Sequence[EvaluatedRow], *, seed: int = 0) -> dict[str, Any]:
         """{has_errors, error_count, total_count, suggestions, error_cases}; plain data.
 
-        results: rows of train (the analyst may see these). suggestions: the model's text, "" without errors, in
-        which case no call is sent. error_cases: the wrong rows that were shown, at most WRONG_ROWS.
+        results: rows of train (the analyst may see these). suggestions: the model's text, "" without errors,
+        in which case no call is sent. error_cases: the wrong rows that were shown, at most WRONG_ROWS.
         """
         wrong = [r for r in results if not r.is_correct]
         analysis: dict[str, Any] = {

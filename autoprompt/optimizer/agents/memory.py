@@ -46,8 +46,9 @@ class MemoryAgent:
     ) -> Lesson | None:
         """The lesson, or None in round 1 or without shared rows.
 
-        old_results, new_results: scores in [0, 1] of the same rows in the same order. change: what was changed, in a
-        few words; found by comparing the texts where it is empty. Raises ValueError for unpaired results.
+        old_results, new_results: scores in [0, 1] of the same rows in the same order. change: what was
+        changed, in a few words; found by comparing the texts where it is empty. Raises ValueError for
+        unpaired results.
         """
         if len(old_results) != len(new_results):
             raise ValueError("a lesson needs scores of the same rows for both prompts")

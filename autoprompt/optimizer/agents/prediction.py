@@ -13,7 +13,10 @@ OnRow = Callable[[EvaluatedRow], None]
 
 
 class PredictionAgent:
-    """Runs candidates of one program over rows. Usable alone: `PredictionAgent(program, metric).predict(prompt, rows)`."""
+    """Runs candidates of one program over rows.
+
+    Usable alone: `PredictionAgent(program, metric).predict(prompt, rows)`.
+    """
 
     def __init__(self, program: Program, metric: Metric, *, concurrency: int = 1) -> None:
         self._program = program
@@ -29,14 +32,15 @@ class PredictionAgent:
     ) -> Evaluation:
         """The evaluation of one prompt: a text, texts by component, or a candidate. Rows keep their order."""
         if isinstance(prompt, str):
-            prompt = {name: prompt for name in self._program.components}
+            prompt = dict.fromkeys(self._program.components, prompt)
         candidate = prompt if isinstance(prompt, Candidate) else Candidate(components=prompt)
         return self.predict_jobs([(candidate, rows)], on_row=on_row)[0]
 
     def predict_jobs(self, jobs: Sequence[Job], *, on_row: OnRow | None = None) -> list[Evaluation]:
         """Evaluations of several candidates, each on its own rows, as one batch.
 
-        All rows of one candidate are sent before those of the next, so that an endpoint with a prefix cache reads
-        each candidate's instruction once; with many requests at once no worker waits for a candidate to end.
+        All rows of one candidate are sent before those of the next, so that an endpoint with a prefix cache
+        reads each candidate's instruction once; with many requests at once no worker waits for a candidate to
+        end.
         """
         return evaluate_jobs(self._program, jobs, self._metric, concurrency=self._concurrency, on_row=on_row)

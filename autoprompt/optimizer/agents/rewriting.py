@@ -43,7 +43,10 @@ class Proposal:
 
 
 class RewriteAgent:
-    """Asks a model for a better prompt. Usable alone: `RewriteAgent(client).rewrite(original, parent, analysis, 1, "")`."""
+    """Asks a model for a better prompt.
+
+    Usable alone: `RewriteAgent(client).rewrite(original, parent, analysis, 1, "")`.
+    """
 
     def __init__(self, client: Client, *, temperature: float = 0.8, word_limit: int = 200) -> None:
         self._client = client
@@ -65,8 +68,8 @@ class RewriteAgent:
     ) -> Proposal:
         """One proposal. An answer in another form than asked is read as a full rewrite.
 
-        parent: the text to improve. rejected: changes that were tried and lost, worst first. keep: passages that
-        must survive (placeholders, locked parts); whether they did is the caller's to check.
+        parent: the text to improve. rejected: changes that were tried and lost, worst first. keep: passages
+        that must survive (placeholders, locked parts); whether they did is the caller's to check.
         """
         language = language_of(original_prompt)
         words = WORDING[language]
