@@ -16,7 +16,7 @@ from autoprompt.errors import (
 )
 from autoprompt.llm.budget import Budget
 from autoprompt.llm.client import Client, Completion, Options
-from autoprompt.llm.failures import BrokenAnswerError, QuotaError, TimedOutError, UnreachableError
+from autoprompt.llm.failures import BrokenAnswerError, TimedOutError, UnreachableError
 from autoprompt.llm.prices import FREE, Price
 from autoprompt.llm.rate import Gate, Slot
 from autoprompt.llm.wire import Parameters
@@ -168,7 +168,7 @@ class LimitedClient:
     def _failed(self, error: EndpointError, tries: _Tries, slot: Slot) -> Completion | None:
         """Set the wait for the next attempt, or settle for what there is, or raise."""
         tries.error = error
-        if isinstance(error, QuotaError):
+        if error.is_fatal:
             raise error
         if error.status == 429:
             self._gate.throttled(slot)

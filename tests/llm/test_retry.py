@@ -122,7 +122,7 @@ def test_an_endpoint_that_only_ever_answers_nonsense_is_not_one() -> None:
     [
         AuthenticationError("key"),
         RequestRefusedError("too long", status=400),
-        QuotaError("empty", status=429),
+        QuotaError("empty", status=429, is_fatal=True),
     ],
 )
 def test_what_will_not_pass_is_not_tried_again(error: ModelError) -> None:

@@ -1,0 +1,189 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from autoprompt.config import ModelSettings
+from autoprompt.errors import AuthenticationError, EndpointError, UsageError
+from autoprompt.llm import Budget, Message, Models, Options, connect
+from autoprompt.llm.client import CallRole
+from autoprompt.llm.endpoints import OPENAI_URL, choose_model, open_endpoint
+from tests.fake_endpoint import FakeEndpoint, Reply, answer, error, fake_endpoint
+
+KEYS = {"OPENAI_API_KEY": "sk-task-key", "AUTOPROMPT_OPTIMIZER_API_KEY": "sk-optimizer-key"}
+ASK = [Message("user", "x")]
+
+
+@pytest.fixture
+def endpoint() -> Iterator[FakeEndpoint]:
+    with fake_endpoint() as endpoint:
+        yield endpoint
+
+
+def listing(*names: str, **more: Any) -> Reply:
+    return Reply(body={"object": "list", "data": [{"id": name, **more} for name in names]})
+
+
+def settings(**values: Any) -> ModelSettings:
+    return ModelSettings(**values)
+
+
+def test_the_default_is_the_embedded_model_whatever_keys_there_are() -> None:
+    environment = {**KEYS, "OPENAI_BASE_URL": "http://paid/v1"}
+    for role in ("task", "optimizer", "judge"):
+        choice = choose_model(settings(), role, environment)  # type: ignore[arg-type]
+        assert choice.is_local
+        assert choice.local_name is None
+        assert choice.api_key == ""
+
+
+@pytest.mark.parametrize(
+    ("role", "values", "expected"),
+    [
+        ("task", {"model": "local:smol"}, ("local:smol", None, "")),
+        ("task", {"model": "m"}, ("m", OPENAI_URL, "sk-task-key")),
+        ("task", {"model": "m", "base_url": "http://a/v1"}, ("m", "http://a/v1", "sk-task-key")),
+        ("task", {"model": "local", "base_url": "http://a/v1"}, ("local", "http://a/v1", "sk-task-key")),
+        ("task", {"base_url": "http://a/v1"}, (None, "http://a/v1", "sk-task-key")),
+        ("optimizer", {"model": "m"}, ("m", OPENAI_URL, "sk-task-key")),
+        ("optimizer", {"optimizer_model": "w"}, ("w", OPENAI_URL, "sk-optimizer-key")),
+        (
+            "optimizer",
+            {"model": "m", "base_url": "http://a/v1", "optimizer_model": "w"},
+            ("w", "http://a/v1", "sk-optimizer-key"),
+        ),
+        ("optimizer", {"optimizer_base_url": "http://b/v1"}, (None, "http://b/v1", "sk-optimizer-key")),
+        ("optimizer", {"model": "m", "optimizer_model": "local"}, ("local", None, "")),
+        ("judge", {"optimizer_model": "w"}, ("w", OPENAI_URL, "sk-optimizer-key")),
+        (
+            "judge",
+            {"judge_model": "j", "optimizer_base_url": "http://b/v1"},
+            ("j", "http://b/v1", "sk-optimizer-key"),
+        ),
+    ],
+)
+def test_who_answers_for_a_role(
+    role: CallRole, values: dict[str, Any], expected: tuple[str | None, str | None, str]
+) -> None:
+    choice = choose_model(settings(**values), role, KEYS)
+    assert (choice.model, choice.base_url, choice.api_key) == expected
+    assert "sk-" not in repr(choice)
+
+
+def test_an_address_of_the_environment_is_used_for_a_named_model() -> None:
+    choice = choose_model(settings(model="m"), "task", {"OPENAI_BASE_URL": "http://proxy/v1"})
+    assert choice.base_url == "http://proxy/v1"
+
+
+def test_the_only_model_of_an_endpoint_needs_no_name(endpoint: FakeEndpoint) -> None:
+    chosen = settings(base_url=endpoint.base_url + "/")
+    opened = open_endpoint(choose_model(chosen, "task", KEYS), chosen)
+    assert (opened.model, opened.identity, opened.constrain) == ("fake", endpoint.base_url, "off")
+    assert "sk-" not in repr(opened)
+
+
+@pytest.mark.parametrize(
+    ("models", "found"),
+    [
+        (listing("b", "a"), "it lists 2: a, b"),
+        (listing(), "none"),
+        (error(404), "none"),
+        (Reply(body="?"), "none"),
+    ],
+)
+def test_a_model_must_be_named_where_there_are_several_or_none(
+    endpoint: FakeEndpoint, models: Reply, found: str
+) -> None:
+    endpoint.models = models
+    chosen = settings(base_url=endpoint.base_url)
+    with pytest.raises(UsageError, match=found):
+        open_endpoint(choose_model(chosen, "task", {}), chosen)
+
+
+def test_llama_servers_take_grammars(endpoint: FakeEndpoint) -> None:
+    endpoint.models = listing("qwen", owned_by="llamacpp")
+    chosen = settings(model="qwen", base_url=endpoint.base_url)
+    assert open_endpoint(choose_model(chosen, "task", {}), chosen).constrain == "grammar"
+    chosen = settings(model="qwen", base_url=endpoint.base_url, constrain="off")
+    assert open_endpoint(choose_model(chosen, "task", {}), chosen).constrain == "off"
+
+
+def test_openai_takes_schemas_and_is_not_asked_for_it() -> None:
+    chosen = settings(model="gpt-4o-mini")
+    assert open_endpoint(choose_model(chosen, "task", KEYS), chosen).constrain == "json_schema"
+
+
+def test_openai_without_a_key_is_told_beforehand() -> None:
+    chosen = settings(model="gpt-4o-mini")
+    with pytest.raises(AuthenticationError, match="OPENAI_API_KEY is not set"):
+        open_endpoint(choose_model(chosen, "task", {}), chosen)
+
+
+@pytest.mark.parametrize("url", ["127.0.0.1:8000/v1", "ftp://a/v1", "http://", "http://a:x/v1"])
+def test_what_is_not_an_address_is_refused(url: str) -> None:
+    chosen = settings(model="m", base_url=url)
+    with pytest.raises(UsageError, match="expected http://"):
+        open_endpoint(choose_model(chosen, "task", {}), chosen)
+
+
+def test_a_refused_key_is_said(endpoint: FakeEndpoint) -> None:
+    endpoint.models = error(401)
+    chosen = settings(base_url=endpoint.base_url)
+    with pytest.raises(AuthenticationError, match="Check the key"):
+        open_endpoint(choose_model(chosen, "task", {}), chosen)
+
+
+def test_roles_with_the_same_model_share_one_client(endpoint: FakeEndpoint) -> None:
+    chosen = settings(model="m", base_url=endpoint.base_url)
+    with Models(chosen, budget=Budget(), environment={}) as models:
+        assert models.client("task") is models.client("optimizer") is models.client("judge")
+        models.client("judge").complete(ASK, Options(role="judge"))
+    chosen = settings(model="m", base_url=endpoint.base_url, optimizer_model="w")
+    budget = Budget()
+    with Models(chosen, budget=budget, environment=KEYS) as models:
+        models.client("task").complete(ASK)
+        models.client("optimizer").complete(ASK, Options(role="optimizer"))
+    assert [body["model"] for body in endpoint.requests] == ["m", "m", "w"]
+    assert endpoint.headers[-1]["authorization"] == "Bearer sk-optimizer-key"
+    assert (budget.spent.task_calls, budget.spent.optimizer_calls) == (1, 1)
+
+
+def test_prices_are_those_given_or_of_the_table_or_unknown(endpoint: FakeEndpoint) -> None:
+    budget = Budget()
+    chosen = settings(model="m", base_url=endpoint.base_url, price_input=1.0, price_output=2.0)
+    with Models(chosen, budget=budget, environment={}) as models:
+        usage = models.client("task").complete(ASK).usage
+        assert usage.cost_usd == pytest.approx(11e-6 + 6e-6)
+        assert models.price("task") is not None
+    with Models(settings(model="m", base_url=endpoint.base_url), budget=budget, environment={}) as models:
+        assert models.price("task") is None
+        assert models.client("task").complete(ASK).usage.cost_usd is None
+    assert budget.spent.cost_usd is None
+
+
+def test_a_parameter_that_is_refused_is_left_out_and_recorded(endpoint: FakeEndpoint) -> None:
+    def strict(body: dict[str, Any]) -> Reply:
+        for name in ("seed", "max_tokens"):
+            if name in body:
+                return error(
+                    400, f"Unsupported parameter: '{name}' is not supported with this model.", param=name
+                )
+        return answer("1")
+
+    endpoint._otherwise = strict
+    client = connect(settings(model="m", base_url=endpoint.base_url))
+    for _ in range(2):
+        assert client.complete(ASK, Options(seed=1, max_output_tokens=8)).text == "1"
+    assert client.dropped_parameters == ("max_tokens", "seed")
+    assert endpoint.requests[-1]["max_completion_tokens"] == 8
+    assert len(endpoint.requests) == 4
+    client.close()
+
+
+def test_an_endpoint_that_is_not_there_is_fatal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("autoprompt.llm.endpoints._WAITS_S", ())
+    with pytest.raises(EndpointError, match="Is the server running") as caught:
+        connect(settings(model="m", base_url="http://127.0.0.1:9/v1"))
+    assert caught.value.is_fatal

@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import pytest
+
+from autoprompt.llm.client import Options
+from autoprompt.llm.failures import redact, shown_url
+from autoprompt.llm.prices import Price, find_price, price_known
+from autoprompt.llm.wire import Parameters, label_grammar
+from autoprompt.types import Usage
+
+
+def test_labels_are_literals_in_the_grammar() -> None:
+    assert label_grammar(("a b", 'say "x"', "back\\slash", "two\nlines", "是")) == (
+        r'root ::= "a b" | "say \"x\"" | "back\\slash" | "two\nlines" | "是"'
+    )
+
+
+def test_only_what_is_wanted_is_sent() -> None:
+    assert Parameters("grammar").of(Options()) == {"temperature": 0.0}
+    assert Parameters("off").of(Options(labels=("a",))) == {"temperature": 0.0}
+
+
+def test_dropped_parameters_are_left_out() -> None:
+    parameters = Parameters("grammar")
+    options = Options(max_output_tokens=5, labels=("a", "b"), wants_label_probs=True, seed=1)
+    for name in ("max_tokens", "top_logprobs", "grammar", "seed", "temperature"):
+        parameters.drop(name)
+    assert parameters.of(options) == {"max_completion_tokens": 5}
+    parameters.drop("max_completion_tokens")
+    assert parameters.of(options) == {}
+
+
+def test_addresses_are_shown_without_what_may_be_secret() -> None:
+    assert shown_url("https://user:secret@host:1/v1?key=secret#x") == "https://host:1/v1"
+
+
+@pytest.mark.parametrize(("key", "shown"), [("sk-123456", "bad key ***"), ("", "bad key sk-123456")])
+def test_keys_are_cut_out_of_messages(key: str, shown: str) -> None:
+    assert redact("bad key sk-123456", key) == shown
+
+
+def test_prices_by_table_and_by_hand() -> None:
+    known = find_price("gpt-4o-mini", "https://api.openai.com/v1")
+    assert known is not None
+    assert 0 < known.input_usd < known.output_usd
+    assert find_price("gpt-4o-mini", "http://127.0.0.1:1/v1") is None
+    assert not price_known("no-such-model", "https://api.openai.com/v1")
+    assert find_price("x", "http://a", price_input=2, price_output=6) == Price(2, 6)
+    assert Price(2, 6).cost(Usage(1_000_000, 500_000)) == 5.0
