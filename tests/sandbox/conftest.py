@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -55,13 +56,12 @@ def _children() -> list[str]:
     return [pid for task in tasks for pid in (task / "children").read_text(encoding="ascii").split()]
 
 
-def _state() -> dict[str, object]:
-    temporary = Path(os.environ.get("TMPDIR", "/tmp"))
+def _state(temporary: Path) -> dict[str, object]:
     return {
         "children": _children(),
         "mounts": Path("/proc/self/mountinfo").read_text(encoding="utf-8").count("\n"),
         "descriptors": len(list(Path("/proc/self/fd").iterdir())),
-        "scratch": sorted(path.name for path in temporary.glob("autoprompt-*")),
+        "scratch": sorted(path.name for path in temporary.iterdir()),
     }
 
 
@@ -71,9 +71,14 @@ def processes_naming() -> Callable[[str], list[str]]:
 
 
 @pytest.fixture
-def _leaves_nothing(tmp_path: Path) -> Iterator[None]:
+def _leaves_nothing(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
     """No child, mount, open file or temporary folder more than before, no process that names the folder."""
-    before = _state()
+    temporary = tmp_path_factory.mktemp("temporary")
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    monkeypatch.setattr(tempfile, "tempdir", None)  # asks the environment again
+    before = _state(temporary)
     yield
     assert _processes_naming(str(tmp_path)) == []
-    assert _state() == before
+    assert _state(temporary) == before

@@ -12,9 +12,10 @@ import pytest
 
 PACKAGE = Path(__file__).parents[2] / "autoprompt"
 USER = 54321
-# These reach a file of that name in the run's own /tmp, where its owner is the code; the real one is looked at.
+# These reach a file of that name in the run's own /tmp, which is the code's; the real one is looked at.
 IN_OWN_TMP = {
-    "write_outside", "append_outside", "make_outside", "truncate_outside", "change_mode_outside", "remove_outside",
+    "write_outside", "append_outside", "make_outside", "truncate_outside", "change_mode_outside",
+    "remove_outside",
 }  # fmt: skip
 DRIVER = """
 import json, os, pathlib, sys, tempfile
