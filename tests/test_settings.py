@@ -192,7 +192,7 @@ def test_another_metric_or_prompt_leaves_the_sidecars_details_behind(folder: Pat
 )
 def test_a_key_alone_never_sends_a_request(
     folder: Path,
-    flags: dict[str, str],
+    flags: dict[str, Any],
     model: str | None,
     base_url: str | None,
     optimizer_base_url: str | None,

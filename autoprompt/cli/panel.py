@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.live import Live
 from rich.panel import Panel
 from rich.progress_bar import ProgressBar
@@ -106,11 +106,12 @@ class _View:
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
 
-    def __rich__(self) -> RenderableType:
-        return panel(self._progress)
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        # The last columns stay free: a `^C` that the terminal echoes there would wrap and leave half a panel.
+        yield panel(self._progress, width=options.max_width - 3)
 
 
-def panel(progress: Progress) -> RenderableType:
+def panel(progress: Progress, *, width: int | None = None) -> RenderableType:
     """The live panel, at any width from about 60 columns."""
     numbers = Table.grid(padding=(0, 2))
     numbers.add_column(style="dim", no_wrap=True)
@@ -130,7 +131,9 @@ def panel(progress: Progress) -> RenderableType:
         ]
     title = Text(clean(f"autoprompt {progress.run_id}".rstrip()))
     subtitle = Text(clean(progress.model))
-    return Panel(Group(*parts), title=title, subtitle=subtitle, title_align="left", subtitle_align="right")
+    return Panel(
+        Group(*parts), title=title, subtitle=subtitle, title_align="left", subtitle_align="right", width=width
+    )
 
 
 def _step(progress: Progress) -> str:

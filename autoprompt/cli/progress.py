@@ -97,7 +97,7 @@ class Progress:
                 return self._started(event)
             case "node_started":
                 self.phase, self.iteration = event["node"], event["iteration"]
-                self.what, self.done, self.total = "", 0, 0
+                self.what, self.done, self.total, self.download = "", 0, 0, None
             case "rows_evaluated":
                 if event["done"] <= self.done or event["total"] != self.total:
                     # Another block: the time that writing took in between is not the rows'.
@@ -120,6 +120,8 @@ class Progress:
                     f"best so far: {event['id'][:6]}, {_score(event['score'])} on {event['rows']} validation "
                     f"rows (original {_score(event['original_score'])})"
                 )
+            case "confirmation":
+                return self._confirmation(event)
             case "analysis":
                 return f"{event['error_count']} of {event['total_count']} train rows wrong"
             case "lesson":
@@ -147,6 +149,17 @@ class Progress:
         return (
             f"{verdict} {event['id'][:6]}: {_score(event['score'])} against {against} "
             f"on {event['rows']} rows{chance}"
+        )
+
+    def _confirmation(self, event: Mapping[str, Any]) -> str:
+        found = event["fresh"] if event["fresh"]["rows"] else event["raced"]
+        said = (
+            "better than the original" if event["confirmed"] else "not better than the original beyond luck"
+        )
+        return (
+            f"winner {event['candidate'][:6]} is {said}: {_score(found['score'])} against "
+            f"{_score(found['other_score'])} on {found['rows']} rows, p {event['p_value']:.2g} "
+            f"after {event['tried']} candidates"
         )
 
 

@@ -25,6 +25,17 @@ STARTED = {
 }
 
 
+CONFIRMATION = {
+    "event": "confirmation",
+    "candidate": "abcdef012345",
+    "confirmed": True,
+    "p_value": 0.003,
+    "tried": 7,
+    "raced": {"rows": 10, "score": 1.0, "other_score": 0.5},
+    "fresh": {"rows": 20, "score": 0.9, "other_score": 0.5},
+}
+
+
 class Clock:
     def __init__(self) -> None:
         self.now = 0.0
@@ -97,6 +108,7 @@ def test_each_step_is_a_line() -> None:
             {"event": "best_changed", "id": "abcdef012345", "score": 0.71, "rows": 30, "original_score": 0.6}
         )
         emit({"event": "lesson", "text": "numbers help"})
+        emit(CONFIRMATION)
         emit({"event": "run_finished", "result": {}})
         emit({"event": "of a later version"})
     assert out.getvalue().splitlines() == [
@@ -108,6 +120,8 @@ def test_each_step_is_a_line() -> None:
         "accepted abcdef: 0.710 against 0.600 on 30 rows, p 0.012",
         "best so far: abcdef, 0.710 on 30 validation rows (original 0.600)",
         "lesson: numbers help",
+        "winner abcdef is better than the original: 0.900 against 0.500 on 20 rows, "
+        "p 0.003 after 7 candidates",
     ]
 
 
