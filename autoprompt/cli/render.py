@@ -91,6 +91,11 @@ def _facts(data: Mapping[str, Any]) -> Iterator[Text]:
             f"{data['fixed']} rows fixed, {data['broken']} broken; p = {data['p_value']:.2g} "
             f"(paired, exact); verdict: {data['verdict'].replace('_', ' ')}"
         )
+    opened = (data.get("splits") or {}).get("test_opened") or 0
+    if opened > 1:
+        yield Text(
+            f"{opened} runs have opened these test rows so far: they are less and less unseen", "yellow"
+        )
     validation = data["validation"]
     if validation["best"] is not None:
         rows = f" on {validation['rows']} rows" if validation.get("rows") else ""

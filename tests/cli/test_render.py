@@ -71,6 +71,11 @@ def test_no_gain_and_no_test() -> None:
     assert "export r1 --to prompt.txt" in text
 
 
+def test_a_test_that_was_opened_before_is_said() -> None:
+    text = shown(*render.result({**RESULT, "splits": {"test_opened": 3}}, "a", "b"))
+    assert "3 runs have opened these test rows" in text
+
+
 def test_texts_are_never_markup_or_control_codes() -> None:
     data = copy.deepcopy(RESULT)
     data["best"]["demos"] = [{"input": "[red]x[/red] :smile:\x1b[2J\n\nline", "output": "\u202e1"}]
