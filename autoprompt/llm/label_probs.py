@@ -25,13 +25,7 @@ class Step(NamedTuple):
 
 def steps_of(content: Sequence[Mapping[str, Any]]) -> list[Step]:
     """Reads `choices[0].logprobs.content` of a chat completion."""
-    return [
-        Step(
-            _bytes(entry),
-            tuple((_bytes(top), float(top["logprob"])) for top in entry.get("top_logprobs") or ()),
-        )
-        for entry in content
-    ]
+    return [_step(entry) for entry in content]
 
 
 def label_probabilities(steps: Sequence[Step], labels: Sequence[str]) -> dict[str, float]:
@@ -82,6 +76,15 @@ def _followers(token: bytes, open_labels: Mapping[str, bytes]) -> frozenset[str]
     if going_on:
         return going_on
     return frozenset(label for label, rest in open_labels.items() if not rest)
+
+
+def _step(entry: Mapping[str, Any]) -> Step:
+    token = _bytes(entry)
+    likeliest = [(_bytes(top), float(top["logprob"])) for top in entry.get("top_logprobs") or ()]
+    # Under a grammar, or drawn at a temperature, the token taken need not be among the likeliest.
+    if likeliest and all(other != token for other, _ in likeliest):
+        likeliest.append((token, float(entry["logprob"])))
+    return Step(token, tuple(likeliest))
 
 
 def _bytes(entry: Mapping[str, Any]) -> bytes:

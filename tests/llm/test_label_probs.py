@@ -73,6 +73,12 @@ def test_endpoints_without_bytes_are_read_by_their_text() -> None:
     assert label_probabilities(steps_of(content), ("0", "1"))["1"] > 0.99
 
 
+def test_the_token_taken_counts_even_if_it_is_not_among_the_likeliest() -> None:
+    top = [{"token": "b", "logprob": math.log(0.3)}, {"token": "x", "logprob": math.log(0.6)}]
+    content = [{"token": "a", "logprob": math.log(0.1), "top_logprobs": top}]
+    assert label_probabilities(steps_of(content), ("a", "b")) == pytest.approx({"a": 0.25, "b": 0.75})
+
+
 texts = st.text(alphabet="ab 是", min_size=1, max_size=4)
 
 
