@@ -58,7 +58,8 @@ def runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[FakeServer]]:
     settings = lambda: SimpleNamespace(  # noqa: E731
         model=SimpleNamespace(), cpuparams=SimpleNamespace(), cpuparams_batch=SimpleNamespace()
     )
-    fake = SimpleNamespace(Server=FakeServer, CommonParams=settings)
+    attention = SimpleNamespace(LLAMA_FLASH_ATTN_TYPE_DISABLED=0)
+    fake = SimpleNamespace(Server=FakeServer, CommonParams=settings, llama_flash_attn_type=attention)
     monkeypatch.setitem(sys.modules, "xllamacpp", fake)
     yield FakeServer.started
     for server in FakeServer.started:
