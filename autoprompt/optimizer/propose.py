@@ -17,6 +17,7 @@ from autoprompt.search.pareto import pick_parent
 from autoprompt.search.pool import Entry
 from autoprompt.types import Candidate, Demo, Example
 
+DEMO_DRAWS = ("demos", "demos_errors")
 COPIED_WORDS = 8  # a run of so many words taken from a train row: the writer copied instead of describing
 
 
@@ -35,6 +36,14 @@ class Brief:
     wrong_ids: frozenset[str]
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Which proposal of the round this is: of all, and of those that draw demonstrations."""
+
+    slot: int
+    draw: int
+
+
 class Refused(Exception):  # noqa: N818 - an outcome, not an error
     """A proposal that is not worth a call; the message says why."""
 
@@ -51,6 +60,7 @@ def propose(context: SearchContext, brief: Brief) -> list[Candidate]:
     )
     proposals: list[Candidate] = []
     failure: EndpointError | RequestRefusedError | None = None
+    shown = 0
     for slot, operator in enumerate(operators):
         # Demonstrations are varied around the best; texts start from a candidate that is best somewhere.
         is_text = operator in WRITERS
@@ -58,7 +68,8 @@ def propose(context: SearchContext, brief: Brief) -> list[Candidate]:
         if brief.plateau >= 3:
             parent = incumbent
         try:
-            candidate = _make(context, brief, operator, parent, slot, rng)
+            candidate = _make(context, brief, operator, parent, Place(slot, shown), rng)
+            shown += operator in DEMO_DRAWS
             _check(context, candidate, proposals)
         except Refused as refusal:
             context.emit({"event": "candidate_refused", "operator": operator, "reason": str(refusal)})
@@ -110,10 +121,15 @@ def _partner(context: SearchContext, entry: Entry) -> Entry | None:
 
 
 def _make(
-    context: SearchContext, brief: Brief, operator: OperatorName, parent: Entry, slot: int, rng: random.Random
+    context: SearchContext,
+    brief: Brief,
+    operator: OperatorName,
+    parent: Entry,
+    place: Place,
+    rng: random.Random,
 ) -> Candidate:
     if operator in WRITERS:
-        return _write(context, brief, operator, parent, slot, rng)
+        return _write(context, brief, operator, parent, place, rng)
     if operator == "combine":
         partner = _partner(context, parent)
         if partner is None:
@@ -128,11 +144,16 @@ def _make(
             iteration=brief.iteration,
             change=f"the instruction of one candidate with the {len(source.demos)} demonstrations of another",
         )
-    return _show(context, brief, operator, parent, slot, rng)
+    return _show(context, brief, operator, parent, place, rng)
 
 
 def _write(
-    context: SearchContext, brief: Brief, operator: OperatorName, parent: Entry, slot: int, rng: random.Random
+    context: SearchContext,
+    brief: Brief,
+    operator: OperatorName,
+    parent: Entry,
+    place: Place,
+    rng: random.Random,
 ) -> Candidate:
     components = dict(parent.candidate.components)
     name = rng.choice(sorted(components))
@@ -147,7 +168,7 @@ def _write(
         operator="patch" if operator == "patch" else "rewrite",
         rejected=brief.rejected,
         keep=keep,
-        seed=context.seed("write", brief.iteration, slot),
+        seed=context.seed("write", brief.iteration, place.slot),
     )
     if not proposal.text:
         raise Refused("the writer's answer holds no prompt")
@@ -166,10 +187,15 @@ def _write(
 
 
 def _show(
-    context: SearchContext, brief: Brief, operator: OperatorName, parent: Entry, slot: int, rng: random.Random
+    context: SearchContext,
+    brief: Brief,
+    operator: OperatorName,
+    parent: Entry,
+    place: Place,
+    rng: random.Random,
 ) -> Candidate:
     train, settings = context.splits.train, context.settings
-    size = _size(context, brief, slot, rng)
+    size = _size(context, brief, place.draw, rng)
     rows: list[Example]
     if operator == "demos_varied" and parent.candidate.demos:
         rows = demo_sets.varied(train, [d.example_id for d in parent.candidate.demos], rng)
@@ -195,15 +221,14 @@ def _show(
     )
 
 
-def _size(context: SearchContext, brief: Brief, slot: int, rng: random.Random) -> int:
-    """How many demonstrations: in the first round sizes take turns, later they are near the best one's."""
+def _size(context: SearchContext, brief: Brief, number: int, rng: random.Random) -> int:
+    """How many demonstrations: sizes take turns where the best has none, else they are drawn near its own."""
     most = min(context.settings.max_demos, len(context.splits.train))
-    sizes = [s for s in demo_sets.SIZES if s < most]
-    sizes.append(most)
     current = len(context.pool[brief.incumbent].candidate.demos)
-    if not current:
-        return sizes[::-1][(slot // 2) % len(sizes)]
-    return min(most, max(2, rng.choice((current // 2, current, current, current * 2))))
+    if current:
+        return min(most, max(2, rng.choice((current // 2, current, current, current * 2))))
+    sizes = [s for s in demo_sets.SIZES if s <= most] or [most]
+    return sizes[number % len(sizes)]
 
 
 def _fitting(candidate: Candidate, demos: Sequence[Demo], most_tokens: int) -> tuple[Demo, ...]:

@@ -12,7 +12,8 @@ from collections.abc import Collection, Mapping, Sequence
 
 from autoprompt.types import Demo, Example
 
-SIZES = (8, 16, 32)
+# In the order in which a first round tries them.
+SIZES = (16, 32, 16, 32, 8)
 
 
 def to_demo(example: Example, outputs: Mapping[str, str] | None = None) -> Demo:

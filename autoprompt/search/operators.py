@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 OperatorName = Literal["patch", "rewrite", "demos", "demos_errors", "demos_varied", "combine"]
 
@@ -64,7 +64,7 @@ def choose_operators(
         options = [o for o in possible if o not in WRITERS or left > 0]
         if not options:
             break
-        if slot < len(options) and not tally:
+        if not tally:
             operator = _first_round(options, slot)
         elif emphasis and slot % 2 == 0 and any(o in options for o in emphasis):
             operator = rng.choice([o for o in emphasis if o in options])
@@ -101,7 +101,3 @@ def _first_round(options: Sequence[OperatorName], slot: int) -> OperatorName:
 def _draw(counts: Sequence[int], rng: random.Random) -> float:
     tried, accepted = counts
     return rng.betavariate(1 + accepted, 1 + tried - accepted)
-
-
-def plain(tally: Mapping[str, Sequence[int]]) -> dict[str, Any]:
-    return {name: {"tried": c[0], "accepted": c[1]} for name, c in tally.items()}

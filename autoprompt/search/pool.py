@@ -73,7 +73,8 @@ class Pool:
         for row in rows:
             entry.scores[row.example_id] = row.score
             if row.confidence is not None:
-                entry.confidence[row.example_id] = row.confidence
+                # As rounded as it is written: a resumed run must rank by the same numbers.
+                entry.confidence[row.example_id] = round(row.confidence, 6)
 
     def accepted(self) -> list[Entry]:
         """The original and every candidate that beat its parent."""
@@ -92,7 +93,7 @@ class Pool:
                 **entry.candidate.to_dict(),
                 "status": entry.status,
                 "scores": dict(entry.scores),
-                "confidence": {i: round(p, 6) for i, p in entry.confidence.items()},
+                "confidence": dict(entry.confidence),
             }
             for entry in (self._entries[i] for i in candidate_ids)
         ]
@@ -102,7 +103,7 @@ class Pool:
         """A pool as it was written; of several records with one id the last one holds."""
         pool = cls()
         for record in records:
-            data = dict(record)
+            data = {name: value for name, value in record.items() if name != "step"}  # the run folder's mark
             scores, confidence = data.pop("scores"), data.pop("confidence")
             status: Status = data.pop("status")
             candidate = Candidate.from_dict(data)

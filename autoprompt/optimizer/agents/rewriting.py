@@ -15,7 +15,7 @@ from autoprompt.types import Message
 Operator = Literal["patch", "rewrite"]
 
 _FENCE = re.compile(r"```[^\n`]*\n(.*?)```|```(.*?)```", re.DOTALL)
-_EDIT = re.compile(r"^\s*([+-])\s+(.+?)\s*$")
+_EDIT = re.compile(r"^[\s*`\-\d.]*(ADD|REMOVE)[*`]*\s*[:：]\s*(.+?)\s*$", re.IGNORECASE)
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[。！？；])|\n+")
 
 WORDING: dict[Language, dict[str, str]] = {
@@ -105,14 +105,15 @@ def read_prompt(answer: str) -> str:
 def read_patch(answer: str, parent: str) -> str | None:
     """`parent` with the answer's edits applied; None where the answer holds no edit that applies.
 
-    `+ sentence` is added at the end, `- sentence` removed where it stands in the parent word for word.
+    `ADD: sentence` is added at the end, `REMOVE: sentence` taken out where the parent has it word for word.
     """
     edits = [m.groups() for line in answer.splitlines() if (m := _EDIT.match(line))]
     text, added = parent, []
-    for sign, sentence in edits:
-        if sign == "+" and sentence not in text:
+    for kind, quoted in edits:
+        sentence = quoted.strip('"“”')
+        if kind.upper() == "ADD" and sentence not in text and sentence not in added:
             added.append(sentence)
-        elif sign == "-" and sentence in text and text.replace(sentence, "").strip():
+        elif kind.upper() == "REMOVE" and sentence in text and text.replace(sentence, "").strip():
             text = re.sub(r"[ \t]{2,}", " ", text.replace(sentence, "", 1)).strip()
     if added:
         text = text.rstrip() + "\n" + "\n".join(added)
