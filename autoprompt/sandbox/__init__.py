@@ -40,6 +40,8 @@ def run(
     limits = limits or Limits()
     python = interpreter.absolute(python)
     work = Path(workdir).resolve()
+    if chosen.confines:
+        interpreter.check_apart(work, python)
     source = code if isinstance(code, str) else None
     own = workfolder.prepare(work, [Path(path) for path in data], source)
     before = workfolder.snapshot(work)

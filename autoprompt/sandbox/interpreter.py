@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ast
+import os
 import subprocess
+import tempfile
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
@@ -15,7 +18,7 @@ _SYSTEM_FILES = ("/etc/ld.so.cache", "/etc/alternatives", "/etc/localtime", "/et
 _ASK = (
     "import sys, sysconfig; p = sysconfig.get_paths(); "
     "print([sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix, p['stdlib'], "
-    "p['platstdlib'], p['purelib'], p['platlib'], sys.executable])"
+    "p['platstdlib'], p['purelib'], p['platlib']])"
 )
 
 
@@ -27,32 +30,43 @@ def absolute(python: str) -> str:
     return str(path)
 
 
+@dataclass(frozen=True)
+class Shown:
+    """folders: (source without links, path as the code sees it), outer ones first; files too. links: symbolic
+    links on the way to the interpreter that lie elsewhere, (path, where it leads)."""
+
+    folders: tuple[tuple[str, str], ...]
+    links: tuple[tuple[str, str], ...]
+
+
 @lru_cache(maxsize=16)
-def libraries(python: str) -> tuple[tuple[str, str], ...]:
-    """(source without links, path as the code sees it), outer folders first. Cached: starts the interpreter.
+def shown(python: str) -> Shown:
+    """What the interpreter needs. Cached, since it is started to tell.
 
     python: from `absolute`. Raises SandboxError if it does not start.
     """
     paths = {*_SYSTEM, *_SYSTEM_FILES}
     for path in _ask(python):
         paths |= {path, str(Path(path).resolve())}
-    step = Path(python)
-    while step.is_symlink():  # each link on the way must be there
-        step = step.parent / step.readlink()
-        if "/bin/" in str(step):
-            paths.add(str(step.parent.parent.resolve()))
     pairs = [(str(Path(path).resolve()), path) for path in paths if Path(path).exists()]
-    return tuple(_outermost(pairs))
+    folders = _outermost(pairs)
+    links = []
+    step = Path(python)
+    while step.is_symlink():
+        if not any(step.is_relative_to(target) for _, target in folders):
+            links.append((str(step), str(step.readlink())))
+        step = Path(os.path.normpath(step.parent / step.readlink()))
+    return Shown(tuple(folders), tuple(links))
 
 
 def _ask(python: str) -> list[str]:
     command = [python, "-I", "-c", _ASK]
     try:
         answer = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True, env={})
-        *folders, executable = ast.literal_eval(answer.stdout)
+        folders: list[str] = ast.literal_eval(answer.stdout)
     except (OSError, subprocess.SubprocessError, ValueError, SyntaxError) as error:
         raise SandboxError(f"{python} does not work as a Python interpreter: {error}") from error
-    return [*folders, str(Path(executable).parent)]
+    return folders
 
 
 def _outermost(pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
@@ -68,3 +82,15 @@ def _outermost(pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
         if not covered and Path(source) not in exposing:
             kept.append((source, target))
     return kept
+
+
+def check_apart(workdir: Path, python: str) -> None:
+    """Raises SandboxError for a work folder that would hand the code more than itself.
+
+    The code may write to all of it: to libraries in it too, which are then used unconfined.
+    """
+    inside = [Path.home(), Path(tempfile.gettempdir()), Path(__file__), Path(os.path.realpath(python))]
+    inside += [Path(target) for _, target in shown(python).folders]
+    for path in inside:
+        if path.resolve().is_relative_to(workdir):
+            raise SandboxError(f"work folder {workdir} contains {path}; choose a folder of its own")

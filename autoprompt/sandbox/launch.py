@@ -23,8 +23,8 @@ from .records import Level, Limits, SandboxError
 
 _CHILD = Path(__file__).parent / "child"
 _READ_BYTES = 1 << 18
-# The child keeps the time; this is for a child that cannot any more.
-_GRACE_S = 1.5
+# The child keeps the time, and cleans up after; this is for a child that hangs.
+_GRACE_S = 10.0
 # 0x70000000 to 0x7ffdffff belong to nobody by systemd's table of ids.
 _FIRST_FREE_UID, _FREE_UIDS = 0x70000000, 1 << 22
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
@@ -57,12 +57,13 @@ def _settings(
     argv: Sequence[str], workdir: Path, level: Level, limits: Limits, python: str, scratch: str
 ) -> Settings:
     launcher = [sys.executable, "-I", "-S", str(_CHILD)]
-    read_only = list(interpreter.libraries(python))
+    shown = [interpreter.shown(python)]
+    own_files = []
     if level.namespaces == "bubblewrap":  # starts the launcher again, inside
-        read_only += [
-            *interpreter.libraries(interpreter.absolute(sys.executable)),
-            (str(_CHILD), str(_CHILD)),
-        ]
+        shown.append(interpreter.shown(interpreter.absolute(sys.executable)))
+        own_files.append((str(_CHILD), str(_CHILD)))
+    read_only = [pair for each in shown for pair in each.folders] + own_files
+    links = [pair for each in shown for pair in each.links]
     limited = {name: value for name, value in vars(limits).items() if name != "output_bytes"}
     return Settings(
         {
@@ -71,10 +72,12 @@ def _settings(
             "workdir": str(workdir),
             "scratch": scratch,
             "owns_scratch": not level.namespaces,
-            "read_only": read_only if level.confines else [],
+            "read_only": list(dict.fromkeys(read_only)) if level.confines else [],
+            "links": list(dict.fromkeys(links)),
             "namespaces": level.namespaces,
             "landlock": level.landlock,
             "seccomp": level.seccomp,
+            "seatbelt": level.seatbelt,
             "uid": _uid_for_code() if level.confines and os.geteuid() == 0 else None,
             "parent_pid": os.getpid(),
             "launcher": launcher,
@@ -147,7 +150,7 @@ def _run(settings: Settings, limits: Limits) -> Outcome:
             os.close(status_end)
         with child:
             try:
-                os.write(lifeline, settings.packed())
+                _send(lifeline, settings.packed())
                 outputs, report = _collect(child, status, started + settings.wall_s + _GRACE_S, limits)
             finally:
                 close_lifeline.close()  # the child ends the run, if it has not ended
@@ -160,8 +163,18 @@ def _run(settings: Settings, limits: Limits) -> Outcome:
     result = marshal.loads(report)
     if result["error"]:
         raise SandboxError(f"the code could not be started: {result['error']}")
+    if result["killed_by"] == "parent":
+        raise SandboxError("the sandbox was told to stop from outside")
     duration = time.monotonic() - started
     return Outcome(stdout, stderr, result["exit_code"], result["killed_by"], duration)
+
+
+def _send(lifeline: int, content: bytes) -> None:
+    try:
+        while content:
+            content = content[os.write(lifeline, content) :]
+    except BrokenPipeError:  # the child has ended; that it reports nothing is told below
+        return
 
 
 def _wait(child: subprocess.Popen[bytes]) -> None:

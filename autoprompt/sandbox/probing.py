@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 
 from . import interpreter, launch
-from .child import landlock, seccomp
+from .child import landlock, seatbelt, seccomp
 from .records import Level, Limits, Namespaces, SandboxError
 
 # Says "confined" if it cannot read a file of the machine and cannot send to a network.
@@ -62,7 +62,7 @@ def offers() -> Offers:
         userns=is_linux and Path("/proc/self/ns/user").exists(),
         landlock=landlock.abi() if is_linux else 0,
         seccomp=is_linux and seccomp.is_supported() and Path("/proc/sys/kernel/seccomp").exists(),
-        seatbelt=sys.platform == "darwin" and shutil.which("sandbox-exec") is not None,
+        seatbelt=sys.platform == "darwin" and Path(seatbelt.PROGRAM).exists(),
     )
 
 

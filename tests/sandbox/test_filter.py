@@ -40,10 +40,10 @@ def machine(request: pytest.FixtureRequest) -> str:
 
 
 class Filter:
-    def __init__(self, machine: str, own_files_only: bool) -> None:
+    def __init__(self, machine: str, own_files_only: bool, only_signal: int | None = None) -> None:
         self.machine = machine
         self.column = list(ARCHITECTURES).index(machine)
-        self.program = seccomp.build(own_files_only=own_files_only, machine=machine)
+        self.program = seccomp.build(own_files_only=own_files_only, only_signal=only_signal, machine=machine)
 
     def __call__(self, numbers: tuple[int, int], *arguments: int) -> int:
         return self.at(numbers[self.column], *arguments)
@@ -89,6 +89,14 @@ def test_new_namespaces_and_typed_input_are_refused(machine: str) -> None:
     assert ask(IOCTL, 0, 0x5412, 0) == EPERM
     assert ask(IOCTL, 0, 0x5412 | 1 << 32, 0) == EPERM
     assert ask(IOCTL, 0, 0x541C, 0) == EPERM
+
+
+def test_signals_are_refused_where_nothing_else_does(machine: str) -> None:
+    kill, tgkill = (62, 129), (234, 131)
+    free, bound = Filter(machine, False), Filter(machine, False, only_signal=77)
+    assert (free(kill, 5), free(tgkill, 5)) == (ALLOW, ALLOW)
+    assert (bound(kill, 5), bound(kill, 77), bound(tgkill, 5)) == (EPERM, EPERM, EPERM)
+    assert bound(tgkill, 77) == ALLOW  # abort()
 
 
 def test_foreign_calling_conventions_end_the_process(machine: str) -> None:

@@ -98,10 +98,10 @@ def test_also_while_the_run_is_being_set_up(
 
 @pytest.mark.usefixtures("_leaves_nothing")
 def test_a_killed_supervisor_leaves_no_experiment(
-    strongest: Level, tmp_path: Path, processes_naming: Finder
+    offered: Level, tmp_path: Path, processes_naming: Finder
 ) -> None:
     work = tmp_path / "work"
-    with start_parent(strongest, work) as parent:
+    with start_parent(offered, work) as parent:
         assert wait_until((work / "begun").exists, 10)
         children = Path(f"/proc/{parent.pid}/task/{parent.pid}/children").read_text(encoding="ascii")
         os.kill(int(children), signal.SIGKILL)

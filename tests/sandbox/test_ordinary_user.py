@@ -19,7 +19,7 @@ IN_OWN_TMP = {
 }  # fmt: skip
 DRIVER = """
 import json, os, pathlib, sys, tempfile
-from autoprompt.sandbox import Limits, run
+from autoprompt.sandbox import Level, Limits, run
 from autoprompt.sandbox.probing import offers, works
 attempts, home = pathlib.Path(sys.argv[1]).read_text(), pathlib.Path(sys.argv[2])
 os.environ["HOME"], os.environ["KEY"] = str(home), "sk-planted"
@@ -28,13 +28,14 @@ facts = {
     "udp": 9, "local": "/", "abstract": "x", "only": None, "network": os.readlink("/proc/self/ns/net"),
 }
 out = {}
-for level in filter(works, offers().levels()):
+older = [Level("", abi, True) for abi in range(1, min(6, offers().landlock))]  # older kernels
+for level in filter(works, offers().levels() + older):
     work = pathlib.Path(tempfile.mkdtemp(dir=home))
     (work / "attempts.py").write_text(attempts)
     result = run([sys.executable, "attempts.py", json.dumps(facts)], workdir=work, level=level)
     forked = run("import os, time\\nfor made in range(200):\\n    if os.fork() == 0: time.sleep(60)",
                  workdir=work, level=level, limits=Limits(processes=20))
-    out[str(level)] = {
+    out[f"{level} {level.landlock}"] = {
         "ways": [name for name, worked in json.loads(result.stdout).items() if worked],
         "forked": forked.killed_by or forked.stderr.strip().splitlines()[-1],
     }

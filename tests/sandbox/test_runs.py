@@ -155,3 +155,30 @@ def test_a_relative_folder(strongest: Level, tmp_path: Path, monkeypatch: pytest
     monkeypatch.chdir(tmp_path)
     assert run("print(1)", workdir="work", level=strongest).stdout == "1\n"
     assert [path.name for path in tmp_path.iterdir()] == ["work"]
+
+
+def test_an_interpreter_behind_links(level: Level, tmp_path: Path) -> None:
+    """As tools that install interpreters leave them: links in folders that the code must not see."""
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "private").write_text("private", encoding="utf-8")
+    (tmp_path / "second" / "python").symlink_to(sys.executable)
+    link = tmp_path / "first" / "python"
+    link.symlink_to("../second/python")
+    code = """
+import pathlib, sys
+print(sys.executable)
+for name in ("first", "second"):
+    try:
+        print(pathlib.Path("..", name, "private").read_text())
+    except OSError:
+        print("hidden")
+"""
+    result = run(code, workdir=tmp_path / "work", level=level, python=str(link))
+    assert result.stdout == f"{link}\nhidden\nhidden\n", result.stderr
+
+
+@pytest.mark.parametrize("folder", ["/", "/usr", sys.prefix, str(Path.home()), tempfile.gettempdir()])
+def test_a_folder_that_holds_more_than_the_work_is_an_error(folder: str, strongest: Level) -> None:
+    with pytest.raises(SandboxError, match="choose a folder of its own"):
+        run("", workdir=folder, level=strongest)

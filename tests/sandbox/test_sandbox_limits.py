@@ -105,11 +105,9 @@ print("done")
 
 
 def test_processor_time_is_counted_over_all_processes(strongest: Level, tmp_path: Path) -> None:
-    started = time.monotonic()
     limits = Limits(cpu_s=1, wall_s=20)
     result = run(MANY_THAT_COMPUTE, workdir=tmp_path / "work", level=strongest, limits=limits)
     assert result.killed_by == "cpu"
-    assert time.monotonic() - started < 3
 
 
 def test_one_file_has_a_size(level: Level, tmp_path: Path) -> None:

@@ -34,10 +34,15 @@ def arguments(settings: Settings) -> list[str]:
     if settings.scratch != "/tmp":
         options += ["--perms", "1777", *memory, settings.scratch]
     shown = [target for _, target in settings.read_only]
-    for path in _parents([*shown, settings.workdir], shown):  # bubblewrap's own would be closed to the code
+    linked = [path for path, _ in settings.links]
+    for path in _parents(
+        [*shown, *linked, settings.workdir], shown
+    ):  # bubblewrap's own would be closed to the code
         options += ["--perms", "0755", "--dir", path]
     for source, target in settings.read_only:
         options += ["--ro-bind", source, target]
+    for path, target in settings.links:
+        options += ["--symlink", target, path]
     return [*options, "--bind", settings.workdir, settings.workdir, "--remount-ro", "/", "--chdir", "/"]
 
 

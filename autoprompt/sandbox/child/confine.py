@@ -6,7 +6,7 @@ import os
 import resource
 import signal
 
-from . import landlock, linux, seccomp
+from . import landlock, linux, seatbelt, seccomp
 from .namespaces import INNER_ID
 from .settings import Settings
 
@@ -23,12 +23,15 @@ def become_code(settings: Settings) -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
     if settings.uid is not None:
         _change_user(settings.uid, bool(settings.namespaces))
+        if not settings.namespaces:  # the change has cleared it
+            linux.signal_at_parent_death(signal.SIGKILL)
     elif settings.namespaces:
         linux.reduce_capabilities(None)
     _set_limits(settings)
     if os.uname().sysname == "Linux":
         _restrict(settings)
-    os.execvpe(settings.argv[0], settings.argv, settings.env)
+    argv = seatbelt.command(settings) if settings.seatbelt else settings.argv
+    os.execvpe(argv[0], argv, settings.env)
 
 
 def _change_user(uid: int, has_namespaces: bool) -> None:
@@ -55,7 +58,10 @@ def _restrict(settings: Settings) -> None:
     if settings.landlock:
         landlock.restrict(settings.landlock, _rules(settings))
     if settings.seccomp:
-        linux.install_filter(seccomp.build(own_files_only=bool(settings.namespaces)))
+        alone = bool(settings.namespaces)
+        others_safe = alone or settings.uid is not None or settings.landlock >= landlock.SCOPES_SIGNALS
+        may_signal = None if others_safe else os.getpid()
+        linux.install_filter(seccomp.build(own_files_only=alone, only_signal=may_signal))
 
 
 def _rules(settings: Settings) -> list[tuple[str, int]]:
@@ -72,7 +78,7 @@ def _rules(settings: Settings) -> list[tuple[str, int]]:
 
 def _set_limits(settings: Settings) -> None:
     wanted = [
-        (resource.RLIMIT_CORE, 0, 0),
+        (resource.RLIMIT_CORE, 1, 1),  # not 0: that still starts the program that collects core dumps
         (resource.RLIMIT_CPU, settings.cpu_s, settings.cpu_s + 1),
         (resource.RLIMIT_FSIZE, settings.file_bytes, settings.file_bytes),
         (resource.RLIMIT_NOFILE, settings.open_files, settings.open_files),

@@ -15,6 +15,7 @@ _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR, _TRUNCATE, _IOCTL_DEV = 1, 2, 4, 8, 1 << 14, 1 << 15
 _OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEV
 READ = _EXECUTE | _READ_FILE | _READ_DIR
+SCOPES_SIGNALS = 6
 LIST = _READ_DIR
 DEVICE = _READ_FILE | _WRITE_FILE
 EVERYTHING = (1 << 16) - 1
@@ -34,7 +35,7 @@ def _handled(version: int) -> tuple[int, int, int]:
     for since, right in ((2, 1 << 13), (3, _TRUNCATE), (5, _IOCTL_DEV)):
         if version >= since:
             files |= right
-    return files, 0b11 if version >= 4 else 0, 0b11 if version >= 6 else 0
+    return files, 0b11 if version >= 4 else 0, 0b11 if version >= SCOPES_SIGNALS else 0
 
 
 def restrict(version: int, rules: list[tuple[str, int]]) -> None:
@@ -43,7 +44,7 @@ def restrict(version: int, rules: list[tuple[str, int]]) -> None:
     A path that is not there is left out. Needs `forbid_new_privileges` before.
     """
     files, tcp, scopes = _handled(version)
-    size = 24 if version >= 6 else 16 if version >= 4 else 8
+    size = 24 if version >= SCOPES_SIGNALS else 16 if version >= 4 else 8
     attributes = struct.pack("<QQQ", files, tcp, scopes)[:size]
     ruleset = linux.syscall("landlock_create_ruleset", _CREATE_RULESET, attributes, size, 0)
     for path, rights in rules:

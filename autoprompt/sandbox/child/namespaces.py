@@ -46,6 +46,7 @@ def enter_new_root(settings: Settings) -> None:
     os.chdir("/")
     for source, target in settings.read_only:
         _bind(source, target, read_only=True)
+    _make_links(settings)
     _make_devices(settings)
     for path in ("/tmp", settings.scratch):
         if not os.path.ismount(path):
@@ -54,6 +55,7 @@ def enter_new_root(settings: Settings) -> None:
     for source, target in settings.read_only:
         if target.startswith("/tmp/"):  # a virtual environment there, now hidden
             _bind(source, target, read_only=True)
+    _make_links(settings)
     _bind(settings.workdir, settings.workdir, read_only=False)
     _mount_processes()
     linux.unmount(_OLD)
@@ -90,6 +92,13 @@ def _bind(source: str, target: str, *, read_only: bool) -> None:
         except OSError:  # Linux before 5.12; flags that the mount has already must be repeated
             kept = os.statvfs(target).f_flag & (linux.MS_NOSUID | linux.MS_NODEV | linux.MS_NOEXEC)
             linux.mount(None, target, None, linux.MS_REMOUNT | linux.MS_BIND | linux.MS_RDONLY | kept)
+
+
+def _make_links(settings: Settings) -> None:
+    for path, target in settings.links:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        if not os.path.lexists(path):
+            os.symlink(target, path)
 
 
 def _make_devices(settings: Settings) -> None:

@@ -47,6 +47,11 @@ _BY_PATH = {
     "removexattr": (197, 14), "lremovexattr": (198, 15), "fremovexattr": (199, 16),
     "removexattrat": (466, 466), "truncate": (76, 45),
 }  # fmt: skip
+# Signals by the process they go to, and with no process in the first argument.
+_SIGNALS = {"tgkill": (234, 131), "rt_tgsigqueueinfo": (297, 240)}
+_SIGNALS_TO_ANY = {
+    "kill": (62, 129), "tkill": (200, 130), "rt_sigqueueinfo": (129, 138), "pidfd_send_signal": (424, 424),
+}  # fmt: skip
 _SOCKET, _SOCKETPAIR, _CLONE, _IOCTL = (41, 198), (53, 199), (56, 220), (16, 29)
 _ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
 
@@ -74,11 +79,12 @@ def _argument(index: int) -> bytes:
     return _step(_LOAD, 16 + 8 * index)
 
 
-def build(*, own_files_only: bool, machine: str = linux.MACHINE) -> bytes:
+def build(*, own_files_only: bool, only_signal: int | None = None, machine: str = linux.MACHINE) -> bytes:
     """The program for `linux.install_filter`.
 
     own_files_only: the code sees no files but its own and read-only ones (a mount namespace). Without it,
     local sockets (a container engine's, say) and changes of mode, owner and length by path are refused too.
+    only_signal: the one process that may be sent signals, where nothing else protects the caller's others.
     Raises KeyError for a machine that `is_supported` denies.
     """
     column, architecture = _ARCHITECTURES[machine]
@@ -104,6 +110,11 @@ def build(*, own_files_only: bool, machine: str = linux.MACHINE) -> bytes:
     else:
         refuse(_SOCKET, _EPERM)
         for numbers in _BY_PATH.values():
+            refuse(numbers, _EPERM)
+    if only_signal is not None:
+        for numbers in _SIGNALS.values():
+            refuse_if(numbers, _argument(0), _step(_EQUAL, only_signal, 0, 1))
+        for numbers in _SIGNALS_TO_ANY.values():
             refuse(numbers, _EPERM)
     refuse_if(_SOCKETPAIR, _argument(0), _step(_EQUAL, _AF_UNIX, 0, 1))
     refuse_if(_CLONE, _argument(0), _step(_ANY_BIT, _NEW_NAMESPACE, 1, 0))

@@ -9,7 +9,8 @@ class Settings:
     """One run, as plain values: it crosses a pipe to an interpreter of the same version.
 
     uid: what the code runs as, counted as on the machine; None keeps the caller's. Set when the caller is
-    root, for whom the kernel does not count processes. read_only: (source, path seen by the code).
+    root, for whom the kernel does not count processes. read_only: (source, path seen by the code). links:
+    symbolic links to make in the new root, (path, where it leads).
     scratch: HOME and TMPDIR of the code; removed at the end when `owns_scratch`.
     """
 
@@ -19,9 +20,11 @@ class Settings:
     scratch: str
     owns_scratch: bool
     read_only: list[tuple[str, str]]
+    links: list[tuple[str, str]]
     namespaces: str  # "userns", "bubblewrap" or ""
     landlock: int  # the ABI to use, 0 for none
     seccomp: bool
+    seatbelt: bool
     uid: int | None
     parent_pid: int
     launcher: list[str]  # how bubblewrap starts this package again, inside

@@ -53,6 +53,7 @@ class Supervisor:
         self._report, self._report_end = os.pipe()
         self._go, self._go_end = os.pipe()
         self._told = b""
+        self._statuses: dict[int, int] = {}
 
     def run(self) -> None:
         """Writes {exit_code, killed_by, error} to the status pipe, in marshal, when all is cleaned up."""
@@ -75,13 +76,14 @@ class Supervisor:
         try:
             killed_by = self._watch(child)
         finally:
-            status = tree.end_all(child, None if settings.namespaces else settings.uid)
+            tree.end_all(child, None if settings.namespaces else settings.uid, self._statuses)
             if settings.uid is not None:
                 for path in folders:
                     folder.take_back(path, settings.uid, owners)
             if settings.owns_scratch:
                 folder.remove(settings.scratch)
-        outcome = _outcome(self._told + _read_to_end(self._report), status, killed_by)
+        report = self._told + _read_to_end(self._report)
+        outcome = _outcome(report, self._statuses[child], killed_by)
         os.write(self._status, marshal.dumps(outcome))
 
     def _stop(self, _number: int, _frame: object) -> None:
@@ -127,6 +129,12 @@ class Supervisor:
                 namespaces.map_ids(child, settings.uid)
             os.write(self._go_end, b"g")
 
+    def _has_ended(self, child: int) -> bool:
+        pid, status = os.waitpid(child, os.WNOHANG)
+        if pid and not os.WIFSTOPPED(status):
+            self._statuses[pid] = status
+        return child in self._statuses
+
     def _watch(self, child: int) -> str | None:
         """Until the code ends or a limit is reached, which is named then."""
         settings = self._settings
@@ -144,7 +152,7 @@ class Supervisor:
             ready = select.select(watched, [], [], min(left, _MEASURE_EVERY_S))[0]
             if self._lifeline in ready or self._told_to_stop:
                 return "parent"
-            if os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+            if self._has_ended(child):
                 return None
             usage = tree.Usage([child, *tree.descendants(child)], settings.memory_bytes)
             if usage.cpu_s > settings.cpu_s:

@@ -68,15 +68,13 @@ def _proportional(pid: int) -> int:
     return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))
 
 
-def end_all(group: int, uid: int | None) -> int:
+def end_all(group: int, uid: int | None, statuses: dict[int, int]) -> None:
     """Kills and reaps everything below this process, a subreaper on Linux; returns when nothing is left.
 
-    Returns the wait status of the leader of the group, which must be a child.
-
     group: the process group of the code, all that can be found where there is no /proc. uid: a user id that
-    nobody else has: all its processes are then killed in one step, which no fork outruns.
+    nobody else has: all its processes are then killed in one step, which no fork outruns. The wait status of
+    each is added to `statuses`.
     """
-    status = 0
     while True:
         if uid is not None:
             _kill_user(uid)
@@ -85,10 +83,10 @@ def end_all(group: int, uid: int | None) -> int:
             _kill(pid)
         try:
             while (ended := os.waitpid(-1, os.WNOHANG))[0]:
-                if ended[0] == group and not os.WIFSTOPPED(ended[1]):
-                    status = ended[1]
+                if not os.WIFSTOPPED(ended[1]):
+                    statuses[ended[0]] = ended[1]
         except ChildProcessError:
-            return status
+            return
         time.sleep(0.001)
 
 
