@@ -117,11 +117,11 @@ def _launch(xllamacpp: Any, path: Path, context_tokens: int, threads: int) -> _R
     settings.cpuparams.n_threads = threads
     settings.cpuparams_batch.n_threads = threads
     settings.n_batch = 512  # what cannot be interrupted: an end waits for it
-    # An answer must not depend on what was asked before. As llama.cpp comes, a label's probability moved by up
-    # to 0.03 with the share of the prompt that was cached, so near ties could flip; with these two it was equal
-    # in 12 of 12 repeats (default: 6 of 12). Only the very same request twice running still differs (one token
-    # is computed again, by another kernel): the response cache answers that one.
-    # On 2 busy cores, 16 and 24 demonstrations, medians beside the default's: a new prefix 7.6 s (9.1), a row
+    # An answer must not depend on what was asked before. As llama.cpp comes, a label's probability moved
+    # by up to 0.03 with the share of the prompt that was cached, so near ties could flip; with these two
+    # it was equal in 12 of 12 repeats (default: 6 of 12). Only the very same request twice running still
+    # differs (one token is computed again, by another kernel): the response cache answers that one. On 2
+    # busy cores, 16 and 24 demonstrations, medians beside the default's: a new prefix 7.6 s (9.1), a row
     # behind it 0.9 s (0.8), memory 1.5 GB (2.1).
     settings.no_extra_bufts = True
     settings.flash_attn_type = xllamacpp.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_DISABLED
