@@ -63,7 +63,12 @@ def _settings(
         shown.append(interpreter.shown(interpreter.absolute(sys.executable)))
         own_files.append((str(_CHILD), str(_CHILD)))
     read_only = [pair for each in shown for pair in each.folders] + own_files
-    links = [pair for each in shown for pair in each.links]
+    links = [
+        (path, target)
+        for each in shown
+        for path, target in each.links
+        if not any(Path(path).is_relative_to(folder) for _, folder in read_only)  # of the other interpreter
+    ]
     limited = {name: value for name, value in vars(limits).items() if name != "output_bytes"}
     return Settings(
         {
