@@ -7,7 +7,7 @@ Measured on the embedded model (clickbait, 100 unseen rows, demonstrations as ch
 from __future__ import annotations
 
 import random
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 
 from autoprompt.types import Demo, Example
@@ -50,19 +50,14 @@ def with_errors(
     wrong = [e for e in examples if e.id in wrong_ids]
     hard = balanced(wrong, size // 2, rng)
     taken = {e.id for e in hard}
-    counts: dict[str, int] = defaultdict(int)
-    for example in hard:
-        counts[example.target] += 1
+    counts = Counter(e.target for e in hard)
     rest = balanced([e for e in examples if e.id not in taken], len(examples), rng)
     chosen = list(hard)
-    # The rest fills the labels that the errors left short, so that the set stays balanced.
-    for example in sorted(rest, key=lambda e: rest.index(e)):
-        if len(chosen) >= size:
-            break
-        if counts[example.target] <= min(counts.values(), default=0) or counts[example.target] == 0:
-            chosen.append(example)
-            counts[example.target] += 1
-    chosen += [e for e in rest if e.id not in {c.id for c in chosen}][: size - len(chosen)]
+    while rest and len(chosen) < size:
+        # The rest fills the labels that the errors left short, so that the set stays balanced.
+        place = min(range(len(rest)), key=lambda i: counts[rest[i].target])
+        counts[rest[place].target] += 1
+        chosen.append(rest.pop(place))
     rng.shuffle(chosen)
     return chosen
 

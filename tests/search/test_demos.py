@@ -1,0 +1,92 @@
+"""Demonstrations: size, balance, no doubles, and the same draw for the same generator."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autoprompt.search.demos import balanced, to_demo, varied, with_errors
+from autoprompt.types import Example
+
+TARGETS = st.lists(st.sampled_from("ABC"), max_size=40)
+
+
+def examples(targets: list[str]) -> list[Example]:
+    return [Example(f"r{i}", f"item {i}", target, {}) for i, target in enumerate(targets)]
+
+
+def is_even(chosen: list[Example], known: list[Example]) -> bool:
+    """No target has two more than another that had more to give."""
+    have, given_ = Counter(e.target for e in known), Counter(e.target for e in chosen)
+    return all(
+        given_[low] == have[low] or given_[high] <= given_[low] + 1
+        for low in have
+        for high in have
+        if low != high
+    )
+
+
+@given(TARGETS, st.integers(0, 50), st.integers(0, 99))
+def test_balanced(targets: list[str], size: int, seed: int) -> None:
+    known = examples(targets)
+    chosen = balanced(known, size, random.Random(seed))
+    assert len(chosen) == min(size, len(known))
+    assert len({e.id for e in chosen}) == len(chosen)
+    assert is_even(chosen, known)
+    assert chosen == balanced(known, size, random.Random(seed))
+
+
+@given(TARGETS, st.integers(0, 50), st.integers(0, 99), st.sets(st.integers(0, 39)))
+def test_with_errors(targets: list[str], size: int, seed: int, wrong: set[int]) -> None:
+    known = examples(targets)
+    wrong_ids = {f"r{i}" for i in wrong}
+    chosen = with_errors(known, wrong_ids, size, random.Random(seed))
+    assert len(chosen) == min(size, len(known))
+    assert len({e.id for e in chosen}) == len(chosen)
+    there = sum(e.id in wrong_ids for e in known)
+    assert sum(e.id in wrong_ids for e in chosen) >= min(size // 2, there)
+    assert chosen == with_errors(known, wrong_ids, size, random.Random(seed))
+
+
+@given(st.integers(0, 99), st.integers(1, 8))
+def test_with_errors_stays_balanced_where_all_errors_are_of_one_answer(seed: int, half: int) -> None:
+    known = examples(["A", "B"] * 20)
+    wrong_ids = {e.id for e in known if e.target == "A"}
+    chosen = with_errors(known, wrong_ids, 2 * half, random.Random(seed))
+    assert Counter(e.target for e in chosen) == {"A": half, "B": half}
+
+
+@given(TARGETS, st.integers(0, 99), st.data())
+def test_varied(targets: list[str], seed: int, data: st.DataObject) -> None:
+    known = examples(targets)
+    ids = [e.id for e in known]
+    current = data.draw(st.lists(st.sampled_from(ids), unique=True)) if ids else []
+    found = varied(known, current, random.Random(seed))
+    assert len(found) == len(current)
+    assert len({e.id for e in found}) == len(found)
+    by_id = {e.id: e for e in known}
+    assert Counter(e.target for e in found) == Counter(by_id[i].target for i in current)
+    left = {
+        target: n - Counter(by_id[i].target for i in current)[target]
+        for target, n in Counter(targets).items()
+    }
+    exchanged = len(set(current) - {e.id for e in found})
+    assert exchanged <= max(1, round(len(current) * 0.25)) if current else not found
+    if current and all(left[by_id[i].target] for i in current):
+        assert exchanged >= 1
+    assert found == varied(known, current, random.Random(seed))
+
+
+def test_varied_drops_rows_that_are_no_longer_there() -> None:
+    known = examples(["A", "A", "B"])
+    assert {e.id for e in varied(known, ["gone", "r2"], random.Random(0))} == {"r2"}
+
+
+def test_a_demonstration_shows_the_models_own_output_where_there_is_one() -> None:
+    row = Example("r1", "item 1", "A", {})
+    assert to_demo(row).output == "A"
+    assert to_demo(row, {"r1": "because ... A"}).output == "because ... A"
+    assert to_demo(row).example_id == "r1"
