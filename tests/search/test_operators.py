@@ -1,0 +1,74 @@
+"""Which kinds of change a round tries."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autoprompt.search.operators import PLATEAU, WRITERS, Means, choose_operators, record_outcome
+
+ALL = Means(writers=4, can_demo=True, has_demos=True, has_errors=True, has_partner=True)
+EVERY = ["patch", "rewrite", "demos", "demos_errors", "demos_varied", "combine"]
+TALLIES = st.dictionaries(st.sampled_from(EVERY), st.tuples(st.integers(0, 9), st.integers(0, 9)))
+
+
+@given(
+    st.integers(0, 12),
+    st.builds(Means, st.integers(0, 6), st.booleans(), st.booleans(), st.booleans(), st.booleans()),
+    TALLIES,
+    st.integers(0, 6),
+    st.integers(0, 99),
+)
+def test_only_what_is_possible_is_chosen(
+    number: int, means: Means, counts: dict[str, tuple[int, int]], plateau: int, seed: int
+) -> None:
+    tally = {name: [won + lost, won] for name, (won, lost) in counts.items()}
+    chosen = choose_operators(number, means, tally, plateau, random.Random(seed))
+    assert chosen == choose_operators(number, means, tally, plateau, random.Random(seed))
+    assert len(chosen) <= number
+    assert sum(o in WRITERS for o in chosen) <= means.writers
+    assert means.can_demo or not set(chosen) & {"demos", "demos_errors", "demos_varied"}
+    assert means.has_errors or "demos_errors" not in chosen
+    assert means.has_demos or "demos_varied" not in chosen
+    assert means.has_partner or "combine" not in chosen
+    if means.can_demo:
+        assert len(chosen) == number
+
+
+def test_nothing_possible_is_nothing_chosen() -> None:
+    assert choose_operators(4, Means(0, False, False, False, False), {}, 0, random.Random(0)) == []
+
+
+def test_the_first_round_takes_texts_and_demonstrations_in_turns() -> None:
+    means = replace(ALL, has_demos=False, has_partner=False)
+    chosen = choose_operators(8, means, {}, 0, random.Random(0))
+    assert sum(o in WRITERS for o in chosen) == 4
+    assert {"rewrite", "patch", "demos"} <= set(chosen)
+
+
+def test_what_was_accepted_is_tried_more() -> None:
+    tally = {name: [10, 0] for name in EVERY} | {"combine": [10, 9]}
+    rng = random.Random(0)
+    drawn = Counter(o for _ in range(50) for o in choose_operators(4, ALL, tally, 0, rng))
+    assert drawn["combine"] > sum(drawn.values()) / 2
+
+
+@pytest.mark.parametrize("plateau", [1, 2, 3, 7])
+def test_on_a_plateau_half_of_the_slots_move_on(plateau: int) -> None:
+    tally = {name: [10, 0] for name in EVERY} | {"patch": [99, 99]}
+    emphasis = PLATEAU[min(plateau, len(PLATEAU) - 1)]
+    chosen = choose_operators(4, ALL, tally, plateau, random.Random(1))
+    assert sum(o in emphasis for o in chosen) >= 2
+    assert choose_operators(4, ALL, tally, 0, random.Random(1)).count("patch") >= 3
+
+
+def test_an_outcome_is_counted_without_touching_the_old_tally() -> None:
+    before = {"patch": [3, 1]}
+    assert record_outcome(before, "patch", True) == {"patch": [4, 2]}
+    assert record_outcome(before, "demos", False) == {"patch": [3, 1], "demos": [1, 0]}
+    assert before == {"patch": [3, 1]}

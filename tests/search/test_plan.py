@@ -1,0 +1,110 @@
+"""How rows and calls are shared out."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+import pytest
+from fakes import rows
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autoprompt.errors import BudgetTooSmallError
+from autoprompt.search.plan import (
+    DEPTHS,
+    FEWEST_FRESH,
+    FIRST_BLOCK,
+    candidates_for,
+    check_budget,
+    default_max_calls,
+    fewest_calls,
+    final_cost,
+    interleave,
+    make_plan,
+    race_cost,
+)
+from autoprompt.types import Example
+
+
+def examples(targets: str) -> list[Example]:
+    return [Example(f"r{i}", f"item {i}", target, {}) for i, target in enumerate(targets)]
+
+
+@given(st.text("ABC", min_size=7, max_size=80))
+def test_every_beginning_holds_the_targets_in_about_their_shares(targets: str) -> None:
+    known = examples(targets)
+    ordered = interleave(known)
+    assert sorted(e.id for e in ordered) == sorted(e.id for e in known)
+    shares = Counter(targets)
+    for end in range(1, len(ordered) + 1):
+        seen = Counter(e.target for e in ordered[:end])
+        for target, n in shares.items():
+            # Each target's own rows stand half a step off their places, so three targets are 1.5 off at most.
+            assert abs(seen[target] - end * n / len(targets)) <= len(shares) / 2
+    for target in shares:
+        assert [e.id for e in ordered if e.target == target] == [e.id for e in known if e.target == target]
+
+
+def test_free_texts_keep_their_order() -> None:
+    known = [Example(f"r{i}", "", f"answer {i}", {}) for i in range(9)]
+    assert interleave(known) == known
+
+
+@given(st.integers(1, 500))
+def test_a_plan_splits_validation_into_raced_and_fresh_rows(n: int) -> None:
+    val = rows(0, n)
+    plan = make_plan(val)
+    assert sorted(plan.race_ids + plan.fresh_ids) == sorted(r.id for r in val)
+    assert not plan.fresh or len(plan.fresh) >= FEWEST_FRESH
+    assert len(plan.fresh) <= 0.4 * n
+    assert list(plan.blocks) == sorted(set(plan.blocks))
+    assert plan.blocks[-1] == len(plan.race)
+    assert plan.blocks[0] == min(FIRST_BLOCK, len(plan.race)) or len(plan.blocks) == 1
+    assert make_plan(val) == plan
+
+
+def test_sixty_percent_race() -> None:
+    plan = make_plan(rows(0, 200))
+    assert (len(plan.race), len(plan.fresh), plan.blocks) == (120, 80, (16, 32, 64, 120))
+
+
+def test_the_end_needs_winner_and_original_on_fresh_and_test_rows() -> None:
+    assert final_cost(make_plan(rows(0, 200)), 50) == 2 * (80 + 50)
+
+
+@pytest.mark.parametrize("n", [4, 20, 50, 200])
+@pytest.mark.parametrize("preset", DEPTHS)
+def test_the_default_cap_is_enough(preset: str, n: int) -> None:
+    plan, depth = make_plan(rows(0, n)), DEPTHS[preset]
+    check_budget(default_max_calls(depth, plan, 50), plan, 50, 1 + depth.writers)
+
+
+def test_a_cap_too_small_names_the_smallest_that_works() -> None:
+    plan = make_plan(rows(0, 50))
+    needed = fewest_calls(plan, 50, 3)
+    with pytest.raises(BudgetTooSmallError, match=f"max_calls is {needed - 1}.*--max-calls {needed} "):
+        check_budget(needed - 1, plan, 50, 3)
+    check_budget(needed, plan, 50, 3)
+    check_budget(None, plan, 50, 3)
+
+
+@given(st.integers(0, 3000), st.integers(1, 15), st.integers(2, 12), st.integers(8, 200), st.integers(0, 40))
+def test_a_round_never_plans_more_than_is_left(
+    calls: int, rounds: int, most: int, n: int, overhead: int
+) -> None:
+    plan = make_plan(rows(0, n))
+    number = candidates_for(calls, rounds, most, plan, overhead)
+    assert number == 0 or 2 <= number <= most
+    if number:
+        assert race_cost(number, plan.blocks) + overhead <= calls
+    else:
+        assert race_cost(2, plan.blocks) + overhead > calls
+    assert candidates_for(math.inf, rounds, most, plan, overhead) == most
+
+
+def test_calls_are_shared_out_over_the_rounds() -> None:
+    plan = make_plan(rows(0, 200))
+    assert candidates_for(4000, 6, 8, plan, 21) == 8
+    assert 2 <= candidates_for(1500, 6, 8, plan, 21) < 8
+    assert candidates_for(1500, 1, 8, plan, 21) == 8

@@ -1,0 +1,114 @@
+"""The race: shared rows, halving, early stops, and no more calls than planned."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from fakes import rows, unit
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from autoprompt.errors import BudgetExhausted
+from autoprompt.search.plan import make_plan, race_cost
+from autoprompt.search.pool import Entry, Pool
+from autoprompt.search.race import Lap, race
+from autoprompt.types import Candidate, Example
+
+
+class Track:
+    """Candidates with a chance each; evaluation counts calls and fills in the pool."""
+
+    def __init__(self, chances: Sequence[float], n: int = 48, most: int = 10**9) -> None:
+        self.pool = Pool()
+        self.chances = {}
+        for number, chance in enumerate(chances):
+            entry = self.pool.add(Candidate({"prompt": f"p{number}"}))
+            self.chances[entry.candidate.id] = chance
+        self.entries = list(self.pool.entries)
+        self.rows = rows(0, n)
+        self.calls, self.most = 0, most
+
+    def evaluate(self, entries: Sequence[Entry], block: Sequence[Example]) -> None:
+        missing = [(e, r) for e in entries for r in block if r.id not in e.scores]
+        if self.calls + len(missing) > self.most:
+            raise BudgetExhausted("max_calls")
+        for entry, row in missing:
+            chance = self.chances[entry.candidate.id]
+            entry.scores[row.id] = float(unit(entry.candidate.id, row.id) < chance)
+        self.calls += len(missing)
+
+    def run(self, blocks: Sequence[int]) -> list[Lap]:
+        return race(self.pool, self.entries[0], self.entries[1:], self.rows, blocks, self.evaluate)
+
+
+def test_half_go_on_after_each_block_and_all_that_reach_the_end_are_kept_best_first() -> None:
+    track = Track([0.5] + [0.5] * 6)
+    for number, entry in enumerate(track.entries):  # equal scores: only the confidence tells them apart
+        entry.confidence = {r.id: number / 10 for r in track.rows}
+    track.chances = dict.fromkeys(track.chances, 1.0)
+    laps = track.run((16, 32, 48))
+    assert [len(lap.ran) for lap in laps] == [6, 3, 2]
+    assert [lap.rows for lap in laps] == [16, 32, 48]
+    ids = [e.candidate.id for e in track.entries]
+    assert laps[-1].kept == (ids[6], ids[5])
+    assert track.calls == race_cost(6, (16, 32, 48))
+
+
+def test_all_of_a_lap_have_the_same_rows_and_the_incumbent_runs_along() -> None:
+    track = Track([0.5, 0.9, 0.7, 0.6])
+    laps = track.run((16, 48))
+    assert all(r.id in track.entries[0].scores for r in track.rows)
+    for lap in laps:
+        for candidate_id in lap.ran:
+            assert {r.id for r in track.rows[: lap.rows]} <= set(track.pool[candidate_id].scores)
+
+
+def test_one_that_is_clearly_behind_stops_at_once_even_if_nobody_is_left() -> None:
+    track = Track([1.0, 0.0, 0.0])
+    laps = track.run((16, 32, 48))
+    assert laps == [Lap(16, laps[0].ran, ())]
+    assert track.calls == 3 * 16
+
+
+@pytest.mark.parametrize(
+    ("worse", "better", "goes_on"), [(3, 0, False), (2, 0, True), (4, 1, False), (3, 1, True)]
+)
+def test_behind_by_3_to_0_or_4_to_1_is_dropped_by_less_is_not(worse: int, better: int, goes_on: bool) -> None:
+    track = Track([0.0, 0.0], n=16)
+    incumbent, entrant = track.entries
+    for place, row in enumerate(track.rows):
+        incumbent.scores[row.id] = float(place < worse)
+        entrant.scores[row.id] = float(worse <= place < worse + better)
+    laps = track.run((16,))
+    assert bool(laps[-1].kept) is goes_on
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(st.floats(0, 1), min_size=2, max_size=13),
+    st.integers(1, 130),
+    st.integers(0, 10**6),
+)
+def test_a_race_never_costs_more_than_race_cost(chances: list[float], n: int, salt: int) -> None:
+    track = Track([(c + salt % 7 / 7) % 1 for c in chances], n)
+    plan = make_plan(track.rows)
+    track.rows = plan.race
+    track.run(plan.blocks)
+    assert track.calls <= race_cost(len(chances) - 1, plan.blocks)
+
+
+@given(st.integers(1, 12), st.integers(1, 130))
+def test_race_cost_is_what_a_race_without_early_stops_counts(entrants: int, n: int) -> None:
+    track = Track([1.0] * (entrants + 1), n)
+    plan = make_plan(track.rows)
+    track.rows = plan.race
+    track.run(plan.blocks)
+    assert track.calls == race_cost(entrants, plan.blocks)
+
+
+def test_a_budget_that_ends_passes_through_and_the_finished_blocks_stay() -> None:
+    track = Track([0.5, 0.5, 0.5], most=3 * 16)
+    with pytest.raises(BudgetExhausted):
+        track.run((16, 48))
+    assert [len(e.scores) for e in track.entries] == [16, 16, 16]
