@@ -1,7 +1,8 @@
 """Settings: one record, from flags, environment, YAML and sidecar, each value checked once.
 
 Every name in YAML is the flag's name with `_`. Paths in YAML are relative to the YAML file.
-Precedence: flag, AUTOPROMPT_... variable, config file, sidecar (NAME.task.yaml), OPENAI_... variables, default.
+Precedence: flag, AUTOPROMPT_... variable, config file, sidecar (NAME.task.yaml), OPENAI_... variables,
+default.
 """
 
 from __future__ import annotations
@@ -9,9 +10,19 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 Preset = Literal["quick", "standard", "thorough"]
+
+
+def label_text(value: Any) -> Any:
+    """Labels are compared with the text of the rows: `labels: [0, 1]` means "0" and "1"."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, int | float) else value
+
+
+Label = Annotated[str, BeforeValidator(label_text)]
 Positive = Annotated[int, Field(gt=0)]
 
 
@@ -22,43 +33,59 @@ class _Settings(BaseModel):
 class DataSettings(_Settings):
     """Which rows, and how to read them."""
 
-    dataset: Path | None = Field(None, description="File with all rows: JSONL, JSON, CSV, TSV or Parquet.")
-    train: Path | None = Field(None, description="Rows that the analyst may see, instead of a split.")
-    val: Path | None = Field(None, description="Rows that decide between candidates, instead of a split.")
-    test: Path | None = Field(None, description="Sealed rows for the verdict, instead of a split.")
-    no_test: bool = Field(False, description="Keep no sealed test; all rows go to train and val.")
-    input_field: str = Field("input", description="Field that holds the input.")
-    target_field: str = Field("target", description="Field that holds the expected answer.")
-    group_field: str | None = Field(None, description="Rows equal in this field stay in one split.")
-    labels: tuple[str, ...] | None = Field(None, description="The only answers allowed; inferred if not given.")
-    metric: str = Field("exact_match", description="How an answer is scored.")
+    dataset: Path | None = Field(
+        default=None, description="File with all rows: JSONL, JSON, CSV, TSV or Parquet."
+    )
+    train: Path | None = Field(default=None, description="Rows that the analyst may see, instead of a split.")
+    val: Path | None = Field(
+        default=None, description="Rows that decide between candidates, instead of a split."
+    )
+    test: Path | None = Field(default=None, description="Sealed rows for the verdict, instead of a split.")
+    no_test: bool = Field(default=False, description="Keep no sealed test; all rows go to train and val.")
+    input_field: str = Field(default="input", description="Field that holds the input.")
+    target_field: str = Field(default="target", description="Field that holds the expected answer.")
+    group_field: str | None = Field(default=None, description="Rows equal in this field stay in one split.")
+    labels: tuple[Label, ...] | None = Field(
+        default=None, description="The only answers allowed; inferred if not given."
+    )
+    metric: str = Field(default="exact_match", description="How an answer is scored.")
     metric_options: dict[str, Any] = Field(default_factory=dict, description="Options of the metric.")
-    allow_conflicts: bool = Field(False, description="Go on with equal inputs that have different targets.")
-    drop_leaks: bool = Field(False, description="Drop rows that stand in two given split files.")
-    split_seed: int = Field(0, description="Seed of the split; a change of `seed` never moves a row.")
-    max_val: Positive = Field(200, description="At most this many validation rows.")
-    max_test: Positive = Field(500, description="At most this many test rows.")
+    allow_conflicts: bool = Field(
+        default=False, description="Go on with equal inputs that have different targets."
+    )
+    drop_leaks: bool = Field(default=False, description="Drop rows that stand in two given split files.")
+    split_seed: int = Field(default=0, description="Seed of the split; a change of `seed` never moves a row.")
+    max_val: Positive = Field(default=200, description="At most this many validation rows.")
+    max_test: Positive = Field(default=500, description="At most this many test rows.")
 
 
 class ModelSettings(_Settings):
     """Which models, and how they are called."""
 
-    model: str | None = Field(None, description="Task model: `local`, `local:NAME`, or a name at the endpoint.")
-    base_url: str | None = Field(None, description="Base URL of an OpenAI-compatible endpoint.")
-    optimizer_model: str | None = Field(None, description="Analyst and writer; default: the task model.")
-    optimizer_base_url: str | None = Field(None, description="Endpoint of the optimizer model.")
-    judge_model: str | None = Field(None, description="Judge of `llm_judge`; default: the optimizer model.")
-    judge_base_url: str | None = Field(None, description="Endpoint of the judge model.")
-    temperature: Annotated[float, Field(ge=0, le=2)] = Field(0.0, description="Of task calls.")
+    model: str | None = Field(
+        default=None, description="Task model: `local`, `local:NAME`, or a name at the endpoint."
+    )
+    base_url: str | None = Field(default=None, description="Base URL of an OpenAI-compatible endpoint.")
+    optimizer_model: str | None = Field(
+        default=None, description="Analyst and writer; default: the task model."
+    )
+    optimizer_base_url: str | None = Field(default=None, description="Endpoint of the optimizer model.")
+    judge_model: str | None = Field(
+        default=None, description="Judge of `llm_judge`; default: the optimizer model."
+    )
+    judge_base_url: str | None = Field(default=None, description="Endpoint of the judge model.")
+    temperature: Annotated[float, Field(ge=0, le=2)] = Field(default=0.0, description="Of task calls.")
     max_output_tokens: Positive | None = Field(
         None, description="Longest answer of a task call; default: 32 for labels, else 1024."
     )
-    timeout: Annotated[float, Field(gt=0)] = Field(120.0, description="Seconds to wait for one answer.")
+    timeout: Annotated[float, Field(gt=0)] = Field(
+        default=120.0, description="Seconds to wait for one answer."
+    )
     concurrency: Positive | None = Field(
         None, description="Requests at once; default: 1 for the embedded model, else 16."
     )
-    rpm: Positive | None = Field(None, description="At most this many requests a minute.")
-    tpm: Positive | None = Field(None, description="At most this many tokens a minute.")
+    rpm: Positive | None = Field(default=None, description="At most this many requests a minute.")
+    tpm: Positive | None = Field(default=None, description="At most this many tokens a minute.")
     constrain: Literal["auto", "grammar", "json_schema", "off"] = Field(
         "auto", description="How labels are enforced; `auto`: by what the endpoint is known to support."
     )
@@ -71,35 +98,45 @@ class ModelSettings(_Settings):
     price_output: Annotated[float, Field(ge=0)] | None = Field(
         None, description="USD per million completion tokens of the task model, instead of the price table."
     )
-    no_cache: bool = Field(False, description="Do not reuse answers of other runs.")
-    cache_dir: Path | None = Field(None, description="Where the response cache lies.")
+    no_cache: bool = Field(default=False, description="Do not reuse answers of other runs.")
+    cache_dir: Path | None = Field(default=None, description="Where the response cache lies.")
 
 
 class BudgetSettings(_Settings):
     """Caps, checked before a call is sent. All requests count: task, optimizer, judge, retries."""
 
-    max_calls: Positive | None = Field(None, description="At most this many requests.")
-    max_tokens: Positive | None = Field(None, description="At most this many tokens, prompt and completion.")
-    max_cost: Annotated[float, Field(gt=0)] | None = Field(None, description="At most this many USD.")
-    max_seconds: Annotated[float, Field(gt=0)] | None = Field(None, description="At most this much time.")
+    max_calls: Positive | None = Field(default=None, description="At most this many requests.")
+    max_tokens: Positive | None = Field(
+        default=None, description="At most this many tokens, prompt and completion."
+    )
+    max_cost: Annotated[float, Field(gt=0)] | None = Field(default=None, description="At most this many USD.")
+    max_seconds: Annotated[float, Field(gt=0)] | None = Field(
+        default=None, description="At most this much time."
+    )
 
 
 class RunConfig(DataSettings, ModelSettings, BudgetSettings):
     """All settings of `autoprompt run`. What is None is filled from sidecar, preset or environment."""
 
-    prompt: str | None = Field(None, description="The naive prompt, or @FILE.")
-    workflow: Path | None = Field(None, description="A workflow to optimize instead of a prompt.")
-    preset: Preset = Field("standard", description="How much to search.")
-    max_iterations: Positive | None = Field(None, description="Rounds of writing; default: by preset.")
-    seed: int = Field(0, description="Seed of the search.")
-    max_prompt_tokens: Positive = Field(2000, description="Longest prompt that is accepted, with its demonstrations.")
-    max_demos: Annotated[int, Field(ge=0)] = Field(32, description="Most demonstrations in a candidate; 0: none.")
-    locked: tuple[str, ...] = Field((), description="Passages of the prompt that must stay as they are.")
-    task: str = Field("", description="What the task is about, for the memory; default: the prompt.")
-    analyst: Literal["plain", "scientific"] = Field("plain", description="How errors are analysed.")
-    memory: Path = Field(Path("memory/memory_experiences.txt"), description="The experience file.")
-    no_memory: bool = Field(False, description="Neither read nor write experiences.")
-    runs_dir: Path = Field(Path("runs"), description="Where run folders lie.")
+    prompt: str | None = Field(default=None, description="The naive prompt, or @FILE.")
+    preset: Preset = Field(default="standard", description="How much to search.")
+    max_iterations: Positive | None = Field(
+        default=None, description="Rounds of writing; default: by preset."
+    )
+    seed: int = Field(default=0, description="Seed of the search.")
+    max_prompt_tokens: Positive = Field(
+        default=2000, description="Longest prompt that is accepted, with its demonstrations."
+    )
+    max_demos: Annotated[int, Field(ge=0)] = Field(
+        default=32, description="Most demonstrations in a candidate; 0: none."
+    )
+    locked: tuple[str, ...] = Field(
+        default=(), description="Passages of the prompt that must stay as they are."
+    )
+    task: str = Field(default="", description="What the task is about, for the memory; default: the prompt.")
+    memory: Path = Field(default=Path("memory/memory_experiences.txt"), description="The experience file.")
+    no_memory: bool = Field(default=False, description="Neither read nor write experiences.")
+    runs_dir: Path = Field(default=Path("runs"), description="Where run folders lie.")
 
     @field_validator("prompt")
     @classmethod

@@ -173,7 +173,7 @@ def _again(options: Options, attempt: int) -> Options:
         return options
     shift = _RETRY_SAMPLE + attempt
     seed = None if options.seed is None else options.seed + shift
-    return replace(options, sample=options.sample + shift, seed=seed)
+    return replace(options, sample=options.sample + shift, seed=seed, is_retry=True)
 
 
 def _split(prompt: str, fields: Collection[str]) -> tuple[str, str]:

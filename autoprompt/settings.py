@@ -51,7 +51,7 @@ def resolve_settings(
     values, sources = _merged(layers)
     values.update(data_files)
     _fill_models(values, sources, environ)
-    if values.get("prompt") is None and values.get("workflow") is None:
+    if values.get("prompt") is None:
         raise PromptError(_no_prompt(next(iter(data_files.values()))))
     config = _validated(values, sources)
     _check_locked(config, sources)

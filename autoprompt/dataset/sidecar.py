@@ -5,18 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from autoprompt.config import Label
 from autoprompt.yaml_file import load_yaml
 
 _SPLIT_ENDINGS = {".train", ".val", ".test"}
-
-
-def _label(value: Any) -> Any:
-    """Labels are compared with the text of the rows: `labels: [0, 1]` means "0" and "1"."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value) if isinstance(value, int | float) else value
 
 
 class Task(BaseModel):
@@ -29,9 +23,7 @@ class Task(BaseModel):
     input_field: str | None = Field(None, description="Field that holds the input.")
     target_field: str | None = Field(None, description="Field that holds the expected answer.")
     group_field: str | None = Field(None, description="Rows equal in this field stay in one split.")
-    labels: tuple[Annotated[str, BeforeValidator(_label)], ...] | None = Field(
-        None, description="The only answers allowed."
-    )
+    labels: tuple[Label, ...] | None = Field(None, description="The only answers allowed.")
     metric: str | None = Field(None, description="How an answer is scored.")
     metric_options: dict[str, Any] = Field(default_factory=dict, description="Options of the metric.")
     max_output_tokens: Annotated[int, Field(gt=0)] | None = Field(None, description="Longest answer.")

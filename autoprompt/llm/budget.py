@@ -170,10 +170,10 @@ class Budget:
             if block is not None:
                 block.calls_left += 1
 
-    def charge_replay(self, role: CallRole, attempts: int, usage: Usage) -> None:
+    def charge_replay(self, role: CallRole, attempts: int, usage: Usage, *, is_retry: bool = False) -> None:
         """Count an answer out of the journal as it was counted when it was sent. Never raises."""
         with self._lock:
-            block = self._paying_block() if attempts else None
+            block = self._paying_block() if attempts and not is_retry else None
             if block is not None:
                 block.calls_left -= 1
             self._count_calls(role, attempts)

@@ -25,6 +25,7 @@ class Options:
     labels: the only answers allowed; enforced by grammar or schema where the endpoint can, a wish elsewhere.
     wants_label_probs: ask for the probability of each label, where the endpoint can tell.
     role: whose budget line this is.
+    is_retry: asks again because an answer could not be read; paid like a retry, not from a block of rows.
     """
 
     role: CallRole = "task"
@@ -35,6 +36,7 @@ class Options:
     stop: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
     wants_label_probs: bool = False
+    is_retry: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,7 +98,9 @@ class RecordedClient:
         if self._journal is not None:
             answer, charges = self._journal.recall(key)
             for charge in charges:
-                self._budget.charge_replay(charge.role, charge.attempts, charge.usage)
+                self._budget.charge_replay(
+                    charge.role, charge.attempts, charge.usage, is_retry=options.is_retry
+                )
             if answer is not None:
                 return answer
         answer = self._cache.get(key) if self._cache is not None else None

@@ -123,7 +123,7 @@ class LimitedClient:
         """One attempt; None: to be tried again after `tries.wait_s`."""
         tries.wait_s, tries.is_throttled = 0.0, False
         try:
-            block = self._budget.charge(options.role, is_retry=tries.attempts > 0)
+            block = self._budget.charge(options.role, is_retry=tries.attempts > 0 or options.is_retry)
         except BudgetExhausted as error:
             if tries.attempts == 0:
                 raise

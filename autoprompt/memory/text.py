@@ -68,7 +68,7 @@ def render(blocks: Iterable[Block]) -> str:
     return "\n\n".join(part for part in parts if part.strip()) + "\n"
 
 
-class _Unreadable(Exception):  # noqa: N818  (never leaves this file)
+class _Unreadable(Exception):
     def __init__(self, line: int, text: str) -> None:
         self.problem = Problem(line, text)
 

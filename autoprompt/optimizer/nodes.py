@@ -213,7 +213,8 @@ def _look_for_errors(context: SearchContext, incumbent: Entry, iteration: int) -
             break
         rows += batch
         with context.budget.block(len(batch)):
-            found = context.prediction.predict(incumbent.candidate, batch)
+            on_row = context.row_counter("train rows of the best", len(batch))
+            found = context.prediction.predict(incumbent.candidate, batch, on_row=on_row)
         evaluation = Evaluation(evaluation.candidate_id, evaluation.rows + found.rows)
         if evaluation.correct < len(evaluation.rows):
             break

@@ -44,7 +44,7 @@ class Place:
     draw: int
 
 
-class Refused(Exception):  # noqa: N818 - an outcome, not an error
+class Refused(Exception):
     """A proposal that is not worth a call; the message says why."""
 
 

@@ -60,7 +60,7 @@ class RunStore:
         name: a word for the id; default: the dataset's, else the kind.
         The id (date-time-name-number) is unique, also among processes that start at the same moment.
         """
-        dataset = config.get("dataset") or config.get("train") or config.get("workflow")
+        dataset = config.get("dataset") or config.get("train")
         word = _slug(name or (Path(str(dataset)).stem if dataset else "")) or _slug(kind) or "run"
         try:
             self.runs_dir.mkdir(parents=True, exist_ok=True)
