@@ -1,0 +1,40 @@
+"""Every YAML in configs/ is loaded and run to the end with a scripted model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from autoprompt import Clients, optimize
+from autoprompt.llm import ScriptedClient
+from autoprompt.settings import resolve_settings
+from autoprompt.types import Message
+
+CONFIGS = sorted((Path(__file__).parent.parent / "configs").glob("*.yaml"))
+
+
+def _reader(messages: list[Message]) -> str:
+    """Answers by the look of a headline, better where it is shown examples; writes prompts when asked to."""
+    last = messages[-1].content
+    if "<current>" in last or "<prompt>" in last:
+        return "```\nSay 1 if the headline hides what happened, else 0.\n```"
+    return "1" if len(messages) > 2 and any(w in last.lower() for w in ("you", "this", "why", "!")) else "0"
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda p: p.stem)
+def test_every_config_runs(path: Path, tmp_path: Path) -> None:
+    flags = {
+        "runs_dir": tmp_path / "runs",
+        "memory": tmp_path / "memory.txt",
+        "cache_dir": tmp_path,
+        "max_cost": None,
+    }
+    config = resolve_settings(
+        {k: v for k, v in flags.items() if v is not None}, config_file=path, environ={}
+    )
+    config = config.model_copy(update={"max_iterations": 1})
+    result = optimize(config, clients=Clients(ScriptedClient(_reader)))
+    data = result.to_dict()
+    assert data["status"] == "finished"
+    assert data["calls"] <= (config.max_calls or 10_000)
+    assert (tmp_path / "runs" / result.run_id / "result.json").exists()
