@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -39,22 +40,27 @@ class Outcome:
     duration_s: float
 
 
-def execute(argv: Sequence[str], workdir: Path, level: Level, limits: Limits, python: str) -> Outcome:
+def execute(
+    argv: Sequence[str], workdir: Path, level: Level, limits: Limits, python: str, *, tree: bool | None = None
+) -> Outcome:
     """Runs argv in the folder and returns when all of its processes are gone.
 
     workdir: exists, absolute, without links. python: absolute; its libraries are shown. Raises SandboxError
-    if the code could not be started.
+    if the code could not be started. tree: a process namespace around unconfined code, which makes ending all
+    of it certain; None for where it works.
     """
+    if tree is None:
+        tree = not level.confines and _has_process_namespaces()
     scratch = "/tmp" if level.namespaces else tempfile.mkdtemp(prefix="autoprompt-sandbox-")
     try:
-        return _run(_settings(argv, workdir, level, limits, python, scratch), limits)
+        return _run(_settings(argv, workdir, level, limits, python, scratch, tree), limits)
     finally:
         if not level.namespaces:
             shutil.rmtree(scratch, ignore_errors=True)
 
 
 def _settings(
-    argv: Sequence[str], workdir: Path, level: Level, limits: Limits, python: str, scratch: str
+    argv: Sequence[str], workdir: Path, level: Level, limits: Limits, python: str, scratch: str, tree: bool
 ) -> Settings:
     launcher = [sys.executable, "-I", "-S", str(_CHILD)]
     shown = [interpreter.shown(python)]
@@ -80,6 +86,7 @@ def _settings(
             "read_only": list(dict.fromkeys(read_only)) if level.confines else [],
             "links": list(dict.fromkeys(links)),
             "namespaces": level.namespaces,
+            "tree": tree,
             "landlock": level.landlock,
             "seccomp": level.seccomp,
             "seatbelt": level.seatbelt,
@@ -90,6 +97,18 @@ def _settings(
             **limited,
         }
     )
+
+
+@cache
+def _has_process_namespaces() -> bool:
+    if sys.platform != "linux":
+        return False
+    command = [sys.executable, "-I", "-S", "-c", ""]
+    try:
+        tried = execute(command, Path("/"), Level(), Limits(wall_s=10), sys.executable, tree=True)
+    except SandboxError:
+        return False
+    return tried.exit_code == 0
 
 
 def _environment(python: str, scratch: str) -> dict[str, str]:

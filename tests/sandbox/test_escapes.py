@@ -23,8 +23,8 @@ ONLY_BY_FILTER = {
 CONTROL = {
     "read_passwd", "read_home", "list_home", "read_through_link", "read_above", "hard_link", "write_outside",
     "append_outside", "make_outside", "change_mode_outside", "tcp", "tcp_listen", "udp", "local_socket",
-    "abstract_socket", "signal_parent", "kill_supervisor", "trace_me", "new_namespace", "uncounted_memory",
-    "uncounted_shared_memory", "read_through_process_root",
+    "abstract_socket", "trace_me", "new_namespace", "uncounted_memory",
+    "uncounted_shared_memory",
 }  # fmt: skip
 CLOSED_ANYWAY = {"own_environment", "inherited_descriptors"}
 

@@ -141,3 +141,13 @@ def test_a_machine_without_both(tmp_path: Path) -> None:
     auto, strict = in_a_container_without([UNSHARE, LANDLOCK], tmp_path)
     assert auto.startswith("auto nothing on this machine confines code")
     assert strict.startswith("strict sandbox strict needs")
+
+
+def test_unconfined_code_runs_there_too(tmp_path: Path) -> None:
+    """Without a process namespace: all that is left behind is found below the supervisor."""
+    code = WITHOUT.format(numbers=[UNSHARE]).replace('("auto", "strict")', '("none",)')
+    code = code.replace('"print(1)"', '"import os, time; os.fork() or os.setsid() or time.sleep(60)"')
+    ended = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert ended.stdout == "none none, network open\n", ended.stderr

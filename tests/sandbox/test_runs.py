@@ -131,7 +131,7 @@ if __name__ == "__main__":
     assert run(code, workdir=tmp_path, level=strongest).stdout == "45\n"
 
 
-def test_temporary_files_have_a_place(level: Level, tmp_path: Path) -> None:
+def test_temporary_files_have_a_place(offered: Level, tmp_path: Path) -> None:
     code = """
 import pathlib, tempfile
 with tempfile.TemporaryFile() as file:
@@ -139,7 +139,7 @@ with tempfile.TemporaryFile() as file:
 (pathlib.Path.home() / "c").touch()
 print(1)
 """
-    result = run(code, workdir=tmp_path, level=level)
+    result = run(code, workdir=tmp_path, level=offered)
     assert (result.stdout, result.new_files) == ("1\n", ()), result.stderr
     assert not (Path(tempfile.gettempdir()) / "c").exists()
 

@@ -49,7 +49,7 @@ while True:
 pytestmark = pytest.mark.usefixtures("_leaves_nothing")
 
 
-def test_hung_code_that_ignores_signals_ends_at_its_time(level: Level, tmp_path: Path) -> None:
+def test_hung_code_that_ignores_signals_ends_at_its_time(offered: Level, tmp_path: Path) -> None:
     code = """
 import signal, time
 for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGALRM):
@@ -58,7 +58,7 @@ print("begun", flush=True)
 time.sleep(60)
 """
     started = time.monotonic()
-    result = run(code, workdir=tmp_path / "work", level=level, limits=Limits(wall_s=0.4))
+    result = run(code, workdir=tmp_path / "work", level=offered, limits=Limits(wall_s=0.4))
     assert time.monotonic() - started < 2.4
     assert (result.timed_out, result.killed_by, result.exit_code) == (True, "time", -9)
     assert result.stdout == "begun\n"
@@ -77,9 +77,14 @@ def test_processes_are_counted(offered: Level, tmp_path: Path) -> None:
     assert (result.stdout == "" and result.killed_by == "processes") or int(result.stdout) < 20
 
 
-def test_eight_gigabytes_are_refused(level: Level, tmp_path: Path) -> None:
+def test_processes_are_counted_without_confinement_too(tmp_path: Path) -> None:
+    result = run(COUNT_FORKS, workdir=tmp_path / "work", level="none", limits=Limits(processes=20, wall_s=5))
+    assert result.killed_by == "processes" or int(result.stdout) < 20
+
+
+def test_eight_gigabytes_are_refused(offered: Level, tmp_path: Path) -> None:
     code = "try:\n    bytearray(8 << 30)\nexcept MemoryError:\n    print('refused')"
-    assert run(code, workdir=tmp_path / "work", level=level).stdout == "refused\n"
+    assert run(code, workdir=tmp_path / "work", level=offered).stdout == "refused\n"
 
 
 def test_memory_is_counted_over_all_processes(offered: Level, tmp_path: Path) -> None:
@@ -110,9 +115,9 @@ def test_processor_time_is_counted_over_all_processes(strongest: Level, tmp_path
     assert result.killed_by == "cpu"
 
 
-def test_one_file_has_a_size(level: Level, tmp_path: Path) -> None:
+def test_one_file_has_a_size(offered: Level, tmp_path: Path) -> None:
     code = "with open('big', 'wb') as file:\n    file.write(bytes(3 << 20))"
-    result = run(code, workdir=tmp_path / "work", level=level, limits=Limits(file_bytes=1 << 20))
+    result = run(code, workdir=tmp_path / "work", level=offered, limits=Limits(file_bytes=1 << 20))
     assert "File too large" in result.stderr
     assert (tmp_path / "work" / "big").stat().st_size <= 1 << 20
 

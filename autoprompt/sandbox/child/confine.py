@@ -6,7 +6,7 @@ import os
 import resource
 import signal
 
-from . import landlock, linux, seatbelt, seccomp
+from . import landlock, linux, seatbelt, seccomp, tree
 from .namespaces import INNER_ID
 from .settings import Settings
 
@@ -84,9 +84,11 @@ def _set_limits(settings: Settings) -> None:
         (resource.RLIMIT_NOFILE, settings.open_files, settings.open_files),
         (resource.RLIMIT_AS, settings.memory_bytes, settings.memory_bytes),
     ]
-    if settings.namespaces or settings.uid is not None:
-        # Elsewhere the count would include the caller's other processes; the supervisor counts instead.
+    if settings.namespaces or settings.uid is not None or (settings.tree and os.geteuid() != 0):
         wanted.append((resource.RLIMIT_NPROC, settings.processes, settings.processes))
+    elif os.geteuid() != 0:  # the count includes the caller's other processes
+        most = settings.processes + tree.tasks_of(os.getuid())
+        wanted.append((resource.RLIMIT_NPROC, most, most))
     for kind, soft, hard in wanted:
         ceiling = resource.getrlimit(kind)[1]
         if ceiling != resource.RLIM_INFINITY:

@@ -22,6 +22,7 @@ class Settings:
     read_only: list[tuple[str, str]]
     links: list[tuple[str, str]]
     namespaces: str  # "userns", "bubblewrap" or ""
+    tree: bool  # a process namespace even so, that all can be ended at once
     landlock: int  # the ABI to use, 0 for none
     seccomp: bool
     seatbelt: bool
