@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import marshal
 import os
+import secrets
 import selectors
 import shutil
 import subprocess
@@ -51,7 +52,9 @@ def execute(
     """
     if tree is None:
         tree = not level.confines and _has_process_namespaces()
-    scratch = "/tmp" if level.namespaces else tempfile.mkdtemp(prefix="autoprompt-sandbox-")
+    # The child makes it: it outlives a parent that is killed, and removes it.
+    own = Path(tempfile.gettempdir()).resolve() / f"autoprompt-sandbox-{secrets.token_hex(8)}"
+    scratch = "/tmp" if level.namespaces else str(own)
     try:
         return _run(_settings(argv, workdir, level, limits, python, scratch, tree), limits)
     finally:

@@ -11,7 +11,7 @@ class Settings:
     uid: what the code runs as, counted as on the machine; None keeps the caller's. Set when the caller is
     root, for whom the kernel does not count processes. read_only: (source, path seen by the code). links:
     symbolic links to make in the new root, (path, where it leads).
-    scratch: HOME and TMPDIR of the code; removed at the end when `owns_scratch`.
+    scratch: HOME and TMPDIR of the code; made, and removed at the end, when `owns_scratch`.
     """
 
     argv: list[str]

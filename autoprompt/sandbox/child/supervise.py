@@ -9,6 +9,8 @@ The parent's death, by whatever signal, closes the lifeline and ends the run. Th
 keeper and init by PR_SET_PDEATHSIG.
 """
 
+# pathlib would be half of the start-up time of an experiment
+# ruff: noqa: PTH102
 from __future__ import annotations
 
 import marshal
@@ -70,6 +72,8 @@ class Supervisor:
             _go_first()
         folders = [settings.workdir, settings.scratch] if settings.owns_scratch else [settings.workdir]
         owners: dict[str, tuple[int, int]] = {}
+        if settings.owns_scratch:
+            os.mkdir(settings.scratch, 0o700)
         if settings.uid is not None:
             for path in folders:
                 owners |= folder.give(path, settings.uid)
