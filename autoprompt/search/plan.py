@@ -117,8 +117,12 @@ def default_max_calls(depth: Depth, plan: Plan, test_rows: int) -> int:
 
 
 def fewest_calls(plan: Plan, test_rows: int, optimizer_calls: int) -> int:
-    """The smallest cap with which a run means something: one round, two candidates, and the final step."""
-    return final_cost(plan, test_rows) + TRAIN_BATCH + race_cost(2, plan.blocks) + optimizer_calls
+    """The smallest cap with which a run means something: one round, two candidates, and the final step.
+
+    optimizer_calls: of one round. The round itself plans with a second look at train after its race.
+    """
+    looks = 2 * TRAIN_BATCH + 1  # 1: the analyst of the first look
+    return final_cost(plan, test_rows) + looks + optimizer_calls + race_cost(2, plan.blocks)
 
 
 def check_budget(max_calls: int | None, plan: Plan, test_rows: int, optimizer_calls: int) -> None:
