@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -99,8 +99,10 @@ class RoleModels:
             return
         for role in ("task", "optimizer"):
             if self._models.price(role) is None:
+                writer = self._settings.optimizer_model if role == "optimizer" else None
+                name = writer or self._settings.model or f"the {role} model"
                 raise ConfigError(
-                    f"max_cost is set, but the price of {self._models.client(role).name} is not known, so "
+                    f"max_cost is set, but the price of {name} is not known, so "
                     "the cap could not fire. Give --price-input and --price-output (USD per million tokens), "
                     "or cap calls or tokens with --max-calls or --max-tokens."
                 )
@@ -301,7 +303,8 @@ def _restore(
     if state["spent"]:
         budget.restore(state["spent"])
     journal.mark_counted(state["journal_position"])
-    context.hold_final(context.pool[state["incumbent"]])
+    with suppress(BudgetExhausted):  # as in `predict`, which then ended the search; or the end is behind us
+        context.hold_final(context.pool[state["incumbent"]])
 
 
 def _count_opening(folder: RunFolder, preparation: Preparation) -> int:
@@ -381,8 +384,10 @@ def load_config(folder: RunFolder) -> RunConfig:
     """The settings that a run was started with."""
     config = RunConfig.model_validate(folder.read_config())
     # The text as it was: in config.yaml, what looks like a key is blacked out.
-    prompt = (folder.path / "original_prompt.txt").read_text(encoding="utf-8")
-    return config.model_copy(update={"prompt": prompt})
+    path = folder.path / "original_prompt.txt"
+    if not path.exists():  # killed between the two files
+        return config
+    return config.model_copy(update={"prompt": path.read_text(encoding="utf-8")})
 
 
 def store_name(config: RunConfig) -> str:

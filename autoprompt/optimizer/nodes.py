@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from typing import Any
 
 from langgraph.runtime import Runtime
@@ -72,7 +73,10 @@ def predict(state: AutoPromptState, runtime: Runtime[SearchContext]) -> Update:
         evaluation = Evaluation(incumbent.candidate.id, ())
         update["stop_reason"] = update.get("stop_reason") or error.cap
     update["results"] = _save_results(context, f"{iteration:02d}-train", evaluation)
-    context.hold_final(incumbent)
+    try:
+        context.hold_final(incumbent)
+    except BudgetExhausted as error:  # the best has grown too long for what is left: no further round
+        update["stop_reason"] = update.get("stop_reason") or error.cap
     return _checkpoint(context, state, update)
 
 
@@ -170,7 +174,8 @@ def final_predict(state: AutoPromptState, runtime: Runtime[SearchContext]) -> Up
     update = _settle_pending(context, state)
     update["memory_experiences"] = _learn(context, state, update["settled"], iteration)
     original, winner = context.pool.original, context.pool[update["incumbent"]]
-    context.hold_test(winner)
+    with suppress(BudgetExhausted):  # what is left is used as far as it goes
+        context.hold_test(winner)
     if winner is not original:
         winner = _confirm(context, state, winner, update)
     context.budget.release_hold()

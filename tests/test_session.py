@@ -1,0 +1,439 @@
+"""Runs that are killed, stopped or capped: the result of undisturbed ones, and nothing is asked twice."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fakes import PROMPT, World, run_config, target_of, write_rows, writer
+
+from autoprompt import Clients, RunConfig, RunResult, optimize, resume
+from autoprompt.errors import BudgetTooSmallError, ConfigError, Interrupted, StoreError
+from autoprompt.llm import ScriptedClient
+from autoprompt.llm.client import Completion, Options
+from autoprompt.memory import ExperienceFile
+from autoprompt.store import RunFolder, RunStore
+from autoprompt.types import Message, Usage
+
+WORLD = World(base=0.2, rule_gain=0.5, demo_gain=0.3)
+OWN = ("run_id", "run_dir", "seconds")  # of one run, not of its search
+
+
+class Killed(BaseException):
+    """As if the process had been killed here: nothing catches it."""
+
+
+@dataclass
+class Models:
+    """Student and writer that count what they answered; the `die_at`-th call never returns."""
+
+    world: World = WORLD
+    die_at: int = -1
+    error: BaseException = field(default_factory=Killed)
+    sent: int = 0
+    answered: Counter[tuple[Any, ...]] = field(default_factory=Counter)
+
+    def _call(
+        self,
+        answer: Callable[[list[Message], Options], Completion],
+        messages: list[Message],
+        options: Options,
+    ) -> Completion:
+        self.sent += 1
+        if self.sent == self.die_at:
+            raise self.error
+        self.answered[(tuple(messages), options)] += 1
+        return answer(messages, options)
+
+    @property
+    def clients(self) -> Clients:
+        def student(messages: list[Message], options: Options) -> Completion:
+            return self._call(self.world.student, messages, options)
+
+        def author(messages: list[Message], options: Options) -> Completion:
+            return self._call(writer, messages, options)
+
+        return Clients(ScriptedClient(student), ScriptedClient(author))
+
+
+def config_of(folder: Path, **changes: Any) -> RunConfig:
+    # No cache: what a resumed run does not ask again, it must have from its journal.
+    return run_config(
+        folder, **{"rows": 110, "no_cache": True, "max_calls": 600, "max_iterations": 3, **changes}
+    )
+
+
+def only_run(folder: Path) -> str:
+    (run,) = [path.name for path in (folder / "runs").iterdir() if path.is_dir()]
+    return run
+
+
+def outcome(folder: Path, result: RunResult) -> dict[str, Any]:
+    """All that a run leaves behind which must not depend on how often it was killed."""
+    data = {name: value for name, value in result.to_dict().items() if name not in OWN}
+    run = RunStore(folder / "runs").open(only_run(folder))
+    stored = json.loads(run.result_path.read_text(encoding="utf-8"))
+    assert {name: value for name, value in stored.items() if name not in OWN} == data
+    lessons = [
+        (e.change, e.operator, e.before, e.after, e.rows, e.verdict)
+        for e in ExperienceFile(folder / "memory.txt").load()
+    ]
+    return {
+        "result": data,
+        "best_prompt": run.best_prompt_path.read_text(encoding="utf-8"),
+        "candidates": {i: {**c, "step": 0} for i, c in run.read_candidates().items()},
+        "lessons": lessons,
+        "predictions": {p.name: p.read_text(encoding="utf-8") for p in run.predictions_dir.iterdir()},
+    }
+
+
+@dataclass
+class Undisturbed:
+    outcome: dict[str, Any]
+    models: Models
+    events: list[str]
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
+    folder, models, events = tmp_path_factory.mktemp("undisturbed"), Models(), []
+    result = optimize(config_of(folder), clients=models.clients, on_event=lambda e: events.append(e["event"]))
+    assert result.to_dict()["candidates"]["tried"] > 5
+    assert not result.to_dict()["best"]["is_original"]
+    assert max(models.answered.values()) == 1
+    return Undisturbed(outcome(folder, result), models, events)
+
+
+def check_resumed(folder: Path, models: Models, expected: Undisturbed, *, unanswered: int = 0) -> None:
+    """Resume until the end: the result is the undisturbed one, and each request was answered once."""
+    models.die_at = -1
+    result = resume(only_run(folder), runs_dir=folder / "runs", clients=models.clients)
+    assert outcome(folder, result) == expected.outcome
+    assert models.answered == expected.models.answered
+    assert models.sent == expected.models.sent + unanswered
+
+
+@pytest.mark.parametrize("place", range(12))
+def test_killed_in_a_call_and_resumed(place: int, tmp_path: Path, undisturbed: Undisturbed) -> None:
+    models = Models(die_at=1 + place * (undisturbed.models.sent - 1) // 11)
+    with pytest.raises(Killed):
+        optimize(config_of(tmp_path), clients=models.clients)
+    check_resumed(tmp_path, models, undisturbed, unanswered=1)
+
+
+NODES = 13  # predict, analyze, rewrite, memory in each of three rounds, and final_predict
+KINDS = (
+    "run_started",
+    "analysis",
+    "candidate_proposed",
+    "candidate_settled",
+    "best_changed",
+    "lesson",
+    "confirmation",
+)
+
+
+@pytest.mark.parametrize(
+    ("kind", "number"),
+    [("node_started", n) for n in range(1, NODES + 1)] + [(kind, 1) for kind in KINDS],
+)
+def test_killed_at_each_node_and_resumed(
+    kind: str, number: int, tmp_path: Path, undisturbed: Undisturbed
+) -> None:
+    """Every node begins with an event, and what a node does shows in its events."""
+    assert undisturbed.events.count("node_started") == NODES
+    seen = 0
+
+    def die(event: dict[str, Any]) -> None:
+        nonlocal seen
+        seen += event["event"] == kind
+        if event["event"] == kind and seen == number:
+            raise Killed
+
+    models = Models()
+    with pytest.raises(Killed):
+        optimize(config_of(tmp_path), clients=models.clients, on_event=die)
+    check_resumed(tmp_path, models, undisturbed)
+
+
+WRITES = [
+    *(("append_candidates", n) for n in (1, 2, 5, 13)),
+    *(("write_predictions", n) for n in (1, 3, 5)),
+    *(("write_text", n) for n in (1, 2)),
+    ("write_result", 1),
+]
+
+
+@pytest.mark.parametrize("is_done", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize(("name", "number"), WRITES)
+def test_killed_in_a_write_and_resumed(
+    name: str,
+    number: int,
+    is_done: bool,
+    tmp_path: Path,
+    undisturbed: Undisturbed,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    original, seen = getattr(RunFolder, name), 0
+
+    def dying(self: RunFolder, *args: Any) -> Any:
+        nonlocal seen
+        seen += 1
+        if seen == number and not is_done:
+            raise Killed
+        written = original(self, *args)
+        if seen == number:
+            raise Killed
+        return written
+
+    monkeypatch.setattr(RunFolder, name, dying)
+    models = Models()
+    with pytest.raises(Killed):
+        optimize(config_of(tmp_path), clients=models.clients)
+    monkeypatch.undo()
+    check_resumed(tmp_path, models, undisturbed)
+
+
+def test_killed_while_lessons_are_recorded_and_resumed(
+    tmp_path: Path, undisturbed: Undisturbed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = ExperienceFile.record
+
+    def dying(self: ExperienceFile, *args: Any, **named: Any) -> Any:
+        original(self, *args, **named)
+        raise Killed
+
+    monkeypatch.setattr(ExperienceFile, "record", dying)
+    models = Models()
+    with pytest.raises(Killed):
+        optimize(config_of(tmp_path), clients=models.clients)
+    monkeypatch.undo()
+    check_resumed(tmp_path, models, undisturbed)
+
+
+def test_killed_again_and_again(tmp_path: Path, undisturbed: Undisturbed) -> None:
+    models = Models(die_at=60)
+    with pytest.raises(Killed):
+        optimize(config_of(tmp_path), clients=models.clients)
+    kills = 1
+    while True:
+        models.die_at = models.sent + 60
+        try:
+            result = resume(only_run(tmp_path), runs_dir=tmp_path / "runs", clients=models.clients)
+        except Killed:
+            kills += 1
+            continue
+        break
+    assert kills > 5
+    assert outcome(tmp_path, result) == undisturbed.outcome
+    assert models.answered == undisturbed.models.answered
+    assert models.sent == undisturbed.models.sent + kills
+
+
+def test_several_requests_at_once_change_nothing(tmp_path: Path, undisturbed: Undisturbed) -> None:
+    models = Models()
+    result = optimize(config_of(tmp_path, concurrency=8), clients=models.clients)
+    assert outcome(tmp_path, result) == undisturbed.outcome
+
+
+@pytest.mark.parametrize("cap", [260, 300, 420])
+@pytest.mark.parametrize("share", [0.3, 0.6, 0.9])
+def test_a_capped_run_meets_its_cap_at_the_same_place_after_a_kill(
+    cap: int, share: float, tmp_path: Path
+) -> None:
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    for folder in (whole, broken):
+        folder.mkdir()
+    models = Models()
+    expected = outcome(
+        whole, optimize(config_of(whole, max_calls=cap, dataset=data(tmp_path)), clients=models.clients)
+    )
+    killed = Models(die_at=int(models.sent * share))
+    with pytest.raises(Killed):
+        optimize(config_of(broken, max_calls=cap, dataset=data(tmp_path)), clients=killed.clients)
+    check_resumed(broken, killed, Undisturbed(expected, models, []), unanswered=1)
+
+
+def data(folder: Path) -> Path:
+    path = folder / "items.jsonl"
+    return path if path.exists() else write_rows(path, range(110))
+
+
+def smallest_cap(folder: Path, **changes: Any) -> int:
+    with pytest.raises(BudgetTooSmallError) as error:
+        optimize(config_of(folder, max_calls=1, **changes), clients=Models().clients)
+    return int(str(error.value).split("--max-calls ")[1].split()[0])
+
+
+@pytest.mark.parametrize("extra", [0, 1, 5, 20, 60, 150, 400])
+def test_max_calls_is_never_exceeded_and_a_stopped_run_reports_its_best(extra: int, tmp_path: Path) -> None:
+    cap = smallest_cap(tmp_path) + extra
+    assert not (tmp_path / "runs").exists()
+    models = Models()
+    result = optimize(config_of(tmp_path, max_calls=cap), clients=models.clients).to_dict()
+    assert models.sent <= cap
+    assert result["calls"] == models.sent
+    assert result["candidates"]["tried"] >= 2
+    assert result["verdict"] in ("confirmed", "not_confirmed")  # the final test was kept back
+    assert result["original"]["n"] == result["best"]["n"] == 33
+
+
+@pytest.mark.parametrize("extra", [0, 7, 40, 150])
+def test_a_model_that_mumbles_cannot_eat_the_final_test(extra: int, tmp_path: Path) -> None:
+    """Unreadable answers are asked for again; what is kept back for the verdict is not spent on that."""
+    times = 0
+
+    def student(messages: list[Message], options: Options) -> Completion:
+        nonlocal times
+        times += 1
+        if int(messages[-1].content.split()[-1]) % 3 == 0:
+            return Completion(f"hm {times}", Usage(20, 1))
+        return WORLD.student(messages, options)
+
+    sent = smallest_cap(tmp_path) + extra
+    result = optimize(
+        config_of(tmp_path, max_calls=sent), clients=Clients(ScriptedClient(student), ScriptedClient(writer))
+    ).to_dict()
+    assert result["calls"] <= sent
+    assert result["verdict"] in ("confirmed", "not_confirmed")
+    assert result["original"]["n"] == 33
+    assert result["original"]["unparsed"] > 0
+
+
+@pytest.mark.parametrize("cap", [4_000, 6_000, 9_000, 15_000, 40_000])
+def test_max_tokens_ends_the_search_with_its_best(cap: int, tmp_path: Path) -> None:
+    models = Models()
+    result = optimize(config_of(tmp_path, max_tokens=cap), clients=models.clients).to_dict()
+    spent = result["tokens"]["task"] + result["tokens"]["optimizer"]
+    assert spent <= cap + 500  # what was on the wire: one call of the writer
+    assert result["stop_reason"] in ("max_tokens", "patience", "max_iterations", "max_calls", "no_errors")
+    if cap == 4_000:
+        assert result["stop_reason"] == "max_tokens"
+        assert result["best"]["is_original"]
+
+
+def test_max_seconds_ends_the_search_with_its_best(tmp_path: Path) -> None:
+    def slow(messages: list[Message], options: Options) -> Completion:
+        time.sleep(0.002)
+        return WORLD.student(messages, options)
+
+    result = optimize(
+        config_of(tmp_path, max_seconds=0.3), clients=Clients(ScriptedClient(slow), ScriptedClient(writer))
+    ).to_dict()
+    assert result["stop_reason"] == "max_seconds"
+    assert result["message"]
+
+
+def test_ctrl_c_is_interrupted_with_the_way_back(tmp_path: Path, undisturbed: Undisturbed) -> None:
+    models = Models(die_at=100, error=KeyboardInterrupt())
+    with pytest.raises(Interrupted, match="autoprompt resume") as error:
+        optimize(config_of(tmp_path), clients=models.clients)
+    assert only_run(tmp_path) in str(error.value)
+    assert error.value.exit_code == 130
+    check_resumed(tmp_path, models, undisturbed, unanswered=1)
+
+
+def test_a_dataset_that_changed_is_refused_with_both_hashes(tmp_path: Path) -> None:
+    models = Models(die_at=100)
+    with pytest.raises(Killed):
+        optimize(config_of(tmp_path), clients=models.clients)
+    write_rows(tmp_path / "items.jsonl", range(1, 111))
+    with pytest.raises(StoreError, match=r"(?s)items\.jsonl has changed.*[0-9a-f]{64}.*[0-9a-f]{64}"):
+        resume(only_run(tmp_path), runs_dir=tmp_path / "runs", clients=models.clients)
+    assert models.sent == 100
+
+
+def test_a_finished_run_is_returned_and_nothing_is_sent(tmp_path: Path) -> None:
+    result = optimize(config_of(tmp_path), clients=Models().clients)
+    (tmp_path / "items.jsonl").unlink()
+    models = Models()
+    again = resume(result.run_id, runs_dir=tmp_path / "runs", clients=models.clients)
+    assert again.to_dict() == result.to_dict()
+    assert (again.best, again.original) == (result.best, result.original)
+    assert models.sent == 0
+
+
+def test_a_run_that_another_process_holds_is_refused(tmp_path: Path) -> None:
+    models = Models(die_at=50)
+    with pytest.raises(Killed):
+        optimize(config_of(tmp_path), clients=models.clients)
+    run = only_run(tmp_path)
+    program = (
+        "import sys; from pathlib import Path; from autoprompt.store.folder import RunFolder\n"
+        "with RunFolder(Path(sys.argv[1])).lock(): print('held', flush=True); sys.stdin.read()"
+    )
+    holder = subprocess.Popen(
+        [sys.executable, "-c", program, str(tmp_path / "runs" / run)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        with pytest.raises(StoreError, match=f"held by process {holder.pid}"):
+            resume(run, runs_dir=tmp_path / "runs", clients=models.clients)
+        holder.communicate("")
+    models.die_at = -1
+    assert resume(run, runs_dir=tmp_path / "runs", clients=models.clients).message
+
+
+def test_a_cap_on_cost_that_cannot_fire_is_refused_and_nothing_is_sent(tmp_path: Path) -> None:
+    config = config_of(tmp_path, max_cost=1.0, model="nobodys-model", base_url="http://127.0.0.1:9/v1")
+    with pytest.raises(ConfigError, match=r"price of nobodys-model is not known.*--price-input"):
+        optimize(config)
+
+
+def checkpoint_bytes(folder: Path, n: int) -> int:
+    folder.mkdir()
+    dataset = write_rows(folder / "items.jsonl", range(n))
+    config = config_of(folder, dataset=dataset, preset="standard", max_iterations=2, max_val=60, max_test=60)
+    models, biggest = Models(), 0
+    from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+
+    original = JsonPlusSerializer.dumps_typed
+
+    def measuring(self: JsonPlusSerializer, obj: Any) -> tuple[str, bytes]:
+        nonlocal biggest
+        kind, data = original(self, obj)
+        if isinstance(obj, dict) and "channel_values" in obj:
+            assert_plain(obj["channel_values"])
+            biggest = max(biggest, len(data))
+        return kind, data
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(JsonPlusSerializer, "dumps_typed", measuring)
+        optimize(config, clients=models.clients)
+    assert biggest > 1000
+    return biggest
+
+
+def assert_plain(value: Any) -> None:
+    if isinstance(value, dict):
+        for name, item in value.items():
+            assert isinstance(name, str)
+            assert_plain(item)
+    elif type(value) is list:
+        for item in value:
+            assert_plain(item)
+    else:
+        assert value is None or type(value) in (str, int, float, bool), type(value)
+
+
+def test_the_state_is_plain_and_does_not_grow_with_the_dataset(tmp_path: Path) -> None:
+    small, large = checkpoint_bytes(tmp_path / "small", 200), checkpoint_bytes(tmp_path / "large", 20_000)
+    # The texts of a few rows and of the prompts differ, and longer numbers take more digits.
+    assert abs(large - small) < 3_000
+
+
+def test_targets_are_as_the_fakes_say() -> None:
+    assert {target_of(n) for n in range(7)} == {"A", "B"}
+    assert PROMPT
