@@ -1,7 +1,9 @@
 """The search on a simulated student: no model, hundreds of seeds in minutes, and the truth is known.
 
-    python benchmarks/simulated.py                 # every world, every ablation
-    python benchmarks/simulated.py --world random --seeds 100
+    python benchmarks/simulated.py                              # every world: gain, calls, bias of what is reported
+    python benchmarks/simulated.py --world random --seeds 200   # how often a coin flip is given another prompt
+    python benchmarks/simulated.py --ablations                  # what each part of the search is worth
+    python benchmarks/simulated.py --memory                     # what the experience file is worth on a second task
 
 The student answers a row right with a chance that depends on which of its hidden rules the prompt states, on the
 demonstrations shown, and on harmful advice. The writer proposes useful, useless and harmful edits. Both are functions
@@ -12,6 +14,7 @@ of the student's chances over a large population that no run sees.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import hashlib
 import json
 import random
@@ -19,31 +22,28 @@ import re
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from autoprompt import stats
 from autoprompt.dataset import Splits
-from autoprompt.errors import BudgetExhausted
-from autoprompt.llm.scripted import ScriptedClient
 from autoprompt.llm.budget import Budget
-from autoprompt.llm.client import Completion, Options
+from autoprompt.llm.client import CallRole, Completion, Options
+from autoprompt.llm.scripted import ScriptedClient
 from autoprompt.memory import ExperienceFile
 from autoprompt.metrics import get_metric
-from autoprompt.optimizer import propose, settle
+from autoprompt.optimizer import nodes, propose, settle
 from autoprompt.optimizer.agents import AnalysisAgent, MemoryAgent, PredictionAgent, RewriteAgent
 from autoprompt.optimizer.context import SearchContext, SearchSettings
 from autoprompt.optimizer.graph import build_graph, recursion_limit
-from autoprompt.optimizer.nodes import first_state
 from autoprompt.program import PromptProgram
-from autoprompt.search import gate, plan, race
-from autoprompt.search.plan import DEPTHS, make_plan
-from autoprompt.search.pool import Pool
-from autoprompt.types import Candidate, EvaluatedRow, Example, Message, Usage
+from autoprompt.search import gate
+from autoprompt.search.plan import DEPTHS, Plan, make_plan
+from autoprompt.search.pool import Entry, Pool
+from autoprompt.types import EvaluatedRow, Example, Message, Usage
 
 LABELS = ("A", "B")
 RULES = tuple(f"rule{n}" for n in range(6))
@@ -103,7 +103,15 @@ class World:
 WORLDS = {
     w.name: w
     for w in (
-        World("instructions", base=0.55, rule_gain=0.40, harm=0.12, demo_gain=0.02, demo_spread=0.04, rules=RULES[:3]),
+        World(
+            "instructions",
+            base=0.55,
+            rule_gain=0.40,
+            harm=0.12,
+            demo_gain=0.02,
+            demo_spread=0.04,
+            rules=RULES[:3],
+        ),
         World("demonstrations", base=0.55, rule_gain=0.06, harm=0.12, demo_gain=0.22, demo_spread=0.10),
         World("both", base=0.55, rule_gain=0.22, harm=0.12, demo_gain=0.12, demo_spread=0.06),
         World("random", base=0.50, rule_gain=0.0, harm=0.0, demo_gain=0.0, demo_spread=0.0, noise=1.0),
@@ -217,18 +225,22 @@ def simulate(
     memory: Path | None = None,
     task: str = "sort the items into A and B",
     max_demos: int = 32,
+    is_raced: bool = True,
 ) -> Outcome:
+    """One run of the real graph. sizes: rows by part; memory: an experience file to read and write."""
     splits = make_rows(world, seed, sizes or {"train": 66, "val": 84, "test": 0})
     depth = DEPTHS[preset]
     the_plan = make_plan(splits.val)
+    if not is_raced:
+        the_plan = Plan(the_plan.race, the_plan.fresh, (len(the_plan.race),))
     prompt = "Decide whether the item is A or B."
     budget = Budget(max_calls=max_calls)
 
-    def charged(inner: Callable[..., Completion], role: str) -> Callable[..., Completion]:
+    def charged(inner: Callable[..., Completion], role: CallRole) -> Callable[..., Completion]:
         def call(messages: list[Message], options: Options) -> Completion:
-            budget.charge(role)  # type: ignore[arg-type]
+            budget.charge(role)
             answer = inner(messages, options) if role == "optimizer" else inner(messages)
-            budget.add_usage(role, answer.usage)  # type: ignore[arg-type]
+            budget.add_usage(role, answer.usage)
             return answer
 
         return call
@@ -269,7 +281,7 @@ def simulate(
         emit=emit,
         experiences=experiences,
     )
-    state = first_state(context, {"path": "", "sha256": "", "split_seed": 0, "sizes": splits.sizes})
+    state = nodes.first_state(context, {"path": "", "sha256": "", "split_seed": 0, "sizes": splits.sizes})
     final = build_graph().invoke(
         state, {"recursion_limit": recursion_limit(depth.max_iterations)}, context=context
     )
@@ -281,6 +293,225 @@ def simulate(
     if confirmation and confirmation["confirmed"]:
         part = confirmation["fresh"] if confirmation["fresh"]["rows"] else confirmation["raced"]
         reported = part["score"] - part["other_score"]
-    return Outcome(
-        original, truth, truth - original, reported, best.id == pool.original.candidate.id, budget.spent.calls, tuple(trace)
+    is_original = best.id == pool.original.candidate.id
+    return Outcome(original, truth, truth - original, reported, is_original, budget.spent.calls, tuple(trace))
+
+
+# Each switches one part of the search off.
+ABLATIONS: dict[str, Callable[[ExitStack], dict[str, Any]]] = {}
+
+
+def ablation(name: str) -> Callable[[Callable[[ExitStack], dict[str, Any] | None]], None]:
+    def add(function: Callable[[ExitStack], dict[str, Any] | None]) -> None:
+        ABLATIONS[name] = lambda stack: function(stack) or {}
+
+    return add
+
+
+@ablation("(everything on)")
+def _nothing(stack: ExitStack) -> None:
+    """The search as it ships."""
+
+
+@ablation("paired gate: any better mean is accepted")
+def _gate(stack: ExitStack) -> None:
+    stack.enter_context(mock.patch.object(settle, "is_accepted", lambda c: c.score > c.other_score))
+
+
+@ablation("Pareto parent: always the best mean")
+def _parent(stack: ExitStack) -> None:
+    def best(pool: Pool, row_ids: Sequence[str], rng: random.Random) -> Entry:
+        return max(pool.accepted(), key=lambda e: e.mean_merit(row_ids))
+
+    stack.enter_context(mock.patch.object(propose, "pick_parent", best))
+
+
+@ablation("racing: every candidate runs all rows")
+def _race(stack: ExitStack) -> dict[str, Any]:
+    return {"is_raced": False}
+
+
+@ablation("demonstrations: none")
+def _demos(stack: ExitStack) -> dict[str, Any]:
+    return {"max_demos": 0}
+
+
+@ablation("rejected edits: not shown to the writer")
+def _rejected(stack: ExitStack) -> None:
+    real = RewriteAgent.rewrite
+
+    def blind(self: RewriteAgent, *args: Any, **options: Any) -> Any:
+        return real(self, *args, **{**options, "rejected": ()})
+
+    stack.enter_context(mock.patch.object(RewriteAgent, "rewrite", blind))
+
+
+@ablation("memory: lessons of the run not shown to the writer")
+def _memory(stack: ExitStack) -> None:
+    real = RewriteAgent.rewrite
+
+    def blind(self: RewriteAgent, a: str, b: str, c: Any, d: int, experiences: str, **options: Any) -> Any:
+        return real(self, a, b, c, d, "", **options)
+
+    stack.enter_context(mock.patch.object(RewriteAgent, "rewrite", blind))
+
+
+@ablation("plateau switch: never")
+def _plateau(stack: ExitStack) -> None:
+    real = propose.choose_operators
+    stack.enter_context(
+        mock.patch.object(propose, "choose_operators", lambda n, m, t, plateau, rng: real(n, m, t, 0, rng))
     )
+
+
+@ablation("portfolio: operators drawn evenly")
+def _portfolio(stack: ExitStack) -> None:
+    real = propose.choose_operators
+    even = {"patch": [0, 0]}  # not empty: the first round's order is switched off too
+    stack.enter_context(
+        mock.patch.object(
+            propose, "choose_operators", lambda n, m, t, plateau, rng: real(n, m, even, plateau, rng)
+        )
+    )
+
+
+@ablation("confirmation: the winner of the race is returned")
+def _confirmation(stack: ExitStack) -> None:
+    real = gate.confirm
+
+    def believing(*args: Any) -> gate.Confirmation:
+        return dataclasses.replace(real(*args), is_confirmed=True)
+
+    stack.enter_context(mock.patch.object(nodes, "confirm", believing))
+
+
+def summary(outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    """Means with 95% intervals over seeds."""
+    bias = [o.reported_gain - o.true_gain for o in outcomes if o.reported_gain is not None]
+    gains = [o.true_gain for o in outcomes]
+    return {
+        "seeds": len(outcomes),
+        "original": statistics.fmean(o.original for o in outcomes),
+        "best": statistics.fmean(o.best for o in outcomes),
+        "gain": statistics.fmean(gains),
+        "gain_ci95": mean_ci(gains),
+        "worst_gain": min(gains),
+        "kept_original": sum(o.is_original for o in outcomes),
+        "calls": statistics.fmean(o.calls for o in outcomes),
+        "reported_minus_true": statistics.fmean(bias) if bias else None,
+    }
+
+
+def mean_ci(values: Sequence[float]) -> tuple[float, float]:
+    """95% interval of a mean, by bootstrap over seeds."""
+    rng = random.Random(0)
+    means = sorted(statistics.fmean(rng.choices(values, k=len(values))) for _ in range(2000))
+    return means[49], means[1949]
+
+
+def show_worlds(worlds: Sequence[World], seeds: int, budgets: Sequence[int]) -> list[dict[str, Any]]:
+    print(
+        f"{'world':16}{'calls':>7}{'original':>10}{'best':>8}{'gain':>8}{'95% interval':>18}{'worst':>8}"
+        f"{'kept original':>15}{'reported - true':>17}"
+    )
+    records = []
+    for world in worlds:
+        for calls in budgets:
+            s = summary([simulate(world, seed, max_calls=calls) for seed in range(seeds)])
+            bias = "-" if s["reported_minus_true"] is None else f"{s['reported_minus_true']:+.3f}"
+            low, high = s["gain_ci95"]
+            print(
+                f"{world.name:16}{calls:7}{s['original']:10.3f}{s['best']:8.3f}{s['gain']:+8.3f}"
+                f"   [{low:+.3f}, {high:+.3f}]{s['worst_gain']:+8.3f}{s['kept_original']:9}/{seeds:<5}{bias:>17}",
+                flush=True,
+            )
+            records.append({"world": world.name, "max_calls": calls, **s})
+    return records
+
+
+def show_ablations(worlds: Sequence[World], seeds: int, budgets: Sequence[int]) -> list[dict[str, Any]]:
+    """Gain with everything on minus gain with one part off, paired by world, budget and seed."""
+    gains: dict[str, list[float]] = {}
+    for name, switch_off in ABLATIONS.items():
+        gains[name] = []
+        for world in worlds:
+            for calls in budgets:
+                for seed in range(seeds):
+                    with ExitStack() as stack:
+                        options = switch_off(stack)
+                        gains[name].append(simulate(world, seed, max_calls=calls, **options).true_gain)
+        whole = gains["(everything on)"]
+        worth = [a - b for a, b in zip(whole, gains[name], strict=True)]
+        low, high = mean_ci(worth)
+        print(
+            f"{name:52} gain {statistics.fmean(gains[name]):+.3f}   worth {statistics.fmean(worth):+.3f} "
+            f"[{low:+.3f}, {high:+.3f}]",
+            flush=True,
+        )
+    return [{"off": name, "gain": statistics.fmean(values)} for name, values in gains.items()]
+
+
+def show_memory(world: World, seeds: int, calls: int) -> dict[str, Any]:
+    """A second task of the same kind, with and without what the first run wrote; and after an unrelated first one."""
+    saved, unrelated_cost, reached = [], [], [0, 0]
+    same, other = "sort the items into A and B by their kind", "translate menus from French for tourists"
+    foreign = dataclasses.replace(world, name="foreign", rules=tuple(f"clue{n}" for n in range(3)))
+    for seed in range(seeds):
+        with tempfile.TemporaryDirectory() as folder:
+            file, unrelated = Path(folder) / "memory.txt", Path(folder) / "unrelated.txt"
+            first = simulate(world, seed, max_calls=calls, memory=file, task=same)
+            simulate(foreign, seed, max_calls=calls, memory=unrelated, task=other)
+            second = seed + 10_000
+            without = simulate(world, second, max_calls=calls, memory=Path(folder) / "empty.txt", task=same)
+            having = simulate(world, second, max_calls=calls, memory=file, task=same)
+            misled = simulate(world, second, max_calls=calls, memory=unrelated, task=same)
+        needed = [calls_to_reach(o, first.best, calls) for o in (without, having)]
+        saved.append(float(needed[0] - needed[1]))
+        reached = [r + (n < calls) for r, n in zip(reached, needed, strict=True)]
+        unrelated_cost.append(without.best - misled.best)
+    low, high = mean_ci(saved)
+    print(
+        f"memory, {seeds} seeds, {calls} calls: calls saved until the first run's accuracy is reached: "
+        f"{statistics.fmean(saved):.0f} [{low:.0f}, {high:.0f}]; reached without {reached[0]}, with {reached[1]}; "
+        f"accuracy lost to an unrelated memory: at most {max(unrelated_cost):.3f}"
+    )
+    return {
+        "calls_saved": statistics.fmean(saved),
+        "ci95": (low, high),
+        "unrelated_cost": max(unrelated_cost),
+    }
+
+
+def calls_to_reach(outcome: Outcome, accuracy: float, most: int) -> int:
+    """Calls until a best so far was truly as good; `most` where none was."""
+    return next((calls for calls, truth in outcome.trace if truth >= accuracy - 1e-9), most)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--world", choices=WORLDS, action="append", help="default: all")
+    parser.add_argument("--seeds", type=int, default=100)
+    parser.add_argument("--calls", type=int, action="append", help="budgets; default: 400 and 1200")
+    parser.add_argument("--ablations", action="store_true")
+    parser.add_argument("--memory", action="store_true")
+    parser.add_argument("--json", type=Path, help="write the figures here")
+    args = parser.parse_args()
+    budgets = args.calls or [400, 1200]
+    started = time.monotonic()
+    found: Any
+    if args.memory:
+        found = show_memory(WORLDS["instructions"], args.seeds, budgets[-1])
+    elif args.ablations:
+        names = args.world or ["instructions", "demonstrations", "both"]
+        found = show_ablations([WORLDS[n] for n in names], args.seeds, budgets)
+    else:
+        found = show_worlds([WORLDS[n] for n in args.world or WORLDS], args.seeds, budgets)
+    print(f"{time.monotonic() - started:.0f} s")
+    if args.json:
+        args.json.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

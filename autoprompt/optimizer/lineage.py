@@ -32,6 +32,8 @@ def unseen(context: SearchContext, winner: Entry, history: Sequence[Mapping[str,
     history: the state's; its entries name the rows that each round's authors were told of.
     """
     family = ancestors(context, winner.candidate)
+    if any(candidate.operator == "recall" for candidate in family):
+        return []  # whoever wrote the sentence, in whichever run, may have been told of any row of train
     seen = {demo.example_id for candidate in family for demo in candidate.demos}
     told_until = max((c.iteration for c in family if c.operator in INFORMED), default=0)
     for entry in history:

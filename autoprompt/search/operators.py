@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-OperatorName = Literal["patch", "rewrite", "demos", "demos_errors", "demos_varied", "combine"]
+OperatorName = Literal["patch", "rewrite", "demos", "demos_errors", "demos_varied", "combine", "recall"]
 
 WRITERS: tuple[OperatorName, ...] = ("patch", "rewrite")
 
@@ -27,7 +27,8 @@ class Means:
 
     writers: proposals that may be asked of the writer model. has_demos: the parent shows demonstrations.
     can_demo: demonstrations fit the prompt and there are rows for them. has_partner: another accepted
-    candidate differs from the parent in its text, or in its demonstrations.
+    candidate differs from the parent in its text, or in its demonstrations. recalls: sentences that helped before
+    and are not in the parent yet.
     """
 
     writers: int
@@ -35,6 +36,7 @@ class Means:
     has_demos: bool
     has_errors: bool
     has_partner: bool
+    recalls: int = 0
 
 
 def record_outcome(tally: Mapping[str, Sequence[int]], operator: str, accepted: bool) -> dict[str, list[int]]:
@@ -60,8 +62,10 @@ def choose_operators(
     emphasis = [o for o in PLATEAU[min(plateau, len(PLATEAU) - 1)] if o in possible]
     chosen: list[OperatorName] = []
     left = means.writers
+    # All that is to be recalled together, and each alone where there are several.
+    recalls = means.recalls + 1 if means.recalls > 1 else means.recalls
     for slot in range(number):
-        options = [o for o in possible if o not in WRITERS or left > 0]
+        options = [o for o in possible if (o not in WRITERS or left > 0) and (o != "recall" or recalls > 0)]
         if not options:
             break
         if not tally:
@@ -71,12 +75,15 @@ def choose_operators(
         else:
             operator = max(options, key=lambda o: _draw(tally.get(o, (0, 0)), rng))
         left -= operator in WRITERS
+        recalls -= operator == "recall"
         chosen.append(operator)
     return chosen
 
 
 def _possible(means: Means) -> list[OperatorName]:
     possible: list[OperatorName] = []
+    if means.recalls > 0:
+        possible.append("recall")
     if means.writers > 0:
         possible += ["rewrite", "patch"]
     if means.can_demo:
