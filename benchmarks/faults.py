@@ -1,0 +1,180 @@
+"""Endpoints that misbehave, are not there, die in the middle or never answer: what a run makes of each.
+
+    python benchmarks/faults.py
+    python benchmarks/faults.py --only mixed --seeds 5
+
+mixed: 20% 429, 5% 500, 3% dropped, 3% empty, 2% garbage, against the same run without faults. Scores may
+differ only where the run reports rows as failed or unparsed. absent: exit 4 within 30 s. dies: exit 4, then
+`resume` at a server that is back, with the result of a run that was not disturbed. hangs: `--timeout`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from workbench import (
+    Finished,
+    Folder,
+    Report,
+    Server,
+    add_arguments,
+    differences,
+    free_port,
+    say,
+    serve,
+    write_rows,
+)
+
+MIXED = {"p429": 0.20, "p500": 0.05, "pdrop": 0.03, "pempty": 0.03, "pgarbage": 0.02}
+# What retries cost is not what a run found.
+SPENDING = ("calls", "tokens", "cost_usd")
+EXIT_ENDPOINT = 4
+ABSENT_S = 30.0
+DIES_AFTER = 400
+CASES = ("mixed", "absent", "dies", "hangs")
+
+
+def found(result: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in result.items() if name not in SPENDING}
+
+
+def unanswered(folder: Folder) -> int:
+    """Task calls that were never answered, or only with an empty answer: reported as failed or unparsed."""
+    records = [json.loads(line) for line in (folder.run_dirs()[-1] / "journal.jsonl").open(encoding="utf-8")]
+    return sum("failed" in record or not record["text"].strip() for record in records)
+
+
+def compare(
+    report: Report, what: str, whole: Finished, finished: Finished, folder: Folder, server: Server
+) -> None:
+    if finished.exit_code != 0:
+        report.add(what, f"exit {finished.exit_code}: {finished.last_words}", "ends well", False)
+        return
+    differing = differences(found(whole.result), found(finished.result))
+    rows, calls = unanswered(folder), finished.result["calls"]
+    requests = server.idle_stats()["requests"]
+    same = "same result" if not differing else "differs: " + "; ".join(differing)[:600]
+    measured = f"{same}; {rows} rows failed or unparsed; {calls} calls ({whole.result['calls']} undisturbed)"
+    report.add(
+        what,
+        f"{measured}, {finished.seconds:.0f} s",
+        "same result, but for such rows",
+        not differing or rows > 0,
+    )
+    if calls != requests:
+        report.add(f"{what}: calls counted", calls, f"the server's own count, {requests}", False)
+
+
+def mixed(options: argparse.Namespace, flags: list[str], root: Path, data: Path, report: Report) -> None:
+    with serve(options, data) as server:
+        whole = undisturbed(root, data, server, flags)
+    for seed in range(options.seeds):
+        with serve(options, data, seed=seed, **MIXED) as server:
+            folder = Folder(root / f"mixed-{seed}")
+            finished = folder.finish(folder.run_command(data, server.base_url, *flags))
+            compare(report, f"mixed faults, seed {seed}", whole, finished, folder, server)
+
+
+def absent(_: argparse.Namespace, flags: list[str], root: Path, data: Path, report: Report) -> None:
+    for name, more in (
+        ("", []),
+        (", model named, nothing to ask first", ["--model", "some", "--constrain", "off"]),
+    ):
+        folder = Folder(root / f"absent{len(more)}")
+        url = f"http://127.0.0.1:{free_port()}/v1"
+        finished = folder.finish(folder.run_command(data, url, *more, *flags))
+        is_kept = finished.exit_code == EXIT_ENDPOINT and finished.seconds < ABSENT_S
+        is_kept = is_kept and "--base-url" in finished.stderr
+        measured = f"exit {finished.exit_code} after {finished.seconds:.1f} s: {finished.last_words}"
+        report.add(f"no endpoint{name}", measured, "exit 4 within 30 s, says what to do", is_kept)
+
+
+def dies(options: argparse.Namespace, flags: list[str], root: Path, data: Path, report: Report) -> None:
+    port = free_port()
+    folder = Folder(root / "dies")
+    with serve(options, data) as server:
+        whole = undisturbed(root, data, server, flags)
+    with serve(options, data, port=port) as server:
+        threading.Thread(target=stop_after, args=(server, DIES_AFTER), daemon=True).start()
+        finished = folder.finish(folder.run_command(data, server.base_url, *flags))
+    measured = f"exit {finished.exit_code} after {finished.seconds:.0f} s: {finished.last_words}"
+    is_kept = finished.exit_code == EXIT_ENDPOINT and "resume" in finished.stderr
+    report.add(f"endpoint dies after {DIES_AFTER} answers", measured, "exit 4, says how to go on", is_kept)
+    with serve(options, data, port=port) as server:
+        resumed = folder.finish(folder.resume_command(folder.run_dirs()[-1].name))
+    if resumed.exit_code != 0:
+        report.add(
+            "... and is back: resume", f"exit {resumed.exit_code}: {resumed.last_words}", "ends well", False
+        )
+        return
+    differing = differences(found(whole.result), found(resumed.result))
+    report.add("... and is back: resume", "; ".join(differing) or "same result", "same result", not differing)
+
+
+def hangs(options: argparse.Namespace, flags: list[str], root: Path, data: Path, report: Report) -> None:
+    with serve(options, data) as server:
+        whole = undisturbed(root, data, server, flags)
+    with serve(options, data, phang=0.02) as server:
+        folder = Folder(root / "hangs")
+        command = folder.run_command(data, server.base_url, "--timeout", 1, *flags)
+        finished = folder.finish(command)
+        differing = differences(found(whole.result), found(finished.result))
+        measured = "; ".join(differing) or f"same result, {finished.seconds:.0f} s"
+        is_kept = finished.exit_code == 0 and (not differing or unanswered(folder) > 0)
+        report.add("2% never answered, --timeout 1", measured, "ends well, same result", is_kept)
+    with serve(options, data, phang=1) as server:
+        folder = Folder(root / "hangs-all")
+        finished = folder.finish(folder.run_command(data, server.base_url, "--timeout", 1, *flags))
+        measured = f"exit {finished.exit_code} after {finished.seconds:.1f} s: {finished.last_words}"
+        is_kept = finished.exit_code == EXIT_ENDPOINT and finished.seconds < 90
+        report.add("nothing is ever answered, --timeout 1", measured, "exit 4 within 90 s", is_kept)
+
+
+def stop_after(server: Server, answers: int) -> None:
+    while server.stats()["answered"] < answers:
+        time.sleep(0.01)
+    server.stop()
+
+
+def undisturbed(root: Path, data: Path, server: Server, flags: list[str]) -> Finished:
+    """The run without faults; done once."""
+    folder = Folder(root / "undisturbed")
+    runs = folder.run_dirs()
+    command = (
+        folder.resume_command(runs[-1].name) if runs else folder.run_command(data, server.base_url, *flags)
+    )
+    finished = folder.finish(command)
+    if finished.exit_code != 0:
+        raise SystemExit(f"the undisturbed run failed: {finished.last_words}")
+    say(f"undisturbed: {finished.result['calls']} calls; {finished.result['message']}")
+    return finished
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add_arguments(parser)
+    parser.add_argument("--only", choices=CASES, action="append", help="default: all")
+    parser.add_argument("--seeds", type=int, default=3, help="of the mixed faults")
+    parser.add_argument("--rows", type=int, default=200)
+    options, flags = parser.parse_known_args()
+    report = Report("faults")
+    with tempfile.TemporaryDirectory() as temporary:
+        root = Path(temporary)
+        data = options.data or write_rows(root / "rows.jsonl", options.rows)
+        for name, case in zip(CASES, (mixed, absent, dies, hangs), strict=True):
+            if name in (options.only or CASES):
+                case(options, flags, root, data, report)
+    return report.finish(as_json=options.json)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
