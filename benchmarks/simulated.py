@@ -1,13 +1,19 @@
 """The search on a simulated student: no model, hundreds of seeds in minutes, and the truth is known.
 
-    python benchmarks/simulated.py                              # every world: gain, calls, bias of what is reported
-    python benchmarks/simulated.py --world random --seeds 200   # how often a coin flip is given another prompt
+    # every world: gain, calls, bias of what is reported
+    python benchmarks/simulated.py
+    # how often a coin flip is given another prompt
+    python benchmarks/simulated.py --world random --seeds 200
     python benchmarks/simulated.py --ablations                  # what each part of the search is worth
-    python benchmarks/simulated.py --memory                     # what the experience file is worth on a second task
+    # what the experience file is worth on a second task
+    python benchmarks/simulated.py --memory
 
-The student answers a row right with a chance that depends on which of its hidden rules the prompt states, on the
-demonstrations shown, and on harmful advice. The writer proposes useful, useless and harmful edits. Both are functions
-behind `ScriptedClient`, so the real graph, race, gate, memory and budget run; the true accuracy of any prompt is the mean
+The student answers a row right with a chance that depends on which of its hidden rules the prompt states,
+on the
+demonstrations shown, and on harmful advice. The writer proposes useful, useless and harmful edits. Both
+are functions
+behind `ScriptedClient`, so the real graph, race, gate, memory and budget run; the true accuracy of any
+prompt is the mean
 of the student's chances over a large population that no run sees.
 """
 
@@ -16,6 +22,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import hashlib
+import itertools
 import json
 import random
 import re
@@ -62,9 +69,12 @@ def unit(*key: object) -> float:
 class World:
     """What is true.
 
-    base: chance of a right answer with no rule stated. rule_gain: what a stated rule adds on the rows that it is
-    about (each row needs one rule). harm: what each myth takes. demo_gain: what 16 demonstrations add on average;
-    demo_spread: how much that varies with which they are. noise: share of a row's luck that is drawn anew for each
+    base: chance of a right answer with no rule stated. rule_gain: what a stated rule adds on the rows that
+    it is
+    about (each row needs one rule). harm: what each myth takes. demo_gain: what 16 demonstrations add on
+    average;
+    demo_spread: how much that varies with which they are. noise: share of a row's luck that is drawn anew
+    for each
     prompt. good, harmful: chances of a proposal that states a rule, or a myth.
     """
 
@@ -127,7 +137,7 @@ def make_rows(world: World, seed: int, sizes: dict[str, int]) -> Splits:
     numbers = rng.sample(range(10**6), sum(sizes.values()))
     rows = [Example(f"r{n}", f"item {n}", LABELS[n % 7 % 2], {"input": f"item {n}"}) for n in numbers]
     cut = [0, sizes["train"], sizes["train"] + sizes["val"], len(rows)]
-    train, val, test = (tuple(rows[a:b]) for a, b in zip(cut, cut[1:], strict=False))
+    train, val, test = (tuple(rows[a:b]) for a, b in itertools.pairwise(cut))
     return Splits(train, val, test, LABELS, 0, {}, "", {})
 
 
@@ -143,7 +153,8 @@ def student(world: World) -> Callable[[list[Message]], Completion]:
 
 
 def writer(world: World, seed: int) -> Callable[[list[Message], Options], Completion]:
-    """Proposes one more sentence. It heeds what the request says has helped, and avoids what it says did harm."""
+    """Proposes one more sentence. It heeds what the request says has helped, and avoids what it says did
+    harm."""
 
     def answer(messages: list[Message], options: Options) -> Completion:
         request = messages[-1].content
@@ -204,7 +215,8 @@ class MemoryFiles:
 
 @dataclass(frozen=True)
 class Outcome:
-    """One run. true_*: accuracy over the population; validation: what the run itself reported for the winner."""
+    """One run. true_*: accuracy over the population; validation: what the run itself reported for the
+    winner."""
 
     original: float
     best: float
@@ -422,7 +434,8 @@ def show_worlds(worlds: Sequence[World], seeds: int, budgets: Sequence[int]) -> 
             low, high = s["gain_ci95"]
             print(
                 f"{world.name:16}{calls:7}{s['original']:10.3f}{s['best']:8.3f}{s['gain']:+8.3f}"
-                f"   [{low:+.3f}, {high:+.3f}]{s['worst_gain']:+8.3f}{s['kept_original']:9}/{seeds:<5}{bias:>17}",
+                f"   [{low:+.3f}, {high:+.3f}]{s['worst_gain']:+8.3f}"
+                f"{s['kept_original']:9}/{seeds:<5}{bias:>17}",
                 flush=True,
             )
             records.append({"world": world.name, "max_calls": calls, **s})
@@ -452,7 +465,8 @@ def show_ablations(worlds: Sequence[World], seeds: int, budgets: Sequence[int]) 
 
 
 def show_memory(world: World, seeds: int, calls: int) -> dict[str, Any]:
-    """A second task of the same kind, with and without what the first run wrote; and after an unrelated first one."""
+    """A second task of the same kind, with and without what the first run wrote; and after an unrelated
+    first one."""
     saved, unrelated_cost, reached = [], [], [0, 0]
     same, other = "sort the items into A and B by their kind", "translate menus from French for tourists"
     foreign = dataclasses.replace(world, name="foreign", rules=tuple(f"clue{n}" for n in range(3)))
@@ -472,7 +486,8 @@ def show_memory(world: World, seeds: int, calls: int) -> dict[str, Any]:
     low, high = mean_ci(saved)
     print(
         f"memory, {seeds} seeds, {calls} calls: calls saved until the first run's accuracy is reached: "
-        f"{statistics.fmean(saved):.0f} [{low:.0f}, {high:.0f}]; reached without {reached[0]}, with {reached[1]}; "
+        f"{statistics.fmean(saved):.0f} [{low:.0f}, {high:.0f}]; "
+        f"reached without {reached[0]}, with {reached[1]}; "
         f"accuracy lost to an unrelated memory: at most {max(unrelated_cost):.3f}"
     )
     return {

@@ -3,7 +3,8 @@
     python benchmarks/unseen.py --train clickbait.train.jsonl --unseen clickbait.val.jsonl \\
         --prompt "Is this headline clickbait? Answer clickbait or non_clickbait." --max-calls 400 --seeds 3
 
-The run splits `--train` into its own train and val and keeps no test. Scoring on `--unseen` is outside the run's budget.
+The run splits `--train` into its own train and val and keeps no test. Scoring on `--unseen` is outside the
+run's budget.
 Every run starts without memory; answers are cached, so a repetition with the same settings costs nothing.
 """
 

@@ -1,4 +1,5 @@
-"""Drafting one candidate by one operator: a text from the writer or the memory, demonstrations, or both joined."""
+"""Drafting one candidate by one operator: a text from the writer or the memory, demonstrations, or both
+joined."""
 
 from __future__ import annotations
 
@@ -37,7 +38,8 @@ class Brief:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Which proposal of the round this is: of all, of those that draw demonstrations, of those that recall."""
+    """Which proposal of the round this is: of all, of those that draw demonstrations, of those that
+    recall."""
 
     slot: int
     draw: int
@@ -108,7 +110,8 @@ def _write(
 
 
 def recalled(experiences: str) -> list[str]:
-    """Sentences that helped when they were added, in this run or in earlier ones on such tasks, best first."""
+    """Sentences that helped when they were added, in this run or in earlier ones on such tasks, best
+    first."""
     helped = experiences.split("What did harm", 1)
     text = (
         helped[0] + "\n" + "\n".join(line for line in helped[-1].splitlines() if line.startswith("[better"))
@@ -118,7 +121,8 @@ def recalled(experiences: str) -> list[str]:
 
 
 def _recall(context: SearchContext, brief: Brief, parent: Entry, place: Place) -> Candidate:
-    """The parent with what helped before: first all of it together, then one sentence at a time. Asks no model."""
+    """The parent with what helped before: first all of it together, then one sentence at a time. Asks no
+    model."""
     name = sorted(parent.candidate.components)[0]
     before = parent.candidate.components[name]
     missing = [s for s in recalled(brief.experiences) if s not in before]

@@ -11,8 +11,9 @@ from langgraph.runtime import Runtime
 from autoprompt.errors import BudgetExhausted
 from autoprompt.memory import Experience
 from autoprompt.optimizer.context import SearchContext
+from autoprompt.optimizer.drafts import Brief
 from autoprompt.optimizer.lineage import unseen
-from autoprompt.optimizer.propose import Brief, propose
+from autoprompt.optimizer.propose import propose
 from autoprompt.optimizer.settle import settle
 from autoprompt.optimizer.state import AutoPromptState
 from autoprompt.search.gate import confirm

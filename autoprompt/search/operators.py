@@ -27,7 +27,8 @@ class Means:
 
     writers: proposals that may be asked of the writer model. has_demos: the parent shows demonstrations.
     can_demo: demonstrations fit the prompt and there are rows for them. has_partner: another accepted
-    candidate differs from the parent in its text, or in its demonstrations. recalls: sentences that helped before
+    candidate differs from the parent in its text, or in its demonstrations. recalls: sentences that helped
+    before
     and are not in the parent yet.
     """
 
