@@ -1,0 +1,329 @@
+"""What the first implementation of this loop got wrong, and ours must not; and who sees which rows."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fakes import (
+    LABELS,
+    PROMPT,
+    Bench,
+    TwoPrompts,
+    World,
+    bench,
+    number_of,
+    splits_of,
+    target_of,
+    unit,
+    writer,
+)
+from test_graph import nodes_of, run
+
+from autoprompt.llm.client import Completion, Options
+from autoprompt.memory import ExperienceFile
+from autoprompt.search.plan import Depth, make_plan
+from autoprompt.types import Message, Usage
+
+GAIN = World(base=0.2, rule_gain=0.5, demo_gain=0.4)
+TEXTS = {"max_demos": 0}
+
+
+def numbers(part: Any) -> set[int]:
+    return {int(row.id[1:]) for row in part}
+
+
+def asked(made: Bench) -> list[tuple[str, int]]:
+    """(instruction, number of the row) of every task call, in order."""
+    return [(call[0].content, number_of(call)) for call in made.task.calls]
+
+
+def test_train_rows_never_decide_and_val_and_test_rows_are_never_shown() -> None:
+    made = bench(GAIN.student)
+    run(made)
+    splits = made.context.splits
+    train, hidden = numbers(splits.train), numbers(splits.val) | numbers(splits.test)
+    requests = "\n".join(message.content for call in made.author.calls for message in call)
+    shown = {int(n) for n in re.findall(r"item (\d+)", requests)}
+    assert shown
+    assert shown <= train
+    demos = {
+        int(n)
+        for call in made.task.calls
+        for message in call[1:-1]
+        for n in re.findall(r"item (\d+)", message.content)
+    }
+    assert demos <= train
+    assert not demos & hidden
+    for event in made.kinds("candidate_settled"):
+        assert event["rows"] <= len(made.context.plan.race)
+    race = set(made.context.plan.race_ids)
+    for entry in made.context.pool.entries:
+        if entry.status == "rejected":
+            assert set(entry.scores) <= race
+
+
+def test_a_train_row_that_flips_everything_accepts_nobody() -> None:
+    """The student gets better on train alone: a search that decided on train would be fooled."""
+
+    def student(messages: list[Message], options: Options) -> Completion:
+        number = number_of(messages)
+        right = unit("row", number) < 0.4 or (number < 32 and "rule" in messages[0].content)
+        return Completion(target_of(number) if right else LABELS[1 - LABELS.index(target_of(number))])
+
+    final = run(made := bench(student, **TEXTS))
+    assert not any(event["accepted"] for event in made.kinds("candidate_settled"))
+    assert final["incumbent"] == final["original"]
+
+
+def test_lessons_credit_only_prompts_that_were_evaluated_on_shared_rows(tmp_path: Path) -> None:
+    made = bench(GAIN.student, memory=tmp_path / "memory.txt", max_iterations=2)
+    run(made)
+    settled = {event["id"] for event in made.kinds("candidate_settled")}
+    lessons = ExperienceFile(tmp_path / "memory.txt").load()
+    assert lessons
+    pool, race = made.context.pool, made.context.plan.race_ids
+    pairs = set()
+    for candidate_id in settled:
+        candidate = pool[candidate_id].candidate
+        old, new = pool.shared(candidate.parents[0], candidate_id, race)
+        pairs.add(
+            (round(sum(old) / len(old), 4), round(sum(new) / len(new), 4), len(old), candidate.operator)
+        )
+    for event in made.kinds("lesson"):
+        found = re.match(r"\[\w+ ([+-][\d.]+) on (\d+) rows\]", event["text"])
+        assert found is not None
+        gains = {(f"{new - old:+.2f}", str(n)) for old, new, n, _ in pairs}
+        assert found.groups() in gains
+    assert len(made.kinds("lesson")) == len(settled)
+
+
+def test_round_one_teaches_nothing() -> None:
+    made = bench(GAIN.student)
+    run(made)
+    first_lesson = next(i for i, e in enumerate(made.events) if e["event"] == "lesson")
+    first_settled = next(i for i, e in enumerate(made.events) if e["event"] == "candidate_settled")
+    assert first_settled < first_lesson
+
+
+def test_the_parent_is_not_always_the_original() -> None:
+    made = bench(GAIN.student, max_iterations=4)
+    run(made)
+    original = made.context.pool.original.candidate.id
+    parents = {event["parents"][0] for event in made.kinds("candidate_proposed")}
+    assert original in parents
+    assert parents - {original}
+
+
+def test_the_best_is_returned_and_not_the_last() -> None:
+    """A writer who helps once and then only harms."""
+    calls = 0
+
+    def author(messages: list[Message], options: Options) -> Completion:
+        nonlocal calls
+        current = re.search(r"<current>\n(.*?)\n</current>", messages[-1].content, re.DOTALL)
+        if current is None:
+            return Completion("Think.")
+        calls += 1
+        extra = "Mind the rule." if calls == 1 else f"Believe the myth {calls}."
+        return Completion(f"```\n{current.group(1)} {extra}\n```")
+
+    made = bench(World(base=0.3, rule_gain=0.7).student, author, **TEXTS)
+    final = run(made)
+    best = made.context.pool[final["incumbent"]].candidate
+    assert best.prompt == f"{PROMPT} Mind the rule."
+    assert final["current_prompt"] == best.prompt
+    last = made.kinds("candidate_proposed")[-1]["id"]
+    assert last != best.id
+    assert "myth" in made.context.pool[last].candidate.prompt
+
+
+def test_a_coin_flipping_model_returns_the_original_and_says_so() -> None:
+    kept = 0
+    for seed in range(12):
+        made = bench(World(is_coin=True).student, seed=seed, splits=splits_of(32, 60, 10))
+        final = run(made)
+        kept += final["incumbent"] == final["original"]
+        for event in made.kinds("confirmation"):
+            assert event["confirmed"] is (final["incumbent"] == event["candidate"] != final["original"])
+    assert kept >= 11
+
+
+def test_the_test_is_opened_once_at_the_end_and_only_for_best_and_original() -> None:
+    opened = []
+    made = bench(GAIN.student)
+    made.context.open_test = lambda: opened.append(len(made.task.calls)) or 1  # type: ignore[func-returns-value]
+    final = run(made)
+    test = numbers(made.context.splits.test)
+    places = [i for i, (_, number) in enumerate(asked(made)) if number in test]
+    assert len(opened) == 1
+    assert places == list(range(opened[0], len(made.task.calls)))
+    assert len(places) == 2 * len(test)
+    assert final["incumbent"] != final["original"]
+    demos = {len(made.task.calls[i]) for i in places}
+    best = made.context.pool[final["incumbent"]].candidate
+    assert demos == {2, 2 + 2 * len(best.demos)}
+    assert final["test"]["opened"] == 1
+
+
+def test_the_original_alone_runs_once_on_the_test() -> None:
+    made = bench(World(base=0.5, rule_gain=0.0).student)
+    final = run(made)
+    test = numbers(made.context.splits.test)
+    assert sum(number in test for _, number in asked(made)) == len(test)
+    assert final["test"]["best"] == final["test"]["original"]
+
+
+def test_a_winner_that_mumbles_leaves_the_original_its_test_rows() -> None:
+    """Questions asked again are paid from what is free: the original's half of the test is not."""
+    times = 0
+
+    def student(messages: list[Message], options: Options) -> Completion:
+        nonlocal times
+        times += 1
+        if "rule" in messages[0].content and number_of(messages) >= 92:  # the test rows
+            return Completion(f"well {times}", Usage(20, 1))
+        return World(base=0.3, rule_gain=0.7).student(messages, options)
+
+    def author(messages: list[Message], options: Options) -> Completion:
+        current = re.search(r"<current>\n(.*?)\n</current>", messages[-1].content, re.DOTALL)
+        return Completion("Think." if current is None else f"```\n{current.group(1)} Mind the rule.\n```")
+
+    won = 0
+    for cap in range(210, 260, 5):
+        made = bench(student, author, splits=splits_of(32, 60, 20), max_calls=cap, max_iterations=1, **TEXTS)
+        final = run(made)
+        assert made.context.budget.spent.calls <= cap
+        assert final["test"]["original"]["total"] == final["test"]["best"]["total"] == 20
+        if final["incumbent"] != final["original"]:
+            won += 1
+            assert final["test"]["best"]["correct"] == 0
+    assert won > 3
+
+
+def test_the_winner_is_confirmed_on_rows_that_the_search_has_not_used() -> None:
+    made = bench(GAIN.student)
+    final = run(made)
+    plan, confirmation = made.context.plan, final["confirmation"]
+    first = made.events.index(made.kinds("confirmation")[0])
+    fresh = numbers(plan.fresh)
+    before = [e for e in made.events[:first] if e["event"] == "rows_evaluated" and "race" in e["what"]]
+    assert before
+    used = [number for text, number in asked(made) if number in fresh]
+    assert len(used) == 2 * len(fresh)  # winner and original, once each
+    assert confirmation["fresh"]["rows"] >= len(fresh)
+    assert confirmation["raced"]["rows"] == len(plan.race)
+    assert confirmation["tried"] == final["tried"]
+
+
+def test_an_empty_target_is_never_correct() -> None:
+    from dataclasses import replace
+
+    splits = splits_of(32, 60, 0)
+    empty = replace(splits.train[0], target=" ")
+    splits = replace(splits, train=(empty, *splits.train[1:]))
+    made = bench(lambda m, o: Completion(" ") if "item 0" in m[-1].content else World(base=1.0).student(m, o))
+    made.context.splits = splits
+    evaluation = made.context.prediction.predict(PROMPT, [empty])
+    assert evaluation.correct == 0
+    assert evaluation.rows[0].score == 0.0
+    assert evaluation.rows[0].reason
+
+
+def test_experiences_are_read_once_and_reach_the_writer(tmp_path: Path) -> None:
+    path = tmp_path / "memory.txt"
+    run(bench(GAIN.student, memory=path, max_iterations=2))
+    known = ExperienceFile(path).select(PROMPT)
+    made = bench(GAIN.student, memory=path, max_iterations=1)
+    run(made)
+    requests = [call[-1].content for call in made.author.calls if "<current>" in call[-1].content]
+    assert requests
+    assert known
+    assert all(known in request for request in requests)
+
+
+def test_a_rejected_edit_is_shown_to_later_writers() -> None:
+    def author(messages: list[Message], options: Options) -> Completion:
+        current = re.search(r"<current>\n(.*?)\n</current>", messages[-1].content, re.DOTALL)
+        if current is None:
+            return Completion("Think.")
+        return Completion(f"```\n{current.group(1)} Believe the myth {options.seed}.\n```")
+
+    made = bench(World(base=0.7).student, author, **TEXTS)
+    final = run(made)
+    assert final["rejected"]
+    assert all(r["damage"] < 0 for r in final["rejected"])
+    assert final["rejected"] == sorted(final["rejected"], key=lambda r: r["damage"])
+    last = made.author.calls[-1][-1].content
+    assert "do not repeat" in last
+    assert "Believe the myth" in last.split("do not repeat")[1]
+
+
+def test_two_components_are_optimized_one_at_a_time() -> None:
+    made = bench(program=TwoPrompts(), can_demo=False, max_iterations=4)
+    final = run(made)
+    original = TwoPrompts.components
+    changed = set()
+    for entry in made.context.pool.entries[1:]:
+        assert entry.candidate.components.keys() == original.keys()
+        parent = made.context.pool[entry.candidate.parents[0]].candidate.components
+        different = [name for name in original if entry.candidate.components[name] != parent[name]]
+        assert len(different) == 1 or entry.candidate.operator == "combine"
+        changed |= set(different)
+    assert changed == set(original)
+    assert "[look]" in final["current_prompt"]
+
+
+def test_a_chinese_prompt_gets_chinese_requests() -> None:
+    made = bench(World(base=0.4).student, prompt="判断这个条目是甲还是乙，只回答 A 或 B。", **TEXTS)
+    run(made)
+    requests = [call[-1].content for call in made.author.calls]
+    assert any("分析" in r for r in requests)
+    for request in requests:
+        assert not re.search(r"You (study|improve)", request)
+        assert "你负责" in request
+
+
+def test_results_and_history_are_references_and_counts() -> None:
+    made = bench(GAIN.student)
+    final = run(made)
+    assert set(final["results"]) == {"path", "correct", "total"}
+    assert [h["iteration"] for h in final["history"]] == [1, 2, 3]
+    for entry in final["history"]:
+        assert {"prompt", "error_count", "total_count", "suggestions"} <= set(entry)
+        rows = made.files.predictions[Path(entry["results"]["path"]).stem]
+        assert len(rows) == entry["total_count"] == entry["results"]["total"]
+        assert sum(not row["is_correct"] for row in rows) == entry["error_count"]
+        assert {"input", "prediction", "ground_truth", "is_correct", "score", "reason", "error"} <= set(
+            rows[0]
+        )
+
+
+def test_each_round_looks_at_other_train_rows() -> None:
+    made = bench(GAIN.student, splits=splits_of(80, 60, 0))
+    run(made)
+    looks = [{r["example_id"] for r in made.files.predictions[f"{n:02d}-train"]} for n in (1, 2, 3)]
+    assert all(len(look) == 16 for look in looks)
+    assert not looks[0] & looks[1]
+    assert not looks[1] & looks[2]
+
+
+def test_a_budget_that_ends_in_the_race_judges_by_the_rows_so_far() -> None:
+    depth = Depth(max_iterations=2, calls_per_row=10, candidates=4, writers=2, patience=3)
+    splits = splits_of(32, 80, 10)
+    made = bench(GAIN.student, splits=splits, depth=depth, max_calls=260)
+    final = run(made)
+    assert made.context.budget.spent.calls <= 260
+    assert final["test"]["original"]["total"] == 10
+    assert nodes_of(made)[-1] == "final_predict"
+    assert make_plan(splits.val) == made.context.plan
+
+
+@pytest.mark.parametrize("cap", range(150, 400, 25))
+def test_a_capped_search_always_reaches_the_test(cap: int) -> None:
+    made = bench(GAIN.student, writer, max_calls=cap, splits=splits_of(32, 40, 15))
+    final = run(made)
+    assert made.context.budget.spent.calls <= cap
+    assert final["test"]["original"]["total"] == final["test"]["best"]["total"] == 15
