@@ -155,7 +155,13 @@ def run_in_folder(
             on_event(event)
 
     config = preparation.config
-    budget = Budget(preparation.max_calls, config.max_tokens, config.max_cost, config.max_seconds)
+    budget = Budget(
+        preparation.max_calls,
+        config.max_tokens,
+        config.max_cost,
+        config.max_seconds,
+        caps_repeats=config.max_calls is not None,
+    )
     try:
         with (
             Journal(folder.journal_path) as journal,

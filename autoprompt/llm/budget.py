@@ -7,6 +7,7 @@ block starts depends on what earlier blocks used, never on the order in which th
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -21,11 +22,15 @@ from autoprompt.types import Usage
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What a run has used so far. Requests count when they are sent, failed ones and retries included."""
+    """What a run has used so far. Requests count when they are sent, failed ones and retries included.
+
+    repeats: those of the calls that repeated a request which had failed or come back empty.
+    """
 
     task_calls: int = 0
     optimizer_calls: int = 0
     judge_calls: int = 0
+    repeats: int = 0
     task: Usage = Usage()
     optimizer: Usage = Usage()
     judge: Usage = Usage()
@@ -80,6 +85,8 @@ class Block:
 class Budget:
     """The caps of one run; None means no cap. Safe to use from several threads.
 
+    caps_repeats: whether `max_calls` caps repeated requests too. False for a cap that is a plan and nobody's
+        wish, so that an endpoint with faults does not shorten the search.
     Seconds count from the making of the object (plus those restored), on a clock that never goes back.
     """
 
@@ -87,12 +94,14 @@ class Budget:
     max_tokens: int | None = None
     max_cost: float | None = None
     max_seconds: float | None = None
+    caps_repeats: bool = True
     clock: Callable[[], float] = time.monotonic
     _lock: threading.RLock = field(default_factory=threading.RLock, init=False, repr=False)
     _spent: Spent = field(default=Spent(), init=False)
     _held: _Need = field(default=_Need(), init=False)
     _blocks: list[Block] = field(default_factory=list, init=False)
     _start: float = field(default=0.0, init=False)
+    _first_call: float | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         self._start = self.clock()
@@ -108,25 +117,38 @@ class Budget:
         with self._lock:
             self._spent = known
             self._start = self.clock() - known.seconds
+            self._first_call = self._start if known.calls else None
 
     def calls_left(self) -> int | None:
         """Calls that a new block could have: neither sent, nor held, nor in another block. None: no cap."""
         with self._lock:
             if self.max_calls is None:
                 return None
-            return max(0, self.max_calls - self._spent.calls - self._calls_set_aside())
+            return max(0, self.max_calls - self._capped_calls() - self._calls_set_aside())
+
+    @property
+    def seconds_per_call(self) -> float:
+        """So far, with what other calls ran at the same time; 0.0 before the first."""
+        with self._lock:
+            if self._first_call is None:
+                return 0.0
+            return (self.clock() - self._first_call) / max(1, self._spent.calls)
 
     @contextmanager
-    def block(self, calls: int, *, tokens: int = 0, cost_usd: float = 0.0) -> Iterator[None]:
+    def block(
+        self, calls: int, *, tokens: int = 0, cost_usd: float = 0.0, leaves_room: bool = True
+    ) -> Iterator[None]:
         """Set aside `calls` requests for what runs inside, whole or not at all; the unused rest goes back.
 
         First attempts inside are paid from the block, retries from what is free beyond it.
+        leaves_room: start only if as many retries as there were so far would be free; without them rows fail.
         tokens, cost_usd: what the block is expected to use; it does not start if that would pass a cap.
         Raises BudgetExhausted, before anything is sent. Blocks may nest; the innermost with calls left pays.
         """
         block = Block(calls)
         with self._lock:
-            self._check(_Need(calls, tokens, cost_usd))
+            repeats = math.ceil(calls * self._repeats_per_call()) if leaves_room else 0
+            self._check(_Need(calls + repeats, tokens, cost_usd))
             self._blocks.append(block)
         try:
             yield
@@ -137,11 +159,14 @@ class Budget:
     def hold(self, calls: int, *, tokens: int = 0, cost_usd: float = 0.0, seconds: float = 0.0) -> None:
         """Keep this back for later (the final test), in place of what was held before.
 
+        Retries come on top, by their share so far and two standard deviations of it.
         Raises BudgetExhausted naming the cap that is too small for it; then nothing is held.
         """
         with self._lock:
             self._held = _Need()
-            need = _Need(calls, tokens, cost_usd, seconds)
+            rate = self._repeats_per_call()
+            repeats = math.ceil(calls * rate + 2 * math.sqrt(calls * rate * (1 + rate)))
+            need = _Need(calls + repeats, tokens, cost_usd, seconds)
             self._check(need)
             self._held = need
 
@@ -150,23 +175,27 @@ class Budget:
         with self._lock:
             self._held = _Need()
 
-    def charge(self, role: CallRole, *, is_retry: bool = False) -> Block | None:
+    def charge(self, role: CallRole, *, is_retry: bool = False, is_repeat: bool = False) -> Block | None:
         """Count one request that is about to be sent. Raises BudgetExhausted; then it must not be sent.
 
-        Gives the block that paid for it, for `refund`.
+        is_retry: it asks again what a block has paid for already. is_repeat: it is a retry because the same
+        request failed or came back empty. Gives the block that paid for it, for `refund`.
         """
         with self._lock:
-            block = None if is_retry else self._paying_block()
-            self._check(_Need(calls=1 if block is None else 0))
+            block = None if is_retry or is_repeat else self._paying_block()
+            is_free = is_repeat and not self.caps_repeats
+            self._check(_Need(calls=1 if block is None and not is_free else 0))
             if block is not None:
                 block.calls_left -= 1
-            self._count_calls(role, 1)
+            if self._first_call is None:
+                self._first_call = self.clock()
+            self._count_calls(role, 1, repeats=int(is_repeat))
             return block
 
-    def refund(self, role: CallRole, block: Block | None) -> None:
+    def refund(self, role: CallRole, block: Block | None, *, is_repeat: bool = False) -> None:
         """Take back a charge: the request never left, as no connection came about."""
         with self._lock:
-            self._count_calls(role, -1)
+            self._count_calls(role, -1, repeats=-int(is_repeat))
             if block is not None:
                 block.calls_left += 1
 
@@ -176,7 +205,7 @@ class Budget:
             block = self._paying_block() if attempts and not is_retry else None
             if block is not None:
                 block.calls_left -= 1
-            self._count_calls(role, attempts)
+            self._count_calls(role, attempts, repeats=max(0, attempts - 1))
             self.add_usage(role, usage)
 
     def add_usage(self, role: CallRole, usage: Usage) -> None:
@@ -189,14 +218,23 @@ class Budget:
             else:
                 self._spent = replace(self._spent, judge=self._spent.judge + usage)
 
-    def _count_calls(self, role: CallRole, calls: int) -> None:
-        spent = self._spent
+    def _count_calls(self, role: CallRole, calls: int, *, repeats: int) -> None:
+        spent = replace(self._spent, repeats=self._spent.repeats + repeats)
         if role == "task":
             self._spent = replace(spent, task_calls=spent.task_calls + calls)
         elif role == "optimizer":
             self._spent = replace(spent, optimizer_calls=spent.optimizer_calls + calls)
         else:
             self._spent = replace(spent, judge_calls=spent.judge_calls + calls)
+
+    def _capped_calls(self) -> int:
+        return self._spent.calls - (0 if self.caps_repeats else self._spent.repeats)
+
+    def _repeats_per_call(self) -> float:
+        """Capped repeats for each request that was new."""
+        if not self.caps_repeats:
+            return 0.0
+        return self._spent.repeats / max(1, self._spent.calls - self._spent.repeats)
 
     def _paying_block(self) -> Block | None:
         return next((block for block in reversed(self._blocks) if block.calls_left > 0), None)
@@ -209,7 +247,7 @@ class Budget:
         spent, held = self._spent, self._held
         seconds = self.clock() - self._start
         caps: tuple[tuple[str, float | None, float, float], ...] = (
-            ("max_calls", self.max_calls, spent.calls + self._calls_set_aside(), need.calls),
+            ("max_calls", self.max_calls, self._capped_calls() + self._calls_set_aside(), need.calls),
             ("max_tokens", self.max_tokens, spent.tokens + held.tokens, need.tokens),
             ("max_cost", self.max_cost, (spent.cost_usd or 0.0) + held.cost_usd, need.cost_usd),
             ("max_seconds", self.max_seconds, seconds + held.seconds, need.seconds),

@@ -123,7 +123,8 @@ class LimitedClient:
         """One attempt; None: to be tried again after `tries.wait_s`."""
         tries.wait_s, tries.is_throttled = 0.0, False
         try:
-            block = self._budget.charge(options.role, is_retry=tries.attempts > 0 or options.is_retry)
+            is_repeat = tries.attempts > 0
+            block = self._budget.charge(options.role, is_retry=options.is_retry, is_repeat=is_repeat)
         except BudgetExhausted as error:
             if tries.attempts == 0:
                 raise
@@ -143,7 +144,7 @@ class LimitedClient:
             tries.error = error
             return None
         except UnreachableError as error:
-            self._budget.refund(options.role, block)
+            self._budget.refund(options.role, block, is_repeat=is_repeat)
             tries.attempts -= 1
             tries.unreached += 1
             return self._failed(error, tries, slot)

@@ -129,7 +129,7 @@ class SearchContext:
             tokens = round(calls * (per_call + max(0, grown)))
             if spent.task.cost_usd and spent.task.total_tokens:
                 cost = tokens * spent.task.cost_usd / spent.task.total_tokens
-        seconds = calls * spent.seconds / spent.calls if spent.calls else 0.0
+        seconds = calls * self.budget.seconds_per_call
         self.budget.hold(calls, tokens=tokens, cost_usd=cost, seconds=seconds)
 
 

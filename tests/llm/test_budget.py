@@ -129,7 +129,7 @@ def test_a_replayed_answer_is_paid_like_the_first_time() -> None:
     fresh, resumed = Budget(max_calls=10), Budget(max_calls=10)
     with fresh.block(2):
         fresh.charge("task")
-        fresh.charge("task", is_retry=True)
+        fresh.charge("task", is_repeat=True)
         fresh.add_usage("task", Usage(5, 1))
         left = fresh.calls_left()
     with resumed.block(2):
@@ -145,3 +145,59 @@ def test_one_unknown_price_makes_the_cost_unknown() -> None:
     assert budget.spent.cost_usd is None
     assert budget.spent.tokens == 4
     assert Spent.from_dict(budget.spent.to_dict()).judge == Usage(1, 1, None)
+
+
+def test_a_cap_that_nobody_set_is_not_used_up_by_faults() -> None:
+    budget = Budget(max_calls=3, caps_repeats=False)
+    with budget.block(2):
+        for is_repeat in (False, True, True, False, True):
+            budget.charge("task", is_repeat=is_repeat)
+    assert (budget.spent.calls, budget.spent.repeats, budget.calls_left()) == (5, 3, 1)
+    saved = json.loads(json.dumps(budget.spent.to_dict()))
+    later = Budget(max_calls=3, caps_repeats=False)
+    later.restore(saved)
+    later.charge("task")
+    with pytest.raises(BudgetExhausted):
+        later.charge("task")
+
+
+def test_a_repeat_that_never_left_is_not_counted() -> None:
+    budget = Budget(max_calls=3)
+    budget.charge("task")
+    budget.refund("task", budget.charge("task", is_repeat=True), is_repeat=True)
+    assert (budget.spent.calls, budget.spent.repeats) == (1, 0)
+
+
+def test_a_block_leaves_room_for_as_many_retries_as_there_were() -> None:
+    budget = Budget(max_calls=20)
+    for is_repeat in (False, True) * 4:  # every request takes two
+        budget.charge("task", is_repeat=is_repeat)
+    with budget.block(6):
+        pass
+    with pytest.raises(BudgetExhausted), budget.block(7):
+        pytest.fail("7 rows would take 14 of the 12 calls that are left")
+    with budget.block(12, leaves_room=False):
+        pass
+
+
+def test_what_is_held_grows_with_the_faults_seen() -> None:
+    budget = Budget(max_calls=1000)
+    budget.hold(100)
+    assert budget.calls_left() == 900
+    for is_repeat in (False, False, True) * 100:
+        budget.charge("task", is_repeat=is_repeat)
+    budget.hold(100)
+    assert budget.calls_left() == 1000 - 300 - (
+        100 + 50 + 18
+    )  # half of them again, and 2 x sqrt(100 * .5 * 1.5)
+
+
+def test_seconds_per_call_begin_with_the_first_call() -> None:
+    clock = Clock()
+    budget = Budget(clock=clock)
+    clock.now += 5  # imports, a model that is loaded
+    assert budget.seconds_per_call == 0
+    for _ in range(4):
+        budget.charge("task")
+    clock.now += 2
+    assert budget.seconds_per_call == 0.5
