@@ -35,13 +35,14 @@ def evaluate_jobs(
     *,
     concurrency: int = 1,
     on_row: OnRow | None = None,
+    fewest_to_fail: int = 1,
 ) -> list[Evaluation]:
     """One evaluation for each job; all rows of a job are sent before those of the next.
 
     concurrency: rows at once; 1 works in the calling thread. on_row: called in the calling thread with each
     row as it is done, in order of arrival; nothing else depends on that order.
-    A failed row is a row with score 0 and its error. If every row of every job failed: EndpointError, or
-    RequestRefusedError where each was refused. What no row can survive (budget, key, runtime) stops the
+    A failed row is a row with score 0 and its error. If every row of every job failed, and there are at least
+    `fewest_to_fail`: EndpointError, or RequestRefusedError where each was refused. What no row can survive (budget, key, runtime) stops the
     sending, waits for the rows on the wire and is raised; Ctrl-C stops the sending and waits for nothing.
     """
     tasks = [(job, place) for job, (_, examples) in enumerate(jobs) for place in range(len(examples))]
@@ -62,7 +63,8 @@ def evaluate_jobs(
         Evaluation(candidate.id, tuple(row for row in done_rows if row is not None))
         for (candidate, _), done_rows in zip(jobs, rows, strict=True)
     ]
-    _raise_if_all_failed([row for evaluation in evaluations for row in evaluation.rows])
+    if len(tasks) >= fewest_to_fail:
+        _raise_if_all_failed([row for evaluation in evaluations for row in evaluation.rows])
     return evaluations
 
 

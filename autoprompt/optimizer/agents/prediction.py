@@ -9,6 +9,9 @@ from autoprompt.metrics import Metric
 from autoprompt.program import Program
 from autoprompt.types import Candidate, EvaluatedRow, Evaluation, Example
 
+# A search evaluates a few missing rows at times; that all of so few failed says nothing of the endpoint.
+FEWEST_TO_FAIL = 5
+
 OnRow = Callable[[EvaluatedRow], None]
 
 
@@ -43,4 +46,11 @@ class PredictionAgent:
         reads each candidate's instruction once; with many requests at once no worker waits for a candidate to
         end.
         """
-        return evaluate_jobs(self._program, jobs, self._metric, concurrency=self._concurrency, on_row=on_row)
+        return evaluate_jobs(
+            self._program,
+            jobs,
+            self._metric,
+            concurrency=self._concurrency,
+            on_row=on_row,
+            fewest_to_fail=FEWEST_TO_FAIL,
+        )
