@@ -261,6 +261,7 @@ def _make_context(
             locked=config.locked,
             labels=labels,
             can_demo=preparation.can_demo,
+            input_field=config.input_field,
         ),
         pool=Pool(),
         budget=budget,

@@ -44,6 +44,7 @@ class SearchSettings:
     locked: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
     can_demo: bool = True
+    input_field: str = "input"
 
 
 @dataclass(slots=True)

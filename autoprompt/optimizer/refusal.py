@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from autoprompt.optimizer.context import SearchContext
 from autoprompt.program import estimate_tokens, placeholders
@@ -34,20 +34,29 @@ def kept_passages(context: SearchContext, original: str) -> list[str]:
 
 
 def check_text(context: SearchContext, original: str, before: str, text: str) -> None:
-    """Refuse a rewrite of `before` that is empty, loses what must be kept, or copies rows."""
+    """Refuse a rewrite of `before` that is empty, loses what must be kept, asks for more, or copies rows."""
     if not text:
         raise Refused("the writer's answer holds no prompt")
     lost = [k for k in kept_passages(context, original) if k in before and k not in text]
     if lost:
         raise Refused(f"it loses {', '.join(lost)}")
+    known = placeholders(original, tuple(_fields(context)))
+    asked = [n for n in placeholders(text, tuple(_fields(context))) if n not in known]
+    # Demonstrations hold the input alone, and the target is never filled in.
+    asked = [n for n in asked if n != context.settings.input_field]
+    if asked:
+        raise Refused(f"it asks for {{{asked[0]}}}, which the original does not")
     _refuse_copies(context, before, text)
 
 
 def _braced(context: SearchContext, text: str) -> list[str]:
     """The placeholders as they stand in a prompt: `{field}` of rows, `{{#node.variable#}}` of workflows."""
-    example = next(iter(context.splits.train), None) or context.splits.val[0]
-    names = placeholders(text, tuple(example.fields))
+    names = placeholders(text, tuple(_fields(context)))
     return ["{" + name + "}" for name in names] + re.findall(r"\{\{#[^{}]+#\}\}", text)
+
+
+def _fields(context: SearchContext) -> Mapping[str, str]:
+    return (context.splits.train or context.splits.val)[0].fields
 
 
 def _refuse_copies(context: SearchContext, before: str, text: str) -> None:

@@ -1,0 +1,225 @@
+"""A round's candidates: all new, within their limits, and refused before any call where they are not."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from fakes import PROMPT, Bench, TwoPrompts, bench, number_of, splits_of
+
+from autoprompt.errors import EndpointError, RequestRefusedError
+from autoprompt.llm.client import Completion, Options
+from autoprompt.optimizer.nodes import first_state
+from autoprompt.optimizer.propose import propose
+from autoprompt.program import estimate_tokens
+from autoprompt.search.plan import Depth
+from autoprompt.types import Candidate, Demo, Example, Message
+
+WRITERS_ONLY = Depth(max_iterations=3, calls_per_row=10, candidates=4, writers=4, patience=3)
+
+
+def brief(made: Bench, **changes: Any) -> Any:
+    from autoprompt.optimizer.propose import Brief
+
+    first_state(made.context, {})
+    settings: dict[str, Any] = {
+        "iteration": 1,
+        "incumbent": made.context.pool.original.candidate.id,
+        "number": 4,
+        "analysis": {"suggestions": "State the rule.", "has_errors": True},
+        "experiences": "",
+        "rejected": [],
+        "tally": {},
+        "plateau": 0,
+        "wrong_ids": frozenset({"r1", "r2", "r3"}),
+    }
+    return Brief(**{**settings, **changes})
+
+
+def says(text: str | Callable[[str], str]) -> Callable[[list[Message], Options], Completion]:
+    """A writer who answers this, or this function of the current prompt."""
+
+    def author(messages: list[Message], options: Options) -> Completion:
+        if isinstance(text, str):
+            return Completion(text)
+        current = re.search(r"<current>\n(.*?)\n</current>", messages[-1].content, re.DOTALL)
+        assert current is not None
+        return Completion(f"```\n{text(current[1])}\n```")
+
+    return author
+
+
+def refusals(text: str | Callable[[str], str], prompt: str = PROMPT, **settings: Any) -> list[str]:
+    """Why a writer's proposal was refused; nothing may have been asked of the task model."""
+    made = bench(
+        author=says(text),
+        prompt=prompt,
+        depth=WRITERS_ONLY,
+        **{"max_demos": 0, "can_demo": False, **settings},
+    )
+    proposed = propose(made.context, brief(made, number=1))
+    assert made.task.calls == []
+    assert len(made.author.calls) == 1
+    assert bool(proposed) is not bool(made.kinds("candidate_refused"))
+    return [event["reason"] for event in made.kinds("candidate_refused")]
+
+
+def test_a_good_proposal_is_not_refused() -> None:
+    assert refusals("```\nDecide by the rule whether the item is A or B.\n```") == []
+
+
+@pytest.mark.parametrize("prompt", ["Sort {input} into A or B.", "Item: {input}\n\nAnswer A or B: {input}"])
+def test_a_lost_placeholder_is_refused(prompt: str) -> None:
+    assert refusals("```\nSort the item into A or B by the rule.\n```", prompt) == ["it loses {input}"]
+
+
+def test_a_placeholder_of_a_workflow_is_kept_too() -> None:
+    prompt = "Answer with {{#start.query#}} in mind."
+    assert refusals("```\nAnswer well.\n```", prompt) == ["it loses {{#start.query#}}"]
+    assert refusals("```\nAnswer with {{#start.query#}} in mind, well.\n```", prompt) == []
+
+
+def test_braces_that_are_no_field_are_free_text() -> None:
+    assert refusals("```\nAnswer A or B.\n```", 'Answer {"label": "A"} or {other}.') == []
+
+
+def test_a_placeholder_that_the_original_has_not_is_refused() -> None:
+    """Demonstrations could not be shown with it, and the answer is never filled in."""
+    noted = [replace(e, fields={**e.fields, "note": "n"}) for e in splits_of(32, 60, 20).train]
+    splits = replace(splits_of(32, 60, 20), train=tuple(noted))
+    for name in ("note", "target"):
+        assert refusals(f"```\nSort it, see {{{name}}}.\n```", splits=splits) == [
+            f"it asks for {{{name}}}, which the original does not"
+        ]
+    assert refusals("```\nSort this: {input}\n```", splits=splits) == []
+
+
+def test_a_touched_locked_passage_is_refused() -> None:
+    locked = ("whether the item is A or B",)
+    assert refusals("```\nDecide if it is A or B.\n```", locked=locked) == [f"it loses {locked[0]}"]
+    assert refusals("```\nSay whether the item is A or B.\n```", locked=locked) == []
+
+
+def test_a_proposal_that_is_too_long_is_refused() -> None:
+    (reason,) = refusals("```\n" + "long " * 200 + "\n```", max_prompt_tokens=100)
+    assert reason == "about 250 tokens, 100 are allowed (--max-prompt-tokens)"
+
+
+def test_a_proposal_that_quotes_train_is_refused() -> None:
+    text = "the quick brown fox jumps over the lazy dog tonight"
+    base = splits_of(32, 60, 20)
+    quoted = replace(base, train=(Example("x", text, "A", {"input": text, "target": "A"}), *base.train))
+    (reason,) = refusals(f"```\nFor example, {text.upper()} is A.\n```", splits=quoted)
+    assert reason.startswith("it copies a row of train: the quick brown fox")
+    assert refusals("```\nThe quick brown fox is A.\n```", splits=quoted) == []
+    # What the original says itself is no copy.
+    assert refusals(f"```\n{text} is A, by the rule.\n```", prompt=f"{text} is A.", splits=quoted) == []
+
+
+def test_an_answer_without_a_prompt_is_refused() -> None:
+    assert refusals("```\n\n```") == ["the writer's answer holds no prompt"]
+
+
+def test_the_same_text_again_is_refused() -> None:
+    assert refusals(lambda current: current) == ["it was tried before"]
+    made = bench(author=says("```\nAlways this.\n```"), depth=WRITERS_ONLY, max_demos=0, can_demo=False)
+    assert len(propose(made.context, brief(made))) == 1
+    assert {e["reason"] for e in made.kinds("candidate_refused")} == {"it was tried before"}
+
+
+def test_candidates_are_new_different_and_drawn_alike_again() -> None:
+    def round_() -> list[Candidate]:
+        made = bench(max_iterations=1)
+        candidates = propose(made.context, brief(made, number=8))
+        assert made.task.calls == []
+        assert [e["id"] for e in made.kinds("candidate_proposed")] == [c.id for c in candidates]
+        assert not any(c.id in made.context.pool for c in candidates)
+        return candidates
+
+    first = round_()
+    assert len({c.id for c in first}) == len(first) > 4
+    assert {"demos", "demos_errors"} < {c.operator for c in first}
+    assert round_() == first
+
+
+def test_demonstrations_are_of_train_and_fit_the_limits() -> None:
+    made = bench(max_demos=20, max_prompt_tokens=150)
+    candidates = propose(made.context, brief(made, number=8))
+    train = {e.id for e in made.context.splits.train}
+    shown = [c for c in candidates if c.demos]
+    assert shown
+    for candidate in shown:
+        assert len(candidate.demos) <= 20
+        assert {d.example_id for d in candidate.demos} <= train
+        tokens = estimate_tokens(candidate.prompt)
+        tokens += sum(estimate_tokens(d.input) + estimate_tokens(d.output) for d in candidate.demos)
+        assert tokens <= 150
+        assert candidate.change.startswith(f"{len(candidate.demos)} demonstrations")
+
+
+@pytest.mark.parametrize("settings", [{"max_demos": 0}, {"can_demo": False}])
+def test_without_demonstrations_only_texts_are_proposed(settings: dict[str, Any]) -> None:
+    made = bench(**settings)
+    assert {c.operator for c in propose(made.context, brief(made))} <= {"patch", "rewrite"}
+
+
+def test_a_text_is_joined_with_anothers_demonstrations() -> None:
+    made = bench(depth=replace(WRITERS_ONLY, writers=0))
+    settings = brief(made)
+    demos = (Demo("item 1", "A", "r1"), Demo("item 2", "A", "r2"))
+    shown = made.context.add(Candidate({"prompt": PROMPT}, demos=demos))
+    told = made.context.add(Candidate({"prompt": "Mind the rule."}))
+    for entry in (shown, told):
+        entry.status = "accepted"
+        entry.scores = dict.fromkeys(made.context.plan.race_ids, 0.5 if entry is shown else 1.0)
+    tally = {name: [20, 0] for name in ("demos", "demos_errors", "demos_varied")} | {"combine": [9, 9]}
+    settings = replace(settings, incumbent=shown.candidate.id, tally=tally)
+    joined = [c for c in propose(made.context, settings) if c.operator == "combine"]
+    assert [(c.prompt, c.demos) for c in joined] == [("Mind the rule.", demos)]
+    assert joined[0].parents == (shown.candidate.id, told.candidate.id)
+
+
+def test_only_one_of_two_components_is_rewritten_at_a_time() -> None:
+    made = bench(program=TwoPrompts(), can_demo=False, depth=WRITERS_ONLY)
+    original = dict(TwoPrompts.components)
+    candidates = [c for n in range(1, 5) for c in propose(made.context, brief(made, iteration=n))]
+    changed = [[n for n in original if c.components[n] != original[n]] for c in candidates]
+    assert {tuple(names) for names in changed} == {("look",), ("answer",)}
+    for call in made.author.calls:
+        assert sum(f"<current>\n{text}\n" in call[-1].content for text in original.values()) == 1
+
+
+def test_a_writer_that_fails_costs_its_proposal_and_only_that() -> None:
+    def author(messages: list[Message], options: Options) -> Any:
+        raise RequestRefusedError("no answer", status=400)
+
+    made = bench(author=author)
+    candidates = propose(made.context, brief(made, number=6))
+    assert candidates
+    assert all(c.demos for c in candidates)
+    assert "no answer" in made.kinds("warning")[0]["message"]
+
+
+def test_a_writer_that_fails_where_nothing_else_is_possible_is_raised() -> None:
+    def author(messages: list[Message], options: Options) -> Any:
+        raise RequestRefusedError("no answer", status=400)
+
+    made = bench(author=author, max_demos=0)
+    with pytest.raises(RequestRefusedError, match="no answer"):
+        propose(made.context, brief(made))
+
+
+def test_a_fatal_failure_is_raised_at_once() -> None:
+    def author(messages: list[Message], options: Options) -> Any:
+        raise EndpointError("gone", is_fatal=True)
+
+    made = bench(author=author)
+    with pytest.raises(EndpointError, match="gone"):
+        propose(made.context, brief(made, number=8))
+
+
+def test_what_the_fakes_call_a_row() -> None:
+    assert number_of([Message("user", "item 12")]) == 12
