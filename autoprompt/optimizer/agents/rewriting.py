@@ -9,10 +9,13 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from autoprompt.llm.client import Client, Options
+from autoprompt.program import estimate_tokens
 from autoprompt.templates import Language, fill, language_of
 from autoprompt.types import Message
 
 Operator = Literal["patch", "rewrite"]
+
+SHORTEST_LIMIT = 600  # tokens of an answer; a longer prompt may have a longer rewrite
 
 _FENCE = re.compile(r"```[^\n`]*\n(.*?)```|```(.*?)```", re.DOTALL)
 _EDIT = re.compile(r"^[\s*`\-\d.]*(ADD|REMOVE)[*`]*\s*[:：]\s*(.+?)\s*$", re.IGNORECASE)
@@ -87,10 +90,15 @@ class RewriteAgent:
             limit = max(self._word_limit, 2 * len(original_prompt.split()))
             request = fill("rewrite", language, **shared, original=original_prompt, limit=str(limit))
         request = re.sub(r"\n{3,}", "\n\n", request)
-        options = Options(role="optimizer", temperature=self._temperature, seed=seed, max_output_tokens=600)
+        longest = max(SHORTEST_LIMIT, 2 * estimate_tokens(parent))
+        options = Options(
+            role="optimizer", temperature=self._temperature, seed=seed, max_output_tokens=longest
+        )
         answer = self._client.complete([Message("user", request)], options).text
         text = read_patch(answer, parent) if operator == "patch" else None
-        text = text or read_prompt(answer)
+        if text is None:
+            # Edits of which none applies are no prompt, and must not become one word for word.
+            text = "" if operator == "patch" and is_patch(answer) else read_prompt(answer)
         return Proposal(text, describe_change(parent, text))
 
 
@@ -100,6 +108,12 @@ def read_prompt(answer: str) -> str:
     filled = [b.strip() for b in blocks if b.strip()]
     text = filled[-1] if filled else answer.strip().removeprefix("```").removesuffix("```")
     return re.sub(r"</?(?:prompt|current|original|new_prompt)>", "", text).strip()
+
+
+def is_patch(answer: str) -> bool:
+    """Whether the answer is edits and nothing else."""
+    lines = [line for line in answer.splitlines() if line.strip(" \t`")]
+    return bool(lines) and all(_EDIT.match(line) for line in lines)
 
 
 def read_patch(answer: str, parent: str) -> str | None:

@@ -1,0 +1,143 @@
+"""The writer: what it is asked, and how its answer is read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autoprompt.llm import ScriptedClient
+from autoprompt.llm.client import Options
+from autoprompt.optimizer.agents import RewriteAgent
+from autoprompt.optimizer.agents.rewriting import Proposal, describe_change, read_patch, read_prompt
+from autoprompt.types import Message
+
+OLD = "Sort the items. Be brief."
+
+
+def rewritten(answer: str, **named: Any) -> Proposal:
+    agent = RewriteAgent(ScriptedClient([answer]))
+    return agent.rewrite(OLD, OLD, {"suggestions": "say more"}, 1, "", **named)
+
+
+@pytest.mark.parametrize(
+    ("answer", "prompt"),
+    [
+        ("```\nNew.\n```", "New."),
+        ("Sure!\n```text\nNew.\n```\nDone.", "New."),
+        ("```\nfirst\n```\nor\n```\nsecond\n```", "second"),
+        ("```New.```", "New."),
+        ("New, without a fence.", "New, without a fence."),
+        ("```\nNew, cut short", "New, cut short"),
+        ("<prompt>\nNew.\n</prompt>", "New."),
+        ("```\n\n```", ""),
+        ("", ""),
+    ],
+)
+def test_the_last_fenced_block_else_the_whole_text(answer: str, prompt: str) -> None:
+    assert read_prompt(answer) == prompt
+
+
+@given(st.text())
+def test_any_answer_can_be_read(answer: str) -> None:
+    read_prompt(answer)
+    read_patch(answer, OLD)
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        ("ADD: Mind the rule.", "Sort the items. Be brief.\nMind the rule."),
+        ("REMOVE: Be brief.", "Sort the items."),
+        ("REMOVE: Be brief.\nADD: Be long.", "Sort the items.\nBe long."),
+        ("- add: **Mind the rule.**", "Sort the items. Be brief.\n**Mind the rule.**"),
+        ("ADD: Be brief.", None),  # it is there already
+        ("REMOVE: Sort the items. Be brief.", None),  # nothing would be left
+        ("REMOVE: Not in it.", None),
+        ("no edit at all", None),
+    ],
+)
+def test_edits_apply_where_they_can(answer: str, text: str | None) -> None:
+    assert read_patch(answer, OLD) == text
+
+
+def test_an_answer_in_another_form_than_asked_is_a_full_rewrite() -> None:
+    assert rewritten("```\nA whole new prompt.\n```", operator="patch").text == "A whole new prompt."
+
+
+def test_edits_that_change_nothing_are_no_prompt() -> None:
+    """`REMOVE: ...` must never become the prompt itself."""
+    assert rewritten("REMOVE: Not in it.\nADD: Be brief.", operator="patch").text == ""
+
+
+def test_the_change_is_told_in_a_few_words() -> None:
+    assert (
+        rewritten("```\nSort the items. Mind the rule.\n```").change
+        == "added: Mind the rule. | removed: Be brief."
+    )
+    assert describe_change(OLD, OLD) == "no change"
+    assert len(describe_change("", "word " * 200)) <= 240
+    assert describe_change("判断。", "判断。注意规则。") == "added: 注意规则。"
+
+
+def test_the_request_holds_what_is_known_and_nothing_empty() -> None:
+    client = ScriptedClient(lambda messages: "```\nNew.\n```")
+    agent = RewriteAgent(client)
+    agent.rewrite(
+        OLD,
+        "Parent.",
+        {"suggestions": "The rule is missing."},
+        1,
+        "Lessons of old.",
+        rejected=["added: myth"],
+        keep=["{input}"],
+    )
+    (message,) = client.calls[0]
+    for part in (OLD, "Parent.", "The rule is missing.", "Lessons of old.", "- added: myth", "{input}"):
+        assert part in message.content
+    agent.rewrite(OLD, "Parent.", {}, 1, "")
+    (message,) = client.calls[1]
+    assert "learned before" not in message.content
+    assert "do not repeat" not in message.content
+    assert "\n\n\n" not in message.content
+
+
+def test_requests_are_seeded_warm_and_of_the_optimizer() -> None:
+    seen: list[Options] = []
+
+    def answer(messages: list[Message], options: Options) -> str:
+        seen.append(options)
+        return "```\nNew.\n```"
+
+    agent = RewriteAgent(ScriptedClient(answer))
+    for seed in (1, 2):
+        agent.rewrite(OLD, OLD, {}, 1, "", seed=seed)
+    assert [o.seed for o in seen] == [1, 2]
+    assert {(o.role, o.temperature > 0) for o in seen} == {("optimizer", True)}
+
+
+def test_a_long_prompt_may_have_a_long_rewrite() -> None:
+    seen: list[Options] = []
+
+    def answer(messages: list[Message], options: Options) -> str:
+        seen.append(options)
+        return "```\nNew.\n```"
+
+    long = "Mind this rule as well. " * 300
+    RewriteAgent(ScriptedClient(answer)).rewrite(long, long, {}, 1, "")
+    assert (seen[0].max_output_tokens or 0) > len(long) // 4
+
+
+@pytest.mark.parametrize("operator", ["patch", "rewrite"])
+def test_a_chinese_prompt_is_asked_for_in_chinese(operator: Any) -> None:
+    client = ScriptedClient(lambda messages: "新的提示词。")
+    RewriteAgent(client).rewrite(
+        "判断条目。", "判断条目。", {}, 1, "经验", rejected=["x"], keep=["{input}"], operator=operator
+    )
+    text = client.calls[0][0].content
+    assert "你负责" in text
+    assert "不要重复" in text
+    assert "必须原样保留" in text
+    assert "You improve" not in text
