@@ -300,8 +300,8 @@ def _open_test(context: SearchContext, original: Entry, winner: Entry, update: U
     opened = context.open_test()
     entries = [original] if winner is original else [winner, original]
     try:
-        # Kept back for this: better opened with a row that fails for want of a retry than not at all. One block
-        # for both: the questions that one has to repeat must not take the rows of the other.
+        # Kept back for this: better opened with a row that fails for want of a retry than not at all. One
+        # block for both: the questions that one has to repeat must not take the rows of the other.
         with context.budget.block(len(entries) * len(rows), leaves_room=False):
             for entry in entries:
                 name = "best" if entry is winner else "original"

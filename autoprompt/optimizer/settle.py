@@ -35,7 +35,7 @@ def settle(
 ) -> Settled:
     """Race the pending candidates against the best and against their parents, on rows no author saw."""
     pool, plan = context.pool, context.plan
-    settled = Settled(incumbent_id, tally=tally, rejected=rejected)
+    settled = Settled(incumbent_id, tally=tally, rejected=list(rejected))
     entrants = [pool[i] for i in pending]
     try:
         laps = race(

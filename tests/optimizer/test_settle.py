@@ -1,0 +1,110 @@
+"""Settling a round: who joins the parents, who is the best, what is remembered."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fakes import PROMPT, Bench, World, bench, splits_of
+
+from autoprompt.optimizer.nodes import first_state
+from autoprompt.optimizer.settle import MOST_REJECTED, settle
+from autoprompt.types import Candidate
+
+WORLD = World(base=0.3, rule_gain=0.6)
+
+
+def pending(made: Bench, *texts: str, operator: str = "rewrite") -> list[str]:
+    first_state(made.context, {})
+    original = made.context.pool.original.candidate.id
+    entries = [
+        made.context.add(Candidate({"prompt": text}, parents=(original,), operator=operator, change=text))
+        for text in texts
+    ]
+    return [e.candidate.id for e in entries]
+
+
+def settled(made: Bench, ids: list[str], **given: Any) -> Any:
+    original = made.context.pool.original.candidate.id
+    return settle(made.context, original, ids, given.get("tally", {}), given.get("rejected", []))
+
+
+def test_a_better_one_becomes_the_best_and_a_worse_one_is_remembered_with_its_damage() -> None:
+    made = bench(WORLD.student)
+    good, bad = pending(made, f"{PROMPT} Mind the rule.", f"{PROMPT} Believe the myth.")
+    result = settled(made, [bad, good])
+    assert (result.incumbent, result.is_better, result.stop_reason) == (good, True, "")
+    assert made.context.pool[good].status == "accepted"
+    assert made.context.pool[bad].status == "rejected"
+    assert result.tally == {"rewrite": [2, 1]}
+    assert [r["change"] for r in result.rejected] == [f"{PROMPT} Believe the myth."]
+    assert result.rejected[0]["damage"] < 0
+    assert made.kinds("best_changed")[0]["id"] == good
+    assert [e["accepted"] for e in made.kinds("candidate_settled")] == [False, True]
+
+
+def test_an_equal_one_changes_nothing() -> None:
+    made = bench(WORLD.student)
+    (same,) = pending(made, f"{PROMPT} Take care.")
+    result = settled(made, [same])
+    assert not result.is_better
+    assert result.incumbent == made.context.pool.original.candidate.id
+    assert made.context.pool[same].status == "rejected"
+    assert result.rejected == []
+    assert made.kinds("best_changed") == []
+
+
+def test_only_race_rows_are_asked_and_all_in_the_pool() -> None:
+    made = bench(WORLD.student)
+    (good,) = pending(made, f"{PROMPT} Mind the rule.")
+    settled(made, [good])
+    race = made.context.plan.race_ids
+    assert list(made.context.pool[good].scores) == race
+    assert list(made.context.pool.original.scores) == race
+    assert len(made.task.calls) == 2 * len(race)
+    assert made.context.changed == {good, made.context.pool.original.candidate.id}
+
+
+def test_what_is_handed_over_stays_as_it_was() -> None:
+    made = bench(WORLD.student)
+    ids = pending(made, f"{PROMPT} Believe the myth.")
+    tally, rejected = {"rewrite": [1, 0]}, [{"change": "c", "damage": -0.9}]
+    settled(made, ids, tally=tally, rejected=rejected)
+    assert tally == {"rewrite": [1, 0]}
+    assert rejected == [{"change": "c", "damage": -0.9}]
+
+
+def test_the_worst_edits_are_kept_first() -> None:
+    made = bench(WORLD.student)
+    ids = pending(made, f"{PROMPT} Believe the myth.")
+    known = [{"change": f"c{n}", "damage": -n / 1000} for n in range(MOST_REJECTED + 3)]
+    result = settled(made, ids, rejected=known)
+    assert len(result.rejected) == MOST_REJECTED
+    assert result.rejected[0]["change"] == f"{PROMPT} Believe the myth."
+    assert {"change": "c0", "damage": 0.0} not in result.rejected
+
+
+def test_a_loser_by_demonstrations_is_no_edit_to_avoid() -> None:
+    made = bench(WORLD.student)
+    ids = pending(made, f"{PROMPT} Believe the myth.", operator="demos")
+    assert settled(made, ids).rejected == []
+
+
+def test_a_budget_that_ends_judges_the_furthest_by_the_rows_they_have() -> None:
+    # The first block of 16 rows for two, and not the second.
+    made = bench(WORLD.student, splits=splits_of(32, 120, 0), max_calls=40)
+    (good,) = pending(made, f"{PROMPT} Mind the rule.")
+    result = settled(made, [good])
+    assert result.stop_reason == "max_calls"
+    assert len(made.task.calls) == 32
+    assert made.kinds("candidate_settled")[0]["rows"] == 16
+    assert made.context.pool[good].status == "accepted"
+    assert result.incumbent == good
+
+
+def test_a_budget_that_ends_before_the_first_block_accepts_nobody() -> None:
+    made = bench(WORLD.student, max_calls=10)
+    (good,) = pending(made, f"{PROMPT} Mind the rule.")
+    result = settled(made, [good])
+    assert made.task.calls == []
+    assert made.context.pool[good].status == "rejected"
+    assert (result.is_better, result.stop_reason) == (False, "max_calls")
