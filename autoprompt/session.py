@@ -173,8 +173,9 @@ def run_in_folder(
         raise Interrupted(
             f"interrupted; the state is saved. Go on with: autoprompt resume {folder.run_id}"
         ) from None
-    except ModelError as error:
-        emit({"event": "warning", "message": f"stopped: {error}"})
+    except ModelError:
+        message = f"stopped; what was answered is kept. Go on with: autoprompt resume {folder.run_id}"
+        emit({"event": "warning", "message": message})
         raise
 
 
