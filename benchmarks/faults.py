@@ -33,8 +33,8 @@ from workbench import (
 )
 
 MIXED = {"p429": 0.20, "p500": 0.05, "pdrop": 0.03, "pempty": 0.03, "pgarbage": 0.02}
-# What retries cost is not what a run found.
-SPENDING = ("calls", "tokens", "cost_usd")
+# What retries cost is not what a run found; message and tokens_per_call count empty answers' tokens.
+SPENDING = ("calls", "tokens", "cost_usd", "message", "tokens_per_call")
 EXIT_ENDPOINT = 4
 ABSENT_S = 30.0
 DIES_AFTER = 400
@@ -42,13 +42,16 @@ CASES = ("mixed", "absent", "dies", "hangs")
 
 
 def found(result: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in result.items() if name not in SPENDING}
+    """The result, of dictionaries in it too, without what was spent."""
+    kept = {name: value for name, value in result.items() if name not in SPENDING}
+    return {name: found(value) if isinstance(value, dict) else value for name, value in kept.items()}
 
 
-def unanswered(folder: Folder) -> int:
-    """Task calls that were never answered, or only with an empty answer: reported as failed or unparsed."""
-    records = [json.loads(line) for line in (folder.run_dirs()[-1] / "journal.jsonl").open(encoding="utf-8")]
-    return sum("failed" in record or not record["text"].strip() for record in records)
+def unanswered(folder: Folder) -> list[str]:
+    """Why calls were never answered, or with nothing in it: their rows are reported as failed or unparsed."""
+    lines = (folder.run_dirs()[-1] / "journal.jsonl").read_text(encoding="utf-8").splitlines()
+    records = [json.loads(line) for line in lines]
+    return [r.get("failed", "empty") for r in records if "failed" in r or not r["text"].strip()]
 
 
 def compare(
@@ -61,12 +64,16 @@ def compare(
     rows, calls = unanswered(folder), finished.result["calls"]
     requests = server.idle_stats()["requests"]
     same = "same result" if not differing else "differs: " + "; ".join(differing)[:600]
-    measured = f"{same}; {rows} rows failed or unparsed; {calls} calls ({whole.result['calls']} undisturbed)"
+    for reason in rows:
+        say(f"  {reason}")
+    measured = (
+        f"{same}; {len(rows)} rows failed or unparsed; {calls} calls ({whole.result['calls']} undisturbed)"
+    )
     report.add(
         what,
         f"{measured}, {finished.seconds:.0f} s",
         "same result, but for such rows",
-        not differing or rows > 0,
+        not differing or bool(rows),
     )
     if calls != requests:
         report.add(f"{what}: calls counted", calls, f"the server's own count, {requests}", False)
@@ -127,7 +134,7 @@ def hangs(options: argparse.Namespace, flags: list[str], root: Path, data: Path,
         finished = folder.finish(command)
         differing = differences(found(whole.result), found(finished.result))
         measured = "; ".join(differing) or f"same result, {finished.seconds:.0f} s"
-        is_kept = finished.exit_code == 0 and (not differing or unanswered(folder) > 0)
+        is_kept = finished.exit_code == 0 and (not differing or bool(unanswered(folder)))
         report.add("2% never answered, --timeout 1", measured, "ends well, same result", is_kept)
     with serve(options, data, phang=1) as server:
         folder = Folder(root / "hangs-all")

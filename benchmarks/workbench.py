@@ -255,8 +255,16 @@ def outcome(result: dict[str, Any]) -> dict[str, Any]:
 
 def differences(one: dict[str, Any], other: dict[str, Any]) -> list[str]:
     """Names of the values that differ between two outcomes, with both."""
-    a, b = outcome(one), outcome(other)
+    a, b = flat(outcome(one)), flat(outcome(other))
     return [f"{k}: {a.get(k)!r} / {b.get(k)!r}" for k in sorted({*a, *b}) if a.get(k) != b.get(k)]
+
+
+def flat(data: dict[str, Any], before: str = "") -> dict[str, Any]:
+    """The values under dotted names."""
+    found: dict[str, Any] = {}
+    for name, value in data.items():
+        found |= flat(value, f"{before}{name}.") if isinstance(value, dict) else {before + name: value}
+    return found
 
 
 # --- the report ---
