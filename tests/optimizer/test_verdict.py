@@ -1,0 +1,113 @@
+"""What a run says that it found."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from fakes import LABELS, Bench, bench, row, scored, splits_of
+
+from autoprompt.llm.budget import Spent
+from autoprompt.optimizer.nodes import first_state
+from autoprompt.optimizer.verdict import RunFacts, RunResult, make_result
+from autoprompt.types import Candidate, Demo
+
+FACTS = RunFacts(
+    "run", "runs/run", "exact_match", "m", "w", {"train": 32}, 0, {"test": "abc"}, 2, ("careful",)
+)
+
+
+def result(fixed: int, broken: int, same: int = 10, **changes: Any) -> RunResult:
+    """Best against original on a test of rows that differ so."""
+    made = bench(splits=splits_of(32, 60, fixed + broken + same))
+    state: dict[str, Any] = {**first_state(made.context, {}), "tried": 7, "iteration": 2}
+    best = made.context.add(Candidate({"prompt": "Better."}, (Demo("item 1", "A", "r1"),)))
+    best.status = "accepted"
+    state |= {"incumbent": best.candidate.id, "test": sealed(made, fixed, broken, same), **changes}
+    return make_result(state, made.context, FACTS, Spent(task_calls=9, optimizer_calls=2))  # type: ignore[arg-type]
+
+
+def sealed(made: Bench, fixed: int, broken: int, same: int) -> dict[str, Any]:
+    n = fixed + broken + same
+    best = [scored(row(i), not fixed <= i < fixed + broken) for i in range(n)]
+    original = [scored(row(i), i >= fixed) for i in range(n)]
+    names = {"best": best, "original": original}
+    for name, rows in names.items():
+        made.files.write_predictions(f"test-{name}", rows)
+    return {name: {"path": f"test-{name}.jsonl"} for name in names}
+
+
+@pytest.mark.parametrize(
+    ("fixed", "broken", "verdict"),
+    [
+        (6, 0, "confirmed"),  # p = 2 / 64
+        (5, 0, "not_confirmed"),  # p = 2 / 32
+        (9, 1, "confirmed"),
+        (8, 2, "not_confirmed"),
+        (0, 9, "not_confirmed"),  # significant, and worse
+        (0, 0, "not_confirmed"),
+    ],
+)
+def test_the_verdict_is_the_two_sided_paired_test_on_sealed_rows(
+    fixed: int, broken: int, verdict: str
+) -> None:
+    found = result(fixed, broken)
+    assert found.verdict == verdict
+    data = found.to_dict()
+    assert (data["fixed"], data["broken"]) == (fixed, broken)
+    n = fixed + broken + 10
+    assert data["best"]["score"] == (n - broken) / n
+    assert data["original"]["score"] == (n - fixed) / n
+    assert data["gain"]["value"] == pytest.approx((fixed - broken) / n)
+    low, high = data["gain"]["ci95"]
+    assert low <= data["gain"]["value"] <= high
+    for side in (data["best"], data["original"]):
+        assert 0 <= side["ci95"][0] <= side["score"] <= side["ci95"][1] <= 1
+        assert side["n"] == n
+    said = "Confirmed:" if verdict == "confirmed" else "Not confirmed by the sealed test:"
+    assert found.message.startswith(said)
+    assert f"{fixed} fixed, {broken} broken" in found.message
+
+
+def test_without_a_test_nothing_is_verified_and_it_is_said() -> None:
+    part = {"rows": 24, "score": 0.8, "other_score": 0.5}
+    confirmation = {"confirmed": True, "fresh": part, "raced": {**part, "score": 1.0}}
+    found = result(0, 0, test={}, confirmation=confirmation)
+    data = found.to_dict()
+    assert found.verdict == "untested"
+    assert (data["p_value"], data["gain"], data["best"]["score"], data["best"]["n"]) == (None, None, None, 0)
+    assert data["validation"]["best"] == 0.8  # the fresh rows: raced ones flatter
+    assert data["validation"]["original"] == 0.5
+    assert "0.50 -> 0.80 on 24 validation rows" in found.message
+    assert "verified" in found.message
+
+
+def test_the_original_is_returned_in_so_many_words() -> None:
+    made = bench()
+    original = first_state(made.context, {})["original"]
+    found = result(0, 0, incumbent=original)
+    assert found.best == found.original
+    assert found.to_dict()["best"]["is_original"]
+    assert found.message.startswith("No candidate of 7 was better than the original beyond luck")
+    assert "the original prompt is returned" in found.message
+
+
+def test_the_result_holds_candidates_facts_and_costs() -> None:
+    found = result(6, 0)
+    data = found.to_dict()
+    assert data["best"]["components"] == {"prompt": "Better."}
+    assert data["best"]["demos"] == [{"input": "item 1", "output": "A"}]
+    assert data["candidates"]["tried"] == 7
+    assert data["candidates"]["accepted"] == 1
+    assert data["calls"] == 11
+    assert data["splits"] == {
+        "sizes": {"train": 32},
+        "split_seed": 0,
+        "sha256": {"test": "abc"},
+        "test_opened": 2,
+    }
+    assert (data["model"], data["optimizer_model"], data["metric"]) == ("m", "w", "exact_match")
+    assert found.best_prompt == "Better."
+    assert found.run_id == "run"
+    assert found.best.demos
+    assert LABELS

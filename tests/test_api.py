@@ -1,0 +1,250 @@
+"""The library's front door, from a dataset to a prompt."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fakes import LABELS, PROMPT, World, run_config, target_of, write_rows, writer
+
+from autoprompt import Candidate, Clients, estimate, evaluate, optimize
+from autoprompt.errors import BudgetExhausted, ConfigError, EndpointError, ModelError, StoreError
+from autoprompt.llm import ScriptedClient
+from autoprompt.llm.client import Completion
+from autoprompt.store import RunStore
+from autoprompt.types import Demo
+
+GAIN = World(base=0.2, rule_gain=0.5, demo_gain=0.4)
+
+KEYS = {
+    "schema_version",
+    "run_id",
+    "status",
+    "stop_reason",
+    "verdict",
+    "metric",
+    "original",
+    "best",
+    "p_value",
+    "fixed",
+    "broken",
+    "validation",
+    "calls",
+    "tokens",
+    "cost_usd",
+    "seconds",
+    "splits",
+    "candidates",
+    "model",
+    "optimizer_model",
+}
+PARTS = {
+    "original": {"score", "ci95", "n", "tokens_per_call"},
+    "best": {"score", "ci95", "n", "tokens_per_call", "components", "demos"},
+    "validation": {"original", "best"},
+    "tokens": {"task", "optimizer"},
+    "splits": {"sizes", "split_seed", "sha256", "test_opened"},
+    "candidates": {"tried", "accepted"},
+}
+EVENTS = {
+    "run_started",
+    "node_started",
+    "rows_evaluated",
+    "analysis",
+    "candidate_proposed",
+    "candidate_refused",
+    "candidate_settled",
+    "best_changed",
+    "lesson",
+    "confirmation",
+    "run_finished",
+}
+
+
+def clients(world: World = GAIN) -> Clients:
+    return Clients(ScriptedClient(world.student, name="student"), ScriptedClient(writer, name="writer"))
+
+
+def test_a_run_finds_a_better_prompt_proves_it_and_leaves_a_folder(tmp_path: Path) -> None:
+    events: list[dict[str, Any]] = []
+    config = run_config(tmp_path, max_calls=900, max_iterations=4)
+    result = optimize(config, clients=clients(), on_event=events.append)
+    assert result.verdict == "confirmed"
+    assert result.best != result.original
+    assert result.original_prompt == PROMPT
+    data = result.to_dict()
+    assert set(data) >= KEYS
+    for part, keys in PARTS.items():
+        assert set(data[part]) >= keys
+    assert data["status"] == "finished"
+    assert (data["model"], data["optimizer_model"]) == ("student", "writer")
+    assert data["calls"] <= 900
+
+    folder = RunStore(tmp_path / "runs").open(result.run_id)
+    assert json.loads(folder.result_path.read_text(encoding="utf-8")) == data
+    assert folder.best_prompt_path.read_text(encoding="utf-8").startswith(result.best_prompt)
+    names = {path.name for path in folder.path.iterdir()}
+    assert names >= {
+        "config.yaml",
+        "checkpoints.sqlite",
+        "journal.jsonl",
+        "events.jsonl",
+        "candidates.jsonl",
+        "predictions",
+        "best_prompt.txt",
+        "result.json",
+    }
+    kinds = {event["event"] for event in events}
+    assert kinds >= EVENTS - {"candidate_refused"}
+    assert kinds <= EVENTS | {"warning"}
+    logged = [event["event"] for event in folder.read_events()]
+    assert logged == [e["event"] for e in events if e["event"] != "rows_evaluated"]
+    assert json.loads(json.dumps(events)) == events
+    assert (events[0]["event"], events[-1]["event"]) == ("run_started", "run_finished")
+    assert events[-1]["result"] == data
+
+
+def test_a_refused_candidate_and_a_failing_writer_are_events(tmp_path: Path) -> None:
+    events: list[dict[str, Any]] = []
+    config = run_config(tmp_path, max_calls=900, locked=("whether the item",))
+    author = ScriptedClient(lambda messages: "```\nSay A or B.\n```")
+    optimize(config, clients=Clients(ScriptedClient(GAIN.student), author), on_event=events.append)
+    refused = [e for e in events if e["event"] == "candidate_refused"]
+    assert refused
+    assert refused[0]["reason"] == "it loses whether the item"
+
+    def fails(messages: Any) -> Completion:
+        raise EndpointError("the writer is gone", is_fatal=True)
+
+    with pytest.raises(ModelError, match="the writer is gone"):
+        optimize(
+            run_config(tmp_path, no_cache=True),
+            clients=Clients(ScriptedClient(GAIN.student), ScriptedClient(fails)),
+            on_event=events.append,
+        )
+    assert events[-1]["event"] == "warning"
+    assert events[-1]["message"].startswith("stopped")
+
+
+def test_a_coin_flipping_model_gets_its_own_prompt_back(tmp_path: Path) -> None:
+    result = optimize(run_config(tmp_path), clients=clients(World(is_coin=True)))
+    assert result.best == result.original
+    assert result.verdict == "not_confirmed"
+    assert "the original prompt is returned" in result.message
+    folder = RunStore(tmp_path / "runs").open(result.run_id)
+    assert folder.best_prompt_path.read_text(encoding="utf-8") == PROMPT + "\n"
+
+
+def test_a_perfect_prompt_costs_a_look_and_the_test(tmp_path: Path) -> None:
+    result = optimize(run_config(tmp_path), clients=clients(World(base=1.0))).to_dict()
+    assert result["stop_reason"] == "no_errors"
+    assert result["candidates"]["tried"] == 0
+    assert result["tokens"]["optimizer"] == 0
+    assert result["original"]["score"] == 1.0
+
+
+def test_without_a_test_the_verdict_is_untested(tmp_path: Path) -> None:
+    result = optimize(run_config(tmp_path, no_test=True, max_calls=900), clients=clients())
+    assert result.verdict == "untested"
+    assert not result.to_dict()["best"]["is_original"]
+    assert "no sealed test" in result.message
+
+
+def test_a_second_run_is_answered_from_the_cache_and_the_test_is_counted(tmp_path: Path) -> None:
+    # No cap ends the first run: with free answers the second would go further.
+    config = run_config(tmp_path, no_memory=True, max_calls=5000)
+    first = optimize(config, clients=clients()).to_dict()
+    again = clients()
+    second = optimize(config, clients=again).to_dict()
+    assert first["calls"] > 0
+    assert second["calls"] == 0
+    assert isinstance(again.task, ScriptedClient)
+    assert again.task.calls == []
+    assert second["best"] == first["best"]
+    assert (first["splits"]["test_opened"], second["splits"]["test_opened"]) == (1, 2)
+
+
+def test_lessons_of_a_run_reach_the_next_one_and_no_memory_leaves_no_file(tmp_path: Path) -> None:
+    optimize(run_config(tmp_path, no_memory=True), clients=clients())
+    assert not (tmp_path / "memory.txt").exists()
+    optimize(run_config(tmp_path, max_calls=900), clients=clients())
+    assert (tmp_path / "memory.txt").exists()
+
+
+def test_another_seed_is_another_search_on_the_same_rows(tmp_path: Path) -> None:
+    runs = [optimize(run_config(tmp_path, seed=seed, no_memory=True), clients=clients()) for seed in (0, 1)]
+    first, second = (r.to_dict() for r in runs)
+    assert first["splits"]["sha256"] == second["splits"]["sha256"]
+    ids = [set(RunStore(tmp_path / "runs").open(r.run_id).read_candidates()) for r in runs]
+    assert ids[0] != ids[1]
+
+
+def test_nothing_is_written_or_sent_for_a_config_that_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError):
+        optimize(run_config(tmp_path, prompt=None), clients=clients())
+    assert not (tmp_path / "runs").exists()
+    with pytest.raises(StoreError):
+        RunStore(tmp_path / "runs").open("nothing")
+
+
+def test_an_estimate_sends_nothing(tmp_path: Path) -> None:
+    found = estimate(run_config(tmp_path, model="local"))
+    assert found.cost_usd == 0.0
+    assert found.task_calls > 0
+    assert not (tmp_path / "runs").exists()
+
+
+def test_evaluate_scores_every_row(tmp_path: Path) -> None:
+    dataset = write_rows(tmp_path / "few.jsonl", range(40))
+    events: list[dict[str, Any]] = []
+    report = evaluate(run_config(tmp_path, dataset=dataset), clients=clients(), on_event=events.append)
+    right = [GAIN.is_right(n, PROMPT, 0) for n in range(40)]
+    assert report.n == report.calls == 40
+    assert report.score == sum(right) / 40
+    assert report.interval.low < report.score < report.interval.high
+    assert [row.is_correct for row in report.evaluation.rows] == right
+    assert [e["done"] for e in events] == list(range(1, 41))
+    assert json.loads(json.dumps(report.to_dict()))["rows"][3]["input"] == report.evaluation.rows[3].input
+    assert (report.unparsed, report.failed, report.model) == (0, 0, "student")
+
+
+def test_evaluate_takes_a_candidate_with_demonstrations(tmp_path: Path) -> None:
+    dataset = write_rows(tmp_path / "few.jsonl", range(40))
+    demos = tuple(Demo(f"item {n}", target_of(n), f"r{n}") for n in range(100, 116))
+    candidate = Candidate({"prompt": "Mind the rule."}, demos)
+    made = clients()
+    report = evaluate(run_config(tmp_path, dataset=dataset), candidate=candidate, clients=made)
+    assert isinstance(made.task, ScriptedClient)
+    assert {len(call) for call in made.task.calls} == {1 + 32 + 1}
+    assert report.score == 1.0
+    assert report.evaluation.candidate_id == candidate.id
+
+
+def test_evaluate_counts_what_cannot_be_read_and_what_failed(tmp_path: Path) -> None:
+    dataset = write_rows(tmp_path / "few.jsonl", range(20))
+
+    def student(messages: Any, options: Any) -> Any:
+        number = int(messages[-1].content.split()[-1])
+        return Completion("hm") if number < 5 else Completion(LABELS[0])
+
+    report = evaluate(run_config(tmp_path, dataset=dataset), clients=Clients(ScriptedClient(student)))
+    assert report.unparsed == 5
+    assert all(row.score == 0.0 for row in report.evaluation.rows[:5])
+
+
+def test_evaluate_does_not_begin_what_a_cap_forbids(tmp_path: Path) -> None:
+    dataset = write_rows(tmp_path / "few.jsonl", range(40))
+    made = clients()
+    with pytest.raises(BudgetExhausted):
+        evaluate(run_config(tmp_path, dataset=dataset, max_calls=39), clients=made)
+    assert isinstance(made.task, ScriptedClient)
+    assert made.task.calls == []
+
+
+def test_evaluate_needs_rows_and_a_prompt(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="needs a dataset and a prompt"):
+        evaluate(run_config(tmp_path, prompt=None), clients=clients())
+    with pytest.raises(ConfigError, match="needs a dataset and a prompt"):
+        evaluate(run_config(tmp_path, dataset=None, train=tmp_path / "items.jsonl"), clients=clients())

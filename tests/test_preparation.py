@@ -1,0 +1,108 @@
+"""What is settled before the first call."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fakes import PROMPT, run_config, write_rows
+
+from autoprompt.errors import BudgetTooSmallError, ConfigError, DatasetError
+from autoprompt.preparation import (
+    FREE_OUTPUT_TOKENS,
+    LABEL_OUTPUT_TOKENS,
+    Preparation,
+    estimate_run,
+    prepare,
+)
+from autoprompt.search.plan import DEPTHS, fewest_calls
+
+
+def prepared(folder: Path, **changes: Any) -> Preparation:
+    return prepare(run_config(folder, **changes))
+
+
+def test_rows_labels_plan_and_cap(tmp_path: Path) -> None:
+    found = prepared(tmp_path)
+    assert found.splits.sizes == {"train": 60, "val": 45, "test": 45}
+    assert found.labels == ("A", "B")
+    assert found.max_iterations == DEPTHS["quick"].max_iterations
+    assert found.fields == ("input",)
+    assert found.can_demo
+    assert set(found.plan.race_ids + found.plan.fresh_ids) == {r.id for r in found.splits.val}
+    assert found.max_calls >= fewest_calls(found.plan, 45, 1 + found.depth.writers)
+
+
+def test_a_preset_caps_rows_unless_the_user_does(tmp_path: Path) -> None:
+    assert prepared(tmp_path, rows=400).splits.sizes["val"] == 50
+    assert prepared(tmp_path, max_val=80).splits.sizes["val"] == 80
+    assert prepared(tmp_path, max_test=70).splits.sizes == {"train": 280, "val": 50, "test": 70}
+    assert prepared(tmp_path, preset="standard").splits.sizes["val"] == 120
+
+
+def test_the_users_numbers_go_before_the_presets(tmp_path: Path) -> None:
+    found = prepared(tmp_path, max_iterations=9, max_calls=777)
+    assert (found.max_iterations, found.max_calls) == (9, 777)
+
+
+def test_a_cap_too_small_is_refused_with_the_smallest_that_works(tmp_path: Path) -> None:
+    found = prepared(tmp_path)
+    needed = fewest_calls(found.plan, 45, 1 + found.depth.writers)
+    with pytest.raises(BudgetTooSmallError, match=f"--max-calls {needed} "):
+        prepared(tmp_path, max_calls=needed - 1)
+    assert prepared(tmp_path, max_calls=needed).max_calls == needed
+
+
+def test_no_prompt_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no prompt to start from"):
+        prepared(tmp_path, prompt=None)
+
+
+def test_a_locked_passage_must_be_in_the_prompt(tmp_path: Path) -> None:
+    assert prepared(tmp_path, locked=("the item",)).prompt == PROMPT
+    with pytest.raises(ConfigError, match="does not hold 'the thing'"):
+        prepared(tmp_path, locked=("the thing",))
+
+
+def test_a_prompt_of_other_fields_cannot_show_demonstrations(tmp_path: Path) -> None:
+    path = tmp_path / "notes.jsonl"
+    rows = [{"input": f"item {n}", "note": f"n{n}", "target": "AB"[n % 2]} for n in range(60)]
+    path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    assert prepared(tmp_path, dataset=path, prompt="Sort {input}.").can_demo
+    assert not prepared(tmp_path, dataset=path, prompt="Sort {input} by {note}.").can_demo
+
+
+def test_a_missing_dataset_is_the_datasets_error(tmp_path: Path) -> None:
+    with pytest.raises(DatasetError):
+        prepared(tmp_path, dataset=tmp_path / "nowhere.jsonl")
+
+
+def test_answers_are_short_for_labels_and_long_for_texts(tmp_path: Path) -> None:
+    labels = prepared(tmp_path).task_options
+    assert (labels.max_output_tokens, labels.labels) == (LABEL_OUTPUT_TOKENS, ("A", "B"))
+    assert labels.wants_label_probs
+    assert labels.seed == 0
+    free = prepared(tmp_path, metric="contains").task_options
+    assert (free.max_output_tokens, free.labels) == (FREE_OUTPUT_TOKENS, ())
+    assert prepared(tmp_path, max_output_tokens=7).task_options.max_output_tokens == 7
+
+
+def test_an_estimate_is_an_upper_bound_with_a_price_where_one_is_known(tmp_path: Path) -> None:
+    found = prepared(tmp_path)
+    estimate = estimate_run(found, 1e-6)
+    assert estimate.task_calls + estimate.optimizer_calls == found.max_calls
+    assert estimate.cost_usd == pytest.approx(estimate.tokens * 1e-6)
+    assert estimate_run(found, None).cost_usd is None
+    data = estimate.to_dict()
+    assert json.loads(json.dumps(data)) == data
+    bigger = prepared(tmp_path, prompt=PROMPT + " Think well." * 50)
+    assert estimate_run(bigger, None).tokens > estimate.tokens
+
+
+def test_a_few_rows_are_enough_to_prepare(tmp_path: Path) -> None:
+    small = write_rows(tmp_path / "small.jsonl", range(12))
+    found = prepared(tmp_path, dataset=small)
+    assert found.plan.fresh == ()
+    assert any("mostly chance" in warning for warning in found.splits.warnings)
