@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import random
+from collections import Counter, deque
 
 from autoprompt.errors import EndpointError, RequestRefusedError
 from autoprompt.optimizer.context import SearchContext
 from autoprompt.optimizer.drafts import Brief, Place, draft, partner_of, recalled
 from autoprompt.optimizer.refusal import Refused, check_candidate
-from autoprompt.search.operators import WRITERS, Means, choose_operators
+from autoprompt.search.operators import WRITERS, Means, OperatorName, choose_operators
 from autoprompt.search.pareto import pick_parent
 from autoprompt.search.pool import Entry
 from autoprompt.types import Candidate
+
+RESTART = 3  # rounds without a gain after which everything starts from the best
 
 
 def propose(context: SearchContext, brief: Brief) -> list[Candidate]:
@@ -21,33 +24,31 @@ def propose(context: SearchContext, brief: Brief) -> list[Candidate]:
     """
     rng = context.rng("propose", brief.iteration)
     incumbent = context.pool[brief.incumbent]
-    operators = choose_operators(
-        brief.number, _means(context, incumbent, brief), brief.tally, brief.plateau, rng
-    )
+    means = _means(context, incumbent, brief)
+    operators = deque(choose_operators(brief.number, means, brief.tally, brief.plateau, rng))
     proposals: list[Candidate] = []
     failure: EndpointError | RequestRefusedError | None = None
     drawn: Counter[str] = Counter()
-    for slot, operator in enumerate(operators):
-        # Demonstrations are varied around the best; texts start from a candidate that is best somewhere.
-        is_text = operator in WRITERS
-        parent = pick_parent(context.pool, context.plan.race_ids, rng) if is_text else incumbent
-        if brief.plateau >= 3:
-            parent = incumbent
+    while operators:
+        operator = operators.popleft()
+        place = Place(drawn.total(), drawn["demos"] + drawn["demos_errors"], drawn["recall"])
+        drawn[operator] += 1
+        parent = _parent(context, brief, operator, incumbent, rng)
         try:
-            place = Place(slot, drawn["demos"] + drawn["demos_errors"], drawn["recall"])
-            drawn[operator] += 1
             candidate = draft(context, brief, operator, parent, place, rng)
             check_candidate(context, candidate, proposals)
-        except Refused as refusal:
-            context.emit({"event": "candidate_refused", "operator": operator, "reason": str(refusal)})
-            continue
-        except (EndpointError, RequestRefusedError) as error:
-            if getattr(error, "is_fatal", False):
-                raise
-            failure = error
-            context.emit(
-                {"event": "warning", "message": f"no proposal from the writer ({operator}): {error}"}
-            )
+        except (Refused, EndpointError, RequestRefusedError) as error:
+            if isinstance(error, Refused):
+                context.emit({"event": "candidate_refused", "operator": operator, "reason": str(error)})
+            else:
+                if getattr(error, "is_fatal", False):
+                    raise
+                failure = error
+                text = f"no proposal from the writer ({operator}): {error}"
+                context.emit({"event": "warning", "message": text})
+            # The place in the race is paid for: another draw of demonstrations costs no call.
+            if means.can_demo and operator != "demos":
+                operators.append("demos")
             continue
         proposals.append(candidate)
         context.emit(
@@ -62,6 +63,15 @@ def propose(context: SearchContext, brief: Brief) -> list[Candidate]:
     if failure is not None and not proposals:
         raise failure
     return proposals
+
+
+def _parent(
+    context: SearchContext, brief: Brief, operator: OperatorName, incumbent: Entry, rng: random.Random
+) -> Entry:
+    """Demonstrations are varied around the best; texts start from a candidate that is best somewhere."""
+    if operator in WRITERS and brief.plateau < RESTART:
+        return pick_parent(context.pool, context.plan.race_ids, rng)
+    return incumbent
 
 
 def _means(context: SearchContext, incumbent: Entry, brief: Brief) -> Means:
