@@ -24,7 +24,14 @@ from autoprompt.dataset import find_dataset, infer_labels, load_rows
 from autoprompt.errors import ConfigError
 from autoprompt.evaluation import evaluate as evaluate_rows
 from autoprompt.llm import Budget, Models
-from autoprompt.preparation import LABEL_METRICS, Estimate, estimate_run, prepare, task_options
+from autoprompt.preparation import (
+    LABEL_METRICS,
+    Estimate,
+    check_spending,
+    estimate_run,
+    prepare,
+    task_options,
+)
 from autoprompt.program import PromptProgram
 from autoprompt.session import (
     Clients,
@@ -55,6 +62,7 @@ def optimize(
     when the endpoint fails, Interrupted on Ctrl-C.
     """
     preparation = prepare(config)
+    check_spending(preparation, _price_per_token(config) if clients is None else None)
     settings = preparation.config.model_dump(exclude_none=True) | dict(preparation.splits.paths)
     folder = RunStore(config.runs_dir).create(settings, kind="optimize", name=store_name(config))
     with folder.lock():
@@ -85,9 +93,19 @@ def resume(
 
 def estimate(config: RunConfig) -> Estimate:
     """What a run would use at most: `--dry-run`. Reads and checks the rows; sends nothing."""
-    preparation = prepare(config)
+    preparation, price = prepare(config), _price_per_token(config)
+    check_spending(preparation, price)
+    return estimate_run(preparation, price)
+
+
+def _price_per_token(config: RunConfig) -> float | None:
+    """USD of a prompt token of the task model; None where it is not known, or no model is named yet."""
+    if config.price_input is not None and config.price_output is not None:
+        return config.price_input / 1e6
+    if config.base_url is not None and config.model is None:
+        return None
     price = Models(config, budget=Budget()).price("task")
-    return estimate_run(preparation, None if price is None else price.input_usd / 1e6)
+    return None if price is None else price.input_usd / 1e6
 
 
 @dataclass(frozen=True, slots=True)

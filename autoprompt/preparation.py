@@ -8,7 +8,7 @@ from typing import Any
 
 from autoprompt.config import RunConfig
 from autoprompt.dataset import Splits, load_splits
-from autoprompt.errors import ConfigError
+from autoprompt.errors import BudgetTooSmallError, ConfigError
 from autoprompt.llm.client import Options
 from autoprompt.program import estimate_tokens, placeholders, supports_demos
 from autoprompt.search.plan import (
@@ -17,6 +17,8 @@ from autoprompt.search.plan import (
     Plan,
     check_budget,
     default_max_calls,
+    fewest_calls,
+    final_cost,
     make_plan,
 )
 
@@ -113,17 +115,53 @@ def estimate_run(preparation: Preparation, price_per_token: float | None) -> Est
     p = preparation
     optimizer_calls = min(p.max_calls, p.max_iterations * (1 + p.depth.writers))
     task_calls = p.max_calls - optimizer_calls
-    rows = [*p.splits.val, *p.splits.test][:200]
-    per_row = sum(estimate_tokens(r.input) for r in rows) / max(1, len(rows))
+    per_row = _tokens_per_row(p)
     prompt = estimate_tokens(p.prompt)
     demos = min(p.config.max_demos, 16) if p.can_demo else 0
     per_call = min(p.config.max_prompt_tokens, prompt + demos * (per_row + 10)) + per_row + 8
-    writer = 12 * (per_row + 20) + 2 * prompt + 900
-    tokens = round(task_calls * per_call + optimizer_calls * writer)
+    tokens = round(task_calls * per_call + optimizer_calls * _writer_tokens(p))
     cost = None if price_per_token is None else tokens * price_per_token
     return Estimate(
         p.splits.sizes, task_calls, optimizer_calls, tokens, cost, p.max_iterations, p.splits.warnings
     )
+
+
+def check_spending(preparation: Preparation, price_per_token: float | None) -> None:
+    """Refuse a cap on tokens or cost that the final comparison alone would pass; it names one that works.
+
+    By an estimate, since nothing has been counted yet: calls with the original prompt, whose length a winner
+    may pass. price_per_token: as in `estimate_run`; the cap on cost is not checked where it is None.
+    Raises BudgetTooSmallError.
+    """
+    p = preparation
+    test_rows = len(p.splits.test)
+    per_call = estimate_tokens(p.prompt) + _tokens_per_row(p) + 8
+    calls = final_cost(p.plan, test_rows)
+    writing = (1 + p.depth.writers) * _writer_tokens(p)
+    least = fewest_calls(p.plan, test_rows, 0) * per_call + writing
+    caps = (
+        ("--max-tokens", p.config.max_tokens, 1.0, "{:.0f}"),
+        ("--max-cost", p.config.max_cost, price_per_token, "{:.6f}"),
+    )
+    for flag, cap, price, shown in caps:
+        if cap is None or price is None or cap >= calls * per_call * price:
+            continue
+        final = shown.format(calls * per_call * price)
+        raise BudgetTooSmallError(
+            f"{flag} {cap:g} is too small: the final comparison is {calls} calls of about {per_call:.0f} "
+            f"tokens, {final} together, and one round needs the rest: give {flag} "
+            f"{shown.format(least * price)} or more, or fewer rows with --max-test and --max-val."
+        )
+
+
+def _tokens_per_row(preparation: Preparation) -> float:
+    rows = [*preparation.splits.val, *preparation.splits.test][:200]
+    return sum(estimate_tokens(row.input) for row in rows) / max(1, len(rows))
+
+
+def _writer_tokens(preparation: Preparation) -> float:
+    """Of a call to analyst or writer: the rows that it is shown, both prompts, template and answer."""
+    return 12 * (_tokens_per_row(preparation) + 20) + 2 * estimate_tokens(preparation.prompt) + 900
 
 
 def _with_preset(config: RunConfig, depth: Depth) -> RunConfig:

@@ -86,7 +86,7 @@ class Bench:
             whole, _ = self.run("whole", server, *prices)
             tokens, cost = sum(whole.result["tokens"].values()), whole.result["cost_usd"]
             say(f"without caps: {tokens} tokens, ${cost:.4f}")
-            for share in (0.02, 0.3, 0.6, 0.9):
+            for share in (0.0005, 0.02, 0.3, 0.6, 0.9):
                 self.one_token_cap(server, round(share * tokens))
                 self.one_cost_cap(server, round(share * cost, 5), prices)
             finished, _ = self.run("unknown", server, "--max-cost", 1)

@@ -121,7 +121,7 @@ def run_both(
     runs: list[tuple[str, Path]],
     shared: Path | None,
 ) -> list[Experience]:
-    """Runs at the same time, each on its data; the entries that they leave. shared: the file of all, if any."""
+    """Runs at the same time, each on its data; the entries that they leave. shared: the file of all."""
     with tempfile.TemporaryDirectory(dir=root) as temporary, ExitStack() as servers:
         path = shared or Path(temporary) / "memory.txt"
         running = []

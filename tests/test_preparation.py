@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from autoprompt.preparation import (
     FREE_OUTPUT_TOKENS,
     LABEL_OUTPUT_TOKENS,
     Preparation,
+    check_spending,
     estimate_run,
     prepare,
 )
@@ -53,6 +55,20 @@ def test_a_cap_too_small_is_refused_with_the_smallest_that_works(tmp_path: Path)
     with pytest.raises(BudgetTooSmallError, match=f"--max-calls {needed} "):
         prepared(tmp_path, max_calls=needed - 1)
     assert prepared(tmp_path, max_calls=needed).max_calls == needed
+
+
+@pytest.mark.parametrize(("name", "small"), [("max_tokens", 50), ("max_cost", 0.0001)])
+def test_a_cap_on_spending_too_small_names_one_that_passes(tmp_path: Path, name: str, small: float) -> None:
+    price = 1e-6
+    flag = "--" + name.replace("_", "-")
+    with pytest.raises(BudgetTooSmallError, match=f"{flag} {small:g} is too small") as refused:
+        check_spending(prepared(tmp_path, **{name: small}), price)
+    (least,) = re.findall(rf"give {flag} (\S+) or more", str(refused.value))
+    check_spending(prepared(tmp_path, **{name: float(least)}), price)
+
+
+def test_a_cap_on_cost_is_not_checked_without_a_price(tmp_path: Path) -> None:
+    check_spending(prepared(tmp_path, max_cost=0.0001), None)
 
 
 def test_no_prompt_is_refused(tmp_path: Path) -> None:
