@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from autoprompt.config import RunConfig
 from autoprompt.dataset import find_dataset, infer_labels, load_rows
-from autoprompt.errors import ConfigError
+from autoprompt.errors import ConfigError, StoreError
 from autoprompt.evaluation import evaluate as evaluate_rows
 from autoprompt.llm import Budget, Models
 from autoprompt.preparation import (
@@ -89,6 +89,17 @@ def resume(
         if finished is not None:
             return finished
         return run_in_folder(folder, prepare(load_config(folder)), clients, on_event, resumed=True)
+
+
+def best_of(run: str | Path, *, runs_dir: Path = Path("runs")) -> Candidate:
+    """The best prompt of a finished run, with its demonstrations. Raises StoreError for one without a result."""
+    folder = RunStore(runs_dir).open(run)
+    result = read_result(folder)
+    if result is None:
+        raise StoreError(
+            f"run {folder.run_id} has no result yet. Go on with: autoprompt resume {folder.run_id}"
+        )
+    return result.best
 
 
 def estimate(config: RunConfig) -> Estimate:

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pydantic import ValidationError
+
 from autoprompt.config import ModelSettings, RunConfig
 from autoprompt.errors import (
     BudgetExhausted,
@@ -210,7 +212,7 @@ def _run_graph(
         else:
             start = first_state(context, _dataset(preparation))
             try:
-                context.hold_final(context.pool.original)
+                context.hold_final(context.pool.original.candidate)
             except BudgetExhausted as error:
                 raise BudgetTooSmallError(
                     f"{error}. Give more, or fewer rows with --max-val and --max-test."
@@ -312,7 +314,8 @@ def _restore(
         budget.restore(state["spent"])
     journal.mark_counted(state["journal_position"])
     with suppress(BudgetExhausted):  # as in `predict`, which then ended the search; or the end is behind us
-        context.hold_final(context.pool[state["incumbent"]])
+        ids = [state["incumbent"], *state["pending"]]
+        context.hold_final(*(context.pool[i].candidate for i in ids))
 
 
 def _count_opening(folder: RunFolder, preparation: Preparation) -> int:
@@ -390,7 +393,15 @@ def _candidate(record: Mapping[str, Any]) -> Candidate:
 
 def load_config(folder: RunFolder) -> RunConfig:
     """The settings that a run was started with."""
-    config = RunConfig.model_validate(folder.read_config())
+    try:
+        config = RunConfig.model_validate(folder.read_config())
+    except ValidationError as error:
+        fault = error.errors()[0]
+        where = ".".join(map(str, fault["loc"]))
+        raise StoreError(
+            f"{folder.config_path}: {where}: {fault['msg']}. It was written by another version of autoprompt, "
+            "or edited: mend it there, or start a new run."
+        ) from error
     # The text as it was: in config.yaml, what looks like a key is blacked out.
     path = folder.path / "original_prompt.txt"
     if not path.exists():  # killed between the two files

@@ -18,6 +18,9 @@ from autoprompt.store.files import write_text
 if TYPE_CHECKING:
     from autoprompt.api import EvaluationReport
 
+# What a run's best is scored with where no flag says otherwise: what the run itself used.
+_FROM_RUN = ("input_field", "target_field", "labels", "metric", "metric_options", "model", "base_url")
+
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
@@ -36,18 +39,33 @@ def evaluate(
             help=f"Write the rows too; the ending tells how: {', '.join(scores.ENDINGS)}.",
         ),
     ] = None,
+    run: Annotated[
+        str | None,
+        typer.Option(
+            "--run", metavar="RUN", help="Score the best prompt of this run, demonstrations included."
+        ),
+    ] = None,
+    runs_dir: options.RunsDir = Path("runs"),
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
     """Score a prompt on a whole dataset, without optimization."""
     if output is not None:
         scores.check_ending(output)  # before anything is paid
-    settings = read_settings(flags, config)
     from autoprompt import api
+    from autoprompt.session import load_config
+    from autoprompt.store import RunStore
+
+    candidate = None
+    if run is not None:
+        candidate = api.best_of(run, runs_dir=runs_dir)
+        known = load_config(RunStore(runs_dir).open(run)).model_dump(include=set(_FROM_RUN))
+        flags = known | flags | {"prompt": candidate.prompt}
+    settings = read_settings(flags, config)
 
     with watching(render.console(stderr=True), quiet=quiet) as (_, emit):
         try:
-            report = api.evaluate(settings, on_event=emit)
+            report = api.evaluate(settings, candidate=candidate, on_event=emit)
         except BudgetExhausted as error:
             raise BudgetTooSmallError(
                 f"{error.cap} is too small to score every row ({error}). Raise it, or give fewer rows."

@@ -143,7 +143,7 @@ def next_steps(data: Mapping[str, Any]) -> Iterator[Text]:
         yield Text(f"  autoprompt runs export {run_id} --to prompt.json")
     else:
         yield Text(f"  autoprompt runs export {run_id} --to prompt.txt")
-        yield Text("  autoprompt eval --prompt @prompt.txt --dataset OTHER_ROWS")
+    yield Text(f"  autoprompt eval --run {run_id} --dataset OTHER_ROWS")
 
 
 def prompt_diff(old: str, new: str) -> RenderableType:

@@ -149,4 +149,5 @@ Everything lies in runs/r1
 Next:
   autoprompt runs show r1
   autoprompt runs export r1 --to prompt.json
+  autoprompt eval --run r1 --dataset OTHER_ROWS
 """
