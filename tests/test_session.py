@@ -244,21 +244,23 @@ def test_several_requests_at_once_change_nothing(tmp_path: Path, undisturbed: Un
     assert outcome(tmp_path, result) == undisturbed.outcome
 
 
-@pytest.mark.parametrize("cap", [260, 300, 420])
+@pytest.mark.parametrize(
+    "cap",
+    [{"max_calls": 260}, {"max_calls": 300}, {"max_calls": 420}, {"max_tokens": 30_000}],
+    ids=lambda cap: "-".join(f"{name}-{value}" for name, value in cap.items()),
+)
 @pytest.mark.parametrize("share", [0.3, 0.6, 0.9])
 def test_a_capped_run_meets_its_cap_at_the_same_place_after_a_kill(
-    cap: int, share: float, tmp_path: Path
+    cap: dict[str, int], share: float, tmp_path: Path
 ) -> None:
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     for folder in (whole, broken):
         folder.mkdir()
-    models = Models()
-    expected = outcome(
-        whole, optimize(config_of(whole, max_calls=cap, dataset=data(tmp_path)), clients=models.clients)
-    )
+    models, dataset = Models(), data(tmp_path)
+    expected = outcome(whole, optimize(config_of(whole, dataset=dataset, **cap), clients=models.clients))
     killed = Models(die_at=int(models.sent * share))
     with pytest.raises(Killed):
-        optimize(config_of(broken, max_calls=cap, dataset=data(tmp_path)), clients=killed.clients)
+        optimize(config_of(broken, dataset=dataset, **cap), clients=killed.clients)
     check_resumed(broken, killed, Undisturbed(expected, models, []), unanswered=1)
 
 
@@ -318,6 +320,15 @@ def test_max_tokens_ends_the_search_with_its_best(cap: int, tmp_path: Path) -> N
     if cap == 4_000:
         assert result["stop_reason"] == "max_tokens"
         assert result["best"]["is_original"]
+
+
+@pytest.mark.parametrize("cap", [30_000, 40_000, 60_000])
+def test_what_a_long_winner_needs_for_its_test_is_kept_back(cap: int, tmp_path: Path) -> None:
+    """Demonstrations make the winner 8 times as dear as the original: the search must stop in time."""
+    result = optimize(config_of(tmp_path, max_tokens=cap), clients=Models().clients).to_dict()
+    assert not result["best"]["is_original"]
+    assert result["verdict"] == "confirmed"
+    assert result["best"]["n"] == result["original"]["n"] == 33
 
 
 def test_max_seconds_ends_the_search_with_its_best(tmp_path: Path) -> None:

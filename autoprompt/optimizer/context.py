@@ -13,7 +13,7 @@ from autoprompt.llm.budget import Budget
 from autoprompt.memory import ExperienceFile
 from autoprompt.optimizer.agents import AnalysisAgent, MemoryAgent, PredictionAgent, RewriteAgent
 from autoprompt.program import Program, estimate_tokens
-from autoprompt.search.plan import Depth, Plan, final_cost
+from autoprompt.search.plan import Depth, Plan, final_cost, race_cost
 from autoprompt.search.pool import Entry, Pool
 from autoprompt.types import Candidate, EvaluatedRow, Evaluation, Example
 
@@ -111,29 +111,46 @@ class SearchContext:
         name = Path(results["path"]).stem
         return [EvaluatedRow(**{**row, "trace": ()}) for row in self.files.read_predictions(name)]
 
-    def hold_final(self, incumbent: Entry) -> None:
-        """Keep back what the final comparisons will need, by the length of the best prompt so far.
+    def hold_final(self, *candidates: Candidate) -> None:
+        """Keep back what the final comparisons will need if the longest of `candidates` wins.
 
-        Raises BudgetExhausted where not even that is left.
+        Raises BudgetExhausted where not even that is left; then nothing is kept back.
         """
-        self._hold(final_cost(self.plan, len(self.splits.test)), incumbent)
+        self._hold(final_cost(self.plan, len(self.splits.test)), candidates)
 
-    def hold_test(self, incumbent: Entry) -> None:
+    def hold_test(self, winner: Candidate) -> None:
         """Keep back what the sealed test will need, and free the rest."""
-        self._hold(2 * len(self.splits.test), incumbent)
+        self._hold(2 * len(self.splits.test), (winner,))
 
-    def _hold(self, calls: int, incumbent: Entry) -> None:
-        spent, tokens, cost = self.budget.spent, 0, 0.0
-        if spent.task_calls:
-            per_call = spent.task.total_tokens / spent.task_calls
-            grown = _prompt_tokens(incumbent.candidate) - _prompt_tokens(self.pool.original.candidate)
-            tokens = round(calls * (per_call + max(0, grown)))
-            if spent.task.cost_usd and spent.task.total_tokens:
-                cost = tokens * spent.task.cost_usd / spent.task.total_tokens
-        seconds = calls * self.budget.seconds_per_call
-        self.budget.hold(calls, tokens=tokens, cost_usd=cost, seconds=seconds)
+    def check_race(self, candidates: Sequence[Candidate]) -> None:
+        """Raises BudgetExhausted where what is not kept back would not pay for a race of `candidates`."""
+        calls = race_cost(len(candidates) - 1, self.plan.blocks)
+        grown = sum(map(self._grown, candidates)) / len(candidates)
+        tokens, cost = self._expected(calls, grown)
+        with self.budget.block(0, tokens=tokens, cost_usd=cost):
+            pass
+
+    def _hold(self, calls: int, candidates: Sequence[Candidate]) -> None:
+        # Half of the calls are the original's.
+        tokens, cost = self._expected(calls, max(map(self._grown, candidates)) / 2)
+        self.budget.hold(calls, tokens=tokens, cost_usd=cost, seconds=calls * self.budget.seconds_per_call)
+
+    def _grown(self, candidate: Candidate) -> int:
+        """Tokens by which the candidate is longer than the original, in each call."""
+        return max(0, prompt_tokens(candidate) - prompt_tokens(self.pool.original.candidate))
+
+    def _expected(self, calls: int, grown: float) -> tuple[int, float]:
+        """Tokens and cost of calls `grown` tokens longer than those so far; 0 before the first one."""
+        spent = self.budget.spent
+        if not spent.task_calls:
+            return 0, 0.0
+        tokens = round(calls * (spent.task.total_tokens / spent.task_calls + grown))
+        cost = (spent.task.cost_usd or 0.0) / max(1, spent.task.total_tokens)
+        return tokens, tokens * cost
 
 
-def _prompt_tokens(candidate: Candidate) -> int:
-    demos = sum(estimate_tokens(d.input) + estimate_tokens(d.output) for d in candidate.demos)
+def prompt_tokens(candidate: Candidate) -> int:
+    """About how many tokens the candidate adds to each call (estimated)."""
+    # 8: the markers of a demonstration's two turns.
+    demos = sum(estimate_tokens(d.input) + estimate_tokens(d.output) + 8 for d in candidate.demos)
     return demos + sum(estimate_tokens(text) for text in candidate.components.values())

@@ -10,7 +10,7 @@ from langgraph.runtime import Runtime
 
 from autoprompt.errors import BudgetExhausted
 from autoprompt.memory import Experience
-from autoprompt.optimizer.context import SearchContext
+from autoprompt.optimizer.context import SearchContext, prompt_tokens
 from autoprompt.optimizer.drafts import Brief
 from autoprompt.optimizer.lineage import unseen
 from autoprompt.optimizer.propose import propose
@@ -75,7 +75,7 @@ def predict(state: AutoPromptState, runtime: Runtime[SearchContext]) -> Update:
         update["stop_reason"] = update.get("stop_reason") or error.cap
     update["results"] = _save_results(context, f"{iteration:02d}-train", evaluation)
     try:
-        context.hold_final(incumbent)
+        context.hold_final(incumbent.candidate)
     except BudgetExhausted as error:  # the best has grown too long for what is left: no further round
         update["stop_reason"] = update.get("stop_reason") or error.cap
     return _checkpoint(context, state, update)
@@ -146,9 +146,13 @@ def rewrite(state: AutoPromptState, runtime: Runtime[SearchContext]) -> Update:
         candidates = propose(context, brief)
     except BudgetExhausted as error:
         return _checkpoint(context, state, {"pending": [], "stop_reason": error.cap})
+    update: Update = {}
+    candidates, cap = _affordable(context, context.pool[state["incumbent"]], candidates)
+    if cap and not candidates:
+        update["stop_reason"] = cap
     for candidate in candidates:
         context.add(candidate)
-    update: Update = {"pending": [c.id for c in candidates]}
+    update["pending"] = [c.id for c in candidates]
     if not candidates:
         update["plateau"] = state["plateau"] + 1
     return _checkpoint(context, state, update)
@@ -176,7 +180,7 @@ def final_predict(state: AutoPromptState, runtime: Runtime[SearchContext]) -> Up
     update["memory_experiences"] = _learn(context, state, update["settled"], iteration)
     original, winner = context.pool.original, context.pool[update["incumbent"]]
     with suppress(BudgetExhausted):  # what is left is used as far as it goes
-        context.hold_test(winner)
+        context.hold_test(winner.candidate)
     if winner is not original:
         winner = _confirm(context, state, winner, update)
     context.budget.release_hold()
@@ -184,6 +188,27 @@ def final_predict(state: AutoPromptState, runtime: Runtime[SearchContext]) -> Up
     update["current_prompt"] = winner.candidate.prompt
     _open_test(context, original, winner, update)
     return _checkpoint(context, state, update)
+
+
+def _affordable(
+    context: SearchContext, incumbent: Entry, candidates: list[Candidate]
+) -> tuple[list[Candidate], str]:
+    """Those whose race and final test what is left pays for, and the cap that is too small for the others."""
+    kept, cap = list(candidates), ""
+    while True:
+        try:
+            context.hold_final(incumbent.candidate, *kept)
+            context.check_race([incumbent.candidate, *kept])
+        except BudgetExhausted as error:
+            cap = error.cap
+            if not kept:
+                return kept, cap
+            longest = max(kept, key=prompt_tokens)
+            kept.remove(longest)
+            reason = f"what is left of {cap} would not reach for its race and its final test"
+            context.emit({"event": "candidate_refused", "operator": longest.operator, "reason": reason})
+        else:
+            return kept, cap
 
 
 def _settle_pending(context: SearchContext, state: AutoPromptState) -> Update:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from autoprompt.optimizer.context import SearchContext
-from autoprompt.program import estimate_tokens, placeholders
+from autoprompt.optimizer.context import SearchContext, prompt_tokens
+from autoprompt.program import placeholders
 from autoprompt.types import Candidate
 
 COPIED_WORDS = 8  # a run of so many words taken from a train row: the writer copied instead of describing
@@ -20,8 +20,7 @@ def check_candidate(context: SearchContext, candidate: Candidate, proposals: Seq
     settings = context.settings
     if candidate.id in context.pool or any(candidate.id == p.id for p in proposals):
         raise Refused("it was tried before")
-    tokens = sum(estimate_tokens(text) for text in candidate.components.values())
-    tokens += sum(estimate_tokens(d.input) + estimate_tokens(d.output) + 8 for d in candidate.demos)
+    tokens = prompt_tokens(candidate)
     if tokens > settings.max_prompt_tokens:
         raise Refused(
             f"about {tokens} tokens, {settings.max_prompt_tokens} are allowed (--max-prompt-tokens)"

@@ -192,10 +192,11 @@ def _sentence(data: Mapping[str, Any]) -> str:
             "the original prompt is returned."
         )
     if data["verdict"] == "untested":
+        has_test = data["splits"]["sizes"].get("test", 0) > 0
+        why = "The budget ended before the sealed test" if has_test else "There is no sealed test"
         return (
             f"{validation['original']:.2f} -> {validation['best']:.2f} on {validation['rows']} "
-            "validation rows that the search had not used. There is no sealed test: nothing beyond that is "
-            "verified."
+            f"validation rows that the search had not used. {why}: nothing beyond that is verified."
         )
     numbers = (
         f"{original['score']:.2f} -> {best['score']:.2f} on {best['n']} unseen rows, "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,14 +18,14 @@ FACTS = RunFacts(
 )
 
 
-def result(fixed: int, broken: int, same: int = 10, **changes: Any) -> RunResult:
+def result(fixed: int, broken: int, same: int = 10, facts: RunFacts = FACTS, **changes: Any) -> RunResult:
     """Best against original on a test of rows that differ so."""
     made = bench(splits=splits_of(32, 60, fixed + broken + same))
     state: dict[str, Any] = {**first_state(made.context, {}), "tried": 7, "iteration": 2}
     best = made.context.add(Candidate({"prompt": "Better."}, (Demo("item 1", "A", "r1"),)))
     best.status = "accepted"
     state |= {"incumbent": best.candidate.id, "test": sealed(made, fixed, broken, same), **changes}
-    return make_result(state, made.context, FACTS, Spent(task_calls=9, optimizer_calls=2))  # type: ignore[arg-type]
+    return make_result(state, made.context, facts, Spent(task_calls=9, optimizer_calls=2))  # type: ignore[arg-type]
 
 
 def sealed(made: Bench, fixed: int, broken: int, same: int) -> dict[str, Any]:
@@ -79,7 +80,15 @@ def test_without_a_test_nothing_is_verified_and_it_is_said() -> None:
     assert data["validation"]["best"] == 0.8  # the fresh rows: raced ones flatter
     assert data["validation"]["original"] == 0.5
     assert "0.50 -> 0.80 on 24 validation rows" in found.message
-    assert "verified" in found.message
+    assert "There is no sealed test: nothing beyond that is verified." in found.message
+
+
+def test_a_test_that_the_budget_did_not_reach_is_not_called_missing() -> None:
+    part = {"rows": 24, "score": 0.8, "other_score": 0.5}
+    facts = replace(FACTS, split_sizes={"train": 32, "test": 20})
+    found = result(0, 0, facts=facts, test={}, confirmation={"confirmed": True, "fresh": part, "raced": part})
+    assert found.verdict == "untested"
+    assert "The budget ended before the sealed test" in found.message
 
 
 def test_the_original_is_returned_in_so_many_words() -> None:
