@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from fakes import PROMPT, Bench, World, bench, splits_of
+from fakes import LABELS, PROMPT, Bench, World, bench, number_of, splits_of, target_of, unit
 
+from autoprompt.llm.client import Completion, Options
 from autoprompt.optimizer.nodes import first_state
 from autoprompt.optimizer.settle import MOST_REJECTED, settle
-from autoprompt.types import Candidate
+from autoprompt.types import Candidate, Message
 
 WORLD = World(base=0.3, rule_gain=0.6)
 
@@ -40,6 +41,25 @@ def test_a_better_one_becomes_the_best_and_a_worse_one_is_remembered_with_its_da
     assert result.rejected[0]["damage"] < 0
     assert made.kinds("best_changed")[0]["id"] == good
     assert [e["accepted"] for e in made.kinds("candidate_settled")] == [False, True]
+
+
+def test_one_that_beats_its_parent_but_not_the_best_joins_the_parents_only() -> None:
+    def student(messages: list[Message], options: Options) -> Completion:
+        text, number = messages[0].content, number_of(messages)
+        chance = 0.9 if "rule" in text else 0.87 if "hint" in text else 0.3
+        right = unit("row", number) < chance
+        return Completion(target_of(number) if right else LABELS[1 - LABELS.index(target_of(number))])
+
+    made = bench(student)
+    best, second = pending(made, f"{PROMPT} Mind the rule.", f"{PROMPT} Take the hint.")
+    first = settled(made, [best])
+    assert first.incumbent == best
+    again = settle(made.context, best, [second], {}, [])
+    pool, race = made.context.pool, made.context.plan.race_ids
+    assert pool.original.mean(race) < pool[second].mean(race) < pool[best].mean(race)
+    assert pool[second].status == "accepted"
+    assert (again.incumbent, again.is_better) == (best, False)
+    assert [e["id"] for e in made.kinds("best_changed")] == [best]
 
 
 def test_an_equal_one_changes_nothing() -> None:

@@ -58,9 +58,10 @@ def test_the_parent_is_not_always_the_best_and_never_a_dominated_one() -> None:
     special = add(pool, "special", [0, 0, 0, 1, 1, 1])
     add(pool, "dominated", [0, 0, 0, 1, 1, 0])
     ids = [f"r{i}" for i in range(6)]
-    drawn = Counter(pick_parent(pool, ids, random.Random(seed)).candidate.id for seed in range(200))
+    drawn = Counter(pick_parent(pool, ids, random.Random(seed)).candidate.id for seed in range(600))
     assert set(drawn) == {best, special}
-    assert drawn[best] > drawn[special] > 20
+    # It is best on 4 rows and the other on 3; squared, 16 to 9.
+    assert drawn[best] > 1.4 * drawn[special] > 140
 
 
 def test_a_rejected_candidate_is_no_parent() -> None:
