@@ -141,7 +141,7 @@ class Endpoint:
     def _fault(self, key: str) -> str | None:
         if self._counters.requests <= self._options.fail_first:
             return "500"
-        draw = unit(self._options.seed, key, self._counters.asked[key])
+        draw = unit(self._options.fault_seed, key, self._counters.asked[key])
         for name, chance in self._chances.items():
             if draw < chance:
                 return name
@@ -202,7 +202,7 @@ def main() -> None:
     parser.add_argument("--input-field", default="input")
     parser.add_argument("--target-field", default="target")
     parser.add_argument("--latency", type=float, default=0.02, metavar="SECONDS")
-    parser.add_argument("--seed", type=int, default=0, help="of the faults")
+    parser.add_argument("--fault-seed", type=int, default=0, help="other faults")
     parser.add_argument("--fail-first", type=int, default=0, metavar="N", help="500 for the first N requests")
     for name in FAULTS:
         parser.add_argument(f"--p{name}", type=float, default=0.0, metavar="P", help=f"share of {name}")
