@@ -59,6 +59,14 @@ def test_with_errors_stays_balanced_where_all_errors_are_of_one_answer(seed: int
     assert Counter(e.target for e in chosen) == {"A": half, "B": half}
 
 
+@given(st.integers(0, 99))
+def test_with_few_errors_the_other_rows_keep_the_balance(seed: int) -> None:
+    known = examples(["A", "B", "C"] * 10)
+    chosen = with_errors(known, {"r0", "r3"}, 12, random.Random(seed))
+    assert Counter(e.target for e in chosen) == {"A": 4, "B": 4, "C": 4}
+    assert {"r0", "r3"} <= {e.id for e in chosen}
+
+
 @given(TARGETS, st.integers(0, 99), st.data())
 def test_varied(targets: list[str], seed: int, data: st.DataObject) -> None:
     known = examples(targets)
