@@ -58,7 +58,7 @@ class Bench:
     def calls(self) -> None:
         with serve(self.options, self.data) as server:
             refused, _ = self.run("calls-1", server, "--max-calls", 1)
-            found = re.search(r"--max-calls (\d+)", refused.stderr)
+            found = re.search(r"give --max-calls (\d+)", refused.stderr)
             least = int(found[1]) if found else 0
             requests = server.idle_stats()["requests"]
             measured = f"exit {refused.exit_code}, {requests} requests, minimum {least}"
@@ -95,7 +95,9 @@ class Bench:
 
     def one_token_cap(self, server: Server, cap: int) -> None:
         finished, folder = self.run(f"tokens-{cap}", server, "--max-tokens", cap)
-        if self.is_refusal(f"--max-tokens {cap}", finished, server, r"--max-tokens (\d+)", "--max-tokens"):
+        if self.is_refusal(
+            f"--max-tokens {cap}", finished, server, r"give --max-tokens (\d+)", "--max-tokens"
+        ):
             return
         used, most = used_tokens(folder)
         bound = cap + CONCURRENCY * most
@@ -107,7 +109,7 @@ class Bench:
     def one_cost_cap(self, server: Server, cap: float, prices: list[Any]) -> None:
         finished, folder = self.run(f"cost-{cap}", server, "--max-cost", cap, *prices)
         if self.is_refusal(
-            f"--max-cost {cap}", finished, server, r"--max-cost ([\d.]+)", "--max-cost", *prices
+            f"--max-cost {cap}", finished, server, r"give --max-cost ([\d.]+)", "--max-cost", *prices
         ):
             return
         _, most = used_tokens(folder)

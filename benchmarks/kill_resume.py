@@ -35,7 +35,7 @@ class Case:
     killed_at: list[str] = field(default_factory=list)
     lost: int = 0
     repeated: int = 0
-    ended_after: float = 0.0  # seconds, of a process that ended before it could be killed
+    ended_after: float = 0.0  # seconds, of a run that ended before its first kill
     problems: list[str] = field(default_factory=list)
 
 
@@ -71,7 +71,7 @@ def kill_once(case: Case, folder: Folder, server: Server, command: list[str], mo
     case.moments.append(round(moment, 2))
     case.killed_at.append(where(folder, finished))
     case.lost = stats["answered"] - journaled(folder)
-    if finished.exit_code == 0:
+    if finished.exit_code == 0 and len(case.moments) == 1:
         case.ended_after = finished.seconds
     return finished
 
