@@ -14,10 +14,11 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from autoprompt.tokens import UNSPACED
+
 _JOINT = re.compile(r"(?<=[^\W_])[\s_\-]+(?=[^\W_])")  # between the words of a label
-# Scripts that write without spaces, where a label needs no border: CJK, kana, hangul.
-_UNSPACED = r"\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff"
-_LETTER = rf"[^\W{_UNSPACED}]"
+# In scripts without spaces a label needs no border.
+_LETTER = rf"[^\W{UNSPACED}]"
 _OPENING, _CLOSING = "\"'`“”‘’«»「」『』*([{<【《（", "\"'`“”‘’«»「」『』*)]}>】》）"
 _SENTENCE_END = ".。!！?？,，;；:：、"
 

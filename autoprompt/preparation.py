@@ -10,7 +10,7 @@ from autoprompt.config import RunConfig
 from autoprompt.dataset import Splits, load_splits
 from autoprompt.errors import BudgetTooSmallError, ConfigError
 from autoprompt.llm.client import Options
-from autoprompt.program import estimate_tokens, placeholders, supports_demos
+from autoprompt.program import placeholders, supports_demos
 from autoprompt.search.plan import (
     DEPTHS,
     Depth,
@@ -21,6 +21,7 @@ from autoprompt.search.plan import (
     final_cost,
     make_plan,
 )
+from autoprompt.tokens import estimate_tokens
 
 LABEL_METRICS = ("exact_match", "macro_f1")  # whose answer is one of the labels, where there are labels
 LABEL_OUTPUT_TOKENS = 32  # of a task call whose answer is one of the labels

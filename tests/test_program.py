@@ -19,7 +19,6 @@ from autoprompt.llm.scripted import ScriptedClient
 from autoprompt.program import (
     REFUSED,
     PromptProgram,
-    estimate_tokens,
     placeholders,
     render,
     render_text,
@@ -115,13 +114,6 @@ def test_render_text_shows_prompt_and_demonstrations() -> None:
     shown = render_text("P", DEMOS)
     assert shown.startswith("P\n\n--- 2 demonstrations")
     assert "User: Old\nAssistant: 0" in shown
-
-
-def test_estimate_tokens() -> None:
-    assert estimate_tokens("") == 0
-    assert estimate_tokens("abcde") == 2
-    assert estimate_tokens("标题党, ok") == 3 + 1
-    assert estimate_tokens([Message("user", "abcd"), Message("user", "")]) == 9
 
 
 def program(client: ScriptedClient, **more: object) -> PromptProgram:

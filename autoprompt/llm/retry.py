@@ -20,6 +20,7 @@ from autoprompt.llm.failures import BrokenAnswerError, TimedOutError, Unreachabl
 from autoprompt.llm.prices import FREE, Price
 from autoprompt.llm.rate import Gate, Slot
 from autoprompt.llm.wire import Parameters
+from autoprompt.tokens import estimate_tokens
 from autoprompt.types import Message, Usage
 
 _MOST_ATTEMPTS = 8  # for 429, 5xx and broken connections; the waits between them add up to about a minute
@@ -90,9 +91,7 @@ class LimitedClient:
 
     def complete(self, messages: Sequence[Message], options: Options = Options()) -> Completion:
         tries = _Tries(self._clock())
-        estimate = sum(len(message.content) // 4 + 1 for message in messages) + (
-            options.max_output_tokens or 0
-        )
+        estimate = estimate_tokens(messages) + (options.max_output_tokens or 0)
         try:
             while True:
                 with self._gate.slot(estimate) as slot:

@@ -9,6 +9,7 @@ from typing import Any
 
 from autoprompt.errors import InputError
 from autoprompt.llm.client import Completion, Options
+from autoprompt.tokens import estimate_tokens
 from autoprompt.types import Message, Usage
 
 Answer = str | Completion | Exception
@@ -49,9 +50,9 @@ class ScriptedClient:
             raise answer
         if isinstance(answer, Completion):
             return answer
-        prompt_tokens = sum(_tokens(message.content) for message in messages)
+        prompt_tokens = estimate_tokens(messages)
         return Completion(
-            answer, Usage(prompt_tokens, _tokens(answer)), finish_reason="stop", model=self._name
+            answer, Usage(prompt_tokens, estimate_tokens(answer)), finish_reason="stop", model=self._name
         )
 
     def close(self) -> None:
@@ -88,8 +89,3 @@ def _takes_two(function: Callable[..., Any]) -> bool:
     except TypeError:
         return False
     return True
-
-
-def _tokens(text: str) -> int:
-    """Four characters a token, and at least one: the usual rule of thumb for English."""
-    return len(text) // 4 + 1

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from autoprompt.llm.client import Completion, Options
 from autoprompt.llm.failures import BrokenAnswerError
 from autoprompt.llm.label_probs import label_probabilities, steps_of
+from autoprompt.tokens import estimate_tokens
 from autoprompt.types import Message, Usage
 
 Constrain = Literal["grammar", "json_schema", "off"]
@@ -79,7 +80,7 @@ def label_schema(labels: Sequence[str]) -> dict[str, Any]:
 def read_answer(data: object, messages: Sequence[Message], options: Options, latency_s: float) -> Completion:
     """A chat completion's JSON as a completion. Raises BrokenAnswerError for anything else.
 
-    Where the endpoint counts no tokens, they are estimated at four characters a token, so that a cap on
+    Where the endpoint counts no tokens, they are estimated from the texts, so that a cap on
     tokens can be reached there too.
     """
     if not isinstance(data, Mapping) or not data.get("choices"):
@@ -115,7 +116,7 @@ def _text(content: object) -> str:
 def _usage(counted: object, messages: Sequence[Message], text: str) -> Usage:
     if isinstance(counted, Mapping) and counted.get("prompt_tokens") is not None:
         return Usage(int(counted["prompt_tokens"]), int(counted.get("completion_tokens") or 0))
-    return Usage(sum(len(message.content) // 4 + 1 for message in messages), len(text) // 4 + 1)
+    return Usage(estimate_tokens(messages), estimate_tokens(text))
 
 
 def _unwrapped(text: str) -> str:

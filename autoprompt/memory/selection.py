@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from autoprompt.memory.experience import LONGEST_TASK, Experience
 from autoprompt.memory.similarity import SAME_KIND, task_similarity
-from autoprompt.program import estimate_tokens
+from autoprompt.tokens import estimate_tokens
 
 _HELPED = "What helped before:"
 _HARMED = "What did harm (avoid):"

@@ -12,9 +12,10 @@ from autoprompt.dataset import Splits
 from autoprompt.llm.budget import Budget
 from autoprompt.memory import ExperienceFile
 from autoprompt.optimizer.agents import AnalysisAgent, MemoryAgent, PredictionAgent, RewriteAgent
-from autoprompt.program import Program, estimate_tokens
+from autoprompt.program import Program
 from autoprompt.search.plan import Depth, Plan, final_cost, race_cost
 from autoprompt.search.pool import Entry, Pool
+from autoprompt.tokens import estimate_tokens
 from autoprompt.types import Candidate, EvaluatedRow, Evaluation, Example
 
 Emit = Callable[[dict[str, Any]], None]

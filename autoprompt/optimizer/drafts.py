@@ -11,10 +11,10 @@ from typing import Any
 
 from autoprompt.optimizer.context import SearchContext
 from autoprompt.optimizer.refusal import Refused, check_text, kept_passages
-from autoprompt.program import estimate_tokens
 from autoprompt.search import demos as demo_sets
 from autoprompt.search.operators import WRITERS, OperatorName
 from autoprompt.search.pool import Entry
+from autoprompt.tokens import estimate_tokens
 from autoprompt.types import Candidate, Demo, Example
 
 # A lesson about sentences that were added and nothing else; one that was cut ("…") cannot be used again.

@@ -99,7 +99,7 @@ def test_usage_and_model_are_the_endpoints(make: Make) -> None:
 
 def test_tokens_that_are_not_counted_are_estimated(make: Make, endpoint: FakeEndpoint) -> None:
     endpoint.replies.append(answer("12345678", usage=None))
-    assert make().complete(ASK).usage.completion_tokens == 3
+    assert make().complete(ASK).usage.completion_tokens == 2
 
 
 def test_no_text_is_an_empty_text(make: Make, endpoint: FakeEndpoint) -> None:

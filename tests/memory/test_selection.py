@@ -3,7 +3,7 @@ from dataclasses import replace
 
 from autoprompt.memory import SAME_KIND, Experience, task_similarity
 from autoprompt.memory.selection import select
-from autoprompt.program import estimate_tokens
+from autoprompt.tokens import estimate_tokens
 
 TASK = "Decide whether a news headline is clickbait. Answer 1 or 0."
 HELPED = Experience(TASK, "Say one digit only", "better", before=0.5, after=0.62, rows=40, run_id="run-77")

@@ -14,8 +14,8 @@ from autoprompt.errors import EndpointError, RequestRefusedError
 from autoprompt.llm.client import Completion, Options
 from autoprompt.optimizer.nodes import first_state
 from autoprompt.optimizer.propose import propose
-from autoprompt.program import estimate_tokens
 from autoprompt.search.plan import Depth
+from autoprompt.tokens import estimate_tokens
 from autoprompt.types import Candidate, Demo, Example, Message
 
 WRITERS_ONLY = Depth(max_iterations=3, calls_per_row=10, candidates=4, writers=4, patience=3)
@@ -121,6 +121,15 @@ def test_a_proposal_that_quotes_train_is_refused() -> None:
 
 def test_an_answer_without_a_prompt_is_refused() -> None:
     assert refusals("```\n\n```") == ["the writer's answer holds no prompt"]
+
+
+def test_a_cut_answer_is_refused() -> None:
+    def author(messages: list[Message], options: Options) -> Completion:
+        return Completion("```\nDecide by the rule whether the", finish_reason="length")
+
+    made = bench(author=author, depth=WRITERS_ONLY, max_demos=0, can_demo=False)
+    assert propose(made.context, brief(made, number=1)) == []
+    assert [e["reason"] for e in made.kinds("candidate_refused")] == ["the writer's answer was cut"]
 
 
 def test_the_same_text_again_is_refused() -> None:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from autoprompt.llm.client import Client, Options
-from autoprompt.program import estimate_tokens
 from autoprompt.templates import Language, fill, language_of
+from autoprompt.tokens import estimate_tokens
 from autoprompt.types import Message
 
 Operator = Literal["patch", "rewrite"]
