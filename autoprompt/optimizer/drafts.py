@@ -98,6 +98,8 @@ def _write(
         keep=kept_passages(context, original),
         seed=context.seed("write", brief.iteration, place.slot),
     )
+    if proposal.is_cut:
+        raise Refused("the writer's answer was cut")
     check_text(context, original, components[name], proposal.text)
     return Candidate(
         components={**components, name: proposal.text},

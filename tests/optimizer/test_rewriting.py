@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autoprompt.llm import ScriptedClient
-from autoprompt.llm.client import Options
+from autoprompt.llm.client import Completion, Options
 from autoprompt.optimizer.agents import RewriteAgent
 from autoprompt.optimizer.agents.rewriting import Proposal, describe_change, read_patch, read_prompt
 from autoprompt.types import Message
@@ -57,10 +57,40 @@ def test_any_answer_can_be_read(answer: str) -> None:
         ("REMOVE: Sort the items. Be brief.", None),  # nothing would be left
         ("REMOVE: Not in it.", None),
         ("no edit at all", None),
+        ("REMOVE: Be brief", "Sort the items."),  # the final period is often lost
+        ("REMOVE: brief", None),
+        ("REMOVE: the items. Be brief.", None),
     ],
 )
 def test_edits_apply_where_they_can(answer: str, text: str | None) -> None:
     assert read_patch(answer, OLD) == text
+
+
+@pytest.mark.parametrize(
+    ("parent", "sentence", "text"),
+    [
+        ("This is it:", "is", None),
+        ("One.  Two.   Three.", "Two.", "One.  Three."),  # blanks elsewhere stay as they are
+        ("    code  here\nBe brief.\n\nEnd.", "Be brief.", "    code  here\n\nEnd."),
+        ("One.\n\nTwo.\n\nThree.", "Two", "One.\n\nThree."),
+        ("- One.\n- Two.\n- Three.", "Two.", "- One.\n- Three."),
+        ("- One.\n- Two.\n- Three.", "- Two.", "- One.\n- Three."),
+        ("1. One\n2. Two\n3. Three", "Two", "1. One\n3. Three"),
+        ("Be brief. Sort.\nEnd. ", "Be brief.", "Sort.\nEnd. "),
+        ("先判断。再回答。最后检查。", "再回答", "先判断。最后检查。"),
+        ("先判断。再回答。", "回答。", None),
+        ("Rules:\nOne.", "Rules:", "One."),
+    ],
+)
+def test_whole_sentences_alone_are_removed(parent: str, sentence: str, text: str | None) -> None:
+    assert read_patch(f"REMOVE: {sentence}", parent) == text
+
+
+@pytest.mark.parametrize("operator", ["patch", "rewrite"])
+@pytest.mark.parametrize(("reason", "is_cut"), [("length", True), ("stop", False), ("", False)])
+def test_a_cut_answer_is_told(operator: Any, reason: str, is_cut: bool) -> None:
+    agent = RewriteAgent(ScriptedClient([Completion("ADD: Mind the", finish_reason=reason)]))
+    assert agent.rewrite(OLD, OLD, {}, 1, "", operator=operator).is_cut is is_cut
 
 
 def test_an_answer_in_another_form_than_asked_is_a_full_rewrite() -> None:

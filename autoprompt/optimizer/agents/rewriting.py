@@ -19,6 +19,8 @@ SHORTEST_LIMIT = 600  # tokens of an answer; a longer prompt may have a longer r
 
 _FENCE = re.compile(r"```[^\n`]*\n(.*?)```|```(.*?)```", re.DOTALL)
 _EDIT = re.compile(r"^[\s*`\-\d.]*(ADD|REMOVE)[*`]*\s*[:：]\s*(.+?)\s*$", re.IGNORECASE)
+_STOPS = ".。!！?？;；"
+_BULLET = re.compile(r"[ \t]*(?:[-*•]|\d+[.)、])[ \t]+")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[。！？；])|\n+")
 
 WORDING: dict[Language, dict[str, str]] = {
@@ -39,10 +41,14 @@ WORDING: dict[Language, dict[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A new text and what is different in it, in a few words."""
+    """A new text and what is different in it, in a few words.
+
+    is_cut: the answer ran into the limit of its length, so the end of the text is missing.
+    """
 
     text: str
     change: str
+    is_cut: bool = False
 
 
 class RewriteAgent:
@@ -94,12 +100,13 @@ class RewriteAgent:
         options = Options(
             role="optimizer", temperature=self._temperature, seed=seed, max_output_tokens=longest
         )
-        answer = self._client.complete([Message("user", request)], options).text
+        completion = self._client.complete([Message("user", request)], options)
+        answer = completion.text
         text = read_patch(answer, parent) if operator == "patch" else None
         if text is None:
             # Edits of which none applies are no prompt, and must not become one word for word.
             text = "" if operator == "patch" and is_patch(answer) else read_prompt(answer)
-        return Proposal(text, describe_change(parent, text))
+        return Proposal(text, describe_change(parent, text), is_cut=completion.finish_reason == "length")
 
 
 def read_prompt(answer: str) -> str:
@@ -119,7 +126,8 @@ def is_patch(answer: str) -> bool:
 def read_patch(answer: str, parent: str) -> str | None:
     """`parent` with the answer's edits applied; None where the answer holds no edit that applies.
 
-    `ADD: sentence` is added at the end, `REMOVE: sentence` taken out where the parent has it word for word.
+    `ADD: sentence` is added at the end, `REMOVE: sentence` taken out where the parent has it word for word as
+    one or several whole sentences or lines; its last full stop may be missing.
     """
     edits = [m.groups() for line in answer.splitlines() if (m := _EDIT.match(line))]
     text, added = parent, []
@@ -127,11 +135,54 @@ def read_patch(answer: str, parent: str) -> str | None:
         sentence = quoted.strip('"“”')
         if kind.upper() == "ADD" and sentence not in text and sentence not in added:
             added.append(sentence)
-        elif kind.upper() == "REMOVE" and sentence in text and text.replace(sentence, "").strip():
-            text = re.sub(r"[ \t]{2,}", " ", text.replace(sentence, "", 1)).strip()
+        elif kind.upper() == "REMOVE":
+            text = _without(text, sentence)
     if added:
         text = text.rstrip() + "\n" + "\n".join(added)
     return text if text != parent else None
+
+
+def _without(text: str, sentence: str) -> str:
+    """`text` without the first place where `sentence` stands as whole sentences; `text` where there is none, or
+    where nothing would be left."""
+    core = _BULLET.sub("", sentence).strip().rstrip(_STOPS)
+    if not core:
+        return text
+    starts, ends = _bounds(text)
+    for found in re.finditer(re.escape(core) + f"[{_STOPS}]*", text):
+        if found.start() in starts and found.end() in ends:
+            rest = _joined(text[: found.start()], text[found.end() :])
+            return rest if rest.strip() else text
+    return text
+
+
+def _bounds(text: str) -> tuple[set[int], set[int]]:
+    """Where sentences begin (behind the mark of a list's item, too) and where they end."""
+    starts, ends, start = set(), set(), 0
+    for part in [*_SENTENCE.finditer(text), None]:
+        end = part.start() if part else len(text)
+        sentence = text[start:end]
+        begin = start + len(sentence) - len(sentence.lstrip())
+        starts.add(begin)
+        if mark := _BULLET.match(text, begin):
+            starts.add(mark.end())
+        ends.add(start + len(sentence.rstrip()))
+        start = part.end() if part else end
+    return starts, ends
+
+
+def _joined(left: str, right: str) -> str:
+    """Both sides of what was taken out; blanks and line ends are touched at the seam alone."""
+    line = left[left.rfind("\n") + 1 :]
+    right = right.lstrip(" \t")
+    if right and not right.startswith("\n"):
+        return left + right
+    if line.strip() and not _BULLET.fullmatch(line):
+        return left.rstrip(" \t") + right
+    left = left[: len(left) - len(line)]  # the whole line is gone, and with it its indent or its list's mark
+    above, below = left.rstrip("\n"), right.lstrip("\n")
+    breaks = max(len(left) - len(above), len(right) - len(below))
+    return above + "\n" * breaks + below if above and below else above or below
 
 
 def describe_change(old: str, new: str, most: int = 240) -> str:
