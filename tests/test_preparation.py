@@ -40,7 +40,7 @@ def test_rows_labels_plan_and_cap(tmp_path: Path) -> None:
 def test_a_preset_caps_rows_unless_the_user_does(tmp_path: Path) -> None:
     assert prepared(tmp_path, rows=400).splits.sizes["val"] == 50
     assert prepared(tmp_path, max_val=80).splits.sizes["val"] == 80
-    assert prepared(tmp_path, max_test=70).splits.sizes == {"train": 280, "val": 50, "test": 70}
+    assert prepared(tmp_path, max_test=70).splits.sizes == {"train": 160, "val": 50, "test": 70}
     assert prepared(tmp_path, preset="standard").splits.sizes["val"] == 120
 
 

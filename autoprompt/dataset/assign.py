@@ -2,7 +2,8 @@
 
 Rows are ordered by a hash of seed and input, never by their place in the file, and each stratum is cut in
 that order: first test, then val, then train. So a shuffled file gives the same split, added rows move only
-those at the two cuts, and a row that crosses a cut does not pass between train and test directly.
+those at the two cuts, and a row that crosses a cut does not pass between train and test directly. The cuts
+know of no cap: a capped part is some of its region's rows, and the others go nowhere (`capped`).
 """
 
 from __future__ import annotations
@@ -32,13 +33,32 @@ def in_hash_order(examples: Sequence[Example], seed: int) -> list[Example]:
     return sorted(examples, key=lambda example: _hash(seed, f"row:{content_key(example.input)}"))
 
 
+def capped(examples: Sequence[Example], cap: int, seed: int, *, by_target: bool) -> list[Example]:
+    """At most `cap` of the rows, in hash order: the first of every stratum, in the strata's proportions.
+
+    What a smaller cap takes, a larger one takes too. Rows of a group may be left out singly: those that stay
+    are still in one part.
+    """
+    strata: dict[str, list[Example]] = defaultdict(list)
+    ordered = in_hash_order(examples, seed)
+    for example in ordered:
+        strata[example.target if by_target else ""].append(example)
+    # Middle of the row's place in its stratum, in (0, 1): taken in this order, all strata fill evenly.
+    place = {
+        example.id: (2 * rank + 1) / (2 * len(rows))
+        for rows in strata.values()
+        for rank, example in enumerate(rows)
+    }
+    return in_hash_order(sorted(ordered, key=lambda example: place[example.id])[:cap], seed)
+
+
 def assign(
-    examples: Sequence[Example], sizes: Counts, caps: Counts, seed: int, *, by_target: bool
+    examples: Sequence[Example], sizes: Counts, seed: int, *, by_target: bool
 ) -> tuple[list[Example], list[Example], list[Example]]:
     """The rows of test, val and the rest, each in hash order.
 
     sizes: rows wanted in each, summing to all rows. Met exactly without groups, and every stratum's share is
-    then met within one row; with groups they are met as near as whole groups allow, never over `caps`.
+    then met within one row; with groups they are met as near as whole groups allow.
     by_target: stratify by target (a group by its most frequent one).
     """
     strata = _strata(examples, seed, by_target)
@@ -46,17 +66,15 @@ def assign(
     quota = quotas(rows_of, sizes)
     parts: tuple[list[_Unit], list[_Unit], list[_Unit]] = ([], [], [])
     room = [0, 0]
-    free = [caps[0], caps[1]]
     for name in sorted(strata):
         # What whole groups left over or overdrew in one stratum is made good in the next.
         room = [room[0] + quota[name][0], room[1] + quota[name][1]]
         for unit in strata[name]:
-            part = next((p for p in (0, 1) if len(unit.rows) < 2 * room[p] and len(unit.rows) <= free[p]), 2)
+            part = next((p for p in (0, 1) if len(unit.rows) < 2 * room[p]), 2)
             parts[part].append(unit)
             if part < 2:
                 room[part] -= len(unit.rows)
-                free[part] -= len(unit.rows)
-    _fill_empty(parts, sizes, caps)
+    _fill_empty(parts, sizes)
     test, val, rest = (in_hash_order([row for unit in part for row in unit.rows], seed) for part in parts)
     return test, val, rest
 
@@ -106,13 +124,13 @@ def _strata(examples: Sequence[Example], seed: int, by_target: bool) -> dict[str
     return strata
 
 
-def _fill_empty(parts: tuple[list[_Unit], list[_Unit], list[_Unit]], sizes: Counts, caps: Counts) -> None:
+def _fill_empty(parts: tuple[list[_Unit], list[_Unit], list[_Unit]], sizes: Counts) -> None:
     """A part that large groups left empty gets the smallest group of the part with the most groups."""
     for i in range(3):
         if sizes[i] and not parts[i]:
             giver = max(parts, key=len)
             smallest = min(giver, key=lambda unit: (len(unit.rows), unit.order))
-            if len(giver) > 1 and len(smallest.rows) <= caps[i]:
+            if len(giver) > 1:
                 giver.remove(smallest)
                 parts[i].append(smallest)
 

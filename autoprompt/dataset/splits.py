@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from autoprompt.config import DataSettings
-from autoprompt.dataset.assign import assign, in_hash_order
+from autoprompt.dataset.assign import assign, capped, in_hash_order
 from autoprompt.dataset.checks import (
     check_labels,
     infer_labels,
@@ -67,8 +67,10 @@ def load_splits(settings: DataSettings) -> Splits:
     """Reads, checks and splits the rows that the settings name; no model is called.
 
     A part with a file of its own is that file. The others are cut from `dataset`, or from `train` where there
-    is no dataset; train and val without both a test and a dataset mean that there is no test. Strata are the
-    targets of a label task. With `allow_conflicts`, of equal inputs the first row in the file is kept; with
+    is no dataset; train and val without both a test and a dataset mean that there is no test. Regions are cut
+    first, then test and val are capped and the rows over a cap go unused: under any other cap no row of test
+    or val has been in train, and none of test in val. Given files are not capped. Strata are the targets of a
+    label task. With `allow_conflicts`, of equal inputs the first row in the file is kept; with
     `drop_leaks`, a row in two files stays in test before val before train before dataset.
     Raises DatasetError with file and line of what must be mended.
     """
@@ -93,7 +95,7 @@ def load_splits(settings: DataSettings) -> Splits:
     sources, said = without_leaks(rows, drop_leaks=settings.drop_leaks)
     warnings += said
     labels = _labels(sources, paths, settings.labels, warnings)
-    parts = _cut(sources, wanted, settings, labels, warnings)
+    parts = _cut(sources, wanted, settings, warnings, by_target=labels is not None)
     warnings += _not_verified(parts, labels)
     return Splits(
         train=tuple(parts["train"]),
@@ -134,8 +136,9 @@ def _cut(
     sources: Mapping[str, list[Example]],
     wanted: tuple[Part, ...],
     settings: DataSettings,
-    labels: tuple[str, ...] | None,
     warnings: list[str],
+    *,
+    by_target: bool,
 ) -> dict[Part, list[Example]]:
     parts: dict[Part, list[Example]] = {"train": [], "val": [], "test": []}
     source = ("dataset" if "dataset" in sources else "train") if wanted else ""
@@ -146,26 +149,53 @@ def _cut(
         examples = sources[source]
         if len(examples) < _MIN_ROWS:
             raise DatasetError(_too_few(len(examples)))
-        sizes = _sizes(len(examples), wanted, settings)
-        caps = (settings.max_test, settings.max_val, len(examples))
-        cut = assign(examples, sizes, caps, settings.split_seed, by_target=labels is not None)
-        for part, found in zip(_CUT_ORDER, cut, strict=True):
+        regions = assign(
+            examples, _sizes(len(examples), wanted, settings), settings.split_seed, by_target=by_target
+        )
+        for part, found in zip(_CUT_ORDER, regions, strict=True):
             if part in wanted:
-                parts[part] = found
                 if not found:
                     raise DatasetError(_no_group_left(part, settings))
-        if "train" not in wanted and cut[2]:
-            warnings.append(f"{len(cut[2])} rows of the dataset are not used: val and test are full.")
+                parts[part] = found
+        warnings += _cap(parts, wanted, settings, by_target=by_target)
     return parts
 
 
 def _sizes(rows: int, wanted: tuple[Part, ...], settings: DataSettings) -> tuple[int, int, int]:
-    """Rows for test, val and the rest. Only train has no cap: the surplus is its own."""
+    """Rows of the regions of test, val and train, whatever the caps: a changed cap must move no row."""
     shares = _SHARES_WITHOUT_TEST if settings.no_test else _SHARES
     total = sum(shares[part] for part in wanted)
-    test = min(max(1, rows * shares["test"] // total), settings.max_test) if "test" in wanted else 0
-    val = min(max(1, rows * shares["val"] // total), settings.max_val) if "val" in wanted else 0
+    test = max(1, rows * shares["test"] // total) if "test" in wanted else 0
+    if "train" in wanted:
+        val = max(1, rows * shares["val"] // total) if "val" in wanted else 0
+    elif "val" in wanted:
+        val = rows - test
+    else:
+        val = 0
     return test, val, rows - test - val
+
+
+def _cap(
+    parts: dict[Part, list[Example]], wanted: tuple[Part, ...], settings: DataSettings, *, by_target: bool
+) -> list[str]:
+    """Cuts test and val down to their caps; says how many rows that leaves unused, if any.
+
+    They stay unused: in train they could be looked at today and be sealed tomorrow, under a larger cap.
+    """
+    caps: dict[Part, int] = {"test": settings.max_test, "val": settings.max_val}
+    unused, flags = 0, {}
+    for part, cap in caps.items():
+        rows = len(parts[part])
+        if part in wanted and rows > cap:
+            parts[part] = capped(parts[part], cap, settings.split_seed, by_target=by_target)
+            unused += rows - cap
+            flags[part] = f"--max-{part} {rows}"
+    if not unused:
+        return []
+    are = "rows are" if unused > 1 else "row is"
+    capped_are = f"{' and '.join(flags)} {'are' if len(flags) > 1 else 'is'} capped"
+    use = f"use{'' if len(flags) > 1 else 's'} {'them' if unused > 1 else 'it'}"
+    return [f"{unused} {are} not used: {capped_are}. {' '.join(flags.values())} {use}."]
 
 
 def _too_few(rows: int) -> str:
@@ -175,10 +205,8 @@ def _too_few(rows: int) -> str:
 
 
 def _no_group_left(part: str, settings: DataSettings) -> str:
-    what = (
-        f"no group of {settings.group_field!r} fits into {part}: there are too few groups, or they are larger"
-    )
-    return f"{what} than its cap. Choose a finer --group-field, raise --max-{part}, or give --{part} FILE."
+    what = f"no group of {settings.group_field!r} is left for {part}: there are too few groups"
+    return f"{what}. Choose a finer --group-field, or give --{part} FILE."
 
 
 def _labels(

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from autoprompt.config import DataSettings
 from autoprompt.dataset import Splits, load_splits
-from autoprompt.dataset.assign import assign, quotas
+from autoprompt.dataset.assign import assign, capped, quotas
 from autoprompt.dataset.checks import example_id
 from autoprompt.errors import DatasetError
 from autoprompt.types import Example
@@ -52,12 +52,11 @@ def test_parts_are_disjoint_complete_of_the_sizes_asked_and_blind_to_order(
     data: st.DataObject, rows: list[Example], seed: int, by_target: bool
 ) -> None:
     sizes = data.draw(sizes_for(len(rows)))
-    caps = (len(rows),) * 3
-    parts = assign(rows, sizes, caps, seed, by_target=by_target)
+    parts = assign(rows, sizes, seed, by_target=by_target)
     assert tuple(len(part) for part in parts) == sizes
     assert sorted(i for part in parts for i in ids(part)) == sorted(ids(rows))
     shuffled = data.draw(st.permutations(rows))
-    again = assign(shuffled, sizes, caps, seed, by_target=by_target)
+    again = assign(shuffled, sizes, seed, by_target=by_target)
     assert [ids(part) for part in again] == [ids(part) for part in parts]
 
 
@@ -67,7 +66,7 @@ def test_every_label_has_its_share_of_every_part_within_one_row(
     data: st.DataObject, rows: list[Example]
 ) -> None:
     sizes = data.draw(sizes_for(len(rows)))
-    parts = assign(rows, sizes, (len(rows),) * 3, 0, by_target=True)
+    parts = assign(rows, sizes, 0, by_target=True)
     for label, count in Counter(row.target for row in rows).items():
         for part, size in zip(parts, sizes, strict=True):
             there = sum(row.target == label for row in part)
@@ -90,24 +89,65 @@ def test_quotas_add_up_both_ways(data: st.DataObject, strata: dict[str, int]) ->
 
 
 @slow
-@given(data=st.data(), rows=labelled(groups=True), cap=st.integers(1, 60), by_target=st.booleans())
-def test_groups_stay_whole_and_caps_hold(
-    data: st.DataObject, rows: list[Example], cap: int, by_target: bool
-) -> None:
+@given(data=st.data(), rows=labelled(groups=True), by_target=st.booleans())
+def test_groups_stay_whole(data: st.DataObject, rows: list[Example], by_target: bool) -> None:
     n = len(rows)
-    sizes = (min(n * 3 // 10, cap), min(n * 3 // 10, cap), 0)
-    sizes = (sizes[0], sizes[1], n - sizes[0] - sizes[1])
-    caps = (cap, cap, n)
-    parts = assign(rows, sizes, caps, 0, by_target=by_target)
+    sizes = (n * 3 // 10, n * 3 // 10, n - 2 * (n * 3 // 10))
+    parts = assign(rows, sizes, 0, by_target=by_target)
     places = defaultdict(set)
     for name, part in enumerate(parts):
-        assert len(part) <= caps[name]
         for row in part:
             places[row.group].add(name)
     assert all(len(names) == 1 for names in places.values())
     assert sorted(i for part in parts for i in ids(part)) == sorted(ids(rows))
-    again = assign(data.draw(st.permutations(rows)), sizes, caps, 0, by_target=by_target)
+    again = assign(data.draw(st.permutations(rows)), sizes, 0, by_target=by_target)
     assert [ids(part) for part in again] == [ids(part) for part in parts]
+
+
+@slow
+@given(data=st.data(), rows=labelled(groups=True), small=st.integers(1, 130), large=st.integers(1, 130))
+def test_a_cap_takes_every_label_in_proportion_and_a_larger_one_takes_the_same_rows_and_more(
+    data: st.DataObject, rows: list[Example], small: int, large: int
+) -> None:
+    found = capped(rows, small, 0, by_target=True)
+    assert len(found) == min(small, len(rows))
+    assert ids(capped(data.draw(st.permutations(rows)), small, 0, by_target=True)) == ids(found)
+    if small <= large:
+        assert set(ids(found)) <= set(ids(capped(rows, large, 0, by_target=True)))
+    seen = Counter(row.target for row in found)
+    for label, count in Counter(row.target for row in rows).items():
+        assert abs(seen[label] - count * len(found) / len(rows)) < 2
+
+
+cap_settings = st.fixed_dictionaries({"max_val": st.integers(1, 60), "max_test": st.integers(1, 60)})
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    rows=labelled(groups=True), grouped=st.booleans(), a=cap_settings, b=cap_settings, no_test=st.booleans()
+)
+def test_no_row_that_one_cap_lets_decide_is_learned_from_under_another(
+    tmp_path_factory: pytest.TempPathFactory,
+    rows: list[Example],
+    grouped: bool,
+    a: dict[str, int],
+    b: dict[str, int],
+    no_test: bool,
+) -> None:
+    assume(len({row.target for row in rows}) > 1 and len({row.group for row in rows}) > 3)
+    path = tmp_path_factory.mktemp("caps") / "d.jsonl"
+    lines = [{"input": row.input, "target": row.target, "from": row.group} for row in rows]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    fixed: dict[str, object] = {"dataset": path, "no_test": no_test}
+    if grouped:
+        fixed["group_field"] = "from"
+    first, second = load(**fixed, **a), load(**fixed, **b)
+    test, val = set(ids(first.test)), set(ids(first.val))
+    assert not test & set(ids(second.train) + ids(second.val))
+    assert not val & set(ids(second.train))
+    assert ids(first.train) == ids(second.train)
+    assert len(first.val) <= a["max_val"]
+    assert len(first.test) <= a["max_test"]
 
 
 def test_a_share_without_a_remainder_is_met_exactly() -> None:
@@ -117,17 +157,15 @@ def test_a_share_without_a_remainder_is_met_exactly() -> None:
 
 def test_groups_of_equal_size_meet_the_shares() -> None:
     rows = [example(i, "ab"[i % 2], f"g{i // 10}") for i in range(1000)]
-    test, val, train = assign(rows, (300, 300, 400), (1000,) * 3, 0, by_target=True)
+    test, val, train = assign(rows, (300, 300, 400), 0, by_target=True)
     assert (len(test), len(val), len(train)) == (300, 300, 400)
 
 
 def test_three_large_groups_fill_three_parts() -> None:
     rows = [example(i, "a", f"g{i // 100}") for i in range(300)]
-    assert [len(part) for part in assign(rows, (90, 90, 120), (300,) * 3, 0, by_target=False)] == [100] * 3
+    assert [len(part) for part in assign(rows, (90, 90, 120), 0, by_target=False)] == [100] * 3
     huge = [example(i, "a", "big" if i < 280 else f"g{i}") for i in range(300)]
-    assert [len(part) > 0 for part in assign(huge, (90, 90, 120), (300,) * 3, 0, by_target=False)] == [
-        True
-    ] * 3
+    assert [len(part) > 0 for part in assign(huge, (90, 90, 120), 0, by_target=False)] == [True] * 3
 
 
 def write(path: Path, rows: Sequence[tuple[str, str]]) -> Path:
@@ -152,10 +190,10 @@ def parts_by_input(splits: Splits) -> dict[str, str]:
     [
         (100, {}, (40, 30, 30)),
         (100, {"no_test": True}, (45, 55, 0)),
-        (1000, {}, (500, 200, 300)),
-        (3000, {}, (2300, 200, 500)),
-        (1000, {"no_test": True}, (800, 200, 0)),
-        (100, {"max_val": 10, "max_test": 5}, (85, 10, 5)),
+        (1000, {}, (400, 200, 300)),
+        (3000, {}, (1200, 200, 500)),
+        (1000, {"no_test": True}, (450, 200, 0)),
+        (100, {"max_val": 10, "max_test": 5}, (40, 10, 5)),
         (4, {}, (2, 1, 1)),
     ],
 )
@@ -164,6 +202,21 @@ def test_shares_and_caps(tmp_path: Path, rows: int, given: dict[str, object], si
     assert tuple(splits.sizes.values()) == sizes
     only_train = load(train=tmp_path / "d.jsonl", **given)
     assert only_train.sha256 == splits.sha256
+
+
+def test_rows_over_the_caps_are_counted_with_the_flags_that_use_them(tmp_path: Path) -> None:
+    path = write(tmp_path / "d.jsonl", rows_of(1000))
+    (said,) = load(dataset=path, max_test=50, max_val=60).warnings
+    assert said == "490 rows are not used: test and val are capped. --max-test 300 --max-val 300 use them."
+    (said,) = load(dataset=path, max_val=299).warnings
+    assert said == "1 row is not used: val is capped. --max-val 300 uses it."
+    assert load(dataset=path, max_val=300).warnings == ()
+
+
+def test_no_row_is_lost_where_train_is_a_file(tmp_path: Path) -> None:
+    train = write(tmp_path / "train.jsonl", rows_of(20, start=500))
+    odd = write(tmp_path / "odd.jsonl", rows_of(51))
+    assert load(dataset=odd, train=train).sizes == {"train": 20, "val": 26, "test": 25}
 
 
 def test_the_order_of_lines_changes_nothing_but_the_files_sum(tmp_path: Path) -> None:
@@ -188,7 +241,8 @@ def test_another_split_seed_is_another_split(tmp_path: Path) -> None:
 def test_added_rows_move_few_and_none_from_train_to_test(tmp_path: Path, n: int) -> None:
     before = parts_by_input(load(dataset=write(tmp_path / "a.jsonl", rows_of(n))))
     after = parts_by_input(load(dataset=write(tmp_path / "b.jsonl", rows_of(n + n // 20))))
-    moved = [(part, after[text]) for text, part in before.items() if after[text] != part]
+    moves = [(part, after.get(text, "unused")) for text, part in before.items()]
+    moved = [(one, other) for one, other in moves if one != other]
     assert len(moved) <= n // 20
     assert ("train", "test") not in moved
 
@@ -216,9 +270,9 @@ def test_every_part_may_be_a_file(tmp_path: Path) -> None:
     assert load(dataset=rest, val=val).sizes == {"train": 58, "val": 10, "test": 42}
     assert load(dataset=rest, train=train, val=val).sizes == {"train": 20, "val": 10, "test": 100}
     assert load(dataset=rest, train=train).sizes == {"train": 20, "val": 50, "test": 50}
-    capped = load(dataset=rest, train=train, max_val=30)
-    assert capped.sizes == {"train": 20, "val": 30, "test": 50}
-    assert any("20 rows of the dataset are not used" in warning for warning in capped.warnings)
+    small = load(dataset=rest, train=train, max_val=30)
+    assert small.sizes == {"train": 20, "val": 30, "test": 50}
+    assert "20 rows are not used: val is capped. --max-val 50 uses them." in small.warnings
     unused = load(dataset=rest, train=train, val=val, test=test)
     assert any("rest.jsonl: not used" in warning for warning in unused.warnings)
     assert load(train=train, val=val, test=test).dataset_sha256 == unused.dataset_sha256
