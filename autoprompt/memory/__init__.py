@@ -2,6 +2,7 @@
 
 from autoprompt.memory.experience import Experience, Verdict
 from autoprompt.memory.file import EXPORT_FORMATS, MAX_ENTRIES, ExperienceFile
+from autoprompt.memory.selection import additive_sentence
 from autoprompt.memory.similarity import SAME_KIND, task_similarity
 from autoprompt.memory.text import Problem
 
@@ -13,5 +14,6 @@ __all__ = [
     "ExperienceFile",
     "Problem",
     "Verdict",
+    "additive_sentence",
     "task_similarity",
 ]

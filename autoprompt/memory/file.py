@@ -15,7 +15,7 @@ from filelock import FileLock, Timeout
 
 from autoprompt.errors import InputError
 from autoprompt.memory.experience import Experience, is_same_lesson, merge, source
-from autoprompt.memory.selection import select
+from autoprompt.memory.selection import helpful_additions, select
 from autoprompt.memory.similarity import SAME_KIND, task_similarity
 from autoprompt.memory.text import HEADER, Block, Problem, parse, render
 from autoprompt.store.files import to_json, write_text
@@ -54,6 +54,13 @@ class ExperienceFile:
         See `autoprompt.memory.selection.select`.
         """
         return select(self.load(), task, max_tokens)
+
+    def helpful_additions(self, task: str, *, max_tokens: int = 1500) -> list[str]:
+        """Sentences to add to a prompt for `task`, the best first.
+
+        See `autoprompt.memory.selection.helpful_additions`.
+        """
+        return helpful_additions(self.load(), task, max_tokens)
 
     def search(self, text: str) -> list[Experience]:
         """Entries that have every word of `text` in them, then those of like tasks, the best first."""

@@ -12,6 +12,9 @@ _HELPED = "What helped before:"
 _HARMED = "What did harm (avoid):"
 # A gain on n rows counts n / (n + _DOUBT) of itself: 3 lucky rows must not outrank 40 solid ones.
 _DOUBT = 20
+_ADDED = "added: "
+_REMOVED = " | removed: "
+_SURELY_WHOLE = 200  # characters; a longer change that ends in an ellipsis may have been cut to a line
 _TYPICAL_GAIN = 0.05  # of an entry that a person wrote without a number
 
 
@@ -23,14 +26,10 @@ def select(experiences: Sequence[Experience], task: str, max_tokens: int) -> str
     dates, so the text is the same as long as the lessons are. Depends on nothing but its arguments.
     An entry without a task is a person's advice for every task.
     """
-    ranked = sorted(
-        ((_rank(entry, likeness), entry) for entry in experiences if (likeness := _likeness(entry, task))),
-        key=lambda pair: (-pair[0], pair[1].change, pair[1].task),
-    )
     left = max_tokens - estimate_tokens(_HELPED) - estimate_tokens(_HARMED)
     helped: list[str] = []
     harmed: list[str] = []
-    for _, entry in ranked:
+    for entry in _ranked(experiences, task):
         line = _line(entry)
         part = helped if entry.verdict == "better" else harmed
         cost = estimate_tokens(line) + 1  # its line end
@@ -39,6 +38,42 @@ def select(experiences: Sequence[Experience], task: str, max_tokens: int) -> str
             left -= cost
     sections = [[title, *lines] for title, lines in ((_HELPED, helped), (_HARMED, harmed)) if lines]
     return "\n\n".join("\n".join(section) for section in sections)
+
+
+def helpful_additions(experiences: Sequence[Experience], task: str, max_tokens: int) -> list[str]:
+    """Sentences that helped where they were added to a prompt of the same kind of task, the best first.
+
+    At most about `max_tokens` tokens. Of changes that also removed something, and of cut ones, nothing is
+    known of the sentence alone, so they are left out.
+    """
+    sentences: list[str] = []
+    for entry in _ranked(experiences, task):
+        sentence = additive_sentence(entry.change) if entry.verdict == "better" else None
+        if sentence is None or sentence in sentences:
+            continue
+        max_tokens -= estimate_tokens(sentence)
+        if max_tokens < 0:
+            break
+        sentences.append(sentence)
+    return sentences
+
+
+def additive_sentence(change: str) -> str | None:
+    """What a change added, word for word; None for one that did anything else, or that was cut."""
+    sentence = change.removeprefix(_ADDED).strip()
+    is_cut = change.endswith("…") and len(change) >= _SURELY_WHOLE
+    if not change.startswith(_ADDED) or _REMOVED in change or "\n" in change or is_cut:
+        return None
+    return sentence or None
+
+
+def _ranked(experiences: Sequence[Experience], task: str) -> list[Experience]:
+    """Those that tell of tasks like this one, by likeness, gain and priority."""
+    ranked = sorted(
+        ((_rank(entry, likeness), entry) for entry in experiences if (likeness := _likeness(entry, task))),
+        key=lambda pair: (-pair[0], pair[1].change, pair[1].task),
+    )
+    return [entry for _, entry in ranked]
 
 
 def _likeness(entry: Experience, task: str) -> float:

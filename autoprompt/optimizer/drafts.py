@@ -4,7 +4,6 @@ joined."""
 from __future__ import annotations
 
 import random
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,13 +16,14 @@ from autoprompt.search.pool import Entry
 from autoprompt.tokens import estimate_tokens
 from autoprompt.types import Candidate, Demo, Example
 
-# A lesson about sentences that were added and nothing else; one that was cut ("…") cannot be used again.
-_ADDED = re.compile(r"^- added: (?P<a>[^|…]+?) \(\+|^\[better [^\]]+\] added: (?P<b>[^|…]+)$", re.MULTILINE)
-
 
 @dataclass(frozen=True, slots=True)
 class Brief:
-    """What the rewrite node hands over: the state's part in a round of proposals."""
+    """What the rewrite node hands over: the state's part in a round of proposals.
+
+    experiences: text for the writer. helped: sentences that helped where they were added, in this run or in
+    earlier ones on such tasks, the best first.
+    """
 
     iteration: int
     incumbent: str
@@ -34,6 +34,7 @@ class Brief:
     tally: Mapping[str, Sequence[int]]
     plateau: int
     wrong_ids: frozenset[str]
+    helped: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,15 +112,10 @@ def _write(
     )
 
 
-def recalled(experiences: str) -> list[str]:
-    """Sentences that helped when they were added, in this run or in earlier ones on such tasks, best
-    first."""
-    helped = experiences.split("What did harm", 1)
-    text = (
-        helped[0] + "\n" + "\n".join(line for line in helped[-1].splitlines() if line.startswith("[better"))
-    )
-    found = [(m["a"] or m["b"]).strip() for m in _ADDED.finditer(text)]
-    return list(dict.fromkeys(found))
+def recallable(brief: Brief, text: str) -> list[str]:
+    """What helped before and is not in `text` yet, whatever its line breaks there, the best first."""
+    known = " ".join(text.split())
+    return [s for s in dict.fromkeys(brief.helped) if " ".join(s.split()) not in known]
 
 
 def _recall(context: SearchContext, brief: Brief, parent: Entry, place: Place) -> Candidate:
@@ -127,7 +123,7 @@ def _recall(context: SearchContext, brief: Brief, parent: Entry, place: Place) -
     model."""
     name = sorted(parent.candidate.components)[0]
     before = parent.candidate.components[name]
-    missing = [s for s in recalled(brief.experiences) if s not in before]
+    missing = recallable(brief, before)
     choices = [missing, *([s] for s in missing)] if len(missing) > 1 else [missing]
     if not missing or place.recall >= len(choices):
         raise Refused("nothing more to recall")

@@ -9,7 +9,7 @@ from typing import Any
 from langgraph.runtime import Runtime
 
 from autoprompt.errors import BudgetExhausted
-from autoprompt.memory import Experience
+from autoprompt.memory import Experience, additive_sentence
 from autoprompt.optimizer.context import SearchContext, prompt_tokens
 from autoprompt.optimizer.drafts import Brief
 from autoprompt.optimizer.lineage import unseen
@@ -33,7 +33,8 @@ def first_state(context: SearchContext, dataset: dict[str, Any]) -> AutoPromptSt
     original = context.add(Candidate(components=context.program.components))
     original.status = "accepted"
     prompt = original.candidate.prompt
-    known = context.experiences.select(context.settings.task) if context.experiences is not None else ""
+    file, task = context.experiences, context.settings.task
+    known = file.select(task) if file is not None else ""
     return {
         "original_prompt": prompt,
         "current_prompt": prompt,
@@ -45,6 +46,7 @@ def first_state(context: SearchContext, dataset: dict[str, Any]) -> AutoPromptSt
         "max_iterations": context.settings.max_iterations,
         "history": [],
         "memory_experiences": known,
+        "helped": file.helpful_additions(task) if file is not None else [],
         "original": original.candidate.id,
         "incumbent": original.candidate.id,
         "pending": [],
@@ -137,10 +139,11 @@ def rewrite(state: AutoPromptState, runtime: Runtime[SearchContext]) -> Update:
         number=number,
         analysis=state["analysis"],
         experiences=state.get("memory_experiences", ""),
-        rejected=[r["change"] for r in state["rejected"]],
+        rejected=[f"{r['change']} ({r['damage']:+.2f})" for r in state["rejected"]],
         tally=state["tally"],
         plateau=state["plateau"],
         wrong_ids=frozenset(r.example_id for r in context.read_results(state["results"]) if not r.is_correct),
+        helped=state.get("helped", []),
     )
     try:
         candidates = propose(context, brief)
@@ -163,7 +166,8 @@ def memory(state: AutoPromptState, runtime: Runtime[SearchContext]) -> Update:
     context, iteration = runtime.context, state["iteration"]
     _announce(context, "memory", iteration)
     update: Update = {"previous_prompt": context.pool[state["incumbent"]].candidate.prompt}
-    update["memory_experiences"] = _learn(context, state, state.get("settled", []), iteration)
+    settled = state.get("settled", [])
+    update["memory_experiences"], update["helped"] = _learn(context, state, settled, iteration)
     return _checkpoint(context, state, update)
 
 
@@ -177,7 +181,7 @@ def final_predict(state: AutoPromptState, runtime: Runtime[SearchContext]) -> Up
     iteration = state["iteration"] + 1
     _announce(context, "final_predict", state["iteration"])
     update = _settle_pending(context, state)
-    update["memory_experiences"] = _learn(context, state, update["settled"], iteration)
+    update["memory_experiences"], update["helped"] = _learn(context, state, update["settled"], iteration)
     original, winner = context.pool.original, context.pool[update["incumbent"]]
     with suppress(BudgetExhausted):  # what is left is used as far as it goes
         context.hold_test(winner.candidate)
@@ -259,8 +263,10 @@ def _errs_in_race(context: SearchContext, incumbent: Entry) -> bool:
     return any(incumbent.scores.get(i, 1.0) < 1.0 for i in context.plan.race_ids)
 
 
-def _learn(context: SearchContext, state: AutoPromptState, settled: list[str], iteration: int) -> str:
-    """Write this round's lessons to the file, and the state's experiences with them behind."""
+def _learn(
+    context: SearchContext, state: AutoPromptState, settled: list[str], iteration: int
+) -> tuple[str, list[str]]:
+    """Write this round's lessons to the file; the state's experiences and what helped, with them behind."""
     known = state.get("memory_experiences", "")
     lessons, entries = [], []
     for candidate_id in settled:
@@ -288,7 +294,9 @@ def _learn(context: SearchContext, state: AutoPromptState, settled: list[str], i
     if entries and context.experiences is not None:
         context.experiences.record(entries, run_id=context.settings.run_id, iteration=iteration)
     own = [lesson.text for lesson in lessons if lesson.verdict != "no_difference"]
-    return "\n".join(filter(None, [known, *own]))
+    added = (additive_sentence(lesson.change) for lesson in lessons if lesson.verdict == "better")
+    helped = dict.fromkeys([*state.get("helped", []), *filter(None, added)])
+    return "\n".join(filter(None, [known, *own])), list(helped)
 
 
 def _confirm(context: SearchContext, state: AutoPromptState, winner: Entry, update: Update) -> Entry:

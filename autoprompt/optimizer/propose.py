@@ -7,7 +7,7 @@ from collections import Counter, deque
 
 from autoprompt.errors import EndpointError, RequestRefusedError
 from autoprompt.optimizer.context import SearchContext
-from autoprompt.optimizer.drafts import Brief, Place, draft, partner_of, recalled
+from autoprompt.optimizer.drafts import Brief, Place, draft, partner_of, recallable
 from autoprompt.optimizer.refusal import Refused, check_candidate
 from autoprompt.search.operators import WRITERS, Means, OperatorName, choose_operators
 from autoprompt.search.pareto import pick_parent
@@ -76,9 +76,9 @@ def _parent(
 
 def _means(context: SearchContext, incumbent: Entry, brief: Brief) -> Means:
     settings = context.settings
-    text = incumbent.candidate.prompt
+    name = sorted(incumbent.candidate.components)[0]
     return Means(
-        recalls=sum(s not in text for s in recalled(brief.experiences)),
+        recalls=len(recallable(brief, incumbent.candidate.components[name])),
         writers=settings.depth.writers,
         can_demo=settings.can_demo and settings.max_demos > 0 and len(context.splits.train) > 0,
         has_demos=bool(incumbent.candidate.demos),

@@ -20,6 +20,7 @@ class AutoPromptState(TypedDict, total=False):
     max_iterations: int
     history: list[dict[str, Any]]  # {iteration, prompt, error_count, total_count, suggestions, ...}
     memory_experiences: str  # read once at the start, with this run's lessons behind it
+    helped: list[str]  # sentences that helped where they were added; read once, with this run's behind them
 
     original: str  # id of the original candidate
     incumbent: str  # id of the best so far

@@ -1,8 +1,10 @@
 import random
 from dataclasses import replace
 
+import pytest
+
 from autoprompt.memory import SAME_KIND, Experience, task_similarity
-from autoprompt.memory.selection import select
+from autoprompt.memory.selection import additive_sentence, helpful_additions, select
 from autoprompt.tokens import estimate_tokens
 
 TASK = "Decide whether a news headline is clickbait. Answer 1 or 0."
@@ -75,3 +77,44 @@ def test_solid_gains_outrank_lucky_ones() -> None:
     lucky = replace(HELPED, change="Lucky", after=0.8, rows=3)
     solid = replace(HELPED, change="Solid", after=0.7, rows=60)
     assert select([lucky, solid], TASK, 1500).splitlines()[1].startswith("- Solid")
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ("added: Mind the rule.", "Mind the rule."),
+        ("added: Mind rule (+1) and (-1).", "Mind rule (+1) and (-1)."),
+        ("added: 标题说了一半……", "标题说了一半……"),
+        ("added: What did harm is 1.", "What did harm is 1."),
+        ("added: A.\nadded: B.", None),
+        ("added: Mind the rule. | removed: Be brief.", None),
+        ("removed: Be brief.", None),
+        ("added: " + "word " * 60 + "…", None),  # it was cut
+        ("added:", None),
+        ("16 demonstrations, balanced over the answers", None),
+        ("", None),
+    ],
+)
+def test_a_change_that_only_added_can_be_used_again(change: str, sentence: str | None) -> None:
+    assert additive_sentence(change) == sentence
+
+
+def test_a_sentence_that_an_entry_had_to_cut_is_not_used_again() -> None:
+    entry = replace(HELPED, change="added: " + "long words " * 60)
+    assert helpful_additions([entry], TASK, 1500) == []
+
+
+def test_helpful_additions_are_of_the_task_and_the_best_come_first() -> None:
+    little = replace(HELPED, change="added: Little.", after=0.55)
+    much = replace(HELPED, change="added: Much (+1).", after=0.75)
+    entries = [
+        little,
+        HELPED,
+        much,
+        replace(HARMED, change="added: Harm."),
+        replace(NEUTRAL, change="added: Nothing."),
+        replace(OTHER, change="added: Other."),
+        replace(ADVICE, change="added: Advice."),
+    ]
+    assert helpful_additions(entries, TASK, 1500) == ["Much (+1).", "Advice.", "Little."]
+    assert helpful_additions(entries, TASK, 4) == ["Much (+1)."]

@@ -244,6 +244,21 @@ def test_experiences_are_read_once_and_reach_the_writer(tmp_path: Path) -> None:
     assert all(known in request for request in requests)
 
 
+def test_what_helped_in_one_run_is_recalled_in_the_next(tmp_path: Path) -> None:
+    def author(messages: list[Message], options: Options) -> Completion:
+        is_analysis = "<current>" not in messages[-1].content
+        return Completion("Think." if is_analysis else "ADD: Mind the rule (+1).")
+
+    path = tmp_path / "memory.txt"
+    first = bench(GAIN.student, author, memory=path, **TEXTS)
+    assert run(first)["helped"] == ["Mind the rule (+1)."]
+    assert ExperienceFile(path).helpful_additions(PROMPT) == ["Mind the rule (+1)."]
+    second = bench(GAIN.student, author, memory=path, **TEXTS)
+    run(second)
+    recalled = [e.candidate for e in second.context.pool.entries if e.candidate.operator == "recall"]
+    assert [c.prompt for c in recalled] == [f"{PROMPT}\nMind the rule (+1)."]
+
+
 def test_a_rejected_edit_is_shown_to_later_writers() -> None:
     def author(messages: list[Message], options: Options) -> Completion:
         current = re.search(r"<current>\n(.*?)\n</current>", messages[-1].content, re.DOTALL)
@@ -259,6 +274,8 @@ def test_a_rejected_edit_is_shown_to_later_writers() -> None:
     last = made.author.calls[-1][-1].content
     assert "do not repeat" in last
     assert "Believe the myth" in last.split("do not repeat")[1]
+    worst = final["rejected"][0]
+    assert f"{worst['change']} ({worst['damage']:+.2f})" in last
 
 
 def test_two_components_are_optimized_one_at_a_time() -> None:

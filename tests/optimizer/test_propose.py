@@ -31,6 +31,7 @@ def brief(made: Bench, **changes: Any) -> Any:
         "number": 4,
         "analysis": {"suggestions": "State the rule.", "has_errors": True},
         "experiences": "",
+        "helped": [],
         "rejected": [],
         "tally": {},
         "plateau": 0,
@@ -173,6 +174,22 @@ def test_demonstrations_are_of_train_and_fit_the_limits() -> None:
 def test_without_demonstrations_only_texts_are_proposed(settings: dict[str, Any]) -> None:
     made = bench(**settings)
     assert {c.operator for c in propose(made.context, brief(made))} <= {"patch", "rewrite"}
+
+
+def test_what_helped_is_recalled_all_together_and_then_one_by_one() -> None:
+    made = bench(can_demo=False, depth=replace(WRITERS_ONLY, writers=0))
+    helped = ["Mind (+1).", "说了一半……", "What did harm: x.", "Decide whether\n the item is A or B."]
+    candidates = propose(made.context, brief(made, helped=helped, number=8))
+    assert [c.operator for c in candidates] == ["recall"] * 4
+    texts = [c.prompt.removeprefix(PROMPT + "\n") for c in candidates]
+    assert texts == ["\n".join(helped[:3]), *helped[:3]]
+    assert candidates[1].change == "added: Mind (+1)."
+
+
+def test_what_the_writer_is_told_is_not_read_as_sentences_to_recall() -> None:
+    made = bench(can_demo=False, depth=replace(WRITERS_ONLY, writers=0))
+    told = "What helped before:\n- added: Mind the rule. (+0.20 on 40 rows)"
+    assert propose(made.context, brief(made, experiences=told)) == []
 
 
 def test_a_text_is_joined_with_anothers_demonstrations() -> None:
