@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
+from queue import SimpleQueue
+from threading import Thread
 
 from autoprompt.errors import EndpointError, RequestRefusedError
 from autoprompt.metrics import Metric
@@ -12,6 +14,7 @@ from autoprompt.types import Candidate, EvaluatedRow, Evaluation, Example, Predi
 
 Job = tuple[Candidate, Sequence[Example]]
 Task = tuple[int, int]  # place of the job, place of the row in it
+Done = tuple[Task, EvaluatedRow]
 OnRow = Callable[[EvaluatedRow], None]
 
 
@@ -42,8 +45,9 @@ def evaluate_jobs(
     concurrency: rows at once; 1 works in the calling thread. on_row: called in the calling thread with each
     row as it is done, in order of arrival; nothing else depends on that order.
     A failed row is a row with score 0 and its error. If every row of every job failed, and there are at least
-    `fewest_to_fail`: EndpointError, or RequestRefusedError where each was refused. What no row can survive (budget, key, runtime) stops the
-    sending, waits for the rows on the wire and is raised; Ctrl-C stops the sending and waits for nothing.
+    `fewest_to_fail`: EndpointError, or RequestRefusedError where each was refused. What no row can survive
+    (budget, key, runtime) stops the sending, waits for the rows on the wire and is raised; Ctrl-C stops the
+    sending and waits for nothing.
     """
     tasks = [(job, place) for job, (_, examples) in enumerate(jobs) for place in range(len(examples))]
     rows: list[list[EvaluatedRow | None]] = [[None] * len(examples) for _, examples in jobs]
@@ -52,13 +56,14 @@ def evaluate_jobs(
         candidate, examples = jobs[task[0]]
         return _evaluate_row(program, candidate, examples[task[1]], metric)
 
-    done: Iterator[tuple[Task, EvaluatedRow]] = (
+    done: Generator[Done] = (
         ((t, work(t)) for t in tasks) if concurrency <= 1 else _in_threads(tasks, work, concurrency)
     )
-    for (job, place), row in done:
-        rows[job][place] = row
-        if on_row is not None:
-            on_row(row)
+    with closing(done):
+        for (job, place), row in done:
+            rows[job][place] = row
+            if on_row is not None:
+                on_row(row)
     evaluations = [
         Evaluation(candidate.id, tuple(row for row in done_rows if row is not None))
         for (candidate, _), done_rows in zip(jobs, rows, strict=True)
@@ -70,27 +75,46 @@ def evaluate_jobs(
 
 def _in_threads(
     tasks: Sequence[Task], work: Callable[[Task], EvaluatedRow], concurrency: int
-) -> Iterator[tuple[Task, EvaluatedRow]]:
-    """Rows as they arrive. Of several errors the earliest task's is raised, when all have ended."""
+) -> Generator[Done]:
+    """Rows as they arrive. Of several errors the earliest task's is raised, when all have ended.
+
+    The threads are daemons, and not an executor's: those are joined when the interpreter ends, so that Ctrl-C
+    would wait for what is on the wire (40 s with a server that says nothing, and a timeout of 45 s).
+    """
+    handed: SimpleQueue[tuple[int, Task] | None] = SimpleQueue()
+    ended: SimpleQueue[tuple[int, Task, EvaluatedRow | BaseException]] = SimpleQueue()
+
+    def serve() -> None:
+        while (item := handed.get()) is not None:
+            place, task = item
+            try:
+                ended.put((place, task, work(task)))
+            except BaseException as error:  # noqa: BLE001 - raised again, in the calling thread
+                ended.put((place, task, error))
+
+    threads = min(concurrency, len(tasks))
     waiting = iter(enumerate(tasks))
-    running: dict[Future[EvaluatedRow], tuple[int, Task]] = {}
+    running = 0
     failures: list[tuple[int, BaseException]] = []
-    pool = ThreadPoolExecutor(concurrency, thread_name_prefix="row")
     try:
+        for number in range(threads):
+            Thread(target=serve, name=f"row-{number}", daemon=True).start()
         while True:
             # Handed over only when it can run: a stop leaves nothing in a queue, and memory stays flat.
-            while not failures and len(running) < concurrency and (item := next(waiting, None)) is not None:
-                running[pool.submit(work, item[1])] = item
+            while not failures and running < threads and (item := next(waiting, None)) is not None:
+                handed.put(item)
+                running += 1
             if not running:
                 break
-            for future in wait(running, return_when=FIRST_COMPLETED).done:
-                place, task = running.pop(future)
-                if (error := future.exception()) is not None:
-                    failures.append((place, error))
-                else:
-                    yield task, future.result()
+            place, task, outcome = ended.get()
+            running -= 1
+            if isinstance(outcome, BaseException):
+                failures.append((place, outcome))
+            else:
+                yield task, outcome
     finally:
-        pool.shutdown(wait=False, cancel_futures=True)
+        for _ in range(threads):
+            handed.put(None)
     if failures:
         raise min(failures, key=lambda failure: failure[0])[1]
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -17,12 +18,14 @@ class Endpoint:
     """Answers rightly where the prompt holds "KNOWN RULE", always "normal" elsewhere; proposes that rule.
 
     status: what every request gets instead of an answer, where it is not 200.
+    is_silent: while it is set, questions are taken and not answered.
     """
 
     def __init__(self) -> None:
         self.base_url = ""
         self.requests: list[dict[str, Any]] = []
         self.status = 200
+        self.is_silent = threading.Event()
 
     def answer(self, body: dict[str, Any]) -> str:
         messages = body["messages"]
@@ -45,6 +48,8 @@ def serving() -> Iterator[Endpoint]:
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             endpoint.requests.append(body)
+            while endpoint.is_silent.is_set():
+                time.sleep(0.01)
             message = {"role": "assistant", "content": endpoint.answer(body)}
             usage = {"prompt_tokens": 20, "completion_tokens": 1, "total_tokens": 21}
             choice = {"index": 0, "message": message, "finish_reason": "stop"}
@@ -57,8 +62,9 @@ def serving() -> Iterator[Endpoint]:
             self.send_response(status)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(raw)))
-            self.end_headers()
-            self.wfile.write(raw)
+            with suppress(OSError):  # who asked is gone
+                self.end_headers()
+                self.wfile.write(raw)
 
         def log_message(self, format: str, *args: Any) -> None:
             pass

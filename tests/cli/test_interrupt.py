@@ -1,0 +1,70 @@
+"""Ctrl-C with requests on the wire: the process ends at once, the run can go on, nothing more is sent."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from endpoint import KEY, Endpoint, serving
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGINT for another process")
+
+ROWS_AT_ONCE = 6
+
+
+@pytest.fixture
+def silent() -> Iterator[Endpoint]:
+    """It lists its model, takes questions, and answers none of them until the test is over."""
+    with serving() as endpoint:
+        endpoint.is_silent.set()
+        yield endpoint
+        endpoint.is_silent.clear()
+
+
+def wait_until(is_so: Callable[[], bool], seconds: float = 30.0) -> None:
+    end = time.monotonic() + seconds
+    while not is_so():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("command", ["run", "eval"])
+def test_ctrl_c_ends_at_once(command: str, silent: Endpoint, tmp_path: Path) -> None:
+    rows = [{"input": f"item {n}", "target": "AB"[n % 2]} for n in range(60)]
+    (tmp_path / "t.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    (tmp_path / "c.yaml").write_text(
+        f"dataset: t.jsonl\nprompt: A or B?\nmodel: m\nbase_url: {silent.base_url}\n"
+        f"concurrency: {ROWS_AT_ONCE}\ntimeout: 45\n" + ("preset: quick\n" if command == "run" else ""),
+        encoding="utf-8",
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", "from autoprompt.cli import main; main()", command, "--config", "c.yaml"],
+        cwd=tmp_path,
+        env={**os.environ, "OPENAI_API_KEY": KEY},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            wait_until(lambda: len(silent.requests) == ROWS_AT_ONCE)
+            begun = time.monotonic()
+            process.send_signal(signal.SIGINT)
+            _, told = process.communicate(timeout=30)
+            took_s = time.monotonic() - begun
+        finally:
+            process.kill()
+    assert (process.returncode, len(silent.requests)) == (130, ROWS_AT_ONCE), told
+    assert took_s < 3.0
+    assert "interrupted" in told
+    assert "Traceback" not in told
+    if command == "run":
+        (run,) = (path for path in (tmp_path / "runs").iterdir() if path.is_dir())
+        assert f"the state is saved. Go on with: autoprompt resume {run.name}" in " ".join(told.split())
+        assert (run / "checkpoints.sqlite").exists()
