@@ -20,12 +20,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autoprompt.config import RunConfig
-from autoprompt.dataset import find_dataset, infer_labels, load_rows
+from autoprompt.dataset import load_checked
 from autoprompt.errors import ConfigError, StoreError
 from autoprompt.evaluation import evaluate as evaluate_rows
 from autoprompt.llm import Budget, Models
 from autoprompt.preparation import (
-    LABEL_METRICS,
     Estimate,
     check_spending,
     estimate_run,
@@ -92,7 +91,7 @@ def resume(
 
 
 def best_of(run: str | Path, *, runs_dir: Path = Path("runs")) -> Candidate:
-    """The best prompt of a finished run, with its demonstrations. Raises StoreError for one without a result."""
+    """The best prompt of a finished run, with its demonstrations. Raises StoreError for an unfinished one."""
     folder = RunStore(runs_dir).open(run)
     result = read_result(folder)
     if result is None:
@@ -121,7 +120,10 @@ def _price_per_token(config: RunConfig) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class EvaluationReport:
-    """A prompt's score on a whole dataset. score and interval (95%) in [0, 1]."""
+    """A prompt's score on a whole dataset. score and interval (95%) in [0, 1].
+
+    warnings: sentences about rows that were dropped.
+    """
 
     evaluation: Evaluation
     score: float
@@ -131,6 +133,7 @@ class EvaluationReport:
     seconds: float
     metric: str
     model: str
+    warnings: tuple[str, ...] = ()
 
     @property
     def n(self) -> int:
@@ -163,6 +166,7 @@ class EvaluationReport:
             "completion_tokens": self.usage.completion_tokens,
             "cost_usd": self.cost_usd,
             "seconds": round(self.seconds, 3),
+            "warnings": list(self.warnings),
             "rows": [{f: getattr(row, f) for f in EvaluatedRow.__slots__} for row in self.evaluation.rows],
         }
 
@@ -177,6 +181,7 @@ def evaluate(
     """Score a prompt on every row of `config.dataset`: the whole of `autoprompt eval`. Nothing is optimized.
 
     candidate: a prompt with demonstrations, e.g. `result.best`, instead of `config.prompt`.
+    The rows are checked as for a run, and each input is scored once.
     Raises what `optimize` raises, and BudgetExhausted where a cap ends it before the last row.
     """
     prompt = candidate.prompt if candidate is not None else config.prompt
@@ -184,17 +189,12 @@ def evaluate(
         raise ConfigError(
             "eval needs a dataset and a prompt: give --dataset FILE and --prompt TEXT or @FILE."
         )
-    rows = load_rows(
-        find_dataset(config.dataset),
-        input_field=config.input_field,
-        target_field=config.target_field,
-        group_field=config.group_field,
-    )
-    labels: tuple[str, ...] = ()
-    if config.metric in LABEL_METRICS:
-        labels = config.labels or infer_labels(rows) or ()
+    rows, found, warnings = load_checked(config.dataset, config)
+    labels = found or ()
     budget = Budget(config.max_calls, config.max_tokens, config.max_cost, config.max_seconds)
     emit = on_event or (lambda _: None)
+    for warning in warnings:
+        emit({"event": "warning", "message": warning})
     started = time.monotonic()
     done = 0
 
@@ -238,4 +238,5 @@ def evaluate(
         seconds=time.monotonic() - started,
         metric=config.metric,
         model=client.name,
+        warnings=warnings,
     )

@@ -23,7 +23,6 @@ from autoprompt.search.plan import (
 )
 from autoprompt.tokens import estimate_tokens
 
-LABEL_METRICS = ("exact_match", "macro_f1")  # whose answer is one of the labels, where there are labels
 LABEL_OUTPUT_TOKENS = 32  # of a task call whose answer is one of the labels
 FREE_OUTPUT_TOKENS = 1024
 
@@ -97,7 +96,7 @@ def prepare(config: RunConfig) -> Preparation:
     if lost:
         raise ConfigError(f"locked: the prompt does not hold {lost[0]!r}.")
     splits = load_splits(config)
-    labels = (splits.labels or ()) if config.metric in LABEL_METRICS else ()
+    labels = splits.labels or ()
     plan = make_plan(splits.val)
     max_iterations = config.max_iterations or depth.max_iterations
     optimizer_calls = 1 + depth.writers

@@ -10,7 +10,14 @@ import pytest
 from fakes import LABELS, PROMPT, World, run_config, target_of, write_rows, writer
 
 from autoprompt import Candidate, Clients, estimate, evaluate, optimize
-from autoprompt.errors import BudgetExhausted, ConfigError, EndpointError, ModelError, StoreError
+from autoprompt.errors import (
+    BudgetExhausted,
+    ConfigError,
+    DatasetError,
+    EndpointError,
+    ModelError,
+    StoreError,
+)
 from autoprompt.llm import ScriptedClient
 from autoprompt.llm.client import Completion
 from autoprompt.store import RunStore
@@ -232,6 +239,24 @@ def test_evaluate_counts_what_cannot_be_read_and_what_failed(tmp_path: Path) -> 
     report = evaluate(run_config(tmp_path, dataset=dataset), clients=Clients(ScriptedClient(student)))
     assert report.unparsed == 5
     assert all(row.score == 0.0 for row in report.evaluation.rows[:5])
+
+
+def test_evaluate_checks_its_rows_as_a_run_does(tmp_path: Path) -> None:
+    dataset = write_rows(tmp_path / "twice.jsonl", [*range(20), 3])
+    events: list[dict[str, Any]] = []
+    report = evaluate(run_config(tmp_path, dataset=dataset), clients=clients(), on_event=events.append)
+    assert report.n == 20
+    assert [e["message"] for e in events if e["event"] == "warning"] == list(report.warnings)
+    assert "1 exact duplicate dropped" in report.to_dict()["warnings"][0]
+    with dataset.open("a", encoding="utf-8") as file:
+        file.write(json.dumps({"input": "item 5", "target": "B" if target_of(5) == "A" else "A"}) + "\n")
+    made = clients()
+    with pytest.raises(DatasetError, match=r"line 22: .* but line 6 has"):
+        evaluate(run_config(tmp_path, dataset=dataset), clients=made)
+    with pytest.raises(DatasetError, match="not among the labels"):
+        evaluate(run_config(tmp_path, dataset=dataset, labels=("A", "C"), allow_conflicts=True), clients=made)
+    assert isinstance(made.task, ScriptedClient)
+    assert made.task.calls == []
 
 
 def test_evaluate_does_not_begin_what_a_cap_forbids(tmp_path: Path) -> None:

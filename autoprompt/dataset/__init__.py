@@ -1,16 +1,19 @@
 """Rows from files: reading, checking, stable ids, stratified disjoint splits, sidecars."""
 
 from autoprompt.dataset.checks import infer_labels, load_rows
+from autoprompt.dataset.labels import LABEL_METRICS
 from autoprompt.dataset.reading import find_dataset
 from autoprompt.dataset.sidecar import Task, find_sidecar, load_task
-from autoprompt.dataset.splits import Splits, load_splits
+from autoprompt.dataset.splits import Splits, load_checked, load_splits
 
 __all__ = [
+    "LABEL_METRICS",
     "Splits",
     "Task",
     "find_dataset",
     "find_sidecar",
     "infer_labels",
+    "load_checked",
     "load_rows",
     "load_splits",
     "load_task",

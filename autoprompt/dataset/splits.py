@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,15 +10,9 @@ from typing import Literal
 
 from autoprompt.config import DataSettings
 from autoprompt.dataset.assign import assign, capped, in_hash_order
-from autoprompt.dataset.checks import (
-    check_labels,
-    infer_labels,
-    load_rows,
-    rare_labels,
-    without_doubles,
-    without_leaks,
-)
+from autoprompt.dataset.checks import infer_labels, load_rows, without_doubles, without_leaks
 from autoprompt.dataset.faults import named
+from autoprompt.dataset.labels import label_warnings, task_labels
 from autoprompt.dataset.reading import find_dataset
 from autoprompt.errors import DatasetError
 from autoprompt.types import Example
@@ -42,7 +35,8 @@ _FEW_PART_ROWS = 5
 class Splits:
     """The rows of a run. No input stands in two parts; each part is in an order that its content decides.
 
-    labels: the only answers of a label task, given or inferred from all rows; None for free answers.
+    labels: the only answers of a label task, given or inferred from all rows; None for free answers, and for
+        metrics that compare freely.
     sha256: of each part's sorted row ids: equal where the same rows are in the part.
     dataset_sha256: of the bytes of the file or files that were read.
     warnings: sentences about what was dropped and what is not being verified.
@@ -83,19 +77,20 @@ def load_splits(settings: DataSettings) -> Splits:
     dataset_sha256 = _files_sha256(paths)
     rows: dict[str, tuple[Path, list[Example]]] = {}
     for name, path in paths.items():
-        found = load_rows(
-            path,
-            input_field=settings.input_field,
-            target_field=settings.target_field,
-            group_field=settings.group_field,
-        )
-        kept, said = without_doubles(found, path, allow_conflicts=settings.allow_conflicts)
+        kept, said = _rows_of(path, settings)
         rows[name] = (path, kept)
         warnings += said
     sources, said = without_leaks(rows, drop_leaks=settings.drop_leaks)
     warnings += said
-    labels = _labels(sources, paths, settings.labels, warnings)
-    parts = _cut(sources, wanted, settings, warnings, by_target=labels is not None)
+    every = [example for examples in sources.values() for example in examples]
+    if len(every) < _MIN_ROWS:
+        raise DatasetError(_too_few(len(every)))
+    labels = task_labels({name: (paths[name], examples) for name, examples in sources.items()}, settings)
+    if labels is not None:
+        warnings += label_warnings(every, labels)
+    # Not by what the metric makes of the targets: another metric must not move a row.
+    by_target = settings.labels is not None or infer_labels(every) is not None
+    parts = _cut(sources, wanted, settings, warnings, by_target=by_target)
     warnings += _not_verified(parts, labels)
     return Splits(
         train=tuple(parts["train"]),
@@ -108,6 +103,30 @@ def load_splits(settings: DataSettings) -> Splits:
         paths=paths,
         warnings=tuple(warnings),
     )
+
+
+def load_checked(
+    path: Path, settings: DataSettings
+) -> tuple[list[Example], tuple[str, ...] | None, tuple[str, ...]]:
+    """All rows of one file, in its order, with the labels of the task and warnings: `load_splits` unsplit.
+
+    The checks are the same, but that few rows will do, and rows of one target where labels are given.
+    """
+    path = find_dataset(path)
+    rows, warnings = _rows_of(path, settings)
+    labels = task_labels({"dataset": (path, rows)}, settings, may_be_one=settings.labels is not None)
+    return rows, labels, tuple(warnings)
+
+
+def _rows_of(path: Path, settings: DataSettings) -> tuple[list[Example], list[str]]:
+    """The rows of one file, each input once, and warnings."""
+    found = load_rows(
+        path,
+        input_field=settings.input_field,
+        target_field=settings.target_field,
+        group_field=settings.group_field,
+    )
+    return without_doubles(found, path, allow_conflicts=settings.allow_conflicts)
 
 
 def _given(settings: DataSettings) -> dict[str, Path]:
@@ -207,39 +226,6 @@ def _too_few(rows: int) -> str:
 def _no_group_left(part: str, settings: DataSettings) -> str:
     what = f"no group of {settings.group_field!r} is left for {part}: there are too few groups"
     return f"{what}. Choose a finer --group-field, or give --{part} FILE."
-
-
-def _labels(
-    sources: Mapping[str, list[Example]],
-    paths: Mapping[str, Path],
-    given: tuple[str, ...] | None,
-    warnings: list[str],
-) -> tuple[str, ...] | None:
-    for name, examples in sources.items():
-        if given is not None:
-            check_labels(examples, paths[name], given)
-    every = [example for examples in sources.values() for example in examples]
-    if len(every) < _MIN_ROWS:
-        raise DatasetError(_too_few(len(every)))
-    labels = given if given is not None else infer_labels(every)
-    seen = Counter(example.target for example in every)
-    if len(seen) == 1:
-        first = next(iter(sources))
-        line = sources[first][0].line
-        what = (
-            f"every row from line {line} on has the target {next(iter(seen))!r}, expected at least two labels"
-        )
-        raise DatasetError(
-            f"{paths[first]} line {line}: {what}. Add rows of another label, or check --target-field."
-        )
-    if labels is not None:
-        rare = rare_labels(every)
-        if rare:
-            warnings.append(f"seen once only: label {named(rare)}; no part can both show and check it.")
-        unseen = [label for label in labels if label not in seen]
-        if unseen:
-            warnings.append(f"never seen in the rows: label {named(unseen)}.")
-    return labels
 
 
 def _not_verified(parts: Mapping[Part, Sequence[Example]], labels: tuple[str, ...] | None) -> list[str]:

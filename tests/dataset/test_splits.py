@@ -14,7 +14,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from autoprompt.config import DataSettings
-from autoprompt.dataset import Splits, load_splits
+from autoprompt.dataset import Splits, load_checked, load_splits
 from autoprompt.dataset.assign import assign, capped, quotas
 from autoprompt.dataset.checks import example_id
 from autoprompt.errors import DatasetError
@@ -312,6 +312,41 @@ def test_labels_come_with_the_splits(tmp_path: Path) -> None:
     assert any("never seen in the rows: label 'never'" in warning for warning in given.warnings)
     free = write(tmp_path / "free.jsonl", [(f"row {i}", f"answer {i}") for i in range(40)])
     assert load(dataset=free).labels is None
+
+
+@pytest.mark.parametrize("metric", ["numeric", "contains", "llm_judge"])
+def test_targets_of_other_metrics_are_no_labels(tmp_path: Path, metric: str) -> None:
+    path = write(tmp_path / "d.jsonl", rows_of(40, "123"))
+    found = load(dataset=path, metric=metric)
+    assert found.labels is None
+    assert found.sha256 == load(dataset=path).sha256
+    assert load(dataset=path, metric=metric, labels=("1", "2")).labels is None
+    same = write(tmp_path / "same.jsonl", [*rows_of(40, "1"), ("x", "2")])
+    assert load(dataset=same, metric=metric).warnings == ()
+    assert load(dataset=write(same, rows_of(40, "1")), metric=metric).sizes["train"] == 16
+    with pytest.raises(DatasetError, match="expected at least two labels"):
+        load(dataset=same, metric="macro_f1")
+
+
+def test_a_whole_file_is_checked_as_its_splits_are(tmp_path: Path) -> None:
+    path = write(tmp_path / "d.jsonl", [*rows_of(40), ("row 0", "a")])
+    rows, labels, warnings = load_checked(path, DataSettings())
+    assert [row.input for row in rows] == [text for text, _ in rows_of(40)]
+    assert (labels, warnings) == (("a", "b"), (f"{path}: 1 exact duplicate dropped; each row is kept once.",))
+    with pytest.raises(DatasetError, match="line 1: target 'a' is not among the labels 'b', 'c'"):
+        load_checked(path, DataSettings(labels=("b", "c")))
+    write(path, [*rows_of(4), ("row 0", "b")])
+    with pytest.raises(DatasetError, match="line 5: target 'b', but line 1 has 'a'"):
+        load_checked(path, DataSettings())
+    assert len(load_checked(path, DataSettings(allow_conflicts=True))[0]) == 4
+
+
+def test_a_whole_file_of_one_label_needs_the_labels(tmp_path: Path) -> None:
+    path = write(tmp_path / "d.jsonl", rows_of(3, "a"))
+    with pytest.raises(DatasetError, match="expected at least two labels"):
+        load_checked(path, DataSettings())
+    assert load_checked(path, DataSettings(labels=("a", "b")))[1] == ("a", "b")
+    assert load_checked(path, DataSettings(metric="contains"))[1] is None
 
 
 def test_what_few_rows_cannot_verify_is_said(tmp_path: Path) -> None:

@@ -1,0 +1,57 @@
+"""The answers that a task allows: given, or inferred from its rows, and checked against them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from autoprompt.config import DataSettings
+from autoprompt.dataset.checks import check_labels, infer_labels, rare_labels
+from autoprompt.dataset.faults import named
+from autoprompt.errors import DatasetError
+from autoprompt.types import Example
+
+LABEL_METRICS = ("exact_match", "macro_f1")  # whose answer is one of the labels, where there are labels
+
+
+def task_labels(
+    sources: Mapping[str, tuple[Path, Sequence[Example]]], settings: DataSettings, *, may_be_one: bool = False
+) -> tuple[str, ...] | None:
+    """The only answers of a label task, given or inferred from all rows; None for free answers.
+
+    sources: name -> file and rows. may_be_one: allow rows that all have the same target.
+    Other metrics than LABEL_METRICS compare freely: there the labels are None, whatever the targets are.
+    Raises DatasetError for targets that are not among the given labels, and for a single target.
+    """
+    if settings.metric not in LABEL_METRICS:
+        return None
+    if settings.labels is not None:
+        for path, examples in sources.values():
+            check_labels(examples, path, settings.labels)
+    if not may_be_one:
+        _check_two_targets(sources)
+    if settings.labels is not None:
+        return settings.labels
+    return infer_labels([example for _, examples in sources.values() for example in examples])
+
+
+def label_warnings(examples: Sequence[Example], labels: Sequence[str]) -> list[str]:
+    """What rows of these labels cannot show."""
+    warnings = []
+    rare = rare_labels(examples)
+    if rare:
+        warnings.append(f"seen once only: label {named(rare)}; no part can both show and check it.")
+    seen = {example.target for example in examples}
+    unseen = [label for label in labels if label not in seen]
+    if unseen:
+        warnings.append(f"never seen in the rows: label {named(unseen)}.")
+    return warnings
+
+
+def _check_two_targets(sources: Mapping[str, tuple[Path, Sequence[Example]]]) -> None:
+    seen = {example.target for _, examples in sources.values() for example in examples}
+    if len(seen) == 1:
+        path, examples = next(iter(sources.values()))
+        line = examples[0].line
+        what = f"every row from line {line} on has the target {seen.pop()!r}, expected at least two labels"
+        raise DatasetError(f"{path} line {line}: {what}. Add rows of another label, or check --target-field.")
