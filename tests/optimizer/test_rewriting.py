@@ -97,6 +97,11 @@ def test_an_answer_in_another_form_than_asked_is_a_full_rewrite() -> None:
     assert rewritten("```\nA whole new prompt.\n```", operator="patch").text == "A whole new prompt."
 
 
+def test_edits_alone_are_edits_whatever_was_asked_for() -> None:
+    assert rewritten("ADD: Mind the rule.").text == OLD + "\nMind the rule."
+    assert rewritten("ADD: Be brief.").text == ""
+
+
 def test_edits_that_change_nothing_are_no_prompt() -> None:
     """`REMOVE: ...` must never become the prompt itself."""
     assert rewritten("REMOVE: Not in it.\nADD: Be brief.", operator="patch").text == ""

@@ -102,10 +102,11 @@ class RewriteAgent:
         )
         completion = self._client.complete([Message("user", request)], options)
         answer = completion.text
-        text = read_patch(answer, parent) if operator == "patch" else None
+        edits_alone = is_patch(answer)
+        text = read_patch(answer, parent) if operator == "patch" or edits_alone else None
         if text is None:
             # Edits of which none applies are no prompt, and must not become one word for word.
-            text = "" if operator == "patch" and is_patch(answer) else read_prompt(answer)
+            text = "" if edits_alone else read_prompt(answer)
         return Proposal(text, describe_change(parent, text), is_cut=completion.finish_reason == "length")
 
 
@@ -143,8 +144,10 @@ def read_patch(answer: str, parent: str) -> str | None:
 
 
 def _without(text: str, sentence: str) -> str:
-    """`text` without the first place where `sentence` stands as whole sentences; `text` where there is none, or
-    where nothing would be left."""
+    """`text` without the first place where `sentence` stands as whole sentences.
+
+    `text` itself where there is no such place, or where nothing would be left.
+    """
     core = _BULLET.sub("", sentence).strip().rstrip(_STOPS)
     if not core:
         return text
