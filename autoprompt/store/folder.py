@@ -26,7 +26,7 @@ from autoprompt.store.files import (
     write_jsonl,
     write_text,
 )
-from autoprompt.store.redact import redact, without_secrets
+from autoprompt.store.redact import EXACT, redact, without_secrets
 from autoprompt.types import EvaluatedRow
 
 SCHEMA_VERSION = 1
@@ -145,9 +145,9 @@ class RunFolder:
         return path
 
     def write_json(self, name: str, value: Mapping[str, Any]) -> Path:
-        """Replace the file `name` of this folder by `value`, without secrets."""
+        """Replace the file `name` of this folder by `value`, without secrets but for EXACT."""
         path = self.path / name
-        write_json(path, redact(value))
+        write_json(path, redact(value, exact=EXACT))
         return path
 
     def write_result(self, result: Mapping[str, Any]) -> Path:

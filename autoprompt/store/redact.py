@@ -1,10 +1,14 @@
-"""Keeping keys out of what is written: a run folder is made to be shown to others."""
+"""Keeping keys out of what is written: a run folder is made to be shown to others.
+
+What a run is about stays as it is, to the letter: a prompt that speaks of passwords is the product, and a
+run goes on from the texts, names and paths that it finds here.
+"""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,22 +25,29 @@ _USER_IN_URL = re.compile(r"(?<=://)[^/@\s]+@")
 _KEY_IN_QUERY = re.compile(r"(?i)([?&](?:[a-z_-]*key|token|sig|signature|password)=)[^&#\s]+")
 _SHORTEST_SECRET = 8  # a variable set to "test" must not black out every "test" of a config
 
+# Entries of settings and results that are what the user or the run wrote, or where it lies.
+EXACT = frozenset(
+    {"prompt", "components", "demos", "task", "labels", "locked", "rubric", "pattern", "fields"}
+    | {"input_field", "target_field", "group_field"}
+    | {"dataset", "train", "val", "test", "memory", "runs_dir", "cache_dir", "run_id", "run_dir"}
+)
 
-def redact(value: Any, *, environ: Mapping[str, str] | None = None) -> Any:
+
+def redact(value: Any, *, exact: Collection[str] = (), environ: Mapping[str, str] | None = None) -> Any:
     """Plain data like `value`, its texts without secrets. Paths become text, tuples lists.
 
     In texts, key-like words, `user:password@` and keys in the query of URLs, and values of environment
-    variables with a secret's name, become `***`.
+    variables with a secret's name, become `***`. exact: names of entries that stay as they are, at any depth.
     """
     known = _known_secrets(os.environ if environ is None else environ)
-    return _mapped(value, lambda text: _redact_text(text, known))
+    return _mapped(value, lambda text: _redact_text(text, known), exact)
 
 
 def without_secrets(
     settings: Mapping[str, Any], *, environ: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
-    """`redact` for settings: entries whose name is that of a secret are left out as well, at any depth."""
-    cleaned: dict[str, Any] = redact(_without_names(settings), environ=environ)
+    """`redact` for settings, all but EXACT: entries with a secret's name are left out too, at any depth."""
+    cleaned: dict[str, Any] = redact(_without_names(settings), exact=EXACT, environ=environ)
     return cleaned
 
 
@@ -59,12 +70,15 @@ def _without_names(value: Any) -> Any:
     return value
 
 
-def _mapped(value: Any, text: Callable[[str], str]) -> Any:
+def _mapped(value: Any, text: Callable[[str], str], exact: Collection[str]) -> Any:
     match value:
         case Mapping():
-            return {str(name): _mapped(item, text) for name, item in value.items()}
+            return {
+                str(name): _mapped(item, str if name in exact else text, exact)
+                for name, item in value.items()
+            }
         case list() | tuple():
-            return [_mapped(item, text) for item in value]
+            return [_mapped(item, text, exact) for item in value]
         case str() | Path():
             return text(str(value))
         case _:

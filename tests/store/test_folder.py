@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from autoprompt.errors import StoreError
-from autoprompt.store import RunFolder, RunStore
+from autoprompt.store import RunFolder, RunStore, diff, export_run
 from autoprompt.types import EvaluatedRow
 
 HOLD = (
@@ -58,6 +58,38 @@ def test_no_key_is_found_anywhere_in_the_folder(tmp_path: Path, monkeypatch: pyt
     kept = run.read_config()
     assert (kept["max_tokens"], kept["max_prompt_tokens"]) == (5, 7)
     assert kept["base_url"].endswith("@host/v1?api_key=***&x=1")
+
+
+def test_what_the_run_is_about_stays_to_the_letter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DB_PASSWORD", "password")
+    text = "Is this a password reset mail? See https://me:you@host/x?token=abc and sk-abcdefghijklmnopqrstuv."
+    config = {
+        "prompt": text,
+        "task": text,
+        "locked": (text,),
+        "labels": ("password", "other"),
+        "input_field": "password text",
+        "dataset": tmp_path / "password.jsonl",
+        "metric_options": {"rubric": text},
+    }
+    run = RunStore(tmp_path).create(config, name="password")
+    assert run.read_config() == {
+        **config,
+        "locked": [text],
+        "labels": ["password", "other"],
+        "dataset": str(tmp_path / "password.jsonl"),
+    }
+    best = {"components": {"prompt": text}, "demos": [{"input": text, "output": "password"}]}
+    run.write_result({"best": best, "message": "the password is password", "run_dir": str(run.path)})
+    found = run.read_result()
+    assert found is not None
+    assert found["best"] == best
+    assert (found["run_id"], found["run_dir"]) == (run.run_id, str(run.path))
+    assert found["message"] == "the *** is ***"
+    assert export_run(run, "text") == text + "\n"
+    assert diff(run, run).components[0].text_b == text
+    run.append_event({"event": "error", "message": "bad password"})
+    assert [event["message"] for event in run.read_events()] == ["bad ***"]
 
 
 def test_events_get_a_time_and_keep_their_order(run: RunFolder) -> None:
