@@ -6,20 +6,25 @@ import re
 from functools import cache
 from importlib.resources import files
 from string import Template
-from typing import Literal
+from typing import Literal, get_args
 
 Language = Literal["en", "zh"]
 
 _CJK = re.compile(r"[\u3400-\u9fff\uf900-\ufaff]")
+_KANA_HANGUL = re.compile(r"[\u3041-\u3096\u30a1-\u30fa\uff66-\uff9d\u1100-\u11ff\u3130-\u318f\uac00-\ud7af]")
+_NAMES = ("analyze", "patch", "rewrite")
+_BREAK = re.compile(r"(?<=[.:?!])\s+|(?<=[。：？！])|\$\w+|</?\w+>|\n+")
 
 
 def language_of(text: str) -> Language:
     """The template language for a prompt: Chinese where a fifth of its letters are, else English.
 
-    The English templates ask the model to keep to the prompt's own language, whichever it is.
+    Japanese and Korean have Chinese signs, too; their own letters give them away. The English templates
+    ask the model to keep to the prompt's own language, whichever it is.
     """
     letters = [c for c in text if c.isalpha()]
-    return "zh" if letters and len(_CJK.findall(text)) >= len(letters) / 5 else "en"
+    is_chinese = len(_CJK.findall(text)) >= len(letters) / 5 and not _KANA_HANGUL.search(text)
+    return "zh" if letters and is_chinese else "en"
 
 
 @cache
@@ -34,3 +39,11 @@ def fill(name: str, language: Language, /, **values: str) -> str:
     if superfluous:
         raise KeyError(f"template {language}/{name}.txt has no {', '.join(sorted(superfluous))}")
     return template.substitute(values).strip()
+
+
+@cache
+def phrases() -> tuple[str, ...]:
+    """The sentences of all our templates, without what is filled in."""
+    texts = [_template(language, name).template for language in get_args(Language) for name in _NAMES]
+    parts = [part.strip() for text in texts for part in _BREAK.split(text)]
+    return tuple(dict.fromkeys(filter(None, parts)))

@@ -12,6 +12,7 @@ from autoprompt.llm import ScriptedClient
 from autoprompt.llm.client import Completion, Options
 from autoprompt.optimizer.agents import RewriteAgent
 from autoprompt.optimizer.agents.rewriting import Proposal, describe_change, read_patch, read_prompt
+from autoprompt.templates import language_of
 from autoprompt.types import Message
 
 OLD = "Sort the items. Be brief."
@@ -163,6 +164,46 @@ def test_a_long_prompt_may_have_a_long_rewrite() -> None:
     long = "Mind this rule as well. " * 300
     RewriteAgent(ScriptedClient(answer)).rewrite(long, long, {}, 1, "")
     assert (seen[0].max_output_tokens or 0) > len(long) // 4
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        ("Sort the items.", "en"),
+        ("判断条目属于 A 还是 B。", "zh"),
+        ("次の文章を分類してください。", "en"),
+        ("分類カテゴリを判断。", "en"),
+        ("다음 문장을 분류하세요.", "en"),
+        ("漢字와 한글을 분류.", "en"),
+        ("", "en"),
+    ],
+)
+def test_the_chinese_templates_are_for_chinese_alone(text: str, language: str) -> None:
+    assert language_of(text) == language
+
+
+@pytest.mark.parametrize(
+    ("original", "limit"),
+    [
+        (OLD, "at most 200 words"),
+        ("word " * 1000, "at most 1500 words"),
+        ("判断条目。", "不超过 400 字"),
+        ("判断这个条目属于哪一类。" * 100, "不超过 1800 字"),
+        ("次の文章を分類してください。" * 100, "at most 2100 characters"),
+    ],
+)
+def test_a_rewrite_may_be_half_as_long_again(original: str, limit: str) -> None:
+    client = ScriptedClient(["New."])
+    RewriteAgent(client).rewrite(original, "A parent.", {}, 1, "")
+    assert limit in client.calls[0][0].content
+
+
+def test_the_original_is_shown_beside_another_parent_alone() -> None:
+    client = ScriptedClient(["New."] * 2)
+    for parent in (OLD, "Another parent."):
+        RewriteAgent(client).rewrite(OLD, parent, {}, 1, "")
+    assert [call[0].content.count(OLD) for call in client.calls] == [1, 1]
+    assert [call[0].content.count("<original>") for call in client.calls] == [0, 1]
 
 
 @pytest.mark.parametrize("operator", ["patch", "rewrite"])

@@ -19,6 +19,7 @@ SHORTEST_LIMIT = 600  # tokens of an answer; a longer prompt may have a longer r
 
 _FENCE = re.compile(r"```[^\n`]*\n(.*?)```|```(.*?)```", re.DOTALL)
 _EDIT = re.compile(r"^[\s*`\-\d.]*(ADD|REMOVE)[*`]*\s*[:：]\s*(.+?)\s*$", re.IGNORECASE)
+_SIGN = re.compile(r"[\u3041-\u30ff\u3400-\u9fff\uf900-\ufaff]")  # of scripts that do not part their words
 _STOPS = ".。!！?？;；"
 _BULLET = re.compile(r"[ \t]*(?:[-*•]|\d+[.)、])[ \t]+")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[。！？；])|\n+")
@@ -28,12 +29,14 @@ WORDING: dict[Language, dict[str, str]] = {
         "experiences": "What was learned before on such tasks:\n",
         "rejected": "These changes were tried and did harm or nothing; do not repeat them:\n",
         "keep": "Keep these passages exactly as they are: ",
+        "original": "It was first written as:\n",
         "none": "(none)",
     },
     "zh": {
         "experiences": "以往在这类任务上的经验：\n",
         "rejected": "以下修改已经试过，有害或无效，不要重复：\n",
         "keep": "以下内容必须原样保留：",
+        "original": "它最初写作：\n",
         "none": "（无）",
     },
 }
@@ -93,10 +96,16 @@ class RewriteAgent:
             # Few edits a step, fewer later, beat free rewriting (SkillOpt: 4 falling to 2).
             request = fill("patch", language, **shared, edits=str(4 if iteration <= 2 else 2))
         else:
-            limit = max(self._word_limit, 2 * len(original_prompt.split()))
-            request = fill("rewrite", language, **shared, original=original_prompt, limit=str(limit))
+            first = f"{words['original']}<original>\n{original_prompt}\n</original>"
+            request = fill(
+                "rewrite",
+                language,
+                **shared,
+                original=first if original_prompt != parent else "",
+                limit=self._limit(original_prompt),
+            )
         request = re.sub(r"\n{3,}", "\n\n", request)
-        longest = max(SHORTEST_LIMIT, 2 * estimate_tokens(parent))
+        longest = max(SHORTEST_LIMIT, 2 * max(estimate_tokens(parent), estimate_tokens(original_prompt)))
         options = Options(
             role="optimizer", temperature=self._temperature, seed=seed, max_output_tokens=longest
         )
@@ -108,6 +117,16 @@ class RewriteAgent:
             # Edits of which none applies are no prompt, and must not become one word for word.
             text = "" if edits_alone else read_prompt(answer)
         return Proposal(text, describe_change(parent, text), is_cut=completion.finish_reason == "length")
+
+    def _limit(self, original: str) -> str:
+        """How long a rewrite may be: in words, or in characters where blanks do not part the words."""
+        signs = len(_SIGN.findall(original))
+        has_words = 5 * signs < sum(c.isalpha() for c in original) or not signs
+        length = len(original.split()) if has_words else len("".join(original.split()))
+        most = max(self._word_limit * (1 if has_words else 2), -(-3 * length // 2))
+        if language_of(original) == "zh":
+            return f"{most} 字"
+        return f"{most} {'words' if has_words else 'characters'}"
 
 
 def read_prompt(answer: str) -> str:
