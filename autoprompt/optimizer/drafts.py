@@ -96,7 +96,7 @@ def _write(
         brief.experiences,
         operator="patch" if operator == "patch" else "rewrite",
         rejected=brief.rejected,
-        keep=kept_passages(context, original),
+        keep=kept_passages(context, original, components[name]),
         seed=context.seed("write", brief.iteration, place.slot),
     )
     if proposal.is_cut:

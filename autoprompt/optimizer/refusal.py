@@ -5,11 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+from autoprompt.optimizer.agents.rewriting import WORDING
 from autoprompt.optimizer.context import SearchContext, prompt_tokens
 from autoprompt.program import placeholders
+from autoprompt.templates import phrases
 from autoprompt.types import Candidate
 
-COPIED_WORDS = 8  # a run of so many words taken from a train row: the writer copied instead of describing
+# The weight of a run that was copied instead of described: eight words, or sixteen signs of a script that
+# does not part its words (about as many words).
+COPIED = 16
+ECHOED = 8  # the weight from which a whole sentence of ours counts
+_WORD = 2  # weight of a word; a sign weighs 1
+_SIGNS = "\u3041-\u30ff\u3400-\u9fff\uf900-\ufaff"
+_SIGN = re.compile(f"[{_SIGNS}]")
+_WORDS = re.compile(f"[{_SIGNS}]|[^\\W{_SIGNS}]+")
 
 
 class Refused(Exception):
@@ -27,16 +36,17 @@ def check_candidate(context: SearchContext, candidate: Candidate, proposals: Seq
         )
 
 
-def kept_passages(context: SearchContext, original: str) -> list[str]:
-    """What every rewrite must keep word for word: locked passages and placeholders."""
-    return [*context.settings.locked, *_braced(context, original)]
+def kept_passages(context: SearchContext, *texts: str) -> list[str]:
+    """What every rewrite of `texts` must keep word for word: locked passages and placeholders."""
+    braced = [mark for text in texts for mark in _braced(context, text)]
+    return list(dict.fromkeys([*context.settings.locked, *braced]))
 
 
 def check_text(context: SearchContext, original: str, before: str, text: str) -> None:
     """Refuse a rewrite of `before` that is empty, loses what must be kept, asks for more, or copies rows."""
     if not text:
         raise Refused("the writer's answer holds no prompt")
-    lost = [k for k in kept_passages(context, original) if k in before and k not in text]
+    lost = [k for k in kept_passages(context, original, before) if k in before and k not in text]
     if lost:
         raise Refused(f"it loses {', '.join(lost)}")
     known = placeholders(original, tuple(_fields(context)))
@@ -45,7 +55,7 @@ def check_text(context: SearchContext, original: str, before: str, text: str) ->
     asked = [n for n in asked if n != context.settings.input_field]
     if asked:
         raise Refused(f"it asks for {{{asked[0]}}}, which the original does not")
-    _refuse_copies(context, before, text)
+    _refuse_copies(context, original, before, text)
 
 
 def _braced(context: SearchContext, text: str) -> list[str]:
@@ -58,21 +68,49 @@ def _fields(context: SearchContext) -> Mapping[str, str]:
     return (context.splits.train or context.splits.val)[0].fields
 
 
-def _refuse_copies(context: SearchContext, before: str, text: str) -> None:
-    """Refuse a text that quotes train rows: what it gains on their like it does not gain on others."""
+def _refuse_copies(context: SearchContext, original: str, before: str, text: str) -> None:
+    """Refuse a text that quotes our own request or train rows.
+
+    What a text gains on the rows that it quotes it does not gain on others.
+    """
     words = _words(text)
-    runs = {tuple(words[i : i + COPIED_WORDS]) for i in range(len(words) - COPIED_WORDS + 1)}
-    known = _words(before)
-    runs -= {tuple(known[i : i + COPIED_WORDS]) for i in range(len(known) - COPIED_WORDS + 1)}
-    if not runs:
-        return
+    runs = _runs(words).keys() - _runs(_words(before)).keys() - _runs(_words(original)).keys()
+    known = [f" {' '.join(_words(t))} " for t in (before, original)]
+    said = f" {' '.join(words)} "
+    for phrase in (*phrases(), *(p for wording in WORDING.values() for p in wording.values())):
+        parts = _words(phrase)
+        joined = f" {' '.join(parts)} "
+        is_whole = _weight(parts) >= ECHOED and joined in said and not any(joined in k for k in known)
+        if is_whole or not runs.isdisjoint(_runs(parts)):
+            raise Refused("it repeats what the writer was told")
     for row in context.splits.train:
-        row_words = _words(row.input)
-        for i in range(len(row_words) - COPIED_WORDS + 1):
-            if tuple(row_words[i : i + COPIED_WORDS]) in runs:
-                raise Refused("it copies a row of train: " + " ".join(row_words[i : i + COPIED_WORDS]))
+        if copied := [run for run in _runs(_words(row.input)) if run in runs]:
+            raise Refused("it copies a row of train: " + _readable(copied[0]))
+
+
+def _runs(words: Sequence[str]) -> dict[tuple[str, ...], None]:
+    """From every word on, the shortest run that weighs COPIED; in the text's order."""
+    runs: dict[tuple[str, ...], None] = {}
+    end, weight = 0, 0
+    for start, word in enumerate(words):
+        while weight < COPIED and end < len(words):
+            weight += _weight([words[end]])
+            end += 1
+        if weight < COPIED:
+            break
+        runs[tuple(words[start:end])] = None
+        weight -= _weight([word])
+    return runs
+
+
+def _weight(words: Sequence[str]) -> int:
+    return sum(1 if _SIGN.match(word) else _WORD for word in words)
 
 
 def _words(text: str) -> list[str]:
     """Words, and single characters of scripts that do not part them."""
-    return re.findall(r"[\u3040-\u30ff\u3400-\u9fff]|[^\W\u3040-\u30ff\u3400-\u9fff]+", text.casefold())
+    return _WORDS.findall(text.casefold())
+
+
+def _readable(run: Sequence[str]) -> str:
+    return re.sub(rf"(?<=[{_SIGNS}]) (?=[{_SIGNS}])", "", " ".join(run))

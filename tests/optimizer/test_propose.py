@@ -15,6 +15,7 @@ from autoprompt.llm.client import Completion, Options
 from autoprompt.optimizer.nodes import first_state
 from autoprompt.optimizer.propose import propose
 from autoprompt.search.plan import Depth
+from autoprompt.templates import phrases
 from autoprompt.tokens import estimate_tokens
 from autoprompt.types import Candidate, Demo, Example, Message
 
@@ -118,6 +119,42 @@ def test_a_proposal_that_quotes_train_is_refused() -> None:
     assert refusals("```\nThe quick brown fox is A.\n```", splits=quoted) == []
     # What the original says itself is no copy.
     assert refusals(f"```\n{text} is A, by the rule.\n```", prompt=f"{text} is A.", splits=quoted) == []
+
+
+def test_a_common_chinese_phrase_is_no_quote() -> None:
+    row = "昨天我在网上看到这条新闻标题感到非常惊讶"
+    base = splits_of(32, 60, 20)
+    quoted = replace(base, train=(Example("x", row, "A", {"input": row, "target": "A"}), *base.train))
+    assert refusals(f"```\n判断：{row[:15]}。\n```", splits=quoted) == []
+    (reason,) = refusals(f"```\n判断：{row[:16]}。\n```", splits=quoted)
+    assert reason == f"it copies a row of train: {row[:16]}"
+
+
+def test_a_placeholder_of_the_parent_is_kept() -> None:
+    made = bench(
+        author=says("```\nSort it by the rule.\n```"), depth=WRITERS_ONLY, max_demos=0, can_demo=False
+    )
+    parent = made.context.add(Candidate({"prompt": "Sort this by {input}: {{#a.b#}}"}))
+    first = brief(made, number=1)
+    parent.scores = dict.fromkeys(made.context.plan.race_ids, 1.0)
+    parent.status = "accepted"
+    assert propose(made.context, replace(first, incumbent=parent.candidate.id, plateau=3)) == []
+    refused = made.kinds("candidate_refused")[0]["reason"]
+    assert refused == "it loses {input}, {{#a.b#}}"
+    assert "exactly as they are: {input} {{#a.b#}}" in made.author.calls[0][-1].content
+
+
+def test_our_own_words_to_the_writer_are_refused() -> None:
+    """A small model often hands back what it was told."""
+    told = [p for p in phrases() if "```" not in p and len(re.findall("[a-z]+|[\u4e00-\u9fff]{2}", p)) >= 5]
+    assert len(told) > 20
+    for phrase in told:
+        assert refusals(f"```\nSay A or B.\n{phrase.upper()}\n```") == ["it repeats what the writer was told"]
+
+
+def test_what_the_prompt_says_itself_is_no_echo() -> None:
+    phrase = max(phrases(), key=len)
+    assert refusals(f"```\n{phrase} Mind the rule.\n```", prompt=phrase) == []
 
 
 def test_an_answer_without_a_prompt_is_refused() -> None:
