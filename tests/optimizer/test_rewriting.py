@@ -81,6 +81,7 @@ def test_edits_apply_where_they_can(answer: str, text: str | None) -> None:
         ("先判断。再回答。最后检查。", "再回答", "先判断。最后检查。"),
         ("先判断。再回答。", "回答。", None),
         ("Rules:\nOne.", "Rules:", "One."),
+        ("One. Sort - now. End.", "Sort - now.", "One. End."),
     ],
 )
 def test_whole_sentences_alone_are_removed(parent: str, sentence: str, text: str | None) -> None:

@@ -167,7 +167,8 @@ def _without(text: str, sentence: str) -> str:
 
     `text` itself where there is no such place, or where nothing would be left.
     """
-    core = _BULLET.sub("", sentence).strip().rstrip(_STOPS)
+    mark = _BULLET.match(sentence)
+    core = sentence[mark.end() if mark else 0 :].strip().rstrip(_STOPS)
     if not core:
         return text
     starts, ends = _bounds(text)
