@@ -69,7 +69,13 @@ class ResponseCache:
             return str(row[0])
 
         record = self._use(look_up)
-        return None if record is None else replace(from_record(json.loads(record)), source="cache")
+        if record is None:
+            return None
+        try:
+            return replace(from_record(json.loads(record)), source="cache")
+        except (ValueError, KeyError, TypeError):  # another version wrote it, or a hand
+            self._use(lambda database: database.execute("DELETE FROM answers WHERE key = ?", (key,)))
+            return None
 
     def put(self, key: str, completion: Completion) -> None:
         """Keep an answer; one that is there already stays."""

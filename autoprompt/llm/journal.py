@@ -75,15 +75,18 @@ class Journal:
     def mark_counted(self, position: int) -> None:
         """The first `position` records are in the budget that was restored.
 
-        Raises StoreError if the file holds fewer: it is not the one that the checkpoint speaks of.
+        Of a file that holds fewer, as a power cut may leave it, all are: what is lost is asked again.
         """
         with self._lock:
-            if position > len(self._offsets):
-                raise StoreError(
-                    f"{self._path}: {len(self._offsets)} answers, the checkpoint has counted {position}. "
-                    "The journal was cut or replaced; start a new run."
+            found = len(self._offsets)
+            if position > found:
+                _log.warning(
+                    "%s: %d answers, the checkpoint has counted %d; those that are lost are asked again",
+                    self._path,
+                    found,
+                    position,
                 )
-            self._counted_until = position
+            self._counted_until = min(position, found)
 
     def recall(self, key: str) -> tuple[Completion | None, list[Charge]]:
         """The answer to a request, if there is one, and what the budget must be charged for it now.

@@ -143,3 +143,15 @@ def test_the_file_holds_no_more_than_key_and_answer(cache: ResponseCache) -> Non
     database.close()
     assert row[0] == "k"
     assert "标题党" in row[1].encode().decode("unicode_escape")
+
+
+@pytest.mark.parametrize("record", ["", "{", "[]", "null", '{"text": "x"}'])
+def test_a_record_of_another_kind_is_a_miss_and_makes_room(record: str, cache: ResponseCache) -> None:
+    cache.put("k", ANSWER)
+    database = sqlite3.connect(cache.stats().path)
+    with database:
+        database.execute("UPDATE answers SET record = ?", (record,))
+    database.close()
+    assert cache.get("k") is None
+    cache.put("k", ANSWER)
+    assert cache.get("k") == replace(ANSWER, attempts=0, source="cache")

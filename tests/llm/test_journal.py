@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from autoprompt.errors import StoreError
 from autoprompt.llm.answers import from_record, request_key, to_record
 from autoprompt.llm.client import Completion, Options
 from autoprompt.llm.journal import Charge, Journal
@@ -129,9 +128,19 @@ def test_a_line_that_cannot_be_read_is_asked_again(path: Path, journal_at: Open)
     assert journal.recall(KEYS[1])[0] is not None
 
 
-def test_a_shorter_journal_than_the_checkpoint_counted_is_refused(path: Path, journal_at: Open) -> None:
-    with pytest.raises(StoreError, match="0 answers, the checkpoint has counted 4"):
-        journal_at(path).mark_counted(4)
+def test_a_journal_that_a_power_cut_made_shorter_goes_on(
+    path: Path, journal_at: Open, caplog: pytest.LogCaptureFixture
+) -> None:
+    journal = journal_at(path)
+    journal.append(KEYS[0], "task", ANSWER)
+    journal.close()
+    journal = journal_at(path)
+    journal.mark_counted(4)
+    assert "1 answers, the checkpoint has counted 4" in caplog.text
+    assert journal.recall(KEYS[0])[1] == []
+    assert journal.recall(KEYS[1]) == (None, [])
+    journal.append(KEYS[1], "task", ANSWER)
+    assert journal.position == 2
 
 
 def test_many_answers_take_little_memory(path: Path, journal_at: Open) -> None:
