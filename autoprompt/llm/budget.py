@@ -25,6 +25,7 @@ class Spent:
     """What a run has used so far. Requests count when they are sent, failed ones and retries included.
 
     repeats: those of the calls that repeated a request which had failed or come back empty.
+    known_cost_usd: of the answers whose price is known; what a cap on cost counts.
     """
 
     task_calls: int = 0
@@ -35,6 +36,7 @@ class Spent:
     optimizer: Usage = Usage()
     judge: Usage = Usage()
     seconds: float = 0.0
+    known_cost_usd: float = 0.0
 
     @property
     def calls(self) -> int:
@@ -110,6 +112,17 @@ class Budget:
     def spent(self) -> Spent:
         with self._lock:
             return replace(self._spent, seconds=self.clock() - self._start)
+
+    @property
+    def held(self) -> dict[str, Any]:
+        """What is kept back now, as plain JSON for a checkpoint."""
+        with self._lock:
+            return asdict(self._held)
+
+    def restore_hold(self, held: Mapping[str, Any]) -> None:
+        """Keep back what a checkpoint says, to the letter: computed anew, it would follow later spending."""
+        with self._lock:
+            self._held = _Need(**held)
 
     def restore(self, spent: Spent | Mapping[str, Any]) -> None:
         """Go on from what a checkpoint had counted (see `Journal.mark_counted`). What is held stays held."""
@@ -217,6 +230,8 @@ class Budget:
                 self._spent = replace(self._spent, optimizer=self._spent.optimizer + usage)
             else:
                 self._spent = replace(self._spent, judge=self._spent.judge + usage)
+            known = self._spent.known_cost_usd + (usage.cost_usd or 0.0)
+            self._spent = replace(self._spent, known_cost_usd=known)
 
     def _count_calls(self, role: CallRole, calls: int, *, repeats: int) -> None:
         spent = replace(self._spent, repeats=self._spent.repeats + repeats)
@@ -249,7 +264,7 @@ class Budget:
         caps: tuple[tuple[str, float | None, float, float], ...] = (
             ("max_calls", self.max_calls, self._capped_calls() + self._calls_set_aside(), need.calls),
             ("max_tokens", self.max_tokens, spent.tokens + held.tokens, need.tokens),
-            ("max_cost", self.max_cost, (spent.cost_usd or 0.0) + held.cost_usd, need.cost_usd),
+            ("max_cost", self.max_cost, spent.known_cost_usd + held.cost_usd, need.cost_usd),
             ("max_seconds", self.max_seconds, seconds + held.seconds, need.seconds),
         )
         for cap, limit, used, more in caps:

@@ -201,3 +201,31 @@ def test_seconds_per_call_begin_with_the_first_call() -> None:
         budget.charge("task")
     clock.now += 2
     assert budget.seconds_per_call == 0.5
+
+
+def test_an_unknown_price_does_not_hide_the_known_cost_from_its_cap() -> None:
+    budget = Budget(max_cost=0.4)
+    budget.add_usage("task", Usage(1, 1, 0.5))
+    budget.add_usage("judge", Usage(1, 1, None))
+    assert budget.spent.cost_usd is None
+    resumed = Budget(max_cost=0.4)
+    resumed.restore(json.loads(json.dumps(budget.spent.to_dict())))
+    for one in (budget, resumed):
+        with pytest.raises(BudgetExhausted, match="max_cost"):
+            one.charge("task")
+
+
+def test_what_is_held_is_restored_to_the_letter() -> None:
+    budget = Budget(max_calls=100, max_tokens=1000)
+    budget.charge("task")
+    budget.charge("task", is_repeat=True)
+    budget.hold(10, tokens=70, cost_usd=0.5, seconds=2.0)
+    held = json.loads(json.dumps(budget.held))
+    assert held["calls"] > 10
+    resumed = Budget(max_calls=100, max_tokens=1000)
+    resumed.restore(budget.spent.to_dict())
+    resumed.restore_hold(held)
+    assert resumed.held == budget.held
+    assert resumed.calls_left() == budget.calls_left()
+    resumed.release_hold()
+    assert not any(resumed.held.values())
