@@ -21,14 +21,14 @@ __all__ = [
 
 if TYPE_CHECKING:
     from autoprompt.api import EvaluationReport, estimate, evaluate, optimize, resume
+    from autoprompt.clients import Clients
     from autoprompt.config import RunConfig
     from autoprompt.optimizer.verdict import RunResult
-    from autoprompt.session import Clients
     from autoprompt.types import Candidate
 
 _HOMES = {
     "Candidate": "autoprompt.types",
-    "Clients": "autoprompt.session",
+    "Clients": "autoprompt.clients",
     "EvaluationReport": "autoprompt.api",
     "RunConfig": "autoprompt.config",
     "RunResult": "autoprompt.optimizer.verdict",

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from autoprompt.clients import Clients, open_models
 from autoprompt.config import RunConfig
 from autoprompt.dataset import load_checked
 from autoprompt.errors import ConfigError, StoreError
@@ -32,15 +33,7 @@ from autoprompt.preparation import (
     task_options,
 )
 from autoprompt.program import PromptProgram
-from autoprompt.session import (
-    Clients,
-    OnEvent,
-    load_config,
-    open_models,
-    read_result,
-    run_in_folder,
-    store_name,
-)
+from autoprompt.session import OnEvent, load_config, read_result, run_in_folder, store_name
 from autoprompt.stats import Interval, mean_interval
 from autoprompt.store import RunStore
 from autoprompt.types import Candidate, EvaluatedRow, Evaluation, Usage
@@ -205,7 +198,6 @@ def evaluate(
         emit({**event, "spent": budget.spent.to_dict()})
 
     with open_models(config, clients, budget, None, emit) as models:
-        models.check_cost_cap(config.max_cost)
         metric = models.metric(config, labels)
         client = models.client("task")
         program = PromptProgram(

@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from autoprompt.config import ModelSettings, RunConfig
-from autoprompt.errors import (
-    BudgetExhausted,
-    BudgetTooSmallError,
-    ConfigError,
-    Interrupted,
-    ModelError,
-    StoreError,
-)
-from autoprompt.llm import Budget, Journal, Models, ResponseCache, wrap
-from autoprompt.llm.client import CallRole, Client
+from autoprompt.clients import Clients, RoleModels, open_models
+from autoprompt.config import RunConfig
+from autoprompt.errors import BudgetExhausted, BudgetTooSmallError, Interrupted, ModelError, StoreError
+from autoprompt.llm import Budget, Journal
 from autoprompt.memory import ExperienceFile
-from autoprompt.metrics import Metric, get_metric
 from autoprompt.preparation import Preparation
 from autoprompt.program import PromptProgram
 from autoprompt.search.pool import Pool
 from autoprompt.store import RunFolder, RunStore
+from autoprompt.store.files import write_jsonl
 from autoprompt.types import Candidate
 
 if TYPE_CHECKING:
@@ -38,106 +29,9 @@ if TYPE_CHECKING:
 Event = dict[str, Any]
 OnEvent = Callable[[Event], None]
 
-_log = logging.getLogger(__name__)
-
 # Events that come with every row: for a live view, not for the log.
 _FLEETING = ("rows_evaluated", "weights_progress")
-
-
-@dataclass(frozen=True, slots=True)
-class Clients:
-    """One's own models instead of those that the settings name, e.g. scripted ones in tests.
-
-    optimizer: analyst and writer; default: `task`. judge: default: `optimizer`.
-    """
-
-    task: Client
-    optimizer: Client | None = None
-    judge: Client | None = None
-
-    def of(self, role: CallRole) -> Client:
-        if role == "task":
-            return self.task
-        optimizer = self.optimizer or self.task
-        return optimizer if role == "optimizer" else self.judge or optimizer
-
-
-class RoleModels:
-    """The clients of a run by role, made or given; with budget, journal and cache around them."""
-
-    def __init__(
-        self,
-        settings: ModelSettings,
-        clients: Clients | None,
-        *,
-        budget: Budget,
-        journal: Journal | None,
-        cache: ResponseCache | None,
-        on_progress: Callable[[int, int, str], None] | None = None,
-    ) -> None:
-        self._clients = clients
-        self._settings = settings
-        self._models = Models(settings, budget=budget, journal=journal, cache=cache, on_progress=on_progress)
-        self._wrapped: dict[int, Client] = {}
-        self._budget, self._journal, self._cache = budget, journal, cache
-
-    def client(self, role: CallRole) -> Client:
-        if self._clients is None:
-            return self._models.client(role)
-        own = self._clients.of(role)
-        if id(own) not in self._wrapped:
-            concurrency = self.concurrency()
-            self._wrapped[id(own)] = wrap(
-                own, budget=self._budget, concurrency=concurrency, journal=self._journal, cache=self._cache
-            )
-        return self._wrapped[id(own)]
-
-    def concurrency(self) -> int:
-        return self._models.concurrency() if self._clients is None else self._settings.concurrency or 8
-
-    def check_cost_cap(self, max_cost: float | None) -> None:
-        """Refuse a cap on cost that could never fire because a price is unknown."""
-        if max_cost is None or self._clients is not None:
-            return
-        for role in ("task", "optimizer"):
-            if self._models.price(role) is None:
-                writer = self._settings.optimizer_model if role == "optimizer" else None
-                name = writer or self._settings.model or f"the {role} model"
-                raise ConfigError(
-                    f"max_cost is set, but the price of {name} is not known, so "
-                    "the cap could not fire. Give --price-input and --price-output (USD per million tokens), "
-                    "or cap calls or tokens with --max-calls or --max-tokens."
-                )
-
-    def metric(self, config: RunConfig, labels: tuple[str, ...]) -> Metric:
-        judge = self.client("judge") if config.metric == "llm_judge" else None
-        return get_metric(config.metric, config.metric_options, judge=judge, labels=labels)
-
-    def close(self) -> None:
-        self._models.close()
-        for client in self._wrapped.values():
-            client.close()
-
-
-@contextmanager
-def open_models(
-    config: RunConfig, clients: Clients | None, budget: Budget, journal: Journal | None, emit: OnEvent
-) -> Iterator[RoleModels]:
-    """The models of a run; closed, with the cache, at the end of the block."""
-
-    def on_progress(done: int, total: int, what: str) -> None:
-        emit({"event": "weights_progress", "done_bytes": done, "total_bytes": total, "what": what})
-
-    with ExitStack() as stack:
-        cache = None
-        if not config.no_cache:
-            cache = ResponseCache(config.cache_dir)
-            stack.callback(cache.close)
-        models = RoleModels(
-            config, clients, budget=budget, journal=journal, cache=cache, on_progress=on_progress
-        )
-        stack.callback(models.close)
-        yield models
+_MODELS = "models"  # what a warning is about that stands in the result too
 
 
 def run_in_folder(
@@ -169,8 +63,8 @@ def run_in_folder(
             Journal(folder.journal_path) as journal,
             open_models(config, clients, budget, journal, emit) as models,
         ):
-            models.check_cost_cap(config.max_cost)
-            return _run_graph(folder, preparation, models, budget, journal, emit, resumed=resumed)
+            telling = _with_warnings(folder, models, emit)
+            return _run_graph(folder, preparation, models, budget, journal, telling, resumed=resumed)
     except KeyboardInterrupt:
         raise Interrupted(
             f"interrupted; the state is saved. Go on with: autoprompt resume {folder.run_id}"
@@ -179,6 +73,25 @@ def run_in_folder(
         message = f"stopped; what was answered is kept. Go on with: autoprompt resume {folder.run_id}"
         emit({"event": "warning", "message": message})
         raise
+
+
+def _with_warnings(folder: RunFolder, models: RoleModels, emit: OnEvent) -> OnEvent:
+    """`emit` that says what was found out about the models, once in a run, before the next event."""
+    known = set(_model_warnings(folder))
+
+    def emit_all(event: Event) -> None:
+        for message in models.warnings():
+            if message not in known:
+                known.add(message)
+                emit({"event": "warning", "about": _MODELS, "message": message})
+        emit(event)
+
+    return emit_all
+
+
+def _model_warnings(folder: RunFolder) -> list[str]:
+    """Those of all processes that worked on this run."""
+    return [event["message"] for event in folder.read_events() if event.get("about") == _MODELS]
 
 
 def _run_graph(
@@ -210,6 +123,7 @@ def _run_graph(
         if saved is not None and saved.values:
             _restore(folder, preparation, context, saved.values, budget, journal)
         else:
+            _drop_candidates_after(folder, 0)
             start = first_state(context, _dataset(preparation))
             try:
                 context.hold_final(context.pool.original.candidate)
@@ -275,7 +189,7 @@ def _make_context(
         files=folder,
         emit=emit,
         experiences=None if config.no_memory else ExperienceFile(config.memory),
-        journal_position=lambda: journal.position,
+        journal_position=lambda: _synced_position(journal),
         open_test=lambda: _count_opening(folder, preparation),
     )
 
@@ -305,17 +219,35 @@ def _restore(
             f"run {folder.run_id} cannot go on: {state['dataset']['path']} has changed since it began "
             f"(sha256 was {known}, is {found}). Put the old file back, or start a new run."
         )
-    records = [r for r in folder.read_candidate_records() if r["step"] <= state["pool_step"]]
-    context.pool = Pool.from_records(records)
+    _drop_candidates_after(folder, state["pool_step"])
+    context.pool = Pool.from_records(list(folder.read_candidate_records()))
     if state["original"] not in context.pool:
         original = context.add(Candidate(components=context.program.components))
         original.status = "accepted"
     if state["spent"]:
         budget.restore(state["spent"])
     journal.mark_counted(state["journal_position"])
+    if state.get("held"):
+        budget.restore_hold(state["held"])
+        return
     with suppress(BudgetExhausted):  # as in `predict`, which then ended the search; or the end is behind us
         ids = [state["incumbent"], *state["pending"]]
         context.hold_final(*(context.pool[i].candidate for i in ids))
+
+
+def _drop_candidates_after(folder: RunFolder, step: int) -> None:
+    """Take out what was written after the checkpoint: a later resume would load it with steps of its own."""
+    records = list(folder.read_candidate_records())
+    kept = [record for record in records if record["step"] <= step]
+    if len(kept) < len(records):
+        write_jsonl(folder.candidates_path, kept)
+
+
+def _synced_position(journal: Journal) -> int:
+    """The journal's position, on the disk before a checkpoint names it."""
+    position = journal.position
+    journal.checkpoint()
+    return position
 
 
 def _count_opening(folder: RunFolder, preparation: Preparation) -> int:
@@ -366,7 +298,7 @@ def _finish(
         split_seed=splits.split_seed,
         sha256=splits.sha256,
         test_opened=final.get("test", {}).get("opened", 0),
-        warnings=splits.warnings,
+        warnings=[*splits.warnings, *_model_warnings(folder)],
     )
     result = make_result(final, context, facts, budget.spent)
     folder.write_text("best_prompt.txt", render_text(result.best.prompt, result.best.demos) + "\n")
@@ -399,8 +331,8 @@ def load_config(folder: RunFolder) -> RunConfig:
         fault = error.errors()[0]
         where = ".".join(map(str, fault["loc"]))
         raise StoreError(
-            f"{folder.config_path}: {where}: {fault['msg']}. It was written by another version of autoprompt, "
-            "or edited: mend it there, or start a new run."
+            f"{folder.config_path}: {where}: {fault['msg']}. It was written by another version of "
+            "autoprompt, or edited: mend it there, or start a new run."
         ) from error
     # The text as it was: in config.yaml, what looks like a key is blacked out.
     path = folder.path / "original_prompt.txt"

@@ -71,7 +71,8 @@ EVENTS = {
 
 
 def clients(world: World = GAIN) -> Clients:
-    return Clients(ScriptedClient(world.student, name="student"), ScriptedClient(writer, name="writer"))
+    student = ScriptedClient(world.student, name="student", identity=f"student of {world}")
+    return Clients(student, ScriptedClient(writer, name="writer", identity="writer"))
 
 
 def test_a_run_finds_a_better_prompt_proves_it_and_leaves_a_folder(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from fakes import PROMPT, World, run_config, target_of, write_rows, writer
 
 from autoprompt import Clients, RunConfig, RunResult, optimize, resume
 from autoprompt.errors import BudgetTooSmallError, ConfigError, Interrupted, StoreError
-from autoprompt.llm import ScriptedClient
+from autoprompt.llm import Journal, ScriptedClient
 from autoprompt.llm.client import Completion, Options
 from autoprompt.memory import ExperienceFile
 from autoprompt.store import RunFolder, RunStore
@@ -236,6 +236,52 @@ def test_killed_again_and_again(tmp_path: Path, undisturbed: Undisturbed) -> Non
     assert outcome(tmp_path, result) == undisturbed.outcome
     assert models.answered == undisturbed.models.answered
     assert models.sent == undisturbed.models.sent + kills
+
+
+def test_what_was_written_after_the_checkpoint_is_gone_for_good(
+    tmp_path: Path, undisturbed: Undisturbed
+) -> None:
+    """Else a second resume, whose steps have come further, would take it for its own."""
+    models = Models(die_at=200)
+    with pytest.raises(Killed):
+        optimize(config_of(tmp_path), clients=models.clients)
+    run = RunStore(tmp_path / "runs").open(only_run(tmp_path))
+    last = list(run.read_candidate_records())[-1]
+    run.append_candidates([{**last, "id": "feedfeedfeed", "step": last["step"] + NODES}])
+    models.die_at = models.sent + 150
+    with pytest.raises(Killed):
+        resume(run.run_id, runs_dir=tmp_path / "runs", clients=models.clients)
+    assert "feedfeedfeed" not in run.read_candidates()
+    check_resumed(tmp_path, models, undisturbed, unanswered=2)
+
+
+def test_the_journal_is_on_the_disk_before_a_checkpoint_names_its_position(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[int] = []
+    original = Journal.checkpoint
+
+    def noting(self: Journal) -> None:
+        original(self)
+        synced.append(self.position)
+
+    monkeypatch.setattr(Journal, "checkpoint", noting)
+    models = Models()
+    optimize(config_of(tmp_path), clients=models.clients)
+    assert len(synced) == NODES
+    assert synced[-1] == models.sent
+
+
+def test_a_journal_that_lost_its_end_is_asked_again(tmp_path: Path) -> None:
+    models = Models(die_at=200)
+    with pytest.raises(Killed):
+        optimize(config_of(tmp_path), clients=models.clients)
+    path = tmp_path / "runs" / only_run(tmp_path) / "journal.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[:5]))
+    models.die_at = -1
+    assert resume(only_run(tmp_path), runs_dir=tmp_path / "runs", clients=models.clients).message
+    assert max(models.answered.values()) == 2
 
 
 def test_several_requests_at_once_change_nothing(tmp_path: Path, undisturbed: Undisturbed) -> None:

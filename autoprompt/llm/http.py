@@ -31,14 +31,21 @@ if TYPE_CHECKING:
 _CONNECT_TIMEOUT_S = 5.0
 
 
-def http_client(api_key: str, *, timeout_s: float, connections: int = 4) -> httpx.Client:
-    """A client with our timeouts and the key, if there is one; up to `connections` are kept open."""
+def http_client(
+    api_key: str, *, timeout_s: float, connections: int = 4, trust_env: bool = True
+) -> httpx.Client:
+    """A client with our timeouts and the key, if there is one; up to `connections` are kept open.
+
+    trust_env: whether proxies and certificates that the environment names are used.
+    """
     import httpx
 
     headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=connections, keepalive_expiry=30)
     timeout = httpx.Timeout(timeout_s, connect=min(timeout_s, _CONNECT_TIMEOUT_S))
-    return httpx.Client(headers=headers, limits=limits, timeout=timeout, follow_redirects=True)
+    return httpx.Client(
+        headers=headers, limits=limits, timeout=timeout, follow_redirects=True, trust_env=trust_env
+    )
 
 
 def from_httpx(error: httpx.HTTPError, url: str, api_key: str) -> EndpointError:
@@ -65,12 +72,13 @@ class HttpTransport:
         constrain: Constrain = "off",
         timeout_s: float = 120.0,
         connections: int = 16,
+        trust_env: bool = True,
     ) -> None:
         self.parameters = Parameters(constrain)
         self._url = base_url.rstrip("/") + "/chat/completions"
         self._model = model
         self._api_key = api_key
-        self._client = http_client(api_key, timeout_s=timeout_s, connections=connections)
+        self._client = http_client(api_key, timeout_s=timeout_s, connections=connections, trust_env=trust_env)
 
     @property
     def name(self) -> str:

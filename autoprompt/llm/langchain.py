@@ -16,6 +16,7 @@ from autoprompt.llm.failures import (
     redact,
     shown_url,
 )
+from autoprompt.llm.http import http_client
 from autoprompt.llm.wire import Constrain, Parameters, read_answer
 from autoprompt.types import Message
 
@@ -34,6 +35,7 @@ class LangChainTransport:
         *,
         constrain: Constrain = "off",
         timeout_s: float = 120.0,
+        trust_env: bool = True,
     ) -> None:
         from langchain_openai import ChatOpenAI
         from pydantic import SecretStr
@@ -42,6 +44,9 @@ class LangChainTransport:
         self._model = model
         self._base_url = base_url
         self._api_key = api_key
+        self._own_http = None if trust_env else http_client("", timeout_s=timeout_s, trust_env=False)
+        # A proxy of the environment, OPENAI_PROXY included, and a client of one's own exclude each other.
+        direct: dict[str, Any] = {} if trust_env else {"http_client": self._own_http, "openai_proxy": None}
         # The OpenAI client insists on a key; an endpoint without keys does not look at it.
         self._chat = ChatOpenAI(
             model=model,
@@ -50,6 +55,7 @@ class LangChainTransport:
             max_retries=0,
             timeout=timeout_s,
             use_responses_api=False,
+            **direct,
         )
 
     @property
@@ -87,7 +93,9 @@ class LangChainTransport:
         return read_answer(data, messages, options, time.perf_counter() - begun)
 
     def close(self) -> None:
-        """The OpenAI client is shared by langchain within the process and closes with it."""
+        """Without a client of our own there is nothing to close: langchain shares one within the process."""
+        if self._own_http is not None:
+            self._own_http.close()
 
     def _translated(self, error: openai.OpenAIError, sent: dict[str, Any]) -> ModelError:
         import openai

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from autoprompt.config import ModelSettings
+from autoprompt.errors import ConfigError
 from autoprompt.types import Usage
 
 
@@ -19,7 +21,25 @@ class Price:
         return (usage.prompt_tokens * self.input_usd + usage.completion_tokens * self.output_usd) / 1e6
 
 
+class Reported:
+    """The price of a client that says itself what an answer cost, in `Usage.cost_usd`."""
+
+    def cost(self, usage: Usage) -> float | None:
+        """USD; None where the client does not know."""
+        return usage.cost_usd
+
+
 FREE = Price(0.0, 0.0)
+REPORTED = Reported()
+
+
+def check_prices(settings: ModelSettings) -> None:
+    """Raises ConfigError where one of the two prices is given: a cost needs both."""
+    given = {"--price-input": settings.price_input, "--price-output": settings.price_output}
+    missing = [name for name, price in given.items() if price is None]
+    if len(missing) == 1:
+        (other,) = given.keys() - missing
+        raise ConfigError(f"{other} is given without {missing[0]}: give both, in USD per million tokens.")
 
 
 def find_price(

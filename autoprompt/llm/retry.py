@@ -17,7 +17,7 @@ from autoprompt.errors import (
 from autoprompt.llm.budget import Budget
 from autoprompt.llm.client import Client, Completion, Options
 from autoprompt.llm.failures import BrokenAnswerError, TimedOutError, UnreachableError
-from autoprompt.llm.prices import FREE, Price
+from autoprompt.llm.prices import FREE, Price, Reported
 from autoprompt.llm.rate import Gate, Slot
 from autoprompt.llm.wire import Parameters
 from autoprompt.tokens import estimate_tokens
@@ -56,7 +56,8 @@ class LimitedClient:
     """A client that pays for every attempt, keeps the rates, and retries what may succeed later.
 
     parameters: the transport's, to drop what the endpoint refuses; None for one that sends no parameters.
-    price: of the model, None where unknown.
+    price: of the model, None where unknown; `REPORTED` where the transport says what an answer cost.
+    owns_transport: whether `close()` closes it too.
     Raises, besides the errors that are not retried: EndpointError for a request that failed for good (its
     row), `is_fatal` when the endpoint is gone (the run); BudgetExhausted before a first attempt that a cap
     forbids; Interrupted after `close()`.
@@ -69,11 +70,13 @@ class LimitedClient:
         budget: Budget,
         gate: Gate,
         parameters: Parameters | None = None,
-        price: Price | None = FREE,
+        price: Price | Reported | None = FREE,
+        owns_transport: bool = True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._transport, self._budget, self._gate = transport, budget, gate
         self._parameters, self._price, self._clock = parameters, price, clock
+        self._owns_transport = owns_transport
         self._jitter = random.Random()
         self._lock = threading.Lock()
         self._has_succeeded = False
@@ -112,9 +115,10 @@ class LimitedClient:
             raise
 
     def close(self) -> None:
-        """Ends every wait with Interrupted, and closes the connections."""
+        """Ends every wait with Interrupted, and closes the connections. Nothing is sent from then on."""
         self._gate.close()
-        self._transport.close()
+        if self._owns_transport:
+            self._transport.close()
 
     def _attempt(
         self, messages: Sequence[Message], options: Options, tries: _Tries, slot: Slot

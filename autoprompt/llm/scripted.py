@@ -23,12 +23,14 @@ class ScriptedClient:
         the messages, or of messages and options. An answer is a text or a whole `Completion`; an exception is
         raised, whether the function raises it or the script lists it.
     calls: the messages of every call so far, in order of arrival.
+    identity: a text that stands for this script in the response cache; None: no answer goes into it.
     Tokens are made up from the lengths of the texts, so they are equal in every run; cost is 0.
     Raises InputError when the list has run out or the dict does not know the message.
     """
 
-    def __init__(self, responses: Responses, *, name: str = "scripted") -> None:
+    def __init__(self, responses: Responses, *, name: str = "scripted", identity: str | None = None) -> None:
         self._name = name
+        self.identity = identity
         self._lock = threading.Lock()
         self.calls: list[list[Message]] = []
         self._responses: Responses = responses

@@ -13,7 +13,7 @@ from autoprompt.llm.cache import ResponseCache
 from autoprompt.llm.client import CallRole, Client
 from autoprompt.llm.endpoints import Endpoint, ModelChoice, choose_model, open_endpoint
 from autoprompt.llm.journal import Journal
-from autoprompt.llm.prices import FREE, Price, find_price
+from autoprompt.llm.prices import FREE, REPORTED, Price, Reported, check_prices, find_price
 from autoprompt.llm.rate import Gate
 from autoprompt.llm.recorded import RecordedClient
 from autoprompt.llm.retry import LimitedClient
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from autoprompt.llm.langchain import LangChainTransport
     from autoprompt.llm.weights import Progress
 
-_REMOTE_CONCURRENCY = 16
+REMOTE_CONCURRENCY = 16  # requests at once, where nothing is set
 
 
 class Models:
@@ -32,6 +32,7 @@ class Models:
     Roles with the same endpoint, model and key share one client, so also its connections and rates.
     on_progress: told how far the weights of the embedded model have come, where they have to be fetched.
     `close()` ends every wait, closes the connections and the embedded model; not journal and cache.
+    Raises ConfigError where only one of the two prices is set.
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class Models:
         environment: Mapping[str, str] = os.environ,
         on_progress: Progress | None = None,
     ) -> None:
+        check_prices(settings)
         self._settings, self._environment, self._on_progress = settings, environment, on_progress
         self._budget, self._journal, self._cache = budget, journal, cache
         self._clients: dict[ModelChoice, RecordedClient] = {}
@@ -58,7 +60,7 @@ class Models:
     def concurrency(self, role: CallRole = "task") -> int:
         """Requests at once: as set, else 1 for the embedded model (one slot) and 16 for others."""
         choice = choose_model(self._settings, role, self._environment)
-        return self._settings.concurrency or (1 if choice.is_local else _REMOTE_CONCURRENCY)
+        return self._settings.concurrency or (1 if choice.is_local else REMOTE_CONCURRENCY)
 
     def price(self, role: CallRole) -> Price | None:
         """The price of a role's model, None where unknown. Sends nothing if the model is named."""
@@ -66,6 +68,11 @@ class Models:
         if choice.base_url is None:
             return FREE
         return self._price(choice, choice.model or self.client(role).name)
+
+    @property
+    def opened(self) -> tuple[RecordedClient, ...]:
+        """The clients that were made so far."""
+        return tuple(self._clients.values())
 
     def close(self) -> None:
         """Safe to call twice."""
@@ -127,26 +134,58 @@ def wrap(
     client: Client,
     *,
     budget: Budget,
-    concurrency: int = _REMOTE_CONCURRENCY,
+    slot: str = "task",
+    concurrency: int = REMOTE_CONCURRENCY,
+    rpm: int | None = None,
+    tpm: int | None = None,
+    price: Price | Reported | None = REPORTED,
     journal: Journal | None = None,
     cache: ResponseCache | None = None,
 ) -> RecordedClient:
-    """One's own client (scripted, say) with budget, retries, journal and cache around it; its name is its
-    identity in request keys."""
-    limited = LimitedClient(client, budget=budget, gate=Gate(concurrency))
-    return RecordedClient(limited, endpoint="", constrain="off", budget=budget, journal=journal, cache=cache)
+    """One's own client (scripted, say) with budget, retries, journal and cache around it.
+
+    slot: keeps its answers in the journal apart from those of the run's other clients.
+    cache: used only for a client with a text as its attribute `identity`, which then stands for it as an
+    address does for an endpoint: clients that share it share their answers, in all runs.
+    The client stays its owner's: `close()` does not close it.
+    """
+    identity = getattr(client, "identity", None)
+    limited = LimitedClient(
+        client,
+        budget=budget,
+        gate=Gate(concurrency, rpm=rpm, tpm=tpm),
+        price=price,
+        owns_transport=False,
+    )
+    return RecordedClient(
+        limited,
+        endpoint=f"own:{slot}" if identity is None else f"identity:{identity}",
+        constrain="off",
+        budget=budget,
+        journal=journal,
+        cache=None if identity is None else cache,
+    )
 
 
 def _transport(
     endpoint: Endpoint, settings: ModelSettings, concurrency: int
 ) -> HttpTransport | LangChainTransport:
     base_url, model, key, constrain = endpoint.base_url, endpoint.model, endpoint.api_key, endpoint.constrain
+    trust_env = endpoint.server is None  # no proxy between us and the embedded model
     if settings.transport == "langchain":
         from autoprompt.llm.langchain import LangChainTransport
 
-        return LangChainTransport(base_url, model, key, constrain=constrain, timeout_s=settings.timeout)
+        return LangChainTransport(
+            base_url, model, key, constrain=constrain, timeout_s=settings.timeout, trust_env=trust_env
+        )
     from autoprompt.llm.http import HttpTransport
 
     return HttpTransport(
-        base_url, model, key, constrain=constrain, timeout_s=settings.timeout, connections=concurrency
+        base_url,
+        model,
+        key,
+        constrain=constrain,
+        timeout_s=settings.timeout,
+        connections=concurrency,
+        trust_env=trust_env,
     )

@@ -6,11 +6,14 @@ import math
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from autoprompt.config import ModelSettings
 from autoprompt.errors import AuthenticationError, EndpointError, RequestRefusedError
+from autoprompt.llm import Budget, Models, local
 from autoprompt.llm.client import Client, Options
 from autoprompt.llm.failures import BrokenAnswerError, QuotaError, TimedOutError, UnreachableError
 from autoprompt.llm.http import HttpTransport
@@ -219,3 +222,19 @@ def test_nobody_there(make: Make) -> None:
 def test_repr_does_not_show_the_key(make: Make) -> None:
     transport = make()
     assert KEY not in repr(transport) + repr(vars(transport)).replace(f"'_api_key': '{KEY}'", "")
+
+
+@pytest.mark.parametrize("transport", ["http", "langchain"])
+def test_no_proxy_stands_before_the_embedded_model(
+    transport: str, endpoint: FakeEndpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = local.LocalServer(endpoint.base_url, KEY, "sha", "m", _key=(Path("m"), 1, 1))
+    monkeypatch.setattr(local, "start", lambda *_, **__: server)
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy", "OPENAI_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    settings = ModelSettings.model_validate({"transport": transport})
+    with Models(settings, budget=Budget(max_calls=1)) as models:
+        assert models.client("task").complete(ASK).text == "you said 标题党?"
+    if transport == "http":
+        with pytest.raises(UnreachableError):
+            HttpTransport(endpoint.base_url, "m", KEY).complete(ASK)

@@ -28,7 +28,7 @@ class Runs:
 
     def __init__(self, folder: Path, stack: ExitStack) -> None:
         self.folder, self.stack = folder, stack
-        self.script = ScriptedClient(echo)
+        self.script = ScriptedClient(echo, identity="echo")
         self.budget = Budget()
         self.journal: Journal | None = None
 

@@ -1,0 +1,169 @@
+"""The models of one run by role: those that the settings name, or one's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from autoprompt.config import ModelSettings, RunConfig
+from autoprompt.errors import ConfigError
+from autoprompt.llm import Budget, Journal, Models, ResponseCache, wrap
+from autoprompt.llm.client import CallRole, Client
+from autoprompt.llm.prices import REPORTED, Price
+from autoprompt.llm.recorded import RecordedClient
+from autoprompt.llm.stack import REMOTE_CONCURRENCY
+from autoprompt.metrics import Metric, get_metric
+
+JUDGED = "llm_judge"  # the metric that asks a model
+
+
+@dataclass(frozen=True, slots=True)
+class Clients:
+    """One's own models instead of those that the settings name, e.g. scripted ones in tests.
+
+    optimizer: analyst and writer; default: `task`. judge: default: `optimizer`.
+    They stay their owner's: a run does not close them. Their answers are kept in the run's own journal. The
+    response cache, which all runs share, takes only those of a client with an attribute `identity`, a text
+    that says which model it is. What an answer cost is what the client says in `Usage.cost_usd`, unless the
+    settings have prices, which are those of the task's client.
+    """
+
+    task: Client
+    optimizer: Client | None = None
+    judge: Client | None = None
+
+    def of(self, role: CallRole) -> Client:
+        if role == "task":
+            return self.task
+        optimizer = self.optimizer or self.task
+        return optimizer if role == "optimizer" else self.judge or optimizer
+
+    def first_role(self, role: CallRole) -> CallRole:
+        """The first of the roles that the client of `role` has."""
+        roles: tuple[CallRole, ...] = ("task", "optimizer", "judge")
+        return next(other for other in roles if self.of(other) is self.of(role))
+
+
+class RoleModels:
+    """The clients of a run by role, made or given; with budget, journal and cache around them."""
+
+    def __init__(
+        self,
+        settings: ModelSettings,
+        clients: Clients | None,
+        *,
+        budget: Budget,
+        journal: Journal | None,
+        cache: ResponseCache | None,
+        on_progress: Callable[[int, int, str], None] | None = None,
+    ) -> None:
+        self._clients = clients
+        self._settings = settings
+        self._models = Models(settings, budget=budget, journal=journal, cache=cache, on_progress=on_progress)
+        self._wrapped: dict[CallRole, RecordedClient] = {}
+        self._budget, self._journal, self._cache = budget, journal, cache
+
+    def client(self, role: CallRole) -> RecordedClient:
+        if self._clients is None:
+            return self._models.client(role)
+        slot = self._clients.first_role(role)
+        if slot not in self._wrapped:
+            settings = self._settings
+            self._wrapped[slot] = wrap(
+                self._clients.of(slot),
+                budget=self._budget,
+                slot=slot,
+                concurrency=self.concurrency(),
+                rpm=settings.rpm,
+                tpm=settings.tpm,
+                price=_price_given(settings) or REPORTED if slot == "task" else REPORTED,
+                journal=self._journal,
+                cache=self._cache,
+            )
+        return self._wrapped[slot]
+
+    def concurrency(self) -> int:
+        if self._clients is None:
+            return self._models.concurrency()
+        return self._settings.concurrency or REMOTE_CONCURRENCY
+
+    def warnings(self) -> list[str]:
+        """What was found out about the models so far and changes what a result means, in sentences."""
+        found = [
+            f"{client.name} does not take the parameter {name}: it is sent no more"
+            for client in (*self._models.opened, *self._wrapped.values())
+            for name in client.dropped_parameters
+        ]
+        if self._budget.max_cost is not None and self._budget.spent.cost_usd is None:
+            found.append("some answers came without a cost: max_cost counts only the others")
+        return found
+
+    def check_cost_cap(self, config: RunConfig) -> None:
+        """Raise ConfigError for a cap on cost that could never fire because a price is unknown.
+
+        What one's own clients will report is known only when they answer.
+        """
+        if config.max_cost is None or self._clients is not None:
+            return
+        roles: tuple[CallRole, ...] = ("task", "optimizer")
+        if config.metric == JUDGED:
+            roles = (*roles, "judge")
+        for role in roles:
+            if self._models.price(role) is None:
+                raise ConfigError(
+                    f"max_cost is set, but the price of {self._shown_name(role)} is not known, so "
+                    "the cap could not fire. Give --price-input and --price-output (USD per million tokens), "
+                    "or cap calls or tokens with --max-calls or --max-tokens."
+                )
+
+    def metric(self, config: RunConfig, labels: tuple[str, ...]) -> Metric:
+        judge = self.client("judge") if config.metric == JUDGED else None
+        return get_metric(config.metric, config.metric_options, judge=judge, labels=labels)
+
+    def close(self) -> None:
+        self._models.close()
+        for client in self._wrapped.values():
+            client.close()
+
+    def _shown_name(self, role: CallRole) -> str:
+        settings = self._settings
+        names = [settings.model]
+        if role != "task":
+            names.insert(0, settings.optimizer_model)
+        if role == "judge":
+            names.insert(0, settings.judge_model)
+        return next(filter(None, names), f"the {role} model")
+
+
+def _price_given(settings: ModelSettings) -> Price | None:
+    if settings.price_input is None or settings.price_output is None:
+        return None
+    return Price(settings.price_input, settings.price_output)
+
+
+@contextmanager
+def open_models(
+    config: RunConfig,
+    clients: Clients | None,
+    budget: Budget,
+    journal: Journal | None,
+    emit: Callable[[dict[str, Any]], None],
+) -> Iterator[RoleModels]:
+    """The models of a run; closed, with the cache, at the end of the block."""
+
+    def on_progress(done: int, total: int, what: str) -> None:
+        emit({"event": "weights_progress", "done_bytes": done, "total_bytes": total, "what": what})
+
+    with ExitStack() as stack:
+        cache = None
+        if not config.no_cache:
+            cache = ResponseCache(config.cache_dir)
+            stack.callback(cache.close)
+        models = RoleModels(
+            config, clients, budget=budget, journal=journal, cache=cache, on_progress=on_progress
+        )
+        stack.callback(models.close)
+        models.check_cost_cap(config)
+        yield models
