@@ -27,6 +27,7 @@ from autoprompt.evaluation import evaluate as evaluate_rows
 from autoprompt.llm import Budget, Models
 from autoprompt.preparation import (
     Estimate,
+    check_placeholders,
     check_spending,
     estimate_run,
     prepare,
@@ -34,6 +35,7 @@ from autoprompt.preparation import (
 )
 from autoprompt.program import PromptProgram
 from autoprompt.session import OnEvent, load_config, read_result, run_in_folder, store_name
+from autoprompt.settings import as_complete, complete, starting_prompt
 from autoprompt.stats import Interval, mean_interval
 from autoprompt.store import RunStore
 from autoprompt.types import Candidate, EvaluatedRow, Evaluation, Usage
@@ -47,11 +49,12 @@ def optimize(
 ) -> RunResult:
     """Search for a better prompt and prove it: the whole of `autoprompt run`.
 
+    What `config` does not say comes from the dataset's sidecar; its `prompt` may be `@FILE`.
     clients: one's own models instead of those that `config` names. on_event: called with each step as a plain
     dict with the key "event"; the same, but for the progress of single rows, is in `events.jsonl`.
     Writes `runs/<id>/`; a run that is killed goes on with `resume`. A cap that is reached ends the search,
-    not the run. Raises DatasetError, ConfigError and BudgetTooSmallError before anything is sent, ModelError
-    when the endpoint fails, Interrupted on Ctrl-C.
+    not the run. Raises DatasetError, ConfigError, PromptError and BudgetTooSmallError before anything is
+    sent, ModelError when the endpoint fails, Interrupted on Ctrl-C.
     """
     preparation = prepare(config)
     check_spending(preparation, _price_per_token(config) if clients is None else None)
@@ -80,7 +83,8 @@ def resume(
         finished = read_result(folder)
         if finished is not None:
             return finished
-        return run_in_folder(folder, prepare(load_config(folder)), clients, on_event, resumed=True)
+        preparation = prepare(as_complete(load_config(folder)))
+        return run_in_folder(folder, preparation, clients, on_event, resumed=True)
 
 
 def best_of(run: str | Path, *, runs_dir: Path = Path("runs")) -> Candidate:
@@ -177,13 +181,13 @@ def evaluate(
     The rows are checked as for a run, and each input is scored once.
     Raises what `optimize` raises, and BudgetExhausted where a cap ends it before the last row.
     """
-    prompt = candidate.prompt if candidate is not None else config.prompt
-    if config.dataset is None or prompt is None:
-        raise ConfigError(
-            "eval needs a dataset and a prompt: give --dataset FILE and --prompt TEXT or @FILE."
-        )
+    config = complete(config)
+    if config.dataset is None:
+        raise ConfigError("eval needs a dataset: give --dataset FILE.")
+    prompt = candidate.prompt if candidate is not None else starting_prompt(config)
     rows, found, warnings = load_checked(config.dataset, config)
     labels = found or ()
+    check_placeholders(prompt, {config.dataset: rows}, config)
     budget = Budget(config.max_calls, config.max_tokens, config.max_cost, config.max_seconds)
     emit = on_event or (lambda _: None)
     for warning in warnings:

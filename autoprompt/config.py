@@ -8,7 +8,7 @@ default.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
@@ -57,6 +57,12 @@ class DataSettings(_Settings):
     split_seed: int = Field(default=0, description="Seed of the split; a change of `seed` never moves a row.")
     max_val: Positive = Field(default=200, description="At most this many validation rows.")
     max_test: Positive = Field(default=500, description="At most this many test rows.")
+
+    @model_validator(mode="after")
+    def _test_is_given_or_left_out(self) -> Self:
+        if self.test is not None and self.no_test:
+            raise ValueError("test and no_test exclude each other")
+        return self
 
 
 class ModelSettings(_Settings):
@@ -144,9 +150,3 @@ class RunConfig(DataSettings, ModelSettings, BudgetSettings):
         if value is not None and not value.strip():
             raise ValueError("the prompt is empty")
         return value
-
-    @model_validator(mode="after")
-    def _data_is_named(self) -> RunConfig:
-        if self.test is not None and self.no_test:
-            raise ValueError("test and no_test exclude each other")
-        return self

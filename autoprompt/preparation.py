@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from autoprompt.config import RunConfig
-from autoprompt.dataset import Splits, load_splits
-from autoprompt.errors import BudgetTooSmallError, ConfigError
+from autoprompt.dataset import Splits, check_fields, load_splits
+from autoprompt.errors import BudgetTooSmallError, PromptError
 from autoprompt.llm.client import Options
 from autoprompt.program import placeholders, supports_demos
 from autoprompt.search.plan import (
@@ -21,7 +22,9 @@ from autoprompt.search.plan import (
     final_cost,
     make_plan,
 )
+from autoprompt.settings import complete, starting_prompt
 from autoprompt.tokens import estimate_tokens
+from autoprompt.types import Example
 
 LABEL_OUTPUT_TOKENS = 32  # of a task call whose answer is one of the labels
 FREE_OUTPUT_TOKENS = 1024
@@ -46,8 +49,10 @@ class Preparation:
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """Names that a prompt may use as placeholders: those of a row, but the target's."""
-        return tuple(name for name in self.splits.val[0].fields if name != self.config.target_field)
+        """Names that a prompt may use as placeholders: those that every row has, but the target's."""
+        rows = (*self.splits.train, *self.splits.val, *self.splits.test)
+        shared = set.intersection(*(set(row.fields) for row in rows)) - {self.config.target_field}
+        return tuple(name for name in self.splits.val[0].fields if name in shared)
 
     @property
     def can_demo(self) -> bool:
@@ -83,28 +88,50 @@ def task_options(config: RunConfig, labels: tuple[str, ...]) -> Options:
 
 
 def prepare(config: RunConfig) -> Preparation:
-    """Read, check and plan. Raises DatasetError, ConfigError or BudgetTooSmallError; sends nothing."""
+    """Complete the settings (`settings.complete`), read, check and plan; sends nothing.
+
+    Raises DatasetError, ConfigError, PromptError or BudgetTooSmallError.
+    """
     depth = DEPTHS[config.preset]
-    config = _with_preset(config, depth)
-    prompt = config.prompt
-    if prompt is None:
-        raise ConfigError(
-            "no prompt to start from: give --prompt TEXT or --prompt @FILE, or a sidecar NAME.task.yaml "
-            "beside the dataset with `prompt: ...`."
-        )
-    lost = [passage for passage in config.locked if passage not in prompt]
-    if lost:
-        raise ConfigError(f"locked: the prompt does not hold {lost[0]!r}.")
+    config = _with_preset(complete(config), depth)
+    prompt = starting_prompt(config)
     splits = load_splits(config)
     labels = splits.labels or ()
     plan = make_plan(splits.val)
     max_iterations = config.max_iterations or depth.max_iterations
     optimizer_calls = 1 + depth.writers
-    if not placeholders(prompt, tuple(splits.val[0].fields)) and "{" + config.input_field + "}" in prompt:
-        raise ConfigError(f"the prompt's {{{config.input_field}}} is no field of the rows.")
+    check_placeholders(prompt, _rows_by_file(splits), config)
     check_budget(config.max_calls, plan, len(splits.test), optimizer_calls)
     max_calls = config.max_calls or default_max_calls(depth, plan, len(splits.test))
     return Preparation(config, prompt, splits, labels, depth, plan, max_iterations, max_calls)
+
+
+def check_placeholders(prompt: str, rows: Mapping[Path, Sequence[Example]], config: RunConfig) -> None:
+    """Every row can fill in what the prompt asks for: whatever is in braces and a field of some row.
+
+    rows: of each file. Raises DatasetError with file and line of the rows that cannot, and PromptError where
+    the input field's name is in braces and can be no placeholder.
+    """
+    known = {name for examples in rows.values() for example in examples for name in example.fields}
+    asked = placeholders(prompt, known - {config.target_field})
+    field = config.input_field
+    if f"{{{field}}}" in prompt and field not in asked:
+        raise PromptError(
+            f"the prompt's {{{field}}} would be sent as it stands: placeholders are letters, digits and _. "
+            "Rename the field, or take it out of the prompt: the input then follows as a message of its own."
+        )
+    for path, examples in rows.items():
+        check_fields(examples, path, asked)
+
+
+def _rows_by_file(splits: Splits) -> dict[Path, list[Example]]:
+    """The rows that the parts have of each file, in its order."""
+    rows: dict[Path, list[Example]] = {}
+    for name, examples in (("train", splits.train), ("val", splits.val), ("test", splits.test)):
+        if examples:
+            source = next(path for path in (name, "dataset", "train") if path in splits.paths)
+            rows.setdefault(splits.paths[source], []).extend(examples)
+    return {path: sorted(found, key=lambda example: example.line) for path, found in rows.items()}
 
 
 def estimate_run(preparation: Preparation, price_per_token: float | None) -> Estimate:

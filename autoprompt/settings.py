@@ -1,6 +1,7 @@
 """From flags, environment, files and defaults to one `RunConfig`, with the source of every value known.
 
 Precedence: flag, AUTOPROMPT_<NAME>, config file, sidecar of the dataset, OPENAI_... variables, default.
+A `RunConfig` made in Python stands in the place of the flags (`complete`); no variable is read for it.
 """
 
 from __future__ import annotations
@@ -31,10 +32,45 @@ class _Layer:
     source: Mapping[str, str] = field(default_factory=dict)
 
 
+class CompleteConfig(RunConfig):
+    """Settings that sidecar and `@FILE` have gone into; only what some source gave is in `model_fields_set`.
+
+    A type of its own, so that a text from a file that begins with `@` is not taken for a file again.
+    """
+
+
+def complete(config: RunConfig) -> CompleteConfig:
+    """The settings with the sidecar's where they say nothing, and the text of a prompt that is `@FILE`.
+
+    Said is what is in `model_fields_set`. Paths, that in `@FILE` too, are relative to the working directory;
+    a data file that is not there is looked for in `datasets/`. Complete settings come back as they are.
+    Raises ConfigError and PromptError, DatasetError for a data file that is not there.
+    """
+    if isinstance(config, CompleteConfig):
+        return config
+    values = {name: getattr(config, name) for name in config.model_fields_set}
+    if values.get("prompt") is not None:
+        values["prompt"] = _prompt_text(values["prompt"], Path(), "prompt")
+    values, sources = _with_sidecar([_Layer(values, {name: name for name in values})])
+    return _validated(values, sources)
+
+
+def as_complete(config: RunConfig) -> CompleteConfig:
+    """Settings as a run has stored them: neither a sidecar that changed since nor an `@` changes the run."""
+    return CompleteConfig.model_construct(config.model_fields_set, **dict(config))
+
+
+def starting_prompt(config: RunConfig) -> str:
+    """The prompt that the settings name. Raises PromptError if there is none, with what to add."""
+    if config.prompt is None:
+        raise PromptError(_no_prompt(config))
+    return config.prompt
+
+
 def resolve_settings(
     flags: Mapping[str, Any], *, config_file: Path | None, environ: Mapping[str, str]
-) -> RunConfig:
-    """The effective settings of a run; only what some source gave is in `model_fields_set`.
+) -> CompleteConfig:
+    """The effective settings of a run.
 
     flags: RunConfig's names -> value; None for a flag that was not given. Paths are relative to the working
         directory, those in YAML to their file. `prompt` may be `@FILE`.
@@ -44,17 +80,15 @@ def resolve_settings(
     layers = [_from_flags(flags), _from_environment(environ)]
     if config_file is not None:
         layers.append(_from_config_file(config_file))
-    data_files = _data_files(layers)
-    sidecar = _sidecar(data_files)
-    if sidecar is not None:
-        layers.append(_from_sidecar(sidecar, layers))
-    values, sources = _merged(layers)
-    values.update(data_files)
+    values, sources = _with_sidecar(layers)
+    if not values.keys() & set(_DATA_FILES):
+        raise UsageError(
+            "no data. Give --dataset FILE (JSONL, JSON, CSV, TSV or Parquet), or --config FILE that names "
+            "one; `autoprompt init` makes a folder to start from."
+        )
     _fill_models(values, sources, environ)
-    if values.get("prompt") is None:
-        raise PromptError(_no_prompt(next(iter(data_files.values()))))
     config = _validated(values, sources)
-    _check_locked(config, sources)
+    starting_prompt(config)
     return config
 
 
@@ -155,19 +189,15 @@ def _prompt_text(prompt: str, folder: Path, source: str) -> str:
     return text.rstrip("\r\n")
 
 
-def _data_files(layers: Sequence[_Layer]) -> dict[str, Path]:
+def _with_sidecar(layers: Sequence[_Layer]) -> tuple[dict[str, Any], dict[str, str]]:
+    """Values and their sources, with those of the first sidecar beside a data file, whose paths are found."""
     values, _ = _merged(layers)
-    given = {name: find_dataset(Path(values[name])) for name in _DATA_FILES if values.get(name) is not None}
-    if not given:
-        raise UsageError(
-            "no data. Give --dataset FILE (JSONL, JSON, CSV, TSV or Parquet), or --config FILE that names "
-            "one; `autoprompt init` makes a folder to start from."
-        )
-    return given
-
-
-def _sidecar(data_files: Mapping[str, Path]) -> Path | None:
-    return next((found for path in data_files.values() if (found := find_sidecar(path)) is not None), None)
+    files = {name: find_dataset(Path(values[name])) for name in _DATA_FILES if values.get(name) is not None}
+    sidecar = next((found for path in files.values() if (found := find_sidecar(path)) is not None), None)
+    if sidecar is not None:
+        layers = [*layers, _from_sidecar(sidecar, layers)]
+    values, sources = _merged(layers)
+    return values | files, sources
 
 
 def _merged(layers: Sequence[_Layer]) -> tuple[dict[str, Any], dict[str, str]]:
@@ -208,7 +238,10 @@ def _is_remote(model: Any) -> bool:
     return isinstance(model, str) and model != LOCAL and not model.startswith(f"{LOCAL}:")
 
 
-def _no_prompt(data: Path) -> str:
+def _no_prompt(config: RunConfig) -> str:
+    data = next((path for name in _DATA_FILES if (path := getattr(config, name)) is not None), None)
+    if data is None:
+        return "no prompt to start from. Add --prompt TEXT or --prompt @FILE."
     name = data.name.partition(".")[0] or data.stem
     return (
         f"{data}: no prompt to start from. Add --prompt TEXT or --prompt @FILE, or write it beside the data, "
@@ -219,13 +252,15 @@ def _no_prompt(data: Path) -> str:
     )
 
 
-def _validated(values: Mapping[str, Any], sources: Mapping[str, str]) -> RunConfig:
+def _validated(values: Mapping[str, Any], sources: Mapping[str, str]) -> CompleteConfig:
     try:
-        return RunConfig.model_validate(values)
+        config = CompleteConfig.model_validate(values)
     except ValidationError as error:
         faults = [_fault(dict(details), sources) for details in error.errors()]
         is_flag = any(fault.startswith("--") for fault in faults)
         raise (UsageError if is_flag else ConfigError)("\n".join(dict.fromkeys(faults))) from error
+    _check_locked(config, sources)
+    return config
 
 
 def _fault(details: Mapping[str, Any], sources: Mapping[str, str]) -> str:

@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 from fakes import LABELS, PROMPT, World, run_config, target_of, write_rows, writer
 
-from autoprompt import Candidate, Clients, estimate, evaluate, optimize
+from autoprompt import Candidate, Clients, RunConfig, estimate, evaluate, optimize
 from autoprompt.errors import (
     BudgetExhausted,
     ConfigError,
     DatasetError,
     EndpointError,
     ModelError,
+    PromptError,
     StoreError,
 )
 from autoprompt.llm import ScriptedClient
@@ -71,8 +72,7 @@ EVENTS = {
 
 
 def clients(world: World = GAIN) -> Clients:
-    student = ScriptedClient(world.student, name="student", identity=f"student of {world}")
-    return Clients(student, ScriptedClient(writer, name="writer", identity="writer"))
+    return Clients(ScriptedClient(world.student, name="student"), ScriptedClient(writer, name="writer"))
 
 
 def test_a_run_finds_a_better_prompt_proves_it_and_leaves_a_folder(tmp_path: Path) -> None:
@@ -190,7 +190,7 @@ def test_another_seed_is_another_search_on_the_same_rows(tmp_path: Path) -> None
 
 
 def test_nothing_is_written_or_sent_for_a_config_that_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError):
+    with pytest.raises(PromptError):
         optimize(run_config(tmp_path, prompt=None), clients=clients())
     assert not (tmp_path / "runs").exists()
     with pytest.raises(StoreError):
@@ -269,8 +269,29 @@ def test_evaluate_does_not_begin_what_a_cap_forbids(tmp_path: Path) -> None:
     assert made.task.calls == []
 
 
+def test_the_librarys_runs_read_sidecar_and_prompt_file_as_the_command_does(tmp_path: Path) -> None:
+    config = run_config(tmp_path, max_calls=400)
+    (tmp_path / "items.task.yaml").write_text("prompt: '@p.txt'\nlabels: [A, B, C]\n", encoding="utf-8")
+    (tmp_path / "p.txt").write_text(PROMPT + "\n", encoding="utf-8")
+    given = config.model_dump(include=config.model_fields_set - {"prompt"})
+    assert evaluate(RunConfig(**given), clients=clients()).n == 150
+    result = optimize(RunConfig(**given), clients=clients())
+    assert result.original_prompt == PROMPT
+    stored = RunStore(tmp_path / "runs").open(result.run_id).read_config()
+    assert (stored["prompt"], stored["labels"]) == (PROMPT, ["A", "B", "C"])
+
+
+def test_evaluate_needs_the_fields_of_its_prompt(tmp_path: Path) -> None:
+    lines = [{"input": f"item {n}", "note": "n", "target": target_of(n)} for n in range(20)]
+    del lines[4]["note"]
+    dataset = tmp_path / "notes.jsonl"
+    dataset.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    with pytest.raises(DatasetError, match="line 5: no field 'note'"):
+        evaluate(run_config(tmp_path, dataset=dataset, prompt="Sort {input} by {note}."), clients=clients())
+
+
 def test_evaluate_needs_rows_and_a_prompt(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="needs a dataset and a prompt"):
+    with pytest.raises(PromptError, match="no prompt to start from"):
         evaluate(run_config(tmp_path, prompt=None), clients=clients())
-    with pytest.raises(ConfigError, match="needs a dataset and a prompt"):
+    with pytest.raises(ConfigError, match="needs a dataset"):
         evaluate(run_config(tmp_path, dataset=None, train=tmp_path / "items.jsonl"), clients=clients())

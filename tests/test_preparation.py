@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from fakes import PROMPT, run_config, write_rows
 
-from autoprompt.errors import BudgetTooSmallError, ConfigError, DatasetError
+from autoprompt.config import RunConfig
+from autoprompt.errors import BudgetTooSmallError, DatasetError, PromptError
 from autoprompt.preparation import (
     FREE_OUTPUT_TOKENS,
     LABEL_OUTPUT_TOKENS,
@@ -20,6 +21,7 @@ from autoprompt.preparation import (
     prepare,
 )
 from autoprompt.search.plan import DEPTHS, fewest_calls
+from autoprompt.settings import as_complete
 
 
 def prepared(folder: Path, **changes: Any) -> Preparation:
@@ -72,13 +74,13 @@ def test_a_cap_on_cost_is_not_checked_without_a_price(tmp_path: Path) -> None:
 
 
 def test_no_prompt_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="no prompt to start from"):
+    with pytest.raises(PromptError, match=r"no prompt to start from.*items\.task\.yaml"):
         prepared(tmp_path, prompt=None)
 
 
 def test_a_locked_passage_must_be_in_the_prompt(tmp_path: Path) -> None:
     assert prepared(tmp_path, locked=("the item",)).prompt == PROMPT
-    with pytest.raises(ConfigError, match="does not hold 'the thing'"):
+    with pytest.raises(PromptError, match="does not hold 'the thing'"):
         prepared(tmp_path, locked=("the thing",))
 
 
@@ -88,6 +90,58 @@ def test_a_prompt_of_other_fields_cannot_show_demonstrations(tmp_path: Path) -> 
     path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     assert prepared(tmp_path, dataset=path, prompt="Sort {input}.").can_demo
     assert not prepared(tmp_path, dataset=path, prompt="Sort {input} by {note}.").can_demo
+
+
+def test_every_row_has_the_fields_that_the_prompt_asks_for(tmp_path: Path) -> None:
+    path = tmp_path / "desks.jsonl"
+    rows = [{"input": f"item {n}", "desk": f"d{n}", "target": "AB"[n % 2]} for n in range(40)]
+    del rows[0]["desk"], rows[6]["desk"]
+    path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    with pytest.raises(DatasetError, match="no field 'desk', and the prompt asks for it") as refused:
+        prepared(tmp_path, dataset=path, prompt="Sort {input} for {desk}, {nobody}.")
+    places = [line.split(": ")[0] for line in str(refused.value).splitlines()]
+    assert places == [f"{path} line 1", f"{path} line 7"]
+    found = prepared(tmp_path, dataset=path, prompt="Sort {input}, {nobody}.")
+    assert found.fields == ("input",)
+    val = write_rows(tmp_path / "val.jsonl", range(100, 120))
+    path.write_text("\n".join(map(json.dumps, rows[7:])), encoding="utf-8")
+    with pytest.raises(DatasetError, match=r"val\.jsonl line 1: no field 'desk'"):
+        prepared(tmp_path, dataset=path, val=val, prompt="Sort {input} for {desk}.")
+
+
+def test_a_field_that_can_be_no_placeholder_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "spaced.jsonl"
+    rows = [{"the text": f"item {n}", "note": "n", "target": "AB"[n % 2]} for n in range(40)]
+    path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    with pytest.raises(PromptError, match=r"\{the text\} would be sent as it stands"):
+        prepared(tmp_path, dataset=path, input_field="the text", prompt="Sort {the text} by {note}.")
+    assert prepared(tmp_path, dataset=path, input_field="the text").fields == ("the text", "note")
+
+
+def test_the_sidecar_says_what_the_config_does_not(tmp_path: Path) -> None:
+    rows = [{"text": f"item {n}", "target": "AB"[n % 2]} for n in range(40)]
+    path = tmp_path / "said.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    sidecar = tmp_path / "said.task.yaml"
+    sidecar.write_text("prompt: '@p.txt'\ninput_field: text\nlocked: ['A or B']\n", encoding="utf-8")
+    (tmp_path / "p.txt").write_text("@ all: A or B?\n", encoding="utf-8")
+    found = prepare(RunConfig(dataset=path, preset="quick"))
+    assert (found.prompt, found.config.input_field, found.config.locked) == (
+        "@ all: A or B?", "text", ("A or B",),
+    )  # fmt: skip
+    assert prepare(found.config).prompt == found.prompt
+    assert prepare(RunConfig(dataset=path, prompt=PROMPT, labels=("B", "A"))).config.locked == ()
+    with pytest.raises(DatasetError, match="no field 'input'"):
+        prepare(RunConfig(dataset=path, input_field="input"))
+    stored = as_complete(found.config.model_copy(update={"prompt": "@nowhere"}))
+    assert prepare(stored.model_copy(update={"locked": ()})).prompt == "@nowhere"
+
+
+def test_a_prompt_may_be_a_file(tmp_path: Path) -> None:
+    (tmp_path / "p.txt").write_text("Say A\nor B.\n", encoding="utf-8")
+    assert prepared(tmp_path, prompt=f"@{tmp_path}/p.txt").prompt == "Say A\nor B."
+    with pytest.raises(PromptError, match=r"prompt: .*none\.txt: cannot be read"):
+        prepared(tmp_path, prompt=f"@{tmp_path}/none.txt")
 
 
 def test_a_missing_dataset_is_the_datasets_error(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """Rows from files: reading, checking, stable ids, stratified disjoint splits, sidecars."""
 
-from autoprompt.dataset.checks import infer_labels, load_rows
+from autoprompt.dataset.checks import check_fields, infer_labels, load_rows
 from autoprompt.dataset.labels import LABEL_METRICS
 from autoprompt.dataset.reading import find_dataset
 from autoprompt.dataset.sidecar import Task, find_sidecar, load_task
@@ -10,6 +10,7 @@ __all__ = [
     "LABEL_METRICS",
     "Splits",
     "Task",
+    "check_fields",
     "find_dataset",
     "find_sidecar",
     "infer_labels",

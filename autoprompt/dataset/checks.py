@@ -139,6 +139,18 @@ def check_labels(examples: Sequence[Example], path: Path, labels: Sequence[str])
     faults.raise_if_any()
 
 
+def check_fields(examples: Sequence[Example], path: Path, asked: Sequence[str]) -> None:
+    """Raises DatasetError naming the lines without a field that the prompt asks for."""
+    faults = Faults(path)
+    for example in examples:
+        missing = [name for name in asked if name not in example.fields]
+        if missing:
+            what = f"no field {named(missing)}, and the prompt asks for it; the fields are"
+            todo = "Fill it in, or take the placeholder out of the prompt."
+            faults.add(example.line, f"{what} {named(list(example.fields))}. {todo}")
+    faults.raise_if_any()
+
+
 def without_leaks(
     sources: Mapping[str, tuple[Path, list[Example]]], *, drop_leaks: bool
 ) -> tuple[dict[str, list[Example]], list[str]]:

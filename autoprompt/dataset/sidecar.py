@@ -45,7 +45,9 @@ class Task(BaseModel):
 
     @model_validator(mode="after")
     def _locked_is_in_the_prompt(self) -> Self:
-        lost = [passage for passage in self.locked if self.prompt is not None and passage not in self.prompt]
+        if self.prompt is None or self.prompt.startswith("@"):  # the text of a file is looked at with it
+            return self
+        lost = [passage for passage in self.locked if passage not in self.prompt]
         if lost:
             raise ValueError(f"the prompt does not hold the locked passage {lost[0]!r}")
         return self

@@ -130,8 +130,6 @@ def _rows_of(path: Path, settings: DataSettings) -> tuple[list[Example], list[st
 
 
 def _given(settings: DataSettings) -> dict[str, Path]:
-    if settings.test is not None and settings.no_test:
-        raise DatasetError("test and no_test exclude each other. Give one of them.")
     files = {name: getattr(settings, name) for name in _SOURCES}
     given: dict[str, Path] = {name: path for name, path in files.items() if path is not None}
     if "dataset" not in given and "train" not in given:

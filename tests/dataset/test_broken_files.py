@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from autoprompt.config import DataSettings
 from autoprompt.dataset import find_dataset, load_rows, load_splits
@@ -167,7 +168,8 @@ def test_no_rows_to_learn_from_is_said(tmp_path: Path) -> None:
     val = write(tmp_path, "val.jsonl", jsonl(GOOD))
     assert "--dataset FILE, or --train FILE" in refusal(val=val)
     assert "--dataset FILE, or --train FILE" in refusal()
-    assert "exclude each other" in refusal(train=val, test=val, no_test=True)
+    with pytest.raises(ValidationError, match="exclude each other"):
+        DataSettings(train=val, test=val, no_test=True)
 
 
 def test_a_row_just_under_the_limit_is_read(tmp_path: Path) -> None:
