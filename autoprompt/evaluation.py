@@ -9,8 +9,8 @@ from threading import Thread
 
 from autoprompt.errors import EndpointError, RequestRefusedError
 from autoprompt.metrics import Metric
-from autoprompt.program import REFUSED, Program
-from autoprompt.types import Candidate, EvaluatedRow, Evaluation, Example, Prediction, Score
+from autoprompt.program import Program
+from autoprompt.types import REFUSED, Candidate, EvaluatedRow, Evaluation, Example, Prediction, Score
 
 Job = tuple[Candidate, Sequence[Example]]
 Task = tuple[int, int]  # place of the job, place of the row in it

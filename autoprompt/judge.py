@@ -69,7 +69,11 @@ class LLMJudge:
         reply = ""
         for sample in (0, _RETRY_SAMPLE):
             options = Options(
-                role="judge", max_output_tokens=self.max_output_tokens, seed=sample, sample=sample
+                role="judge",
+                max_output_tokens=self.max_output_tokens,
+                seed=sample,
+                sample=sample,
+                is_retry=sample > 0,
             )
             reply = self.client.complete(messages, options).text
             if (graded := read_grade(reply)) is not None:

@@ -97,7 +97,7 @@ def prepare(config: RunConfig) -> Preparation:
     prompt = starting_prompt(config)
     splits = load_splits(config)
     labels = splits.labels or ()
-    plan = make_plan(splits.val)
+    plan = make_plan(splits.val, calls_per_row=2 if config.metric == "llm_judge" else 1)
     max_iterations = config.max_iterations or depth.max_iterations
     optimizer_calls = 1 + depth.writers
     check_placeholders(prompt, _rows_by_file(splits), config)

@@ -14,10 +14,9 @@ from typing import Protocol
 from autoprompt.answers import read_answer
 from autoprompt.errors import BudgetExhausted, EndpointError, PromptError, RequestRefusedError
 from autoprompt.llm.client import Client, Options
-from autoprompt.types import Candidate, Demo, Example, Message, Prediction, Usage
+from autoprompt.types import REFUSED, Candidate, Demo, Example, Message, Prediction, Usage
 
 COMPONENT = "prompt"
-REFUSED = "refused: "  # beginning of `Prediction.error` where the endpoint refused the request itself
 
 _PLACEHOLDER = re.compile(r"\{([^\W\d]\w*)\}")
 _RETRIES = 2  # of an unreadable answer

@@ -10,6 +10,8 @@ from typing import Any, Literal
 
 Role = Literal["system", "user", "assistant"]
 
+REFUSED = "refused: "  # beginning of the error of a row whose request the endpoint would not take
+
 
 @dataclass(frozen=True, slots=True)
 class Message:
@@ -113,6 +115,14 @@ class EvaluatedRow:
     prompt_tokens: int = 0
     completion_tokens: int = 0
     trace: tuple[Mapping[str, Any], ...] = ()
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the endpoint failed this row, through no fault of the candidate: it compares with nothing.
+
+        A request that the endpoint refused (too long, say) is the candidate's own, and scores 0.
+        """
+        return self.error is not None and not self.error.startswith(REFUSED)
 
 
 @dataclass(frozen=True, slots=True)

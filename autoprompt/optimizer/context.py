@@ -88,7 +88,9 @@ class SearchContext:
         total = sum(len(missing) for _, missing in jobs)
         if not total:
             return []
-        with self.budget.block(total):
+        grown = sum(self._grown(c) * len(missing) for c, missing in jobs) / total
+        tokens, cost = self._expected(total, grown)
+        with self.budget.block(self.plan.calls_per_row * total, tokens=tokens, cost_usd=cost):
             evaluations = self.prediction.predict_jobs(jobs, on_row=self.row_counter(what, total))
         for evaluation in evaluations:
             self.pool.record(evaluation.candidate_id, evaluation.rows)
@@ -121,11 +123,11 @@ class SearchContext:
 
     def hold_test(self, winner: Candidate) -> None:
         """Keep back what the sealed test will need, and free the rest."""
-        self._hold(2 * len(self.splits.test), (winner,))
+        self._hold(self.plan.calls_per_row * 2 * len(self.splits.test), (winner,))
 
     def check_race(self, candidates: Sequence[Candidate]) -> None:
         """Raises BudgetExhausted where what is not kept back would not pay for a race of `candidates`."""
-        calls = race_cost(len(candidates) - 1, self.plan.blocks)
+        calls = race_cost(len(candidates) - 1, self.plan)
         grown = sum(map(self._grown, candidates)) / len(candidates)
         tokens, cost = self._expected(calls, grown)
         with self.budget.block(0, tokens=tokens, cost_usd=cost):
@@ -141,10 +143,15 @@ class SearchContext:
         return max(0, prompt_tokens(candidate) - prompt_tokens(self.pool.original.candidate))
 
     def _expected(self, calls: int, grown: float) -> tuple[int, float]:
-        """Tokens and cost of calls `grown` tokens longer than those so far; 0 before the first one."""
+        """Tokens and cost of calls `grown` tokens longer than those so far.
+
+        Before the first one, as where the cache has answered, tokens by their texts, and no cost.
+        """
         spent = self.budget.spent
         if not spent.task_calls:
-            return 0, 0.0
+            rows = self.splits.test or self.splits.val
+            row = sum(estimate_tokens(r.input) for r in rows) / len(rows)
+            return round(calls * (prompt_tokens(self.pool.original.candidate) + row + 8 + grown)), 0.0
         tokens = round(calls * (spent.task.total_tokens / spent.task_calls + grown))
         cost = (spent.task.cost_usd or 0.0) / max(1, spent.task.total_tokens)
         return tokens, tokens * cost

@@ -11,7 +11,7 @@ from autoprompt.search.pool import Entry
 from autoprompt.types import Candidate, Example
 
 # Operators whose author is told how rows of train were answered: the writer, and the choice of wrong rows.
-INFORMED = ("patch", "rewrite", "demos_errors")
+INFORMED = ("patch", "rewrite", "recall", "demos_errors")
 
 
 def ancestors(context: SearchContext, candidate: Candidate) -> list[Candidate]:
@@ -26,14 +26,25 @@ def ancestors(context: SearchContext, candidate: Candidate) -> list[Candidate]:
     return list(found.values())
 
 
-def unseen(context: SearchContext, winner: Entry, history: Sequence[Mapping[str, Any]]) -> list[Example]:
+def is_remembered(context: SearchContext, winner: Entry, has_memory: bool) -> bool:
+    """Whether the winner's makers may have used what earlier runs measured.
+
+    has_memory: whether the run began with experiences, which its writers were then shown.
+    """
+    operators = {candidate.operator for candidate in ancestors(context, winner.candidate)}
+    return has_memory and bool(operators & {"recall", "patch", "rewrite"})
+
+
+def unseen(
+    context: SearchContext, winner: Entry, history: Sequence[Mapping[str, Any]], has_memory: bool
+) -> list[Example]:
     """Rows of train that are no demonstration of `winner` or an ancestor, and of which no author was told.
 
     history: the state's; its entries name the rows that each round's authors were told of.
     """
     family = ancestors(context, winner.candidate)
-    if any(candidate.operator == "recall" for candidate in family):
-        return []  # whoever wrote the sentence, in whichever run, may have been told of any row of train
+    if is_remembered(context, winner, has_memory):
+        return []  # the authors of earlier runs may have been told of any row of train
     seen = {demo.example_id for candidate in family for demo in candidate.demos}
     told_until = max((c.iteration for c in family if c.operator in INFORMED), default=0)
     for entry in history:

@@ -8,11 +8,12 @@ from typing import Any
 
 from langgraph.runtime import Runtime
 
-from autoprompt.errors import BudgetExhausted
+from autoprompt.errors import BudgetExhausted, EndpointError, RequestRefusedError
 from autoprompt.memory import Experience, additive_sentence
+from autoprompt.optimizer.agents.analysis import count_errors
 from autoprompt.optimizer.context import SearchContext, prompt_tokens
 from autoprompt.optimizer.drafts import Brief
-from autoprompt.optimizer.lineage import unseen
+from autoprompt.optimizer.lineage import is_remembered, unseen
 from autoprompt.optimizer.propose import propose
 from autoprompt.optimizer.settle import settle
 from autoprompt.optimizer.state import AutoPromptState
@@ -47,6 +48,7 @@ def first_state(context: SearchContext, dataset: dict[str, Any]) -> AutoPromptSt
         "history": [],
         "memory_experiences": known,
         "helped": file.helpful_additions(task) if file is not None else [],
+        "has_memory": bool(known),
         "original": original.candidate.id,
         "incumbent": original.candidate.id,
         "pending": [],
@@ -70,11 +72,15 @@ def predict(state: AutoPromptState, runtime: Runtime[SearchContext]) -> Update:
     _announce(context, "predict", iteration)
     update = _settle_pending(context, state)
     incumbent = context.pool[update["incumbent"]]
+    plateau = update.get("plateau", state["plateau"])
+    if not update.get("stop_reason") and plateau >= context.settings.depth.patience:
+        update["stop_reason"] = "patience"
+    evaluation = Evaluation(incumbent.candidate.id, ())
     try:
-        evaluation = _look_for_errors(context, incumbent, iteration)
+        if not update.get("stop_reason"):
+            evaluation = _look_for_errors(context, incumbent, iteration)
     except BudgetExhausted as error:
-        evaluation = Evaluation(incumbent.candidate.id, ())
-        update["stop_reason"] = update.get("stop_reason") or error.cap
+        update["stop_reason"] = error.cap
     update["results"] = _save_results(context, f"{iteration:02d}-train", evaluation)
     try:
         context.hold_final(incumbent.candidate)
@@ -88,23 +94,24 @@ def analyze(state: AutoPromptState, runtime: Runtime[SearchContext]) -> Update:
     context, iteration = runtime.context, state["iteration"]
     _announce(context, "analyze", iteration)
     incumbent = context.pool[state["incumbent"]]
-    rows = context.read_results(state["results"])
+    rows = [row for row in context.read_results(state["results"]) if not row.is_lost]
     update: Update = {}
+    analysis = count_errors(rows)
+    if not rows:  # nothing could be looked at, so nothing says that it is perfect
+        analysis["has_errors"] = True
     try:
-        with context.budget.block(1):
-            analysis = context.analysis.analyze(
-                incumbent.candidate.prompt, rows, seed=context.seed("analyze", iteration)
-            )
+        if not state.get("stop_reason"):  # after it, a call would be paid out of the final test's
+            with context.budget.block(1):
+                analysis = context.analysis.analyze(
+                    incumbent.candidate.prompt, rows, seed=context.seed("analyze", iteration)
+                )
     except BudgetExhausted as error:
         update["stop_reason"] = error.cap
-        wrong = sum(not r.is_correct for r in rows)
-        analysis = {
-            "has_errors": wrong > 0 or not rows,
-            "error_count": wrong,
-            "total_count": len(rows),
-            "suggestions": "",
-            "error_cases": [],
-        }
+    except (EndpointError, RequestRefusedError) as error:
+        if getattr(error, "is_fatal", False):
+            raise
+        # The writer can do without; a search by demonstrations needs no analyst at all.
+        context.emit({"event": "warning", "message": f"no analysis in round {iteration}: {error}"})
     analysis["has_errors"] = analysis["has_errors"] or _errs_in_race(context, incumbent)
     update["analysis"] = analysis
     update["history"] = [*state.get("history", []), _history_entry(context, state, incumbent, analysis)]
@@ -121,15 +128,13 @@ def rewrite(state: AutoPromptState, runtime: Runtime[SearchContext]) -> Update:
     settings = context.settings
     if state.get("stop_reason") or not state["analysis"]["has_errors"]:
         return _checkpoint(context, state, {"pending": []})
-    if state["plateau"] >= settings.depth.patience:
-        return _checkpoint(context, state, {"pending": [], "stop_reason": "patience"})
     remaining = context.budget.calls_left()
     number = candidates_for(
         math.inf if remaining is None else remaining,
         settings.max_iterations - iteration + 1,
         settings.depth.candidates,
         context.plan,
-        overhead=TRAIN_BATCH + settings.depth.writers + 1,
+        overhead=context.plan.calls_per_row * TRAIN_BATCH + settings.depth.writers + 1,
     )
     if number == 0:
         return _checkpoint(context, state, {"pending": [], "stop_reason": "max_calls"})
@@ -149,6 +154,11 @@ def rewrite(state: AutoPromptState, runtime: Runtime[SearchContext]) -> Update:
         candidates = propose(context, brief)
     except BudgetExhausted as error:
         return _checkpoint(context, state, {"pending": [], "stop_reason": error.cap})
+    except (EndpointError, RequestRefusedError) as error:
+        if getattr(error, "is_fatal", False) or not state["tried"]:
+            raise  # a run that never had a candidate has found nothing out
+        context.emit({"event": "warning", "message": f"no proposals in round {iteration}: {error}"})
+        return _checkpoint(context, state, {"pending": [], "stop_reason": "writer_failed"})
     update: Update = {}
     candidates, cap = _affordable(context, context.pool[state["incumbent"]], candidates)
     if cap and not candidates:
@@ -247,7 +257,7 @@ def _look_for_errors(context: SearchContext, incumbent: Entry, iteration: int) -
         if not batch:
             break
         rows += batch
-        with context.budget.block(len(batch)):
+        with context.budget.block(context.plan.calls_per_row * len(batch)):
             on_row = context.row_counter("train rows of the best", len(batch))
             found = context.prediction.predict(incumbent.candidate, batch, on_row=on_row)
         evaluation = Evaluation(evaluation.candidate_id, evaluation.rows + found.rows)
@@ -310,16 +320,27 @@ def _confirm(context: SearchContext, state: AutoPromptState, winner: Entry, upda
         # Rows of train that nobody who made the winner has seen are as fresh, and more rows see smaller
         # gains.
         left = context.budget.calls_left()
-        more = unseen(context, winner, state["history"])
-        more = more[: len(plan.race)] if left is None else more[: min(len(plan.race), left // 2)]
+        more = unseen(context, winner, state["history"], state["has_memory"])[: len(plan.race)]
+        if left is not None:
+            more = more[: left // (2 * plan.calls_per_row)]
         context.evaluate(both, more, "unseen rows of train: best and original")
         fresh += more
     except BudgetExhausted as error:
         update["stop_reason"] = error.cap
     confirmation = confirm(
-        context.pool, winner, original, plan.race_ids, [r.id for r in fresh], update["tried"]
+        context.pool,
+        winner,
+        original,
+        plan.race_ids,
+        [r.id for r in fresh],
+        update["tried"],
+        is_remembered=is_remembered(context, winner, state["has_memory"]),
     )
-    update["confirmation"] = {**confirmation.to_dict(), "candidate": winner.candidate.id}
+    update["confirmation"] = {
+        **confirmation.to_dict(),
+        "candidate": winner.candidate.id,
+        "train_rows": len(fresh) - len(plan.fresh),
+    }
     context.emit({"event": "confirmation", **update["confirmation"]})
     return winner if confirmation.is_confirmed else original
 
@@ -335,7 +356,8 @@ def _open_test(context: SearchContext, original: Entry, winner: Entry, update: U
     try:
         # Kept back for this: better opened with a row that fails for want of a retry than not at all. One
         # block for both: the questions that one has to repeat must not take the rows of the other.
-        with context.budget.block(len(entries) * len(rows), leaves_room=False):
+        calls = context.plan.calls_per_row * len(entries) * len(rows)
+        with context.budget.block(calls, leaves_room=False):
             for entry in entries:
                 name = "best" if entry is winner else "original"
                 evaluation = context.prediction.predict(
@@ -343,7 +365,7 @@ def _open_test(context: SearchContext, original: Entry, winner: Entry, update: U
                 )
                 update["test"][name] = _save_results(context, f"test-{name}", evaluation)
     except BudgetExhausted as error:
-        update["stop_reason"], update["test"] = error.cap, {}
+        update["stop_reason"], update["test"] = error.cap, {"opened": opened}
         return
     update["test"].setdefault("original", update["test"]["best"])
     update["test"]["opened"] = opened
@@ -367,7 +389,7 @@ def _history_entry(
         "error_count": analysis["error_count"],
         "total_count": analysis["total_count"],
         "suggestions": analysis["suggestions"],
-        "validation": round(incumbent.mean(ids), 6),
+        "validation": round(incumbent.mean(ids), 6) if any(i in incumbent.scores for i in ids) else None,
         "results": state["results"],
         "calls": context.budget.spent.calls,
     }

@@ -22,6 +22,7 @@ class AutoPromptState(TypedDict, total=False):
     memory_experiences: str  # read once at the start, with this run's lessons behind it
     helped: list[str]  # sentences that helped where they were added; read once, with this run's behind them
 
+    has_memory: bool  # whether the run began with experiences of earlier runs
     original: str  # id of the original candidate
     incumbent: str  # id of the best so far
     pending: list[str]  # ids proposed by the last rewrite and not settled yet

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from autoprompt.llm.budget import Spent
+from autoprompt.metrics import Metric
 from autoprompt.optimizer.context import SearchContext
 from autoprompt.optimizer.state import AutoPromptState
 from autoprompt.search.pool import Entry
-from autoprompt.stats import mean_interval, paired_difference_interval, paired_test
+from autoprompt.stats import (
+    Interval,
+    mean_interval,
+    paired_difference_interval,
+    paired_test,
+    permutation_aggregate,
+)
 from autoprompt.types import Candidate, EvaluatedRow
 
 SCHEMA_VERSION = 1
@@ -77,20 +85,12 @@ def make_result(state: AutoPromptState, context: SearchContext, facts: RunFacts,
     original = context.pool.original
     best = context.pool[state["incumbent"]]
     test = state.get("test") or {}
-    rows = {name: context.read_results(test[name]) for name in ("best", "original") if name in test}
-    if not rows:
-        rows = {"best": [], "original": []}
-    ours, theirs = [r.score for r in rows["best"]], [r.score for r in rows["original"]]
-    fixed = sum(a > b for a, b in zip(ours, theirs, strict=True))
-    broken = sum(a < b for a, b in zip(ours, theirs, strict=True))
-    p_value = paired_test(theirs, ours, "two-sided") if ours else None
-    is_better = sum(ours) > sum(theirs)
+    sides = {name: context.read_results(test[name]) if name in test else [] for name in ("best", "original")}
+    compared = compare_rows(sides["best"], sides["original"], context.prediction.metric)
     verdict: Verdict = "untested"
-    if ours:
-        verdict = (
-            "confirmed" if is_better and p_value is not None and p_value < TEST_ALPHA else "not_confirmed"
-        )
-    gain = paired_difference_interval(theirs, ours) if ours else None
+    if compared is not None:
+        is_confirmed = compared.gain > 0 and compared.p_value < TEST_ALPHA
+        verdict = "confirmed" if is_confirmed else "not_confirmed"
     data: dict[str, Any] = {
         "schema_version": SCHEMA_VERSION,
         "run_id": facts.run_id,
@@ -100,18 +100,19 @@ def make_result(state: AutoPromptState, context: SearchContext, facts: RunFacts,
         "verdict": verdict,
         "message": "",
         "metric": facts.metric,
-        "original": _side(rows["original"]),
+        "original": _side(sides["original"], None if compared is None else compared.original),
         "best": {
-            **_side(rows["best"]),
+            **_side(sides["best"], None if compared is None else compared.best),
             "id": best.candidate.id,
             "is_original": best is original,
             "components": dict(best.candidate.components),
             "demos": [{"input": d.input, "output": d.output} for d in best.candidate.demos],
         },
-        "gain": None if gain is None else {"value": _mean(ours) - _mean(theirs), "ci95": list(gain)},
-        "p_value": p_value,
-        "fixed": fixed,
-        "broken": broken,
+        "gain": compared and {"value": compared.gain, "ci95": list(compared.gain_interval)},
+        "p_value": compared and compared.p_value,
+        "fixed": compared.fixed if compared else 0,
+        "broken": compared.broken if compared else 0,
+        "left_out": compared.left_out if compared else 0,
         "validation": _validation(state, context, original, best),
         "calls": spent.calls,
         "tokens": {
@@ -144,20 +145,99 @@ def _natural_end(state: AutoPromptState) -> str:
     return "max_iterations" if state["iteration"] >= state["max_iterations"] else "no_errors"
 
 
+@dataclass(frozen=True, slots=True)
+class ComparedRows:
+    """Best against original on the test rows that neither side lost. Scores in [0, 1], intervals of 95%.
+
+    left_out: rows that the endpoint failed on either side: they say nothing of the prompts.
+    """
+
+    best: tuple[float, Interval]
+    original: tuple[float, Interval]
+    gain: float
+    gain_interval: Interval
+    p_value: float
+    fixed: int
+    broken: int
+    left_out: int
+
+
+def compare_rows(
+    best: Sequence[EvaluatedRow], original: Sequence[EvaluatedRow], metric: Metric
+) -> ComparedRows | None:
+    """The sealed comparison; None without rows. Two-sided and paired; exact where scores are 0 or 1.
+
+    Of an aggregate metric (macro-F1) the aggregate is compared, by a paired permutation test.
+    """
+    pairs = [(a, b) for a, b in zip(best, original, strict=True) if not (a.is_lost or b.is_lost)]
+    if not pairs:
+        return None
+    ours, theirs = [a.score for a, _ in pairs], [b.score for _, b in pairs]
+    scores, intervals = (_mean(ours), _mean(theirs)), (mean_interval(ours), mean_interval(theirs))
+    gain_interval, p_value = (
+        paired_difference_interval(theirs, ours),
+        paired_test(theirs, ours, "two-sided"),
+    )
+    if metric.is_aggregate:
+        targets = [a.ground_truth for a, _ in pairs]
+        answers = [_answers([pair[side] for pair in pairs]) for side in (0, 1)]
+        scores = (metric.aggregate(answers[0], targets), metric.aggregate(answers[1], targets))
+        p_value = permutation_aggregate(
+            answers[1], answers[0], targets, metric.aggregate, alternative="two-sided"
+        )
+        draws = _resampled(answers, targets, metric)
+        intervals = (_middle([d[0] for d in draws]), _middle([d[1] for d in draws]))
+        gain_interval = _middle([d[0] - d[1] for d in draws])
+    return ComparedRows(
+        best=(scores[0], intervals[0]),
+        original=(scores[1], intervals[1]),
+        gain=scores[0] - scores[1],
+        gain_interval=gain_interval,
+        p_value=p_value,
+        fixed=sum(a > b for a, b in zip(ours, theirs, strict=True)),
+        broken=sum(a < b for a, b in zip(ours, theirs, strict=True)),
+        left_out=len(best) - len(pairs),
+    )
+
+
+def _answers(rows: Sequence[EvaluatedRow]) -> list[str]:
+    return ["" if row.is_unparsed else row.prediction for row in rows]
+
+
+def _resampled(
+    answers: Sequence[Sequence[str]], targets: Sequence[str], metric: Metric, resamples: int = 1000
+) -> list[tuple[float, float]]:
+    """The aggregate of both sides over bootstrap draws of the rows, paired."""
+    rng = random.Random(0)
+    draws = []
+    for _ in range(resamples):
+        places = rng.choices(range(len(targets)), k=len(targets))
+        drawn = [targets[i] for i in places]
+        ours, theirs = (metric.aggregate([side[i] for i in places], drawn) for side in answers)
+        draws.append((ours, theirs))
+    return draws
+
+
+def _middle(values: Sequence[float]) -> Interval:
+    """The percentile interval of bootstrap draws."""
+    ordered = sorted(values)
+    return Interval(ordered[int(0.025 * len(ordered))], ordered[int(0.975 * len(ordered)) - 1])
+
+
 def _mean(values: Sequence[float]) -> float:
     return sum(values) / len(values) if values else 0.0
 
 
-def _side(rows: Sequence[EvaluatedRow]) -> dict[str, Any]:
+def _side(rows: Sequence[EvaluatedRow], score: tuple[float, Interval] | None) -> dict[str, Any]:
     """One side of the comparison on the sealed test; without one its score is None."""
-    if not rows:
+    if not rows or score is None:
         return {"score": None, "ci95": None, "n": 0, "tokens_per_call": None, "unparsed": 0, "failed": 0}
-    scores = [r.score for r in rows]
+    answered = [r for r in rows if r.error is None]
     return {
-        "score": _mean(scores),
-        "ci95": list(mean_interval(scores)),
+        "score": score[0],
+        "ci95": list(score[1]),
         "n": len(rows),
-        "tokens_per_call": round(_mean([r.prompt_tokens + r.completion_tokens for r in rows]), 1),
+        "tokens_per_call": round(_mean([r.prompt_tokens + r.completion_tokens for r in answered]), 1),
         "unparsed": sum(r.is_unparsed for r in rows),
         "failed": sum(r.error is not None for r in rows),
     }
@@ -169,17 +249,25 @@ def _validation(
     """Scores on validation: on the fresh rows if there are any, since the search did not choose by them."""
     confirmation = state.get("confirmation") or None
     if confirmation and confirmation["confirmed"]:
-        part = confirmation["fresh"] if confirmation["fresh"]["rows"] else confirmation["raced"]
+        is_fresh = confirmation["fresh"]["rows"] > 0
+        part = confirmation["fresh" if is_fresh else "raced"]
         return {
             "original": part["other_score"],
             "best": part["score"],
             "rows": part["rows"],
+            "chose_the_winner": not is_fresh,
             "confirmation": confirmation,
         }
     ids = context.plan.race_ids
     shared = [i for i in ids if i in original.scores and i in best.scores]
     score = original.mean(shared) if shared else None
-    return {"original": score, "best": score, "rows": len(shared), "confirmation": confirmation}
+    return {
+        "original": score,
+        "best": score,
+        "rows": len(shared),
+        "chose_the_winner": True,
+        "confirmation": confirmation,
+    }
 
 
 def _sentence(data: Mapping[str, Any]) -> str:
@@ -187,6 +275,8 @@ def _sentence(data: Mapping[str, Any]) -> str:
     best, original, validation = data["best"], data["original"], data["validation"]
     if best["is_original"]:
         tried = data["candidates"]["tried"]
+        if not tried:
+            return f"No other prompt was tried ({data['stop_reason']}): the original prompt is returned."
         return (
             f"No candidate of {tried} was better than the original beyond luck: "
             "the original prompt is returned."
@@ -194,9 +284,11 @@ def _sentence(data: Mapping[str, Any]) -> str:
     if data["verdict"] == "untested":
         has_test = data["splits"]["sizes"].get("test", 0) > 0
         why = "The budget ended before the sealed test" if has_test else "There is no sealed test"
+        is_fresh = not validation["chose_the_winner"]
+        rows = "rows that the search had not used" if is_fresh else "rows that also chose it"
         return (
-            f"{validation['original']:.2f} -> {validation['best']:.2f} on {validation['rows']} "
-            f"validation rows that the search had not used. {why}: nothing beyond that is verified."
+            f"{validation['original']:.2f} -> {validation['best']:.2f} on {validation['rows']} {rows}. "
+            f"{why}: nothing beyond that is verified."
         )
     numbers = (
         f"{original['score']:.2f} -> {best['score']:.2f} on {best['n']} unseen rows, "

@@ -44,11 +44,15 @@ FEWEST_FRESH = 12  # fewer fresh rows could not confirm anything: all rows race,
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """race: validation rows that candidates are compared on, in blocks; fresh: rows kept for the winner."""
+    """race: validation rows that candidates are compared on, in blocks; fresh: rows kept for the winner.
+
+    calls_per_row: requests that one row takes, 2 where a judge scores it.
+    """
 
     race: tuple[Example, ...]
     fresh: tuple[Example, ...]
     blocks: tuple[int, ...]
+    calls_per_row: int = 1
 
     @property
     def race_ids(self) -> list[str]:
@@ -77,7 +81,7 @@ def interleave(examples: Sequence[Example]) -> list[Example]:
     return [row for _, _, row in sorted(placed, key=lambda p: (p[0], p[1]))]
 
 
-def make_plan(val: Sequence[Example]) -> Plan:
+def make_plan(val: Sequence[Example], calls_per_row: int = 1) -> Plan:
     """Split validation into the part that races and the part kept fresh, and the race into blocks."""
     ordered = interleave(val)
     fresh = int(len(ordered) * FRESH_SHARE)
@@ -92,11 +96,11 @@ def make_plan(val: Sequence[Example]) -> Plan:
     blocks.append(len(race))
     if len(blocks) > 1 and blocks[-1] - blocks[-2] < FIRST_BLOCK // 2:
         del blocks[-2]
-    return Plan(tuple(race), tuple(ordered[len(race) :]), tuple(blocks))
+    return Plan(tuple(race), tuple(ordered[len(race) :]), tuple(blocks), calls_per_row)
 
 
-def race_cost(candidates: int, blocks: Sequence[int]) -> int:
-    """Calls of a race of so many candidates when each stage keeps half, the incumbent's rows included."""
+def race_rows(candidates: int, blocks: Sequence[int]) -> int:
+    """Rows of a race of so many candidates when each stage keeps half, the incumbent's included."""
     cost, alive, before = 0, candidates, 0
     for edge in blocks:
         cost += (alive + 1) * (edge - before)
@@ -104,15 +108,20 @@ def race_cost(candidates: int, blocks: Sequence[int]) -> int:
     return cost
 
 
+def race_cost(candidates: int, plan: Plan) -> int:
+    """Calls of such a race."""
+    return plan.calls_per_row * race_rows(candidates, plan.blocks)
+
+
 def final_cost(plan: Plan, test_rows: int) -> int:
     """Calls that the end of the run needs: winner and original on the fresh rows and on the sealed test."""
-    return 2 * (len(plan.fresh) + test_rows)
+    return plan.calls_per_row * 2 * (len(plan.fresh) + test_rows)
 
 
 def default_max_calls(depth: Depth, plan: Plan, test_rows: int) -> int:
     return final_cost(plan, test_rows) + max(
-        depth.calls_per_row * (len(plan.race) + len(plan.fresh)),
-        TRAIN_BATCH + race_cost(depth.candidates, plan.blocks),
+        plan.calls_per_row * depth.calls_per_row * (len(plan.race) + len(plan.fresh)),
+        plan.calls_per_row * TRAIN_BATCH + race_cost(depth.candidates, plan),
     )
 
 
@@ -121,8 +130,8 @@ def fewest_calls(plan: Plan, test_rows: int, optimizer_calls: int) -> int:
 
     optimizer_calls: of one round. The round itself plans with a second look at train after its race.
     """
-    looks = 2 * TRAIN_BATCH + 1  # 1: the analyst of the first look
-    return final_cost(plan, test_rows) + looks + optimizer_calls + race_cost(2, plan.blocks)
+    looks = 2 * plan.calls_per_row * TRAIN_BATCH + 1  # 1: the analyst of the first look
+    return final_cost(plan, test_rows) + looks + optimizer_calls + race_cost(2, plan)
 
 
 def check_budget(max_calls: int | None, plan: Plan, test_rows: int, optimizer_calls: int) -> None:
@@ -144,8 +153,8 @@ def candidates_for(remaining_calls: float, rounds_left: int, most: int, plan: Pl
     overhead: calls of the round beside the race (train batch, analyst, writer).
     """
     share = remaining_calls / max(1, rounds_left) - overhead
-    share = max(share, min(remaining_calls - overhead, race_cost(FEWEST_ENTRANTS, plan.blocks)))
+    share = max(share, min(remaining_calls - overhead, race_cost(FEWEST_ENTRANTS, plan)))
     for number in range(most, 1, -1):
-        if race_cost(number, plan.blocks) <= share:
+        if race_cost(number, plan) <= share:
             return number
     return 0

@@ -69,8 +69,12 @@ class Pool:
         return self._entries.setdefault(candidate.id, Entry(candidate))
 
     def record(self, candidate_id: str, rows: Iterable[EvaluatedRow]) -> None:
+        """Keep the rows' scores. A row that the endpoint lost is not a wrong answer: it is asked again
+        later."""
         entry = self._entries[candidate_id]
         for row in rows:
+            if row.is_lost:
+                continue
             entry.scores[row.example_id] = row.score
             if row.confidence is not None:
                 # As rounded as it is written: a resumed run must rank by the same numbers.

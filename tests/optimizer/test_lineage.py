@@ -38,7 +38,7 @@ def history(made: Bench) -> list[dict[str, Any]]:
 
 
 def hidden(made: Bench, winner: Candidate) -> set[str]:
-    rows = unseen(made.context, made.context.pool[winner.id], history(made))
+    rows = unseen(made.context, made.context.pool[winner.id], history(made), False)
     assert {r.id for r in rows} <= {r.id for r in made.context.splits.train}
     assert len({r.id for r in rows}) == len(rows)
     return {r.id for r in made.context.splits.train} - {r.id for r in rows}

@@ -9,9 +9,10 @@ import pytest
 from fakes import LABELS, Bench, bench, row, scored, splits_of
 
 from autoprompt.llm.budget import Spent
+from autoprompt.metrics import get_metric
 from autoprompt.optimizer.nodes import first_state
-from autoprompt.optimizer.verdict import RunFacts, RunResult, make_result
-from autoprompt.types import Candidate, Demo
+from autoprompt.optimizer.verdict import RunFacts, RunResult, compare_rows, make_result
+from autoprompt.types import Candidate, Demo, EvaluatedRow
 
 FACTS = RunFacts(
     "run", "runs/run", "exact_match", "m", "w", {"train": 32}, 0, {"test": "abc"}, 2, ("careful",)
@@ -79,7 +80,7 @@ def test_without_a_test_nothing_is_verified_and_it_is_said() -> None:
     assert (data["p_value"], data["gain"], data["best"]["score"], data["best"]["n"]) == (None, None, None, 0)
     assert data["validation"]["best"] == 0.8  # the fresh rows: raced ones flatter
     assert data["validation"]["original"] == 0.5
-    assert "0.50 -> 0.80 on 24 validation rows" in found.message
+    assert "0.50 -> 0.80 on 24 rows that the search had not used" in found.message
     assert "There is no sealed test: nothing beyond that is verified." in found.message
 
 
@@ -120,3 +121,39 @@ def test_the_result_holds_candidates_facts_and_costs() -> None:
     assert found.run_id == "run"
     assert found.best.demos
     assert LABELS
+
+
+def example_row(number: int, *, right: bool, error: str | None = None) -> EvaluatedRow:
+    score = float(right and error is None)
+    return EvaluatedRow(
+        f"r{number}", f"item {number}", "A" if right else "B", "A", score == 1.0, score, error=error
+    )
+
+
+def test_a_lost_row_is_no_wrong_answer() -> None:
+    """Rows that the endpoint failed on either side are left out, else a bad hour would confirm a prompt."""
+    best = [example_row(i, right=True) for i in range(30)]
+    original = [example_row(i, right=True, error="timeout" if i < 10 else None) for i in range(30)]
+    compared = compare_rows(best, original, get_metric("exact_match"))
+    assert compared is not None
+    assert (compared.left_out, compared.fixed, compared.p_value) == (10, 0, 1.0)
+
+
+def test_a_refused_row_is_the_candidates_own_fault() -> None:
+    best = [example_row(i, right=True, error="refused: too long" if i < 10 else None) for i in range(30)]
+    compared = compare_rows(best, [example_row(i, right=True) for i in range(30)], get_metric("exact_match"))
+    assert compared is not None
+    assert (compared.left_out, compared.broken) == (0, 10)
+
+
+def test_of_an_aggregate_metric_the_aggregate_is_compared() -> None:
+    targets = ["A"] * 36 + ["B"] * 4
+    best = [replace(example_row(i, right=True), prediction=t, ground_truth=t) for i, t in enumerate(targets)]
+    original = [
+        replace(example_row(i, right=t == "A"), prediction="A", ground_truth=t) for i, t in enumerate(targets)
+    ]
+    compared = compare_rows(best, original, get_metric("macro_f1", labels=("A", "B")))
+    assert compared is not None
+    assert compared.best[0] == 1.0
+    assert compared.original[0] == pytest.approx((72 / 76) / 2)
+    assert compared.gain_interval.low < compared.gain < 1

@@ -61,7 +61,6 @@ def confirmed(raced: tuple[int, int], fresh: tuple[int, int], tried: int, same: 
     b = add(pool, "winner", parts[0][2] | parts[1][2])
     result = confirm(pool, pool[b], pool[a], parts[0][0], parts[1][0], tried)
     assert result.tried == tried
-    assert result.unbiased is (result.fresh if parts[1][0] else result.raced)
     assert result.to_dict()["confirmed"] is result.is_confirmed
     return result.is_confirmed
 
@@ -129,3 +128,16 @@ def test_a_real_gain_is_confirmed() -> None:
         b = add(pool, "better", [float(rng.random() < 0.9) for _ in range(140)])
         found += confirm(pool, pool[b], pool[a], IDS[:84], IDS[84:140], 20).is_confirmed
     assert found >= 48
+
+
+def test_what_earlier_runs_measured_does_not_count_twice() -> None:
+    """Where the makers knew of earlier runs, the raced rows say nothing: the fresh rows decide alone."""
+    pool = Pool()
+    race, fresh = [f"r{i}" for i in range(40)], [f"f{i}" for i in range(20)]
+    a = add(pool, "original", dict.fromkeys([*race, *fresh], 0.0))
+    b = add(pool, "winner", dict.fromkeys(race, 1.0) | {i: float(i in fresh[:3]) for i in fresh})
+    together = confirm(pool, pool[b], pool[a], race, fresh, tried=5)
+    alone = confirm(pool, pool[b], pool[a], race, fresh, tried=5, is_remembered=True)
+    assert together.is_confirmed
+    assert not alone.is_confirmed
+    assert alone.p_value == alone.fresh.p_value

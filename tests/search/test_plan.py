@@ -97,9 +97,9 @@ def test_a_round_never_plans_more_than_is_left(
     number = candidates_for(calls, rounds, most, plan, overhead)
     assert number == 0 or 2 <= number <= most
     if number:
-        assert race_cost(number, plan.blocks) + overhead <= calls
+        assert race_cost(number, plan) + overhead <= calls
     else:
-        assert race_cost(2, plan.blocks) + overhead > calls
+        assert race_cost(2, plan) + overhead > calls
     assert candidates_for(math.inf, rounds, most, plan, overhead) == most
 
 

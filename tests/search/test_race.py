@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autoprompt.errors import BudgetExhausted
-from autoprompt.search.plan import make_plan, race_cost
+from autoprompt.search.plan import make_plan, race_rows
 from autoprompt.search.pool import Entry, Pool
 from autoprompt.search.race import Lap, race
 from autoprompt.types import Candidate, Example
@@ -52,7 +52,7 @@ def test_half_go_on_after_each_block_and_all_that_reach_the_end_are_kept_best_fi
     assert [lap.rows for lap in laps] == [16, 32, 48]
     ids = [e.candidate.id for e in track.entries]
     assert laps[-1].kept == (ids[6], ids[5])
-    assert track.calls == race_cost(6, (16, 32, 48))
+    assert track.calls == race_rows(6, (16, 32, 48))
 
 
 def test_all_of_a_lap_have_the_same_rows_and_the_incumbent_runs_along() -> None:
@@ -90,21 +90,21 @@ def test_behind_by_3_to_0_or_4_to_1_is_dropped_by_less_is_not(worse: int, better
     st.integers(1, 130),
     st.integers(0, 10**6),
 )
-def test_a_race_never_costs_more_than_race_cost(chances: list[float], n: int, salt: int) -> None:
+def test_a_race_never_runs_more_than_race_rows(chances: list[float], n: int, salt: int) -> None:
     track = Track([(c + salt % 7 / 7) % 1 for c in chances], n)
     plan = make_plan(track.rows)
     track.rows = plan.race
     track.run(plan.blocks)
-    assert track.calls <= race_cost(len(chances) - 1, plan.blocks)
+    assert track.calls <= race_rows(len(chances) - 1, plan.blocks)
 
 
 @given(st.integers(1, 12), st.integers(1, 130))
-def test_race_cost_is_what_a_race_without_early_stops_counts(entrants: int, n: int) -> None:
+def test_race_rows_is_what_a_race_without_early_stops_counts(entrants: int, n: int) -> None:
     track = Track([1.0] * (entrants + 1), n)
     plan = make_plan(track.rows)
     track.rows = plan.race
     track.run(plan.blocks)
-    assert track.calls == race_cost(entrants, plan.blocks)
+    assert track.calls == race_rows(entrants, plan.blocks)
 
 
 def test_a_budget_that_ends_passes_through_and_the_finished_blocks_stay() -> None:

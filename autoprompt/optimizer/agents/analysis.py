@@ -33,13 +33,7 @@ class AnalysisAgent:
         in which case no call is sent. error_cases: the wrong rows that were shown, at most WRONG_ROWS.
         """
         wrong = [r for r in results if not r.is_correct]
-        analysis: dict[str, Any] = {
-            "has_errors": bool(wrong),
-            "error_count": len(wrong),
-            "total_count": len(results),
-            "suggestions": "",
-            "error_cases": [],
-        }
+        analysis = count_errors(results)
         if not wrong:
             return analysis
         shown = spread(wrong, WRONG_ROWS)
@@ -68,6 +62,18 @@ class AnalysisAgent:
             for r in shown
         ]
         return analysis
+
+
+def count_errors(results: Sequence[EvaluatedRow]) -> dict[str, Any]:
+    """An analysis that has asked nobody: the counts, without suggestions."""
+    wrong = sum(not row.is_correct for row in results)
+    return {
+        "has_errors": wrong > 0,
+        "error_count": wrong,
+        "total_count": len(results),
+        "suggestions": "",
+        "error_cases": [],
+    }
 
 
 def spread(rows: Sequence[EvaluatedRow], most: int) -> list[EvaluatedRow]:

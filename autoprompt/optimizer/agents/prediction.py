@@ -26,6 +26,11 @@ class PredictionAgent:
         self._metric = metric
         self._concurrency = concurrency
 
+    @property
+    def metric(self) -> Metric:
+        """What the rows are scored with."""
+        return self._metric
+
     def predict(
         self,
         prompt: str | Mapping[str, str] | Candidate,
