@@ -7,15 +7,21 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 __all__ = [
+    "AutopromptError",
     "Candidate",
     "Clients",
+    "Completion",
     "EvaluationReport",
+    "Message",
+    "Options",
     "RunConfig",
     "RunResult",
+    "ScriptedClient",
     "__version__",
     "estimate",
     "evaluate",
     "optimize",
+    "register",
     "resume",
 ]
 
@@ -23,18 +29,28 @@ if TYPE_CHECKING:
     from autoprompt.api import EvaluationReport, estimate, evaluate, optimize, resume
     from autoprompt.clients import Clients
     from autoprompt.config import RunConfig
+    from autoprompt.errors import AutopromptError
+    from autoprompt.llm.client import Completion, Options
+    from autoprompt.llm.scripted import ScriptedClient
+    from autoprompt.metrics import register
     from autoprompt.optimizer.verdict import RunResult
-    from autoprompt.types import Candidate
+    from autoprompt.types import Candidate, Message
 
 _HOMES = {
+    "AutopromptError": "autoprompt.errors",
     "Candidate": "autoprompt.types",
     "Clients": "autoprompt.clients",
+    "Completion": "autoprompt.llm.client",
     "EvaluationReport": "autoprompt.api",
+    "Message": "autoprompt.types",
+    "Options": "autoprompt.llm.client",
     "RunConfig": "autoprompt.config",
     "RunResult": "autoprompt.optimizer.verdict",
+    "ScriptedClient": "autoprompt.llm.scripted",
     "estimate": "autoprompt.api",
     "evaluate": "autoprompt.api",
     "optimize": "autoprompt.api",
+    "register": "autoprompt.metrics",
     "resume": "autoprompt.api",
 }
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from fakes import LABELS, PROMPT, World, run_config, target_of, write_rows, writer
 
+import autoprompt
 from autoprompt import Candidate, Clients, RunConfig, estimate, evaluate, optimize
 from autoprompt.errors import (
     BudgetExhausted,
@@ -22,7 +23,7 @@ from autoprompt.errors import (
 from autoprompt.llm import ScriptedClient
 from autoprompt.llm.client import Completion
 from autoprompt.store import RunStore
-from autoprompt.types import Demo
+from autoprompt.types import Demo, Message
 
 GAIN = World(base=0.2, rule_gain=0.5, demo_gain=0.4)
 
@@ -73,6 +74,14 @@ EVENTS = {
 
 def clients(world: World = GAIN) -> Clients:
     return Clients(ScriptedClient(world.student, name="student"), ScriptedClient(writer, name="writer"))
+
+
+def test_every_public_name_is_there_and_an_unknown_one_is_said() -> None:
+    for name in autoprompt.__all__:
+        assert getattr(autoprompt, name) is not None
+    assert autoprompt.Message is Message
+    with pytest.raises(AttributeError, match="'nothing'"):
+        _ = autoprompt.nothing
 
 
 def test_a_run_finds_a_better_prompt_proves_it_and_leaves_a_folder(tmp_path: Path) -> None:
