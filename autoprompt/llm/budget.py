@@ -61,7 +61,8 @@ class Spent:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Spent:
-        known = {part.name: data[part.name] for part in fields(cls)}
+        # A checkpoint of an earlier version counts fewer things.
+        known = {part.name: data[part.name] for part in fields(cls) if part.name in data}
         usages = {role: Usage(**known[role]) for role in ("task", "optimizer", "judge")}
         return cls(**{**known, **usages})
 
