@@ -72,8 +72,12 @@ EVENTS = {
 }
 
 
-def clients(world: World = GAIN) -> Clients:
-    return Clients(ScriptedClient(world.student, name="student"), ScriptedClient(writer, name="writer"))
+def clients(world: World = GAIN, *, shares_cache: bool = False) -> Clients:
+    names = ("student", "writer") if shares_cache else (None, None)
+    return Clients(
+        ScriptedClient(world.student, name="student", identity=names[0]),
+        ScriptedClient(writer, name="writer", identity=names[1]),
+    )
 
 
 def test_every_public_name_is_there_and_an_unknown_one_is_said() -> None:
@@ -172,8 +176,8 @@ def test_without_a_test_the_verdict_is_untested(tmp_path: Path) -> None:
 def test_a_second_run_is_answered_from_the_cache_and_the_test_is_counted(tmp_path: Path) -> None:
     # No cap ends the first run: with free answers the second would go further.
     config = run_config(tmp_path, no_memory=True, max_calls=5000)
-    first = optimize(config, clients=clients()).to_dict()
-    again = clients()
+    first = optimize(config, clients=clients(shares_cache=True)).to_dict()
+    again = clients(shares_cache=True)
     second = optimize(config, clients=again).to_dict()
     assert first["calls"] > 0
     assert second["calls"] == 0
