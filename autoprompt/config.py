@@ -82,27 +82,30 @@ class ModelSettings(_Settings):
     judge_base_url: str | None = Field(default=None, description="Endpoint of the judge model.")
     temperature: Annotated[float, Field(ge=0, le=2)] = Field(default=0.0, description="Of task calls.")
     max_output_tokens: Positive | None = Field(
-        None, description="Longest answer of a task call; default: 32 for labels, else 1024."
+        default=None, description="Longest answer of a task call; default: 32 for labels, else 1024."
     )
     timeout: Annotated[float, Field(gt=0)] = Field(
         default=120.0, description="Seconds to wait for one answer."
     )
     concurrency: Positive | None = Field(
-        None, description="Requests at once; default: 1 for the embedded model, else 16."
+        default=None, description="Requests at once; default: 1 for the embedded model, else 16."
     )
     rpm: Positive | None = Field(default=None, description="At most this many requests a minute.")
     tpm: Positive | None = Field(default=None, description="At most this many tokens a minute.")
     constrain: Literal["auto", "grammar", "json_schema", "off"] = Field(
-        "auto", description="How labels are enforced; `auto`: by what the endpoint is known to support."
+        default="auto",
+        description="How labels are enforced; `auto`: by what the endpoint is known to support.",
     )
     transport: Literal["http", "langchain"] = Field(
-        "http", description="Client of plain completions: lean HTTP, or langchain-openai."
+        default="http", description="Client of plain completions: lean HTTP, or langchain-openai."
     )
     price_input: Annotated[float, Field(ge=0)] | None = Field(
-        None, description="USD per million prompt tokens of the task model, instead of the price table."
+        default=None,
+        description="USD per million prompt tokens of the task model, instead of the price table.",
     )
     price_output: Annotated[float, Field(ge=0)] | None = Field(
-        None, description="USD per million completion tokens of the task model, instead of the price table."
+        default=None,
+        description="USD per million completion tokens of the task model, instead of the price table.",
     )
     no_cache: bool = Field(default=False, description="Do not reuse answers of other runs.")
     cache_dir: Path | None = Field(default=None, description="Where the response cache lies.")

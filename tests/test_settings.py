@@ -9,7 +9,7 @@ import pytest
 
 from autoprompt.config import RunConfig
 from autoprompt.errors import AutopromptError, ConfigError, DatasetError, PromptError, UsageError
-from autoprompt.settings import resolve_settings
+from autoprompt.settings import complete, resolve_settings
 
 
 @pytest.fixture
@@ -200,3 +200,19 @@ def test_a_key_alone_never_sends_a_request(
     environ = {"OPENAI_API_KEY": "sk-x", "OPENAI_BASE_URL": "http://openai"}
     found = resolve(dataset=Path("rows.jsonl"), prompt="p", environ=environ, **flags)
     assert (found.model, found.base_url, found.optimizer_base_url) == (model, base_url, optimizer_base_url)
+
+
+def test_complete_settings_are_not_completed_again(folder: Path) -> None:
+    sidecar(folder, "prompt: '@p.txt'\nmetric: contains\n")
+    write(folder / "p.txt", "@everyone: 1 or 0?\n")
+    resolved = resolve(dataset=Path("rows.jsonl"))
+    assert complete(resolved) is resolved
+    found = complete(RunConfig(dataset=Path("rows.jsonl")))
+    assert (
+        (found.prompt, found.metric)
+        == (resolved.prompt, resolved.metric)
+        == ("@everyone: 1 or 0?", "contains")
+    )
+    assert found.model is None
+    assert complete(found) is found
+    assert complete(RunConfig(prompt="p")).dataset is None

@@ -14,7 +14,7 @@ from autoprompt.config import DataSettings
 from autoprompt.dataset import find_dataset, load_rows, load_splits
 from autoprompt.errors import DatasetError
 
-GOOD = [{"input": f"row {i}", "target": "ab"[i % 2]} for i in range(40)]
+GOOD: list[dict[str, object]] = [{"input": f"row {i}", "target": "ab"[i % 2]} for i in range(40)]
 
 
 def jsonl(rows: list[dict[str, object]]) -> str:
