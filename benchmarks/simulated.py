@@ -42,7 +42,7 @@ from autoprompt.llm.client import CallRole, Completion, Options
 from autoprompt.llm.scripted import ScriptedClient
 from autoprompt.memory import ExperienceFile
 from autoprompt.metrics import get_metric
-from autoprompt.optimizer import nodes, propose, settle
+from autoprompt.optimizer import finish, nodes, propose, settle
 from autoprompt.optimizer.agents import AnalysisAgent, MemoryAgent, PredictionAgent, RewriteAgent
 from autoprompt.optimizer.context import SearchContext, SearchSettings
 from autoprompt.optimizer.graph import build_graph, recursion_limit
@@ -394,7 +394,7 @@ def _confirmation(stack: ExitStack) -> None:
     def believing(*args: Any) -> gate.Confirmation:
         return dataclasses.replace(real(*args), is_confirmed=True)
 
-    stack.enter_context(mock.patch.object(nodes, "confirm", believing))
+    stack.enter_context(mock.patch.object(finish, "confirm", believing))
 
 
 def summary(outcomes: Sequence[Outcome]) -> dict[str, Any]:

@@ -109,6 +109,11 @@ class SearchContext:
 
         return on_row
 
+    def save_results(self, name: str, evaluation: Evaluation) -> dict[str, Any]:
+        """Write an evaluation's rows to their file; what the state keeps of them."""
+        path = self.files.write_predictions(name, evaluation.rows)
+        return {"path": path.name, "correct": evaluation.correct, "total": len(evaluation.rows)}
+
     def read_results(self, results: Mapping[str, Any]) -> list[EvaluatedRow]:
         """The rows of an evaluation that the state names; from its file, so that a resume has them too."""
         name = Path(results["path"]).stem
@@ -153,7 +158,7 @@ class SearchContext:
             row = sum(estimate_tokens(r.input) for r in rows) / len(rows)
             return round(calls * (prompt_tokens(self.pool.original.candidate) + row + 8 + grown)), 0.0
         tokens = round(calls * (spent.task.total_tokens / spent.task_calls + grown))
-        cost = (spent.task.cost_usd or 0.0) / max(1, spent.task.total_tokens)
+        cost = spent.known_cost_usd / max(1, spent.task.total_tokens)
         return tokens, tokens * cost
 
 

@@ -9,15 +9,14 @@ from typing import Any
 from langgraph.runtime import Runtime
 
 from autoprompt.errors import BudgetExhausted, EndpointError, RequestRefusedError
-from autoprompt.memory import Experience, additive_sentence
 from autoprompt.optimizer.agents.analysis import count_errors
 from autoprompt.optimizer.context import SearchContext, prompt_tokens
 from autoprompt.optimizer.drafts import Brief
-from autoprompt.optimizer.lineage import is_remembered, unseen
+from autoprompt.optimizer.finish import confirm_winner, open_test
+from autoprompt.optimizer.lessons import learn
 from autoprompt.optimizer.propose import propose
 from autoprompt.optimizer.settle import settle
 from autoprompt.optimizer.state import AutoPromptState
-from autoprompt.search.gate import confirm
 from autoprompt.search.plan import TRAIN_BATCH, candidates_for, interleave
 from autoprompt.search.pool import Entry
 from autoprompt.types import Candidate, Evaluation, Example
@@ -81,7 +80,7 @@ def predict(state: AutoPromptState, runtime: Runtime[SearchContext]) -> Update:
             evaluation = _look_for_errors(context, incumbent, iteration)
     except BudgetExhausted as error:
         update["stop_reason"] = error.cap
-    update["results"] = _save_results(context, f"{iteration:02d}-train", evaluation)
+    update["results"] = context.save_results(f"{iteration:02d}-train", evaluation)
     try:
         context.hold_final(incumbent.candidate)
     except BudgetExhausted as error:  # the best has grown too long for what is left: no further round
@@ -177,7 +176,7 @@ def memory(state: AutoPromptState, runtime: Runtime[SearchContext]) -> Update:
     _announce(context, "memory", iteration)
     update: Update = {"previous_prompt": context.pool[state["incumbent"]].candidate.prompt}
     settled = state.get("settled", [])
-    update["memory_experiences"], update["helped"] = _learn(context, state, settled, iteration)
+    update["memory_experiences"], update["helped"] = learn(context, state, settled, iteration)
     return _checkpoint(context, state, update)
 
 
@@ -191,16 +190,16 @@ def final_predict(state: AutoPromptState, runtime: Runtime[SearchContext]) -> Up
     iteration = state["iteration"] + 1
     _announce(context, "final_predict", state["iteration"])
     update = _settle_pending(context, state)
-    update["memory_experiences"], update["helped"] = _learn(context, state, update["settled"], iteration)
+    update["memory_experiences"], update["helped"] = learn(context, state, update["settled"], iteration)
     original, winner = context.pool.original, context.pool[update["incumbent"]]
     with suppress(BudgetExhausted):  # what is left is used as far as it goes
         context.hold_test(winner.candidate)
     if winner is not original:
-        winner = _confirm(context, state, winner, update)
+        winner = confirm_winner(context, state, winner, update)
     context.budget.release_hold()
     update["incumbent"] = winner.candidate.id
     update["current_prompt"] = winner.candidate.prompt
-    _open_test(context, original, winner, update)
+    open_test(context, original, winner, update)
     return _checkpoint(context, state, update)
 
 
@@ -273,110 +272,6 @@ def _errs_in_race(context: SearchContext, incumbent: Entry) -> bool:
     return any(incumbent.scores.get(i, 1.0) < 1.0 for i in context.plan.race_ids)
 
 
-def _learn(
-    context: SearchContext, state: AutoPromptState, settled: list[str], iteration: int
-) -> tuple[str, list[str]]:
-    """Write this round's lessons to the file; the state's experiences and what helped, with them behind."""
-    known = state.get("memory_experiences", "")
-    lessons, entries = [], []
-    for candidate_id in settled:
-        candidate = context.pool[candidate_id].candidate
-        parent = context.pool[candidate.parents[0]].candidate
-        new, old = context.pool.shared(candidate.id, parent.id, context.plan.race_ids)
-        lesson = context.memory.learn(
-            parent.prompt, candidate.prompt, old, new, iteration, change=candidate.change
-        )
-        if lesson is None:
-            continue
-        lessons.append(lesson)
-        entries.append(
-            Experience(
-                task=context.settings.task,
-                change=lesson.change,
-                operator=candidate.operator,
-                before=lesson.before,
-                after=lesson.after,
-                rows=lesson.rows,
-                verdict=lesson.verdict,
-            )
-        )
-        context.emit({"event": "lesson", "text": lesson.text})
-    if entries and context.experiences is not None:
-        context.experiences.record(entries, run_id=context.settings.run_id, iteration=iteration)
-    own = [lesson.text for lesson in lessons if lesson.verdict != "no_difference"]
-    added = (additive_sentence(lesson.change) for lesson in lessons if lesson.verdict == "better")
-    helped = dict.fromkeys([*state.get("helped", []), *filter(None, added)])
-    return "\n".join(filter(None, [known, *own])), list(helped)
-
-
-def _confirm(context: SearchContext, state: AutoPromptState, winner: Entry, update: Update) -> Entry:
-    """The winner if it is better than the original beyond luck, else the original."""
-    plan, original = context.plan, context.pool.original
-    fresh = list(plan.fresh)
-    both = [original, winner]
-    try:
-        context.evaluate(both, plan.race, "raced rows: best and original")
-        context.evaluate(both, fresh, "fresh rows: best and original")
-        # Rows of train that nobody who made the winner has seen are as fresh, and more rows see smaller
-        # gains.
-        left = context.budget.calls_left()
-        more = unseen(context, winner, state["history"], state["has_memory"])[: len(plan.race)]
-        if left is not None:
-            more = more[: left // (2 * plan.calls_per_row)]
-        context.evaluate(both, more, "unseen rows of train: best and original")
-        fresh += more
-    except BudgetExhausted as error:
-        update["stop_reason"] = error.cap
-    confirmation = confirm(
-        context.pool,
-        winner,
-        original,
-        plan.race_ids,
-        [r.id for r in fresh],
-        update["tried"],
-        is_remembered=is_remembered(context, winner, state["has_memory"]),
-    )
-    update["confirmation"] = {
-        **confirmation.to_dict(),
-        "candidate": winner.candidate.id,
-        "train_rows": len(fresh) - len(plan.fresh),
-    }
-    context.emit({"event": "confirmation", **update["confirmation"]})
-    return winner if confirmation.is_confirmed else original
-
-
-def _open_test(context: SearchContext, original: Entry, winner: Entry, update: Update) -> None:
-    """Best and original on the sealed rows. It chooses nothing: it gives the verdict."""
-    rows = context.splits.test
-    update["test"] = {}
-    if not rows:
-        return
-    opened = context.open_test()
-    entries = [original] if winner is original else [winner, original]
-    try:
-        # Kept back for this: better opened with a row that fails for want of a retry than not at all. One
-        # block for both: the questions that one has to repeat must not take the rows of the other.
-        calls = context.plan.calls_per_row * len(entries) * len(rows)
-        with context.budget.block(calls, leaves_room=False):
-            for entry in entries:
-                name = "best" if entry is winner else "original"
-                evaluation = context.prediction.predict(
-                    entry.candidate, rows, on_row=context.row_counter(f"test: {name}", len(rows))
-                )
-                update["test"][name] = _save_results(context, f"test-{name}", evaluation)
-    except BudgetExhausted as error:
-        update["stop_reason"], update["test"] = error.cap, {"opened": opened}
-        return
-    update["test"].setdefault("original", update["test"]["best"])
-    update["test"]["opened"] = opened
-    update["results"] = update["test"]["best"]
-
-
-def _save_results(context: SearchContext, name: str, evaluation: Evaluation) -> dict[str, Any]:
-    path = context.files.write_predictions(name, evaluation.rows)
-    return {"path": path.name, "correct": evaluation.correct, "total": len(evaluation.rows)}
-
-
 def _history_entry(
     context: SearchContext, state: AutoPromptState, incumbent: Entry, analysis: dict[str, Any]
 ) -> dict[str, Any]:
@@ -409,4 +304,5 @@ def _checkpoint(context: SearchContext, state: AutoPromptState, update: Update) 
     update["pool_step"] = step
     update["journal_position"] = context.journal_position()
     update["spent"] = context.budget.spent.to_dict()
+    update["held"] = context.budget.held
     return update

@@ -1,0 +1,43 @@
+"""What a round taught: lessons for the experience file, and for the writers of the rounds to come."""
+
+from __future__ import annotations
+
+from autoprompt.memory import Experience, additive_sentence
+from autoprompt.optimizer.context import SearchContext
+from autoprompt.optimizer.state import AutoPromptState
+
+
+def learn(
+    context: SearchContext, state: AutoPromptState, settled: list[str], iteration: int
+) -> tuple[str, list[str]]:
+    """Write this round's lessons to the file; the state's experiences and what helped, with them behind."""
+    known = state.get("memory_experiences", "")
+    lessons, entries = [], []
+    for candidate_id in settled:
+        candidate = context.pool[candidate_id].candidate
+        parent = context.pool[candidate.parents[0]].candidate
+        new, old = context.pool.shared(candidate.id, parent.id, context.plan.race_ids)
+        lesson = context.memory.learn(
+            parent.prompt, candidate.prompt, old, new, iteration, change=candidate.change
+        )
+        if lesson is None:
+            continue
+        lessons.append(lesson)
+        entries.append(
+            Experience(
+                task=context.settings.task,
+                change=lesson.change,
+                operator=candidate.operator,
+                before=lesson.before,
+                after=lesson.after,
+                rows=lesson.rows,
+                verdict=lesson.verdict,
+            )
+        )
+        context.emit({"event": "lesson", "text": lesson.text})
+    if entries and context.experiences is not None:
+        context.experiences.record(entries, run_id=context.settings.run_id, iteration=iteration)
+    own = [lesson.text for lesson in lessons if lesson.verdict != "no_difference"]
+    added = (additive_sentence(lesson.change) for lesson in lessons if lesson.verdict == "better")
+    helped = dict.fromkeys([*state.get("helped", []), *filter(None, added)])
+    return "\n".join(filter(None, [known, *own])), list(helped)
