@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from autoprompt import Clients, optimize
 from autoprompt.llm import ScriptedClient
 from autoprompt.settings import resolve_settings
