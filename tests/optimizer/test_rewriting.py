@@ -218,3 +218,9 @@ def test_a_chinese_prompt_is_asked_for_in_chinese(operator: Any) -> None:
     assert "不要重复" in text
     assert "必须原样保留" in text
     assert "You improve" not in text
+
+
+def test_a_json_object_with_one_text_is_that_text() -> None:
+    assert read_prompt('{"prompt": "Say 1 or 0."}') == "Say 1 or 0."
+    assert read_prompt('```json\n{"prompt": "Say 1 or 0."}\n```') == "Say 1 or 0."
+    assert read_prompt('{"a": "x", "b": "y"}') == '{"a": "x", "b": "y"}'

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -130,11 +131,24 @@ class RewriteAgent:
 
 
 def read_prompt(answer: str) -> str:
-    """The new prompt in a writer's answer: the last fenced block, else the whole text without its tags."""
+    """The new prompt in a writer's answer: the last fenced block, else the whole text without its tags.
+
+    A JSON object with one text in it, which small models like to write, is that text.
+    """
     blocks = [a or b for a, b in _FENCE.findall(answer)]
     filled = [b.strip() for b in blocks if b.strip()]
     text = filled[-1] if filled else answer.strip().removeprefix("```").removesuffix("```")
+    text = _only_text(text) or text
     return re.sub(r"</?(?:prompt|current|original|new_prompt)>", "", text).strip()
+
+
+def _only_text(text: str) -> str | None:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return None
+    values = list(found.values()) if isinstance(found, dict) else []
+    return values[0] if len(values) == 1 and isinstance(values[0], str) else None
 
 
 def is_patch(answer: str) -> bool:
