@@ -30,9 +30,7 @@ def test_every_config_runs(path: Path, tmp_path: Path) -> None:
         "cache_dir": tmp_path,
         "max_cost": None,
     }
-    config = resolve_settings(
-        {k: v for k, v in flags.items() if v is not None}, config_file=path, environ={}
-    )
+    config = resolve_settings({k: v for k, v in flags.items() if v is not None}, config_file=path, environ={})
     config = config.model_copy(update={"max_iterations": 1})
     result = optimize(config, clients=Clients(ScriptedClient(_reader)))
     data = result.to_dict()
