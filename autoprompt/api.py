@@ -36,7 +36,7 @@ from autoprompt.preparation import (
 from autoprompt.program import PromptProgram
 from autoprompt.session import OnEvent, load_config, read_result, run_in_folder, store_name
 from autoprompt.settings import as_complete, complete, starting_prompt
-from autoprompt.stats import Interval, mean_interval
+from autoprompt.stats import Interval, aggregate_interval, mean_interval
 from autoprompt.store import RunStore
 from autoprompt.types import Candidate, EvaluatedRow, Evaluation, Usage
 
@@ -224,7 +224,9 @@ def evaluate(
     score, interval = evaluation.score, mean_interval(scores)
     if metric.is_aggregate:
         targets = [row.ground_truth for row in evaluation.rows]
-        score = metric.aggregate(["" if r.is_unparsed else r.prediction for r in evaluation.rows], targets)
+        answers = ["" if row.is_unparsed else row.prediction for row in evaluation.rows]
+        score = metric.aggregate(answers, targets)
+        interval = aggregate_interval(answers, targets, metric.aggregate)
     return EvaluationReport(
         evaluation=evaluation,
         score=score,

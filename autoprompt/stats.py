@@ -61,6 +61,53 @@ def mean_interval(
     return _bootstrap(values, confidence, seed, resamples)
 
 
+def aggregate_draws(
+    predictions: Sequence[str],
+    targets: Sequence[str],
+    statistic: Callable[[Sequence[str], Sequence[str]], float],
+    *,
+    seed: int = 0,
+    resamples: int = 1000,
+) -> list[float]:
+    """The statistic of all rows together over bootstrap draws of the rows.
+
+    The same seed draws the same rows: the draws of two sides on the same targets are paired.
+    """
+    _check_lengths(predictions, targets)
+    rng = Random(seed)
+    draws = []
+    for _ in range(resamples):
+        places = rng.choices(range(len(targets)), k=len(targets))
+        draws.append(statistic([predictions[i] for i in places], [targets[i] for i in places]))
+    return draws
+
+
+def aggregate_interval(
+    predictions: Sequence[str],
+    targets: Sequence[str],
+    statistic: Callable[[Sequence[str], Sequence[str]], float],
+    *,
+    seed: int = 0,
+    resamples: int = 1000,
+) -> Interval:
+    """Where the true value of a figure of all rows together lies, such as macro F1; (0, 1) for no rows.
+
+    95%, by the percentile bootstrap of the rows; too narrow under some 20 rows, as in `mean_interval`.
+    """
+    if not targets:
+        return Interval(0.0, 1.0)
+    return percentile_interval(
+        aggregate_draws(predictions, targets, statistic, seed=seed, resamples=resamples)
+    )
+
+
+def percentile_interval(draws: Sequence[float], confidence: float = 0.95) -> Interval:
+    """The middle of bootstrap draws, of which there is at least one."""
+    ordered = sorted(draws)
+    cut = int(len(ordered) * (1 - confidence) / 2)
+    return Interval(ordered[cut], ordered[len(ordered) - 1 - cut])
+
+
 def paired_difference_interval(
     a: Sequence[float], b: Sequence[float], confidence: float = 0.95, *, seed: int = 0, resamples: int = 2000
 ) -> Interval:
@@ -286,9 +333,9 @@ def _side(one: float, other: float, phi: float) -> float:
 def _bootstrap(values: Sequence[float], confidence: float, seed: int, resamples: int) -> Interval:
     rng = Random(seed)
     n = len(values)
-    means = sorted(math.fsum(rng.choices(values, k=n)) / n for _ in range(resamples))
-    cut = int(resamples * (1 - confidence) / 2)
-    return Interval(means[cut], means[resamples - 1 - cut])
+    return percentile_interval(
+        [math.fsum(rng.choices(values, k=n)) / n for _ in range(resamples)], confidence
+    )
 
 
 def _share(hits: int, draws: int, is_exact: bool) -> float:

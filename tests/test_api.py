@@ -231,6 +231,14 @@ def test_evaluate_scores_every_row(tmp_path: Path) -> None:
     assert (report.unparsed, report.failed, report.model) == (0, 0, "student")
 
 
+def test_the_interval_of_an_evaluation_is_that_of_its_metric(tmp_path: Path) -> None:
+    dataset = write_rows(tmp_path / "few.jsonl", range(40))
+    always = Clients(ScriptedClient(lambda messages: "A"))
+    report = evaluate(run_config(tmp_path, dataset=dataset, metric="macro_f1"), clients=always)
+    assert report.score < 0.4  # the share of right answers is above 0.5
+    assert report.interval.low < report.score < report.interval.high < 0.5
+
+
 def test_evaluate_takes_a_candidate_with_demonstrations(tmp_path: Path) -> None:
     dataset = write_rows(tmp_path / "few.jsonl", range(40))
     demos = tuple(Demo(f"item {n}", target_of(n), f"r{n}") for n in range(100, 116))

@@ -257,3 +257,14 @@ def test_permutation_of_an_aggregate() -> None:
 def test_nothing_leaves_the_range_at_the_extremes() -> None:
     assert stats.combine_inverse_normal([1e-300, 1e-300]) >= 0.0
     assert math.isfinite(stats.combine_inverse_normal([5e-324, 0.999]))
+
+
+def test_the_interval_of_an_aggregate_holds_it_and_not_the_share_of_right_answers() -> None:
+    targets = ["a"] * 90 + ["b"] * 10
+    predictions = ["a"] * 100  # right for 0.9 of the rows; macro F1 0.47
+    low, high = stats.aggregate_interval(predictions, targets, stats.macro_f1)
+    assert low < stats.macro_f1(predictions, targets) < high < 0.6
+    assert stats.aggregate_interval(predictions, targets, stats.macro_f1) == (low, high)
+    assert stats.aggregate_interval([], [], stats.macro_f1) == (0.0, 1.0)
+    with pytest.raises(ValueError, match="paired"):
+        stats.aggregate_interval(["a"], targets, stats.macro_f1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -14,9 +13,11 @@ from autoprompt.optimizer.state import AutoPromptState
 from autoprompt.search.pool import Entry
 from autoprompt.stats import (
     Interval,
+    aggregate_draws,
     mean_interval,
     paired_difference_interval,
     paired_test,
+    percentile_interval,
     permutation_aggregate,
 )
 from autoprompt.types import Candidate, EvaluatedRow
@@ -185,9 +186,9 @@ def compare_rows(
         p_value = permutation_aggregate(
             answers[1], answers[0], targets, metric.aggregate, alternative="two-sided"
         )
-        draws = _resampled(answers, targets, metric)
-        intervals = (_middle([d[0] for d in draws]), _middle([d[1] for d in draws]))
-        gain_interval = _middle([d[0] - d[1] for d in draws])
+        draws = [aggregate_draws(side, targets, metric.aggregate) for side in answers]
+        intervals = (percentile_interval(draws[0]), percentile_interval(draws[1]))
+        gain_interval = percentile_interval([a - b for a, b in zip(*draws, strict=True)])
     return ComparedRows(
         best=(scores[0], intervals[0]),
         original=(scores[1], intervals[1]),
@@ -202,26 +203,6 @@ def compare_rows(
 
 def _answers(rows: Sequence[EvaluatedRow]) -> list[str]:
     return ["" if row.is_unparsed else row.prediction for row in rows]
-
-
-def _resampled(
-    answers: Sequence[Sequence[str]], targets: Sequence[str], metric: Metric, resamples: int = 1000
-) -> list[tuple[float, float]]:
-    """The aggregate of both sides over bootstrap draws of the rows, paired."""
-    rng = random.Random(0)
-    draws = []
-    for _ in range(resamples):
-        places = rng.choices(range(len(targets)), k=len(targets))
-        drawn = [targets[i] for i in places]
-        ours, theirs = (metric.aggregate([side[i] for i in places], drawn) for side in answers)
-        draws.append((ours, theirs))
-    return draws
-
-
-def _middle(values: Sequence[float]) -> Interval:
-    """The percentile interval of bootstrap draws."""
-    ordered = sorted(values)
-    return Interval(ordered[int(0.025 * len(ordered))], ordered[int(0.975 * len(ordered)) - 1])
 
 
 def _mean(values: Sequence[float]) -> float:
