@@ -117,7 +117,7 @@ app = typer.Typer(
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     help="Turns a labelled dataset and a naive prompt into a better prompt, with proof.",
-    epilog="Start with: autoprompt run --dataset clickbait.jsonl",
+    epilog="Start with: autoprompt init DIR",
 )
 
 

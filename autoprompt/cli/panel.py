@@ -64,8 +64,13 @@ class Lines:
 
     def show(self, event: Mapping[str, Any], line: str | None) -> None:
         kind = event["event"]
-        if self._only and kind not in self._only:
-            return
+        if not self._only or kind in self._only:
+            self._tell(kind, event, line)
+        if kind == "run_started":  # what is wrong with the data is said however quiet the run is
+            for warning in event.get("warnings", ()):
+                self._console.print(Text(clean(f"warning: {warning}"), "yellow"))
+
+    def _tell(self, kind: str, event: Mapping[str, Any], line: str | None) -> None:
         if line is None and kind == "node_started" and event["node"] in ("predict", "final_predict"):
             line = f"round {event['iteration']}: {PHASES[event['node']]}"
         elif line is None and kind == "rows_evaluated":

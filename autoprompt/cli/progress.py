@@ -123,6 +123,8 @@ class Progress:
             case "confirmation":
                 return self._confirmation(event)
             case "analysis":
+                if not event["total_count"]:
+                    return None
                 return f"{event['error_count']} of {event['total_count']} train rows wrong"
             case "lesson":
                 return f"lesson: {event['text']}"
@@ -175,6 +177,9 @@ def duration(seconds: float) -> str:
 
 
 def megabytes(count: float) -> str:
+    """`358 kB`, `12 MB`, `1.12 GB`."""
+    if count < 1e6:
+        return f"{count / 1e3:.0f} kB"
     return f"{count / 1e9:.2f} GB" if count >= 1e9 else f"{count / 1e6:.0f} MB"
 
 

@@ -6,6 +6,7 @@ import difflib
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
@@ -16,6 +17,7 @@ from rich.text import Text
 from autoprompt.cli import clean
 from autoprompt.cli.progress import duration, money
 from autoprompt.config import RunConfig
+from autoprompt.store import RunFolder
 
 _DEMOS_SHOWN = 3
 _PIPE_WIDTH = 110  # a pipe has no width of its own
@@ -54,18 +56,46 @@ def interval(bounds: Sequence[float] | None) -> str:
     return "-" if bounds is None else f"{bounds[0]:.3f} to {bounds[1]:.3f}"
 
 
-def result(data: Mapping[str, Any], original_prompt: str, best_prompt: str) -> Iterator[RenderableType]:
-    """The end of a run, part by part: the verdict first."""
+def result(
+    data: Mapping[str, Any],
+    original_prompt: str,
+    best_prompt: str,
+    *,
+    preset_cap: int | None = None,
+    is_show: bool = False,
+) -> Iterator[RenderableType]:
+    """The end of a run, part by part: the verdict first.
+
+    preset_cap: the cap on calls where the preset set it and not the user; None where that is not known.
+    is_show: whether `runs show` asks, which is then no next step.
+    """
     verdict = data["verdict"]
     yield Text(clean(data["message"]), VERDICT_STYLES.get(verdict, "bold"))
+    if verdict == "untested" and "verified" not in data["message"]:
+        yield Text(_unverified(data), VERDICT_STYLES[verdict])
+    yield from (Text(f"warning: {clean(warning)}", "yellow") for warning in data.get("warnings", ()))
     yield Text()
     if data["best"]["n"]:
         yield _test_table(data)
         yield Text()
-    yield from _facts(data)
+    yield from _facts(data, preset_cap)
     yield Text()
     yield from _changes(data, original_prompt, best_prompt)
-    yield from next_steps(data)
+    yield from next_steps(data, is_show=is_show)
+
+
+def preset_cap(run_dir: Path) -> int | None:
+    """The cap on calls of a run that was given none; None where the user set it or the folder is gone."""
+    folder = RunFolder(run_dir)
+    if not folder.config_path.is_file() or folder.read_config().get("max_calls") is not None:
+        return None
+    started = (event for event in folder.read_events() if event.get("event") == "run_started")
+    return next((event["budget"]["max_calls"] for event in started), None)
+
+
+def _unverified(data: Mapping[str, Any]) -> str:
+    has_test = ((data.get("splits") or {}).get("sizes") or {}).get("test", 0) > 0
+    return f"{'the sealed test was not opened' if has_test else 'no sealed test'}: nothing is verified"
 
 
 def _test_table(data: Mapping[str, Any]) -> Table:
@@ -85,7 +115,7 @@ def _test_table(data: Mapping[str, Any]) -> Table:
     return made
 
 
-def _facts(data: Mapping[str, Any]) -> Iterator[Text]:
+def _facts(data: Mapping[str, Any], cap: int | None) -> Iterator[Text]:
     if data["p_value"] is not None:
         yield Text(
             f"{data['fixed']} rows fixed, {data['broken']} broken; p = {data['p_value']:.2g} "
@@ -97,11 +127,13 @@ def _facts(data: Mapping[str, Any]) -> Iterator[Text]:
             f"{opened} runs have opened these test rows so far: they are less and less unseen", "yellow"
         )
     validation = data["validation"]
+    is_original = data["best"].get("is_original", False)
     if validation["best"] is not None:
         rows = f" on {validation['rows']} rows" if validation.get("rows") else ""
-        yield Text(
-            f"validation{rows}: original {score(validation['original'])}, best {score(validation['best'])}"
-        )
+        best = "" if is_original else f", best {score(validation['best'])}"
+        yield Text(f"validation{rows}: original {score(validation['original'])}{best}")
+    if is_original and validation.get("confirmation"):
+        yield Text(_not_held(validation["confirmation"]))
     failed = sum(data[side].get("failed", 0) for side in ("original", "best"))
     unparsed = sum(data[side].get("unparsed", 0) for side in ("original", "best"))
     if failed or unparsed:
@@ -111,8 +143,32 @@ def _facts(data: Mapping[str, Any]) -> Iterator[Text]:
         f"{data['calls']:,} calls, {tokens['task'] + tokens['optimizer']:,} tokens "
         f"({tokens['optimizer']:,} for writing), cost {money(data['cost_usd'])}, "
         f"{duration(data['seconds'])}; candidates: {data['candidates']['tried']} tried, "
-        f"{data['candidates']['accepted']} accepted; ended by {data['stop_reason']}"
+        f"{data['candidates']['accepted']} accepted; ended by {_ended_by(data, cap)}"
     )
+
+
+def _not_held(confirmation: Mapping[str, Any]) -> str:
+    """Why the original is returned although a candidate was ahead of it on the rows of the race."""
+    raced, fresh, p_value = confirmation["raced"], confirmation["fresh"], confirmation["p_value"]
+    chance = "" if p_value is None else f", p {p_value:.2g}"
+    if not fresh["rows"]:
+        return (
+            f"the best candidate, {score(raced['score'])} against {score(raced['other_score'])} on the "
+            f"{raced['rows']} rows that chose it, is not better beyond luck{chance}"
+        )
+    return (
+        f"the best candidate, {score(raced['score'])} on the rows that chose it, did not hold on fresh rows: "
+        f"{score(fresh['score'])} against {score(fresh['other_score'])} on {fresh['rows']} rows{chance}"
+    )
+
+
+def _ended_by(data: Mapping[str, Any], cap: int | None) -> str:
+    reason = str(data["stop_reason"])
+    if reason != "max_calls":
+        return reason
+    if cap is None:
+        return "the cap on calls"
+    return f"the preset's cap of {cap:,} calls (--max-calls raises it)"
 
 
 def _changes(data: Mapping[str, Any], original: str, best: str) -> Iterator[RenderableType]:
@@ -133,12 +189,13 @@ def _changes(data: Mapping[str, Any], original: str, best: str) -> Iterator[Rend
             yield Text(f"  ... and {len(demos) - _DEMOS_SHOWN} more", "dim")
 
 
-def next_steps(data: Mapping[str, Any]) -> Iterator[Text]:
+def next_steps(data: Mapping[str, Any], *, is_show: bool = False) -> Iterator[Text]:
     run_id = clean(data["run_id"])
     yield Text()
     yield Text(f"Everything lies in {clean(data['run_dir'])}")
     yield Text("Next:")
-    yield Text(f"  autoprompt runs show {run_id}")
+    if not is_show:
+        yield Text(f"  autoprompt runs show {run_id}")
     if data["best"]["demos"]:  # which a text file would not hold
         yield Text(f"  autoprompt runs export {run_id} --to prompt.json")
     else:

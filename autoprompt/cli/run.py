@@ -84,7 +84,9 @@ def watch(start: Callable[[Emit], RunResult], *, as_json: bool, quiet: bool) -> 
 
 
 def show_result(result: RunResult, console: Console) -> None:
-    for part in render.result(result.to_dict(), result.original_prompt, result.best_prompt):
+    data = result.to_dict()
+    cap = render.preset_cap(Path(data["run_dir"]))
+    for part in render.result(data, result.original_prompt, result.best_prompt, preset_cap=cap):
         console.print(part)
 
 

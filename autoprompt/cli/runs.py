@@ -98,7 +98,13 @@ def _shown(
     best = result["best"]
     original = next((c for c in candidates if c.get("operator") == "original"), None)
     before = _joined(original["components"]) if original else str(config.get("prompt") or "")
-    yield from render.result({"run_dir": str(folder.path), **result}, before, _joined(best["components"]))
+    yield from render.result(
+        {"run_dir": str(folder.path), **result},
+        before,
+        _joined(best["components"]),
+        preset_cap=render.preset_cap(folder.path),
+        is_show=True,
+    )
 
 
 def _candidate_cells(candidate: dict[str, Any]) -> Iterator[str]:

@@ -66,7 +66,7 @@ def test_no_gain_and_no_test() -> None:
     data["validation"] = {"original": None, "best": None, "rows": 0}
     text = shown(*render.result(data, "same", "same"))
     assert "The prompt is unchanged." in text
-    assert "sealed test" not in text
+    assert "95% interval" not in text
     assert "cost $0.50" in text
     assert "export r1 --to prompt.txt" in text
 
@@ -74,6 +74,60 @@ def test_no_gain_and_no_test() -> None:
 def test_a_test_that_was_opened_before_is_said() -> None:
     text = shown(*render.result({**RESULT, "splits": {"test_opened": 3}}, "a", "b"))
     assert "3 runs have opened these test rows" in text
+
+
+def returned_original(**more: Any) -> dict[str, Any]:
+    data = copy.deepcopy(RESULT)
+    data["best"] |= {"is_original": True, "demos": []}
+    data["validation"] = {
+        "original": 0.5,
+        "best": 0.5,
+        "rows": 27,
+        "confirmation": {
+            "confirmed": False,
+            "p_value": 0.21,
+            "raced": {"rows": 27, "score": 0.8148, "other_score": 0.5},
+            "fresh": {"rows": 18, "score": 0.6667, "other_score": 0.5186},
+        },
+    }
+    return {**data, **more}
+
+
+def test_a_winner_that_did_not_hold_is_told() -> None:
+    data = returned_original()
+    text = shown(*render.result(data, "a", "a"), width=200)
+    assert (
+        "the best candidate, 0.815 on the rows that chose it, did not hold on fresh rows: "
+        "0.667 against 0.519 on 18 rows, p 0.21\n"
+    ) in text
+    assert "validation on 27 rows: original 0.500\n" in text
+    data["validation"]["confirmation"]["fresh"]["rows"] = 0
+    assert (
+        "the best candidate, 0.815 against 0.500 on the 27 rows that chose it, is not better beyond luck"
+        in shown(*render.result(data, "a", "a"), width=200)
+    )
+
+
+def test_without_a_test_nothing_is_verified() -> None:
+    lines = shown(*render.result(returned_original(verdict="untested"), "a", "a")).splitlines()
+    assert lines[1] == "no sealed test: nothing is verified"
+    unopened = returned_original(verdict="untested", splits={"sizes": {"test": 5}})
+    assert "the sealed test was not opened: nothing is verified" in shown(*render.result(unopened, "a", "a"))
+    said = returned_original(verdict="untested", message="Nothing is verified.")
+    assert shown(*render.result(said, "a", "a")).count("verified") == 1
+
+
+def test_warnings_stand_in_the_summary() -> None:
+    text = shown(*render.result({**RESULT, "warnings": ["few [rows]\x1b"]}, "a", "b"))
+    assert "\nwarning: few [rows]\n" in text
+
+
+def test_a_cap_says_whose_it_is() -> None:
+    capped = {**RESULT, "stop_reason": "max_calls"}
+    assert "ended by the preset's cap of 341 calls (--max-calls raises it)" in shown(
+        *render.result(capped, "a", "b", preset_cap=341), width=200
+    )
+    assert "ended by the cap on calls" in shown(*render.result(capped, "a", "b"), width=200)
 
 
 def test_texts_are_never_markup_or_control_codes() -> None:

@@ -81,6 +81,7 @@ def test_version() -> None:
 def test_help_lists_every_command_and_its_first_line() -> None:
     result = CliRunner().invoke(app, ["--help"])
     assert result.exit_code == 0
+    assert "Start with: autoprompt init DIR" in result.stdout
     for name, (_, help_text) in COMMANDS.items():
         assert re.search(rf"^  {name} +{re.escape(help_text)}$", result.stdout, re.MULTILINE)
 

@@ -134,6 +134,22 @@ def test_quiet_keeps_warnings_and_texts_cannot_steer_the_terminal() -> None:
     assert progress.run_id == "r1"
 
 
+@pytest.mark.parametrize("quiet", [True, False])
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_warnings_about_the_data_are_said_at_the_start(quiet: bool, is_terminal: bool) -> None:
+    out = io.StringIO()
+    console = Console(
+        file=out, width=200, force_terminal=is_terminal, color_system=None, _environ={"TERM": "xterm"}
+    )
+    with watching(console, quiet=quiet) as (_, emit):
+        emit({**STARTED, "warnings": ["few \x1brows"]})
+    assert "warning: few rows\n" in out.getvalue()
+
+
+def test_an_analysis_of_no_rows_is_not_told() -> None:
+    assert Progress().add({"event": "analysis", "error_count": 0, "total_count": 0}) is None
+
+
 def test_a_download_is_told_at_its_end_and_in_between() -> None:
     console, out = plain()
     clock = Clock()
@@ -211,7 +227,7 @@ def test_the_panel_while_weights_come() -> None:
 
 def test_words_for_numbers() -> None:
     assert [duration(s) for s in (7.4, 750, 3723)] == ["0:07", "12:30", "1:02:03"]
-    assert [megabytes(b) for b in (5 * 10**6, 1_117_320_768)] == ["5 MB", "1.12 GB"]
+    assert [megabytes(b) for b in (358_000, 5 * 10**6, 1_117_320_768)] == ["358 kB", "5 MB", "1.12 GB"]
     assert [money(c) for c in (None, 0.0, 0.0123, 1.5)] == ["unknown", "$0.00", "$0.0123", "$1.50"]
 
 
