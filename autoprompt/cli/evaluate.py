@@ -12,7 +12,7 @@ from autoprompt.cli import options, render, scores
 from autoprompt.cli.panel import watching
 from autoprompt.cli.progress import duration, money
 from autoprompt.cli.run import print_json, read_settings
-from autoprompt.errors import BudgetExhausted, BudgetTooSmallError, Interrupted
+from autoprompt.errors import BudgetExhausted, BudgetTooSmallError, Interrupted, UsageError
 from autoprompt.store.files import write_text
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 # What a run's best is scored with where no flag says otherwise: what the run itself used.
 _FROM_RUN = ("input_field", "target_field", "labels", "metric", "metric_options", "model", "base_url")
-
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
@@ -58,9 +57,13 @@ def evaluate(
 
     candidate = None
     if run is not None:
+        if "prompt" in flags:
+            raise UsageError("--run and --prompt exclude each other")
         candidate = api.best_of(run, runs_dir=runs_dir)
         known = load_config(RunStore(runs_dir).open(run)).model_dump(include=set(_FROM_RUN))
-        flags = known | flags | {"prompt": candidate.prompt}
+        # Scored is the candidate. Its text is checked with the settings; a line end before it keeps one that
+        # begins with "@" from being read as a file.
+        flags = known | flags | {"prompt": f"\n{candidate.prompt}"}
     settings = read_settings(flags, config)
 
     with watching(render.console(stderr=True), quiet=quiet) as (_, emit):

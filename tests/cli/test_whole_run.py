@@ -111,6 +111,21 @@ def test_an_evaluation_in_every_form() -> None:
     assert json.loads(call("eval", "--config", "c.yaml", "--json").stdout)["score"] == 0.5
 
 
+def test_the_best_prompt_of_a_run_is_scored_as_it_is(endpoint: Endpoint) -> None:
+    told = "@home: sort support messages. KNOWN RULE: look at what happens now."
+    config = Path("c.yaml").read_text(encoding="utf-8")
+    Path("prompt.txt").write_text(told, encoding="utf-8")
+    call("run", "--config", "c.yaml", "--prompt", "@prompt.txt", "--max-iterations", "1")
+    (run,) = (path.name for path in Path("runs").iterdir() if path.is_dir())
+    assert json.loads((Path("runs") / run / "result.json").read_text(encoding="utf-8"))["best"]["is_original"]
+    Path("c.yaml").write_text(f"{config}locked: ['@home: sort']\n", encoding="utf-8")
+    assert "exact_match 1.000" in call("eval", "--config", "c.yaml", "--run", run).stdout
+    sent = len(endpoint.requests)
+    refused = call("eval", "--config", "c.yaml", "--run", run, "--prompt", "Another.", code=2)
+    assert "--run and --prompt exclude each other" in refused.stderr
+    assert len(endpoint.requests) == sent
+
+
 def test_an_unknown_ending_is_said_before_anything_is_sent(endpoint: Endpoint) -> None:
     assert "junit.xml" in call("eval", "--config", "c.yaml", "-o", "r.xlsx", code=2).stderr
     assert endpoint.requests == []
