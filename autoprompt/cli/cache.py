@@ -40,9 +40,10 @@ def show(*, cache_dir: Folder = None, as_json: options.Json = False) -> None:
 
 
 @app.command()
-def clear(*, cache_dir: Folder = None) -> None:
+def clear(*, cache_dir: Folder = None, yes: options.Yes = False) -> None:
     """Forget all answers. Run folders keep theirs."""
     with closing(ResponseCache(cache_dir)) as cache:
         before = cache.stats()
+        options.confirm(f"Forget {before.answers:,} answers in {before.path} for good?", yes=yes)
         cache.clear()
     typer.echo(f"{before.path}: {before.answers:,} answers forgotten", err=True)

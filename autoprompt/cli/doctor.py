@@ -7,6 +7,7 @@ import importlib
 import os
 import platform
 import re
+import shlex
 import shutil
 import sys
 from collections.abc import Iterator, Mapping
@@ -62,23 +63,30 @@ def doctor(
     if as_json:
         print_json({"works": works, "checks": [asdict(check) for check in checks]})
     else:
-        _print(checks, works)
+        _print(checks, _ready(model, base_url) if works else "A run cannot start yet; see above.")
     if not works:
         raise typer.Exit(ModelError.exit_code)
 
 
-def _print(checks: list[Check], works: bool) -> None:
+def _ready(model: str | None, base_url: str | None) -> str:
+    """The command that these checks speak for."""
+    flags = f" --model {shlex.quote(model)}" if model else ""
+    flags += f" --base-url {shlex.quote(str(_public(base_url)))}" if base_url else ""
+    return f"Ready: autoprompt run --dataset FILE{flags}"
+
+
+def _print(checks: list[Check], conclusion: str) -> None:
     console = render.console()
     for check in checks:
-        mark, style = ("ok", "green") if check.is_ok else ("no", "red" if check.is_needed else "yellow")
-        line = Text.assemble((f"{mark:4}", style), f"{check.name:18}{clean(check.found)}")
+        mark, style = ("no", "red") if check.is_needed else ("note", "yellow")
+        if check.is_ok:
+            mark, style = "ok", "green"
+        line = Text.assemble((f"{mark:6}", style), f"{check.name:18}{clean(check.found)}")
         console.print(line)
         if check.advice and not check.is_ok:
-            console.print(Text(f"{'':22}{clean(check.advice)}"))
+            console.print(Text(f"{'':24}{clean(check.advice)}"))
     console.print(Text())
-    console.print(
-        Text("Ready: autoprompt run --dataset FILE" if works else "A run cannot start yet; see above.")
-    )
+    console.print(Text(clean(conclusion)))
 
 
 def _checks(model: str | None, base_url: str | None, environ: Mapping[str, str]) -> Iterator[Check]:
@@ -146,7 +154,7 @@ def _weights(name: str, *, is_needed: bool) -> Check:
 
 def _endpoint(url: str, environ: Mapping[str, str], *, is_needed: bool) -> Iterator[Check]:
     key = environ.get("OPENAI_API_KEY", "")
-    shown = httpx.URL(url).copy_with(userinfo=b"", query=None)
+    shown = _public(url)
     yield Check(
         "endpoint key",
         bool(key),
@@ -167,6 +175,11 @@ def _endpoint(url: str, environ: Mapping[str, str], *, is_needed: bool) -> Itera
         return
     # An endpoint need not list its models to serve them.
     yield Check("endpoint", answer.status_code < 500, f"{shown}: HTTP {answer.status_code}", "", is_needed)
+
+
+def _public(url: str) -> httpx.URL:
+    """`url` without what may hold a secret."""
+    return httpx.URL(url).copy_with(userinfo=b"", query=None)
 
 
 def _disk() -> Check:

@@ -51,12 +51,15 @@ def forget(
     ] = None,
     *,
     everything: Annotated[bool, typer.Option("--all", help="Forget all experiences.")] = False,
+    yes: options.Yes = False,
     memory: File = _DEFAULT,
 ) -> None:
     """Remove experiences from the file."""
     if bool(ids) == everything:
         raise UsageError("give the ids of entries (`autoprompt memory show` lists them), or --all")
     file = ExperienceFile(memory)
+    if everything:
+        options.confirm(f"Forget all {len(file.load())} experiences in {memory} for good?", yes=yes)
     gone = file.forget(where=lambda _: True) if everything else file.forget(ids or ())
     for entry in gone:
         typer.echo(f"forgotten: {entry.id} {clean(entry.change)}", err=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 import types
 from collections.abc import Callable, Iterable
 from functools import wraps
@@ -13,6 +14,7 @@ import typer
 from pydantic.fields import FieldInfo
 
 from autoprompt.config import BudgetSettings, DataSettings, ModelSettings, RunConfig
+from autoprompt.errors import UsageError
 from autoprompt.settings import flag_name
 
 ALL = tuple(RunConfig.model_fields)
@@ -57,10 +59,20 @@ Json = Annotated[
     bool, typer.Option("--json", help="One JSON object on stdout; everything else goes to stderr.")
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No live panel and no progress lines.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 RunsDir = Annotated[
     Path,
     typer.Option("--runs-dir", metavar="FOLDER", envvar="AUTOPROMPT_RUNS_DIR", help="Where run folders lie."),
 ]
+
+
+def confirm(question: str, *, yes: bool) -> None:
+    """Ask before something is lost for good; a no ends with 1. Raises UsageError where nobody can answer."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise UsageError(f"{question} Nobody can be asked here: add --yes to do it.")
+    typer.confirm(question, abort=True, err=True)
 
 
 def with_settings(names: Iterable[str]) -> Callable[[Callable[..., None]], Callable[..., None]]:

@@ -184,7 +184,7 @@ def _changes(data: Mapping[str, Any], original: str, best: str) -> Iterator[Rend
     if demos:
         yield Text(f"Demonstrations shown before each row: {len(demos)}", "bold")
         for demo in demos[:_DEMOS_SHOWN]:
-            yield Text(f"  {_shortened(demo['input'])} -> {_shortened(demo['output'])}")
+            yield Text(f"  {shortened(demo['input'])} -> {shortened(demo['output'])}")
         if len(demos) > _DEMOS_SHOWN:
             yield Text(f"  ... and {len(demos) - _DEMOS_SHOWN} more", "dim")
 
@@ -236,7 +236,8 @@ def _line_diff(old: str, new: str) -> RenderableType:
     return Group(*parts)
 
 
-def _shortened(text: str, longest: int = _LONGEST_DEMO) -> str:
+def shortened(text: str, longest: int = _LONGEST_DEMO) -> str:
+    """The head of `text` as one line."""
     line = " ".join(clean(text).split())
     return line if len(line) <= longest else line[: longest - 1] + "…"
 

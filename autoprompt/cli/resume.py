@@ -15,7 +15,9 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 @app.command()
 def resume(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="Id, its beginning, or folder of the run.")],
+    run: Annotated[
+        str, typer.Argument(metavar="RUN", help="Id, its beginning, folder of the run, or `last`.")
+    ],
     *,
     runs_dir: options.RunsDir = Path("runs"),
     as_json: options.Json = False,

@@ -9,8 +9,10 @@ from typing import Annotated, Any
 
 import typer
 from rich.columns import Columns
-from rich.console import RenderableType
+from rich.console import Console, RenderableType
+from rich.measure import Measurement
 from rich.panel import Panel
+from rich.table import Table
 from rich.text import Text
 
 from autoprompt.cli import clean, options, render
@@ -22,7 +24,23 @@ from autoprompt.store.files import write_text
 from autoprompt.store.listing import summarize
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False, no_args_is_help=True, help="Past runs.")
-Run = Annotated[str, typer.Argument(metavar="RUN", help="Id, its beginning, or folder of a run.")]
+Run = Annotated[str, typer.Argument(metavar="RUN", help="Id, its beginning, folder of a run, or `last`.")]
+_DROPPED_FIRST = ("cost", "calls", "model", "original", "verdict", "best", "status")
+_CAPS = ("max_calls", "max_tokens", "max_cost", "max_seconds")
+_SETTINGS = (
+    "dataset",
+    "train",
+    "val",
+    "test",
+    "prompt",
+    "preset",
+    "model",
+    "base_url",
+    "metric",
+    "seed",
+    *_CAPS,
+)
+_LONGEST_SETTING = 100
 _ENDINGS = {".txt": "text", ".yaml": "yaml", ".yml": "yaml", ".json": "openai"}
 
 
@@ -37,23 +55,45 @@ def list_runs(*, runs_dir: options.RunsDir = Path("runs"), as_json: options.Json
     if not found:
         console.print(Text(f"No runs in {runs_dir} yet. Start one: autoprompt run --dataset FILE"))
         return
-    made = render.table(
-        "run", "status", "model", "original", "best", "verdict", "calls", "cost", right=("calls", "cost")
-    )
+    made = _fitting_table(found, console)
+    # An id is there to be copied: where even it alone is too long, the terminal may break the line, not we.
+    console.print(made, width=max(console.width, _natural_width(made, console)), crop=False)
     for run in found:
-        made.add_row(*(Text(clean(cell)) for cell in _cells(run)))
-    console.print(made)
+        if run.problem:
+            console.print(Text(f"{clean(run.run_id)}: {clean(run.problem)}", "yellow"))
 
 
-def _cells(run: RunSummary) -> Iterator[str]:
-    yield run.run_id
-    yield run.status if not run.problem else f"{run.status}: {run.problem}"
-    yield run.model or "-"
-    yield render.score(run.original)
-    yield render.score(run.best)
-    yield (run.verdict or "-").replace("_", " ")
-    yield "-" if run.calls is None else f"{run.calls:,}"
-    yield money(run.cost_usd) if run.calls is not None else "-"
+def _fitting_table(found: list[RunSummary], console: Console) -> Table:
+    """All columns where they fit in one line each, else without those that matter least."""
+    rows = [_cells(run) for run in found]
+    columns = list(rows[0])
+    for doomed in (None, *_DROPPED_FIRST):
+        columns = [column for column in columns if column != doomed]
+        made = render.table(*columns, right=("calls", "cost"))
+        for row in rows:
+            made.add_row(*(Text(clean(row[column])) for column in columns))
+        if _natural_width(made, console) <= console.width:
+            break
+    return made
+
+
+def _natural_width(table: Table, console: Console) -> int:
+    """Columns of the terminal that `table` takes where nothing is broken into lines."""
+    unlimited = console.options.update(max_width=10_000)
+    return Measurement.get(console, unlimited, table).maximum
+
+
+def _cells(run: RunSummary) -> dict[str, str]:
+    return {
+        "run": run.run_id,
+        "status": run.status,
+        "model": run.model or "-",
+        "original": render.score(run.original),
+        "best": render.score(run.best),
+        "verdict": (run.verdict or "-").replace("_", " "),
+        "calls": "-" if run.calls is None else f"{run.calls:,}",
+        "cost": money(run.cost_usd) if run.calls is not None else "-",
+    }
 
 
 def _summary(run: RunSummary) -> dict[str, Any]:
@@ -82,7 +122,10 @@ def _shown(
 ) -> Iterator[RenderableType]:
     summary, config = summarize(folder), folder.read_config()
     yield Text(f"{clean(summary.run_id)}: {summary.status}", "bold")
-    yield Text(f"{summary.created}; {clean(str(summary.dataset))}; {clean(str(summary.model))}")
+    yield Text(f"started {summary.created}")
+    for name in _SETTINGS:
+        if config.get(name) is not None:
+            yield Text(f"  {name:12}{render.shortened(str(config[name]), _LONGEST_SETTING)}")
     yield Text()
     if candidates:
         made = render.table(
@@ -126,7 +169,7 @@ def _joined(components: dict[str, str]) -> str:
 
 @app.command("diff")
 def diff_runs(
-    a: Annotated[str, typer.Argument(metavar="A", help="A run.")],
+    a: Annotated[str, typer.Argument(metavar="A", help="A run, or `last`.")],
     b: Annotated[str, typer.Argument(metavar="B", help="Another one.")],
     *,
     runs_dir: options.RunsDir = Path("runs"),
@@ -219,7 +262,7 @@ def export(
 def remove(
     runs: Annotated[list[str], typer.Argument(metavar="RUN...", help="Ids of runs.")],
     *,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: options.Yes = False,
     runs_dir: options.RunsDir = Path("runs"),
 ) -> None:
     """Delete runs for good."""

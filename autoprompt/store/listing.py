@@ -19,6 +19,7 @@ from autoprompt.errors import StoreError
 from autoprompt.store.files import append_jsonl, read_jsonl
 from autoprompt.store.folder import RunFolder, fill_new_folder
 
+LAST = "last"  # a name for the newest run; `remove` does not know it, since a run may have begun meanwhile
 Status = Literal["finished", "running", "interrupted", "broken"]
 
 
@@ -82,11 +83,12 @@ class RunStore:
             return self.runs_dir / run_id
 
     def open(self, run: str | Path) -> RunFolder:
-        """The run with this id, the only one whose id begins so, or the one in this folder.
+        """The run with this id, the only one whose id begins so, the one in this folder, or the `last` one.
 
         Raises StoreError for an unknown run (close ids are listed), several that fit, or a newer layout.
         """
-        folder = RunFolder(self._find(str(run)))
+        newest = self._folders()[:1] if run == LAST else []
+        folder = RunFolder(newest[0] if newest else self._find(str(run)))
         folder.read_info()
         return folder
 

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 import yaml
 from typer.testing import CliRunner, Result
 
-from autoprompt.cli import app
+from autoprompt.cli import app, options
 from autoprompt.llm.cache import ResponseCache
 from autoprompt.llm.client import Completion
 from autoprompt.memory import Experience, ExperienceFile
 from autoprompt.store import RunFolder, RunStore
 
 
-def call(*arguments: str, code: int = 0, **more: Any) -> Result:
-    result = CliRunner().invoke(app, list(arguments), env={"COLUMNS": "140"}, **more)
+def call(*arguments: str, code: int = 0, columns: int = 140, **more: Any) -> Result:
+    result = CliRunner().invoke(app, list(arguments), env={"COLUMNS": str(columns)}, **more)
     assert result.exit_code == code, result.output
     return result
 
@@ -82,6 +84,43 @@ def test_runs_are_listed() -> None:
     assert "interrupted" in text
     listed = json.loads(call("runs", "list", "--json").stdout)["runs"]
     assert {run["run_id"] for run in listed} == {done.run_id, begun.run_id}
+
+
+@pytest.mark.parametrize("columns", [30, 60, 80, 100, 140])
+def test_an_id_in_the_list_is_never_broken(columns: int) -> None:
+    done = finished("Say 1 or 0 only.")
+    broken = RunStore(Path("runs")).create({"dataset": Path("x.jsonl"), "model": "m" * 40})
+    broken.info_path.write_text("{}", encoding="utf-8")
+    lines = call("runs", "list", columns=columns).stdout.splitlines()
+    (line,) = (line for line in lines if done.run_id in line)
+    assert len(line) <= max(columns, len(done.run_id))
+    if columns >= 80:
+        assert "0.900" in line
+        assert "confirmed" in line
+    assert f"{broken.run_id}: " in " ".join(lines)
+
+
+def test_the_newest_run_is_called_last() -> None:
+    assert "There are none yet" in call("runs", "show", "last", code=3).stderr
+    folder = finished("Say 1 or 0 only.")
+    assert folder.run_id in call("runs", "show", "last").stdout
+    assert call("runs", "export", "last").stdout == "Say 1 or 0 only.\n"
+    call("runs", "rm", "last", "--yes", code=3)
+    assert folder.path.exists()
+
+
+def test_a_shown_run_tells_its_settings_and_does_not_name_itself_as_next() -> None:
+    settings = {"dataset": Path("d.jsonl"), "prompt": "Say\n1 or 0. " + "x" * 200, "model": "m", "seed": 7}
+    RunStore(Path("runs")).create({**settings, "base_url": "http://h/v1", "max_calls": 500, "metric": "f1"})
+    text = call("runs", "show", "last").stdout
+    for name, value in (("seed", "7"), ("base_url", "http://h/v1"), ("max_calls", "500"), ("metric", "f1")):
+        assert f"  {name:12}{value}\n" in text
+    assert "  prompt      Say 1 or 0. xxx" in text
+    assert "x" * 100 not in text
+    finished("p")
+    text = call("runs", "show", finished("p").run_id).stdout
+    assert "runs export" in text
+    assert "runs show" not in text
 
 
 def test_a_run_is_shown() -> None:
@@ -166,7 +205,24 @@ def test_memory_is_forgotten(memory: Path) -> None:
     call("memory", "forget", code=2)
     call("memory", "forget", "zzzz", code=3)
     assert "1 forgotten, 1 left" in call("memory", "forget", doomed).stderr
-    assert "1 forgotten, 0 left" in call("memory", "forget", "--all").stderr
+    assert "1 forgotten, 0 left" in call("memory", "forget", "--all", "--yes").stderr
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_what_is_lost_for_good_is_asked_before(memory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    refused = call("memory", "forget", "--all", code=2).stderr
+    assert "Forget all 2 experiences" in refused
+    assert "--yes" in refused
+    assert len(ExperienceFile(memory).load()) == 2
+    assert "--yes" in call("cache", "clear", "--cache-dir", "c", code=2).stderr
+    monkeypatch.setattr("sys.stdin", Terminal("n\ny\n"))
+    with pytest.raises(typer.Abort):
+        options.confirm("Sure?", yes=False)
+    options.confirm("Sure?", yes=False)
 
 
 def test_memory_is_exported(memory: Path) -> None:
@@ -186,7 +242,7 @@ def test_the_cache_is_shown_and_cleared(here: Path) -> None:
     cache.put("k", Completion("text"))
     cache.close()
     assert json.loads(call("cache", "show", "--cache-dir", "c", "--json").stdout)["answers"] == 1
-    assert "1 answers forgotten" in call("cache", "clear", "--cache-dir", "c").stderr
+    assert "1 answers forgotten" in call("cache", "clear", "--cache-dir", "c", "-y").stderr
     assert ": 0 answers" in call("cache", "show", "--cache-dir", "c").stdout
 
 

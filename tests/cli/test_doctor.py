@@ -1,0 +1,30 @@
+"""What `doctor` concludes, against a server on the loopback."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from endpoint import serving
+from typer.testing import CliRunner
+
+from autoprompt.cli import app, doctor
+
+
+def test_the_command_that_is_ready_carries_the_flags() -> None:
+    assert doctor._ready(None, None) == "Ready: autoprompt run --dataset FILE"
+    assert doctor._ready("a b", "http://me:secret@h/v1?key=secret") == (
+        "Ready: autoprompt run --dataset FILE --model 'a b' --base-url http://h/v1"
+    )
+
+
+def test_a_missing_key_is_a_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    with serving() as endpoint:
+        result = CliRunner().invoke(app, ["doctor", "--model", "m", "--base-url", endpoint.base_url])
+    lines = result.stdout.splitlines()
+    assert "note  endpoint key      OPENAI_API_KEY is not set" in lines
+    # This server wants one: that, and not the missing variable, is what stops a run.
+    assert any(line.startswith("no    endpoint ") for line in lines)
+    assert result.exit_code == 4
