@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from autoprompt.clients import Clients, open_models
 from autoprompt.config import RunConfig
 from autoprompt.dataset import load_checked
-from autoprompt.errors import ConfigError, StoreError
+from autoprompt.errors import BudgetTooSmallError, ConfigError, ModelError, StoreError, UsageError
 from autoprompt.evaluation import evaluate as evaluate_rows
 from autoprompt.llm import Budget, Models
 from autoprompt.preparation import (
@@ -34,7 +34,7 @@ from autoprompt.preparation import (
     task_options,
 )
 from autoprompt.program import PromptProgram
-from autoprompt.session import OnEvent, load_config, read_result, run_in_folder, store_name
+from autoprompt.session import OnEvent, has_answers, load_config, read_result, run_in_folder, store_name
 from autoprompt.settings import as_complete, complete, starting_prompt
 from autoprompt.stats import Interval, aggregate_interval, mean_interval
 from autoprompt.store import RunStore
@@ -53,16 +53,23 @@ def optimize(
     clients: one's own models instead of those that `config` names. on_event: called with each step as a plain
     dict with the key "event"; the same, but for the progress of single rows, is in `events.jsonl`.
     Writes `runs/<id>/`; a run that is killed goes on with `resume`. A cap that is reached ends the search,
-    not the run. Raises DatasetError, ConfigError, PromptError and BudgetTooSmallError before anything is
-    sent, ModelError when the endpoint fails, Interrupted on Ctrl-C.
+    not the run; an error before the first answer leaves no folder. Raises DatasetError, ConfigError,
+    PromptError and BudgetTooSmallError before anything is sent, ModelError when the endpoint fails,
+    Interrupted on Ctrl-C.
     """
     preparation = prepare(config)
     check_spending(preparation, _price_per_token(config) if clients is None else None)
     settings = preparation.config.model_dump(exclude_none=True) | dict(preparation.splits.paths)
-    folder = RunStore(config.runs_dir).create(settings, kind="optimize", name=store_name(config))
-    with folder.lock():
-        folder.write_text("original_prompt.txt", preparation.prompt)
-        return run_in_folder(folder, preparation, clients, on_event, resumed=False)
+    store = RunStore(config.runs_dir)
+    folder = store.create(settings, kind="optimize", name=store_name(config))
+    try:
+        with folder.lock():
+            folder.write_text("original_prompt.txt", preparation.prompt)
+            return run_in_folder(folder, preparation, clients, on_event, resumed=False)
+    except (ModelError, ConfigError, BudgetTooSmallError, UsageError):
+        if not has_answers(folder):
+            store.remove(folder.run_id)
+        raise
 
 
 def resume(

@@ -70,6 +70,8 @@ def run_in_folder(
             f"interrupted; the state is saved. Go on with: autoprompt resume {folder.run_id}"
         ) from None
     except ModelError:
+        if not (resumed or has_answers(folder)):  # removed by `optimize`: there is nothing to go on with
+            raise
         message = f"stopped; what was answered is kept. Go on with: autoprompt resume {folder.run_id}"
         emit({"event": "warning", "message": message})
         raise
@@ -339,6 +341,12 @@ def load_config(folder: RunFolder) -> RunConfig:
     if not path.exists():  # killed between the two files
         return config
     return config.model_copy(update={"prompt": path.read_text(encoding="utf-8")})
+
+
+def has_answers(folder: RunFolder) -> bool:
+    """Whether a run got so far that a model answered."""
+    with Journal(folder.journal_path) as journal:
+        return journal.has_answers
 
 
 def store_name(config: RunConfig) -> str:

@@ -210,6 +210,20 @@ def test_nothing_is_written_or_sent_for_a_config_that_is_refused(tmp_path: Path)
         RunStore(tmp_path / "runs").open("nothing")
 
 
+def test_a_run_that_nothing_answered_leaves_no_folder_and_no_advice(tmp_path: Path) -> None:
+    def refuses(messages: Any) -> Completion:
+        raise EndpointError("no such model", is_fatal=True)
+
+    events: list[dict[str, Any]] = []
+    with pytest.raises(ModelError, match="no such model"):
+        optimize(run_config(tmp_path), clients=Clients(ScriptedClient(refuses)), on_event=events.append)
+    assert RunStore(tmp_path / "runs").list() == []
+    assert not any("resume" in event.get("message", "") for event in events)
+    with pytest.raises(ConfigError, match="max_cost is set"):
+        optimize(run_config(tmp_path, model="m", base_url="http://127.0.0.1:9/v1", max_cost=1.0))
+    assert list((tmp_path / "runs").iterdir()) == []
+
+
 def test_an_estimate_sends_nothing(tmp_path: Path) -> None:
     found = estimate(run_config(tmp_path, model="local"))
     assert found.cost_usd == 0.0

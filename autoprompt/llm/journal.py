@@ -72,6 +72,12 @@ class Journal:
         with self._lock:
             return len(self._offsets)
 
+    @property
+    def has_answers(self) -> bool:
+        """Whether any request was answered; failed ones are no answers."""
+        with self._lock:
+            return bool(self._answers)
+
     def mark_counted(self, position: int) -> None:
         """The first `position` records are in the budget that was restored.
 
