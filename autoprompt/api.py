@@ -15,11 +15,11 @@ For example:
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from autoprompt.clients import Clients, open_models
+from autoprompt.clients import Clients, check_models, open_models
 from autoprompt.config import RunConfig
 from autoprompt.dataset import load_checked
 from autoprompt.errors import BudgetTooSmallError, ConfigError, ModelError, StoreError, UsageError
@@ -58,6 +58,8 @@ def optimize(
     Interrupted on Ctrl-C.
     """
     preparation = prepare(config)
+    if clients is None:
+        check_models(preparation.config)
     check_spending(preparation, _price_per_token(config) if clients is None else None)
     settings = preparation.config.model_dump(exclude_none=True) | dict(preparation.splits.paths)
     store = RunStore(config.runs_dir)
@@ -106,10 +108,13 @@ def best_of(run: str | Path, *, runs_dir: Path = Path("runs")) -> Candidate:
 
 
 def estimate(config: RunConfig) -> Estimate:
-    """What a run would use at most: `--dry-run`. Reads and checks the rows; sends nothing."""
-    preparation, price = prepare(config), _price_per_token(config)
+    """What a run would use at most: `--dry-run`. Refuses what a run would before anything is sent."""
+    preparation = prepare(config)
+    warnings = check_models(preparation.config)
+    price = _price_per_token(config)
     check_spending(preparation, price)
-    return estimate_run(preparation, price)
+    found = estimate_run(preparation, price)
+    return replace(found, warnings=(*found.warnings, *warnings))
 
 
 def _price_per_token(config: RunConfig) -> float | None:

@@ -11,6 +11,7 @@ from autoprompt.config import ModelSettings, RunConfig
 from autoprompt.errors import ConfigError
 from autoprompt.llm import Budget, Journal, Models, ResponseCache, wrap
 from autoprompt.llm.client import CallRole, Client
+from autoprompt.llm.endpoints import ModelChoice, checked_url, choose_model
 from autoprompt.llm.prices import REPORTED, Price
 from autoprompt.llm.recorded import RecordedClient
 from autoprompt.llm.stack import REMOTE_CONCURRENCY
@@ -100,17 +101,17 @@ class RoleModels:
             found.append("some answers came without a cost: max_cost counts only the others")
         return found
 
-    def check_cost_cap(self, config: RunConfig) -> None:
+    def check_cost_cap(self, config: RunConfig, *, can_ask: bool = True) -> None:
         """Raise ConfigError for a cap on cost that could never fire because a price is unknown.
 
         What one's own clients will report is known only when they answer.
+        can_ask: whether an endpoint may be asked which model it has; else one without a name is not checked.
         """
         if config.max_cost is None or self._clients is not None:
             return
-        roles: tuple[CallRole, ...] = ("task", "optimizer")
-        if config.metric == JUDGED:
-            roles = (*roles, "judge")
-        for role in roles:
+        for role in roles_of(config):
+            if not can_ask and choose_model(config, role).model is None:
+                continue
             if self._models.price(role) is None:
                 raise ConfigError(
                     f"max_cost is set, but the price of {self._shown_name(role)} is not known, so "
@@ -135,6 +136,39 @@ class RoleModels:
         if role == "judge":
             names.insert(0, settings.judge_model)
         return next(filter(None, names), f"the {role} model")
+
+
+def roles_of(config: RunConfig) -> tuple[CallRole, ...]:
+    """The roles that a run has."""
+    return ("task", "optimizer", "judge") if config.metric == JUDGED else ("task", "optimizer")
+
+
+def check_models(config: RunConfig) -> list[str]:
+    """What can be said of the models that the settings name before anything is sent, in sentences.
+
+    Raises UsageError for what is no address, ConfigError for a model that is not embedded, and for prices
+    that do not do.
+    """
+    found = []
+    for role in roles_of(config):
+        choice = choose_model(config, role)
+        if choice.base_url is not None:
+            checked_url(choice.base_url)
+        else:
+            found += _missing_weights(choice)
+    models = RoleModels(config, None, budget=Budget(), journal=None, cache=None)
+    models.check_cost_cap(config, can_ask=False)
+    return list(dict.fromkeys(found))
+
+
+def _missing_weights(choice: ModelChoice) -> list[str]:
+    from autoprompt.llm import weights
+
+    name = choice.local_name or weights.DEFAULT
+    if weights.weights_path(name) is not None:
+        return []
+    size = weights.KNOWN[name].size_bytes / 1e9
+    return [f"the embedded model's weights ({size:.2f} GB) are fetched first"]
 
 
 def _price_given(settings: ModelSettings) -> Price | None:

@@ -19,6 +19,7 @@ from autoprompt.errors import (
     ModelError,
     PromptError,
     StoreError,
+    UsageError,
 )
 from autoprompt.llm import ScriptedClient
 from autoprompt.llm.client import Completion
@@ -219,9 +220,6 @@ def test_a_run_that_nothing_answered_leaves_no_folder_and_no_advice(tmp_path: Pa
         optimize(run_config(tmp_path), clients=Clients(ScriptedClient(refuses)), on_event=events.append)
     assert RunStore(tmp_path / "runs").list() == []
     assert not any("resume" in event.get("message", "") for event in events)
-    with pytest.raises(ConfigError, match="max_cost is set"):
-        optimize(run_config(tmp_path, model="m", base_url="http://127.0.0.1:9/v1", max_cost=1.0))
-    assert list((tmp_path / "runs").iterdir()) == []
 
 
 def test_an_estimate_sends_nothing(tmp_path: Path) -> None:
@@ -229,6 +227,35 @@ def test_an_estimate_sends_nothing(tmp_path: Path) -> None:
     assert found.cost_usd == 0.0
     assert found.task_calls > 0
     assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "said"),
+    [
+        ({"base_url": "localhost:8080", "model": "m"}, UsageError, "base URL 'localhost:8080'"),
+        ({"model": "local", "optimizer_base_url": "ftp://x/v1"}, UsageError, "base URL 'ftp://x/v1'"),
+        ({"model": "local:nothing"}, ConfigError, "nothing"),
+        (
+            {"base_url": "http://127.0.0.1:9/v1", "model": "m", "max_cost": 1.0},
+            ConfigError,
+            "price of m is not",
+        ),
+        ({"base_url": "http://127.0.0.1:9/v1", "model": "m", "price_input": 1.0}, ConfigError, "give both"),
+    ],
+)
+def test_an_estimate_refuses_what_a_run_refuses(
+    tmp_path: Path, changes: dict[str, Any], error: type[Exception], said: str
+) -> None:
+    for start in (estimate, optimize):
+        with pytest.raises(error, match=said):
+            start(run_config(tmp_path, **changes))
+    assert not (tmp_path / "runs").exists()
+
+
+def test_an_estimate_asks_no_endpoint_for_its_model_and_says_what_is_fetched_first(tmp_path: Path) -> None:
+    assert estimate(run_config(tmp_path, base_url="http://127.0.0.1:9/v1", max_cost=1.0)).cost_usd is None
+    (said,) = (w for w in estimate(run_config(tmp_path, model="local")).warnings if "fetched" in w)
+    assert said == "the embedded model's weights (1.12 GB) are fetched first"
 
 
 def test_evaluate_scores_every_row(tmp_path: Path) -> None:

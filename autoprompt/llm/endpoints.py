@@ -108,7 +108,7 @@ def open_endpoint(
         server = local.start(choice.local_name or weights.DEFAULT, on_progress=on_progress)
         constrain: Constrain = "grammar" if settings.constrain == "auto" else settings.constrain
         return Endpoint(server.base_url, server.model, server.api_key, server.identity, constrain, server)
-    base_url = _checked_url(choice.base_url)
+    base_url = checked_url(choice.base_url)
     if base_url == OPENAI_URL and not choice.api_key:
         raise AuthenticationError(
             "OPENAI_API_KEY is not set. Set it, or --base-url for another endpoint, or use the embedded "
@@ -174,7 +174,7 @@ def _choice(model: str | None, base_url: str | None, default_url: str, api_key: 
     return ModelChoice(model, base_url or default_url, api_key)
 
 
-def _checked_url(base_url: str) -> str:
+def checked_url(base_url: str) -> str:
     """Without a slash at the end. Raises UsageError for what is not an http(s) address."""
     try:
         parts = urlsplit(base_url)
