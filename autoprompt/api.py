@@ -131,7 +131,7 @@ def _price_per_token(config: RunConfig) -> float | None:
 class EvaluationReport:
     """A prompt's score on a whole dataset. score and interval (95%) in [0, 1].
 
-    warnings: sentences about rows that were dropped.
+    warnings: sentences about rows that were dropped and placeholders that are none.
     """
 
     evaluation: Evaluation
@@ -199,7 +199,7 @@ def evaluate(
     prompt = candidate.prompt if candidate is not None else starting_prompt(config)
     rows, found, warnings = load_checked(config.dataset, config)
     labels = found or ()
-    check_placeholders(prompt, {config.dataset: rows}, config)
+    warnings = (*warnings, *check_placeholders(prompt, {config.dataset: rows}, config))
     budget = Budget(config.max_calls, config.max_tokens, config.max_cost, config.max_seconds)
     emit = on_event or (lambda _: None)
     for warning in warnings:

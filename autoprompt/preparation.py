@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from autoprompt.config import RunConfig
 from autoprompt.dataset import Splits, check_fields, load_splits
 from autoprompt.errors import BudgetTooSmallError, PromptError
 from autoprompt.llm.client import Options
-from autoprompt.program import placeholders, supports_demos
+from autoprompt.program import placeholders, supports_demos, unknown_placeholders
 from autoprompt.search.plan import (
     DEPTHS,
     Depth,
@@ -100,20 +101,24 @@ def prepare(config: RunConfig) -> Preparation:
     plan = make_plan(splits.val, calls_per_row=2 if config.metric == "llm_judge" else 1)
     max_iterations = config.max_iterations or depth.max_iterations
     optimizer_calls = 1 + depth.writers
-    check_placeholders(prompt, _rows_by_file(splits), config)
+    said = check_placeholders(prompt, _rows_by_file(splits), config)
+    splits = replace(splits, warnings=(*splits.warnings, *said))
     check_budget(config.max_calls, plan, len(splits.test), optimizer_calls)
     max_calls = config.max_calls or default_max_calls(depth, plan, len(splits.test))
     return Preparation(config, prompt, splits, labels, depth, plan, max_iterations, max_calls)
 
 
-def check_placeholders(prompt: str, rows: Mapping[Path, Sequence[Example]], config: RunConfig) -> None:
+def check_placeholders(prompt: str, rows: Mapping[Path, Sequence[Example]], config: RunConfig) -> list[str]:
     """Every row can fill in what the prompt asks for: whatever is in braces and a field of some row.
 
-    rows: of each file. Raises DatasetError with file and line of the rows that cannot, and PromptError where
-    the input field's name is in braces and can be no placeholder.
+    rows: of each file. Returns warnings of identifiers in braces that are no field, so perhaps misspelt.
+    Raises DatasetError with file and line of the rows that cannot, and PromptError where the input field's
+    name is in braces and can be no placeholder.
     """
-    known = {name for examples in rows.values() for example in examples for name in example.fields}
-    asked = placeholders(prompt, known - {config.target_field})
+    every = (name for examples in rows.values() for example in examples for name in example.fields)
+    known = dict.fromkeys(every)
+    fillable = known.keys() - {config.target_field}
+    asked = placeholders(prompt, fillable)
     field = config.input_field
     if f"{{{field}}}" in prompt and field not in asked:
         raise PromptError(
@@ -122,6 +127,17 @@ def check_placeholders(prompt: str, rows: Mapping[Path, Sequence[Example]], conf
         )
     for path, examples in rows.items():
         check_fields(examples, path, asked)
+    return [
+        f"{{{name}}} is no field of the rows ({', '.join(known)}) and stays literal"
+        f"{_hint(name, fillable, None if field in asked else field)}"
+        for name in unknown_placeholders(prompt, known)
+    ]
+
+
+def _hint(name: str, fields: Collection[str], likely: str | None) -> str:
+    """likely: the field that is meant where none is spelt alike."""
+    meant = (*get_close_matches(name, sorted(fields), n=1), *([likely] if likely else []))
+    return f"; did you mean {{{meant[0]}}}?" if meant else ""
 
 
 def _rows_by_file(splits: Splits) -> dict[Path, list[Example]]:

@@ -102,6 +102,11 @@ def placeholders(prompt: str, fields: Collection[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in _PLACEHOLDER.findall(prompt) if name in fields))
 
 
+def unknown_placeholders(prompt: str, fields: Collection[str]) -> tuple[str, ...]:
+    """Identifiers in braces that are none of the fields and so stay as they are, in order."""
+    return tuple(dict.fromkeys(name for name in _PLACEHOLDER.findall(prompt) if name not in fields))
+
+
 def supports_demos(prompt: str, fields: Collection[str], input_field: str = "input") -> bool:
     """Whether demonstrations can be shown with this prompt: they hold the input and no other field.
 

@@ -352,6 +352,11 @@ def test_evaluate_needs_the_fields_of_its_prompt(tmp_path: Path) -> None:
         evaluate(run_config(tmp_path, dataset=dataset, prompt="Sort {input} by {note}."), clients=clients())
 
 
+def test_evaluate_warns_of_a_placeholder_that_is_no_field(tmp_path: Path) -> None:
+    report = evaluate(run_config(tmp_path, prompt="Sort {ticket}."), clients=clients())
+    assert "{ticket} is no field of the rows" in report.warnings[-1]
+
+
 def test_evaluate_needs_rows_and_a_prompt(tmp_path: Path) -> None:
     with pytest.raises(PromptError, match="no prompt to start from"):
         evaluate(run_config(tmp_path, prompt=None), clients=clients())

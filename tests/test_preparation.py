@@ -23,6 +23,8 @@ from autoprompt.preparation import (
 from autoprompt.search.plan import DEPTHS, fewest_calls
 from autoprompt.settings import as_complete
 
+MEANT = "did you mean {input}?"
+
 
 def prepared(folder: Path, **changes: Any) -> Preparation:
     return prepare(run_config(folder, **changes))
@@ -176,3 +178,17 @@ def test_a_few_rows_are_enough_to_prepare(tmp_path: Path) -> None:
     found = prepared(tmp_path, dataset=small)
     assert found.plan.fresh == ()
     assert any("mostly chance" in warning for warning in found.splits.warnings)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "said"),
+    [
+        ("Sort {inputs}.", "{inputs} is no field of the rows (input, target) and stays literal; " + MEANT),
+        ("Sort {ticket}.", "{ticket} is no field of the rows (input, target) and stays literal; " + MEANT),
+        ("Sort {input}: {when}.", "{when} is no field of the rows (input, target) and stays literal"),
+        ('Sort {input}, as {"label": 1} or {}; never {target}.', None),
+    ],
+)
+def test_a_placeholder_that_is_no_field_is_warned_of(tmp_path: Path, prompt: str, said: str | None) -> None:
+    found = [w for w in prepared(tmp_path, prompt=prompt).splits.warnings if "stays literal" in w]
+    assert found == ([said] if said else [])
