@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,9 @@ from autoprompt.yaml_file import load_yaml
 LOCAL = "local"
 _DATA_FILES = ("dataset", "train", "val", "test")
 _FLAG_NAMES = {"metric_options": "--metric-option"}
+_PREFIX = "AUTOPROMPT_"
+# Variables beside the settings: where the weights lie, and the other roles' keys.
+_OTHER_VARIABLES = ("WEIGHTS_DIR", "OPTIMIZER_API_KEY", "JUDGE_API_KEY")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +103,21 @@ def flag_name(name: str) -> str:
 
 def variable_name(name: str) -> str:
     """The environment variable of a setting: `max_calls` -> `AUTOPROMPT_MAX_CALLS`."""
-    return f"AUTOPROMPT_{name.upper()}"
+    return f"{_PREFIX}{name.upper()}"
+
+
+def unknown_variables(environ: Mapping[str, str]) -> list[str]:
+    """Warnings of variables that begin with AUTOPROMPT_ and that nothing reads. Values are not shown."""
+    known = [*(name.upper() for name in RunConfig.model_fields), *_OTHER_VARIABLES]
+    warnings = []
+    for variable in sorted(environ):
+        name = variable.removeprefix(_PREFIX)
+        if name in (variable, *known):
+            continue
+        close = get_close_matches(name, known, n=1)
+        hint = f"; did you mean {_PREFIX}{close[0]}?" if close else ""
+        warnings.append(f"{variable} is no setting and is ignored{hint}")
+    return warnings
 
 
 def _from_flags(flags: Mapping[str, Any]) -> _Layer:

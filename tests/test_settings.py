@@ -9,7 +9,7 @@ import pytest
 
 from autoprompt.config import RunConfig
 from autoprompt.errors import AutopromptError, ConfigError, DatasetError, PromptError, UsageError
-from autoprompt.settings import complete, resolve_settings
+from autoprompt.settings import complete, resolve_settings, unknown_variables, variable_name
 
 
 @pytest.fixture
@@ -216,3 +216,13 @@ def test_complete_settings_are_not_completed_again(folder: Path) -> None:
     assert found.model is None
     assert complete(found) is found
     assert complete(RunConfig(prompt="p")).dataset is None
+
+
+def test_a_variable_that_nothing_reads_is_warned_of() -> None:
+    known = [variable_name(name) for name in RunConfig.model_fields]
+    known += ["AUTOPROMPT_WEIGHTS_DIR", "AUTOPROMPT_OPTIMIZER_API_KEY", "AUTOPROMPT_JUDGE_API_KEY"]
+    assert unknown_variables(dict.fromkeys([*known, "HOME", "MAX_CALL"], "1")) == []
+    assert unknown_variables({"AUTOPROMPT_MAXCALLS": "5", "AUTOPROMPT_XYZ": "hidden"}) == [
+        "AUTOPROMPT_MAXCALLS is no setting and is ignored; did you mean AUTOPROMPT_MAX_CALLS?",
+        "AUTOPROMPT_XYZ is no setting and is ignored",
+    ]

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from autoprompt.cli import options, render
+from autoprompt.cli import clean, options, render
 from autoprompt.cli.panel import Emit, watching
 from autoprompt.config import RunConfig
 from autoprompt.errors import Interrupted
-from autoprompt.settings import resolve_settings
+from autoprompt.settings import resolve_settings, unknown_variables
 
 if TYPE_CHECKING:
     from autoprompt.optimizer.verdict import RunResult
@@ -53,6 +53,8 @@ def read_settings(flags: dict[str, Any], config_file: Path | None) -> RunConfig:
     from dotenv import load_dotenv
 
     load_dotenv(Path(".env"), override=False)
+    for warning in unknown_variables(os.environ):
+        typer.echo(f"warning: {clean(warning)}", err=True)
     return resolve_settings(flags, config_file=config_file, environ=os.environ)
 
 

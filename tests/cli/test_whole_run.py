@@ -83,11 +83,22 @@ def test_a_dry_run_sends_nothing(endpoint: Endpoint) -> None:
     assert not Path("runs").exists()
 
 
+def test_a_misspelt_variable_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AUTOPROMPT_MAX_CALS", "5")
+    said = call("run", "--config", "c.yaml", "--dry-run").stderr
+    assert (
+        "warning: AUTOPROMPT_MAX_CALS is no setting and is ignored; did you mean AUTOPROMPT_MAX_CALLS?"
+        in said
+    )
+
+
 def test_a_refused_key_ends_with_4(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-wrong-0123456789")
     result = call("run", "--config", "c.yaml", code=4)
     assert result.stderr.splitlines()[-1].startswith("error: ")
     assert "sk-wrong" not in result.output
+    assert "autoprompt resume" not in result.output
+    assert list(Path("runs").iterdir()) == []
 
 
 def test_a_cap_that_is_too_small_is_said_before_anything_is_sent(endpoint: Endpoint) -> None:
