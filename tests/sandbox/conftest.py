@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tempfile
 import threading
@@ -55,7 +56,11 @@ def _processes_naming(text: str) -> list[str]:
 
 def _children() -> list[str]:
     tasks = Path("/proc/self/task").iterdir()
-    return [pid for task in tasks for pid in (task / "children").read_text(encoding="ascii").split()]
+    found: list[str] = []
+    for task in tasks:
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # a thread that has just ended
+            found += (task / "children").read_text(encoding="ascii").split()
+    return found
 
 
 def _state(temporary: Path) -> dict[str, object]:
