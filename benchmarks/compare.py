@@ -1,0 +1,270 @@
+"""autoprompt beside its peers: the same model, endpoint, rows and cap on calls; scored on rows none has seen.
+
+    python benchmarks/compare.py --data FOLDER --tasks clickbait subj --seeds 0 --max-calls 400
+
+--data holds NAME.train.jsonl (what each tool gets and splits as it likes) and NAME.val.jsonl (all of it
+unseen), with `input` and `target`; the naive prompts are in benchmarks/peers/tasks.yaml. A cell is one tool
+on one task with one seed; finished cells are kept in benchmarks/results/compare/ and skipped, so the command
+can be broken off and called again. Calls and tokens are counted by a proxy in front of the endpoint, one
+request at a time. The peers live in an environment of their own, made on first use (--peers-python: another).
+--table prints what there is, and measures nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import tempfile
+import time
+import venv
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+from compare_table import print_table
+from counting_proxy import CountingProxy
+
+from autoprompt import RunConfig, evaluate, optimize
+from autoprompt.llm import local
+from autoprompt.types import Candidate
+
+HERE = Path(__file__).parent
+PEERS = HERE / "peers"
+RESULTS = HERE / "results" / "compare"
+TOOLS = {
+    "autoprompt": None,
+    "dspy-zero-shot": PEERS / "dspy_peer.py",
+    "dspy-bootstrap-random-search": PEERS / "dspy_peer.py",
+    "dspy-miprov2": PEERS / "dspy_peer.py",
+    "dspy-gepa": PEERS / "dspy_peer.py",
+    "gepa": PEERS / "gepa_peer.py",
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--data", type=Path, help="folder with NAME.train.jsonl and NAME.val.jsonl")
+    parser.add_argument("--tasks", nargs="+", default=["clickbait", "subj", "trec"])
+    parser.add_argument("--seeds", nargs="+", type=int, default=[0])
+    parser.add_argument("--tools", nargs="+", default=list(TOOLS), choices=list(TOOLS))
+    parser.add_argument("--max-calls", type=int, default=400)
+    parser.add_argument("--threads", type=int, help="of the embedded model; default: the physical cores")
+    parser.add_argument("--timeout", type=float, default=3600.0, help="seconds of one cell")
+    parser.add_argument("--peers-python", type=Path, help="interpreter that has dspy and gepa")
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument("--table", action="store_true", help="only print the table of finished cells")
+    args = parser.parse_args()
+    if not args.table:
+        if args.data is None:
+            parser.error("--data is needed to measure")
+        measure(args)
+    print_table(args.results)
+
+
+def measure(args: argparse.Namespace) -> None:
+    tasks = yaml.safe_load((PEERS / "tasks.yaml").read_text(encoding="utf-8"))
+    args.results.mkdir(parents=True, exist_ok=True)
+    missing = [c for c in cells(args) if not cell_path(args.results, *c).exists()]
+    if any(TOOLS[tool] is not None for tool, _, _ in missing) and args.peers_python is None:
+        args.peers_python = peers_environment()
+    server = local.start(threads=args.threads)
+    try:
+        for number, (tool, task, seed) in enumerate(missing, 1):
+            print(f"[{number}/{len(missing)}] {task}, seed {seed}: {tool} …", flush=True)
+            cell = measure_cell(args, server, tool, task, seed, tasks[task])
+            path = cell_path(args.results, tool, task, seed)
+            path.write_text(json.dumps(cell, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+            print(f"    {cell['status']}: {cell.get('accuracy')}, {cell['wall_s']} s", flush=True)
+    finally:
+        server.close()
+
+
+def cells(args: argparse.Namespace) -> Iterator[tuple[str, str, int]]:
+    for seed in args.seeds:
+        for task in args.tasks:
+            for tool in args.tools:
+                yield tool, task, seed
+
+
+def cell_path(results: Path, tool: str, task: str, seed: int) -> Path:
+    return results / f"{task}.{seed}.{tool}.json"
+
+
+def peers_environment() -> Path:
+    """The peers' own interpreter under benchmarks/.peers, made on first use."""
+    folder = HERE / ".peers"
+    python = folder / "bin" / "python"
+    if not (folder / "ready").exists():
+        print(f"installing the peers into {folder} …", flush=True)
+        venv.create(folder, with_pip=True)
+        subprocess.run(
+            [python, "-m", "pip", "install", "--quiet", "-r", PEERS / "requirements.txt"], check=True
+        )
+        (folder / "ready").touch()
+    return python
+
+
+def measure_cell(
+    args: argparse.Namespace, server: local.LocalServer, tool: str, task: str, seed: int, about: Any
+) -> dict[str, Any]:
+    train, unseen = (read_rows(args.data / f"{task}.{part}.jsonl") for part in ("train", "val"))
+    labels = [] if about.get("free") else sorted({row["target"] for row in train})
+    prompt = about["prompt"].replace("{labels}", ", ".join(labels))
+    settings = {
+        "tool": tool,
+        "seed": seed,
+        "prompt": prompt,
+        "labels": labels,
+        "max_calls": args.max_calls,
+        "max_output_tokens": about.get("max_output_tokens", 200),
+        "train": train,
+        "unseen": unseen,
+        "timeout": args.timeout,
+        "peers_python": str(args.peers_python),
+        "metric": about.get("metric", "exact_match"),
+    }
+    with (
+        CountingProxy(server.base_url, server.api_key) as proxy,
+        tempfile.TemporaryDirectory() as folder,
+    ):
+        settings["base_url"] = proxy.base_url
+        started = time.monotonic()
+        run = run_autoprompt if TOOLS[tool] is None else run_peer
+        found = run(settings, proxy, Path(folder))
+        wall_s = time.monotonic() - started
+        cell = {
+            "tool": tool,
+            "task": task,
+            "seed": seed,
+            "max_calls": args.max_calls,
+            "wall_s": round(found.pop("search_s", wall_s), 1),
+            "search": rounded(proxy.totals("search")),
+            "score": rounded(proxy.totals("score")),
+            **found,
+        }
+    if "answers" in cell:
+        # The answers, not the rows: these may not be ours to publish.
+        answers = cell.pop("answers")
+        correct = [int(is_right(a, row["target"], labels)) for a, row in zip(answers, unseen, strict=True)]
+        cell |= {"accuracy": sum(correct) / len(correct), "n": len(correct), "correct": correct}
+    return cell
+
+
+def is_right(answer: str, target: str, labels: list[str]) -> bool:
+    if labels:
+        return answer.strip().lower() == target.strip().lower()
+    return answer.strip().rstrip(".").lower() == target.strip().lower()
+
+
+def run_peer(settings: dict[str, Any], proxy: CountingProxy, folder: Path) -> dict[str, Any]:
+    """A peer in its own process; what it used until it began to score is the search."""
+    out = folder / "out.json"
+    (folder / "settings.json").write_text(json.dumps({**settings, "out": str(out)}), encoding="utf-8")
+    command = [settings["peers_python"], str(TOOLS[settings["tool"]]), str(folder / "settings.json")]
+    started = time.monotonic()
+    environment = {
+        "PATH": "/usr/bin:/bin",
+        "HOME": str(folder),
+        "DSPY_CACHEDIR": str(folder / "cache"),
+        "DO_NOT_TRACK": "1",
+    }
+    try:
+        ended = subprocess.run(
+            command, env=environment, timeout=settings["timeout"], capture_output=True, text=True, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return {"status": "timeout"}
+    if ended.returncode or not out.exists():
+        return {"status": "failed", "error": ended.stderr[-2000:]}
+    found: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
+    scoring_s = sum(count["busy_s"] for count in proxy.totals("score").values())
+    return {"status": "finished", "search_s": time.monotonic() - started - scoring_s, **found}
+
+
+def run_autoprompt(settings: dict[str, Any], proxy: CountingProxy, folder: Path) -> dict[str, Any]:
+    """Our own run over the same proxy; its bests on the way are scored too, outside the budget."""
+    train, unseen = (write_rows(folder / f"{name}.jsonl", settings[name]) for name in ("train", "unseen"))
+    shared: dict[str, Any] = {
+        "prompt": settings["prompt"],
+        "model": "task",
+        "base_url": proxy.base_url,
+        "optimizer_model": "writer",
+        "optimizer_base_url": proxy.base_url,
+        "metric": settings["metric"],
+        "labels": tuple(settings["labels"]) or None,
+        "no_memory": True,
+        "concurrency": 1,
+        "constrain": "grammar" if settings["labels"] else "auto",
+        "runs_dir": folder / "runs",
+        "cache_dir": folder / "cache",
+    }
+    bests: list[dict[str, Any]] = []
+
+    def note(event: dict[str, Any]) -> None:
+        if event["event"] == "best_changed":
+            total = proxy.totals("search").values()
+            bests.append(
+                {
+                    "id": event["id"],
+                    "calls": sum(c["calls"] for c in total),
+                    "tokens": sum(c["prompt_tokens"] + c["completion_tokens"] for c in total),
+                }
+            )
+
+    started = time.monotonic()
+    config = RunConfig(
+        train=train, no_test=True, max_calls=settings["max_calls"], seed=settings["seed"], **shared
+    )
+    result = optimize(config, on_event=note)
+    search_s = time.monotonic() - started
+    proxy.begin("score")
+    scoring = RunConfig(dataset=unseen, **shared)
+
+    def score(candidate: Candidate) -> Any:
+        return evaluate(scoring, candidate=candidate)
+
+    naive, best = score(Candidate(components=result.original.components)), score(result.best)
+    records = folder / "runs" / result.run_id / "candidates.jsonl"
+    known = {r["id"]: r for r in map(json.loads, records.read_text(encoding="utf-8").splitlines())}
+    for step in bests:
+        fields = Candidate.__dataclass_fields__
+        on_the_way = Candidate.from_dict({k: v for k, v in known[step["id"]].items() if k in fields})
+        step["accuracy"] = score(on_the_way).score
+    validation = result.to_dict()["validation"]
+    return {
+        "status": "finished",
+        "search_s": search_s,
+        "answers": [row.prediction for row in best.evaluation.rows],
+        "naive": {
+            "accuracy": naive.score,
+            "correct": [int(row.is_correct) for row in naive.evaluation.rows],
+        },
+        "bests": bests,
+        "validation": validation,
+        "verdict": result.verdict,
+        "prompt": result.best_prompt if not result.best.demos else result.best.prompt,
+        "demos": len(result.best.demos),
+        "operator": result.best.operator,
+    }
+
+
+def read_rows(path: Path) -> list[dict[str, str]]:
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return [{"input": r["input"], "target": r["target"]} for r in map(json.loads, lines)]
+
+
+def write_rows(path: Path, rows: list[dict[str, str]]) -> Path:
+    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def rounded(totals: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:
+    return {m: {name: round(value, 1) for name, value in c.items()} for m, c in totals.items()}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,100 @@
+"""The table of compare.py's finished cells: accuracy with intervals, calls, tokens, time, differences."""
+
+from __future__ import annotations
+
+import json
+import random
+import statistics
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from autoprompt.stats import wilson_interval
+
+OURS = "autoprompt"
+RESAMPLES = 2000
+COLUMNS = (
+    "task",
+    "seed",
+    "tool",
+    "unseen accuracy [95%]",
+    "task calls",
+    "tokens",
+    "writer calls",
+    "minutes",
+    "demos",
+)
+
+Cell = dict[str, Any]
+
+
+def print_table(results: Path) -> None:
+    found = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(results.glob("*.json"))]
+    if not found:
+        print(f"no finished cells in {results}")
+        return
+    print("| " + " | ".join(COLUMNS) + " |")
+    print("|" + " --- |" * len(COLUMNS))
+    for cell in sorted(found, key=lambda c: (c["task"], c["seed"], c["tool"] != OURS, c["tool"])):
+        print(_line(cell))
+    print()
+    for line in _differences(found):
+        print(line)
+
+
+def _line(cell: Cell) -> str:
+    accuracy = cell["status"]
+    if "accuracy" in cell:
+        low, high = wilson_interval(sum(cell["correct"]), cell["n"])
+        accuracy = f"{cell['accuracy']:.3f} [{low:.3f}, {high:.3f}]"
+    task, writer = cell["search"].get("task", {}), cell["search"].get("writer", {})
+    tokens = sum(c.get("prompt_tokens", 0) + c.get("completion_tokens", 0) for c in (task, writer))
+    parts = [cell["task"], cell["seed"], cell["tool"], accuracy, int(task.get("calls", 0)), int(tokens)]
+    parts += [int(writer.get("calls", 0)), f"{cell['wall_s'] / 60:.1f}", cell.get("demos", "")]
+    return "| " + " | ".join(map(str, parts)) + " |"
+
+
+def _differences(found: Sequence[Cell]) -> list[str]:
+    """Ours against each peer on the cells that both have finished: a bootstrap over tasks, seeds and rows."""
+    by_tool: dict[str, dict[tuple[str, int], list[int]]] = defaultdict(dict)
+    for cell in found:
+        if "correct" in cell:
+            by_tool[cell["tool"]][cell["task"], cell["seed"]] = cell["correct"]
+    ours = by_tool.pop(OURS, {})
+    lines = []
+    for tool, theirs in sorted(by_tool.items()):
+        shared = sorted(set(ours) & set(theirs))
+        if shared:
+            mean, low, high = difference(
+                {key: ours[key] for key in shared}, {key: theirs[key] for key in shared}
+            )
+            scope = f"{len({task for task, _ in shared})} tasks, {len(shared)} cells"
+            lines.append(f"{OURS} − {tool}: {mean:+.3f} [{low:+.3f}, {high:+.3f}] over {scope}")
+    return lines
+
+
+def difference(
+    ours: Mapping[tuple[str, int], Sequence[int]], theirs: Mapping[tuple[str, int], Sequence[int]]
+) -> tuple[float, float, float]:
+    """Mean over tasks of the paired difference in accuracy, with its 95% bootstrap interval.
+
+    Keys are (task, seed); rows of a cell are paired. Tasks, then seeds of a task, then rows are drawn anew.
+    """
+    by_task: dict[str, list[list[int]]] = defaultdict(list)
+    for (task, seed), rows in ours.items():
+        by_task[task].append([a - b for a, b in zip(rows, theirs[task, seed], strict=True)])
+    mean = statistics.fmean(statistics.fmean(map(statistics.fmean, cells)) for cells in by_task.values())
+    rng = random.Random(0)
+    tasks = list(by_task.values())
+    draws = []
+    for _ in range(RESAMPLES):
+        picked = rng.choices(tasks, k=len(tasks))
+        draws.append(statistics.fmean(_draw(cells, rng) for cells in picked))
+    draws.sort()
+    return mean, draws[int(0.025 * RESAMPLES)], draws[int(0.975 * RESAMPLES) - 1]
+
+
+def _draw(cells: Sequence[Sequence[int]], rng: random.Random) -> float:
+    picked = rng.choices(cells, k=len(cells))
+    return statistics.fmean(statistics.fmean(rng.choices(rows, k=len(rows))) for rows in picked)
