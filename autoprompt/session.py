@@ -17,7 +17,7 @@ from autoprompt.memory import ExperienceFile
 from autoprompt.preparation import Preparation
 from autoprompt.program import PromptProgram
 from autoprompt.search.pool import Pool
-from autoprompt.store import RunFolder, RunStore
+from autoprompt.store import ProgressFile, RunFolder, RunStore
 from autoprompt.store.files import write_jsonl
 from autoprompt.types import Candidate
 
@@ -44,8 +44,12 @@ def run_in_folder(
 ) -> RunResult:
     """Run the graph in a locked folder, from its last checkpoint if there is one, to a written result."""
 
+    progress = ProgressFile(folder.progress_path)
+
     def emit(event: Event) -> None:
-        if event["event"] not in _FLEETING:
+        if event["event"] == "rows_evaluated":
+            progress.note(event)
+        elif event["event"] not in _FLEETING:
             folder.append_event(event)
         if on_event is not None:
             on_event(event)

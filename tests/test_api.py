@@ -123,6 +123,10 @@ def test_a_run_finds_a_better_prompt_proves_it_and_leaves_a_folder(tmp_path: Pat
     assert kinds <= EVENTS | {"warning"}
     logged = [event["event"] for event in folder.read_events()]
     assert logged == [e["event"] for e in events if e["event"] != "rows_evaluated"]
+    assert (
+        json.loads(folder.progress_path.read_bytes())
+        == [e for e in events if e["event"] == "rows_evaluated"][-1]
+    )
     assert json.loads(json.dumps(events)) == events
     assert (events[0]["event"], events[-1]["event"]) == ("run_started", "run_finished")
     assert events[-1]["result"] == data

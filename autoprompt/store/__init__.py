@@ -4,11 +4,13 @@ from autoprompt.store.checkpoints import open_checkpointer
 from autoprompt.store.export import EXPORT_FORMATS, export, export_run
 from autoprompt.store.folder import SCHEMA_VERSION, RunFolder
 from autoprompt.store.listing import ComponentDiff, RunDiff, RunStore, RunSummary, diff
+from autoprompt.store.progress import ProgressFile
 
 __all__ = [
     "EXPORT_FORMATS",
     "SCHEMA_VERSION",
     "ComponentDiff",
+    "ProgressFile",
     "RunDiff",
     "RunFolder",
     "RunStore",

@@ -74,6 +74,11 @@ class RunFolder:
         return self.path / "events.jsonl"
 
     @property
+    def progress_path(self) -> Path:
+        """Counters of a run at work, for those who watch; see `ProgressFile`."""
+        return self.path / "progress.json"
+
+    @property
     def candidates_path(self) -> Path:
         return self.path / "candidates.jsonl"
 
