@@ -137,7 +137,7 @@ def _run_graph(
                 raise BudgetTooSmallError(
                     f"{error}. Give more, or fewer rows with --max-val and --max-test."
                 ) from None
-        emit(_started(folder, preparation, models, resumed=resumed))
+        emit({**_started(folder, preparation, models, resumed=resumed), **_lessons_read(start)})
         if saved is not None and saved.values and not saved.next:
             values: Any = saved.values
         else:
@@ -258,6 +258,13 @@ def _synced_position(journal: Journal) -> int:
 
 def _count_opening(folder: RunFolder, preparation: Preparation) -> int:
     return RunStore(folder.path.parent).record_opening(preparation.splits.sha256["test"], folder.run_id)
+
+
+def _lessons_read(start: AutoPromptState | None) -> Event:
+    """What earlier runs tell this one's writers; nothing where a run goes on from a checkpoint."""
+    if start is None:
+        return {}
+    return {"lessons_read": [line for line in start["memory_experiences"].splitlines() if line.strip()]}
 
 
 def _started(folder: RunFolder, preparation: Preparation, models: RoleModels, *, resumed: bool) -> Event:

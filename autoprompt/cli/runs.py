@@ -19,7 +19,7 @@ from autoprompt.cli import clean, options, render
 from autoprompt.cli.progress import money
 from autoprompt.cli.run import print_json
 from autoprompt.errors import UsageError
-from autoprompt.store import EXPORT_FORMATS, RunDiff, RunFolder, RunStore, RunSummary, diff, export_run
+from autoprompt.store import EXPORT_FORMATS, RunDiff, RunFolder, RunLine, RunStore, diff, export_run
 from autoprompt.store.files import write_text
 from autoprompt.store.listing import summarize
 
@@ -63,7 +63,7 @@ def list_runs(*, runs_dir: options.RunsDir = Path("runs"), as_json: options.Json
             console.print(Text(f"{clean(run.run_id)}: {clean(run.problem)}", "yellow"))
 
 
-def _fitting_table(found: list[RunSummary], console: Console) -> Table:
+def _fitting_table(found: list[RunLine], console: Console) -> Table:
     """All columns where they fit in one line each, else without those that matter least."""
     rows = [_cells(run) for run in found]
     columns = list(rows[0])
@@ -83,7 +83,7 @@ def _natural_width(table: Table, console: Console) -> int:
     return Measurement.get(console, unlimited, table).maximum
 
 
-def _cells(run: RunSummary) -> dict[str, str]:
+def _cells(run: RunLine) -> dict[str, str]:
     return {
         "run": run.run_id,
         "status": run.status,
@@ -96,7 +96,7 @@ def _cells(run: RunSummary) -> dict[str, str]:
     }
 
 
-def _summary(run: RunSummary) -> dict[str, Any]:
+def _summary(run: RunLine) -> dict[str, Any]:
     return {**asdict(run), "path": str(run.path)}
 
 

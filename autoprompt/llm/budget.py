@@ -55,6 +55,13 @@ class Spent:
         """None as soon as one answer had an unknown price."""
         return self.usage.cost_usd
 
+    def by_role(self) -> dict[str, dict[str, Any]]:
+        """Role -> its calls, tokens and cost, as plain JSON; roles that were never called are left out."""
+        calls = {"task": self.task_calls, "optimizer": self.optimizer_calls, "judge": self.judge_calls}
+        return {
+            role: {"calls": count, **asdict(getattr(self, role))} for role, count in calls.items() if count
+        }
+
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON, with the totals beside the parts."""
         return {**asdict(self), "calls": self.calls, "tokens": self.tokens, "cost_usd": self.cost_usd}

@@ -63,6 +63,7 @@ def settle(
                 "score": best.mean(ids),
                 "rows": sum(i in best.scores for i in ids),
                 "original_score": pool.original.mean(ids),
+                "calls": context.budget.spent.calls,
             }
         )
     settled.rejected = sorted(settled.rejected, key=lambda r: r["damage"])[:MOST_REJECTED]
@@ -92,7 +93,8 @@ def _judge(context: SearchContext, entry: Entry, has_finished: bool, settled: Se
     if comparison.score < comparison.other_score and candidate.operator in ("patch", "rewrite"):
         damage = round(comparison.score - comparison.other_score, 4)
         settled.rejected.append({"change": candidate.change, "damage": damage})
-    context.emit(_settled_event(candidate.id, accepted, comparison))
+    event = _settled_event(candidate.id, accepted, comparison)
+    context.emit({**event, "calls": context.budget.spent.calls})
 
 
 def _settled_event(candidate_id: str, accepted: bool, comparison: Comparison) -> dict[str, Any]:

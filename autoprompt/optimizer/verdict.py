@@ -121,6 +121,7 @@ def make_result(state: AutoPromptState, context: SearchContext, facts: RunFacts,
             "optimizer": spent.optimizer.total_tokens + spent.judge.total_tokens,
         },
         "cost_usd": spent.cost_usd,
+        "spending": spent.by_role(),
         "seconds": round(spent.seconds, 3),
         "splits": {
             "sizes": dict(facts.split_sizes),

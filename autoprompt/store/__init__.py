@@ -3,7 +3,7 @@
 from autoprompt.store.checkpoints import open_checkpointer
 from autoprompt.store.export import EXPORT_FORMATS, export, export_run
 from autoprompt.store.folder import SCHEMA_VERSION, RunFolder
-from autoprompt.store.listing import ComponentDiff, RunDiff, RunStore, RunSummary, diff
+from autoprompt.store.listing import ComponentDiff, RunDiff, RunLine, RunStore, diff
 from autoprompt.store.progress import ProgressFile
 
 __all__ = [
@@ -14,7 +14,7 @@ __all__ = [
     "RunDiff",
     "RunFolder",
     "RunStore",
-    "RunSummary",
+    "RunLine",
     "diff",
     "export",
     "export_run",

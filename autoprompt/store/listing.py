@@ -24,7 +24,7 @@ Status = Literal["finished", "running", "interrupted", "broken"]
 
 
 @dataclass(frozen=True, slots=True)
-class RunSummary:
+class RunLine:
     """One line of `runs list`. None where the run does not tell (yet).
 
     original, best: score on the sealed test, in [0, 1].
@@ -129,7 +129,7 @@ class RunStore:
                 append_jsonl(path, [{"test_sha256": test_sha256, "run_id": run_id}])
         return len(runs | {run_id})
 
-    def list(self) -> list[RunSummary]:
+    def list(self) -> list[RunLine]:
         """All runs, newest first. A folder that cannot be read is listed as broken, with the reason."""
         return [summarize(RunFolder(path)) for path in self._folders()]
 
@@ -147,14 +147,14 @@ class RunStore:
         return path
 
 
-def summarize(folder: RunFolder) -> RunSummary:
+def summarize(folder: RunFolder) -> RunLine:
     """What `runs list` shows of a run. Never raises StoreError: what is wrong becomes `problem`."""
     try:
         info, config, result = folder.read_info(), folder.read_config(), folder.read_result() or {}
     except StoreError as error:
-        return RunSummary(folder.run_id, folder.path, "broken", problem=str(error))
+        return RunLine(folder.run_id, folder.path, "broken", problem=str(error))
     status: Status = "finished" if result else "running" if folder.is_locked() else "interrupted"
-    return RunSummary(
+    return RunLine(
         run_id=folder.run_id,
         path=folder.path,
         status=status,
@@ -184,8 +184,8 @@ class ComponentDiff:
 class RunDiff:
     """Two finished runs side by side. demos_a, demos_b: how many demonstrations each best candidate has."""
 
-    a: RunSummary
-    b: RunSummary
+    a: RunLine
+    b: RunLine
     components: tuple[ComponentDiff, ...]
     demos_a: int
     demos_b: int

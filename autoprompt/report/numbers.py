@@ -1,0 +1,74 @@
+"""Numbers as people read them: the same in the page, in Markdown and in the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+MINUS = "\N{MINUS SIGN}"
+_LEAST_P = 0.00001
+
+
+def score(value: float | None, digits: int = 3) -> str:
+    """`0.870`; a dash where there is none."""
+    return "–" if value is None else f"{value:.{digits}f}"
+
+
+def signed(value: float | None, digits: int = 3) -> str:
+    """`+0.300`, `−0.020`, `0.000`."""
+    if value is None:
+        return "–"
+    text = f"{abs(value):.{digits}f}"
+    if not float(text):
+        return text
+    return f"{MINUS if value < 0 else '+'}{text}"
+
+
+def interval(bounds: Sequence[float] | None, digits: int = 3) -> str:
+    """`0.763 to 0.932`."""
+    if bounds is None:
+        return "–"
+    low, high = (f"{MINUS if bound < 0 else ''}{abs(bound):.{digits}f}" for bound in bounds)
+    return f"{low} to {high}"
+
+
+def p_value(value: float | None) -> str:
+    """`p = 0.00004`, never in powers of ten; `p < 0.00001` below that."""
+    if value is None:
+        return "–"
+    if value < _LEAST_P:
+        return "p < 0.00001"
+    if value < 0.0001:
+        return f"p = {value:.5f}"
+    digits = 4 if value < 0.01 else 3 if value < 0.1 else 2
+    return f"p = {value:.{digits}f}"
+
+
+def times(value: float | None) -> str:
+    """`2.1×`."""
+    return "–" if value is None else f"{value:.1f}×"
+
+
+def count(value: float | None) -> str:
+    """`158,895`."""
+    return "–" if value is None else f"{round(value):,}"
+
+
+def money(cost_usd: float | None) -> str:
+    """`$1.50`, `$0.0042`; `unknown` where a price is not known."""
+    if cost_usd is None:
+        return "unknown"
+    return f"${cost_usd:,.2f}" if cost_usd >= 0.1 or cost_usd == 0 else f"${cost_usd:.4f}"
+
+
+def duration(seconds: float | None) -> str:
+    """`0:07`, `12:30`, `1:02:03`."""
+    if seconds is None:
+        return "–"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def ratio(value: float | None, base: float | None) -> float | None:
+    """value / base; None where one is missing or zero."""
+    return value / base if value and base else None

@@ -1,0 +1,61 @@
+"""The command that does a run again, and the settings worth showing."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from autoprompt.config import RunConfig
+from autoprompt.settings import flag_name
+
+# Where the run's own files lie: another machine has other folders.
+_PLACES = ("runs_dir", "memory", "cache_dir")
+_FIRST = ("dataset", "train", "val", "test", "prompt")
+_LONGEST_PROMPT = 200
+
+
+def command(config: Mapping[str, Any], folder: Path) -> str:
+    """`autoprompt run` with every setting that is not the default, for a shell.
+
+    A prompt of several lines, or a long one, is named by its file in the run's folder.
+    """
+    words = ["autoprompt", "run"]
+    names = sorted(config, key=lambda name: _FIRST.index(name) if name in _FIRST else len(_FIRST))
+    for name in names:
+        if name not in _PLACES:
+            words += _flag(name, config[name], folder)
+    return " ".join(map(shlex.quote, words))
+
+
+def _flag(name: str, value: Any, folder: Path) -> list[str]:
+    if name == "prompt" and value is not None and _is_long(str(value)):
+        return [flag_name(name), f"@{folder / 'original_prompt.txt'}"]
+    if not is_set(name, value):
+        return []
+    flag = flag_name(name)
+    if value is True:
+        return [flag]
+    if isinstance(value, Mapping):
+        return [word for key, part in value.items() for word in (flag, f"{key}={part}")]
+    if isinstance(value, list | tuple):
+        if name == "labels":
+            return [flag, ",".join(map(str, value))]
+        return [word for part in value for word in (flag, str(part))]
+    return [flag, str(value)]
+
+
+def _is_long(prompt: str) -> bool:
+    return "\n" in prompt or len(prompt) > _LONGEST_PROMPT or prompt.startswith("@")
+
+
+def is_set(name: str, value: Any) -> bool:
+    """Whether a setting says more than its default does."""
+    if value is None or value is False or value in ("", [], {}, ()):
+        return False
+    field = RunConfig.model_fields.get(name)
+    if field is None:
+        return False
+    default = field.get_default(call_default_factory=True)
+    return bool(value != default and str(value) != str(default))

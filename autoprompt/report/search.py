@@ -1,0 +1,124 @@
+"""The search as its files tell it: candidates with the end of their races, the best so far, the lineage."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, cast
+
+from autoprompt.report.records import CandidateStatus, CandidateSummary, Lesson, Progress, Step
+from autoprompt.types import Demo
+
+Event = Mapping[str, Any]
+Record = Mapping[str, Any]
+
+_LESSON = re.compile(r"\[(better|worse|no_difference) ([+-][\d.]+) on (\d+) rows\] (.*)", re.DOTALL)
+
+
+def read_candidates(records: Sequence[Record], events: Sequence[Event]) -> tuple[CandidateSummary, ...]:
+    """Every candidate once, in the order of proposal; the original is the first.
+
+    records: lines of `candidates.jsonl`, of which the last one of an id holds. A race that a resumed run
+    repeated has told its end twice; both tell the same.
+    """
+    settled = {event["id"]: event for event in events if event.get("event") == "candidate_settled"}
+    last: dict[str, Record] = {}
+    for record in records:
+        last[record["id"]] = record
+    raced = _raced_rows(records)
+    return tuple(_candidate(record, settled.get(record["id"]), raced) for record in last.values())
+
+
+def _raced_rows(records: Iterable[Record]) -> set[str]:
+    """The rows that candidates race on: those of each one's first scores. Fresh rows come later."""
+    raced: set[str] = set()
+    seen: set[str] = set()
+    for record in records:
+        scores = record.get("scores")
+        if scores and record.get("operator") != "original" and record["id"] not in seen:
+            seen.add(record["id"])
+            raced.update(scores)
+    return raced
+
+
+def _candidate(record: Record, settled: Event | None, raced: set[str]) -> CandidateSummary:
+    is_original = record.get("operator") == "original"
+    scores = record.get("scores") or {}
+    shown = [value for row, value in scores.items() if row in raced or not is_original] or [*scores.values()]
+    end = settled or {}
+    status = record.get("status") or ("accepted" if is_original else "pending")
+    return CandidateSummary(
+        id=str(record["id"]),
+        operator=str(record.get("operator", "")),
+        iteration=int(record.get("iteration") or 0),
+        parents=tuple(record.get("parents") or ()),
+        status=cast("CandidateStatus", status),
+        change=str(record.get("change", "")),
+        components=dict(record.get("components") or {}),
+        demos=tuple(Demo(d["input"], d["output"]) for d in record.get("demos") or ()),
+        score=end.get("score", sum(shown) / len(shown) if shown else None),
+        rows=end.get("rows", len(shown)),
+        parent_score=end.get("parent_score"),
+        p_value=end.get("p_value"),
+        calls=0 if is_original else end.get("calls"),
+    )
+
+
+def lineage(candidates: Sequence[CandidateSummary], best_id: str) -> tuple[str, ...]:
+    """The best candidate and all that it descends from, the oldest first."""
+    known = {candidate.id: candidate for candidate in candidates}
+    found: set[str] = set()
+    waiting = [best_id]
+    while waiting:
+        current = known.get(waiting.pop())
+        if current is not None and current.id not in found:
+            found.add(current.id)
+            waiting += current.parents
+    return tuple(candidate.id for candidate in candidates if candidate.id in found)
+
+
+def best_steps(original: CandidateSummary | None, events: Iterable[Event]) -> tuple[Step, ...]:
+    """How the best so far rose, the original first. A log that does not tell the calls gives no steps."""
+    steps = {}
+    for event in events:
+        if event.get("event") == "best_changed" and event.get("calls") is not None:
+            steps[event["id"]] = Step(int(event["calls"]), float(event["score"]), str(event["id"]))
+    if original is None or original.score is None:
+        return tuple(steps.values())
+    return (Step(0, original.score, original.id), *steps.values())
+
+
+def progress(candidates: Sequence[CandidateSummary], events: Sequence[Event]) -> Progress:
+    """Where the run stands by its log."""
+    started = _last(events, "run_started") or {}
+    node = _last(events, "node_started") or {}
+    best = _last(events, "best_changed") or {}
+    return Progress(
+        iteration=int(node.get("iteration") or 0),
+        max_iterations=int(started.get("max_iterations") or 0),
+        node="" if _last(events, "run_finished") else str(node.get("node", "")),
+        best_score=best.get("score"),
+        original_score=best.get("original_score"),
+        rows=int(best.get("rows") or 0),
+        pending=tuple(c.id for c in candidates if c.status == "pending"),
+        refused=sum(event.get("event") == "candidate_refused" for event in events),
+    )
+
+
+def lessons(events: Iterable[Event]) -> tuple[Lesson, ...]:
+    """What the run learned, in its order, each once: a resumed run may have noted one twice."""
+    texts = dict.fromkeys(str(event["text"]) for event in events if event.get("event") == "lesson")
+    return tuple(map(read_lesson, texts))
+
+
+def read_lesson(text: str) -> Lesson:
+    """`[better +0.12 on 30 rows] added: ...` in its parts; any other text as it stands."""
+    match = _LESSON.fullmatch(text)
+    if match is None:
+        return Lesson(text)
+    verdict, gain, rows, change = match.groups()
+    return Lesson(change, verdict, float(gain), int(rows))
+
+
+def _last(events: Sequence[Event], kind: str) -> Event | None:
+    return next((event for event in reversed(events) if event.get("event") == kind), None)

@@ -1,0 +1,277 @@
+"""A run as people look at it: every number and text, read once, for console, page, Markdown and JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from autoprompt.report import search, wording
+from autoprompt.report.records import (
+    CandidateSummary,
+    ComparedRow,
+    Confusion,
+    Lesson,
+    Progress,
+    Side,
+    Spending,
+    Step,
+    Validation,
+)
+from autoprompt.report.reproduce import command
+from autoprompt.report.rows import confusion, read_rows
+from autoprompt.report.spending import read_spending, total_cost
+from autoprompt.store import RunFolder
+
+Status = Literal["finished", "running", "interrupted"]
+Verdict = Literal["confirmed", "not_confirmed", "untested", "unfinished"]
+
+
+@dataclass(frozen=True, slots=True)
+class RunSummary:
+    """One run. What it has not found out yet is None, 0 or empty. Scores in [0, 1], intervals of 95%.
+
+    headline: the verdict in one sentence; explanation: what that means.
+    original, best: on the sealed test. gain, p_value (two-sided, paired), fixed, broken: best against
+        original there; left_out: rows that the endpoint failed on either side.
+    candidates: the original first, then in order of proposal. lineage: ids, from the original to the best.
+    steps: the best so far over the calls of the run.
+    rows: the sealed test under both prompts; rows_of: what these rows are, in words.
+    confusion: under the original and under the best prompt; empty where answers are no labels.
+    lessons_read: of earlier runs, as the writers were shown them; lessons: what this run noted.
+    settings: `config.yaml`; command: does the run again.
+    test_opened: runs that have looked at these test rows so far, this one included.
+    """
+
+    run_id: str
+    path: Path
+    kind: str
+    status: Status
+    created: str
+    dataset: str
+    model: str
+    optimizer_model: str
+    metric: str
+    verdict: Verdict
+    headline: str
+    explanation: str
+    original: Side
+    best: Side
+    gain: float | None
+    gain_ci95: tuple[float, float] | None
+    p_value: float | None
+    fixed: int
+    broken: int
+    left_out: int
+    validation: Validation | None
+    candidates: tuple[CandidateSummary, ...]
+    best_id: str
+    lineage: tuple[str, ...]
+    steps: tuple[Step, ...]
+    progress: Progress
+    rows: tuple[ComparedRow, ...]
+    rows_of: str
+    confusion: tuple[Confusion, ...]
+    spending: tuple[Spending, ...]
+    calls: int
+    tokens: int
+    cost_usd: float | None
+    seconds: float | None
+    stop_reason: str
+    lessons_read: tuple[str, ...]
+    lessons: tuple[Lesson, ...]
+    settings: Mapping[str, Any]
+    command: str
+    split_sizes: Mapping[str, int]
+    sha256: Mapping[str, str]
+    test_opened: int
+    budget: Mapping[str, Any]
+    warnings: tuple[str, ...]
+
+    @property
+    def original_candidate(self) -> CandidateSummary | None:
+        """None in a run that was stopped before its first step was saved."""
+        return next((c for c in self.candidates if c.is_original), None)
+
+    @property
+    def best_candidate(self) -> CandidateSummary | None:
+        """The best so far, or in the end; the original where nothing was better."""
+        return self.candidate(self.best_id) or self.original_candidate
+
+    @property
+    def is_finished(self) -> bool:
+        return self.status == "finished"
+
+    def candidate(self, candidate_id: str) -> CandidateSummary | None:
+        return next((c for c in self.candidates if c.id == candidate_id), None)
+
+    def count(self, state: str) -> int:
+        """Rows in this state."""
+        return sum(row.state == state for row in self.rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON."""
+        rows = [{**asdict(row), "state": row.state} for row in self.rows]
+        return {**asdict(self), "path": str(self.path), "rows": rows}
+
+
+def read_summary(folder: RunFolder, *, with_rows: bool = True) -> RunSummary:
+    """The run in this folder, finished, running or interrupted. Needs no lock and writes nothing.
+
+    Safe while the run writes: its small files are replaced whole, and a half-written last line of a log is
+    passed over. with_rows: False leaves `rows` and `confusion` empty, for a list of many runs.
+    Raises StoreError for a folder that is no run, is damaged, or is of a newer layout.
+    """
+    # The result first: what is read after it is at least as new.
+    info, result = folder.read_info(), folder.read_result()
+    config = folder.read_config()
+    events = list(folder.read_events())
+    candidates = search.read_candidates(list(folder.read_candidate_records()), events)
+    rows, rows_of = read_rows(folder) if with_rows else ((), "")
+    return _make(_Files(folder, info, config, result, events, candidates, rows, rows_of))
+
+
+@dataclass(frozen=True, slots=True)
+class _Files:
+    """What was read."""
+
+    folder: RunFolder
+    info: Mapping[str, Any]
+    config: Mapping[str, Any]
+    result: Mapping[str, Any] | None
+    events: Sequence[Mapping[str, Any]]
+    candidates: tuple[CandidateSummary, ...]
+    rows: tuple[ComparedRow, ...]
+    rows_of: str
+
+
+def _make(files: _Files) -> RunSummary:
+    result, config = files.result or {}, files.config
+    started = _started(files.events)
+    original, best = _side(result.get("original")), _side(result.get("best"))
+    spending = read_spending(files.result, files.folder.journal_path)
+    tokens = result.get("tokens") or {}
+    progress = search.progress(files.candidates, files.events)
+    first = next((c for c in files.candidates if c.is_original), None)
+    steps = search.best_steps(first, files.events)
+    best_id = str(
+        (result.get("best") or {}).get("id") or (steps[-1].id if steps else first.id if first else "")
+    )
+    calls = int(result.get("calls") or sum(part.calls for part in spending))
+    status = _status(files)
+    verdict, sentence, meaning = _verdict(files, status, original, best, progress, calls)
+    splits, gain = result.get("splits") or {}, result.get("gain") or {}
+    return RunSummary(
+        run_id=files.folder.run_id,
+        path=files.folder.path,
+        kind=str(files.info.get("kind", "")),
+        status=status,
+        created=str(files.info.get("created", "")),
+        dataset=str(config.get("dataset") or config.get("train") or ""),
+        model=str(result.get("model") or started.get("model") or config.get("model") or ""),
+        optimizer_model=str(result.get("optimizer_model") or started.get("optimizer_model") or ""),
+        metric=str(result.get("metric") or config.get("metric") or ""),
+        verdict=verdict,
+        headline=sentence,
+        explanation=meaning,
+        original=original,
+        best=best,
+        gain=gain.get("value"),
+        gain_ci95=_pair(gain.get("ci95")),
+        p_value=result.get("p_value"),
+        fixed=int(result.get("fixed") or 0),
+        broken=int(result.get("broken") or 0),
+        left_out=int(result.get("left_out") or 0),
+        validation=_validation(result.get("validation")),
+        candidates=files.candidates,
+        best_id=best_id,
+        lineage=search.lineage(files.candidates, best_id),
+        steps=steps,
+        progress=progress,
+        rows=files.rows,
+        rows_of=files.rows_of,
+        confusion=confusion(files.rows, tuple(map(str, config.get("labels") or ()))),
+        spending=spending,
+        calls=calls,
+        tokens=sum(tokens.values()) or sum(p.prompt_tokens + p.completion_tokens for p in spending),
+        cost_usd=result["cost_usd"] if "cost_usd" in result else total_cost(spending),
+        seconds=result.get("seconds"),
+        stop_reason=str(result.get("stop_reason") or ""),
+        lessons_read=tuple(map(str, started.get("lessons_read") or ())),
+        lessons=search.lessons(files.events),
+        settings=dict(config),
+        command=command(config, files.folder.path),
+        split_sizes=dict(splits.get("sizes") or started.get("sizes") or {}),
+        sha256=dict(splits.get("sha256") or {}),
+        test_opened=int(splits.get("test_opened") or 0),
+        budget=dict(started.get("budget") or {}),
+        warnings=_warnings(result, started, files.events),
+    )
+
+
+def _started(events: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What the run said when it began and when it was resumed, together: only the first knows its lessons."""
+    merged: dict[str, Any] = {}
+    for event in events:
+        if event.get("event") == "run_started":
+            merged.update(event)
+    return merged
+
+
+def _status(files: _Files) -> Status:
+    if files.result is not None:
+        return "finished"
+    return "running" if files.folder.is_locked() else "interrupted"
+
+
+def _verdict(
+    files: _Files, status: Status, original: Side, best: Side, progress: Progress, calls: int
+) -> tuple[Verdict, str, str]:
+    """Verdict, headline and explanation."""
+    result = files.result
+    if result is None:
+        said = wording.unfinished(files.folder.run_id, progress, calls, is_running=status == "running")
+        return "unfinished", *said
+    known: dict[str, Verdict] = {"confirmed": "confirmed", "not_confirmed": "not_confirmed"}
+    verdict = known.get(str(result.get("verdict")), "untested")
+    return verdict, wording.headline(result, original, best), wording.explanation(result)
+
+
+def _side(data: Mapping[str, Any] | None) -> Side:
+    if not data:
+        return Side()
+    return Side(
+        score=data.get("score"),
+        ci95=_pair(data.get("ci95")),
+        rows=int(data.get("n") or 0),
+        tokens_per_call=data.get("tokens_per_call"),
+        unparsed=int(data.get("unparsed") or 0),
+        failed=int(data.get("failed") or 0),
+    )
+
+
+def _validation(data: Mapping[str, Any] | None) -> Validation | None:
+    if not data or data.get("best") is None:
+        return None
+    confirmation = data.get("confirmation") or {}
+    return Validation(
+        original=data.get("original"),
+        best=data.get("best"),
+        rows=int(data.get("rows") or 0),
+        is_fresh=not data.get("chose_the_winner", True),
+        tried=int(confirmation.get("tried") or 0),
+        p_value=confirmation.get("p_value"),
+    )
+
+
+def _warnings(
+    result: Mapping[str, Any], started: Mapping[str, Any], events: Sequence[Mapping[str, Any]]
+) -> tuple[str, ...]:
+    noted = (event.get("message") for event in events if event.get("event") == "warning")
+    known = (*(result.get("warnings") or started.get("warnings") or ()), *noted)
+    return tuple(dict.fromkeys(map(str, known)))
+
+
+def _pair(values: Sequence[float] | None) -> tuple[float, float] | None:
+    return None if values is None else (float(values[0]), float(values[1]))

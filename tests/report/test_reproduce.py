@@ -1,0 +1,55 @@
+"""The command of a page does the run again."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+from run_folders import real_run
+from typer.testing import CliRunner
+
+from autoprompt.cli import app
+from autoprompt.report import read_summary
+from autoprompt.report.reproduce import command
+
+
+def test_defaults_are_left_out_and_lists_are_joined() -> None:
+    config = {
+        "dataset": "/data/a b.csv",
+        "prompt": "Say 'yes'.",
+        "labels": ["a", "b"],
+        "seed": 0,
+        "temperature": 0.0,
+        "max_calls": 500,
+        "no_cache": True,
+        "metric_options": {"pattern": "x=y"},
+        "locked": ["one", "two"],
+        "runs_dir": "/elsewhere",
+    }
+    words = shlex.split(command(config, Path("runs/x")))
+    assert words == [
+        *("autoprompt", "run", "--dataset", "/data/a b.csv", "--prompt", "Say 'yes'."),
+        *("--labels", "a,b", "--max-calls", "500", "--no-cache", "--metric-option", "pattern=x=y"),
+        *("--locked", "one", "--locked", "two"),
+    ]
+
+
+def test_a_prompt_of_several_lines_is_named_by_its_file() -> None:
+    made = command({"prompt": "one\ntwo"}, Path("runs/x"))
+    assert shlex.split(made)[-1] == "@runs/x/original_prompt.txt"
+
+
+def test_the_command_is_taken_by_the_program(tmp_path: Path) -> None:
+    said = read_summary(real_run(tmp_path)).command
+    words = [
+        *shlex.split(said)[1:],
+        "--dry-run",
+        "--json",
+        "--base-url",
+        "http://127.0.0.1:9/v1",
+        "--model",
+        "m",
+    ]
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 0, result.output
+    assert '"sizes"' in result.stdout
