@@ -15,7 +15,7 @@ For example:
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -176,7 +176,7 @@ class EvaluationReport:
             "cost_usd": self.cost_usd,
             "seconds": round(self.seconds, 3),
             "warnings": list(self.warnings),
-            "rows": [{f: getattr(row, f) for f in EvaluatedRow.__slots__} for row in self.evaluation.rows],
+            "rows": [asdict(row) for row in self.evaluation.rows],
         }
 
 

@@ -6,6 +6,7 @@ field that holds the expected answer is never filled in: a model must not be tol
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -155,6 +156,30 @@ def render_text(prompt: str, demos: Sequence[Demo]) -> str:
     turns = [f"User: {demo.input}\nAssistant: {demo.output}" for demo in demos]
     count = "1 demonstration" if len(demos) == 1 else f"{len(demos)} demonstrations"
     return "\n\n".join([prompt, f"--- {count}, sent as turns of the chat between prompt and row ---", *turns])
+
+
+def render_candidate(candidate: Candidate) -> str:
+    """All texts with their demonstrations for people; of several components each under its name."""
+    if len(candidate.components) == 1:
+        return render_text(candidate.prompt, candidate.demos)
+    parts = (
+        f"[{name}]\n{render_text(text, candidate.demos_of(name))}"
+        for name, text in candidate.components.items()
+    )
+    return "\n\n".join(parts)
+
+
+def component_diffs(original: Candidate, best: Candidate) -> str:
+    """What `best` changed, as a unified diff under the name of each changed component; "" for nothing."""
+    parts: list[str] = []
+    for name in best.changed_since(original):
+        before, after = (
+            render_text(one.components.get(name, ""), one.demos_of(name)).splitlines()
+            for one in (original, best)
+        )
+        lines = difflib.unified_diff(before, after, f"{name} (original)", f"{name} (best)", lineterm="")
+        parts.append("\n".join(lines))
+    return "\n\n".join(parts)
 
 
 def _again(options: Options, attempt: int) -> Options:

@@ -298,7 +298,7 @@ def _finish(
     emit: OnEvent,
 ) -> RunResult:
     from autoprompt.optimizer.verdict import RunFacts, make_result
-    from autoprompt.program import render_text
+    from autoprompt.program import component_diffs, render_candidate
 
     splits = preparation.splits
     facts = RunFacts(
@@ -314,7 +314,9 @@ def _finish(
         warnings=[*splits.warnings, *_model_warnings(folder)],
     )
     result = make_result(final, context, facts, budget.spent)
-    folder.write_text("best_prompt.txt", render_text(result.best.prompt, result.best.demos) + "\n")
+    folder.write_text("best_prompt.txt", render_candidate(result.best) + "\n")
+    if len(result.best.components) > 1:
+        folder.write_text("best_prompt.diff", component_diffs(result.original, result.best) + "\n")
     folder.write_result(result.to_dict())
     emit({"event": "run_finished", "result": result.to_dict()})
     return result

@@ -56,11 +56,36 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class Demo:
-    """One worked example shown to the model in front of the row: an input and the answer to give."""
+    """One worked example shown to the model in front of the row: an input and the answer to give.
+
+    component: the text of a program of several that it is shown with; "" for a single prompt.
+    """
 
     input: str
     output: str
     example_id: str = ""
+    component: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What one step of a program did with one row.
+
+    components: names of the texts that it was sent with; none for a step that asks no model.
+    input: what it got beside them. output: what it gave; "" where it failed.
+    can_demo: whether a pair of such an input and an output can be shown to this step as a demonstration.
+    """
+
+    node: str
+    components: tuple[str, ...] = ()
+    input: str = ""
+    output: str = ""
+    error: str | None = None
+    can_demo: bool = False
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Step:
+        return cls(**{**data, "components": tuple(data.get("components", ()))})
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +96,8 @@ class Prediction:
         read: an "unparsed" row, scored 0.
     label_probs: label -> probability in [0, 1], summing to 1, where the endpoint gives log-probabilities.
     error: why there is no answer, for a row whose calls failed; None otherwise.
-    trace: what each step of a workflow did, for the analyst; empty for a single prompt.
+    trace: what each step of a workflow did, in the order in which they ended, for the analyst; empty for a
+        single prompt.
     """
 
     text: str
@@ -79,7 +105,7 @@ class Prediction:
     usage: Usage = Usage()
     label_probs: Mapping[str, float] | None = None
     error: str | None = None
-    trace: tuple[Mapping[str, Any], ...] = ()
+    trace: tuple[Step, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +140,7 @@ class EvaluatedRow:
     error: str | None = None
     prompt_tokens: int = 0
     completion_tokens: int = 0
-    trace: tuple[Mapping[str, Any], ...] = ()
+    trace: tuple[Step, ...] = ()
 
     @property
     def is_lost(self) -> bool:
@@ -165,7 +191,9 @@ class Candidate:
 
     def __post_init__(self) -> None:
         if not self.id:
-            body = [sorted(self.components.items()), [(d.input, d.output) for d in self.demos]]
+            # A single prompt's demonstrations name no component, so its id is that of earlier versions.
+            demos = [(d.input, d.output, *filter(None, [d.component])) for d in self.demos]
+            body = [sorted(self.components.items()), demos]
             text = json.dumps(body, ensure_ascii=False)
             object.__setattr__(self, "id", hashlib.sha256(text.encode()).hexdigest()[:12])
 
@@ -175,6 +203,18 @@ class Candidate:
         if len(self.components) == 1:
             return next(iter(self.components.values()))
         return "\n\n".join(f"[{name}]\n{text}" for name, text in self.components.items())
+
+    def demos_of(self, component: str) -> tuple[Demo, ...]:
+        """Those that are shown with this component; of a single prompt, all."""
+        return tuple(d for d in self.demos if d.component in ("", component))
+
+    def changed_since(self, other: Candidate) -> tuple[str, ...]:
+        """Names of the components whose text or demonstrations are not those of `other`."""
+        return tuple(
+            name
+            for name, text in self.components.items()
+            if text != other.components.get(name) or self.demos_of(name) != other.demos_of(name)
+        )
 
     def to_dict(self) -> dict[str, Any]:
         return {**asdict(self), "components": dict(self.components), "parents": list(self.parents)}

@@ -7,14 +7,14 @@ import json
 import random
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from autoprompt.config import RunConfig
 from autoprompt.dataset import Splits
 from autoprompt.llm import Budget, ScriptedClient, wrap
-from autoprompt.llm.client import Completion, Options
+from autoprompt.llm.client import Client, Completion, Options
 from autoprompt.memory import ExperienceFile
 from autoprompt.metrics import get_metric
 from autoprompt.optimizer.agents import AnalysisAgent, MemoryAgent, PredictionAgent, RewriteAgent
@@ -22,7 +22,7 @@ from autoprompt.optimizer.context import SearchContext, SearchSettings
 from autoprompt.program import Program, PromptProgram
 from autoprompt.search.plan import Depth, Plan, make_plan
 from autoprompt.search.pool import Pool
-from autoprompt.types import Candidate, EvaluatedRow, Example, Message, Prediction, Usage
+from autoprompt.types import Candidate, EvaluatedRow, Example, Message, Prediction, Step, Usage
 
 LABELS = ("A", "B")
 PROMPT = "Decide whether the item is A or B."
@@ -102,7 +102,7 @@ class MemoryFiles:
     candidates: list[Mapping[str, Any]] = field(default_factory=list)
 
     def write_predictions(self, name: str, rows: Iterable[EvaluatedRow]) -> Path:
-        self.predictions[name] = [{f: getattr(r, f) for f in r.__slots__} for r in rows]
+        self.predictions[name] = [asdict(r) for r in rows]
         return Path(f"{name}.jsonl")
 
     def read_predictions(self, name: str) -> list[dict[str, Any]]:
@@ -214,6 +214,51 @@ class TwoPrompts:
         right = unit("row", example.id) < 0.4 + 0.3 * knows
         text = example.target if right else LABELS[1 - LABELS.index(example.target)]
         return Prediction(text, text, Usage(30, 1))
+
+
+@dataclass
+class TwoSteps:
+    """A program of two calls: a finder names the item's mark, a judge gives the label by it.
+
+    The finder is right where its text states the rule or it sees demonstrations, else on
+    some of the rows; the judge is always right for the mark it gets. So every error begins at the finder.
+    """
+
+    client: Client
+    components: Mapping[str, str] = field(
+        default_factory=lambda: {
+            "find.system": "Find the mark.",
+            "judge.system": "Give the label of the mark.",
+        }
+    )
+
+    def run(self, example: Example, candidate: Candidate) -> Prediction:
+        mark, found = self._step("find", example.input, candidate)
+        label, judged = self._step("judge", mark, candidate)
+        return Prediction(label, label, Usage(60, 2), trace=(found, judged))
+
+    def _step(self, node: str, got: str, candidate: Candidate) -> tuple[str, Step]:
+        name = f"{node}.system"
+        shown = [
+            m
+            for d in candidate.demos_of(name)
+            for m in (Message("user", d.input), Message("assistant", d.output))
+        ]
+        messages = [Message("system", candidate.components[name]), *shown, Message("user", got)]
+        text = self.client.complete(messages, Options(role="task")).text
+        return text, Step(node, (name,), got, text, can_demo=True)
+
+
+def two_steps_student(messages: list[Message], options: Options) -> Completion:
+    """What both steps of `TwoSteps` ask: marks of items, labels of marks."""
+    text, got = messages[0].content, messages[-1].content
+    if not got.startswith("item"):
+        return Completion("A" if got == "round" else "B", Usage(20, 1))
+    number = number_of(messages)
+    demos = sum(m.role == "assistant" for m in messages)
+    right = unit("row", number) < 0.4 + 0.5 * ("rule" in text) + 0.3 * min(1.0, demos / 8)
+    is_round = (target_of(number) == "A") == right
+    return Completion("round" if is_round else "square", Usage(20, 1))
 
 
 def write_rows(path: Path, numbers: Iterable[int]) -> Path:

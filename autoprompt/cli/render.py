@@ -80,7 +80,10 @@ def result(
         yield Text()
     yield from _facts(data, preset_cap)
     yield Text()
-    yield from _changes(data, original_prompt, best_prompt)
+    if len(data["best"]["components"]) > 1 and "components" in data["original"]:
+        yield from _component_changes(data)
+    else:
+        yield from _changes(data, original_prompt, best_prompt)
     yield from next_steps(data, is_show=is_show)
 
 
@@ -183,10 +186,33 @@ def _changes(data: Mapping[str, Any], original: str, best: str) -> Iterator[Rend
         yield prompt_diff(original, best)
     if demos:
         yield Text(f"Demonstrations shown before each row: {len(demos)}", "bold")
-        for demo in demos[:_DEMOS_SHOWN]:
-            yield Text(f"  {shortened(demo['input'])} -> {shortened(demo['output'])}")
-        if len(demos) > _DEMOS_SHOWN:
-            yield Text(f"  ... and {len(demos) - _DEMOS_SHOWN} more", "dim")
+        yield from _demos(demos)
+
+
+def _component_changes(data: Mapping[str, Any]) -> Iterator[RenderableType]:
+    """Of a program of several prompts: each changed one as a diff under its name, and its demonstrations."""
+    before, after = data["original"]["components"], data["best"]["components"]
+    unchanged = []
+    for name, text in after.items():
+        demos = [demo for demo in data["best"]["demos"] if demo.get("component") == name]
+        if text == before.get(name) and not demos:
+            unchanged.append(name)
+            continue
+        yield Text(f"What changed in {clean(name)}", "bold")
+        if text != before.get(name):
+            yield prompt_diff(before.get(name, ""), text)
+        if demos:
+            yield Text(f"Demonstrations shown before each of its inputs: {len(demos)}")
+            yield from _demos(demos)
+    if unchanged:
+        yield Text(f"Unchanged: {clean(', '.join(unchanged))}")
+
+
+def _demos(demos: Sequence[Mapping[str, str]]) -> Iterator[Text]:
+    for demo in demos[:_DEMOS_SHOWN]:
+        yield Text(f"  {shortened(demo['input'])} -> {shortened(demo['output'])}")
+    if len(demos) > _DEMOS_SHOWN:
+        yield Text(f"  ... and {len(demos) - _DEMOS_SHOWN} more", "dim")
 
 
 def next_steps(data: Mapping[str, Any], *, is_show: bool = False) -> Iterator[Text]:

@@ -209,6 +209,8 @@ def _side_by_side(found: RunDiff, width: int) -> Iterator[RenderableType]:
         if not component.lines:
             yield Text(f"{clean(component.name)}: the same text")
             continue
+        if len(found.components) > 1:
+            yield Text(clean(component.name), "bold")
         half = max(30, width // 2 - 1)
         sides = [
             Panel(Text(clean(text)), title=Text(clean(run.run_id)), width=half)

@@ -16,7 +16,7 @@ from autoprompt.program import Program
 from autoprompt.search.plan import Depth, Plan, final_cost, race_cost
 from autoprompt.search.pool import Entry, Pool
 from autoprompt.tokens import estimate_tokens
-from autoprompt.types import Candidate, EvaluatedRow, Evaluation, Example
+from autoprompt.types import Candidate, Demo, EvaluatedRow, Evaluation, Example, Step
 
 Emit = Callable[[dict[str, Any]], None]
 
@@ -33,7 +33,10 @@ class RunFiles(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SearchSettings:
-    """The settings of the search itself; see `RunConfig` for their meaning."""
+    """The settings of the search itself; see `RunConfig` for their meaning.
+
+    locked: passages. locked_components: names of components that stay as they are, demonstrations included.
+    """
 
     run_id: str
     task: str
@@ -43,6 +46,7 @@ class SearchSettings:
     max_prompt_tokens: int = 2000
     max_demos: int = 32
     locked: tuple[str, ...] = ()
+    locked_components: frozenset[str] = frozenset()
     labels: tuple[str, ...] = ()
     can_demo: bool = True
     input_field: str = "input"
@@ -117,7 +121,10 @@ class SearchContext:
     def read_results(self, results: Mapping[str, Any]) -> list[EvaluatedRow]:
         """The rows of an evaluation that the state names; from its file, so that a resume has them too."""
         name = Path(results["path"]).stem
-        return [EvaluatedRow(**{**row, "trace": ()}) for row in self.files.read_predictions(name)]
+        return [
+            EvaluatedRow(**{**row, "trace": tuple(map(Step.from_dict, row["trace"]))})
+            for row in self.files.read_predictions(name)
+        ]
 
     def hold_final(self, *candidates: Candidate) -> None:
         """Keep back what the final comparisons will need if the longest of `candidates` wins.
@@ -144,8 +151,12 @@ class SearchContext:
         self.budget.hold(calls, tokens=tokens, cost_usd=cost, seconds=calls * self.budget.seconds_per_call)
 
     def _grown(self, candidate: Candidate) -> int:
-        """Tokens by which the candidate is longer than the original, in each call."""
-        return max(0, prompt_tokens(candidate) - prompt_tokens(self.pool.original.candidate))
+        """Tokens by which the candidate is longer than the original, in each call.
+
+        Of several components each is about one call of a row: the mean of them.
+        """
+        grown = prompt_tokens(candidate) - prompt_tokens(self.pool.original.candidate)
+        return max(0, grown) // len(candidate.components)
 
     def _expected(self, calls: int, grown: float) -> tuple[int, float]:
         """Tokens and cost of calls `grown` tokens longer than those so far.
@@ -163,7 +174,17 @@ class SearchContext:
 
 
 def prompt_tokens(candidate: Candidate) -> int:
-    """About how many tokens the candidate adds to each call (estimated)."""
-    # 8: the markers of a demonstration's two turns.
-    demos = sum(estimate_tokens(d.input) + estimate_tokens(d.output) + 8 for d in candidate.demos)
-    return demos + sum(estimate_tokens(text) for text in candidate.components.values())
+    """About how many tokens the candidate adds to each row (estimated)."""
+    return sum(map(demo_tokens, candidate.demos)) + sum(map(estimate_tokens, candidate.components.values()))
+
+
+def longest_prompt(candidate: Candidate) -> int:
+    """About how many tokens its longest component has, with the demonstrations shown with it (estimated)."""
+    return max(
+        estimate_tokens(text) + sum(map(demo_tokens, candidate.demos_of(name)))
+        for name, text in candidate.components.items()
+    )
+
+
+def demo_tokens(demo: Demo) -> int:
+    return estimate_tokens(demo.input) + estimate_tokens(demo.output) + 8  # 8: the markers of its two turns

@@ -4,47 +4,27 @@ joined."""
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import replace
 
-from autoprompt.optimizer.context import SearchContext
+from autoprompt.optimizer.brief import (
+    Brief,
+    Place,
+    analysis_for,
+    blamed_first,
+    component_of,
+    named,
+    shown_with,
+    step_view,
+)
+from autoprompt.optimizer.context import SearchContext, demo_tokens
+from autoprompt.optimizer.merging import joined, partner_of
 from autoprompt.optimizer.refusal import Refused, check_text, kept_passages
 from autoprompt.search import demos as demo_sets
 from autoprompt.search.operators import WRITERS, OperatorName
 from autoprompt.search.pool import Entry
 from autoprompt.tokens import estimate_tokens
 from autoprompt.types import Candidate, Demo, Example
-
-
-@dataclass(frozen=True, slots=True)
-class Brief:
-    """What the rewrite node hands over: the state's part in a round of proposals.
-
-    experiences: text for the writer. helped: sentences that helped where they were added, in this run or in
-    earlier ones on such tasks, the best first.
-    """
-
-    iteration: int
-    incumbent: str
-    number: int
-    analysis: Mapping[str, Any]
-    experiences: str
-    rejected: Sequence[str]
-    tally: Mapping[str, Sequence[int]]
-    plateau: int
-    wrong_ids: frozenset[str]
-    helped: Sequence[str] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Which proposal of the round this is: of all, of those that draw demonstrations, of those that
-    recall."""
-
-    slot: int
-    draw: int
-    recall: int
 
 
 def draft(
@@ -64,16 +44,7 @@ def draft(
         partner = partner_of(context, parent)
         if partner is None:
             raise Refused("no other candidate to combine with")
-        source = parent.candidate if parent.candidate.demos else partner.candidate
-        text = partner.candidate if source is parent.candidate else parent.candidate
-        return Candidate(
-            components=text.components,
-            demos=source.demos,
-            parents=(parent.candidate.id, partner.candidate.id),
-            operator=operator,
-            iteration=brief.iteration,
-            change=f"the instruction of one candidate with the {len(source.demos)} demonstrations of another",
-        )
+        return joined(context, parent, partner, brief.iteration)
     return _show(context, brief, operator, parent, place, rng)
 
 
@@ -86,17 +57,18 @@ def _write(
     rng: random.Random,
 ) -> Candidate:
     components = dict(parent.candidate.components)
-    name = rng.choice(sorted(components))
+    name = component_of(context, brief, place, rng)
     original = context.program.components[name]
     proposal = context.rewriting.rewrite(
         original,
         components[name],
-        dict(brief.analysis),
+        analysis_for(brief, name),
         brief.iteration,
         brief.experiences,
         operator="patch" if operator == "patch" else "rewrite",
         rejected=brief.rejected,
         keep=kept_passages(context, original, components[name]),
+        step=step_view(context, brief, name),
         seed=context.seed("write", brief.iteration, place.slot),
     )
     if proposal.is_cut:
@@ -108,7 +80,7 @@ def _write(
         parents=(parent.candidate.id,),
         operator=operator,
         iteration=brief.iteration,
-        change=proposal.change,
+        change=named(context, name, proposal.change),
     )
 
 
@@ -121,7 +93,7 @@ def recallable(brief: Brief, text: str) -> list[str]:
 def _recall(context: SearchContext, brief: Brief, parent: Entry, place: Place) -> Candidate:
     """The parent with what helped before: first all of it together, then one sentence at a time. Asks no
     model."""
-    name = sorted(parent.candidate.components)[0]
+    name = blamed_first(context, brief)
     before = parent.candidate.components[name]
     missing = recallable(brief, before)
     choices = [missing, *([s] for s in missing)] if len(missing) > 1 else [missing]
@@ -135,20 +107,8 @@ def _recall(context: SearchContext, brief: Brief, parent: Entry, place: Place) -
         parents=(parent.candidate.id,),
         operator="recall",
         iteration=brief.iteration,
-        change="added: " + " ".join(choices[place.recall]),
+        change=named(context, name, "added: " + " ".join(choices[place.recall])),
     )
-
-
-def partner_of(context: SearchContext, entry: Entry) -> Entry | None:
-    """The best accepted candidate with another text, for its text joined with this one's demonstrations."""
-    ids = context.plan.race_ids
-    others = [
-        e
-        for e in context.pool.accepted()
-        if dict(e.candidate.components) != dict(entry.candidate.components)
-        and e.candidate.demos != entry.candidate.demos
-    ]
-    return max(others, key=lambda e: e.mean_merit(ids), default=None)
 
 
 def _show(
@@ -159,11 +119,13 @@ def _show(
     place: Place,
     rng: random.Random,
 ) -> Candidate:
-    train, settings = context.splits.train, context.settings
-    size = _size(context, brief, place.draw, rng)
+    settings = context.settings
+    name, train = shown_with(context, brief, place)
+    current = parent.candidate.demos_of(name)
+    size = _size(context, brief, name, len(train), place.draw, rng)
     rows: list[Example]
-    if operator == "demos_varied" and parent.candidate.demos:
-        rows = demo_sets.varied(train, [d.example_id for d in parent.candidate.demos], rng)
+    if operator == "demos_varied" and current:
+        rows = demo_sets.varied(train, [d.example_id for d in current], rng)
         change = f"a quarter of the {len(rows)} demonstrations exchanged"
     elif operator == "demos_errors":
         rows = demo_sets.with_errors(train, brief.wrong_ids, size, rng)
@@ -171,37 +133,42 @@ def _show(
     else:
         rows = demo_sets.balanced(train, size, rng)
         change = f"{len(rows)} demonstrations, balanced over the answers"
-    demos = _fitting(parent.candidate, [demo_sets.to_demo(r) for r in rows], settings.max_prompt_tokens)
+    text = parent.candidate.components[name]
+    label = "" if len(parent.candidate.components) == 1 else name
+    made = [replace(demo_sets.to_demo(r), component=label) for r in rows]
+    demos = _fitting(text, made, settings.max_prompt_tokens)
     if not demos:
         raise Refused(f"no demonstration fits into {settings.max_prompt_tokens} tokens")
     if len(demos) < len(rows):
         change = change.replace(str(len(rows)), str(len(demos)), 1)
     return Candidate(
         components=parent.candidate.components,
-        demos=demos,
+        demos=(*(d for d in parent.candidate.demos if d not in current), *demos),
         parents=(parent.candidate.id,),
         operator=operator,
         iteration=brief.iteration,
-        change=change,
+        change=named(context, name, change),
     )
 
 
-def _size(context: SearchContext, brief: Brief, number: int, rng: random.Random) -> int:
+def _size(
+    context: SearchContext, brief: Brief, name: str, available: int, number: int, rng: random.Random
+) -> int:
     """How many demonstrations: sizes take turns where the best has none, else they are drawn near its own."""
-    most = min(context.settings.max_demos, len(context.splits.train))
-    current = len(context.pool[brief.incumbent].candidate.demos)
+    most = min(context.settings.max_demos, available)
+    current = len(context.pool[brief.incumbent].candidate.demos_of(name))
     if current:
         return min(most, max(2, rng.choice((current // 2, current, current, current * 2))))
     sizes = [s for s in demo_sets.SIZES if s <= most] or [most]
     return sizes[number % len(sizes)]
 
 
-def _fitting(candidate: Candidate, demos: Sequence[Demo], most_tokens: int) -> tuple[Demo, ...]:
+def _fitting(text: str, demos: Sequence[Demo], most_tokens: int) -> tuple[Demo, ...]:
     """The longest beginning of `demos` with which the prompt stays within `most_tokens` (estimated)."""
-    left = most_tokens - sum(estimate_tokens(text) for text in candidate.components.values())
+    left = most_tokens - estimate_tokens(text)
     kept: list[Demo] = []
     for demo in demos:
-        left -= estimate_tokens(demo.input) + estimate_tokens(demo.output) + 8  # 8: the turns' own markers
+        left -= demo_tokens(demo)
         if left < 0:
             break
         kept.append(demo)

@@ -35,6 +35,11 @@ def is_remembered(context: SearchContext, winner: Entry, has_memory: bool) -> bo
     return has_memory and bool(operators & {"recall", "patch", "rewrite"})
 
 
+def _is_informed(candidate: Candidate) -> bool:
+    """A step's demonstrations are chosen by which rows ended right, so the others are no fair sample."""
+    return candidate.operator in INFORMED or any(demo.component for demo in candidate.demos)
+
+
 def unseen(
     context: SearchContext, winner: Entry, history: Sequence[Mapping[str, Any]], has_memory: bool
 ) -> list[Example]:
@@ -46,7 +51,7 @@ def unseen(
     if is_remembered(context, winner, has_memory):
         return []  # the authors of earlier runs may have been told of any row of train
     seen = {demo.example_id for candidate in family for demo in candidate.demos}
-    told_until = max((c.iteration for c in family if c.operator in INFORMED), default=0)
+    told_until = max((c.iteration for c in family if _is_informed(c)), default=0)
     for entry in history:
         if entry["iteration"] <= told_until:
             seen |= {row.example_id for row in context.read_results(entry["results"])}

@@ -10,8 +10,9 @@ from langgraph.runtime import Runtime
 
 from autoprompt.errors import BudgetExhausted, EndpointError, RequestRefusedError
 from autoprompt.optimizer.agents.analysis import count_errors
+from autoprompt.optimizer.blame import blame_of, open_components
+from autoprompt.optimizer.brief import Brief, is_single
 from autoprompt.optimizer.context import SearchContext, prompt_tokens
-from autoprompt.optimizer.drafts import Brief
 from autoprompt.optimizer.finish import confirm_winner, open_test
 from autoprompt.optimizer.lessons import learn
 from autoprompt.optimizer.propose import propose
@@ -19,7 +20,7 @@ from autoprompt.optimizer.settle import settle
 from autoprompt.optimizer.state import AutoPromptState
 from autoprompt.search.plan import TRAIN_BATCH, candidates_for, interleave
 from autoprompt.search.pool import Entry
-from autoprompt.types import Candidate, Evaluation, Example
+from autoprompt.types import Candidate, EvaluatedRow, Evaluation, Example
 
 MOST_BATCHES = (
     4  # batches of train that a round looks through for an error before it calls the prompt perfect
@@ -101,9 +102,7 @@ def analyze(state: AutoPromptState, runtime: Runtime[SearchContext]) -> Update:
     try:
         if not state.get("stop_reason"):  # after it, a call would be paid out of the final test's
             with context.budget.block(1):
-                analysis = context.analysis.analyze(
-                    incumbent.candidate.prompt, rows, seed=context.seed("analyze", iteration)
-                )
+                analysis = _analysis(context, incumbent, rows, iteration)
     except BudgetExhausted as error:
         update["stop_reason"] = error.cap
     except (EndpointError, RequestRefusedError) as error:
@@ -111,12 +110,14 @@ def analyze(state: AutoPromptState, runtime: Runtime[SearchContext]) -> Update:
             raise
         # The writer can do without; a search by demonstrations needs no analyst at all.
         context.emit({"event": "warning", "message": f"no analysis in round {iteration}: {error}"})
+    if not is_single(context):
+        votes = {name: len(rules) for name, rules in analysis.get("rules", {}).items()}
+        analysis["blame"] = blame_of(rows, open_components(context), votes)
     analysis["has_errors"] = analysis["has_errors"] or _errs_in_race(context, incumbent)
     update["analysis"] = analysis
     update["history"] = [*state.get("history", []), _history_entry(context, state, incumbent, analysis)]
-    context.emit(
-        {"event": "analysis", **{k: analysis[k] for k in ("error_count", "total_count", "suggestions")}}
-    )
+    told = ("error_count", "total_count", "suggestions", "blame")
+    context.emit({"event": "analysis", **{k: analysis[k] for k in told if k in analysis}})
     return _checkpoint(context, state, update)
 
 
@@ -148,6 +149,7 @@ def rewrite(state: AutoPromptState, runtime: Runtime[SearchContext]) -> Update:
         plateau=state["plateau"],
         wrong_ids=frozenset(r.example_id for r in context.read_results(state["results"]) if not r.is_correct),
         helped=state.get("helped", []),
+        seen=_seen(context, state),
     )
     try:
         candidates = propose(context, brief)
@@ -201,6 +203,25 @@ def final_predict(state: AutoPromptState, runtime: Runtime[SearchContext]) -> Up
     update["current_prompt"] = winner.candidate.prompt
     open_test(context, original, winner, update)
     return _checkpoint(context, state, update)
+
+
+def _analysis(
+    context: SearchContext, incumbent: Entry, rows: list[EvaluatedRow], iteration: int
+) -> dict[str, Any]:
+    seed = context.seed("analyze", iteration)
+    if is_single(context):
+        return context.analysis.analyze(incumbent.candidate.prompt, rows, seed=seed)
+    return context.analysis.analyze_steps(
+        " ".join(context.settings.task.split()), incumbent.candidate.components, rows, seed=seed
+    )
+
+
+def _seen(context: SearchContext, state: AutoPromptState) -> list[EvaluatedRow]:
+    """The rows of train that were run so far, with their traces; of a single prompt nobody asks for them."""
+    if is_single(context):
+        return []
+    rounds = [context.read_results(entry["results"]) for entry in state["history"]]
+    return [row for rows in rounds for row in rows if not row.is_lost]
 
 
 def _affordable(

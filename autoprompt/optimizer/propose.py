@@ -6,8 +6,10 @@ import random
 from collections import Counter, deque
 
 from autoprompt.errors import EndpointError, RequestRefusedError
+from autoprompt.optimizer.brief import Brief, Place, blamed_first, demonstrable, is_single
 from autoprompt.optimizer.context import SearchContext
-from autoprompt.optimizer.drafts import Brief, Place, draft, partner_of, recallable
+from autoprompt.optimizer.drafts import draft, recallable
+from autoprompt.optimizer.merging import partner_of
 from autoprompt.optimizer.refusal import Refused, check_candidate
 from autoprompt.search.operators import WRITERS, Means, OperatorName, choose_operators
 from autoprompt.search.pareto import pick_parent
@@ -76,11 +78,12 @@ def _parent(
 
 def _means(context: SearchContext, incumbent: Entry, brief: Brief) -> Means:
     settings = context.settings
-    name = sorted(incumbent.candidate.components)[0]
+    name = blamed_first(context, brief)
+    can_demo = settings.can_demo and settings.max_demos > 0 and len(context.splits.train) > 0
     return Means(
         recalls=len(recallable(brief, incumbent.candidate.components[name])),
         writers=settings.depth.writers,
-        can_demo=settings.can_demo and settings.max_demos > 0 and len(context.splits.train) > 0,
+        can_demo=can_demo and (is_single(context) or bool(demonstrable(context, brief))),
         has_demos=bool(incumbent.candidate.demos),
         has_errors=bool(brief.wrong_ids),
         has_partner=partner_of(context, incumbent) is not None,

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from autoprompt.optimizer.agents.rewriting import WORDING
-from autoprompt.optimizer.context import SearchContext, prompt_tokens
+from autoprompt.optimizer.context import SearchContext, longest_prompt
 from autoprompt.program import placeholders
 from autoprompt.templates import phrases
 from autoprompt.types import Candidate
@@ -18,6 +18,7 @@ ECHOED = 8  # the weight from which a whole sentence of ours counts
 _WORD = 2  # weight of a word; a sign weighs 1
 _SIGNS = "\u3041-\u30ff\u3400-\u9fff\uf900-\ufaff"
 _SIGN = re.compile(f"[{_SIGNS}]")
+_SELECTOR = re.compile(r"\{\{#[^{}]+#\}\}")
 _WORDS = re.compile(f"[{_SIGNS}]|[^\\W{_SIGNS}]+")
 
 
@@ -29,7 +30,7 @@ def check_candidate(context: SearchContext, candidate: Candidate, proposals: Seq
     settings = context.settings
     if candidate.id in context.pool or any(candidate.id == p.id for p in proposals):
         raise Refused("it was tried before")
-    tokens = prompt_tokens(candidate)
+    tokens = longest_prompt(candidate)
     if tokens > settings.max_prompt_tokens:
         raise Refused(
             f"about {tokens} tokens, {settings.max_prompt_tokens} are allowed (--max-prompt-tokens)"
@@ -52,16 +53,18 @@ def check_text(context: SearchContext, original: str, before: str, text: str) ->
     known = placeholders(original, tuple(_fields(context)))
     asked = [n for n in placeholders(text, tuple(_fields(context))) if n not in known]
     # Demonstrations hold the input alone, and the target is never filled in.
-    asked = [n for n in asked if n != context.settings.input_field]
+    asked = ["{" + n + "}" for n in asked if n != context.settings.input_field]
+    # A step of a workflow knows no variable that its author did not give it.
+    asked += [mark for mark in _SELECTOR.findall(text) if mark not in original]
     if asked:
-        raise Refused(f"it asks for {{{asked[0]}}}, which the original does not")
+        raise Refused(f"it asks for {asked[0]}, which the original does not")
     _refuse_copies(context, original, before, text)
 
 
 def _braced(context: SearchContext, text: str) -> list[str]:
     """The placeholders as they stand in a prompt: `{field}` of rows, `{{#node.variable#}}` of workflows."""
     names = placeholders(text, tuple(_fields(context)))
-    return ["{" + name + "}" for name in names] + re.findall(r"\{\{#[^{}]+#\}\}", text)
+    return ["{" + name + "}" for name in names] + _SELECTOR.findall(text)
 
 
 def _fields(context: SearchContext) -> Mapping[str, str]:

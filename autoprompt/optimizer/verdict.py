@@ -20,7 +20,7 @@ from autoprompt.stats import (
     percentile_interval,
     permutation_aggregate,
 )
-from autoprompt.types import Candidate, EvaluatedRow
+from autoprompt.types import Candidate, Demo, EvaluatedRow
 
 SCHEMA_VERSION = 1
 TEST_ALPHA = 0.05  # two-sided, on rows that were opened once
@@ -101,13 +101,16 @@ def make_result(state: AutoPromptState, context: SearchContext, facts: RunFacts,
         "verdict": verdict,
         "message": "",
         "metric": facts.metric,
-        "original": _side(sides["original"], None if compared is None else compared.original),
+        "original": {
+            **_side(sides["original"], None if compared is None else compared.original),
+            "components": dict(original.candidate.components),
+        },
         "best": {
             **_side(sides["best"], None if compared is None else compared.best),
             "id": best.candidate.id,
             "is_original": best is original,
             "components": dict(best.candidate.components),
-            "demos": [{"input": d.input, "output": d.output} for d in best.candidate.demos],
+            "demos": [_shown(demo) for demo in best.candidate.demos],
         },
         "gain": compared and {"value": compared.gain, "ci95": list(compared.gain_interval)},
         "p_value": compared and compared.p_value,
@@ -141,6 +144,11 @@ def make_result(state: AutoPromptState, context: SearchContext, facts: RunFacts,
     }
     data["message"] = _sentence(data)
     return RunResult(data, best.candidate, original.candidate)
+
+
+def _shown(demo: Demo) -> dict[str, str]:
+    name = {"component": demo.component} if demo.component else {}
+    return {"input": demo.input, "output": demo.output, **name}
 
 
 def _natural_end(state: AutoPromptState) -> str:

@@ -55,7 +55,10 @@ def export(
 def export_run(run: RunFolder, format: str, *, fields: Collection[str] = ()) -> str:
     """The best candidate of a finished run. Raises StoreError if there is none yet. See `export`."""
     best, config = best_of(run), run.read_config()
-    demos = (Demo(demo["input"], demo["output"]) for demo in best.get("demos", ()))
+    demos = (
+        Demo(demo["input"], demo["output"], component=demo.get("component", ""))
+        for demo in best.get("demos", ())
+    )
     return export(
         Candidate(components=best["components"], demos=tuple(demos)),
         format,
@@ -64,6 +67,11 @@ def export_run(run: RunFolder, format: str, *, fields: Collection[str] = ()) -> 
         labels=config.get("labels"),
         model=config.get("model"),
     )
+
+
+def _demo(demo: Demo) -> dict[str, str]:
+    name = {"component": demo.component} if demo.component else {}
+    return {**name, "input": demo.input, "output": demo.output}
 
 
 def _messages(candidate: Candidate, row: dict[str, str], input_field: str) -> list[Message]:
@@ -95,7 +103,7 @@ def _langchain(candidate: Candidate, names: Sequence[str], input_field: str) -> 
 def _yaml(candidate: Candidate, input_field: str, labels: Sequence[str] | None, model: str | None) -> str:
     data: dict[str, Any] = {
         "components": dict(candidate.components),
-        "demos": [{"input": demo.input, "output": demo.output} for demo in candidate.demos],
+        "demos": [_demo(demo) for demo in candidate.demos],
         "labels": list(labels) if labels else None,
         "model": model,
         "input_field": input_field,

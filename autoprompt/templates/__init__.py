@@ -12,7 +12,7 @@ Language = Literal["en", "zh"]
 
 _CJK = re.compile(r"[\u3400-\u9fff\uf900-\ufaff]")
 _KANA_HANGUL = re.compile(r"[\u3041-\u3096\u30a1-\u30fa\uff66-\uff9d\u1100-\u11ff\u3130-\u318f\uac00-\ud7af]")
-_NAMES = ("analyze", "patch", "rewrite")
+_NAMES = ("analyze", "analyze_steps", "patch", "rewrite")
 _BREAK = re.compile(r"(?<=[.:?!])\s+|(?<=[。：？！])|\$\w+|</?\w+>|\n+")
 
 

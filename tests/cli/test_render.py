@@ -57,6 +57,22 @@ def test_the_result() -> None:
     assert shown(*render.result(RESULT, "Answer 1 or 0.", "Answer 1 or 0 only.")) == SHOWN.strip("\n")
 
 
+def test_of_several_prompts_each_changed_one_is_a_diff_under_its_name() -> None:
+    data = copy.deepcopy(RESULT)
+    texts = {"llm1.system": "Say it.", "tool1.ext_1.user": "Extract it.", "llm2.user": "Go on."}
+    data["original"]["components"] = texts
+    data["best"]["components"] = {**texts, "llm1.system": "Say it well."}
+    data["best"]["demos"] = [{"input": "in", "output": "out", "component": "tool1.ext_1.user"}]
+    text = shown(*render.result(data, "joined", "joined, too"))
+    assert "What changed in llm1.system\nSay it{+ well+}." in text
+    assert (
+        "What changed in tool1.ext_1.user\nDemonstrations shown before each of its inputs: 1\n  in -> out"
+        in text
+    )
+    assert "Unchanged: llm2.user" in text
+    assert "joined" not in text
+
+
 def test_no_gain_and_no_test() -> None:
     data = copy.deepcopy(RESULT)
     nothing = {"score": None, "ci95": None, "n": 0, "tokens_per_call": None}

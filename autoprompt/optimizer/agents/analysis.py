@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from autoprompt.llm.client import Client, Options
 from autoprompt.templates import fill, language_of
-from autoprompt.types import EvaluatedRow, Message
+from autoprompt.types import EvaluatedRow, Message, Step
 
 # More rows in one reflection hurt (Combee: 87.0 with 3, 72.5 with 100), none at all teaches nothing.
 WRONG_ROWS = 8
 RIGHT_ROWS = 4
+STEP_CHARACTERS = 200  # of what one of several steps got, and of what it gave
 ROW_CHARACTERS = 600  # of a row's input; long documents would push the rest out of a small model's window
+
+_ITEM = re.compile(r"^\s*(?:[-*•]|\d+[.)])?\s*")
 
 
 class AnalysisAgent:
@@ -25,6 +29,42 @@ class AnalysisAgent:
     def __init__(self, client: Client, *, max_output_tokens: int = 300) -> None:
         self._client = client
         self._max_output_tokens = max_output_tokens
+
+    def analyze_steps(
+        self, goal: str, components: Mapping[str, str], results: Sequence[EvaluatedRow], *, seed: int = 0
+    ) -> dict[str, Any]:
+        """As `analyze`, of a program of several prompts, by the rows' traces: what each step got and gave.
+
+        components: name -> text of each prompt. Besides: `rules`, component -> the rules that the analyst
+        wants in it; none for lines that name no prompt. error_cases have `steps`.
+        """
+        wrong = [r for r in results if not r.is_correct]
+        analysis = {**count_errors(results), "rules": {}}
+        if not wrong:
+            return analysis
+        shown = spread(wrong, WRONG_ROWS // 2)  # a row with its steps is several times as long
+        right = near_misses([r for r in results if r.is_correct], RIGHT_ROWS // 2)
+        request = fill(
+            "analyze_steps",
+            language_of(" ".join(components.values())),
+            goal=goal,
+            prompts="\n\n".join(f"[{name}]\n{text}" for name, text in components.items()),
+            total=str(len(results)),
+            errors=str(len(wrong)),
+            confusions=confusions(wrong),
+            wrong="\n".join(_lines_with_steps(r) for r in shown),
+            right="\n".join(_lines_with_steps(r) for r in right) or "-",
+            example=next(iter(components)),
+        )
+        options = Options(role="optimizer", seed=seed, max_output_tokens=self._max_output_tokens)
+        answer = self._client.complete([Message("user", request)], options)
+        analysis["suggestions"] = answer.text.strip()
+        analysis["rules"] = read_rules(answer.text, tuple(components))
+        analysis["error_cases"] = [
+            {**_case(r), "steps": [{f: _cut(v) for f, v in _shown_step(s).items()} for s in r.trace]}
+            for r in shown
+        ]
+        return analysis
 
     def analyze(self, prompt: str, results: Sequence[EvaluatedRow], *, seed: int = 0) -> dict[str, Any]:
         """{has_errors, error_count, total_count, suggestions, error_cases}; plain data.
@@ -52,16 +92,25 @@ class AnalysisAgent:
         options = Options(role="optimizer", seed=seed, max_output_tokens=self._max_output_tokens)
         answer = self._client.complete([Message("user", request)], options)
         analysis["suggestions"] = answer.text.strip()
-        analysis["error_cases"] = [
-            {
-                "input": _cut(r.input),
-                "prediction": _cut(r.prediction),
-                "ground_truth": _cut(r.ground_truth),
-                "reason": _cut(r.reason),
-            }
-            for r in shown
-        ]
+        analysis["error_cases"] = [_case(r) for r in shown]
         return analysis
+
+
+def read_rules(answer: str, names: Sequence[str]) -> dict[str, list[str]]:
+    """Component -> rules, from lines like `[name] rule`; brackets may be missing or of another kind.
+
+    A line that names no component is left out.
+    """
+    rules: dict[str, list[str]] = {}
+    for line in answer.splitlines():
+        text = _ITEM.sub("", line)
+        # The longest first: `a.user2` begins with `a.user`.
+        for name in sorted(names, key=len, reverse=True):
+            found = re.match(rf"[\[(`*\"]*{re.escape(name)}(?![\w.])[\])`*\"]*\s*[:：\-]?\s*(.+)", text)
+            if found:
+                rules.setdefault(name, []).append(found[1].strip())
+                break
+    return rules
 
 
 def count_errors(results: Sequence[EvaluatedRow]) -> dict[str, Any]:
@@ -105,6 +154,32 @@ def confusions(wrong: Sequence[EvaluatedRow]) -> str:
     )
     lines = [f"- expected {truth!r}, answered {answer!r}: {n}" for (truth, answer), n in kinds.most_common(6)]
     return "\n".join(lines)
+
+
+def _case(row: EvaluatedRow) -> dict[str, Any]:
+    return {
+        "input": _cut(row.input),
+        "prediction": _cut(row.prediction),
+        "ground_truth": _cut(row.ground_truth),
+        "reason": _cut(row.reason),
+    }
+
+
+def _lines_with_steps(row: EvaluatedRow) -> str:
+    return "\n".join([_line(row), *(f"  {step_line(step)}" for step in row.trace)])
+
+
+def step_line(step: Step) -> str:
+    """What a step got and gave, in one line, under its prompts' names (its own where it has no prompt)."""
+    shown = _shown_step(step)
+    got = _cut(shown["input"], STEP_CHARACTERS)
+    gave = _cut(shown["output"], STEP_CHARACTERS)
+    return f"[{', '.join(step.components) or step.node}] got: {got or '-'} -> gave: {gave}"
+
+
+def _shown_step(step: Step) -> dict[str, str]:
+    output = f"failed: {step.error}" if step.error else step.output
+    return {"node": step.node, "input": step.input, "output": output or "(nothing)"}
 
 
 def _line(row: EvaluatedRow) -> str:

@@ -38,11 +38,23 @@ class PredictionAgent:
         *,
         on_row: OnRow | None = None,
     ) -> Evaluation:
-        """The evaluation of one prompt: a text, texts by component, or a candidate. Rows keep their order."""
-        if isinstance(prompt, str):
-            prompt = dict.fromkeys(self._program.components, prompt)
-        candidate = prompt if isinstance(prompt, Candidate) else Candidate(components=prompt)
+        """The evaluation of one prompt: a text, texts by component, or a candidate. Rows keep their order.
+
+        Components that a mapping leaves out keep the program's text. Raises ValueError for a component that
+        the program has not, and for a text alone where it has several.
+        """
+        candidate = prompt if isinstance(prompt, Candidate) else Candidate(components=self._texts(prompt))
         return self.predict_jobs([(candidate, rows)], on_row=on_row)[0]
+
+    def _texts(self, prompt: str | Mapping[str, str]) -> dict[str, str]:
+        known = dict(self._program.components)
+        if isinstance(prompt, str):
+            if len(known) != 1:
+                raise ValueError(f"the program has {len(known)} prompts: give texts for {', '.join(known)}")
+            return dict.fromkeys(known, prompt)
+        if unknown := [name for name in prompt if name not in known]:
+            raise ValueError(f"no component {unknown[0]!r}; known: {', '.join(known)}")
+        return {**known, **prompt}
 
     def predict_jobs(self, jobs: Sequence[Job], *, on_row: OnRow | None = None) -> list[Evaluation]:
         """Evaluations of several candidates, each on its own rows, as one batch.

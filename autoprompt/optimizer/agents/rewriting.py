@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -32,6 +32,8 @@ WORDING: dict[Language, dict[str, str]] = {
         "keep": "Keep these passages exactly as they are: ",
         "original": "It was first written as:\n",
         "none": "(none)",
+        "goal": "It is the prompt of one step of a program whose goal is: ",
+        "cases": "What this step got and gave on rows that the program answered wrong:\n",
     },
     "zh": {
         "experiences": "以往在这类任务上的经验：\n",
@@ -39,6 +41,8 @@ WORDING: dict[Language, dict[str, str]] = {
         "keep": "以下内容必须原样保留：",
         "original": "它最初写作：\n",
         "none": "（无）",
+        "goal": "它是一个多步骤程序中某一步的提示词，程序的目标是：",
+        "cases": "在程序最终答错的数据上，这一步得到和给出的内容：\n",
     },
 }
 
@@ -53,6 +57,17 @@ class Proposal:
     text: str
     change: str
     is_cut: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StepView:
+    """What a writer is told of the step that its prompt belongs to.
+
+    cases: what the step got and gave on rows that ended wrong, a line each; may be empty.
+    """
+
+    goal: str
+    cases: Sequence[str] = ()
 
 
 class RewriteAgent:
@@ -77,12 +92,14 @@ class RewriteAgent:
         operator: Operator = "rewrite",
         rejected: Sequence[str] = (),
         keep: Sequence[str] = (),
+        step: StepView | None = None,
         seed: int = 0,
     ) -> Proposal:
         """One proposal. An answer in another form than asked is read as a full rewrite.
 
         parent: the text to improve. rejected: changes that were tried and lost, worst first. keep: passages
         that must survive (placeholders, locked parts); whether they did is the caller's to check.
+        step: where the prompt is one of several in a program.
         """
         language = language_of(original_prompt)
         words = WORDING[language]
@@ -92,6 +109,7 @@ class RewriteAgent:
             "experiences": words["experiences"] + experiences if experiences else "",
             "rejected": words["rejected"] + "\n".join(f"- {r}" for r in rejected) if rejected else "",
             "keep": words["keep"] + " ".join(keep) if keep else "",
+            "step": _told(step, words) if step is not None else "",
         }
         if operator == "patch":
             # Few edits a step, fewer later, beat free rewriting (SkillOpt: 4 falling to 2).
@@ -128,6 +146,11 @@ class RewriteAgent:
         if language_of(original) == "zh":
             return f"{most} 字"
         return f"{most} {'words' if has_words else 'characters'}"
+
+
+def _told(step: StepView, words: Mapping[str, str]) -> str:
+    cases = words["cases"] + "\n".join(step.cases) if step.cases else ""
+    return f"{words['goal']}{step.goal}\n\n{cases}".strip()
 
 
 def read_prompt(answer: str) -> str:

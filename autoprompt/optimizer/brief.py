@@ -1,0 +1,126 @@
+"""What a round's authors are given: the state's part in it and, for several prompts, their steps."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from autoprompt.optimizer.agents.analysis import step_line
+from autoprompt.optimizer.agents.rewriting import StepView
+from autoprompt.optimizer.blame import next_component, open_components, suspect_steps
+from autoprompt.optimizer.context import SearchContext
+from autoprompt.optimizer.refusal import Refused
+from autoprompt.optimizer.step_demos import step_examples
+from autoprompt.types import EvaluatedRow, Example
+
+CASES = 6  # of one step that a writer is shown
+FEWEST_EXAMPLES = 2  # of a step, to show any as demonstrations
+
+
+@dataclass(frozen=True, slots=True)
+class Brief:
+    """What the rewrite node hands over: the state's part in a round of proposals.
+
+    experiences: text for the writer. helped: sentences that helped where they were added, in this run or in
+    earlier ones on such tasks, the best first. seen: of a program of several prompts, the rows of train that
+    were run so far with their traces, the newest last.
+    """
+
+    iteration: int
+    incumbent: str
+    number: int
+    analysis: Mapping[str, Any]
+    experiences: str
+    rejected: Sequence[str]
+    tally: Mapping[str, Sequence[int]]
+    plateau: int
+    wrong_ids: frozenset[str]
+    helped: Sequence[str] = ()
+    seen: Sequence[EvaluatedRow] = ()
+
+    @property
+    def blame(self) -> Mapping[str, float]:
+        blame: Mapping[str, float] = self.analysis.get("blame") or {}
+        return blame
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Which proposal of the round this is: of all, of those that draw demonstrations, of those that
+    recall."""
+
+    slot: int
+    draw: int
+    recall: int
+
+
+def is_single(context: SearchContext) -> bool:
+    return len(context.program.components) == 1
+
+
+def named(context: SearchContext, name: str, change: str) -> str:
+    """`change`, with the component that it is of where there are several."""
+    return change if is_single(context) else f"{name}: {change}"
+
+
+def component_of(context: SearchContext, brief: Brief, place: Place, rng: random.Random) -> str:
+    """The component that the proposal at this place rewrites."""
+    names = open_components(context)
+    if is_single(context):
+        return rng.choice(names)
+    return _next(context, brief, place, names)
+
+
+def blamed_first(context: SearchContext, brief: Brief) -> str:
+    return max(open_components(context), key=lambda name: brief.blame.get(name, 0.0))
+
+
+def analysis_for(brief: Brief, name: str) -> dict[str, Any]:
+    """The analysis with the rules for this component alone, where the analyst gave any."""
+    analysis = dict(brief.analysis)
+    rules = (analysis.get("rules") or {}).get(name)
+    return {**analysis, "suggestions": "\n".join(rules)} if rules else analysis
+
+
+def step_view(context: SearchContext, brief: Brief, name: str) -> StepView | None:
+    """What the writer is told of the step; None for a program of a single prompt."""
+    if is_single(context):
+        return None
+    wrong = [row for row in reversed(brief.seen) if not row.is_correct and not row.is_lost]
+    # Rows first in which this step is under suspicion; the newest of them first.
+    wrong.sort(key=lambda row: not any(name in step.components for step in suspect_steps(row)))
+    cases = [
+        f"- {step_line(step)} (in the end: {row.prediction or '-'}; right: {row.ground_truth})"
+        for row in wrong
+        for step in row.trace
+        if name in step.components
+    ]
+    return StepView(" ".join(context.settings.task.split()), tuple(dict.fromkeys(cases))[:CASES])
+
+
+def shown_with(context: SearchContext, brief: Brief, place: Place) -> tuple[str, Sequence[Example]]:
+    """The component whose demonstrations are drawn at this place, and the examples to draw from.
+
+    Raises Refused where no component has any.
+    """
+    if is_single(context):
+        return next(iter(context.program.components)), context.splits.train
+    known = demonstrable(context, brief)
+    if not known:
+        raise Refused("no right outputs are known of any step")
+    name = _next(context, brief, place, sorted(known))
+    return name, known[name]
+
+
+def demonstrable(context: SearchContext, brief: Brief) -> dict[str, list[Example]]:
+    """The components that can be shown demonstrations, with examples, for a program of several."""
+    names = open_components(context)
+    found = {name: step_examples(name, names, brief.seen, context.splits.train) for name in names}
+    return {name: examples for name, examples in found.items() if len(examples) >= FEWEST_EXAMPLES}
+
+
+def _next(context: SearchContext, brief: Brief, place: Place, names: Sequence[str]) -> str:
+    rng = context.rng("component", brief.iteration)
+    return next_component(context.pool, brief.blame, names, place.slot, rng)

@@ -1,0 +1,195 @@
+"""A program of two prompts through the whole optimization: blame, demonstrations, locks, merges."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from fakes import TwoSteps, bench, splits_of, two_steps_student, writer
+
+from autoprompt.llm import ScriptedClient
+from autoprompt.llm.client import Completion, Options
+from autoprompt.optimizer.agents import AnalysisAgent, PredictionAgent
+from autoprompt.optimizer.agents.analysis import read_rules
+from autoprompt.optimizer.graph import build_graph, recursion_limit
+from autoprompt.optimizer.merging import joined, partner_of
+from autoprompt.optimizer.nodes import first_state
+from autoprompt.program import component_diffs, render_candidate
+from autoprompt.search.plan import make_plan
+from autoprompt.types import Candidate, Demo, EvaluatedRow, Message, Step
+
+FIND, JUDGE = "find.system", "judge.system"
+
+
+def author(messages: list[Message], options: Options) -> Completion:
+    """An analyst who sees that the finder errs; the writer of the other tests."""
+    if "<current>" in messages[-1].content:
+        return writer(messages, options)
+    return Completion(f"[{FIND}] The mark follows a rule.\n- {JUDGE}: Say only the label.")
+
+
+def made(**settings: Any) -> Any:
+    splits = splits_of(48, 80, 30)
+    settings.setdefault("max_iterations", 4)
+    student = ScriptedClient(two_steps_student)
+    return bench(
+        two_steps_student,
+        author,
+        program=TwoSteps(student),
+        splits=splits,
+        plan=make_plan(splits.val, calls_per_row=2),
+        **settings,
+    )
+
+
+def run(world: Any) -> dict[str, Any]:
+    context = world.context
+    state = first_state(context, {"sizes": context.splits.sizes})
+    config = {"recursion_limit": recursion_limit(context.settings.max_iterations)}
+    return dict(build_graph().invoke(state, config, context=context))  # type: ignore[arg-type]
+
+
+def test_the_component_that_errs_is_mended() -> None:
+    world = made()
+    final = run(world)
+    best = world.context.pool[final["incumbent"]].candidate
+    assert FIND in best.changed_since(world.context.pool.original.candidate)
+    assert final["test"]["best"]["correct"] > final["test"]["original"]["correct"] + 5
+
+
+def test_every_candidate_changes_one_component_or_joins_two() -> None:
+    world = made()
+    run(world)
+    pool = world.context.pool
+    changed = set()
+    for entry in pool.entries[1:]:
+        found = entry.candidate.changed_since(pool[entry.candidate.parents[0]].candidate)
+        assert len(found) == 1 or entry.candidate.operator == "combine"
+        if entry.candidate.operator != "combine":
+            assert entry.candidate.change.startswith(f"{found[0]}: ")
+        changed |= set(found)
+    assert changed == {FIND, JUDGE}
+
+
+def test_the_analyst_sees_what_each_step_got_and_gave() -> None:
+    world = made()
+    final = run(world)
+    request = next(c[-1].content for c in world.author.calls if "Rows that ended wrong" in c[-1].content)
+    assert "[find.system]\nFind the mark." in request
+    assert re.search(r"\[find\.system\] got: item \d+ -> gave: (round|square)", request)
+    assert re.search(r"\[judge\.system\] got: (round|square) -> gave: [AB]", request)
+    entry = world.kinds("analysis")[0]
+    assert entry["blame"][FIND] >= 0.25
+    assert final["analysis"]["error_cases"] == [] or "steps" in final["analysis"]["error_cases"][0]
+
+
+def test_the_writer_sees_its_own_step_and_the_goal() -> None:
+    world = made(can_demo=False)
+    run(world)
+    requests = [c[-1].content for c in world.author.calls if "<current>\nFind" in c[-1].content]
+    assert requests
+    assert "one step of a program whose goal is: Decide whether the item is A or B." in requests[0]
+    assert re.search(
+        r"- \[find\.system\] got: item \d+ -> gave: \w+ \(in the end: [AB]; right: [AB]\)", requests[0]
+    )
+    assert "The mark follows a rule." in requests[0]
+    assert "Say only the label." not in requests[0]
+
+
+def test_a_locked_component_is_never_changed() -> None:
+    world = made(locked_components=frozenset({FIND}))
+    run(world)
+    for entry in world.context.pool.entries:
+        assert entry.candidate.components[FIND] == "Find the mark."
+        assert entry.candidate.demos_of(FIND) == ()
+
+
+def test_demonstrations_belong_to_a_component_and_come_from_train() -> None:
+    world = made()
+    run(world)
+    train = {e.id for e in world.context.splits.train}
+    shown = [e.candidate for e in world.context.pool.entries if e.candidate.demos]
+    assert {d.component for c in shown for d in c.demos} == {FIND, JUDGE}
+    for candidate in shown:
+        for demo in candidate.demos:
+            assert demo.example_id in train
+            outputs = {"round", "square"} if demo.component == FIND else {"A", "B"}
+            assert demo.output in outputs
+
+
+def test_a_resumed_pool_has_the_same_ids() -> None:
+    demos = (Demo("item 1", "round", "r1", FIND), Demo("round", "A", "r1", JUDGE))
+    candidate = Candidate({FIND: "a", JUDGE: "b"}, demos)
+    assert Candidate.from_dict(candidate.to_dict()) == candidate
+    swapped = tuple(Demo(d.input, d.output, d.example_id, FIND) for d in demos)
+    assert Candidate({FIND: "a", JUDGE: "b"}, swapped).id != candidate.id
+
+
+def test_ids_of_single_prompts_are_those_of_earlier_versions() -> None:
+    assert Candidate({"prompt": "Judge."}, (Demo("in", "out", "r1"),)).id == "23a5ff2cf36e"
+    assert Candidate({"prompt": "Judge."}).id == "41ad04108e5b"
+
+
+def accepted(world: Any, score: float, **candidate: Any) -> Any:
+    entry = world.context.add(Candidate(**candidate))
+    entry.status = "accepted"
+    entry.scores = dict.fromkeys(world.context.plan.race_ids, score)
+    return entry
+
+
+def test_changes_of_different_components_are_joined() -> None:
+    world = made()
+    first_state(world.context, {})
+    demo = Demo("round", "A", "r1", JUDGE)
+    one = accepted(world, 0.7, components={FIND: "Mind the rule.", JUDGE: "Give the label of the mark."})
+    other = accepted(world, 0.6, components={FIND: "Find the mark.", JUDGE: "Label it."}, demos=(demo,))
+    accepted(world, 0.9, components={FIND: "Find well.", JUDGE: "Give the label of the mark."})
+    assert partner_of(world.context, one) is other
+    assert partner_of(world.context, world.context.pool.original) is None
+    both = joined(world.context, one, other, 3)
+    assert (dict(both.components), both.demos) == ({FIND: "Mind the rule.", JUDGE: "Label it."}, (demo,))
+    assert both.parents == (one.candidate.id, other.candidate.id)
+    assert both.change == f"one candidate with {JUDGE} of another"
+
+
+def test_rules_are_read_with_their_prompts_names() -> None:
+    answer = "[a.user] One.\n2. a.user2: Two.\n- **a.user** - Three.\nNothing of note.\n[b.user] Four."
+    assert read_rules(answer, ("a.user", "a.user2")) == {"a.user": ["One.", "Three."], "a.user2": ["Two."]}
+
+
+def test_an_analyst_who_names_no_step_still_analyses() -> None:
+    row = EvaluatedRow("r", "item", "B", "A", False, 0.0, trace=(Step("find", (FIND,), "item", "B"),))
+    agent = AnalysisAgent(ScriptedClient(["It is all wrong."]))
+    analysis = agent.analyze_steps("Sort.", {FIND: "Find.", JUDGE: "Judge."}, [row])
+    assert (analysis["suggestions"], analysis["rules"]) == ("It is all wrong.", {})
+    assert analysis["error_cases"][0]["steps"] == [{"node": "find", "input": "item", "output": "B"}]
+
+
+def test_the_predictor_takes_texts_by_component() -> None:
+    world = made()
+    rows = world.context.splits.val[:20]
+    agent: PredictionAgent = world.context.prediction
+    better = agent.predict({FIND: "Mind the rule."}, rows)
+    assert better.correct > agent.predict({}, rows).correct
+    with pytest.raises(ValueError, match=r"2 prompts: give texts for find\.system, judge\.system"):
+        agent.predict("One text for all.", rows)
+    with pytest.raises(ValueError, match=r"no component 'look'; known: find\.system"):
+        agent.predict({"look": "Look."}, rows)
+
+
+def test_each_changed_component_is_a_diff_under_its_name() -> None:
+    original = Candidate({FIND: "Find the mark.", JUDGE: "Judge it.", "end.user": "Say it."})
+    best = Candidate(
+        {**original.components, FIND: "Find the mark.\nMind the rule."}, (Demo("round", "A", "r1", JUDGE),)
+    )
+    diff = component_diffs(original, best)
+    assert "--- find.system (original)\n+++ find.system (best)" in diff
+    assert "+Mind the rule." in diff
+    assert "+++ judge.system (best)" in diff
+    assert "+User: round" in diff
+    assert "end.user" not in diff
+    text = render_candidate(best)
+    assert text.startswith(
+        "[find.system]\nFind the mark.\nMind the rule.\n\n[judge.system]\nJudge it.\n\n--- 1 dem"
+    )
