@@ -9,6 +9,8 @@ __version__ = "0.1.0"
 __all__ = [
     "AutopromptError",
     "Candidate",
+    "CheckReport",
+    "CheckSettings",
     "Clients",
     "Completion",
     "EvaluationReport",
@@ -18,6 +20,7 @@ __all__ = [
     "RunResult",
     "ScriptedClient",
     "__version__",
+    "check",
     "estimate",
     "evaluate",
     "optimize",
@@ -26,19 +29,22 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from autoprompt.api import EvaluationReport, estimate, evaluate, optimize, resume
+    from autoprompt.api import EvaluationReport, check, estimate, evaluate, optimize, resume
     from autoprompt.clients import Clients
-    from autoprompt.config import RunConfig
+    from autoprompt.config import CheckSettings, RunConfig
     from autoprompt.errors import AutopromptError
     from autoprompt.llm.client import Completion, Options
     from autoprompt.llm.scripted import ScriptedClient
     from autoprompt.metrics import register
     from autoprompt.optimizer.verdict import RunResult
+    from autoprompt.regression import CheckReport
     from autoprompt.types import Candidate, Message
 
 _HOMES = {
     "AutopromptError": "autoprompt.errors",
     "Candidate": "autoprompt.types",
+    "CheckReport": "autoprompt.regression",
+    "CheckSettings": "autoprompt.config",
     "Clients": "autoprompt.clients",
     "Completion": "autoprompt.llm.client",
     "EvaluationReport": "autoprompt.api",
@@ -47,6 +53,7 @@ _HOMES = {
     "RunConfig": "autoprompt.config",
     "RunResult": "autoprompt.optimizer.verdict",
     "ScriptedClient": "autoprompt.llm.scripted",
+    "check": "autoprompt.api",
     "estimate": "autoprompt.api",
     "evaluate": "autoprompt.api",
     "optimize": "autoprompt.api",

@@ -1,4 +1,4 @@
-"""The library's front door: `optimize`, `resume`, `evaluate`, `estimate`. The CLI runs nothing else.
+"""The library's front door: `optimize`, `resume`, `evaluate`, `check`, `estimate`. The CLI runs nothing else.
 
 For example:
 
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autoprompt.clients import Clients, check_models, open_models
-from autoprompt.config import RunConfig
+from autoprompt.config import CheckSettings, RunConfig
 from autoprompt.dataset import load_checked
 from autoprompt.errors import BudgetTooSmallError, ConfigError, ModelError, StoreError, UsageError
 from autoprompt.evaluation import evaluate as evaluate_rows
@@ -42,6 +42,7 @@ from autoprompt.types import Candidate, EvaluatedRow, Evaluation, Usage
 
 if TYPE_CHECKING:
     from autoprompt.optimizer.verdict import RunResult
+    from autoprompt.regression import CheckReport
 
 
 def optimize(
@@ -250,3 +251,24 @@ def evaluate(
         model=client.name,
         warnings=warnings,
     )
+
+
+def check(
+    config: RunConfig,
+    limits: CheckSettings,
+    *,
+    is_update: bool = False,
+    clients: Clients | None = None,
+    on_event: OnEvent | None = None,
+) -> CheckReport:
+    """Compare a prompt with its baseline: the whole of `autoprompt check`, but for what it shows and writes.
+
+    limits: `baseline` at least. is_update: the report is for a new baseline; the old one may be missing,
+    broken or of other repeats, and the caller writes `report.measurement.as_baseline()` with
+    `autoprompt.regression.write_baseline`.
+    Raises what `optimize` raises, ConfigError for a baseline or a recording that will not do, and
+    EndpointError where too little was answered to decide.
+    """
+    from autoprompt.regression import run_check
+
+    return run_check(config, limits, is_update=is_update, clients=clients, emit=on_event or (lambda _: None))

@@ -153,3 +153,38 @@ class RunConfig(DataSettings, ModelSettings, BudgetSettings):
         if value is not None and not value.strip():
             raise ValueError("the prompt is empty")
         return value
+
+
+class CheckSettings(_Settings):
+    """The gate of `autoprompt check`: what is compared, what it bears, and what it writes."""
+
+    baseline: Path | None = Field(default=None, description="The scores to compare with: a JSON file in git.")
+    max_drop: Annotated[float, Field(ge=0, le=1)] = Field(
+        default=0.0, description="A drop of the score up to this is no regression, be it ever so certain."
+    )
+    min_score: Annotated[float, Field(ge=0, le=1)] | None = Field(
+        default=None, description="A score under this is a regression, whatever the baseline was."
+    )
+    repeat: Annotated[int, Field(ge=1, le=100)] | None = Field(
+        default=None,
+        description="Answers asked for each row; default: as many as the baseline holds, else 1.",
+    )
+    must_pass: tuple[str, ...] = Field(
+        default=(), description="Rows that may never fail, each by its id or its whole input."
+    )
+    junit: Path | None = Field(default=None, description="Write a JUnit XML file, one testcase for each row.")
+    github: bool = Field(default=False, description="Write GitHub annotations and the step's summary.")
+    record: Path | None = Field(default=None, description="Write the model's answers to this file.")
+    replay: Path | None = Field(
+        default=None, description="Take the answers from this file; nothing is sent anywhere."
+    )
+
+    @model_validator(mode="after")
+    def _answers_are_recorded_or_replayed(self) -> Self:
+        if self.record is not None and self.replay is not None:
+            raise ValueError("record and replay exclude each other")
+        return self
+
+
+class CheckFile(RunConfig, CheckSettings):
+    """What a config file of `autoprompt check` may hold."""

@@ -21,7 +21,8 @@ COMPONENT = "prompt"
 
 _PLACEHOLDER = re.compile(r"\{([^\W\d]\w*)\}")
 _RETRIES = 2  # of an unreadable answer
-_RETRY_SAMPLE = 1000  # a retry is another sample, else the cache would give the same answer for ever
+# A retry is another sample, else the cache would give the same answer for ever; far from those of repeats.
+_RETRY_SAMPLE = 1000
 
 
 class Program(Protocol):
@@ -186,7 +187,7 @@ def _again(options: Options, attempt: int) -> Options:
     """The options of a repeated question: another sample, with its own seed."""
     if not attempt:
         return options
-    shift = _RETRY_SAMPLE + attempt
+    shift = _RETRY_SAMPLE * attempt
     seed = None if options.seed is None else options.seed + shift
     return replace(options, sample=options.sample + shift, seed=seed, is_retry=True)
 

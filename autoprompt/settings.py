@@ -11,18 +11,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
-from autoprompt.config import RunConfig
+from autoprompt.config import CheckFile, CheckSettings, RunConfig
 from autoprompt.dataset import Task, find_dataset, find_sidecar, load_task
 from autoprompt.errors import AutopromptError, ConfigError, PromptError, UsageError
 from autoprompt.yaml_file import load_yaml
 
 LOCAL = "local"
 _DATA_FILES = ("dataset", "train", "val", "test")
+_Record = TypeVar("_Record", bound=BaseModel)
 _FLAG_NAMES = {"metric_options": "--metric-option"}
+_EXCLUSIVE = ("record", "replay")
 _PREFIX = "AUTOPROMPT_"
 # Variables beside the settings: where the weights lie, and the other roles' keys.
 _OTHER_VARIABLES = ("WEIGHTS_DIR", "OPTIMIZER_API_KEY", "JUDGE_API_KEY")
@@ -72,9 +74,15 @@ def starting_prompt(config: RunConfig) -> str:
 
 
 def resolve_settings(
-    flags: Mapping[str, Any], *, config_file: Path | None, environ: Mapping[str, str]
+    flags: Mapping[str, Any],
+    *,
+    config_file: Path | None,
+    environ: Mapping[str, str],
+    record: type[RunConfig] = RunConfig,
 ) -> CompleteConfig:
     """The effective settings of a run.
+
+    record: what the config file may hold, where that is more than a run's settings; the rest is left out.
 
     flags: RunConfig's names -> value; None for a flag that was not given. Paths are relative to the working
         directory, those in YAML to their file. `prompt` may be `@FILE`.
@@ -83,7 +91,7 @@ def resolve_settings(
     """
     layers = [_from_flags(flags), _from_environment(environ)]
     if config_file is not None:
-        layers.append(_from_config_file(config_file))
+        layers.append(_from_config_file(config_file, record, RunConfig))
     values, sources = _with_sidecar(layers)
     if not values.keys() & set(_DATA_FILES):
         raise UsageError(
@@ -94,6 +102,25 @@ def resolve_settings(
     config = _validated(values, sources)
     starting_prompt(config)
     return config
+
+
+def resolve_check(
+    flags: Mapping[str, Any], *, config_file: Path | None, environ: Mapping[str, str]
+) -> tuple[CompleteConfig, CheckSettings]:
+    """The effective settings of a check: those of its model and data, and those of its gate.
+
+    flags: names of either kind. Sources and errors as in `resolve_settings`.
+    """
+    own = {name: value for name, value in flags.items() if name in CheckSettings.model_fields}
+    layers = [_from_flags(own, CheckSettings), _from_environment(environ, CheckSettings)]
+    if config_file is not None:
+        layers.append(_from_config_file(config_file, CheckFile, CheckSettings))
+    # `--record` on the command line outdoes a `replay` of the file.
+    first = next((n for n, layer in enumerate(layers, 1) if layer.values.keys() & set(_EXCLUSIVE)), 0)
+    layers[first:] = [_without(layer, _EXCLUSIVE) for layer in layers[first:]]
+    others = {name: value for name, value in flags.items() if name not in own}
+    config = resolve_settings(others, config_file=config_file, environ=environ, record=CheckFile)
+    return config, _validated_as(CheckSettings, *_merged(layers))
 
 
 def flag_name(name: str) -> str:
@@ -108,7 +135,7 @@ def variable_name(name: str) -> str:
 
 def unknown_variables(environ: Mapping[str, str]) -> list[str]:
     """Warnings of variables that begin with AUTOPROMPT_ and that nothing reads. Values are not shown."""
-    known = [*(name.upper() for name in RunConfig.model_fields), *_OTHER_VARIABLES]
+    known = [*(name.upper() for name in CheckFile.model_fields), *_OTHER_VARIABLES]
     warnings = []
     for variable in sorted(environ):
         name = variable.removeprefix(_PREFIX)
@@ -120,20 +147,24 @@ def unknown_variables(environ: Mapping[str, str]) -> list[str]:
     return warnings
 
 
-def _from_flags(flags: Mapping[str, Any]) -> _Layer:
+def _without(layer: _Layer, names: Sequence[str]) -> _Layer:
+    return _Layer({n: v for n, v in layer.values.items() if n not in names}, layer.source)
+
+
+def _from_flags(flags: Mapping[str, Any], model: type[BaseModel] = RunConfig) -> _Layer:
     given = {name: value for name, value in flags.items() if value is not None}
-    unknown = sorted(given.keys() - RunConfig.model_fields.keys())
+    unknown = sorted(given.keys() - model.model_fields.keys())
     if unknown:
-        raise UsageError(f"unknown setting {unknown[0]!r}; known: {', '.join(RunConfig.model_fields)}")
+        raise UsageError(f"unknown setting {unknown[0]!r}; known: {', '.join(model.model_fields)}")
     values = {name: _parsed(name, value, flag_name(name), UsageError) for name, value in given.items()}
     if "prompt" in values:
         values["prompt"] = _prompt_text(values["prompt"], Path(), flag_name("prompt"))
     return _Layer(values, {name: flag_name(name) for name in values})
 
 
-def _from_environment(environ: Mapping[str, str]) -> _Layer:
+def _from_environment(environ: Mapping[str, str], model: type[BaseModel] = RunConfig) -> _Layer:
     values: dict[str, Any] = {}
-    for name in RunConfig.model_fields:
+    for name in model.model_fields:
         variable = variable_name(name)
         if environ.get(variable, "") != "":
             values[name] = _parsed(name, environ[variable], variable, ConfigError)
@@ -142,9 +173,10 @@ def _from_environment(environ: Mapping[str, str]) -> _Layer:
     return _Layer(values, {name: variable_name(name) for name in values})
 
 
-def _from_config_file(path: Path) -> _Layer:
-    record = load_yaml(path, RunConfig)
-    values = {name: getattr(record, name) for name in record.model_fields_set}
+def _from_config_file(path: Path, model: type[BaseModel], wanted: type[BaseModel]) -> _Layer:
+    """The values of `wanted` in a file that may hold all of `model`."""
+    record = load_yaml(path, model)
+    values = {name: getattr(record, name) for name in record.model_fields_set & wanted.model_fields.keys()}
     values = {name: value for name, value in values.items() if value is not None}
     if "prompt" in values:
         values["prompt"] = _prompt_text(values["prompt"], path.parent, f"{path}: prompt")
@@ -169,10 +201,12 @@ def _parsed(name: str, value: Any, source: str, error: type[AutopromptError]) ->
     """Texts of flags and variables in the form that the setting has."""
     if name == "labels" and isinstance(value, str):
         return tuple(label.strip() for label in value.split(",") if label.strip())
-    if name == "locked" and isinstance(value, str):
-        return tuple(line for line in value.splitlines() if line.strip())
-    if name == "locked":
-        return tuple(value)
+    if name in ("locked", "must_pass"):
+        return (
+            tuple(line for line in value.splitlines() if line.strip())
+            if isinstance(value, str)
+            else tuple(value)
+        )
     if name == "metric_options" and not isinstance(value, Mapping):
         pairs = value.split(",") if isinstance(value, str) else value
         return dict(_option(pair, source, error) for pair in pairs)
@@ -271,14 +305,18 @@ def _no_prompt(config: RunConfig) -> str:
 
 
 def _validated(values: Mapping[str, Any], sources: Mapping[str, str]) -> CompleteConfig:
+    config = _validated_as(CompleteConfig, values, sources)
+    _check_locked(config, sources)
+    return config
+
+
+def _validated_as(model: type[_Record], values: Mapping[str, Any], sources: Mapping[str, str]) -> _Record:
     try:
-        config = CompleteConfig.model_validate(values)
+        return model.model_validate(values)
     except ValidationError as error:
         faults = [_fault(dict(details), sources) for details in error.errors()]
         is_flag = any(fault.startswith("--") for fault in faults)
         raise (UsageError if is_flag else ConfigError)("\n".join(dict.fromkeys(faults))) from error
-    _check_locked(config, sources)
-    return config
 
 
 def _fault(details: Mapping[str, Any], sources: Mapping[str, str]) -> str:
@@ -286,7 +324,8 @@ def _fault(details: Mapping[str, Any], sources: Mapping[str, str]) -> str:
     said = said[:1].lower() + said[1:]
     where = details["loc"]
     if not where:
-        return f"{said}: {', '.join(sources[name] for name in ('test', 'no_test') if name in sources)}"
+        pairs = ("test", "no_test", "record", "replay")
+        return f"{said}: {', '.join(sources[name] for name in pairs if name in sources)}"
     return f"{sources.get(where[0], where[0])}: {details['input']!r} found; {said}"
 
 

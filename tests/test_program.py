@@ -154,7 +154,7 @@ def test_unreadable_answers_are_asked_again_as_other_samples_at_most_twice() -> 
         return Completion(["well", "hm", "neither"][len(seen) - 1], Usage(5, 1))
 
     prediction = program(ScriptedClient(answer), options=Options(seed=3, sample=3)).run(ROW, CANDIDATE)
-    assert [(o.sample, o.seed) for o in seen] == [(3, 3), (1004, 1004), (1005, 1005)]
+    assert [(o.sample, o.seed) for o in seen] == [(3, 3), (1003, 1003), (2003, 2003)]
     assert (prediction.value, prediction.text, prediction.error) == (None, "neither", None)
     assert prediction.usage == Usage(15, 3)
 

@@ -23,6 +23,7 @@ COMMANDS = {
     "run": ("run", "Optimize a prompt on a dataset."),
     "resume": ("resume", "Go on with an interrupted run."),
     "eval": ("evaluate", "Score a prompt on a whole dataset, without optimization."),
+    "check": ("check", "Fail if a prompt has become worse than its baseline, in CI."),
     "runs": ("runs", "Past runs: list, show, diff, export, rm."),
     "memory": ("memory", "The experience file: show, search, forget, export."),
     "models": ("models", "Embedded models: list, pull."),

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from autoprompt.cli import COMMANDS, load_command
-from autoprompt.config import BudgetSettings, DataSettings, ModelSettings, RunConfig
+from autoprompt.config import BudgetSettings, CheckSettings, DataSettings, ModelSettings, RunConfig
 from autoprompt.settings import flag_name, variable_name
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -21,6 +21,7 @@ _SECTIONS = (
     ("Models", ModelSettings),
     ("Budget", BudgetSettings),
     ("Search and files", RunConfig),
+    ("The gate of `check`", CheckSettings),
 )
 
 

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 import typer
 from pydantic.fields import FieldInfo
 
-from autoprompt.config import BudgetSettings, DataSettings, ModelSettings, RunConfig
+from autoprompt.config import BudgetSettings, CheckSettings, DataSettings, ModelSettings, RunConfig
 from autoprompt.errors import UsageError
 from autoprompt.settings import flag_name
 
@@ -31,9 +31,12 @@ EVALUATION = tuple(
     if name not in {"train", "val", "test", "no_test", "drop_leaks", "split_seed", "max_val", "max_test"}
     and not name.startswith("optimizer_")
 )
+CHECK = tuple(CheckSettings.model_fields)
+_FIELDS = {**CheckSettings.model_fields, **RunConfig.model_fields}
+_LISTS = ("locked", "metric_options", "must_pass")  # flags that may be given several times
 
 # First what a first call needs; the rest in the order of the settings.
-_FIRST = ("dataset", "prompt", "model", "base_url", "preset")
+_FIRST = ("baseline", "dataset", "prompt", "model", "base_url", "preset", *CHECK)
 _METAVARS = {
     "prompt": "TEXT|@FILE",
     "labels": "A,B,...",
@@ -50,6 +53,7 @@ _METAVARS = {
     "group_field": "FIELD",
     "runs_dir": "FOLDER",
     "cache_dir": "FOLDER",
+    "must_pass": "ID|INPUT",
 }
 
 ConfigFile = Annotated[
@@ -82,7 +86,7 @@ def with_settings(names: Iterable[str]) -> Callable[[Callable[..., None]], Calla
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         own = inspect.signature(command, eval_str=True)
         parameters = [p for p in own.parameters.values() if p.name != "flags"]
-        settings = [_parameter(name, RunConfig.model_fields[name]) for name in chosen]
+        settings = [_parameter(name, _FIELDS[name]) for name in chosen]
 
         @wraps(command)
         def called(**values: Any) -> None:
@@ -115,7 +119,7 @@ def _parameter(name: str, field: FieldInfo) -> inspect.Parameter:
 def _metavar(name: str, field: FieldInfo) -> str | None:
     if name in _METAVARS:
         return _METAVARS[name]
-    plain = _plain(field.annotation) if name != "locked" else str
+    plain = _plain(field.annotation) if name not in _LISTS else str
     if get_origin(plain) is Literal:
         return "|".join(get_args(plain))
     return {bool: None, int: "N", float: "X", Path: "FILE", str: "TEXT"}[plain]
@@ -123,7 +127,7 @@ def _metavar(name: str, field: FieldInfo) -> str | None:
 
 def _kind(name: str, field: FieldInfo) -> tuple[Any, Any]:
     """The type of the flag, and what it is where it was not given."""
-    if name in ("locked", "metric_options"):
+    if name in _LISTS:
         return list[str] | None, None
     if name == "labels":
         return str | None, None
@@ -145,7 +149,7 @@ def _plain(annotation: Any) -> Any:
 
 def _help(name: str, field: FieldInfo) -> str:
     text = field.description or ""
-    if name in ("locked", "metric_options"):
+    if name in _LISTS:
         text += " May be given several times."
     if field.default in (None, False, (), "") or field.default_factory is not None:
         return text

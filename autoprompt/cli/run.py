@@ -49,13 +49,18 @@ def run(
 
 
 def read_settings(flags: dict[str, Any], config_file: Path | None) -> RunConfig:
-    """The effective settings; `.env` of the working directory is read, and overrides nothing."""
+    """The effective settings."""
+    read_environment()
+    return resolve_settings(flags, config_file=config_file, environ=os.environ)
+
+
+def read_environment() -> None:
+    """`.env` of the working directory is read, and overrides nothing; misspelt variables are warned of."""
     from dotenv import load_dotenv
 
     load_dotenv(Path(".env"), override=False)
     for warning in unknown_variables(os.environ):
         typer.echo(f"warning: {clean(warning)}", err=True)
-    return resolve_settings(flags, config_file=config_file, environ=os.environ)
 
 
 def show_estimate(settings: RunConfig, *, as_json: bool) -> None:

@@ -85,6 +85,15 @@ def _sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
+def check_writable(path: Path) -> None:
+    """To be asked before something is paid for. Raises StoreError if `write_text` could not write there."""
+    if path.is_dir():
+        raise StoreError(f"{path}: is a folder, expected a file to write. Give the path of a file.")
+    folder = next(parent for parent in path.absolute().parents if parent.exists())
+    if not folder.is_dir() or not os.access(folder, os.W_OK):
+        raise StoreError(f"{path}: cannot be written, {folder} does not allow it. Give another path.")
+
+
 def write_text(path: Path, text: str) -> None:
     """Replace the content of `path` by `text`, UTF-8, line ends untouched. Makes missing folders."""
     with _replacing(path) as stream:

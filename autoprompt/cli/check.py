@@ -1,0 +1,181 @@
+"""`autoprompt check`: the gate in CI. Measures, compares with the baseline, says so with its exit code."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console, RenderableType
+from rich.text import Text
+
+from autoprompt.cli import clean, options, render
+from autoprompt.cli.panel import watching
+from autoprompt.cli.progress import duration, money
+from autoprompt.cli.run import print_json, read_environment
+from autoprompt.config import CheckSettings
+from autoprompt.errors import Interrupted, UsageError
+from autoprompt.settings import resolve_check
+from autoprompt.store.files import check_writable, to_json, write_text
+
+if TYPE_CHECKING:
+    from autoprompt.regression import CheckReport
+    from autoprompt.regression.report import CaseView
+
+_MOST_ROWS = 20  # shown in the terminal; the files hold all
+_LONGEST_CELL = 60
+_REGRESSION = 1
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
+
+
+@app.command()
+@options.with_settings((*options.CHECK, *options.EVALUATION))
+def check(
+    *,
+    flags: dict[str, Any],
+    config: options.ConfigFile = None,
+    update_baseline: Annotated[
+        bool,
+        typer.Option("--update-baseline", help="Show what changes, and write it to the baseline; exit 0."),
+    ] = False,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "-o", "--output", metavar="FILE", help="Write a report; the ending tells how: .md, .json."
+        ),
+    ] = None,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Fail if a prompt has become worse than its baseline: the gate in CI.
+
+    Exit code 1 is a regression: a significant drop of more than --max-drop, a score under --min-score, or a
+    wrong answer to a row of --must-pass.
+    """
+    writer = None if output is None else _writer(output)
+    read_environment()
+    settings, limits = resolve_check(flags, config_file=config, environ=os.environ)
+    for path in filter(None, (output, limits.junit)):
+        check_writable(path)
+    from autoprompt import api
+
+    with watching(render.console(stderr=True), quiet=quiet) as (_, emit):
+        try:
+            report = api.check(settings, limits, is_update=update_baseline, on_event=emit)
+        except KeyboardInterrupt as error:
+            raise Interrupted(
+                "interrupted; with the cache on, the answers so far are not asked again"
+            ) from error
+    _show(report, limits, render.console(stderr=as_json), is_update=update_baseline)
+    _write_files(report, limits, output, writer)
+    if update_baseline and limits.baseline is not None:
+        _update(report, limits.baseline, render.console(stderr=as_json))
+    if as_json:
+        print_json(report.to_dict())
+    if not (report.is_passed or update_baseline):
+        raise typer.Exit(_REGRESSION)
+
+
+def _show(report: CheckReport, limits: CheckSettings, console: Console, *, is_update: bool) -> None:
+    from autoprompt.regression import github
+
+    stop, go = github.silenced() if limits.github else ("", "")
+    if stop:
+        console.print(Text(stop))
+    for part in _result(report, is_update=is_update):
+        console.print(part)
+    if stop:
+        console.print(Text(go))
+        for line in github.annotate(report):
+            console.out(line, highlight=False)
+
+
+def _write_files(
+    report: CheckReport,
+    limits: CheckSettings,
+    output: Path | None,
+    writer: Callable[[CheckReport], str] | None,
+) -> None:
+    from autoprompt.regression import github
+    from autoprompt.regression.junit import to_junit
+
+    if limits.junit is not None:
+        write_text(limits.junit, to_junit(report))
+    if output is not None and writer is not None:
+        write_text(output, writer(report))
+    if limits.github and not github.write_summary(report):
+        typer.echo("warning: GITHUB_STEP_SUMMARY is not set: no summary is written", err=True)
+
+
+def _writer(path: Path) -> Callable[[CheckReport], str]:
+    from autoprompt.regression.markdown import to_markdown
+
+    if path.suffix == ".md":
+        return to_markdown
+    if path.suffix == ".json":
+        return lambda report: to_json(report.to_dict(), indent=2) + "\n"
+    raise UsageError(f"-o {path}: this ending names no format; known: .md, .json")
+
+
+def _update(report: CheckReport, path: Path, console: Console) -> None:
+    from autoprompt.regression import write_baseline
+
+    baseline = report.measurement.as_baseline()
+    if not write_baseline(path, baseline):
+        console.print(Text(f"{clean(str(path))} holds this already: nothing written"))
+        return
+    console.print(Text(f"written: {clean(str(path))} ({len(baseline.cases)} cases); keep it in git"))
+
+
+def _result(report: CheckReport, *, is_update: bool) -> Iterator[RenderableType]:
+    style = "bold green" if report.is_passed else "bold red"
+    yield Text(_headline(report, is_update=is_update), "bold" if is_update else style)
+    for note in report.notes:
+        yield Text(f"note: {clean(note)}")
+    changed = report.changed()
+    if changed:
+        yield Text()
+        yield _table(changed[:_MOST_ROWS])
+        if len(changed) > _MOST_ROWS:
+            yield Text(f"... and {len(changed) - _MOST_ROWS:,} more rows", "dim")
+        yield Text()
+    measured = report.measurement
+    yield Text(
+        f"{measured.calls:,} calls, {measured.usage.total_tokens:,} tokens, "
+        f"cost {money(measured.usage.cost_usd)}, {duration(measured.seconds)}; {measured.model}"
+    )
+
+
+def _headline(report: CheckReport, *, is_update: bool) -> str:
+    if not is_update:
+        return clean(report.message)
+    found, measured = report.comparison, report.measurement
+    name = measured.metric.name
+    if found is None:
+        return clean(f"New baseline: {name} {report.score:.3f} on {len(measured.answered)} cases")
+    said = (
+        f"The baseline changes: {name} {found.score_before:.3f} -> {found.score_now:.3f} on "
+        f"{len(found.cases)} common cases; {len(found.broken)} broke, {len(found.fixed)} were fixed, "
+        f"{len(found.new)} are new, {len(found.gone)} are gone"
+    )
+    if not report.is_passed:
+        said += "\nAs a check this would have failed: " + "; ".join(r.message for r in report.reasons)
+    return clean(said)
+
+
+def _table(views: list[CaseView]) -> RenderableType:
+    made = render.table("", "was", "is", "expected", "answer", "input", "row", right=("was", "is"))
+    for view in views:
+        example = view.case.example
+        what = "must pass" if view.must_pass and view.is_failure else view.state
+        scores = ("" if score is None else f"{score:.3g}" for score in (view.before, view.now))
+        texts = (example.target, view.case.prediction, example.input)
+        made.add_row(
+            Text(what, "red" if view.is_failure else ""),
+            *(Text(score) for score in scores),
+            *(Text(render.shortened(text, _LONGEST_CELL)) for text in texts),
+            Text(f"{example.id} line {example.line}"),
+        )
+    return made

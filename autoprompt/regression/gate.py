@@ -1,0 +1,125 @@
+"""The decision: is this a regression? And what has to be said of what it rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from autoprompt.config import CheckSettings
+from autoprompt.dataset.checks import content_key
+from autoprompt.errors import ConfigError, EndpointError
+from autoprompt.regression.baseline import Baseline
+from autoprompt.regression.comparison import Comparison
+from autoprompt.regression.measurement import MeasuredCase, Measurement
+from autoprompt.types import Example
+
+ALPHA = 0.05  # one-sided: the chance that a check of an unchanged prompt fails by bad luck
+MOST_LOST = 0.1  # of the cases; with more unanswered, "no regression" would say little
+_SMALLEST = 5  # five broken and none fixed is the least that is significant
+_EQUAL = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why a check failed, in a sentence. cases: those that it speaks of, where it is about single ones."""
+
+    kind: Literal["drop", "min_score", "must_pass"]
+    message: str
+    cases: tuple[str, ...] = ()
+
+
+def find_must_pass(names: Sequence[str], examples: Sequence[Example], dataset: str) -> frozenset[str]:
+    """Ids of the cases that may never fail. names: ids or whole inputs.
+
+    Raises ConfigError for a name that is neither.
+    """
+    by_name: dict[str, str] = {}
+    for example in examples:
+        by_name[content_key(example.input)] = example.id
+        by_name[example.id] = example.id
+    unknown = [name for name in names if content_key(name) not in by_name]
+    if unknown:
+        shown = ", ".join(repr(name if len(name) <= 60 else name[:59] + "…") for name in unknown[:5])
+        raise ConfigError(
+            f"must_pass: {shown} is neither the id nor the input of a row of {dataset}. A row that was "
+            "changed has another id; take the name out, or correct it."
+        )
+    return frozenset(by_name[content_key(name)] for name in names)
+
+
+def decide(
+    measurement: Measurement, comparison: Comparison | None, limits: CheckSettings, must_pass: Collection[str]
+) -> tuple[Reason, ...]:
+    """Why the check fails; empty where it passes.
+
+    A drop counts if it is significant and more than `max_drop`; a score if it is under `min_score`; a case
+    of `must_pass` if any of its repeats was wrong.
+    """
+    found = []
+    if comparison is not None and _is_regression(comparison, limits):
+        found.append(Reason("drop", _drop_message(measurement, comparison)))
+    score = measurement.score
+    if limits.min_score is not None and score < limits.min_score - _EQUAL:
+        what = f"{measurement.metric.name} is {score:.3f}, under the least of {limits.min_score:g}"
+        found.append(Reason("min_score", what))
+    failed = tuple(case.id for case in measurement.cases if case.id in must_pass and case.has_failed)
+    if failed:
+        what = "a case" if len(failed) == 1 else f"{len(failed)} cases"
+        found.append(Reason("must_pass", f"{what} that must pass failed: {', '.join(failed[:5])}", failed))
+    return tuple(found)
+
+
+def check_answered(measurement: Measurement, must_pass: Collection[str]) -> None:
+    """Raises EndpointError where too little was answered for a check to pass: that is no regression."""
+    lost = [case for case in measurement.cases if case.is_lost]
+    if not lost:
+        return
+    said = f"{len(lost)} of {len(measurement.cases)} cases got no answer; the first: {lost[0].error}"
+    needed = [case.id for case in lost if case.id in must_pass]
+    if needed:
+        raise EndpointError(f"{said}. Case {needed[0]} must pass, and nothing is known of it.")
+    if len(lost) > MOST_LOST * len(measurement.cases):
+        raise EndpointError(f"{said}. With more than {MOST_LOST:.0%} unanswered nothing is decided.")
+
+
+def notes(measurement: Measurement, comparison: Comparison, baseline: Baseline) -> list[str]:
+    """What has to be known of a comparison, in sentences: what is not the same on both sides."""
+    found = []
+    if measurement.prompt_sha256 != baseline.prompt_sha256:
+        found.append(f"the prompt is not the one that the baseline of {baseline.created} was measured with")
+    if measurement.model != baseline.model:
+        found.append(f"the baseline was measured with {baseline.model}, this with {measurement.model}")
+    if dict(measurement.metric_options) != baseline.metric_options:
+        found.append(f"the options of {baseline.metric} are not those of the baseline")
+    if comparison.new or comparison.gone:
+        found.append(
+            f"the dataset has changed: compared are the {len(comparison.cases)} common cases; "
+            f"{len(comparison.new)} are new, {len(comparison.gone)} are gone"
+        )
+    if comparison.lost:
+        found.append(
+            f"{_cases(comparison.lost)} got no answer and {'is' if len(comparison.lost) == 1 else 'are'} "
+            f"left out: {comparison.lost[0].error}"
+        )
+    if len(comparison.cases) < _SMALLEST:
+        found.append(
+            f"{len(comparison.cases)} common cases: with fewer than {_SMALLEST} no drop can be told from luck"
+        )
+    return found
+
+
+def _is_regression(comparison: Comparison, limits: CheckSettings) -> bool:
+    return comparison.p_value < ALPHA and comparison.drop > limits.max_drop + _EQUAL
+
+
+def _drop_message(measurement: Measurement, comparison: Comparison) -> str:
+    return (
+        f"{measurement.metric.name} fell from {comparison.score_before:.3f} to {comparison.score_now:.3f} on "
+        f"{len(comparison.cases)} cases: {len(comparison.broken)} broke, {len(comparison.fixed)} were fixed, "
+        f"p = {comparison.p_value:.2g} ({comparison.test}, one-sided)"
+    )
+
+
+def _cases(cases: Sequence[MeasuredCase]) -> str:
+    return "1 case" if len(cases) == 1 else f"{len(cases)} cases"

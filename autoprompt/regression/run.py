@@ -1,0 +1,274 @@
+"""One check at work: rows, models, repeats, comparison, decision."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from autoprompt.clients import JUDGED, Clients, open_models
+from autoprompt.config import CheckSettings, RunConfig
+from autoprompt.dataset import load_checked
+from autoprompt.errors import BudgetExhausted, BudgetTooSmallError, ConfigError, UsageError
+from autoprompt.evaluation import evaluate
+from autoprompt.llm import Budget
+from autoprompt.llm.client import CallRole, Client
+from autoprompt.llm.recording import Recording, RecordingClient, ReplayClient, read_recording
+from autoprompt.metrics import Metric, get_metric
+from autoprompt.preparation import check_placeholders, task_options
+from autoprompt.program import COMPONENT, PromptProgram
+from autoprompt.regression.baseline import Baseline, DatasetFacts, read_baseline, sha256_of
+from autoprompt.regression.comparison import Comparison, compare
+from autoprompt.regression.gate import check_answered, decide, find_must_pass, notes
+from autoprompt.regression.measurement import MeasuredCase, Measurement, measure
+from autoprompt.regression.report import CheckReport
+from autoprompt.settings import LOCAL, complete, starting_prompt
+from autoprompt.store.files import check_writable, write_text
+from autoprompt.types import Candidate, EvaluatedRow, Evaluation, Example
+
+Emit = Callable[[dict[str, Any]], None]
+
+
+class Answerers(Protocol):
+    """The models of a check by role, whether they are asked or replayed."""
+
+    def client(self, role: CallRole) -> Client: ...
+
+    def concurrency(self) -> int: ...
+
+    def warnings(self) -> list[str]: ...
+
+
+def run_check(
+    config: RunConfig,
+    limits: CheckSettings,
+    *,
+    is_update: bool,
+    clients: Clients | None,
+    emit: Emit,
+) -> CheckReport:
+    """Measure, compare, decide; see `api.check`. Everything that can be refused is refused before a call."""
+    config = complete(config)
+    if config.dataset is None:
+        raise ConfigError("check needs a dataset: give --dataset FILE.")
+    prompt = starting_prompt(config)
+    warnings: list[str] = []
+    baseline = _baseline(limits, warnings, is_update=is_update)
+    rows, found, said = load_checked(config.dataset, config)
+    warnings += [*said, *check_placeholders(prompt, {config.dataset: rows}, config)]
+    must_pass = find_must_pass(limits.must_pass, rows, str(config.dataset))
+    repeats = _repeats(limits, baseline, is_update=is_update)
+    if repeats == 1 and config.temperature > 0:
+        warnings.append(
+            "temperature is above 0 and each row is asked once: --repeat 3 tells noise from change"
+        )
+    for path in filter(None, (limits.record, limits.baseline if is_update else None)):
+        check_writable(path)
+    task = _Task(config, prompt, rows, found or (), repeats)
+    for warning in warnings:
+        emit({"event": "warning", "message": warning})
+    measurement, late = _measured(task, limits, clients, emit)
+    for warning in late:
+        emit({"event": "warning", "message": warning})
+    warnings += late
+    comparison = None if baseline is None else _compared(measurement, baseline, warnings, is_update=is_update)
+    reasons = decide(measurement, comparison, limits, must_pass)
+    if not reasons or is_update:
+        check_answered(measurement, must_pass)
+    return CheckReport(
+        measurement=measurement,
+        baseline=baseline,
+        comparison=comparison,
+        limits=limits,
+        must_pass=must_pass,
+        reasons=reasons,
+        notes=()
+        if comparison is None or baseline is None
+        else tuple(notes(measurement, comparison, baseline)),
+        warnings=tuple(warnings),
+        dataset_path=str(config.dataset),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """What is asked: one prompt, rows in their order, so many times."""
+
+    config: RunConfig
+    prompt: str
+    rows: Sequence[Example]
+    labels: tuple[str, ...]
+    repeats: int
+
+
+def _baseline(limits: CheckSettings, warnings: list[str], *, is_update: bool) -> Baseline | None:
+    if limits.baseline is None:
+        raise UsageError("check needs a baseline: give --baseline FILE (--update-baseline makes it).")
+    if not is_update:
+        return read_baseline(limits.baseline)
+    if not limits.baseline.exists():
+        return None
+    try:
+        return read_baseline(limits.baseline)
+    except ConfigError as error:
+        warnings.append(f"the baseline that is replaced cannot be compared with: {error}")
+        return None
+
+
+def _repeats(limits: CheckSettings, baseline: Baseline | None, *, is_update: bool) -> int:
+    if baseline is None:
+        return limits.repeat or 1
+    if limits.repeat is None or limits.repeat == baseline.repeats:
+        return baseline.repeats
+    if is_update:
+        return limits.repeat
+    raise ConfigError(
+        f"repeat is {limits.repeat}, and {limits.baseline} holds {baseline.repeats} answers for each case: "
+        "the two sides need equally many. Leave --repeat out, or write the baseline anew with "
+        "--update-baseline."
+    )
+
+
+def _compared(
+    measurement: Measurement, baseline: Baseline, warnings: list[str], *, is_update: bool
+) -> Comparison | None:
+    try:
+        return compare(measurement, baseline)
+    except ConfigError as error:
+        if not is_update:
+            raise
+        warnings.append(f"the baseline that is replaced cannot be compared with: {error}")
+        return None
+
+
+def _measured(
+    task: _Task, limits: CheckSettings, clients: Clients | None, emit: Emit
+) -> tuple[Measurement, list[str]]:
+    config = task.config
+    budget = Budget(config.max_calls, config.max_tokens, config.max_cost, config.max_seconds)
+    if limits.replay is not None:
+        budget = Budget()  # nothing is spent
+    started = time.monotonic()
+    recording = Recording() if limits.record is not None else None
+    with _open(config, limits, clients, budget, recording, emit) as models:
+        judge = models.client("judge") if config.metric == JUDGED else None
+        metric = get_metric(config.metric, config.metric_options, judge=judge, labels=task.labels)
+        client = models.client("task")
+        cases = _ask_all(task, client, metric, models.concurrency(), budget, emit)
+        late = models.warnings()
+    if recording is not None and limits.record is not None:
+        write_text(limits.record, recording.to_text())
+    measurement = Measurement(
+        cases=cases,
+        repeats=task.repeats,
+        metric=metric,
+        metric_options=dict(config.metric_options),
+        model=client.name,
+        prompt_sha256=sha256_of(task.prompt),
+        dataset=_facts(config.dataset, task.rows),
+        usage=budget.spent.usage,
+        calls=budget.spent.calls,
+        seconds=time.monotonic() - started,
+    )
+    return measurement, late
+
+
+def _ask_all(
+    task: _Task, client: Client, metric: Metric, concurrency: int, budget: Budget, emit: Emit
+) -> tuple[MeasuredCase, ...]:
+    """Every row, every repeat. Raises BudgetTooSmallError where a cap does not let all of them through."""
+    config, total = task.config, len(task.rows) * task.repeats
+    options = task_options(config, task.labels)
+    candidate = Candidate(components={COMPONENT: task.prompt})
+    done = 0
+
+    def on_row(_: EvaluatedRow) -> None:
+        nonlocal done
+        done += 1
+        event = {"event": "rows_evaluated", "what": "rows", "done": done, "total": total}
+        emit({**event, "spent": budget.spent.to_dict()})
+
+    def ask(repeat: int) -> Evaluation:
+        program = PromptProgram(
+            client,
+            task.prompt,
+            labels=task.labels,
+            # Another sample each time: nothing that was answered before is taken for it.
+            options=replace(options, sample=repeat, seed=repeat),
+            read=metric.read,
+            input_field=config.input_field,
+            target_field=config.target_field,
+        )
+        return evaluate(program, candidate, task.rows, metric, concurrency=concurrency, on_row=on_row)
+
+    try:
+        with budget.block(total):
+            return measure(ask, task.rows, task.repeats, keeps_answers=metric.is_aggregate)
+    except BudgetExhausted as error:
+        raise BudgetTooSmallError(
+            f"{error.cap} is too small to ask {total:,} times ({len(task.rows):,} rows, {task.repeats} "
+            f"each; {error}). Raise it, or give fewer rows."
+        ) from error
+
+
+def _facts(path: Path | None, rows: Sequence[Example]) -> DatasetFacts:
+    """The hash is of the rows' contents, whatever their order, file format or other fields."""
+    ids = sorted(row.id for row in rows)
+    name = "dataset" if path is None else path.name
+    return DatasetFacts(name=name, rows=len(rows), sha256=sha256_of("\n".join(ids)))
+
+
+class _Replayed:
+    """A recording in the place of the models. Nothing is opened, so nothing can be sent."""
+
+    def __init__(self, path: Path, config: RunConfig) -> None:
+        self._recording, self._path, self._config = read_recording(path), path, config
+
+    def client(self, role: CallRole) -> Client:
+        return ReplayClient(self._recording, role, self._path)
+
+    def concurrency(self) -> int:
+        return 1
+
+    def warnings(self) -> list[str]:
+        named, recorded = self._config.model, self.client("task").name
+        is_remote = named is not None and named.partition(":")[0] != LOCAL
+        if not is_remote or named == recorded:
+            return []
+        return [f"the answers were recorded with {recorded}, and the settings name {named}"]
+
+
+class _Recorded:
+    """The models themselves, with what they say noted where that is asked for."""
+
+    def __init__(self, models: Answerers, recording: Recording | None) -> None:
+        self._models, self._recording = models, recording
+
+    def client(self, role: CallRole) -> Client:
+        client = self._models.client(role)
+        return client if self._recording is None else RecordingClient(client, self._recording, role)
+
+    def concurrency(self) -> int:
+        return self._models.concurrency()
+
+    def warnings(self) -> list[str]:
+        return self._models.warnings()
+
+
+@contextmanager
+def _open(
+    config: RunConfig,
+    limits: CheckSettings,
+    clients: Clients | None,
+    budget: Budget,
+    recording: Recording | None,
+    emit: Emit,
+) -> Iterator[Answerers]:
+    if limits.replay is not None:
+        yield _Replayed(limits.replay, config)
+        return
+    with open_models(config, clients, budget, None, emit) as models:
+        yield _Recorded(models, recording)
