@@ -324,7 +324,7 @@ def _fault(details: Mapping[str, Any], sources: Mapping[str, str]) -> str:
     said = said[:1].lower() + said[1:]
     where = details["loc"]
     if not where:
-        pairs = ("test", "no_test", "record", "replay")
+        pairs = ("test", "no_test", *_EXCLUSIVE)
         return f"{said}: {', '.join(sources[name] for name in pairs if name in sources)}"
     return f"{sources.get(where[0], where[0])}: {details['input']!r} found; {said}"
 

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from autoprompt.errors import ConfigError
+from autoprompt.metrics import Metric
 from autoprompt.regression.baseline import Baseline
 from autoprompt.regression.measurement import CaseScores, MeasuredCase, Measurement, score_of
 from autoprompt.stats import mcnemar_exact, permutation_aggregate, sign_flip_test
+from autoprompt.types import Example
 
 Change = Literal["broke", "fixed", "same"]
 Test = Literal["exact McNemar", "permutation"]
@@ -67,16 +69,13 @@ def compare(measurement: Measurement, baseline: Baseline) -> Comparison:
     Graded ones: the means of the repeats, signs of the differences flipped. A metric of all rows together:
     the majorities' answers, exchanged between the sides. One-sided; exact, or seeded and so the same in
     every run.
-    Raises ConfigError where scores of another metric stand in the baseline, and where no case is common.
+    Raises what `check_comparable` raises.
     """
-    _check_metric(measurement, baseline)
+    check_comparable(
+        baseline, measurement.metric, [case.example for case in measurement.cases], measurement.dataset.name
+    )
     known = {name: CaseScores(case.scores, case.answers) for name, case in baseline.cases.items()}
     paired, new, lost = _pair(measurement.cases, known)
-    if not paired and not lost:
-        raise ConfigError(
-            f"the baseline and {measurement.dataset.name} have no case in common: is it the baseline of "
-            "another dataset? Give the right one with --baseline, or write it anew with --update-baseline."
-        )
     is_binary = all(score in (0, 1) for _, *sides in paired for side in sides for score in side.scores)
     cases = tuple(
         ComparedCase(case, before, now, _change(before, now, is_binary=is_binary))
@@ -94,6 +93,28 @@ def compare(measurement: Measurement, baseline: Baseline) -> Comparison:
         p_value=_p_value(cases, measurement, targets, is_binary=is_binary),
         test="exact McNemar" if is_binary and not metric.is_aggregate else "permutation",
     )
+
+
+def check_comparable(baseline: Baseline, metric: Metric, examples: Sequence[Example], dataset: str) -> None:
+    """To be asked before the first call is paid for.
+
+    Raises ConfigError where scores of another metric stand in the baseline, and where no case is common.
+    """
+    if baseline.metric != metric.name:
+        raise ConfigError(
+            f"the baseline holds scores of {baseline.metric}, and the metric is {metric.name}: they do not "
+            "compare. Set --metric, or write the baseline anew with --update-baseline."
+        )
+    if metric.is_aggregate and any(not case.answers for case in baseline.cases.values()):
+        raise ConfigError(
+            f"the baseline holds cases without answers, and {metric.name} needs them. Write it anew with "
+            "--update-baseline."
+        )
+    if not any(example.id in baseline.cases for example in examples):
+        raise ConfigError(
+            f"the baseline and {dataset} have no case in common: is it the baseline of another dataset? Give "
+            "the right one with --baseline, or write it anew with --update-baseline."
+        )
 
 
 Pair = tuple[MeasuredCase, CaseScores, CaseScores]
@@ -115,20 +136,6 @@ def _pair(
             count = min(len(before.scores), len(case.found.scores))
             paired.append((case, before.first(count), case.found.first(count)))
     return paired, new, lost
-
-
-def _check_metric(measurement: Measurement, baseline: Baseline) -> None:
-    metric = measurement.metric
-    if baseline.metric != metric.name:
-        raise ConfigError(
-            f"the baseline holds scores of {baseline.metric}, and the metric is {metric.name}: they do not "
-            "compare. Set --metric, or write the baseline anew with --update-baseline."
-        )
-    if metric.is_aggregate and any(not case.answers for case in baseline.cases.values()):
-        raise ConfigError(
-            f"the baseline holds cases without answers, and {metric.name} needs them. Write it anew with "
-            "--update-baseline."
-        )
 
 
 def _change(before: CaseScores, now: CaseScores, *, is_binary: bool) -> Change:

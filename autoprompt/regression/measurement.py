@@ -106,7 +106,7 @@ class Measurement:
             metric=self.metric.name,
             metric_options=self.metric_options,
             repeats=self.repeats,
-            score=self.score,
+            score=rounded(self.score),
             prompt_sha256=self.prompt_sha256,
             dataset=self.dataset,
             cases=cases,

@@ -21,7 +21,7 @@ from autoprompt.metrics import Metric, get_metric
 from autoprompt.preparation import check_placeholders, task_options
 from autoprompt.program import COMPONENT, PromptProgram
 from autoprompt.regression.baseline import Baseline, DatasetFacts, read_baseline, sha256_of
-from autoprompt.regression.comparison import Comparison, compare
+from autoprompt.regression.comparison import Comparison, check_comparable, compare
 from autoprompt.regression.gate import check_answered, decide, find_must_pass, notes
 from autoprompt.regression.measurement import MeasuredCase, Measurement, measure
 from autoprompt.regression.report import CheckReport
@@ -70,7 +70,7 @@ def run_check(
     task = _Task(config, prompt, rows, found or (), repeats)
     for warning in warnings:
         emit({"event": "warning", "message": warning})
-    measurement, late = _measured(task, limits, clients, emit)
+    measurement, late = _measured(task, limits, clients, emit, comparable=None if is_update else baseline)
     for warning in late:
         emit({"event": "warning", "message": warning})
     warnings += late
@@ -145,8 +145,14 @@ def _compared(
 
 
 def _measured(
-    task: _Task, limits: CheckSettings, clients: Clients | None, emit: Emit
+    task: _Task,
+    limits: CheckSettings,
+    clients: Clients | None,
+    emit: Emit,
+    *,
+    comparable: Baseline | None,
 ) -> tuple[Measurement, list[str]]:
+    """The measurement, and what was found out about the models. comparable: refused first if it is not."""
     config = task.config
     budget = Budget(config.max_calls, config.max_tokens, config.max_cost, config.max_seconds)
     if limits.replay is not None:
@@ -157,6 +163,8 @@ def _measured(
         judge = models.client("judge") if config.metric == JUDGED else None
         metric = get_metric(config.metric, config.metric_options, judge=judge, labels=task.labels)
         client = models.client("task")
+        if comparable is not None:
+            check_comparable(comparable, metric, task.rows, str(config.dataset))
         cases = _ask_all(task, client, metric, models.concurrency(), budget, emit)
         late = models.warnings()
     if recording is not None and limits.record is not None:

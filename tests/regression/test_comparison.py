@@ -1,0 +1,138 @@
+"""Pairing and testing: against scipy, and against cases worked out by hand."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from measured import case, measurement, numbered
+from scipy.stats import binomtest
+
+from autoprompt.errors import ConfigError
+from autoprompt.regression.comparison import compare
+from autoprompt.regression.measurement import CaseScores, Measurement
+
+
+@given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=60))
+def test_one_repeat_of_right_and_wrong_is_a_sign_test_of_what_changed(pairs: list[tuple[bool, bool]]) -> None:
+    before = measurement(numbered(*(float(a) for a, _ in pairs))).as_baseline()
+    found = compare(measurement(numbered(*(float(b) for _, b in pairs))), before)
+    broken = sum(a and not b for a, b in pairs)
+    fixed = sum(b and not a for a, b in pairs)
+    assert (len(found.broken), len(found.fixed)) == (broken, fixed)
+    expected = binomtest(broken, broken + fixed, alternative="greater").pvalue if broken + fixed else 1.0
+    assert found.p_value == pytest.approx(expected)
+    assert found.drop == pytest.approx((broken - fixed) / len(pairs))
+    assert found.test == "exact McNemar"
+
+
+@pytest.mark.parametrize(
+    ("scores", "is_right"),
+    [
+        ((1,), True),
+        ((0,), False),
+        ((1, 0), False),
+        ((1, 1, 0), True),
+        ((1, 0, 0), False),
+        ((1, 1, 0, 0), False),
+    ],
+)
+def test_a_case_is_right_if_more_than_half_of_its_repeats_are(
+    scores: tuple[float, ...], is_right: bool
+) -> None:
+    assert CaseScores(tuple(map(float, scores))).is_right is is_right
+
+
+def test_one_flipped_repeat_of_three_changes_the_score_and_no_case() -> None:
+    before = measurement({"r0": (1, 1, 1), "r1": (0, 0, 1)}, repeats=3).as_baseline()
+    found = compare(measurement({"r0": (1, 0, 1), "r1": (0, 0, 0)}, repeats=3), before)
+    assert [c.change for c in found.cases] == ["same", "same"]
+    assert found.p_value == 1.0
+    assert found.drop == pytest.approx(1 / 3)
+
+
+def test_graded_scores_are_compared_by_their_means() -> None:
+    before = measurement(numbered(*[0.9] * 8)).as_baseline()
+    found = compare(measurement(numbered(*[0.8] * 7, 0.95)), before)
+    assert found.test == "permutation"
+    assert (len(found.broken), len(found.fixed)) == (7, 1)
+    # Of the 256 sign patterns, those with a sum of at least 0.65: all plus, or 0.05 alone minus.
+    assert found.p_value == pytest.approx(2 / 256)
+
+
+def test_a_score_that_the_file_had_to_round_is_equal_to_itself() -> None:
+    third = measurement({"r0": (round(1 / 3, 6),)})
+    found = compare(third, third.as_baseline())
+    assert [c.change for c in found.cases] == ["same"]
+
+
+def test_sides_with_lost_repeats_are_cut_to_equally_many() -> None:
+    before = measurement({"r0": (0, 1, 1)}, repeats=3).as_baseline()
+    found = compare(measurement({"r0": (0, 1)}, repeats=3), before)
+    assert (found.cases[0].before.scores, found.cases[0].now.scores) == ((0, 1), (0, 1))
+    assert found.cases[0].change == "same"
+
+
+def test_a_changed_dataset_is_compared_on_its_common_cases() -> None:
+    before = measurement(numbered(1, 1, 1, 1)).as_baseline()
+    now = measurement([case("r1", (1,)), case("r2", (0,)), case("r3", ()), case("r9", (0,))])
+    found = compare(now, before)
+    assert [c.case.id for c in found.cases] == ["r1", "r2"]
+    assert [c.id for c in found.new] == ["r9"]
+    assert found.gone == ("r0",)
+    assert [c.id for c in found.lost] == ["r3"]
+    assert (found.score_before, found.score_now) == (1.0, 0.5)
+
+
+def test_nothing_in_common_is_an_error() -> None:
+    before = measurement(numbered(1, 1)).as_baseline()
+    with pytest.raises(ConfigError, match=r"no case in common.*--update-baseline"):
+        compare(measurement({"r7": (1,)}), before)
+
+
+def test_scores_of_another_metric_do_not_compare() -> None:
+    before = measurement(numbered(1, 1)).as_baseline()
+    with pytest.raises(ConfigError, match="scores of exact_match, and the metric is contains"):
+        compare(measurement(numbered(1, 1), metric="contains"), before)
+
+
+def f1(answers: list[str], targets: list[str]) -> Measurement:
+    cases = [
+        case(f"r{n}", (float(answer == target),), answers=(answer,), target=target)
+        for n, (answer, target) in enumerate(zip(answers, targets, strict=True))
+    ]
+    return measurement(cases, metric="macro_f1")
+
+
+def test_a_metric_of_all_rows_is_compared_by_exchanging_answers() -> None:
+    targets = ["a"] * 40 + ["b"] * 10
+    before = f1(targets, targets)
+    now = f1(["a"] * 50, targets)  # the rare class is gone: accuracy 0.8, macro F1 0.44
+    found = compare(now, before.as_baseline())
+    assert (found.score_before, found.score_now) == (1.0, pytest.approx(40 / 90))
+    assert found.test == "permutation"
+    assert found.p_value < 0.01
+    assert len(found.broken) == 10
+    same = compare(before, before.as_baseline())
+    assert (same.p_value, same.drop) == (1.0, 0.0)
+
+
+def test_a_metric_of_all_rows_needs_the_answers() -> None:
+    baseline = f1(["a", "b"], ["a", "b"]).as_baseline()
+    stripped = {name: kept.model_copy(update={"answers": ()}) for name, kept in baseline.cases.items()}
+    with pytest.raises(ConfigError, match="cases without answers"):
+        compare(f1(["a", "b"], ["a", "b"]), baseline.model_copy(update={"cases": stripped}))
+
+
+def test_the_answer_of_several_repeats_is_that_of_most() -> None:
+    assert CaseScores((1, 1, 0), ("b", "a", "a")).answer == "a"
+    assert CaseScores((1, 1), ("b", "a")).answer == "a"  # the same on both sides, whatever came first
+
+
+def test_many_graded_cases_take_a_moment_and_the_same_p_each_time() -> None:
+    rng = random.Random(0)
+    before = measurement(numbered(*(rng.random() for _ in range(5_000)))).as_baseline()
+    now = measurement(numbered(*(rng.random() for _ in range(5_000))))
+    assert compare(now, before).p_value == compare(now, before).p_value
