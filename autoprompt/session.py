@@ -154,7 +154,13 @@ def _make_context(
     journal: Journal,
     emit: OnEvent,
 ) -> SearchContext:
-    from autoprompt.optimizer.agents import AnalysisAgent, MemoryAgent, PredictionAgent, RewriteAgent
+    from autoprompt.optimizer.agents import (
+        AnalysisAgent,
+        DescribingAgent,
+        MemoryAgent,
+        PredictionAgent,
+        RewriteAgent,
+    )
     from autoprompt.optimizer.context import SearchContext, SearchSettings
 
     config, labels = preparation.config, preparation.labels
@@ -191,6 +197,7 @@ def _make_context(
         prediction=PredictionAgent(program, metric, concurrency=models.concurrency()),
         analysis=AnalysisAgent(writer),
         rewriting=RewriteAgent(writer),
+        describing=DescribingAgent(writer),
         memory=MemoryAgent(),
         files=folder,
         emit=emit,

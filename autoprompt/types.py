@@ -179,6 +179,8 @@ class Candidate:
     components: name -> prompt text; a single prompt has the one component "prompt".
     parents, operator, iteration, change: where it came from; they do not enter `id`.
     change: what was changed, in a few words, for the memory and the report.
+    told: ids of train rows whose answers its author was shown, or counted, beside its demonstrations; no
+        fair sample for it.
     """
 
     components: Mapping[str, str]
@@ -187,6 +189,7 @@ class Candidate:
     operator: str = "original"
     iteration: int = 0
     change: str = ""
+    told: tuple[str, ...] = ()
     id: str = field(default="")
 
     def __post_init__(self) -> None:
@@ -217,9 +220,11 @@ class Candidate:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        return {**asdict(self), "components": dict(self.components), "parents": list(self.parents)}
+        lists = {"parents": list(self.parents), "told": list(self.told)}
+        return {**asdict(self), "components": dict(self.components), **lists}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Candidate:
         demos = tuple(Demo(**demo) for demo in data.get("demos", ()))
-        return cls(**{**data, "demos": demos, "parents": tuple(data.get("parents", ()))})
+        lists = {name: tuple(data.get(name, ())) for name in ("parents", "told")}
+        return cls(**{**data, "demos": demos, **lists})

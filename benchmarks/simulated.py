@@ -43,7 +43,13 @@ from autoprompt.llm.scripted import ScriptedClient
 from autoprompt.memory import ExperienceFile
 from autoprompt.metrics import get_metric
 from autoprompt.optimizer import finish, nodes, propose, settle
-from autoprompt.optimizer.agents import AnalysisAgent, MemoryAgent, PredictionAgent, RewriteAgent
+from autoprompt.optimizer.agents import (
+    AnalysisAgent,
+    DescribingAgent,
+    MemoryAgent,
+    PredictionAgent,
+    RewriteAgent,
+)
 from autoprompt.optimizer.context import SearchContext, SearchSettings
 from autoprompt.optimizer.graph import build_graph, recursion_limit
 from autoprompt.program import PromptProgram
@@ -160,6 +166,15 @@ def writer(world: World, seed: int) -> Callable[[list[Message], Options], Comple
         request = messages[-1].content
         rng = random.Random(f"{seed}/{options.seed}/{hashlib.sha256(request.encode()).hexdigest()}")
         current = re.search(r"<current>\n(.*?)\n</current>", request, re.DOTALL)
+        if "right answers" in request:
+            kind = rng.random()
+            known = [r for r in world.rules if r not in request]
+            said = rng.choice(FILLERS)
+            if kind < world.good and known:
+                said = rng.choice(known)
+            elif kind < world.good + world.harmful:
+                said = rng.choice(HARMS)
+            return Completion(f"A: the rows that go with {said}\nB: all of the other rows", Usage(400, 30))
         if current is None:
             return Completion("The rows need a rule.", Usage(300, 20))
         text = current.group(1)
@@ -288,6 +303,7 @@ def simulate(
         prediction=PredictionAgent(program, metric),
         analysis=AnalysisAgent(author),
         rewriting=RewriteAgent(author),
+        describing=DescribingAgent(author),
         memory=MemoryAgent(),
         files=MemoryFiles(),
         emit=emit,

@@ -17,7 +17,13 @@ from autoprompt.llm import Budget, ScriptedClient, wrap
 from autoprompt.llm.client import Client, Completion, Options
 from autoprompt.memory import ExperienceFile
 from autoprompt.metrics import get_metric
-from autoprompt.optimizer.agents import AnalysisAgent, MemoryAgent, PredictionAgent, RewriteAgent
+from autoprompt.optimizer.agents import (
+    AnalysisAgent,
+    DescribingAgent,
+    MemoryAgent,
+    PredictionAgent,
+    RewriteAgent,
+)
 from autoprompt.optimizer.context import SearchContext, SearchSettings
 from autoprompt.program import Program, PromptProgram
 from autoprompt.search.plan import Depth, Plan, make_plan
@@ -170,6 +176,7 @@ def bench(
         prediction=PredictionAgent(program, get_metric("exact_match", labels=LABELS)),
         analysis=AnalysisAgent(optimizer),
         rewriting=RewriteAgent(optimizer),
+        describing=DescribingAgent(optimizer),
         memory=MemoryAgent(),
         files=files,
         emit=events.append,

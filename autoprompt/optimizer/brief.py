@@ -48,12 +48,13 @@ class Brief:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Which proposal of the round this is: of all, of those that draw demonstrations, of those that
-    recall."""
+    """Which proposal of the round this is: of all, of those that draw demonstrations, of those that recall,
+    of those that say what the answers mean."""
 
     slot: int
     draw: int
     recall: int
+    told: int = 0
 
 
 def is_single(context: SearchContext) -> bool:

@@ -11,7 +11,13 @@ from typing import Any, Protocol
 from autoprompt.dataset import Splits
 from autoprompt.llm.budget import Budget
 from autoprompt.memory import ExperienceFile
-from autoprompt.optimizer.agents import AnalysisAgent, MemoryAgent, PredictionAgent, RewriteAgent
+from autoprompt.optimizer.agents import (
+    AnalysisAgent,
+    DescribingAgent,
+    MemoryAgent,
+    PredictionAgent,
+    RewriteAgent,
+)
 from autoprompt.program import Program
 from autoprompt.search.plan import Depth, Plan, final_cost, race_cost
 from autoprompt.search.pool import Entry, Pool
@@ -63,6 +69,7 @@ class SearchContext:
     prediction: PredictionAgent
     analysis: AnalysisAgent
     rewriting: RewriteAgent
+    describing: DescribingAgent
     memory: MemoryAgent
     files: RunFiles
     emit: Emit

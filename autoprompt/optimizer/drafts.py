@@ -20,6 +20,8 @@ from autoprompt.optimizer.brief import (
 from autoprompt.optimizer.context import SearchContext, demo_tokens
 from autoprompt.optimizer.merging import joined, partner_of
 from autoprompt.optimizer.refusal import Refused, check_text, kept_passages
+from autoprompt.optimizer.telling import described, tell, with_lines
+from autoprompt.program import placeholders
 from autoprompt.search import demos as demo_sets
 from autoprompt.search.operators import WRITERS, OperatorName
 from autoprompt.search.pool import Entry
@@ -36,6 +38,8 @@ def draft(
     rng: random.Random,
 ) -> Candidate:
     """One candidate by one operator. Raises Refused, or the writer's error."""
+    if operator in ("describe", "cues"):
+        return _tell(context, brief, operator, parent, place, rng)
     if operator in WRITERS:
         return _write(context, brief, operator, parent, place, rng)
     if operator == "recall":
@@ -82,6 +86,40 @@ def _write(
         iteration=brief.iteration,
         change=named(context, name, proposal.change),
     )
+
+
+def _tell(
+    context: SearchContext,
+    brief: Brief,
+    operator: OperatorName,
+    parent: Entry,
+    place: Place,
+    rng: random.Random,
+) -> Candidate:
+    """The parent saying what the answers mean; every second time with demonstrations, if it has none."""
+    name, train = shown_with(context, brief, place)
+    before = parent.candidate.components[name]
+    lines, told = tell(context, operator, name, train, place, rng)
+    text = with_lines(before, lines, placeholders(before, tuple(context.splits.train[0].fields)))
+    check_text(context, context.program.components[name], before, text)
+    candidate = Candidate(
+        components={**parent.candidate.components, name: text},
+        demos=parent.candidate.demos,
+        parents=(parent.candidate.id,),
+        operator=operator,
+        iteration=brief.iteration,
+        change=named(context, name, described(operator, before, text, lines)),
+        told=told,
+    )
+    if place.told % 2 or parent.candidate.demos_of(name) or not _can_demo(context):
+        return candidate
+    shown = _show(context, brief, "demos", Entry(candidate), place, rng)
+    change = f"{candidate.change}; and {shown.change}"
+    return replace(shown, parents=candidate.parents, operator=operator, told=told, change=change)
+
+
+def _can_demo(context: SearchContext) -> bool:
+    return context.settings.can_demo and context.settings.max_demos > 0
 
 
 def recallable(brief: Brief, text: str) -> list[str]:

@@ -51,6 +51,7 @@ def unseen(
     if is_remembered(context, winner, has_memory):
         return []  # the authors of earlier runs may have been told of any row of train
     seen = {demo.example_id for candidate in family for demo in candidate.demos}
+    seen |= {row_id for candidate in family for row_id in candidate.told}
     told_until = max((c.iteration for c in family if _is_informed(c)), default=0)
     for entry in history:
         if entry["iteration"] <= told_until:

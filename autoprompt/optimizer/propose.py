@@ -11,7 +11,8 @@ from autoprompt.optimizer.context import SearchContext
 from autoprompt.optimizer.drafts import draft, recallable
 from autoprompt.optimizer.merging import partner_of
 from autoprompt.optimizer.refusal import Refused, check_candidate
-from autoprompt.search.operators import WRITERS, Means, OperatorName, choose_operators
+from autoprompt.optimizer.telling import CUE_LABELS, FEWEST_TOLD
+from autoprompt.search.operators import TELLERS, WRITERS, Means, OperatorName, choose_operators
 from autoprompt.search.pareto import pick_parent
 from autoprompt.search.pool import Entry
 from autoprompt.types import Candidate
@@ -33,7 +34,8 @@ def propose(context: SearchContext, brief: Brief) -> list[Candidate]:
     drawn: Counter[str] = Counter()
     while operators:
         operator = operators.popleft()
-        place = Place(drawn.total(), drawn["demos"] + drawn["demos_errors"], drawn["recall"])
+        told = drawn["describe"] + drawn["cues"]
+        place = Place(drawn.total(), drawn["demos"] + drawn["demos_errors"] + told, drawn["recall"], told)
         drawn[operator] += 1
         parent = _parent(context, brief, operator, incumbent, rng)
         try:
@@ -48,9 +50,7 @@ def propose(context: SearchContext, brief: Brief) -> list[Candidate]:
                 failure = error
                 text = f"no proposal from the writer ({operator}): {error}"
                 context.emit({"event": "warning", "message": text})
-            # The place in the race is paid for: another draw of demonstrations costs no call.
-            if means.can_demo and operator != "demos":
-                operators.append("demos")
+            operators.extend(_instead(operator, means))
             continue
         proposals.append(candidate)
         context.emit(
@@ -65,6 +65,16 @@ def propose(context: SearchContext, brief: Brief) -> list[Candidate]:
     if failure is not None and not proposals:
         raise failure
     return proposals
+
+
+def _instead(operator: OperatorName, means: Means) -> list[OperatorName]:
+    """What takes the place of a refused draft: the race is paid for.
+
+    A text for a text that told nothing; else another draw of demonstrations, which costs no call.
+    """
+    if operator in TELLERS and means.writers > 0:
+        return ["rewrite"]
+    return ["demos"] if means.can_demo and operator != "demos" else []
 
 
 def _parent(
@@ -87,4 +97,6 @@ def _means(context: SearchContext, incumbent: Entry, brief: Brief) -> Means:
         has_demos=bool(incumbent.candidate.demos),
         has_errors=bool(brief.wrong_ids),
         has_partner=partner_of(context, incumbent) is not None,
+        can_tell=len(context.splits.train) >= FEWEST_TOLD,
+        has_labels=len(context.settings.labels) in CUE_LABELS,
     )

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from autoprompt.search.operators import PLATEAU, WRITERS, Means, choose_operators, record_outcome
 
 ALL = Means(writers=4, can_demo=True, has_demos=True, has_errors=True, has_partner=True)
-EVERY = ["patch", "rewrite", "demos", "demos_errors", "demos_varied", "combine"]
+EVERY = ["patch", "rewrite", "describe", "cues", "demos", "demos_errors", "demos_varied", "combine"]
 TALLIES = st.dictionaries(st.sampled_from(EVERY), st.tuples(st.integers(0, 9), st.integers(0, 9)))
 
 
@@ -44,11 +44,17 @@ def test_nothing_possible_is_nothing_chosen() -> None:
     assert choose_operators(4, Means(0, False, False, False, False), {}, 0, random.Random(0)) == []
 
 
-def test_the_first_round_takes_texts_and_demonstrations_in_turns() -> None:
-    means = replace(ALL, has_demos=False, has_partner=False)
+def test_the_first_round_tries_one_of_each_kind() -> None:
+    means = replace(ALL, has_demos=False, has_partner=False, can_tell=True, has_labels=True)
     chosen = choose_operators(8, means, {}, 0, random.Random(0))
     assert sum(o in WRITERS for o in chosen) == 4
-    assert {"rewrite", "patch", "demos"} <= set(chosen)
+    assert set(chosen) == {"rewrite", "patch", "describe", "cues", "demos", "demos_errors"}
+
+
+def test_cues_need_labels_and_rows_to_count() -> None:
+    for means in (replace(ALL, can_tell=True), replace(ALL, has_labels=True)):
+        rng = random.Random(0)
+        assert "cues" not in {o for _ in range(20) for o in choose_operators(6, means, {}, 0, rng)}
 
 
 def test_what_was_accepted_is_tried_more() -> None:

@@ -1,0 +1,87 @@
+"""The describer: what each answer means, or by which rule it follows, told from rows and their right answers.
+
+Other than the writer it is shown no wrong answers and no analysis: it names what the naive prompt left
+unsaid (instruction induction; Honovich et al. 2023, and APE, Zhou et al. 2023).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from autoprompt.llm.client import Client, Options
+from autoprompt.templates import fill, language_of
+from autoprompt.types import Example, Message
+
+ROW_CHARACTERS = 240  # of a row's input and target each: the kind of row matters, not all of it
+LINE_TOKENS = 60  # of one answer's description
+LONGEST_LINE = 300  # characters; a longer one is a list of rows, or has lost its way
+SHORTEST_LINE = 12
+
+
+class DescribingAgent:
+    """Usable alone: `DescribingAgent(client).describe(prompt, rows, labels)`."""
+
+    def __init__(self, client: Client, *, temperature: float = 0.7) -> None:
+        self._client = client
+        self._temperature = temperature
+
+    def describe(
+        self, prompt: str, rows: Sequence[Example], labels: Sequence[str] = (), *, seed: int = 0
+    ) -> list[str]:
+        """Lines to add to `prompt`: "LABEL: which rows" for at least two labels; without labels, a rule.
+
+        Empty where the answer cannot be used: another form, or the same words for different labels.
+        """
+        language = language_of(prompt)
+        if labels:
+            form = "\n".join(f"{label}: …" for label in labels)
+            request = fill("describe", language, prompt=prompt, rows=_by_label(rows, labels), form=form)
+        else:
+            shown = "\n".join(f"- {_cut(r.input)} -> {_cut(r.target)}" for r in rows)
+            request = fill("induce", language, prompt=prompt, rows=shown)
+        options = Options(
+            role="optimizer",
+            temperature=self._temperature,
+            seed=seed,
+            max_output_tokens=LINE_TOKENS * max(2, len(labels)),
+        )
+        answer = self._client.complete([Message("user", request)], options).text
+        return read_descriptions(answer, labels) if labels else read_rule(answer)
+
+
+def read_descriptions(answer: str, labels: Sequence[str]) -> list[str]:
+    """The lines "LABEL: description" of an answer, in the order of `labels`; [] where they do not differ."""
+    found: dict[str, str] = {}
+    for line in answer.splitlines():
+        bare = re.sub(r"^[\s\-*•\d.)、`]+", "", line).replace("**", "").replace("`", "")
+        for label in sorted(labels, key=len, reverse=True):
+            said = re.match(rf"{re.escape(label)}\s*[:：]\s*(.+)", bare, re.IGNORECASE)
+            if said and label not in found:
+                found[label] = said[1].strip()
+                break
+    kept = {label: text for label, text in found.items() if SHORTEST_LINE <= len(text) <= LONGEST_LINE}
+    told_apart = {re.sub(re.escape(label), "", text, flags=re.IGNORECASE) for label, text in kept.items()}
+    if len(told_apart) < max(2, len(kept)):
+        return []
+    return [f"{label}: {kept[label]}" for label in labels if label in kept]
+
+
+def read_rule(answer: str) -> list[str]:
+    """The rule in an answer, as one line; [] where there is none."""
+    text = " ".join(answer.replace("```", " ").split()).strip("\"'“” ")
+    return [text] if SHORTEST_LINE <= len(text) <= 2 * LONGEST_LINE else []
+
+
+def _by_label(rows: Sequence[Example], labels: Sequence[str]) -> str:
+    parts = []
+    for label in labels:
+        lines = [f"- {_cut(row.input)}" for row in rows if row.target == label]
+        if lines:
+            parts.append("\n".join([f"{label}:", *lines]))
+    return "\n\n".join(parts)
+
+
+def _cut(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= ROW_CHARACTERS else text[: ROW_CHARACTERS - 1] + "…"

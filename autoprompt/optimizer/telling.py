@@ -1,0 +1,103 @@
+"""Telling what the answers mean: lines for the prompt, from rows of train and their right answers."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Collection, Sequence
+
+from autoprompt.optimizer.agents.rewriting import describe_change
+from autoprompt.optimizer.brief import Place, is_single
+from autoprompt.optimizer.context import SearchContext
+from autoprompt.optimizer.refusal import Refused
+from autoprompt.search import cues
+from autoprompt.search import demos as demo_sets
+from autoprompt.search.operators import OperatorName
+from autoprompt.templates import Language, language_of
+from autoprompt.types import Example
+
+FEWEST_TOLD = 8  # rows; fewer are told better by showing them
+CUE_LABELS = range(2, 31)  # how many labels a list in a prompt can tell apart
+TOLD_SHARE = 2 / 3  # of train that a list of cues is counted on: the rest stays a fair sample for its winner
+TOLD_ROWS = 30  # that one description is made from; more in one reflection hurt
+CUES = (8, 5, 12)  # words of each label, in the order in which a round tries them
+
+HEADINGS: dict[str, dict[Language, str]] = {
+    "describe": {"en": "Which answer is right when:", "zh": "各答案适用的情形："},
+    "cues": {"en": "Words that are typical of each answer:", "zh": "各答案的典型用词："},
+}
+
+
+def tell(
+    context: SearchContext,
+    operator: OperatorName,
+    name: str,
+    train: Sequence[Example],
+    place: Place,
+    rng: random.Random,
+) -> tuple[list[str], tuple[str, ...]]:
+    """Lines for the prompt under their heading, and the ids of the rows that they were made from.
+
+    Raises Refused where there is nothing to tell, or the describer's error.
+    """
+    if len(train) < FEWEST_TOLD:
+        raise Refused("too few rows to tell from")
+    prompt = context.program.components[name]
+    heading = HEADINGS[operator][language_of(prompt)]
+    labels = _labels(context, train)
+    if operator == "cues":
+        rows = rng.sample(list(train), round(len(train) * TOLD_SHARE))
+        found = cues.typical(rows, CUES[place.told % len(CUES)])
+        if len(found) < 2:
+            raise Refused("no words are typical of the answers")
+        lines = [heading, *cues.as_lines(found)]
+    else:
+        rows = demo_sets.balanced(train, TOLD_ROWS, rng)
+        seed = context.seed("describe", place.slot, len(context.pool))
+        lines = context.describing.describe(prompt, rows, labels, seed=seed)
+        if not lines:
+            raise Refused("the description tells no answers apart")
+        lines = [heading, *lines] if labels else lines
+    return lines, tuple(row.id for row in rows)
+
+
+def with_lines(text: str, lines: Sequence[str], asked: Collection[str]) -> str:
+    """`text` with `lines` in place of what an earlier telling of the same heading had added.
+
+    asked: placeholders of `text`. The lines come before the line with the first of them, where the constant
+    part of a prompt ends, else at the end.
+    """
+    kept = _without(text, lines[0]) if len(lines) > 1 else text.splitlines()
+    at = len(kept)
+    if asked:
+        first = re.compile("|".join(re.escape("{" + name + "}") for name in asked))
+        at = next((n for n, line in enumerate(kept) if first.search(line)), at)
+    return "\n".join([*kept[:at], *lines, *kept[at:]])
+
+
+def described(operator: OperatorName, before: str, after: str, lines: Sequence[str]) -> str:
+    """What was changed, in a few words. Counted words are of these rows alone, so no lesson for others."""
+    if operator == "cues":
+        return f"typical words of {len(lines) - 1} answers named"
+    return describe_change(before, after)
+
+
+def _without(text: str, heading: str) -> list[str]:
+    """The lines of `text` less the heading and the lines "ANSWER: ..." under it."""
+    lines = text.splitlines()
+    if heading not in lines:
+        return lines
+    start = lines.index(heading)
+    end = start + 1
+    while end < len(lines) and re.match(r"[^:：]{1,80}[:：] ", lines[end]):
+        end += 1
+    return lines[:start] + lines[end:]
+
+
+def _labels(context: SearchContext, train: Sequence[Example]) -> tuple[str, ...]:
+    """The answers to tell apart: the task's labels, or those of a step; () for free text."""
+    if is_single(context):
+        labels = context.settings.labels
+    else:
+        labels = tuple(sorted({example.target for example in train}))
+    return labels if len(labels) in CUE_LABELS else ()

@@ -1,0 +1,91 @@
+"""What the rows of each label say that the others do not: words found by counting, for a prompt to name.
+
+A model that writes prompts is not asked, so this works with the smallest one, and in any language.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+
+from autoprompt.types import Example
+
+_SIGNS = "\u3041-\u30ff\u3400-\u9fff\uf900-\ufaff"  # of scripts that do not part their words
+_RUN = re.compile(f"[{_SIGNS}]+|[^\\W_{_SIGNS}]+(?:['’][^\\W\\d_]+)?")
+_IS_SIGN = re.compile(f"[{_SIGNS}]")
+
+FEWEST_ROWS = 2  # of a label that hold a cue; one row alone is a quotation
+_PRIOR = 0.5  # Jeffreys' pseudo-count of each cell
+_LEAST_Z = 1.3  # of the log odds ratio: one-sided p of 0.1, for a word to be named at all
+
+
+def typical(examples: Sequence[Example], most: int) -> dict[str, list[str]]:
+    """Label -> up to `most` words or pairs of words typical of its rows, the surest first; lower case.
+
+    By the log odds ratio of the label's rows to hold the word, over its standard error (Monroe et al. 2008,
+    with Jeffreys' prior). A pair replaces its words where it is as sure. Labels without any are left out;
+    ascending by label.
+    """
+    rows: dict[str, int] = Counter(e.target for e in examples)
+    holding: dict[str, Counter[str]] = defaultdict(Counter)
+    for example in examples:
+        holding[example.target].update(set(grams(example.input)))
+    overall: Counter[str] = Counter()
+    for counts in holding.values():
+        overall.update(counts)
+    found: dict[str, list[str]] = {}
+    for label in sorted(rows):
+        n, others = rows[label], len(examples) - rows[label]
+        scored = [
+            (_z(count, n, overall[gram] - count, others), gram)
+            for gram, count in holding[label].items()
+            if count >= FEWEST_ROWS
+        ]
+        chosen = _distinct((gram for z, gram in sorted(scored, key=_surest_first) if z >= _LEAST_Z), most)
+        if chosen:
+            found[label] = chosen
+    return found
+
+
+def grams(text: str) -> Iterator[str]:
+    """Words and pairs of neighbours; of scripts that do not part their words, pairs and triples of signs."""
+    before = ""
+    for run in _RUN.findall(text.casefold()):
+        if _IS_SIGN.match(run):
+            yield from (run[i : i + size] for size in (2, 3) for i in range(len(run) - size + 1))
+            before = ""
+            continue
+        yield run
+        if before:
+            yield f"{before} {run}"
+        before = run
+
+
+def as_lines(cues: Mapping[str, Sequence[str]]) -> list[str]:
+    return [f"{label}: {', '.join(words)}" for label, words in cues.items()]
+
+
+def _surest_first(scored: tuple[float, str]) -> tuple[float, int, str]:
+    z, gram = scored
+    return -z, -len(gram), gram
+
+
+def _z(holding: int, rows: int, others_holding: int, others: int) -> float:
+    cells = (holding, rows - holding, others_holding, others - others_holding)
+    a, b, c, d = (cell + _PRIOR for cell in cells)
+    return math.log(a * d / (b * c)) / math.sqrt(1 / a + 1 / b + 1 / c + 1 / d)
+
+
+def _distinct(ranked: Iterator[str], most: int) -> list[str]:
+    """The first `most` of which none is a part of another one."""
+    chosen: list[str] = []
+    for gram in ranked:
+        parts = set(gram.split())
+        if len(chosen) < most and not any(
+            parts <= set(c.split()) or set(c.split()) <= parts or (gram in c and _IS_SIGN.match(gram))
+            for c in chosen
+        ):
+            chosen.append(gram)
+    return chosen

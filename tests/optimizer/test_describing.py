@@ -1,0 +1,95 @@
+"""The describer, and what its lines become in a prompt."""
+
+from __future__ import annotations
+
+import pytest
+
+from autoprompt.llm import ScriptedClient
+from autoprompt.optimizer.agents import DescribingAgent
+from autoprompt.optimizer.agents.describing import read_descriptions, read_rule
+from autoprompt.optimizer.telling import with_lines
+from autoprompt.types import Example
+
+LABELS = ("spam", "ham")
+ROWS = [Example("1", "Win cash now", "spam", {}), Example("2", "See you at noon", "ham", {})]
+
+
+def test_rows_are_shown_by_their_answers() -> None:
+    client = ScriptedClient(["spam: offers of money or prizes\nham: messages between friends"])
+    lines = DescribingAgent(client).describe("Is this spam or ham?", ROWS, LABELS)
+    assert lines == ["spam: offers of money or prizes", "ham: messages between friends"]
+    request = client.calls[0][-1].content
+    assert "spam:\n- Win cash now" in request
+    assert "Is this spam or ham?" in request
+
+
+def test_without_labels_a_rule_is_asked_for() -> None:
+    client = ScriptedClient(["Pick the animal that weighs\nmore."])
+    rows = [Example("1", "dog, cow", "cow", {})]
+    assert DescribingAgent(client).describe("Pick one.", rows) == ["Pick the animal that weighs more."]
+    assert "- dog, cow -> cow" in client.calls[0][-1].content
+
+
+def test_a_chinese_prompt_is_described_in_chinese() -> None:
+    client = ScriptedClient(["spam：推销和中奖的信息\nham：朋友之间的日常对话内容"])
+    lines = DescribingAgent(client).describe("判断这条短信是不是垃圾短信。", ROWS, LABELS)
+    assert "你负责" in client.calls[0][-1].content
+    assert lines == []  # eleven signs and fewer are no description
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "- **spam**: offers of money or prizes\n- **ham**: messages between friends",
+        "1. Spam: offers of money or prizes\n2. Ham: messages between friends\n\nThat is all.",
+        "Here you are:\n`spam`: offers of money or prizes\n`ham`: messages between friends",
+    ],
+)
+def test_lists_and_marks_are_read(answer: str) -> None:
+    wanted = ["spam: offers of money or prizes", "ham: messages between friends"]
+    assert read_descriptions(answer, LABELS) == wanted
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "",
+        "I cannot say.",
+        "spam: offers of money or prizes",
+        "spam: these rows are all the same\nham: these rows are all the same",
+        "spam: All rows are spam.\nham: All rows are ham.",
+        "spam: " + "x" * 400 + "\nham: messages between friends",
+    ],
+)
+def test_what_tells_nothing_apart_is_no_description(answer: str) -> None:
+    assert read_descriptions(answer, LABELS) == []
+
+
+def test_a_label_in_another_one_is_not_mistaken_for_it() -> None:
+    answer = "non_clickbait: reports of what has happened\nclickbait: promises and riddles for the reader"
+    assert read_descriptions(answer, ("clickbait", "non_clickbait")) == [
+        "clickbait: promises and riddles for the reader",
+        "non_clickbait: reports of what has happened",
+    ]
+
+
+def test_a_rule_is_one_line_of_some_length() -> None:
+    assert read_rule('"Answer with the larger one."') == ["Answer with the larger one."]
+    assert read_rule("yes") == []
+    assert read_rule("x" * 5000) == []
+
+
+def test_lines_stand_before_the_first_placeholder() -> None:
+    lines = ["Typical words:", "a: one", "b: two"]
+    assert with_lines("Sort it.", lines, ()) == "Sort it.\nTypical words:\na: one\nb: two"
+    text = with_lines("Sort it.\n\nText: {input}\nAnswer:", lines, ("input",))
+    assert text == "Sort it.\n\nTypical words:\na: one\nb: two\nText: {input}\nAnswer:"
+
+
+def test_a_second_telling_takes_the_place_of_the_first() -> None:
+    first = with_lines("Sort it.\nBe brief.", ["Typical words:", "a: one", "b: two"], ())
+    again = with_lines(first, ["Typical words:", "a: three", "b: four"], ())
+    assert again == "Sort it.\nBe brief.\nTypical words:\na: three\nb: four"
+    other = with_lines(first, ["Which answer is right when:", "a: short rows", "b: long rows"], ())
+    assert "a: one" in other
+    assert "a: short rows" in other
