@@ -43,7 +43,9 @@ def test_chinese_rows_have_pairs_and_triples_of_signs() -> None:
         ),
         4,
     )
-    assert any(word in ("事故", "火灾", "警方", "灾事故", "火灾事", "警方通", "方通报") for word in found["新闻"])
+    assert any(
+        word in ("事故", "火灾", "警方", "灾事故", "火灾事", "警方通", "方通报") for word in found["新闻"]
+    )
     assert all(2 <= len(word) <= 3 for words in found.values() for word in words)
     assert not any(word in "第" for words in found.values() for word in words)
 
