@@ -7,7 +7,7 @@ ARGS ?=
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help run test check lint types imports docs docs-check bench clean
+.PHONY: help run test browser check lint types imports docs docs-check bench clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -17,6 +17,13 @@ run: $(VENV)/ready-local ## set up and optimize the clickbait prompt on the embe
 
 test: $(VENV)/ready-dev ## set up and run the tests (ARGS='tests/test_stats.py')
 	@$(BIN)/python -m pytest -n 2 $(ARGS)
+
+browser: ## install Chromium for the tests of the pages, where there is none (Debian, as root)
+	@if command -v chromium || command -v chromium-browser || command -v google-chrome; then :; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium >/dev/null \
+		&& command -v chromium; \
+	else echo "no Chromium, and no way to install it here: the tests of the pages will be skipped"; exit 1; fi
 
 check: lint types imports docs-check test ## everything that must hold before a commit
 

@@ -100,6 +100,16 @@ class RunSummary:
         return self.candidate(self.best_id) or self.original_candidate
 
     @property
+    def is_unchanged(self) -> bool:
+        """Whether the original is the best there is, or the best so far."""
+        return all(c.id != self.best_id or c.is_original for c in self.candidates)
+
+    @property
+    def mark(self) -> str:
+        """The verdict in a word or three."""
+        return wording.mark(self.verdict, is_unchanged=self.is_unchanged, is_running=self.status == "running")
+
+    @property
     def is_finished(self) -> bool:
         return self.status == "finished"
 

@@ -23,7 +23,7 @@ def headline(result: Mapping[str, Any], original: Side, best: Side) -> str:
     Without a sealed test, or where the original stays the best, the result's own sentence.
     """
     if result["verdict"] == "untested" or result["best"].get("is_original") or best.score is None:
-        return str(result["message"])
+        return str(result["message"]).replace("->", "→")
     parts = [
         f"{score(original.score, 2)} → {score(best.score, 2)} on {count(best.rows)} unseen rows, "
         f"{p_value(result['p_value'])}",
@@ -33,6 +33,21 @@ def headline(result: Mapping[str, Any], original: Side, best: Side) -> str:
     if grown is not None:
         parts.append(f"{times(grown)} tokens per call")
     return "; ".join(parts)
+
+
+_MARKS = {
+    "confirmed": "Confirmed",
+    "not_confirmed": "Not confirmed",
+    "untested": "Untested",
+    "unfinished": "Unfinished",
+}
+
+
+def mark(verdict: str, *, is_unchanged: bool, is_running: bool) -> str:
+    """The verdict in a word or three, to stand over the sentence."""
+    if is_running:
+        return "Running"
+    return "No better prompt found" if is_unchanged and verdict != "unfinished" else _MARKS[verdict]
 
 
 def explanation(result: Mapping[str, Any]) -> str:

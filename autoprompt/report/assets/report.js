@@ -1,0 +1,255 @@
+/* What a page gains from a script: the table of rows (filter, search, sort, thousands of rows), keys on the
+   plot, filters on other tables. Texts go in as text nodes only: nothing of a model or a dataset is read as
+   markup. */
+(function () {
+  "use strict";
+
+  const BATCH = 60; // rows that are added at once: a few screens
+  const LONG = 240; // characters after which a text is folded
+  const [STATE, EXPECTED, BEFORE, BEFORE_MARK, AFTER, AFTER_MARK, INPUT, REASON] = [0, 1, 2, 3, 4, 5, 6, 7];
+  const MARKS = ["right", "wrong", "unread", "lost"];
+  const TAGS = ["", "wrong", "unread", "no answer"];
+  const ORDER = ["broken", "fixed", "lost", "wrong", "right"];
+
+  function make(name, className, text) {
+    const made = document.createElement(name);
+    if (className) made.className = className;
+    if (text !== undefined) made.textContent = text;
+    return made;
+  }
+
+  // --- the table of rows ---
+
+  class Rows {
+    constructor(root, data) {
+      this.root = root;
+      this.all = data.rows;
+      this.hasBefore = data.hasBefore;
+      this.search = ""; this.filter = "all"; this.label = "";
+      this.sort = null; this.isDown = false;
+      this.body = root.querySelector(".rows-table tbody");
+      this.found = root.querySelector(".found");
+      this.scroller = root.querySelector(".tall");
+      this.haystack = null;
+      this.listen();
+      root.querySelector(".filters").hidden = false;
+      this.update();
+    }
+
+    listen() {
+      const filters = this.root.querySelector(".filters");
+      filters.querySelectorAll("[data-filter]").forEach((button) => button.addEventListener("click", () => {
+        this.filter = button.dataset.filter;
+        filters.querySelectorAll("[data-filter]").forEach(
+          (other) => other.setAttribute("aria-pressed", String(other === button)));
+        this.update();
+      }));
+      const label = filters.querySelector("[data-label]");
+      if (label) label.addEventListener("change", () => { this.label = label.value; this.update(); });
+      const search = filters.querySelector("[data-search]");
+      search.addEventListener("input", () => { this.search = search.value.trim().toLowerCase(); this.update(); });
+      this.root.querySelectorAll("th[data-sort]").forEach((head) => {
+        const button = make("button", "", head.textContent);
+        button.type = "button";
+        head.replaceChildren(button);
+        button.addEventListener("click", () => this.sortBy(head));
+      });
+      this.scroller.addEventListener("scroll", () => this.fill(), { passive: true });
+      this.body.addEventListener("click", (event) => {
+        if (event.target instanceof HTMLButtonElement) this.unfold(event.target);
+      });
+    }
+
+    sortBy(head) {
+      this.isDown = this.sort === head.dataset.sort && !this.isDown;
+      this.sort = head.dataset.sort;
+      this.root.querySelectorAll("th[data-sort]").forEach((other) => other.removeAttribute("aria-sort"));
+      head.setAttribute("aria-sort", this.isDown ? "descending" : "ascending");
+      this.update();
+    }
+
+    keeps(row, number) {
+      if (this.label && row[EXPECTED] !== this.label) return false;
+      const mark = row[AFTER_MARK];
+      switch (this.filter) {
+        case "fixed": case "broken": if (row[STATE] !== this.filter) return false; break;
+        case "wrong": if (mark === 0) return false; break;
+        case "unparsed": if (mark < 2) return false; break;
+      }
+      return !this.search || this.texts()[number].includes(this.search);
+    }
+
+    texts() {
+      if (!this.haystack) {
+        this.haystack = this.all.map((row) =>
+          `${row[INPUT]}\n${row[EXPECTED]}\n${row[BEFORE]}\n${row[AFTER]}\n${row[STATE]}`.toLowerCase());
+      }
+      return this.haystack;
+    }
+
+    update() {
+      this.shown = [];
+      this.all.forEach((row, number) => { if (this.keeps(row, number)) this.shown.push(row); });
+      this.order();
+      this.next = 0;
+      this.body.replaceChildren();
+      this.scroller.scrollTop = 0;
+      this.fill();
+      const count = this.shown.length.toLocaleString("en");
+      this.found.textContent = this.shown.length === 1 ? "1 row" : `${count} rows`;
+    }
+
+    order() {
+      if (!this.sort) return;
+      const place = { state: STATE, expected: EXPECTED, before: BEFORE, after: AFTER, input: INPUT }[this.sort];
+      const turn = this.isDown ? -1 : 1;
+      const plain = new Intl.Collator(undefined, { numeric: true, sensitivity: "base" });
+      const compare = place === STATE
+        ? (a, b) => ORDER.indexOf(a[STATE]) - ORDER.indexOf(b[STATE])
+        : (a, b) => plain.compare(a[place].slice(0, 100), b[place].slice(0, 100));
+      this.shown.sort((a, b) => turn * compare(a, b));
+    }
+
+    // Rows are made when they come into sight: 5,000 at once would take a second.
+    fill() {
+      const room = () => this.scroller.scrollHeight - this.scroller.scrollTop < 2.5 * this.scroller.clientHeight + 200;
+      while (this.next < this.shown.length && (this.next === 0 || room())) {
+        const part = document.createDocumentFragment();
+        this.shown.slice(this.next, this.next + BATCH).forEach((row) => part.append(this.line(row)));
+        this.next += BATCH;
+        this.body.append(part);
+      }
+    }
+
+    showAll() {
+      while (this.next < this.shown.length) {
+        const part = document.createDocumentFragment();
+        this.shown.slice(this.next, this.next + 1000).forEach((row) => part.append(this.line(row)));
+        this.next += 1000;
+        this.body.append(part);
+      }
+    }
+
+    line(row) {
+      const line = make("tr");
+      line.setAttribute("role", "row");
+      line.append(this.cell(`state ${row[STATE]}`, document.createTextNode(row[STATE])));
+      line.append(this.cell("expected", this.text(row[EXPECTED])));
+      if (this.hasBefore) line.append(this.answer("before", row[BEFORE], row[BEFORE_MARK], ""));
+      line.append(this.answer("after", row[AFTER], row[AFTER_MARK], row[AFTER_MARK] ? row[REASON] : ""));
+      line.append(this.cell("wide-text", this.text(row[INPUT])));
+      return line;
+    }
+
+    cell(className, ...content) {
+      const cell = make("td", className);
+      cell.setAttribute("role", "cell");
+      cell.append(...content);
+      return cell;
+    }
+
+    answer(className, value, mark, reason) {
+      if (mark === null) return this.cell(className, make("span", "quiet", "–"));
+      const text = this.text(value, `answer ${MARKS[mark]}`);
+      if (mark) text.prepend(make("span", "tag", TAGS[mark]), " ");
+      return this.cell(className, text, ...(reason ? [make("span", "reason", reason)] : []));
+    }
+
+    text(value, className) {
+      const made = make("bdi", className);
+      made.append(...this.marked(value.length > LONG ? value.slice(0, LONG) : value));
+      if (value.length > LONG) {
+        const more = make("button", "more", "more");
+        more.type = "button";
+        more.setAttribute("aria-expanded", "false");
+        more.whole = value;
+        made.append("…", more);
+      }
+      return made;
+    }
+
+    marked(value) {
+      if (!this.search) return [value];
+      const parts = [];
+      const lower = value.toLowerCase();
+      // Some letters change their number of characters in lower case: then no place can be trusted.
+      if (lower.length !== value.length) return [value];
+      let from = 0;
+      for (let at = lower.indexOf(this.search); at >= 0; at = lower.indexOf(this.search, from)) {
+        parts.push(value.slice(from, at), make("mark", "", value.slice(at, at + this.search.length)));
+        from = at + this.search.length;
+      }
+      parts.push(value.slice(from));
+      return parts;
+    }
+
+    unfold(button) {
+      const isOpen = button.getAttribute("aria-expanded") === "true";
+      const text = button.parentNode;
+      const tag = text.querySelector(":scope > .tag");
+      text.replaceChildren(...this.marked(isOpen ? button.whole.slice(0, LONG) : button.whole));
+      if (tag) text.prepend(tag, " ");
+      button.textContent = isOpen ? "more" : "less";
+      button.setAttribute("aria-expanded", String(!isOpen));
+      text.append(isOpen ? "…" : " ", button);
+      button.focus();
+    }
+  }
+
+  function startRows(root) {
+    root.querySelectorAll(".rows-data").forEach((data) => {
+      const part = data.closest(".rows");
+      if (part.rowsTable) return;
+      part.rowsTable = new Rows(part, JSON.parse(data.textContent));
+    });
+  }
+
+  // --- the plot: arrow keys go from candidate to candidate ---
+
+  function startPlot(figure) {
+    if (figure.hasKeys) return;
+    figure.hasKeys = true;
+    const readout = figure.querySelector(".readout");
+    readout.hidden = false;
+    readout.textContent = "Point at a candidate, or walk along them with the arrow keys.";
+    figure.tabIndex = 0;
+    figure.setAttribute("role", "group");
+    figure.setAttribute("aria-label", "Candidates; arrow keys walk along them");
+    const points = () => {
+      const drawing = [...figure.querySelectorAll("svg")].find((svg) => svg.clientWidth > 0);
+      const found = drawing ? [...drawing.querySelectorAll(".point")] : [];
+      return found.sort((a, b) => a.cx.baseVal.value - b.cx.baseVal.value || b.cy.baseVal.value - a.cy.baseVal.value);
+    };
+    const show = (point) => {
+      figure.querySelectorAll(".current").forEach((other) => other.classList.remove("current"));
+      point.classList.add("current");
+      readout.textContent = point.querySelector("title").textContent;
+    };
+    figure.addEventListener("keydown", (event) => {
+      const steps = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 };
+      if (event.target !== figure || !(event.key in steps || event.key === "Home" || event.key === "End")) return;
+      const all = points();
+      if (!all.length) return;
+      event.preventDefault();
+      const now = all.findIndex((point) => point.classList.contains("current"));
+      const next = event.key === "Home" ? 0 : event.key === "End" ? all.length - 1
+        : Math.min(all.length - 1, Math.max(0, now + steps[event.key]));
+      show(all[next]);
+    });
+    figure.addEventListener("pointerover", (event) => {
+      if (event.target.classList.contains("point")) show(event.target);
+    });
+  }
+
+  function start(root) {
+    startRows(root);
+    root.querySelectorAll(".plot-figure").forEach((figure) => { if (figure.querySelector(".point")) startPlot(figure); });
+  }
+
+  window.Report = { start };
+  // Paper has no scrolling: what is filtered is printed whole.
+  window.addEventListener("beforeprint", () =>
+    document.querySelectorAll(".rows").forEach((part) => { if (part.rowsTable) part.rowsTable.showAll(); }));
+  if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", () => start(document));
+  else start(document);
+})();

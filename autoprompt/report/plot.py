@@ -1,0 +1,295 @@
+"""The main plot, validation score over calls, and the plot of intervals: where each mark lies.
+
+Own SVG, as both are a few dozen marks: text of the page (fonts, colours of light and dark, a title for each
+point for the reader of a screen), no library at view time, and the same file for the page, `plot.svg` and
+`plot.png`. This module only computes; the templates `*.svg.j2` draw.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from autoprompt.report import numbers
+from autoprompt.report.records import CandidateSummary, Side
+from autoprompt.report.summary import RunSummary
+from autoprompt.report.texts import one_line
+
+_MARGIN_TOP, _MARGIN_RIGHT, _MARGIN_BOTTOM, _MARGIN_LEFT = 18.0, 62.0, 36.0, 40.0
+_LEAST_RADIUS, _MOST_RADIUS = 2.4, 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """A place on an axis, in the units of the drawing, and what is written there."""
+
+    at: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A candidate. kind: original, accepted, rejected, pending or best; text: all of it in words."""
+
+    id: str
+    x: float
+    y: float
+    radius: float
+    kind: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """Validation score over calls, laid out in `width` x `height`.
+
+    line: corners of the best so far, as SVG points. lineage: lines between parents and children up to the
+    best, as an SVG path. baseline: height of the original's score; None where it has none.
+    """
+
+    width: float
+    height: float
+    left: float
+    right: float
+    top: float
+    bottom: float
+    ticks_x: tuple[Tick, ...]
+    ticks_y: tuple[Tick, ...]
+    points: tuple[Point, ...]
+    line: str
+    lineage: str
+    baseline: float | None
+    best: Tick | None
+    original: Tick | None
+    title: str
+    description: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Scale:
+    low: float
+    high: float
+    start: float
+    end: float
+
+    def __call__(self, value: float) -> float:
+        share = (value - self.low) / (self.high - self.low) if self.high > self.low else 0.5
+        return round(self.start + share * (self.end - self.start), 1)
+
+
+def make_plot(run: RunSummary, width: float = 720.0, height: float = 330.0) -> Plot | None:
+    """None for a run of which no candidate has been scored yet."""
+    shown = [c for c in run.candidates if c.score is not None and (c.calls is not None or c.is_original)]
+    if len(shown) < 2:
+        return None
+    left, right = _MARGIN_LEFT, width - _MARGIN_RIGHT
+    top, bottom = _MARGIN_TOP, height - _MARGIN_BOTTOM
+    most = max([c.calls or 0 for c in shown] + [run.calls if not run.is_finished else 0]) or 1
+    scores = [c.score or 0.0 for c in shown]
+    x = _Scale(0.0, most, left + 8, right)
+    low, high, step = _bounds(min(scores), max(scores))
+    y = _Scale(low, high, bottom, top)
+    points = _points(run, shown, x, y)
+    original, best = run.original_candidate, run.best_candidate
+    baseline = None if original is None or original.score is None else y(original.score)
+    return Plot(
+        width,
+        height,
+        left,
+        right,
+        top,
+        bottom,
+        ticks_x=tuple(
+            Tick(x(value), f"{value:,.0f}") for value in _round_values(most, 5 if width > 500 else 3)
+        ),
+        ticks_y=tuple(Tick(y(value), f"{value:.{_digits(step)}f}") for value in _steps(low, high, step)),
+        points=points,
+        line=_line(run, x, y),
+        lineage=_lineage(run, points),
+        baseline=baseline,
+        best=_label(best, y),
+        original=None if original is best else _label(original, y),
+        title="Validation score over calls",
+        description=_description(run, shown),
+    )
+
+
+def _label(candidate: CandidateSummary | None, y: _Scale) -> Tick | None:
+    if candidate is None or candidate.score is None:
+        return None
+    return Tick(y(candidate.score), numbers.score(candidate.score, 2))
+
+
+def _bounds(lowest: float, highest: float) -> tuple[float, float, float]:
+    """Round bounds around the scores, and the step of the ticks."""
+    span = max(highest - lowest, 0.1)
+    step = next(step for step in (0.05, 0.1, 0.2, 0.25) if span / step <= 6)
+    low = math.floor(round(lowest / step, 6)) * step
+    high = math.ceil(round(highest / step, 6)) * step
+    if high - low < step / 2:
+        low, high = low - step, high + step
+    return max(0.0, low), min(1.0, high), step
+
+
+def _digits(step: float) -> int:
+    return 1 if round(step * 10, 6) == round(step * 10) else 2
+
+
+def _steps(low: float, high: float, step: float) -> Iterable[float]:
+    return (low + n * step for n in range(round((high - low) / step) + 1))
+
+
+def _round_values(most: float, number: int) -> list[float]:
+    """About `number` round values from 0 to `most`."""
+    raw = most / number
+    size = 10 ** math.floor(math.log10(raw)) if raw > 0 else 1
+    step = max(1.0, next(size * n for n in (1, 2, 5, 10) if size * n >= raw))
+    return [step * n for n in range(int(most / step) + 1)]
+
+
+def _points(run: RunSummary, shown: Sequence[CandidateSummary], x: _Scale, y: _Scale) -> tuple[Point, ...]:
+    most_rows = max(c.rows for c in shown) or 1
+    placed: list[Point] = []
+    for candidate in shown:
+        share = candidate.rows / most_rows
+        radius = round(_LEAST_RADIUS + (_MOST_RADIUS - _LEAST_RADIUS) * share, 1)
+        is_best = candidate.id == run.best_id
+        kind: str = "best" if is_best and not candidate.is_original else candidate.status
+        if candidate.is_original:
+            kind, radius = "original", _MOST_RADIUS
+        at = x(candidate.calls or 0), y(candidate.score or 0.0)
+        place = _free_place(at[0], at[1], radius, placed)
+        placed.append(Point(candidate.id, place, at[1], radius, kind, describe(candidate)))
+    return tuple(placed)
+
+
+def _free_place(x: float, y: float, radius: float, placed: Sequence[Point]) -> float:
+    """`x`, or the nearest place beside it where no other mark lies: equal scores are common."""
+    for number in range(24):
+        offset = (number + 1) // 2 * 5.0 * (-1 if number % 2 == 0 else 1)
+        place = round(x + offset, 1)
+        if all((place - p.x) ** 2 + (y - p.y) ** 2 >= (0.9 * (radius + p.radius)) ** 2 for p in placed):
+            return place
+    return x
+
+
+def describe(candidate: CandidateSummary) -> str:
+    """A candidate in one line, for a title and for the reader of a screen."""
+    name = candidate.id[:6]
+    scored = f"{numbers.score(candidate.score)} on {candidate.rows} rows"
+    if candidate.is_original:
+        return f"original: {scored}"
+    against = (
+        f" against {numbers.score(candidate.parent_score)}" if candidate.parent_score is not None else ""
+    )
+    p = f", {numbers.p_value(candidate.p_value)}" if candidate.p_value is not None else ""
+    change = one_line(candidate.change, 90)
+    end = f"{candidate.status}, round {candidate.iteration}, {candidate.operator}"
+    return f"{name}, {end}: {scored}{against}{p}. {change}"
+
+
+def _line(run: RunSummary, x: _Scale, y: _Scale) -> str:
+    """The best so far as stairs, up to the end of the search."""
+    corners: list[tuple[float, float]] = []
+    for step in run.steps:
+        if corners:
+            corners.append((x(step.calls), corners[-1][1]))
+        corners.append((x(step.calls), y(step.score)))
+    if corners:
+        corners.append((x.end, corners[-1][1]))
+    return " ".join(f"{a},{b}" for a, b in corners)
+
+
+def _lineage(run: RunSummary, points: Sequence[Point]) -> str:
+    at = {point.id: point for point in points}
+    family = set(run.lineage)
+    parts = []
+    for candidate_id in run.lineage:
+        child, candidate = at.get(candidate_id), run.candidate(candidate_id)
+        for parent_id in candidate.parents if candidate else ():
+            parent = at.get(parent_id)
+            if child and parent and parent_id in family:
+                bend = round((parent.x + child.x) / 2, 1)
+                parts.append(f"M{parent.x} {parent.y}C{bend} {parent.y} {bend} {child.y} {child.x} {child.y}")
+    return "".join(parts)
+
+
+def _description(run: RunSummary, shown: Sequence[CandidateSummary]) -> str:
+    tried = [c for c in shown if not c.is_original]
+    accepted = sum(c.status == "accepted" for c in tried)
+    best = run.best_candidate
+    end = (
+        f" The best, {best.id[:6]}, has {numbers.score(best.score)}."
+        if best and best.score is not None
+        else ""
+    )
+    return (
+        f"{len(tried)} candidates by the number of calls sent when each was settled: {accepted} accepted, "
+        f"{sum(c.status == 'rejected' for c in tried)} rejected.{end} All of them are in the table below."
+    )
+
+
+# --- intervals ---
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One score with its interval. kind: original or best."""
+
+    name: str
+    y: float
+    low: float
+    at: float
+    high: float
+    kind: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Intervals:
+    """Scores with their intervals under each other, laid out in `width` x `height`."""
+
+    width: float
+    height: float
+    left: float
+    right: float
+    bottom: float
+    ticks: tuple[Tick, ...]
+    bars: tuple[Bar, ...]
+    title: str
+    description: str
+
+
+def make_intervals(
+    sides: Sequence[tuple[str, str, Side]], width: float = 720.0, *, title: str = "Scores with 95% intervals"
+) -> Intervals | None:
+    """sides: name, kind ("original" or "best") and numbers of each line, drawn where there is a score."""
+    known = [
+        (name, kind, side.score, side.ci95)
+        for name, kind, side in sides
+        if side.score is not None and side.ci95
+    ]
+    if not known:
+        return None
+    left = min(0.3 * width, 20.0 + 7.5 * max(len(name) for name, *_ in known))
+    right, row, top = width - 56.0, 30.0, 8.0
+    bottom = top + row * len(known)
+    low, high, step = _bounds(min(ci[0] for *_, ci in known), max(ci[1] for *_, ci in known))
+    x = _Scale(low, high, left, right)
+    bars = tuple(
+        Bar(
+            one_line(name, 40),
+            top + row * (number + 0.5),
+            x(ci[0]),
+            x(value),
+            x(ci[1]),
+            kind,
+            f"{name}: {numbers.score(value)}, 95% interval {numbers.interval(ci)}",
+        )
+        for number, (name, kind, value, ci) in enumerate(known)
+    )
+    ticks = tuple(Tick(x(value), f"{value:.{_digits(step)}f}") for value in _steps(low, high, step))
+    return Intervals(
+        width, bottom + 26.0, left, right, bottom, ticks, bars, title, ". ".join(bar.text for bar in bars)
+    )
