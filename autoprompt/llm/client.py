@@ -26,6 +26,8 @@ class Options:
     wants_label_probs: ask for the probability of each label, where the endpoint can tell.
     role: whose budget line this is.
     is_retry: asks again because an answer could not be read; paid like a retry, not from a block of rows.
+    max_attempts: requests that may be sent for one answer, where the caller tries again itself; None: as many
+        as the client thinks right.
     """
 
     role: CallRole = "task"
@@ -37,6 +39,7 @@ class Options:
     labels: tuple[str, ...] = ()
     wants_label_probs: bool = False
     is_retry: bool = False
+    max_attempts: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

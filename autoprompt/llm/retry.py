@@ -42,6 +42,7 @@ class _Tries:
 
     begun: float
     attempts: int = 0  # requests sent
+    max_attempts: int | None = None  # the caller's wish
     unreached: int = 0  # times that no connection came about
     timeouts: int = 0
     broken: int = 0
@@ -50,6 +51,11 @@ class _Tries:
     error: ModelError | None = None
     wait_s: float = 0.0  # before the next attempt
     is_throttled: bool = False
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the caller wants no more attempts."""
+        return self.max_attempts is not None and self.attempts + self.unreached >= self.max_attempts
 
 
 class LimitedClient:
@@ -93,7 +99,7 @@ class LimitedClient:
         return self._parameters.dropped if self._parameters is not None else ()
 
     def complete(self, messages: Sequence[Message], options: Options = Options()) -> Completion:
-        tries = _Tries(self._clock())
+        tries = _Tries(self._clock(), max_attempts=options.max_attempts)
         estimate = estimate_tokens(messages) + (options.max_output_tokens or 0)
         try:
             while True:
@@ -167,7 +173,7 @@ class LimitedClient:
             return answer
         tries.unparsed = answer
         tries.broken += 1
-        return answer if tries.broken >= _MOST_BROKEN else None
+        return answer if tries.broken >= _MOST_BROKEN or tries.is_over else None
 
     def _failed(self, error: EndpointError, tries: _Tries, slot: Slot) -> Completion | None:
         """Set the wait for the next attempt, or settle for what there is, or raise."""
@@ -185,7 +191,8 @@ class LimitedClient:
             return self._broken(error, tries)
         tries.timeouts += isinstance(error, TimedOutError)
         if (
-            tries.attempts >= _MOST_ATTEMPTS
+            tries.is_over
+            or tries.attempts >= _MOST_ATTEMPTS
             or tries.unreached >= _MOST_UNREACHED
             or tries.timeouts >= _MOST_TIMEOUTS
         ):
@@ -195,6 +202,8 @@ class LimitedClient:
 
     def _broken(self, error: BrokenAnswerError, tries: _Tries) -> Completion | None:
         tries.broken += 1
+        if tries.is_over:
+            raise error
         tries.unparsed = tries.unparsed or Completion("", finish_reason="broken")
         if tries.broken < _MOST_BROKEN:
             tries.wait_s = self._delay(error, tries)

@@ -53,19 +53,25 @@ class RunStore:
         self.runs_dir = runs_dir
 
     def create(
-        self, config: Mapping[str, Any], *, kind: str = "optimize", name: str | None = None
+        self,
+        config: Mapping[str, Any],
+        *,
+        kind: str = "optimize",
+        name: str | None = None,
+        run_id: str | None = None,
     ) -> RunFolder:
         """A new run with its settings in `config.yaml`, secrets left out.
 
         config: plain data and paths; relative paths are made absolute, so that it can be used from anywhere.
         name: a word for the id; default: the dataset's, else the kind.
+        run_id: the whole id instead; StoreError if there is such a run.
         The id (date-time-name-number) is unique, also among processes that start at the same moment.
         """
         dataset = config.get("dataset") or config.get("train")
         word = _slug(name or (Path(str(dataset)).stem if dataset else "")) or _slug(kind) or "run"
         try:
             self.runs_dir.mkdir(parents=True, exist_ok=True)
-            path = self._new_folder(word)
+            path = self._new_folder(word) if run_id is None else self._named_folder(run_id)
             fill_new_folder(path, config, kind)
         except OSError as error:
             raise StoreError(
@@ -81,6 +87,15 @@ class RunStore:
             except FileExistsError:
                 continue
             return self.runs_dir / run_id
+
+    def _named_folder(self, run_id: str) -> Path:
+        try:
+            (self.runs_dir / run_id).mkdir()
+        except FileExistsError:
+            raise StoreError(
+                f"{self.runs_dir}: there is a run {run_id} already. Go on with it, or choose another id."
+            ) from None
+        return self.runs_dir / run_id
 
     def open(self, run: str | Path) -> RunFolder:
         """The run with this id, the only one whose id begins so, the one in this folder, or the `last` one.

@@ -1,0 +1,207 @@
+"""A workflow as the engine sees it, whichever door it came in by: nodes, edges, where values come from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from autoprompt.workflow.mocks import Mock
+from autoprompt.workflow.variables import VariablePool
+
+if TYPE_CHECKING:
+    from autoprompt.workflow.context import NodeContext
+
+ErrorStrategy = Literal["fail-branch", "default-value"]
+
+SOURCE = "source"  # the handle of an edge that leaves a node by its only way out
+FAIL_BRANCH, SUCCESS_BRANCH = "fail-branch", "success-branch"
+
+
+class RetryConfig(BaseModel):
+    """How often a failed node is tried again. retry_interval: milliseconds between attempts."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    max_retries: int = Field(default=0, ge=0)
+    retry_interval: float = Field(default=0, ge=0)
+    retry_enabled: bool = True
+
+    @property
+    def retries(self) -> int:
+        return self.max_retries if self.retry_enabled else 0
+
+    @property
+    def interval_s(self) -> float:
+        return self.retry_interval / 1000
+
+
+class NodeData(BaseModel):
+    """What the data of every node may hold. Node types add their own; a file may hold more.
+
+    inputs: further values by name, see `virtual`. locked: keep its prompt texts as they are.
+    """
+
+    model_config = ConfigDict(extra="allow", populate_by_name=True)
+
+    title: str = ""
+    desc: str | None = None
+    virtual_nodes: list[dict[str, Any]] = Field(default_factory=list)
+    retry_config: RetryConfig | None = None
+    error_strategy: ErrorStrategy | None = None
+    default_value: list[dict[str, Any]] = Field(default_factory=list)
+    inputs: Any = None
+    locked: bool = False
+
+
+@dataclass(frozen=True)
+class NodeResult:
+    """What a node hands back.
+
+    edge_handle: the way out that it takes. metadata: total_tokens, total_price, currency.
+    goto, removed: of Python classes: the node to go on with; names taken out of the context.
+    """
+
+    outputs: Mapping[str, Any] = field(default_factory=dict)
+    inputs: Mapping[str, Any] = field(default_factory=dict)
+    process_data: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    edge_handle: str = SOURCE
+    goto: str | None = None
+    removed: tuple[str, ...] = ()
+
+
+class NodeType(Protocol):
+    """What nodes of one type do. One object serves all nodes; safe to call from several threads at once."""
+
+    @property
+    def data_model(self) -> type[BaseModel]:
+        """What its data is read into, when the workflow is built."""
+        ...
+
+    def execute(self, data: Any, context: NodeContext) -> NodeResult:
+        """Do the node's work once. Any exception fails this attempt; retries are the engine's."""
+        ...
+
+    def mocked(self, data: Any, context: NodeContext, outputs: Mapping[str, Any]) -> NodeResult:
+        """The result with `outputs` given instead of made."""
+        ...
+
+    def component_texts(self, data: Any) -> Mapping[str, str]:
+        """The prompt texts of a node by role, `system`, `user`, `user2`; empty for nodes without prompts."""
+        ...
+
+
+class NodeTypeBase:
+    """What most node types share."""
+
+    data_model: type[BaseModel] = NodeData
+
+    def mocked(self, data: Any, context: NodeContext, outputs: Mapping[str, Any]) -> NodeResult:
+        return NodeResult(outputs=dict(outputs))
+
+    def component_texts(self, data: Any) -> Mapping[str, str]:
+        return {}
+
+
+@dataclass(frozen=True, eq=False)
+class ExtractionSource:
+    """Where a virtual node takes its conversation from, for events and records."""
+
+    selector: tuple[str, ...]
+    prompt: str
+
+    @property
+    def name(self) -> str:
+        return ".".join(self.selector)
+
+
+@dataclass(frozen=True, eq=False)
+class GraphNode:
+    """One node, ready to run.
+
+    id: unique in its workflow; `parent.local` for a virtual one. retry: None where nothing is said of it.
+    default_values: outputs under the strategy `default-value`.
+    inputs: raw entries of `inputs`, resolved before each run. children: its virtual nodes, in order.
+    inner: what a container repeats. scope: where its outputs go in the pool; default: under its id.
+    """
+
+    id: str
+    type: str
+    title: str
+    executor: NodeType
+    data: Any
+    retry: RetryConfig | None = None
+    error_strategy: ErrorStrategy | None = None
+    default_values: Mapping[str, Any] = field(default_factory=dict)
+    inputs: tuple[Mapping[str, Any], ...] = ()
+    children: tuple[VirtualNode, ...] = ()
+    inner: Definition | None = None
+    locked: bool = False
+    scope: str | None = None
+
+    @property
+    def local_ids(self) -> dict[str, str]:
+        return {child.local_id: child.node.id for child in self.children}
+
+    @property
+    def retries(self) -> int:
+        return self.retry.retries if self.retry is not None else 0
+
+
+@dataclass(frozen=True, eq=False)
+class VirtualNode:
+    """A node that runs as a part of its parent.
+
+    failed_value: what the parent sees of it when it has failed and the parent's strategy is `default-value`.
+    """
+
+    local_id: str
+    node: GraphNode
+    source: ExtractionSource | None = None
+    failed_value: Any = ""
+
+
+@dataclass(frozen=True)
+class GraphEdge:
+    """handle: the way out of the source that leads here; see `NodeResult.edge_handle`."""
+
+    source: str
+    target: str
+    handle: str = SOURCE
+
+
+def _inputs_as_start(inputs: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    return {"start": dict(inputs)}
+
+
+def _last_outputs(pool: VariablePool, ran: Sequence[str]) -> dict[str, Any]:
+    return dict(pool.values.get(ran[-1], {})) if ran else {}
+
+
+@dataclass(frozen=True, eq=False)
+class Definition:
+    """nodes: those that can be reached, the first to run first. edges: None for list order with jumps.
+
+    start: the first values of the pool, from the inputs of a run; raises for inputs that do not do.
+    result: the result, from the pool and the ids of the nodes that ran, in order.
+    mocks: those that the file itself brings.
+    """
+
+    nodes: tuple[GraphNode, ...]
+    edges: tuple[GraphEdge, ...] | None = None
+    name: str = "workflow"
+    start: Callable[[Mapping[str, Any]], dict[str, dict[str, Any]]] = _inputs_as_start
+    result: Callable[[VariablePool, Sequence[str]], dict[str, Any]] = _last_outputs
+    mocks: Mapping[str, Mock] = field(default_factory=dict)
+
+    def all_nodes(self) -> Iterator[GraphNode]:
+        """Every node, virtual and inner ones too: children before their parent, inner ones behind it."""
+        for node in self.nodes:
+            for child in node.children:
+                yield from Definition((child.node,)).all_nodes()
+            yield node
+            if node.inner is not None:
+                yield from node.inner.all_nodes()

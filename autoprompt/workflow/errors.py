@@ -1,0 +1,151 @@
+"""What can go wrong in a workflow. A definition that must be mended is one thing, a node that failed another.
+
+WorkflowDefinitionError         3  a file, or a list of nodes, that must be mended
+└── UnknownNodeTypeError
+NodeError                          a node failed; the exit code is that of its cause
+├── IterationError                 a pass of an IterativeWorkflowNode
+└── ExtractionError             3  a value could not be taken out of a conversation
+    ├── VariableNotFoundError
+    ├── InvalidVariableTypeError   no list of messages
+    ├── SourceNodeNotFoundError
+    ├── ModelConfigNotFoundError
+    └── LLMInvocationError      4  the model gave no answer; the only one that is tried again
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from autoprompt.errors import (
+    AuthenticationError,
+    AutopromptError,
+    BudgetExhausted,
+    ConfigError,
+    Interrupted,
+    RuntimeMissingError,
+    StoreError,
+)
+
+# No strategy of a node mends these, and no other node would fare better.
+FATAL = (AuthenticationError, BudgetExhausted, Interrupted, RuntimeMissingError, StoreError)
+
+
+class WorkflowDefinitionError(ConfigError, ValueError):
+    """Also a ValueError, as workflows are made in Python too."""
+
+
+class UnknownNodeTypeError(WorkflowDefinitionError):
+    def __init__(self, node_type: str, known: Iterable[str]) -> None:
+        self.node_type = node_type
+        super().__init__(f"unknown node type {node_type!r}. {suggestion(node_type, known)}")
+
+
+class NodeError(AutopromptError, RuntimeError):
+    """A node failed. `node_id`: which; set by the engine where the raiser does not know it."""
+
+    exit_code = 3
+
+    def __init__(self, message: str, *, node_id: str | None = None) -> None:
+        super().__init__(message)
+        self.node_id = node_id
+
+    def __str__(self) -> str:
+        said = super().__str__()
+        return said if self.node_id is None else f"node '{self.node_id}': {said}"
+
+    @property
+    def reason(self) -> str:
+        """The message without the node."""
+        return super().__str__()
+
+
+class IterationError(NodeError):
+    """A pass failed. What was finished before is not lost.
+
+    iteration: the pass, from 1. results: what the finished passes contributed, in order.
+    """
+
+    def __init__(
+        self, message: str, *, node_id: str, iteration: int, results: Sequence[Any], completed: int
+    ) -> None:
+        super().__init__(message, node_id=node_id)
+        self.iteration = iteration
+        self.results = list(results)
+        self.completed = completed
+
+    def __str__(self) -> str:  # the message names the node itself
+        return self.reason
+
+
+class ExtractionError(NodeError):
+    """Base of what can go wrong when a node takes a value out of another node's conversation."""
+
+
+class VariableNotFoundError(ExtractionError):
+    """known: what could have been meant, node ids or names of variables."""
+
+    def __init__(self, selector: Sequence[str], known: Iterable[str] = ()) -> None:
+        self.selector = list(selector)
+        dotted = ".".join(map(str, selector))
+        hint = suggestion(dotted, known)
+        super().__init__(f"variable {dotted} has no value" + (f". {hint}" if hint else ""))
+
+
+class InvalidVariableTypeError(ExtractionError):
+    def __init__(self, selector: Sequence[str], actual_type: type) -> None:
+        self.selector = list(selector)
+        self.actual_type = actual_type
+        super().__init__(
+            f"variable {'.'.join(map(str, selector))} is no list of messages, it is {actual_type.__name__}. "
+            "Take the `context` of an llm, agent, question-classifier or parameter-extractor node."
+        )
+
+
+class SourceNodeNotFoundError(ExtractionError):
+    def __init__(self, node_id: str, known: Iterable[str] = ()) -> None:
+        self.source_node_id = node_id
+        hint = suggestion(node_id, known)
+        super().__init__(f"source node {node_id} is not in the workflow" + (f". {hint}" if hint else ""))
+
+
+class ModelConfigNotFoundError(ExtractionError):
+    def __init__(self, source_node_id: str, source_variable: str) -> None:
+        self.source_node_id = source_node_id
+        self.source_variable = source_variable
+        super().__init__(
+            f"no model for the extraction from {source_node_id}.{source_variable}: it names none, and node "
+            f"{source_node_id} has none. Give the extraction a `model`."
+        )
+
+
+class LLMInvocationError(ExtractionError):
+    exit_code = 4
+
+    def __init__(self, original_error: Exception) -> None:
+        self.original_error = original_error
+        super().__init__(f"LLM invocation failed: {original_error}")
+
+
+def as_node_error(error: Exception, node_id: str) -> NodeError:
+    """`error` with the node it happened in; keeps the exit code. Raise the result `from` its cause."""
+    if isinstance(error, NodeError):
+        error.node_id = error.node_id or node_id
+        return error
+    said = str(error) if isinstance(error, AutopromptError) else f"{type(error).__name__}: {error}"
+    wrapped = NodeError(said, node_id=node_id)
+    wrapped.exit_code = error.exit_code if isinstance(error, AutopromptError) else NodeError.exit_code
+    wrapped.__cause__ = error
+    return wrapped
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """A sentence with the closest known name, or with all of them; "" where none is known."""
+    names = list(dict.fromkeys(known))
+    if not names:
+        return ""
+    close = difflib.get_close_matches(name, names, n=1)
+    return (
+        f"Did you mean {close[0]!r}? Known: {', '.join(names)}." if close else f"Known: {', '.join(names)}."
+    )

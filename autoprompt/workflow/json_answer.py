@@ -1,0 +1,28 @@
+"""JSON out of a model's answer, which seldom is JSON alone."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+_FENCE = re.compile(r"```[\w-]*[ \t]*\n(.*?)```", re.DOTALL)
+_BEGIN = re.compile(r"[\[{]")
+
+
+def read_json_answer(text: str) -> Any:
+    """The value that the answer holds: the whole of it, what is in a fence, or the first that stands in it.
+
+    Raises ValueError, with the beginning of the answer, where there is none.
+    """
+    for part in (text, *_FENCE.findall(text)):
+        try:
+            return json.loads(part.strip())
+        except ValueError:
+            continue
+    for match in _BEGIN.finditer(text):
+        try:
+            return json.JSONDecoder().raw_decode(text, match.start())[0]
+        except ValueError:
+            continue
+    raise ValueError(f"the answer holds no JSON: {text[:200]!r}")

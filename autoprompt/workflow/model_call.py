@@ -1,0 +1,192 @@
+"""One request to a model on behalf of a node: what is sent, what comes back, what it cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from autoprompt.errors import AutopromptError, ModelError
+from autoprompt.llm.client import Options
+from autoprompt.types import Message, Role, Usage
+from autoprompt.workflow.context import NodeContext
+from autoprompt.workflow.errors import FATAL, InvalidVariableTypeError, LLMInvocationError
+from autoprompt.workflow.models import ModelSpec
+
+CURRENCY = "USD"
+# A repeated question must be another sample, else journal and cache would give the same answer for ever.
+_RETRY_SAMPLE, _PASS_SAMPLE = 1_000_003, 1009
+_MAX_OUTPUT_TOKENS = 1024  # where the node says nothing: a small model may not stop by itself
+_KNOWN_PARAMS = ("temperature", "max_tokens", "stop", "seed")
+_ROLES: Mapping[str, Role] = {"system": "system", "user": "user", "assistant": "assistant", "ai": "assistant"}
+
+
+@dataclass(frozen=True)
+class ModelReply:
+    """An answer with what it was asked.
+
+    prompts: the messages that were sent, as `[{role, text, files}]`. calls: replies that this one sums up.
+    """
+
+    text: str
+    prompts: list[dict[str, Any]]
+    usage: Usage = Usage()
+    finish_reason: str = ""
+    model: str = ""
+    mode: str = "chat"
+    source: str = "endpoint"
+    calls: int = field(default=1)
+
+    @property
+    def context(self) -> list[dict[str, Any]]:
+        """The conversation without system messages, this reply last."""
+        kept = [message for message in self.prompts if message["role"] != "system"]
+        return [*kept, _turn("assistant", self.text)]
+
+    @property
+    def process_data(self) -> dict[str, Any]:
+        return {
+            "model_mode": self.mode,
+            "prompts": self.prompts,
+            "usage": usage_record(self.usage),
+            "finish_reason": self.finish_reason,
+            "model": self.model,
+        }
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """total_price: USD, None where the price is unknown."""
+        return {
+            "total_tokens": self.usage.total_tokens,
+            "total_price": self.usage.cost_usd,
+            "currency": CURRENCY,
+        }
+
+    def __add__(self, later: ModelReply) -> ModelReply:
+        """The later answer, with the usage of both."""
+        return ModelReply(
+            later.text,
+            later.prompts,
+            self.usage + later.usage,
+            later.finish_reason,
+            later.model,
+            later.mode,
+            later.source,
+            self.calls + later.calls,
+        )
+
+
+def usage_record(usage: Usage) -> dict[str, Any]:
+    return {
+        "prompt_tokens": usage.prompt_tokens,
+        "completion_tokens": usage.completion_tokens,
+        "total_tokens": usage.total_tokens,
+    }
+
+
+def call_model(
+    context: NodeContext,
+    messages: Sequence[Message],
+    model: ModelSpec | None,
+    *,
+    labels: Sequence[str] = (),
+    chunk_name: str | None = "text",
+    temperature: float | None = None,
+    max_output_tokens: int | None = None,
+    client: Any = None,
+    sample: int = 0,
+) -> ModelReply:
+    """Ask the model that the node names, once.
+
+    labels: the only answers allowed. chunk_name: the output that the answer is told as; None: not told.
+    temperature, max_output_tokens: instead of those in the model's `completion_params`.
+    client: asked instead of the named model. sample: for a question that is asked again in one attempt.
+    Raises LLMInvocationError where the model failed; errors that end the whole run come as they are.
+    """
+    options = _options(context, model, labels, temperature, max_output_tokens, sample)
+    client = client if client is not None else context.client(model)
+    try:
+        answer = client.complete(list(messages), options)
+    except FATAL:
+        raise
+    except ModelError as error:
+        raise LLMInvocationError(error) from error
+    except AutopromptError:  # a script that has run out, a setting that is wrong: no failure of a model
+        raise
+    except Exception as error:  # clients of one's own raise what they like
+        raise LLMInvocationError(error) from error
+    if chunk_name is not None:
+        context.chunk(answer.text, chunk_name)
+    return ModelReply(
+        answer.text,
+        [_turn(message.role, message.content) for message in messages],
+        answer.usage,
+        answer.finish_reason,
+        answer.model or client.name,
+        model.mode if model is not None else "chat",
+        answer.source,
+    )
+
+
+def _options(
+    context: NodeContext,
+    model: ModelSpec | None,
+    labels: Sequence[str],
+    temperature: float | None,
+    max_output_tokens: int | None,
+    sample: int,
+) -> Options:
+    params = model.completion_params if model is not None else {}
+    unknown = [name for name in params if name not in _KNOWN_PARAMS]
+    if unknown:
+        context.warn(f"completion_params not sent: {', '.join(unknown)}. Known: {', '.join(_KNOWN_PARAMS)}.")
+    heat = float(params.get("temperature", 0.0) or 0.0) if temperature is None else temperature
+    limit = max_output_tokens or params.get("max_tokens")
+    stop = params.get("stop") or ()
+    seed = params.get("seed")
+    return Options(
+        temperature=heat,
+        max_output_tokens=int(limit) if limit else _MAX_OUTPUT_TOKENS,
+        seed=int(seed) if seed is not None else None,
+        sample=sample + (_pass_sample(context.index) if heat > 0 else 0) + _RETRY_SAMPLE * context.tries,
+        stop=(stop,) if isinstance(stop, str) else tuple(stop),
+        labels=tuple(labels),
+        is_retry=context.tries > 0,
+        max_attempts=1 if context.retries_itself else None,
+    )
+
+
+def _pass_sample(index: Sequence[int]) -> int:
+    """A number for a pass: with a temperature, each pass draws its own answer to an equal question."""
+    number = 0
+    for step in index:
+        number = number * _PASS_SAMPLE + step
+    return number
+
+
+def is_context(value: Any) -> bool:
+    """Whether a value is a list of messages, as LLM nodes put out in `context`."""
+    return isinstance(value, list | tuple) and all(
+        isinstance(part, Mapping) and part.get("role") in _ROLES and ("text" in part or "content" in part)
+        for part in value
+    )
+
+
+def to_messages(value: Any, selector: Sequence[str] = ("context",)) -> list[Message]:
+    """The messages of a `context`. Raises InvalidVariableTypeError for anything else."""
+    if not is_context(value):
+        raise InvalidVariableTypeError(selector, type(value))
+    return [
+        Message(_ROLES[part["role"]], str(part["text"] if "text" in part else part["content"]))
+        for part in value
+    ]
+
+
+def build_context(messages: Sequence[Message], reply: str) -> list[dict[str, Any]]:
+    """A conversation as LLM nodes put it out: no system messages, the reply last."""
+    kept = [_turn(message.role, message.content) for message in messages if message.role != "system"]
+    return [*kept, _turn("assistant", reply)]
+
+
+def _turn(role: str, text: str) -> dict[str, Any]:
+    return {"role": role, "text": text, "files": []}

@@ -1,0 +1,56 @@
+"""The types of nodes that a file may name. Each has a module of its own, imported when it is used."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+
+from autoprompt.workflow.definition import NodeType
+from autoprompt.workflow.errors import UnknownNodeTypeError
+
+# Type -> the module under this package that holds `NODE_TYPE`.
+_HOMES = {
+    "start": "start",
+    "end": "end",
+    "answer": "answer",
+    "llm": "llm",
+    "tool": "tool",
+    "code": "code",
+    "template-transform": "template_transform",
+    "question-classifier": "question_classifier",
+    "parameter-extractor": "parameter_extractor",
+    "agent": "agent",
+    "if-else": "if_else",
+    "variable-aggregator": "variable_aggregator",
+    "assigner": "assigner",
+    "iteration": "iteration",
+    "loop": "loop",
+}
+_own: dict[str, NodeType] = {}
+
+
+def canonical_type(name: str) -> str:
+    """`if_else` and `if-else` are one type."""
+    return name.replace("_", "-")
+
+
+def known_types() -> Iterator[str]:
+    yield from _HOMES
+    yield from (name for name in _own if name not in _HOMES)
+
+
+def register_node_type(name: str, node_type: NodeType) -> None:
+    """Add a node type of one's own, or replace one. See `NodeType` for what it must do."""
+    _own[canonical_type(name)] = node_type
+
+
+def node_type(name: str) -> NodeType:
+    """Raises UnknownNodeTypeError, which lists the known ones."""
+    name = canonical_type(name)
+    if name in _own:
+        return _own[name]
+    if name not in _HOMES:
+        raise UnknownNodeTypeError(name, known_types())
+    module = importlib.import_module(f"{__name__}.{_HOMES[name]}")
+    found: NodeType = module.NODE_TYPE
+    return found

@@ -1,0 +1,245 @@
+"""A run of a workflow: started, streamed, kept in a folder, gone on with."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from autoprompt.config import ModelSettings
+from autoprompt.errors import InputError, Interrupted, StoreError
+from autoprompt.llm import Budget, Journal, ResponseCache
+from autoprompt.llm.client import Client
+from autoprompt.store import RunFolder
+from autoprompt.workflow.context import RunContext
+from autoprompt.workflow.definition import Definition
+from autoprompt.workflow.errors import WorkflowDefinitionError
+from autoprompt.workflow.events import (
+    Event,
+    GraphRunFailed,
+    GraphRunPartialSucceeded,
+    GraphRunStarted,
+    GraphRunSucceeded,
+)
+from autoprompt.workflow.executions import Executions, open_executions
+from autoprompt.workflow.mocks import read_mocks
+from autoprompt.workflow.models import ModelSource, NamedModels, OneModel
+from autoprompt.workflow.variables import VariablePool
+
+if TYPE_CHECKING:
+    from autoprompt.sandbox import Limits
+
+KIND = "workflow"
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """How a run is done. All of it has defaults.
+
+    client: asked by every node, whatever model it names. models: `model` and `base_url` in it go before what
+    nodes name; the rest (timeout, rates, prices) holds for all. components: texts instead of the workflow's
+    own, by name. mocks: node id -> `Mock` or its fields, over those of the file.
+    budget, cache: shared with others; default: no caps, no cache.
+    max_steps: of a workflow whose nodes name the next one, so that a circle ends.
+    """
+
+    client: Client | None = None
+    models: ModelSettings = field(default_factory=ModelSettings)
+    components: Mapping[str, str] = field(default_factory=dict)
+    mocks: Mapping[str, Any] = field(default_factory=dict)
+    budget: Budget | None = None
+    cache: ResponseCache | None = None
+    sandbox: Literal["auto", "strict", "none"] = "auto"
+    limits: Limits | None = None
+    max_concurrency: int | None = None
+    max_steps: int = 1000
+
+
+def stream_run(
+    definition: Definition,
+    inputs: Mapping[str, Any],
+    settings: RunSettings,
+    folder: RunFolder | None = None,
+    *,
+    resumed: bool = False,
+) -> Iterator[Event]:
+    """The events of a run, the last of them GraphRunSucceeded, GraphRunPartialSucceeded or GraphRunFailed.
+
+    folder: where the run is kept; held while it goes. resumed: go on from its last checkpoint.
+    Raises what is wrong before the run begins, and Interrupted on Ctrl-C; all else is a GraphRunFailed.
+    """
+    with ExitStack() as stack:
+        keep = _keep(folder)
+        if folder is not None:
+            stack.enter_context(folder.lock())
+        run_id = folder.run_id if folder is not None else None
+        yield keep(
+            GraphRunStarted(workflow=definition.name, run_id=run_id, resumed=resumed, inputs=dict(inputs))
+        )
+        try:
+            yield from map(keep, _events(definition, inputs, settings, folder, resumed=resumed))
+        except KeyboardInterrupt:
+            kept = "" if folder is None else f"; what was finished is kept. Go on with: {folder.run_id}"
+            raise Interrupted(f"interrupted{kept}") from None
+        except Exception as error:  # noqa: BLE001  it is the run's last event; `Workflow.run` raises it
+            yield keep(GraphRunFailed(error=str(error), error_type=type(error).__name__, cause=error))
+
+
+def _keep(folder: RunFolder | None) -> Any:
+    def keep(event: Event) -> Event:
+        if folder is not None:
+            folder.append_event(json.loads(json.dumps(event.to_dict(), default=str)))
+        return event
+
+    return keep
+
+
+def _events(
+    definition: Definition,
+    inputs: Mapping[str, Any],
+    settings: RunSettings,
+    folder: RunFolder | None,
+    *,
+    resumed: bool,
+) -> Iterator[Event]:
+    finished = folder.read_result() if resumed and folder is not None else None
+    if finished is not None:
+        yield _ending(finished["outputs"], finished["exceptions_count"])
+        return
+    with _opened(definition, settings, folder) as run:
+        outputs, exceptions = yield from _graph_events(
+            definition, inputs, settings, folder, run, resumed=resumed
+        )
+        if folder is not None and run.executions is not None:
+            folder.write_result({"outputs": outputs, "exceptions_count": exceptions})
+            run.executions.forget_parts()
+    yield _ending(outputs, exceptions)
+
+
+def _ending(outputs: Mapping[str, Any], exceptions: int) -> Event:
+    if exceptions:
+        return GraphRunPartialSucceeded(outputs=outputs, exceptions_count=exceptions)
+    return GraphRunSucceeded(outputs=outputs)
+
+
+@contextmanager
+def _opened(definition: Definition, settings: RunSettings, folder: RunFolder | None) -> Iterator[RunContext]:
+    """The context of a run, with models, journal and tables open inside the block."""
+    with ExitStack() as stack:
+        journal: Journal | None = None
+        executions: Executions | None = None
+        if folder is not None:
+            journal = stack.enter_context(Journal(folder.journal_path))
+            executions = stack.enter_context(open_executions(folder.checkpoints_path, folder.run_id))
+            executions.mark_interrupted()
+        models = _models(settings, journal)
+        stack.callback(models.close)
+        nodes = {node.id: node for node in definition.all_nodes()}
+        yield RunContext(
+            models=models,
+            journal=journal,
+            run_id=folder.run_id if folder is not None else None,
+            nodes=nodes,
+            mocks={**definition.mocks, **read_mocks(settings.mocks, nodes)},
+            components=settings.components,
+            sandbox=settings.sandbox,
+            limits=settings.limits,
+            max_concurrency=settings.max_concurrency,
+            executions=executions,
+        )
+
+
+def _models(settings: RunSettings, journal: Journal | None) -> ModelSource:
+    if settings.client is not None:
+        return OneModel(settings.client, journal)
+    return NamedModels(
+        settings.models, budget=settings.budget or Budget(), journal=journal, cache=settings.cache
+    )
+
+
+def _graph_events(
+    definition: Definition,
+    inputs: Mapping[str, Any],
+    settings: RunSettings,
+    folder: RunFolder | None,
+    run: RunContext,
+    *,
+    resumed: bool,
+) -> Any:
+    """Yields the events of the nodes; returns (outputs, failures that strategies took up)."""
+    # LangGraph takes a second to import: not before everything that can be refused has been.
+    values = definition.start(inputs)
+    from langchain_core.runnables import RunnableConfig
+    from langgraph.errors import GraphRecursionError
+
+    from autoprompt.store.checkpoints import open_checkpointer
+    from autoprompt.workflow.graph import compile_graph, first_state, recursion_limit
+
+    config = RunnableConfig(recursion_limit=recursion_limit(definition, settings.max_steps))
+    if settings.max_concurrency is not None:
+        config["max_concurrency"] = settings.max_concurrency
+    with ExitStack() as stack:
+        durability: Literal["sync"] | None = None
+        checkpointer = None
+        if folder is not None:
+            checkpointer = stack.enter_context(open_checkpointer(folder.checkpoints_path))
+            config["configurable"] = {"thread_id": folder.run_id}
+            durability = "sync"
+        graph = compile_graph(definition, checkpointer)
+        state: Any = first_state(values)
+        final: Mapping[str, Any] = state
+        if resumed:
+            saved = graph.get_state(config)
+            if saved.values:
+                state, final = None, saved.values
+        try:
+            modes: list[Any] = ["custom", "values"]
+            stream = graph.stream(state, config, context=run, stream_mode=modes, durability=durability)
+            part: Any
+            for mode, part in stream:
+                if mode == "custom":
+                    yield part
+                else:
+                    final = part
+        except GraphRecursionError:
+            raise WorkflowDefinitionError(
+                f"{definition.name}: {settings.max_steps} steps and no end. Does next_node_id lead in a "
+                "circle? Mend it, or allow more with RunSettings(max_steps=...)."
+            ) from None
+    return definition.result(VariablePool(final["_pool"]), final["_ran"]), final["_exceptions"]
+
+
+def structure(definition: Definition) -> list[str]:
+    """What must be the same for a run to go on: the nodes and how they are joined."""
+    nodes = [f"{node.id} ({node.type})" for node in definition.all_nodes()]
+    edges = [f"{edge.source} -> {edge.target} ({edge.handle})" for edge in definition.edges or ()]
+    return nodes + edges
+
+
+def check_structure(definition: Definition, folder: RunFolder) -> dict[str, Any]:
+    """The settings that the run was started with. Raises StoreError for a run of another workflow."""
+    kind = folder.read_info().get("kind")
+    config = folder.read_config()
+    if kind != KIND:
+        raise StoreError(f"run {folder.run_id} is no run of a workflow, it is of kind {kind!r}.")
+    known, found = config.get("structure") or [], structure(definition)
+    if known != found:
+        odd = [line for line in found if line not in known] + [line for line in known if line not in found]
+        raise StoreError(
+            f"run {folder.run_id} cannot go on: the workflow has other nodes or edges than when it began "
+            f"({', '.join(odd[:5]) or 'in another order'}). Put the old ones back, or start a new run."
+        )
+    return config
+
+
+def plain(value: Any, what: str) -> Any:
+    """`value`, which a run that is kept must be able to write down. Raises InputError for what is no JSON."""
+    try:
+        return json.loads(json.dumps(value))
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"{what} cannot be kept ({error}). A run that can be resumed holds plain data only (text, "
+            "numbers, lists, dicts); run without runs_dir and run_id for others."
+        ) from error

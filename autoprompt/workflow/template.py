@@ -1,0 +1,77 @@
+"""`{{#node.variable#}}` in texts: where it stands, what it names, what is put there."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from autoprompt.workflow.variables import VariablePool
+
+Selector = tuple[str, ...]
+
+REFERENCE = re.compile(r"\{\{#\s*([^\s#{}.][^#{}]*?)\s*#\}\}")
+CONTEXT: Selector = ("context",)  # `{{#context#}}`: what an LLM node's context setting selects
+
+
+def references(text: str) -> tuple[Selector, ...]:
+    """What the text names, in order of the first occurrence: `{{#llm1.text#}}` is ("llm1", "text")."""
+    found = (tuple(match.group(1).split(".")) for match in REFERENCE.finditer(text))
+    return tuple(dict.fromkeys(found))
+
+
+def references_in(value: Any) -> Iterator[Selector]:
+    """What the texts in nested lists and mappings name."""
+    if isinstance(value, str):
+        yield from references(value)
+    elif isinstance(value, dict):
+        for part in value.values():
+            yield from references_in(part)
+    elif isinstance(value, list | tuple):
+        for part in value:
+            yield from references_in(part)
+
+
+def only_reference(text: str) -> Selector | None:
+    """The one reference that the text consists of; None for a text with anything else in it."""
+    match = REFERENCE.fullmatch(text.strip())
+    return tuple(match.group(1).split(".")) if match else None
+
+
+def replace_references(text: str, change: Callable[[Selector], str]) -> str:
+    """The text with each reference replaced by what `change` gives for it."""
+    return REFERENCE.sub(lambda match: change(tuple(match.group(1).split("."))), text)
+
+
+def render(text: str, pool: VariablePool) -> str:
+    """The text with the values of the variables that it names. What a value holds is not looked into again.
+
+    Raises VariableNotFoundError for a variable that is not there.
+    """
+    return replace_references(text, lambda selector: as_text(pool.get(selector)))
+
+
+def render_in(value: Any, pool: VariablePool) -> Any:
+    """Nested lists and mappings with each text rendered. Raises VariableNotFoundError."""
+    if isinstance(value, str):
+        return render(value, pool)
+    if isinstance(value, dict):
+        return {name: render_in(part, pool) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [render_in(part, pool) for part in value]
+    return value
+
+
+def as_text(value: Any) -> str:
+    """A value as it is put into a text: as it is, or as JSON; nothing for null."""
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return str(value)
+    return json.dumps(value, ensure_ascii=False, default=str)

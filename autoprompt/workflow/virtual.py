@@ -1,0 +1,165 @@
+"""Virtual nodes: complete nodes that run as a part of their parent, before it, in the order of their list."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from autoprompt.workflow.context import NodeContext
+from autoprompt.workflow.definition import NodeResult, VirtualNode
+from autoprompt.workflow.errors import FATAL, ExtractionError, LLMInvocationError, NodeError, as_node_error
+from autoprompt.workflow.events import NodeRunRetry
+from autoprompt.workflow.execution import (
+    failure,
+    keep_failure,
+    make_context,
+    perform,
+    said,
+    started,
+    success,
+    with_children,
+)
+from autoprompt.workflow.template import render_in
+from autoprompt.workflow.variables import MISSING
+
+_CHILD = "virtual"  # the part under which the outputs of a virtual node are kept
+
+
+def run_children(context: NodeContext) -> int:
+    """Run the virtual nodes that have not succeeded yet; their outputs go into the pool.
+
+    Returns how many failed and were taken up by the parent's strategy `default-value`: those have the
+    extraction's default, or "", as their `text`. Raises NodeError of a child that failed for good otherwise.
+    """
+    taken_up = 0
+    for child in context.node.children:
+        outputs = _kept(context, child)
+        if outputs is None:
+            try:
+                outputs = dict(_run_child(context, child).outputs)
+            except NodeError:
+                if context.node.error_strategy != "default-value":
+                    raise
+                outputs = {**child.node.default_values, "text": child.failed_value}
+                taken_up += 1
+            _keep(context, child, outputs)
+        context.pool.writes[child.node.id] = dict(outputs)
+    return taken_up
+
+
+def _path(context: NodeContext, child: VirtualNode) -> str:
+    return f"{context.path}/{child.local_id}"
+
+
+def _kept(context: NodeContext, child: VirtualNode) -> Mapping[str, Any] | None:
+    """Outputs of an earlier attempt of the parent, or of a process that was killed in it."""
+    outputs = context.run.progress.child_outputs(_path(context, child))
+    if outputs is None:
+        found = context.finished(f"{_CHILD}/{child.local_id}")
+        outputs = None if found is MISSING else found
+    return outputs
+
+
+def _keep(context: NodeContext, child: VirtualNode, outputs: Mapping[str, Any]) -> None:
+    context.run.progress.keep_child(_path(context, child), outputs)
+    context.finish(f"{_CHILD}/{child.local_id}", dict(outputs))
+
+
+def _run_child(parent: NodeContext, child: VirtualNode) -> NodeResult:
+    context = make_context(
+        parent.run,
+        child.node,
+        parent.pool.with_local_ids(child.node.local_ids),
+        _path(parent, child),
+        parent.stream,
+        parent=parent.node,
+        virtual=child,
+    )
+    try:
+        run_children(context)
+        context.attempt.start_at = datetime.now(UTC)
+        context.emit(started(context))
+        result = with_children(context, _described(child, _attempts(context)))
+        context.emit(success(context, result))
+        return result
+    finally:
+        parent.run.progress.end(context.path)
+
+
+def _attempts(context: NodeContext) -> NodeResult:
+    """The child's attempts. Its retries are made here: to LangGraph it is no node."""
+    while True:
+        try:
+            context.inputs = resolve_inputs(context)
+            return perform(context)
+        except FATAL as error:
+            context.emit(failure(context, error))
+            raise
+        except Exception as error:  # noqa: BLE001  tried again, or raised as the node's failure
+            if context.attempt.failures >= _retries(context, error):
+                keep_failure(context)
+                context.emit(failure(context, error))
+                failed = as_node_error(error, context.node.id)
+                raise failed from (None if failed is error else error)
+            context.attempt.failures += 1
+            context.emit(
+                context.event(
+                    NodeRunRetry,
+                    retry_index=context.attempt.failures,
+                    error=said(error),
+                    start_at=context.attempt.start_at,
+                )
+            )
+            time.sleep(_interval_s(context))
+
+
+def _retries(context: NodeContext, error: Exception) -> int:
+    """How often the child may be tried again after this error: as it says itself, else as its parent says.
+
+    The parent's word holds for failed requests only: it was said of the parent's own work.
+    """
+    if context.node.retry is not None:
+        may_help = isinstance(error, LLMInvocationError) or not isinstance(error, ExtractionError)
+        return context.node.retries if may_help else 0
+    if context.parent is None or not isinstance(error, LLMInvocationError):
+        return 0
+    return context.parent.retries
+
+
+def _interval_s(context: NodeContext) -> float:
+    retry = context.node.retry or (context.parent.retry if context.parent is not None else None)
+    return retry.interval_s if retry is not None else 0.0
+
+
+def _described(child: VirtualNode, result: NodeResult) -> NodeResult:
+    """The result with what a reader of the records wants to know of an extraction."""
+    if child.source is None or "context_source" in result.inputs:
+        return result
+    named = {"context_source": child.source.name, "extraction_prompt": child.source.prompt}
+    process = {"source": child.source.name, "prompt": child.source.prompt}
+    return NodeResult(
+        outputs=result.outputs,
+        inputs={**result.inputs, **named},
+        process_data={**process, **result.process_data},
+        metadata=result.metadata,
+        edge_handle=result.edge_handle,
+    )
+
+
+def resolve_inputs(context: NodeContext) -> dict[str, Any]:
+    """The values of the node's `inputs` by name: of a variable, a constant, or a text with references.
+
+    Raises VariableNotFoundError for a variable that is not there.
+    """
+    resolved = {}
+    for entry in context.node.inputs:
+        value = entry.get("value")
+        if entry.get("type") == "variable":
+            resolved[str(entry["name"])] = context.pool.get([str(part) for part in value or ()])
+        elif entry.get("type") == "constant":
+            resolved[str(entry["name"])] = value
+        else:
+            resolved[str(entry["name"])] = render_in(value, context.pool)
+    return resolved

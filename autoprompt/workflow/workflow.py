@@ -1,0 +1,149 @@
+"""A workflow in one's hands: run, stream, go on with, check, draw."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from autoprompt.errors import InputError
+from autoprompt.store import RunFolder, RunStore
+from autoprompt.workflow import runner
+from autoprompt.workflow.classes.base import BaseNode
+from autoprompt.workflow.classes.sequence import sequence_definition
+from autoprompt.workflow.components import components, locked_components
+from autoprompt.workflow.definition import Definition
+from autoprompt.workflow.errors import WorkflowDefinitionError
+from autoprompt.workflow.events import Event, GraphRunFailed, GraphRunPartialSucceeded, GraphRunSucceeded
+from autoprompt.workflow.runner import RunSettings
+
+DEFAULT_RUNS_DIR = Path("runs")
+_RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+OnEvent = Callable[[Event], None]
+
+
+class Workflow:
+    """Steps that are run as one LangGraph graph.
+
+    nodes: in list order; a node may name the one to go on with (`next_node_id`). edges: (id, id) pairs
+    instead of the order: nodes without an edge between them run side by side, a join waits for all.
+    Raises WorkflowDefinitionError, which is a ValueError, for nodes that make no workflow.
+    """
+
+    def __init__(
+        self,
+        nodes: Sequence[BaseNode],
+        edges: Sequence[tuple[str, str]] | None = None,
+        *,
+        name: str = "workflow",
+    ) -> None:
+        self._definition = sequence_definition(nodes, edges, name=name)
+        self._source: Path | None = None
+
+    @classmethod
+    def of(cls, definition: Definition, source: Path | None = None) -> Workflow:
+        """A workflow that came in by another door. source: its file."""
+        workflow = cls.__new__(cls)
+        workflow._definition, workflow._source = definition, source
+        return workflow
+
+    @property
+    def definition(self) -> Definition:
+        return self._definition
+
+    @property
+    def components(self) -> dict[str, str]:
+        """Every prompt text by name, `node.role`: what an optimizer may change."""
+        return components(self._definition)
+
+    @property
+    def locked(self) -> tuple[str, ...]:
+        """Names of the components that are to stay as they are."""
+        return locked_components(self._definition)
+
+    def run(
+        self,
+        inputs: Mapping[str, Any] | None = None,
+        *,
+        run_id: str | None = None,
+        runs_dir: str | Path | None = None,
+        settings: RunSettings | None = None,
+        on_event: OnEvent | None = None,
+    ) -> dict[str, Any]:
+        """Run it and return its result: the variables at its end, or what its end nodes put out.
+
+        run_id, runs_dir: either of them makes a run that is kept in `runs_dir/run_id` and can be resumed;
+            its values must be plain data. Defaults: "runs", a new id.
+        Raises the NodeError of the node that failed; errors of models and budgets as they are.
+        """
+        return _outcome(self.stream(inputs, run_id=run_id, runs_dir=runs_dir, settings=settings), on_event)
+
+    def stream(
+        self,
+        inputs: Mapping[str, Any] | None = None,
+        *,
+        run_id: str | None = None,
+        runs_dir: str | Path | None = None,
+        settings: RunSettings | None = None,
+    ) -> Iterator[Event]:
+        """The events of a run while it goes. A failure is the last event, GraphRunFailed, and not raised."""
+        inputs = dict(inputs or {})
+        settings = settings or RunSettings()
+        folder = None
+        if run_id is not None or runs_dir is not None:
+            folder = self._new_folder(inputs, run_id, Path(runs_dir or DEFAULT_RUNS_DIR))
+        return runner.stream_run(self._definition, inputs, settings, folder)
+
+    def resume(
+        self,
+        run_id: str,
+        *,
+        runs_dir: str | Path | None = None,
+        settings: RunSettings | None = None,
+        on_event: OnEvent | None = None,
+    ) -> dict[str, Any]:
+        """Go on with a run that failed or was killed. What was finished is not done again.
+
+        Of a finished run it returns the result. Raises StoreError for a run of another workflow.
+        """
+        return _outcome(self.stream_resume(run_id, runs_dir=runs_dir, settings=settings), on_event)
+
+    def stream_resume(
+        self, run_id: str, *, runs_dir: str | Path | None = None, settings: RunSettings | None = None
+    ) -> Iterator[Event]:
+        """`resume` as a stream of events."""
+        folder = RunStore(Path(runs_dir or DEFAULT_RUNS_DIR)).open(run_id)
+        config = runner.check_structure(self._definition, folder)
+        inputs = config.get("inputs") or {}
+        return runner.stream_run(self._definition, inputs, settings or RunSettings(), folder, resumed=True)
+
+    def graph(self, format: Literal["mermaid", "ascii"] = "mermaid") -> str:
+        """A drawing: virtual nodes inside their parents, what is repeated inside its container."""
+        from autoprompt.workflow.drawing import ascii_graph, mermaid_graph
+
+        return mermaid_graph(self._definition) if format == "mermaid" else ascii_graph(self._definition)
+
+    def _new_folder(self, inputs: Mapping[str, Any], run_id: str | None, runs_dir: Path) -> RunFolder:
+        if run_id is not None and not _RUN_ID.fullmatch(run_id):
+            raise InputError(f"{run_id!r} is no id of a run: letters, digits, '.', '_' and '-' only")
+        config = {
+            "workflow": self._definition.name,
+            "workflow_file": None if self._source is None else str(self._source.absolute()),
+            "inputs": runner.plain(inputs, "inputs"),
+            "structure": runner.structure(self._definition),
+        }
+        return RunStore(runs_dir).create(config, kind=runner.KIND, name=self._definition.name, run_id=run_id)
+
+
+def _outcome(events: Iterator[Event], on_event: OnEvent | None) -> dict[str, Any]:
+    """The result that a stream of events ends in. Raises the cause of a failure."""
+    for event in events:
+        if on_event is not None:
+            on_event(event)
+        if isinstance(event, GraphRunSucceeded | GraphRunPartialSucceeded):
+            outputs = dict(event.outputs)
+        elif isinstance(event, GraphRunFailed):
+            raise event.cause or WorkflowDefinitionError(event.error)
+    return outputs
