@@ -72,12 +72,16 @@ class Student:
 
 
 class Counters:
-    """What `/stats` shows. repeated_answers: answers to a request that had been answered before."""
+    """What `/stats` shows. repeated_answers: answers to a request that had been answered before.
+
+    first_s, last_s: this process's clock at the first request and at the last answer.
+    """
 
     def __init__(self) -> None:
         self.requests = self.answered = self.repeated_answers = 0
         self.in_flight = self.max_in_flight = 0
         self.prompt_tokens = self.completion_tokens = 0
+        self.first_s = self.last_s = 0.0
         self.faults: Counter[str] = Counter()
         self.asked: Counter[str] = Counter()
         self.answers: set[str] = set()
@@ -114,6 +118,7 @@ class Endpoint:
     async def chat(self, request: web.Request) -> web.StreamResponse:
         counters = self._counters
         counters.requests += 1
+        counters.first_s = counters.first_s or time.monotonic()
         counters.in_flight += 1
         counters.max_in_flight = max(counters.max_in_flight, counters.in_flight)
         try:
@@ -129,6 +134,7 @@ class Endpoint:
                 return await self._misbehave(fault, request, json.loads(text))
             await asyncio.sleep(self._options.latency)
             counters.answered += 1
+            counters.last_s = time.monotonic()
             counters.repeated_answers += key in counters.answers
             counters.answers.add(key)
             body = json.loads(text)
