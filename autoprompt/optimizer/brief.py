@@ -12,7 +12,7 @@ from autoprompt.optimizer.agents.rewriting import StepView
 from autoprompt.optimizer.blame import next_component, open_components, suspect_steps
 from autoprompt.optimizer.context import SearchContext
 from autoprompt.optimizer.refusal import Refused
-from autoprompt.optimizer.step_demos import step_examples
+from autoprompt.optimizer.step_demos import answer_examples, step_examples
 from autoprompt.types import EvaluatedRow, Example
 
 CASES = 6  # of one step that a writer is shown
@@ -107,7 +107,13 @@ def shown_with(context: SearchContext, brief: Brief, place: Place) -> tuple[str,
     Raises Refused where no component has any.
     """
     if is_single(context):
-        return next(iter(context.program.components)), context.splits.train
+        name = next(iter(context.program.components))
+        if context.settings.labels:
+            return name, context.splits.train
+        examples = answer_examples(brief.seen, context.splits.train)
+        if len(examples) < FEWEST_EXAMPLES:
+            raise Refused("too few rows were answered right to show their answers")
+        return name, examples
     known = demonstrable(context, brief)
     if not known:
         raise Refused("no right outputs are known of any step")

@@ -13,6 +13,7 @@ from autoprompt.optimizer.brief import (
     analysis_for,
     blamed_first,
     component_of,
+    is_single,
     named,
     shown_with,
     step_view,
@@ -97,7 +98,7 @@ def _tell(
     rng: random.Random,
 ) -> Candidate:
     """The parent saying what the answers mean; every second time with demonstrations, if it has none."""
-    name, train = shown_with(context, brief, place)
+    name, train = _told_from(context, brief, place)
     before = parent.candidate.components[name]
     lines, told = tell(context, operator, name, train, place, rng)
     text = with_lines(before, lines, placeholders(before, tuple(context.splits.train[0].fields)))
@@ -115,7 +116,16 @@ def _tell(
         return candidate
     shown = _show(context, brief, "demos", Entry(candidate), place, rng)
     change = f"{candidate.change}; and {shown.change}"
+    told = tuple(dict.fromkeys((*told, *shown.told)))
     return replace(shown, parents=candidate.parents, operator=operator, told=told, change=change)
+
+
+def _told_from(context: SearchContext, brief: Brief, place: Place) -> tuple[str, Sequence[Example]]:
+    """As `shown_with`, but of a single prompt always the rows' own answers: what is right, not how it is
+    put."""
+    if is_single(context):
+        return next(iter(context.program.components)), context.splits.train
+    return shown_with(context, brief, place)
 
 
 def _can_demo(context: SearchContext) -> bool:
@@ -186,7 +196,15 @@ def _show(
         operator=operator,
         iteration=brief.iteration,
         change=named(context, name, change),
+        told=_looked_at(context, brief, train),
     )
+
+
+def _looked_at(context: SearchContext, brief: Brief, examples: Sequence[Example]) -> tuple[str, ...]:
+    """The rows whose answers decided which examples there are; none where all of train is shown from."""
+    if len(examples) == len(context.splits.train):
+        return ()
+    return tuple(dict.fromkeys(row.example_id for row in brief.seen))
 
 
 def _size(
@@ -197,7 +215,7 @@ def _size(
     current = len(context.pool[brief.incumbent].candidate.demos_of(name))
     if current:
         return min(most, max(2, rng.choice((current // 2, current, current, current * 2))))
-    sizes = [s for s in demo_sets.SIZES if s <= most] or [most]
+    sizes = [s for s in demo_sets.SIZES if s <= most] or [most, max(1, most // 2), max(1, most // 4)]
     return sizes[number % len(sizes)]
 
 

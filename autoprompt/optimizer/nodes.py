@@ -217,8 +217,8 @@ def _analysis(
 
 
 def _seen(context: SearchContext, state: AutoPromptState) -> list[EvaluatedRow]:
-    """The rows of train that were run so far, with their traces; of a single prompt nobody asks for them."""
-    if is_single(context):
+    """The rows of train that were run so far, with their traces; of one prompt for labels nobody asks."""
+    if is_single(context) and context.settings.labels:
         return []
     rounds = [context.read_results(entry["results"]) for entry in state["history"]]
     return [row for rows in rounds for row in rows if not row.is_lost]

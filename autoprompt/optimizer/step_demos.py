@@ -7,9 +7,13 @@ outputs were good enough), and the target where a step's output is the answer or
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from autoprompt.optimizer.blame import is_right_part
 from autoprompt.types import EvaluatedRow, Example, Step
+
+WORKED_OUT = 3  # times the target's length, and
+SHORT_ANSWER = 20  # characters more, say "The answer is ...": from there on an answer is worked out
 
 Seen = tuple[EvaluatedRow, Step]
 
@@ -37,6 +41,21 @@ def step_examples(
             found[row.example_id] = Example(row.example_id, step.input, output, {})
     order = {example.id: place for place, example in enumerate(train)}
     return sorted((e for e in found.values() if e.id in order), key=lambda e: order[e.id])
+
+
+def answer_examples(seen: Sequence[EvaluatedRow], train: Sequence[Example]) -> list[Example]:
+    """Rows of train for the demonstrations of a single prompt; `target` is the answer to be shown.
+
+    Where the model works its answers out (they are several times as long as the targets), its own right
+    answers are shown: the bare target would teach it to answer without working. Else all of `train`.
+    """
+    known = {example.id: example for example in train}
+    answered = [row for row in seen if row.example_id in known and not row.is_lost and row.prediction]
+    longer = sum(len(r.prediction) > WORKED_OUT * len(r.ground_truth) + SHORT_ANSWER for r in answered)
+    if 2 * longer <= len(answered):
+        return list(train)
+    right = {row.example_id: row.prediction for row in answered if row.is_correct}
+    return [replace(example, target=right[example.id]) for example in train if example.id in right]
 
 
 def _step_of(row: EvaluatedRow, name: str, names: Sequence[str]) -> Step | None:
