@@ -172,7 +172,7 @@ def _failed(context: NodeContext, error: Exception, exceptions: int) -> Outcome:
         keep_failure(context)
         context.emit(_failure(context, error, NodeRunFailed))
         context.run.progress.end(context.path)
-        raise failed from (None if failed is error else error)
+        raise failed
     outputs = {"error_message": said(error), "error_type": type(error).__name__}
     if node.error_strategy == "default-value":
         outputs = {**node.default_values, **outputs}

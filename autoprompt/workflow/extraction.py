@@ -35,7 +35,7 @@ LLM_TYPES = ("llm", "agent", "question-classifier", "parameter-extractor")  # th
 _SHORTHAND = re.compile(r"\s*@([^\s@|]+)\.([^\s.@|]+)\s*\|\s*(\S.*?)\s*", re.DOTALL)
 _TITLE_CHARACTERS = 30
 _CONTEXT, _TEXTS = "context", ("text", "class_name", "class_id")  # outputs of LLM nodes
-_PLACES = ("tool_parameters", "agent_parameters")  # {name: value or {type, value}}
+_PLACES = ("inputs", "tool_parameters", "agent_parameters", "variables")  # where values of a node stand
 
 
 class ExtractionSpec(BaseModel):
@@ -178,32 +178,27 @@ def find_extractions(data: Mapping[str, Any], node_id: str = "") -> list[Extract
 
 
 def _values(data: dict[str, Any]) -> Iterator[tuple[Callable[[Any], None], str, Any]]:
-    """Every value of the node that may be an extraction: how to replace it, its name, itself."""
-    inputs = data.get("inputs")
-    for holder in (inputs, *(data.get(name) for name in _PLACES)):
+    """Every value that may be an extraction, in the order of the file: how to replace it, its name, itself."""
+    for holder in [data[place] for place in data if place in _PLACES]:
         if isinstance(holder, dict):
             for name in holder:
                 yield _setter(holder, name), str(name), holder[name]
-    for entries in (inputs, data.get("variables")):
-        if isinstance(entries, list):
-            for number, entry in enumerate(entries):
+        elif isinstance(holder, list):
+            for number, entry in enumerate(holder):
                 if isinstance(entry, dict):
                     name = str(entry.get("name") or entry.get("variable") or "")
-                    yield from _entry(entries, number, entry, name)
+                    yield _place(holder, number, entry, name), name, entry
 
 
-def _entry(
-    entries: list[Any], number: int, entry: dict[str, Any], name: str
-) -> Iterator[tuple[Callable[[Any], None], str, Any]]:
-    if "variable" in entry:  # of a code node: {variable, value_selector} or, here, {variable, value}
+def _place(entries: list[Any], number: int, entry: dict[str, Any], name: str) -> Callable[[Any], None]:
+    if "variable" not in entry:
+        return _setter(entries, number)
 
-        def place(value: Any) -> None:
-            if value is not entry:
-                entries[number] = {"variable": name, "value_selector": value["value"]}
+    def place(value: Any) -> None:  # of a code node: {variable, value_selector}, or with a `value`
+        if value is not entry:
+            entries[number] = {"variable": name, "value_selector": value["value"]}
 
-        yield place, name, entry
-    else:
-        yield _setter(entries, number), name, entry
+    return place
 
 
 def _setter(holder: Any, key: Any) -> Callable[[Any], None]:

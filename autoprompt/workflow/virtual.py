@@ -102,7 +102,7 @@ def _attempts(context: NodeContext) -> NodeResult:
                 keep_failure(context)
                 context.emit(failure(context, error))
                 failed = as_node_error(error, context.node.id)
-                raise failed from (None if failed is error else error)
+                raise failed from failed.__cause__
             context.attempt.failures += 1
             context.emit(
                 context.event(
