@@ -178,7 +178,7 @@ def find_extractions(data: Mapping[str, Any], node_id: str = "") -> list[Extract
 
 
 def _values(data: dict[str, Any]) -> Iterator[tuple[Callable[[Any], None], str, Any]]:
-    """Every value that may be an extraction, in the order of the file: how to replace it, its name, itself."""
+    """Every value that may be an extraction, in the order of the file: how to replace it, its name, it."""
     for holder in [data[place] for place in data if place in _PLACES]:
         if isinstance(holder, dict):
             for name in holder:
