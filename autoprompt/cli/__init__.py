@@ -25,6 +25,7 @@ COMMANDS = {
     "eval": ("evaluate", "Score a prompt on a whole dataset, without optimization."),
     "check": ("check", "Fail if a prompt has become worse than its baseline, in CI."),
     "runs": ("runs", "Past runs: list, show, diff, export, rm."),
+    "ui": ("ui", "Look at the runs in the browser: a local page, read-only."),
     "memory": ("memory", "The experience file: show, search, forget, export."),
     "models": ("models", "Embedded models: list, pull."),
     "cache": ("cache", "The response cache: show, clear."),

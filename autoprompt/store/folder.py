@@ -26,11 +26,12 @@ from autoprompt.store.files import (
     write_jsonl,
     write_text,
 )
+from autoprompt.store.holding import is_held
 from autoprompt.store.redact import EXACT, redact, without_secrets
 from autoprompt.types import EvaluatedRow
 
 SCHEMA_VERSION = 1
-# A listing takes the lock for a moment to see whether it is free; that must not refuse a `resume`.
+# Who looks whether the lock is free takes a share of it for a moment; that must not refuse a `resume`.
 _LOCK_PATIENCE_S = 0.5
 _EVALUATION_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
@@ -118,17 +119,15 @@ class RunFolder:
             lock.release()
 
     def is_locked(self) -> bool:
-        """Whether a process holds the run now."""
-        lock = self._file_lock()
-        try:
-            lock.acquire(timeout=0)
-        except Timeout:
-            return True
-        lock.release()
-        return False
+        """Whether a process holds the run now. Makes no file, and several may ask at the same moment."""
+        return is_held(self._lock_path)
 
     def _file_lock(self) -> FileLock:
-        return FileLock(self.path / "run.lock")
+        return FileLock(self._lock_path)
+
+    @property
+    def _lock_path(self) -> Path:
+        return self.path / "run.lock"
 
     @property
     def _holder_path(self) -> Path:

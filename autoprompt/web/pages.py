@@ -1,0 +1,114 @@
+"""The pages: what is shown at an address, found, put together and written as HTML."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from autoprompt.errors import StoreError
+from autoprompt.report import html, read_summary
+from autoprompt.web.assets import Asset
+from autoprompt.web.choosing import SORTS, STATES, Choice, gain
+from autoprompt.web.kept import Kept, mark_of
+from autoprompt.web.library import Entry, RunLibrary
+from autoprompt.web.live import LiveState
+from autoprompt.web.watcher import Watcher
+from autoprompt.web.words import FILTERS
+
+_TEMPLATES = Path(__file__).with_name("templates")
+# The parts of a report that say something while the run is still at work.
+_PARTS = ("verdict", "scores", "plot", "lineage", "diff", "confusion", "rows", "cost", "lessons", "settings")
+_LIVE_PARTS = ("plot", "lineage", "diff", "cost", "lessons", "settings")
+
+
+class Pages:
+    """Makes pages from the runs of a library. For several threads; `connect` comes first."""
+
+    def __init__(self, library: RunLibrary, assets: Mapping[str, Asset]) -> None:
+        self.library = library
+        self.assets = assets
+        self._environment = html.environment(extra_folder=_TEMPLATES)
+        self._environment.filters.update(FILTERS)
+        self._environment.globals["asset"] = lambda name: assets[name].address
+        self._parts: Kept[str] = Kept()
+        self._watcher: Watcher
+        self._position: Callable[[], str]
+
+    def connect(self, watcher: Watcher, position: Callable[[], str]) -> None:
+        """watcher: what is known of runs at work. position: of the stream, where a page joins it."""
+        self._watcher, self._position = watcher, position
+
+    def render(self, template: str, **context: Any) -> str:
+        return self._environment.get_template(template).render(**context)
+
+    # --- what an address shows ---
+
+    def runs(self, request: Request) -> str:
+        after = self._position()  # before the runs are looked at: what changes meanwhile is told again
+        entries = self.library.runs()
+        choice = Choice.read(request.query_params)
+        return self.render(
+            "list.html.j2",
+            after=after,
+            choice=choice,
+            shown=choice.apply(entries),
+            entries=entries,
+            gain=gain,
+            kinds=sorted({e.line.kind for e in entries if e.line.kind}),
+            states=[state for state in STATES if any(e.line.status == state for e in entries)],
+            sorts=SORTS,
+            briefs=self._watcher.briefs(),
+            runs_dir=self.library.runs_dir.absolute(),
+        )
+
+    def run(self, request: Request) -> str:
+        after = self._position()
+        entry = self.find("/".join(request.path_params.values()))
+        if entry.line.problem:
+            raise HTTPException(HTTPStatus.CONFLICT, entry.line.problem)
+        is_over = entry.line.status == "finished"
+        return self.render(
+            "run.html.j2",
+            after=after,
+            entry=entry,
+            is_over=is_over,
+            live="" if is_over else self._watcher.html(entry),
+            parts=self.parts(entry, _PARTS if is_over else _LIVE_PARTS),
+        )
+
+    def find(self, key: str) -> Entry:
+        """Raises HTTPException, 404, for what is no run."""
+        entry = self.library.find(key)
+        if entry is None:
+            raise HTTPException(HTTPStatus.NOT_FOUND, "There is no such run here. It may have been removed.")
+        return entry
+
+    # --- parts of pages ---
+
+    def parts(self, entry: Entry, names: tuple[str, ...]) -> str:
+        """The parts of a report, as HTML; kept while the run's files stay as they are."""
+
+        def make() -> str:
+            try:
+                run = read_summary(entry.folder)
+            except StoreError as error:  # damaged, or it was removed just now
+                raise HTTPException(HTTPStatus.CONFLICT, str(error)) from error
+            return self.render("parts.html.j2", names=names, **html.parts(run))
+
+        return self._parts.get(entry.key, (names, mark_of(entry.line.path)), make)
+
+    def draw_live(self, entry: Entry, state: LiveState) -> str:
+        return self.render("live.html.j2", entry=entry, state=state)
+
+    def problem(self, _: Request, error: Exception) -> Response:
+        """The page for an address that shows nothing."""
+        status = error.status_code if isinstance(error, HTTPException) else 500
+        words = error.detail if isinstance(error, HTTPException) else ""
+        text = self.render("problem.html.j2", title=HTTPStatus(status).phrase, words=words)
+        return Response(text, status, media_type="text/html; charset=utf-8")

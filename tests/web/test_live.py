@@ -1,0 +1,131 @@
+"""What the live view knows of a run, from its log and counters alone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from run_folders import real_run
+from written_runs import begin, propose, settle, tell
+
+from autoprompt.store import RunFolder, RunStore
+from autoprompt.web.live import LiveRun, LiveState
+
+A, B = "a" * 12, "b" * 12
+
+
+@pytest.fixture
+def run(runs: RunStore) -> RunFolder:
+    return begin(runs)
+
+
+def look(run: RunFolder) -> LiveState:
+    live = LiveRun(run)
+    live.look()
+    return live.state
+
+
+def progress(run: RunFolder, calls: int, done: int = 3, total: int = 16) -> None:
+    spent = {"calls": calls, "tokens": 10 * calls, "cost_usd": None, "seconds": 1.0}
+    event = {"event": "rows_evaluated", "what": "race", "done": done, "total": total, "spent": spent}
+    run.progress_path.write_text(json.dumps(event), encoding="utf-8")
+
+
+def test_a_run_as_it_goes(run: RunFolder) -> None:
+    live = LiveRun(run)
+    assert live.look()
+    assert not live.look()
+    assert (live.state.node, live.state.iteration, live.state.max_iterations) == ("predict", 1, 3)
+    propose(run, A)
+    propose(run, B)
+    assert live.look()
+    assert [c.id for c in live.state.racing] == [A, B]
+    settle(run, A, 0.75)
+    settle(run, B, 0.25, accepted=False)
+    tell(run, "best_changed", id=A, score=0.75, rows=16, original_score=0.5)
+    live.look()
+    state = live.state
+    assert state.racing == []
+    assert (state.tried, state.accepted, state.settled) == (2, 1, 2)
+    assert (state.best_id, state.best, state.original, state.rows) == (A, 0.75, 0.5, 16)
+    assert [c.id for c in state.last_settled] == [B, A]
+    assert state.brief == "round 1 of 3, best so far 0.750"
+    assert state.log[0].text.startswith("best so far: aaaaaa, 0.750")
+
+
+def test_counters_come_from_the_progress_file(run: RunFolder) -> None:
+    live = LiveRun(run)
+    live.look()
+    progress(run, 40)
+    assert live.look()
+    assert (live.state.spent["calls"], live.state.done, live.state.total) == (40, 3, 16)
+    assert not live.look()
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "null", '{"spent": 3, "done": "x", "what": null}'])
+def test_a_progress_file_that_says_nothing_harms_nothing(run: RunFolder, content: str) -> None:
+    run.progress_path.write_text(content, encoding="utf-8")
+    state = look(run)
+    assert (dict(state.spent), state.done) == ({}, 0)
+
+
+def test_a_resumed_run_repeats_itself_and_is_counted_once(run: RunFolder) -> None:
+    live = LiveRun(run)
+    for _ in range(2):
+        propose(run, A)
+        settle(run, A, 0.75)
+        tell(run, "run_started", resumed=True, model="m", max_iterations=3, budget={}, sizes={})
+    live.look()
+    assert (live.state.tried, live.state.resumes) == (1, 2)
+
+
+def test_the_best_stays_in_sight_when_many_were_settled_after_it(run: RunFolder) -> None:
+    for number in range(30):
+        propose(run, f"{number:012}")
+        settle(run, f"{number:012}", 0.5)
+    tell(run, "best_changed", id="000000000003", score=0.9, rows=16, original_score=0.5)
+    shown = [c.id for c in look(run).last_settled]
+    assert shown[0] == "000000000029"
+    assert shown[-1] == "000000000003"
+    assert len(shown) < 12
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"event": "candidate_settled"},
+        {"event": "candidate_settled", "id": A, "accepted": True, "score": "high", "rows": 1},
+        {"event": "node_started", "node": "x", "iteration": "one"},
+        {"event": "best_changed", "id": A, "score": None, "rows": 1},
+        {"no": "event"},
+        {"event": ["a", "list"]},
+        {"event": "of a later version", "n": 1},
+    ],
+)
+def test_an_event_that_is_not_understood_is_passed_over(run: RunFolder, event: dict[str, object]) -> None:
+    run.append_event(event)
+    propose(run, B)
+    assert B in look(run).candidates
+
+
+def test_a_replaced_log_is_a_new_run(run: RunFolder) -> None:
+    propose(run, A)
+    live = LiveRun(run)
+    live.look()
+    run.events_path.unlink()
+    tell(run, "node_started", node="analyze", iteration=2)
+    live.look()
+    assert (live.state.node, dict(live.state.candidates)) == ("analyze", {})
+
+
+def test_a_real_run_is_read_to_its_end(tmp_path: Path) -> None:
+    run = real_run(tmp_path)
+    result = run.read_result()
+    assert result is not None
+    state = look(run)
+    assert state.is_finished
+    assert state.tried == result["candidates"]["tried"]
+    assert state.accepted == result["candidates"]["accepted"]
+    assert state.log[0].text == result["message"]
+    assert 0 < state.spent["calls"] <= result["calls"]
