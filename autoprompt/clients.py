@@ -10,6 +10,7 @@ from typing import Any
 from autoprompt.config import ModelSettings, RunConfig
 from autoprompt.errors import ConfigError
 from autoprompt.llm import Budget, Journal, Models, ResponseCache, wrap
+from autoprompt.llm.account import AnswerCache
 from autoprompt.llm.client import CallRole, Client
 from autoprompt.llm.endpoints import ModelChoice, checked_url, choose_model
 from autoprompt.llm.prices import REPORTED, Price
@@ -57,7 +58,7 @@ class RoleModels:
         *,
         budget: Budget,
         journal: Journal | None,
-        cache: ResponseCache | None,
+        cache: AnswerCache | None,
         on_progress: Callable[[int, int, str], None] | None = None,
     ) -> None:
         self._clients = clients
@@ -191,9 +192,10 @@ def open_models(
         emit({"event": "weights_progress", "done_bytes": done, "total_bytes": total, "what": what})
 
     with ExitStack() as stack:
-        cache = None
+        cache: AnswerCache | None = None
         if not config.no_cache:
-            cache = ResponseCache(config.cache_dir)
+            shared = budget.account.open_cache if budget.account is not None else None
+            cache = ResponseCache(config.cache_dir) if shared is None else shared()
             stack.callback(cache.close)
         models = RoleModels(
             config, clients, budget=budget, journal=journal, cache=cache, on_progress=on_progress

@@ -13,6 +13,7 @@ from autoprompt.clients import Clients, RoleModels, open_models
 from autoprompt.config import RunConfig
 from autoprompt.errors import BudgetExhausted, BudgetTooSmallError, Interrupted, ModelError, StoreError
 from autoprompt.llm import Budget, Journal
+from autoprompt.llm.account import Account
 from autoprompt.memory import ExperienceFile
 from autoprompt.preparation import Preparation
 from autoprompt.program import PromptProgram
@@ -41,8 +42,12 @@ def run_in_folder(
     on_event: OnEvent | None,
     *,
     resumed: bool,
+    account: Account | None = None,
 ) -> RunResult:
-    """Run the graph in a locked folder, from its last checkpoint if there is one, to a written result."""
+    """Run the graph in a locked folder, from its last checkpoint if there is one, to a written result.
+
+    account: of a trial, whose calls count for its batch too.
+    """
 
     progress = ProgressFile(folder.progress_path)
 
@@ -61,6 +66,7 @@ def run_in_folder(
         config.max_cost,
         config.max_seconds,
         caps_repeats=config.max_calls is not None,
+        account=account,
     )
     try:
         with (

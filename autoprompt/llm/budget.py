@@ -11,12 +11,14 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from autoprompt.errors import BudgetExhausted
+from autoprompt.llm.account import Account
 from autoprompt.llm.client import CallRole
+from autoprompt.llm.ledger import Amount
 from autoprompt.types import Usage
 
 
@@ -86,9 +88,24 @@ class _Need:
 
 @dataclass(slots=True, eq=False)
 class Block:
-    """Calls set aside and not yet sent. Compared by identity: two blocks may have the same size."""
+    """Calls set aside and not yet sent. Compared by identity: two blocks may have the same size.
+
+    shared: what of it is set aside in the batch's ledger too; a replayed answer leaves it untouched.
+    """
 
     calls_left: int
+    shared: Amount = Amount()
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """A request that was counted. block: the one that paid for it. from_shared: also in the ledger."""
+
+    role: CallRole
+    block: Block | None
+    expected: Amount
+    is_repeat: bool
+    from_shared: bool
 
 
 @dataclass(slots=True)
@@ -97,6 +114,7 @@ class Budget:
 
     caps_repeats: whether `max_calls` caps repeated requests too. False for a cap that is a plan and nobody's
         wish, so that an endpoint with faults does not shorten the search.
+    account: the trial's part in what a batch shares; its caps hold beside those of the run.
     Seconds count from the making of the object (plus those restored), on a clock that never goes back.
     """
 
@@ -106,15 +124,18 @@ class Budget:
     max_seconds: float | None = None
     caps_repeats: bool = True
     clock: Callable[[], float] = time.monotonic
+    account: Account | None = None
     _lock: threading.RLock = field(default_factory=threading.RLock, init=False, repr=False)
     _spent: Spent = field(default=Spent(), init=False)
     _held: _Need = field(default=_Need(), init=False)
     _blocks: list[Block] = field(default_factory=list, init=False)
     _start: float = field(default=0.0, init=False)
     _first_call: float | None = field(default=None, init=False)
+    _made: float = field(default=0.0, init=False)
+    _released: _Need = field(default=_Need(), init=False)
 
     def __post_init__(self) -> None:
-        self._start = self.clock()
+        self._start = self._made = self.clock()
 
     @property
     def spent(self) -> Spent:
@@ -131,6 +152,8 @@ class Budget:
         """Keep back what a checkpoint says, to the letter: computed anew, it would follow later spending."""
         with self._lock:
             self._held = _Need(**held)
+            with suppress(BudgetExhausted):  # what is left of the batch's is used as far as it goes
+                self._share()
 
     def restore(self, spent: Spent | Mapping[str, Any]) -> None:
         """Go on from what a checkpoint had counted (see `Journal.mark_counted`). What is held stays held."""
@@ -143,9 +166,11 @@ class Budget:
     def calls_left(self) -> int | None:
         """Calls that a new block could have: neither sent, nor held, nor in another block. None: no cap."""
         with self._lock:
+            shared = self.account.calls_left() if self.account is not None else None
             if self.max_calls is None:
-                return None
-            return max(0, self.max_calls - self._capped_calls() - self._calls_set_aside())
+                return shared
+            own = max(0, self.max_calls - self._capped_calls() - self._calls_set_aside())
+            return own if shared is None else min(own, shared)
 
     @property
     def seconds_per_call(self) -> float:
@@ -166,16 +191,25 @@ class Budget:
         tokens, cost_usd: what the block is expected to use; it does not start if that would pass a cap.
         Raises BudgetExhausted, before anything is sent. Blocks may nest; the innermost with calls left pays.
         """
-        block = Block(calls)
         with self._lock:
             repeats = math.ceil(calls * self._repeats_per_call()) if leaves_room else 0
             self._check(_Need(calls + repeats, tokens, cost_usd))
+            kept = self._released  # the time to use what was held has come: this block is that use
+            shared = Amount(calls, max(tokens, kept.tokens), max(cost_usd, kept.cost_usd))
+            block = Block(calls, shared)
             self._blocks.append(block)
+            try:
+                self._share()
+            except BudgetExhausted:
+                self._blocks.remove(block)
+                raise
+            self._released = _Need()
         try:
             yield
         finally:
             with self._lock:
                 self._blocks.remove(block)
+                self._share()
 
     def hold(self, calls: int, *, tokens: int = 0, cost_usd: float = 0.0, seconds: float = 0.0) -> None:
         """Keep this back for later (the final test), in place of what was held before.
@@ -184,41 +218,97 @@ class Budget:
         Raises BudgetExhausted naming the cap that is too small for it; then nothing is held.
         """
         with self._lock:
-            self._held = _Need()
+            self._held = self._released = _Need()
             rate = self._repeats_per_call()
             repeats = math.ceil(calls * rate + 2 * math.sqrt(calls * rate * (1 + rate)))
             need = _Need(calls + repeats, tokens, cost_usd, seconds)
-            self._check(need)
-            self._held = need
+            try:
+                self._check(need)
+                self._held = need
+                self._share()
+            except BudgetExhausted:
+                self._held = _Need()
+                self._share()
+                raise
 
     def release_hold(self) -> None:
-        """Give back what was held: the time to use it has come."""
-        with self._lock:
-            self._held = _Need()
+        """Give back what was held: the time to use it has come.
 
-    def charge(self, role: CallRole, *, is_retry: bool = False, is_repeat: bool = False) -> Block | None:
+        In what a batch shares, it stays kept until the next block takes it: no other trial comes between.
+        """
+        with self._lock:
+            self._released, self._held = self._held, _Need()
+
+    def charge(
+        self,
+        role: CallRole,
+        *,
+        is_retry: bool = False,
+        is_repeat: bool = False,
+        expected: Usage = Usage(),
+    ) -> Charge:
         """Count one request that is about to be sent. Raises BudgetExhausted; then it must not be sent.
 
         is_retry: it asks again what a block has paid for already. is_repeat: it is a retry because the same
-        request failed or came back empty. Gives the block that paid for it, for `refund`.
+        request failed or came back empty. expected: what it may use, at most, for the caps of a batch.
+        What comes back is to be given to `settle` or `refund` when the request has ended.
         """
         with self._lock:
             block = None if is_retry or is_repeat else self._paying_block()
             is_free = is_repeat and not self.caps_repeats
             self._check(_Need(calls=1 if block is None and not is_free else 0))
+            amount = Amount(1, expected.total_tokens, expected.cost_usd or 0.0)
+            from_shared = block is not None and block.shared.calls > 0
+            if self.account is not None:
+                self.account.charge(amount, from_block=from_shared)
+            if block is not None:
+                block.calls_left -= 1
+                if from_shared:
+                    block.shared = replace(block.shared, calls=block.shared.calls - 1)
+            if self._first_call is None:
+                self._first_call = self.clock()
+            self._count_calls(role, 1, repeats=int(is_repeat))
+            return Charge(role, block, amount, is_repeat, from_shared)
+
+    def refund(self, charge: Charge) -> None:
+        """Take back a charge: the request never left, as no connection came about."""
+        with self._lock:
+            self._count_calls(charge.role, -1, repeats=-int(charge.is_repeat))
+            if charge.block is not None:
+                charge.block.calls_left += 1
+                if charge.from_shared:
+                    charge.block.shared = replace(charge.block.shared, calls=charge.block.shared.calls + 1)
+            if self.account is not None:
+                self.account.settle(charge.expected, Amount(), sent=False, from_block=charge.from_shared)
+
+    def settle(self, charge: Charge, usage: Usage = Usage()) -> None:
+        """Count the tokens and the cost of the answer; of a request without one, nothing."""
+        with self._lock:
+            self.add_usage(charge.role, usage)
+            if self.account is None:
+                return
+            used = Amount(1, usage.total_tokens, usage.cost_usd or 0.0)
+            self.account.settle(charge.expected, used)
+            if charge.block is not None:
+                left = charge.block.shared
+                tokens = max(0, left.tokens - used.tokens)
+                cost = max(0.0, left.cost_usd - used.cost_usd)
+                charge.block.shared = Amount(left.calls, tokens, cost)
+
+    def charge_cached(self, role: CallRole, usage: Usage, *, is_retry: bool = False) -> None:
+        """Count an answer that another trial of the batch has paid for, as if it had been sent here.
+
+        Raises BudgetExhausted where `charge` would have: what a trial finds depends on no other trial.
+        """
+        with self._lock:
+            block = None if is_retry else self._paying_block()
+            self._check(_Need(calls=1 if block is None else 0))
             if block is not None:
                 block.calls_left -= 1
             if self._first_call is None:
                 self._first_call = self.clock()
-            self._count_calls(role, 1, repeats=int(is_repeat))
-            return block
-
-    def refund(self, role: CallRole, block: Block | None, *, is_repeat: bool = False) -> None:
-        """Take back a charge: the request never left, as no connection came about."""
-        with self._lock:
-            self._count_calls(role, -1, repeats=-int(is_repeat))
-            if block is not None:
-                block.calls_left += 1
+            self._count_calls(role, 1, repeats=0)
+            self.add_usage(role, usage)
 
     def charge_replay(self, role: CallRole, attempts: int, usage: Usage, *, is_retry: bool = False) -> None:
         """Count an answer out of the journal as it was counted when it was sent. Never raises."""
@@ -240,6 +330,16 @@ class Budget:
                 self._spent = replace(self._spent, judge=self._spent.judge + usage)
             known = self._spent.known_cost_usd + (usage.cost_usd or 0.0)
             self._spent = replace(self._spent, known_cost_usd=known)
+
+    def _share(self) -> None:
+        """Tell the ledger of the batch what is kept back now. Raises BudgetExhausted; then it keeps less."""
+        if self.account is None:
+            return
+        calls = sum(block.shared.calls for block in self._blocks)
+        tokens = sum(block.shared.tokens for block in self._blocks)
+        cost_usd = sum(block.shared.cost_usd for block in self._blocks)
+        held = Amount(self._held.calls, self._held.tokens, self._held.cost_usd)
+        self.account.set_aside(held, Amount(calls, tokens, cost_usd))
 
     def _count_calls(self, role: CallRole, calls: int, *, repeats: int) -> None:
         spent = replace(self._spent, repeats=self._spent.repeats + repeats)
@@ -265,6 +365,9 @@ class Budget:
     def _calls_set_aside(self) -> int:
         return self._held.calls + sum(block.calls_left for block in self._blocks)
 
+    def _shared_seconds(self) -> float | None:
+        return self.account.seconds_left if self.account is not None else None
+
     def _check(self, need: _Need) -> None:
         """Raise for the first cap that `need` would pass, on top of what is spent and set aside."""
         spent, held = self._spent, self._held
@@ -274,6 +377,8 @@ class Budget:
             ("max_tokens", self.max_tokens, spent.tokens + held.tokens, need.tokens),
             ("max_cost", self.max_cost, spent.known_cost_usd + held.cost_usd, need.cost_usd),
             ("max_seconds", self.max_seconds, seconds + held.seconds, need.seconds),
+            # The batch's: it has run for a while when this trial begins.
+            ("max_seconds", self._shared_seconds(), self.clock() - self._made + held.seconds, need.seconds),
         )
         for cap, limit, used, more in caps:
             if limit is None or used + more < limit:

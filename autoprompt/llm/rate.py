@@ -10,15 +10,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from autoprompt.errors import Interrupted
+from autoprompt.llm.account import Account
 
 _WINDOW_S = 60.0
 
 
 @dataclass(slots=True, eq=False)
 class Slot:
-    """One request's place at the endpoint. `tokens`: estimated, and set right when the answer is there."""
+    """One request's place at the endpoint. `tokens`: estimated, and set right when the answer is there.
+
+    number: of this request among those of all trials, where they share a rate.
+    """
 
     tokens: int
+    number: int | None = None
     sent_at: float = 0.0
     round: int = 0
 
@@ -31,6 +36,7 @@ class Gate:
         decrease).
     rpm, tpm: requests and tokens in any 60 seconds, exactly; tokens are estimated until the answer is there,
         and a single request above `tpm` goes alone.
+    account: of a trial; `rpm` and `tpm` then hold for all trials of the batch at `endpoint` together.
     wait: sleeps for so many seconds, and says whether the gate was closed meanwhile (for tests).
     """
 
@@ -42,6 +48,8 @@ class Gate:
         tpm: int | None = None,
         clock: Callable[[], float] = time.monotonic,
         wait: Callable[[float], bool] | None = None,
+        account: Account | None = None,
+        endpoint: str = "",
     ) -> None:
         self._most = concurrency
         self._limit = float(concurrency)
@@ -53,6 +61,7 @@ class Gate:
         self._closed = threading.Event()
         self._wait = wait or self._closed.wait
         self._sent: deque[Slot] = deque()
+        self._account, self._endpoint = account, endpoint
 
     @property
     def limit(self) -> int:
@@ -93,6 +102,8 @@ class Gate:
 
     def answered(self, slot: Slot, tokens: int) -> None:
         """The request was answered and took `tokens`."""
+        if self._account is not None and slot.number is not None:
+            self._account.ledger.answered(slot.number, tokens)
         with self._changed:
             slot.tokens = tokens
             if self._limit < self._most:
@@ -107,6 +118,11 @@ class Gate:
 
     def _enter(self, slot: Slot) -> float:
         """0 and counted as sent now, or the seconds until it is worth asking again."""
+        if self._account is not None and (self._rpm is not None or self._tpm is not None):
+            slot.round = self._round
+            ledger = self._account.ledger
+            delay, slot.number = ledger.enter(self._endpoint, slot.tokens, self._rpm, self._tpm)
+            return delay
         with self._changed:
             now = self._clock()
             slot.round = self._round

@@ -8,13 +8,15 @@ from concurrent.futures import Future
 from dataclasses import replace
 
 from autoprompt.errors import ModelError
+from autoprompt.llm.account import AnswerCache
 from autoprompt.llm.answers import request_key
 from autoprompt.llm.budget import Budget
-from autoprompt.llm.cache import ResponseCache
 from autoprompt.llm.client import Completion, Options
 from autoprompt.llm.journal import Journal
 from autoprompt.llm.retry import LimitedClient
 from autoprompt.types import Message
+
+_CLAIM_WAIT_S = 0.02  # between two looks whether the other trial has its answer
 
 
 class RecordedClient:
@@ -24,6 +26,7 @@ class RecordedClient:
     on_close: ends what was started for this client, such as an embedded model.
     An answer is journaled before it is cached: whatever a cache gives to a resumed run that was not in its
     journal was never paid for by that run. An empty answer is journaled, as it is this run's, not cached.
+    In a batch, a question that another trial has just sent is waited for, not sent as well.
     """
 
     def __init__(
@@ -34,7 +37,7 @@ class RecordedClient:
         constrain: str,
         budget: Budget,
         journal: Journal | None = None,
-        cache: ResponseCache | None = None,
+        cache: AnswerCache | None = None,
         on_close: Callable[[], None] | None = None,
     ) -> None:
         self._inner, self._budget, self._journal, self._cache = inner, budget, journal, cache
@@ -82,6 +85,18 @@ class RecordedClient:
         answer = self._recall(key, options)
         if answer is not None:
             return answer
+        account = self._budget.account
+        if account is None or self._cache is None:
+            return self._ask(key, messages, options)
+        while not account.claim(key):
+            self._inner.wait(_CLAIM_WAIT_S)
+        try:
+            # Between the look and the claim, another trial may have got its answer.
+            return self._from_cache(key, options) or self._ask(key, messages, options)
+        finally:
+            account.unclaim(key)
+
+    def _ask(self, key: str, messages: Sequence[Message], options: Options) -> Completion:
         try:
             answer = self._inner.complete(messages, options)
         except ModelError as error:
@@ -103,7 +118,15 @@ class RecordedClient:
                 )
             if answer is not None:
                 return answer
+        return self._from_cache(key, options)
+
+    def _from_cache(self, key: str, options: Options) -> Completion | None:
         answer = self._cache.get(key) if self._cache is not None else None
-        if answer is not None and self._journal is not None:
+        if answer is None:
+            return None
+        if self._budget.account is not None:  # it counts, now and when the journal replays it
+            self._budget.charge_cached(options.role, answer.usage, is_retry=options.is_retry)
+            answer = replace(answer, attempts=1)
+        if self._journal is not None:
             self._journal.append(key, options.role, answer)
         return answer

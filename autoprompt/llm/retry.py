@@ -14,7 +14,7 @@ from autoprompt.errors import (
     ModelError,
     RequestRefusedError,
 )
-from autoprompt.llm.budget import Budget
+from autoprompt.llm.budget import Budget, Charge
 from autoprompt.llm.client import Client, Completion, Options
 from autoprompt.llm.failures import BrokenAnswerError, TimedOutError, UnreachableError
 from autoprompt.llm.prices import FREE, Price, Reported
@@ -34,6 +34,9 @@ _NEVER_REACHED_S, _NEVER_REACHED = 6.0, 5
 # An endpoint that dies in the middle of a run. Unreached requests wait long enough to see it.
 _DEAD_AFTER_S, _DEAD_AFTER_FAILURES = 60.0, 8
 _MOST_UNREACHED = 12
+
+# What an answer without a limit is taken to need before it is there: a writer's, which is a prompt.
+_LONG_ANSWER_TOKENS = 1000
 
 
 @dataclass(slots=True)
@@ -120,6 +123,10 @@ class LimitedClient:
             error.attempts = tries.attempts
             raise
 
+    def wait(self, seconds: float) -> None:
+        """Raises Interrupted when the client is closed meanwhile."""
+        self._gate.sleep(seconds)
+
     def close(self) -> None:
         """Ends every wait with Interrupted, and closes the connections. Nothing is sent from then on."""
         self._gate.close()
@@ -131,9 +138,14 @@ class LimitedClient:
     ) -> Completion | None:
         """One attempt; None: to be tried again after `tries.wait_s`."""
         tries.wait_s, tries.is_throttled = 0.0, False
+        expected = self._priced(
+            Usage(estimate_tokens(messages), options.max_output_tokens or _LONG_ANSWER_TOKENS)
+        )
         try:
             is_repeat = tries.attempts > 0
-            block = self._budget.charge(options.role, is_retry=options.is_retry, is_repeat=is_repeat)
+            charge = self._budget.charge(
+                options.role, is_retry=options.is_retry, is_repeat=is_repeat, expected=expected
+            )
         except BudgetExhausted as error:
             if tries.attempts == 0:
                 raise
@@ -144,6 +156,7 @@ class LimitedClient:
         try:
             answer = self._transport.complete(messages, options)
         except RequestRefusedError as error:
+            self._budget.settle(charge)
             if error.status == 404 and not self._has_succeeded:
                 message = f"{error}. Is there this model, at this address? Check --model and --base-url."
                 raise EndpointError(message, status=404, is_fatal=True) from error
@@ -153,18 +166,24 @@ class LimitedClient:
             tries.error = error
             return None
         except UnreachableError as error:
-            self._budget.refund(options.role, block, is_repeat=is_repeat)
+            self._budget.refund(charge)
             tries.attempts -= 1
             tries.unreached += 1
             return self._failed(error, tries, slot)
         except EndpointError as error:
+            self._budget.settle(charge)
             return self._failed(error, tries, slot)
-        return self._answered(answer, options, tries, slot)
+        except ModelError:
+            self._budget.settle(charge)
+            raise
+        return self._answered(answer, charge, tries, slot)
 
-    def _answered(self, answer: Completion, options: Options, tries: _Tries, slot: Slot) -> Completion | None:
-        cost_usd = self._price.cost(answer.usage) if self._price is not None else None
-        usage = replace(answer.usage, cost_usd=cost_usd)
-        self._budget.add_usage(options.role, usage)
+    def _priced(self, usage: Usage) -> Usage:
+        return replace(usage, cost_usd=self._price.cost(usage) if self._price is not None else None)
+
+    def _answered(self, answer: Completion, charge: Charge, tries: _Tries, slot: Slot) -> Completion | None:
+        usage = self._priced(answer.usage)
+        self._budget.settle(charge, usage)
         tries.usage = tries.usage + usage
         self._gate.answered(slot, usage.total_tokens)
         with self._lock:

@@ -8,8 +8,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from autoprompt.config import ModelSettings
+from autoprompt.llm.account import AnswerCache
 from autoprompt.llm.budget import Budget
-from autoprompt.llm.cache import ResponseCache
 from autoprompt.llm.client import CallRole, Client
 from autoprompt.llm.endpoints import Endpoint, ModelChoice, choose_model, open_endpoint
 from autoprompt.llm.journal import Journal
@@ -41,7 +41,7 @@ class Models:
         *,
         budget: Budget,
         journal: Journal | None = None,
-        cache: ResponseCache | None = None,
+        cache: AnswerCache | None = None,
         environment: Mapping[str, str] = os.environ,
         on_progress: Progress | None = None,
     ) -> None:
@@ -94,7 +94,13 @@ class Models:
         limited = LimitedClient(
             transport,
             budget=self._budget,
-            gate=Gate(concurrency, rpm=settings.rpm, tpm=settings.tpm),
+            gate=Gate(
+                concurrency,
+                rpm=settings.rpm,
+                tpm=settings.tpm,
+                account=self._budget.account,
+                endpoint=f"{endpoint.identity} {endpoint.model}",
+            ),
             parameters=transport.parameters,
             price=self._price(choice, endpoint.model),
         )
@@ -124,7 +130,7 @@ def connect(
     *,
     budget: Budget | None = None,
     journal: Journal | None = None,
-    cache: ResponseCache | None = None,
+    cache: AnswerCache | None = None,
 ) -> RecordedClient:
     """The client of one role alone; `close()` it, which ends an embedded model too. For several: `Models`."""
     return Models(settings, budget=budget or Budget(), journal=journal, cache=cache).client(role)
@@ -140,7 +146,7 @@ def wrap(
     tpm: int | None = None,
     price: Price | Reported | None = REPORTED,
     journal: Journal | None = None,
-    cache: ResponseCache | None = None,
+    cache: AnswerCache | None = None,
 ) -> RecordedClient:
     """One's own client (scripted, say) with budget, retries, journal and cache around it.
 
@@ -150,16 +156,17 @@ def wrap(
     The client stays its owner's: `close()` does not close it.
     """
     identity = getattr(client, "identity", None)
+    endpoint = f"own:{slot}" if identity is None else f"identity:{identity}"
     limited = LimitedClient(
         client,
         budget=budget,
-        gate=Gate(concurrency, rpm=rpm, tpm=tpm),
+        gate=Gate(concurrency, rpm=rpm, tpm=tpm, account=budget.account, endpoint=endpoint),
         price=price,
         owns_transport=False,
     )
     return RecordedClient(
         limited,
-        endpoint=f"own:{slot}" if identity is None else f"identity:{identity}",
+        endpoint=endpoint,
         constrain="off",
         budget=budget,
         journal=journal,

@@ -164,7 +164,7 @@ def test_a_cap_that_nobody_set_is_not_used_up_by_faults() -> None:
 def test_a_repeat_that_never_left_is_not_counted() -> None:
     budget = Budget(max_calls=3)
     budget.charge("task")
-    budget.refund("task", budget.charge("task", is_repeat=True), is_repeat=True)
+    budget.refund(budget.charge("task", is_repeat=True))
     assert (budget.spent.calls, budget.spent.repeats) == (1, 0)
 
 

@@ -1,0 +1,315 @@
+"""One budget, one rate and one queue of questions for many processes, in one SQLite file.
+
+Every request is written down before it is sent, so the caps hold for all trials together and `kill -9` of any
+process loses nothing: what a dead trial had set aside and not sent goes back, what it had on the wire counts.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from autoprompt.errors import BudgetExhausted, Interrupted, StoreError
+
+_BUSY_TIMEOUT_S = 60.0
+_WINDOW_S = 60.0
+_TINY_USD = 1e-9  # sums of prices that should be equal differ by less
+
+
+@dataclass(frozen=True, slots=True)
+class Caps:
+    """What all trials may use together; None: no cap."""
+
+    max_calls: int | None = None
+    max_tokens: int | None = None
+    max_cost: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """Calls, tokens (prompt and completion) and USD."""
+
+    calls: int = 0
+    tokens: int = 0
+    cost_usd: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """Who asks: one attempt at one trial. An attempt that another has followed is refused everything."""
+
+    trial: str
+    attempt: int
+
+
+class Ledger(Protocol):
+    """The books of a batch. Safe for several threads and processes.
+
+    Tokens and cost are known only afterwards: a request is entered with an estimate, and set right then.
+    """
+
+    def admit(self, trial: str, calls: int) -> Ticket | None:
+        """Begin a new attempt, with at least `calls` kept for it; None where so many are not left.
+
+        What an earlier attempt had on the wire is spent, what its blocks had set aside is free again.
+        """
+        ...
+
+    def release(self, trial: str) -> None:
+        """The trial has ended: everything that it had set aside is free."""
+        ...
+
+    def set_aside(self, ticket: Ticket, held: Amount, blocks: Amount) -> None:
+        """Keep this for the holder, in place of what it had. Raises BudgetExhausted; then nothing changes."""
+        ...
+
+    def charge(self, ticket: Ticket, *, from_block: bool, expected: Amount) -> None:
+        """Enter one request that is about to be sent. Raises BudgetExhausted; then it must not be sent."""
+        ...
+
+    def settle(self, ticket: Ticket, *, expected: Amount, used: Amount, sent: bool, from_block: bool) -> None:
+        """A request has come to its end. sent: False where no connection came about; then it was free."""
+        ...
+
+    def calls_left(self, ticket: Ticket) -> int | None:
+        """Calls that the holder could still set aside. None: no cap."""
+        ...
+
+    def claim(self, ticket: Ticket, key: str) -> bool:
+        """Whether the holder may send this question; False while another trial waits for its answer."""
+        ...
+
+    def unclaim(self, ticket: Ticket, key: str) -> None: ...
+
+    def enter(self, endpoint: str, tokens: int, rpm: int | None, tpm: int | None) -> tuple[float, int | None]:
+        """Seconds to wait before asking again, or 0.0 and the number of this request in the last minute."""
+        ...
+
+    def answered(self, number: int, tokens: int) -> None:
+        """The request with this number took so many tokens."""
+        ...
+
+
+_SCHEMA = (
+    "CREATE TABLE IF NOT EXISTS accounts (trial TEXT PRIMARY KEY, attempt INTEGER NOT NULL DEFAULT 0,"
+    " sent INTEGER NOT NULL DEFAULT 0, tokens INTEGER NOT NULL DEFAULT 0, cost REAL NOT NULL DEFAULT 0,"
+    " floor INTEGER NOT NULL DEFAULT 0,"  # what `admit` keeps, as a count of `sent`: it shrinks by sending
+    " held_calls INTEGER NOT NULL DEFAULT 0, held_tokens INTEGER NOT NULL DEFAULT 0,"
+    " held_cost REAL NOT NULL DEFAULT 0, block_calls INTEGER NOT NULL DEFAULT 0,"
+    " block_tokens INTEGER NOT NULL DEFAULT 0, block_cost REAL NOT NULL DEFAULT 0,"
+    " wire_tokens INTEGER NOT NULL DEFAULT 0, wire_cost REAL NOT NULL DEFAULT 0)",
+    "CREATE TABLE IF NOT EXISTS claims (key TEXT PRIMARY KEY, trial TEXT NOT NULL) WITHOUT ROWID",
+    "CREATE TABLE IF NOT EXISTS sends (number INTEGER PRIMARY KEY AUTOINCREMENT, endpoint TEXT NOT NULL,"
+    " at REAL NOT NULL, tokens INTEGER NOT NULL)",
+    "CREATE INDEX IF NOT EXISTS by_time ON sends (endpoint, at)",
+)
+_CALLS = "sent + max(held_calls + block_calls, floor - sent, 0)"
+_TOKENS = "tokens + held_tokens + max(block_tokens, wire_tokens)"
+_COST = "cost + held_cost + max(block_cost, wire_cost)"
+_BURY = (
+    "UPDATE accounts SET tokens = tokens + wire_tokens, cost = cost + wire_cost, wire_tokens = 0,"
+    " wire_cost = 0, block_calls = 0, block_tokens = 0, block_cost = 0, floor = 0"
+)
+
+
+class FileLedger:
+    """The `Ledger` in a file, for the processes of one machine. clock: wall time, which they share."""
+
+    def __init__(self, path: Path, caps: Caps = Caps(), *, clock: Callable[[], float] = time.time) -> None:
+        self.path, self.caps, self._clock = path, caps, clock
+        self._lock = threading.Lock()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            self._database = sqlite3.connect(
+                path, timeout=_BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False
+            )
+            self._database.execute("PRAGMA journal_mode = WAL")
+            # A killed process loses nothing with this; a power cut at most the last entries.
+            self._database.execute("PRAGMA synchronous = NORMAL")
+            with self._writing():
+                for statement in _SCHEMA:
+                    self._database.execute(statement)
+        except sqlite3.DatabaseError as error:
+            raise StoreError(
+                f"{path}: the books of the batch cannot be opened ({error}). Another file lies there, or "
+                "it is broken: move it away, and the batch counts from zero again."
+            ) from error
+
+    def begin(self, waiting: set[str]) -> None:
+        """A driver starts: nobody else is at work. Of trials that are not `waiting`, nothing stays held."""
+        with self._writing() as run:
+            run(_BURY)
+            run("DELETE FROM claims")
+            run("DELETE FROM sends WHERE at < ?", (self._clock() - _WINDOW_S,))
+            for (trial,) in run("SELECT trial FROM accounts").fetchall():
+                if trial not in waiting:
+                    run(
+                        "UPDATE accounts SET held_calls = 0, held_tokens = 0, held_cost = 0 WHERE trial = ?",
+                        (trial,),
+                    )
+
+    def admit(self, trial: str, calls: int) -> Ticket | None:
+        with self._writing() as run:
+            run("INSERT OR IGNORE INTO accounts (trial) VALUES (?)", (trial,))
+            run(f"{_BURY} WHERE trial = ?", (trial,))
+            run("DELETE FROM claims WHERE trial = ?", (trial,))
+            run("UPDATE accounts SET attempt = attempt + 1 WHERE trial = ?", (trial,))
+            sent, attempt = run("SELECT sent, attempt FROM accounts WHERE trial = ?", (trial,)).fetchone()
+            run("UPDATE accounts SET floor = ? WHERE trial = ?", (sent + calls, trial))
+            if self._passed() is None:
+                return Ticket(trial, attempt)
+            run("UPDATE accounts SET floor = 0 WHERE trial = ?", (trial,))
+            return None
+
+    def release(self, trial: str) -> None:
+        with self._writing() as run:
+            run(f"{_BURY}, held_calls = 0, held_tokens = 0, held_cost = 0 WHERE trial = ?", (trial,))
+            run("DELETE FROM claims WHERE trial = ?", (trial,))
+            run("UPDATE accounts SET attempt = attempt + 1 WHERE trial = ?", (trial,))
+
+    def set_aside(self, ticket: Ticket, held: Amount, blocks: Amount) -> None:
+        values = (held.calls, held.tokens, held.cost_usd, blocks.calls, blocks.tokens, blocks.cost_usd)
+        with self._writing() as run:
+            kept = "held_calls + block_calls, held_tokens + block_tokens, held_cost + block_cost"
+            before = self._checked(ticket, kept)
+            run(
+                "UPDATE accounts SET held_calls = ?, held_tokens = ?, held_cost = ?, block_calls = ?,"
+                " block_tokens = ?, block_cost = ? WHERE trial = ?",
+                (*values, ticket.trial),
+            )
+            after = (values[0] + values[3], values[1] + values[4], values[2] + values[5])
+            if any(new > old for new, old in zip(after, before, strict=True)):
+                self._refuse_if_passed()
+
+    def charge(self, ticket: Ticket, *, from_block: bool, expected: Amount) -> None:
+        with self._writing() as run:
+            self._checked(ticket, "1")
+            run(
+                "UPDATE accounts SET sent = sent + 1, block_calls = max(0, block_calls - ?),"
+                " wire_tokens = wire_tokens + ?, wire_cost = wire_cost + ? WHERE trial = ?",
+                (int(from_block), expected.tokens, expected.cost_usd, ticket.trial),
+            )
+            self._refuse_if_passed()
+
+    def settle(self, ticket: Ticket, *, expected: Amount, used: Amount, sent: bool, from_block: bool) -> None:
+        with self._writing() as run:
+            row = run("SELECT attempt FROM accounts WHERE trial = ?", (ticket.trial,)).fetchone()
+            if row is None or row[0] != ticket.attempt:
+                return  # buried: what was on the wire is counted already
+            run(
+                "UPDATE accounts SET sent = sent - ?, block_calls = block_calls + ?, tokens = tokens + ?,"
+                " cost = cost + ?, wire_tokens = max(0, wire_tokens - ?), wire_cost = max(0, wire_cost - ?),"
+                " block_tokens = max(0, block_tokens - ?), block_cost = max(0, block_cost - ?)"
+                " WHERE trial = ?",
+                (
+                    int(not sent),
+                    int(from_block and not sent),
+                    used.tokens,
+                    used.cost_usd,
+                    expected.tokens,
+                    expected.cost_usd,
+                    used.tokens,
+                    used.cost_usd,
+                    ticket.trial,
+                ),
+            )
+
+    def calls_left(self, ticket: Ticket) -> int | None:
+        if self.caps.max_calls is None:
+            return None
+        with self._lock:
+            (taken,) = self._database.execute(f"SELECT coalesce(sum({_CALLS}), 0) FROM accounts").fetchone()
+            (own,) = self._database.execute(
+                "SELECT max(0, floor - sent - held_calls - block_calls) FROM accounts WHERE trial = ?",
+                (ticket.trial,),
+            ).fetchone() or (0,)
+        return max(0, self.caps.max_calls - int(taken) + int(own))
+
+    def claim(self, ticket: Ticket, key: str) -> bool:
+        with self._writing() as run:
+            self._checked(ticket, "1")
+            run("INSERT OR IGNORE INTO claims VALUES (?, ?)", (key, ticket.trial))
+            (holder,) = run("SELECT trial FROM claims WHERE key = ?", (key,)).fetchone()
+            return bool(holder == ticket.trial)
+
+    def unclaim(self, ticket: Ticket, key: str) -> None:
+        with self._writing() as run:
+            run("DELETE FROM claims WHERE key = ? AND trial = ?", (key, ticket.trial))
+
+    def enter(self, endpoint: str, tokens: int, rpm: int | None, tpm: int | None) -> tuple[float, int | None]:
+        with self._writing() as run:
+            now = self._clock()
+            run("DELETE FROM sends WHERE at <= ?", (now - _WINDOW_S,))
+            count, first, used = run(
+                "SELECT count(*), min(at), coalesce(sum(tokens), 0) FROM sends WHERE endpoint = ?",
+                (endpoint,),
+            ).fetchone()
+            is_full = rpm is not None and count >= rpm
+            # A single request above `tpm` goes alone.
+            is_full = is_full or (tpm is not None and count > 0 and used + tokens > tpm)
+            if is_full:
+                return first + _WINDOW_S - now + 0.001, None
+            cursor = run("INSERT INTO sends (endpoint, at, tokens) VALUES (?, ?, ?)", (endpoint, now, tokens))
+            return 0.0, cursor.lastrowid
+
+    def answered(self, number: int, tokens: int) -> None:
+        with self._writing() as run:
+            run("UPDATE sends SET tokens = ? WHERE number = ?", (tokens, number))
+
+    def spent(self) -> dict[str, Amount]:
+        """What was sent for each trial, in all its attempts."""
+        with self._lock:
+            rows = self._database.execute("SELECT trial, sent, tokens, cost FROM accounts").fetchall()
+        return {trial: Amount(sent, tokens, cost) for trial, sent, tokens, cost in rows}
+
+    def close(self) -> None:
+        """Safe to call twice."""
+        self._database.close()
+
+    @contextmanager
+    def _writing(self) -> Iterator[Callable[..., sqlite3.Cursor]]:
+        """One transaction: whatever is raised inside, nothing of it stays."""
+        with self._lock:
+            self._database.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._database.execute
+            except BaseException:
+                self._database.execute("ROLLBACK")
+                raise
+            self._database.execute("COMMIT")
+
+    def _checked(self, ticket: Ticket, columns: str) -> tuple[float, ...]:
+        """These columns of the holder's account, if it is still the holder."""
+        row = self._database.execute(
+            f"SELECT attempt, {columns} FROM accounts WHERE trial = ?", (ticket.trial,)
+        ).fetchone()
+        if row is None or row[0] != ticket.attempt:
+            raise Interrupted(f"trial {ticket.trial} was given up here; it goes on elsewhere, or has ended")
+        return tuple(row[1:])
+
+    def _passed(self) -> BudgetExhausted | None:
+        caps = self.caps
+        if caps == Caps():
+            return None
+        calls, tokens, cost = self._database.execute(
+            f"SELECT sum({_CALLS}), sum({_TOKENS}), sum({_COST}) FROM accounts"
+        ).fetchone()
+        for cap, limit, taken, tolerance in (
+            ("max_calls", caps.max_calls, calls, 0.0),
+            ("max_tokens", caps.max_tokens, tokens, 0.0),
+            ("max_cost", caps.max_cost, cost, _TINY_USD),
+        ):
+            if limit is not None and taken > limit + tolerance:
+                return BudgetExhausted(cap, f"{cap}={limit:g} of the batch reached")
+        return None
+
+    def _refuse_if_passed(self) -> None:
+        error = self._passed()
+        if error is not None:
+            raise error

@@ -1,0 +1,191 @@
+"""A run that spends from a batch: its budget, its rate, its cache, through their real parts."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from autoprompt.errors import BudgetExhausted, EndpointError
+from autoprompt.llm import Budget, Journal, Message, Options, ResponseCache, ScriptedClient, wrap
+from autoprompt.llm.account import Account
+from autoprompt.llm.client import Completion
+from autoprompt.llm.failures import UnreachableError
+from autoprompt.llm.ledger import Amount, Caps, FileLedger
+from autoprompt.llm.recorded import RecordedClient
+from autoprompt.types import Usage
+
+ASKED = [Message("user", "1 or 0?")]
+
+
+class Trials:
+    """Trials of one batch, each with a budget and a client of its own."""
+
+    def __init__(self, folder: Path, caps: Caps = Caps()) -> None:
+        self.folder = folder
+        self.ledger = FileLedger(folder / "ledger.sqlite", caps)
+        self.cache = ResponseCache(folder)
+
+    def budget(self, name: str, max_calls: int | None = None, fewest: int = 0) -> Budget:
+        ticket = self.ledger.admit(name, fewest)
+        assert ticket is not None
+        return Budget(max_calls, account=Account(self.ledger, ticket))
+
+    def client(self, budget: Budget, model: ScriptedClient, journal: Journal | None = None) -> RecordedClient:
+        return wrap(model, budget=budget, cache=self.cache, journal=journal)
+
+    def sent(self) -> dict[str, int]:
+        return {name: amount.calls for name, amount in self.ledger.spent().items()}
+
+
+def test_blocks_of_two_trials_never_take_the_same_calls(tmp_path: Path) -> None:
+    trials = Trials(tmp_path, Caps(max_calls=10))
+    one, other = trials.budget("one"), trials.budget("other")
+    with one.block(6):
+        assert other.calls_left() == 4
+        with pytest.raises(BudgetExhausted, match="of the batch"), other.block(5):
+            pytest.fail("must not start")
+        one.charge("task")
+        with other.block(4):
+            other.charge("task")
+    assert (one.calls_left(), other.calls_left()) == (8, 8)  # what was not sent is back
+
+
+def test_what_is_held_for_the_test_is_there_for_the_block_that_uses_it(tmp_path: Path) -> None:
+    trials = Trials(tmp_path, Caps(max_calls=10, max_tokens=1000))
+    one, other = trials.budget("one"), trials.budget("other")
+    one.hold(6, tokens=900)
+    one.release_hold()  # the other trial must not come between this and the block
+    with pytest.raises(BudgetExhausted), other.block(5):
+        pytest.fail("must not start")
+    with one.block(6, leaves_room=False):
+        for _ in range(6):
+            one.settle(one.charge("task", expected=Usage(100, 50)), Usage(100, 40))
+    assert trials.ledger.spent()["one"] == Amount(6, 840)
+    with other.block(4):
+        pass
+
+
+def test_a_hold_that_does_not_fit_holds_nothing(tmp_path: Path) -> None:
+    trials = Trials(tmp_path, Caps(max_calls=10))
+    one, other = trials.budget("one"), trials.budget("other")
+    one.hold(3)
+    with pytest.raises(BudgetExhausted):
+        one.hold(11)
+    assert one.held["calls"] == 0
+    assert other.calls_left() == 10
+
+
+def test_the_batchs_time_is_up_for_a_trial_that_has_just_begun(tmp_path: Path) -> None:
+    now = 100.0
+    trials = Trials(tmp_path)
+    ticket = trials.ledger.admit("t", 0)
+    assert ticket is not None
+    account = Account(trials.ledger, ticket, seconds_left=5.0)
+    budget = Budget(max_seconds=60, clock=lambda: now, account=account)
+    budget.charge("task")
+    now += 5.5
+    with pytest.raises(BudgetExhausted, match="max_seconds=5"):
+        budget.charge("task")
+
+
+def test_an_answer_that_another_trial_paid_for_counts_and_is_not_sent(tmp_path: Path) -> None:
+    trials = Trials(tmp_path)
+    model = ScriptedClient(lambda _: Completion("1", Usage(20, 1, 0.5)), identity="m")
+    first, second = trials.budget("first", 5), trials.budget("second", 5)
+    for budget in (first, second):
+        with budget.block(1):
+            assert trials.client(budget, model).complete(ASKED).text == "1"
+    assert len(model.calls) == 1
+    assert trials.sent() == {"first": 1, "second": 0}
+    assert first.spent.to_dict() | {"seconds": 0} == second.spent.to_dict() | {"seconds": 0}
+    assert second.spent.cost_usd == 0.5
+
+
+def test_a_shared_answer_is_refused_where_a_sent_one_would_be(tmp_path: Path) -> None:
+    trials = Trials(tmp_path)
+    model = ScriptedClient(lambda _: "1", identity="m")
+    trials.client(trials.budget("first"), model).complete(ASKED)
+    capped = trials.budget("capped", 1)
+    client = trials.client(capped, model)
+    client.complete(ASKED)
+    trials.client(trials.budget("third"), model).complete([Message("user", "another")])
+    with pytest.raises(BudgetExhausted):
+        client.complete([Message("user", "another")])
+
+
+def test_a_replayed_shared_answer_counts_as_when_it_came(tmp_path: Path) -> None:
+    trials = Trials(tmp_path)
+    model = ScriptedClient(lambda _: "1", identity="m")
+    trials.client(trials.budget("first"), model).complete(ASKED)
+    path = tmp_path / "journal.jsonl"
+    with Journal(path) as journal:
+        before = trials.budget("second")
+        trials.client(before, model, journal).complete(ASKED)
+    trials.cache.clear()
+    with Journal(path) as journal:
+        after = trials.budget("second")
+        assert trials.client(after, model, journal).complete(ASKED).source == "journal"
+    assert (before.spent.calls, after.spent.calls) == (1, 1)
+    assert before.spent.usage == after.spent.usage
+    assert len(model.calls) == 1
+
+
+def test_a_question_on_the_wire_is_waited_for(tmp_path: Path) -> None:
+    trials = Trials(tmp_path)
+    is_asked, may_answer = threading.Event(), threading.Event()
+
+    def slow(_: object) -> str:
+        is_asked.set()
+        assert may_answer.wait(20)
+        return "1"
+
+    model = ScriptedClient(slow, identity="m")
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(trials.client(trials.budget("first"), model).complete, ASKED)
+        assert is_asked.wait(20)
+        second = pool.submit(trials.client(trials.budget("second"), model).complete, ASKED)
+        with pytest.raises(TimeoutError):
+            second.result(timeout=0.2)
+        may_answer.set()
+        assert first.result(20).text == second.result(20).text == "1"
+    assert len(model.calls) == 1
+
+
+def test_a_question_whose_trial_failed_is_asked_by_the_next(tmp_path: Path) -> None:
+    trials = Trials(tmp_path)
+    failing = ScriptedClient([EndpointError("gone", is_fatal=True)], identity="m")
+    with pytest.raises(EndpointError):
+        trials.client(trials.budget("first"), failing).complete(ASKED)
+    model = ScriptedClient(["1"], identity="m")
+    assert trials.client(trials.budget("second"), model).complete(ASKED).text == "1"
+    assert trials.sent() == {"first": 1, "second": 1}
+
+
+def test_a_request_that_found_no_connection_is_free(tmp_path: Path) -> None:
+    trials = Trials(tmp_path, Caps(max_calls=1))
+    model = ScriptedClient([UnreachableError("refused"), "1"], identity="m")
+    assert trials.client(trials.budget("t"), model).complete(ASKED).text == "1"
+    assert trials.sent() == {"t": 1}
+
+
+def test_a_rate_is_shared_by_clients_of_two_trials(tmp_path: Path) -> None:
+    now = 1000.0
+    ledger = FileLedger(tmp_path / "ledger.sqlite", clock=lambda: now)
+    clients = []
+    for name in ("one", "other"):
+        ticket = ledger.admit(name, 0)
+        assert ticket is not None
+        budget = Budget(account=Account(ledger, ticket))
+        clients.append(wrap(ScriptedClient(lambda _: "1", identity="m"), budget=budget, rpm=2))
+    for client in clients:
+        client.complete(ASKED, Options(sample=1))
+    with ThreadPoolExecutor(1) as pool:
+        waits = pool.submit(clients[1].complete, ASKED, Options(sample=2))
+        with pytest.raises(TimeoutError):
+            waits.result(timeout=0.2)
+        clients[1].close()
+        with pytest.raises(Exception, match="stopped"):
+            waits.result(timeout=20)
