@@ -8,6 +8,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "AutopromptError",
+    "BatchResult",
     "Candidate",
     "CheckReport",
     "CheckSettings",
@@ -26,10 +27,12 @@ __all__ = [
     "optimize",
     "register",
     "resume",
+    "run_batch",
 ]
 
 if TYPE_CHECKING:
     from autoprompt.api import EvaluationReport, check, estimate, evaluate, optimize, resume
+    from autoprompt.batch import BatchResult, run_batch
     from autoprompt.clients import Clients
     from autoprompt.config import CheckSettings, RunConfig
     from autoprompt.errors import AutopromptError
@@ -42,6 +45,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "AutopromptError": "autoprompt.errors",
+    "BatchResult": "autoprompt.batch",
     "Candidate": "autoprompt.types",
     "CheckReport": "autoprompt.regression",
     "CheckSettings": "autoprompt.config",
@@ -59,6 +63,7 @@ _HOMES = {
     "optimize": "autoprompt.api",
     "register": "autoprompt.metrics",
     "resume": "autoprompt.api",
+    "run_batch": "autoprompt.batch",
 }
 
 

@@ -26,11 +26,13 @@ Label = Annotated[str, BeforeValidator(label_text)]
 Positive = Annotated[int, Field(gt=0)]
 
 
-class _Settings(BaseModel):
+class Settings(BaseModel):
+    """A record of settings: frozen, and a name that it does not know is an error."""
+
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class DataSettings(_Settings):
+class DataSettings(Settings):
     """Which rows, and how to read them."""
 
     dataset: Path | None = Field(
@@ -65,7 +67,7 @@ class DataSettings(_Settings):
         return self
 
 
-class ModelSettings(_Settings):
+class ModelSettings(Settings):
     """Which models, and how they are called."""
 
     model: str | None = Field(
@@ -111,7 +113,7 @@ class ModelSettings(_Settings):
     cache_dir: Path | None = Field(default=None, description="Where the response cache lies.")
 
 
-class BudgetSettings(_Settings):
+class BudgetSettings(Settings):
     """Caps, checked before a call is sent. All requests count: task, optimizer, judge, retries."""
 
     max_calls: Positive | None = Field(default=None, description="At most this many requests.")
@@ -155,7 +157,7 @@ class RunConfig(DataSettings, ModelSettings, BudgetSettings):
         return value
 
 
-class CheckSettings(_Settings):
+class CheckSettings(Settings):
     """The gate of `autoprompt check`: what is compared, what it bears, and what it writes."""
 
     baseline: Path | None = Field(default=None, description="The scores to compare with: a JSON file in git.")

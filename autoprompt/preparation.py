@@ -62,7 +62,10 @@ class Preparation:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What a run is expected to use at most; tokens estimated from text lengths (see `estimate_tokens`)."""
+    """What a run is expected to use at most; tokens estimated from text lengths (see `estimate_tokens`).
+
+    fewest_calls: the smallest cap on calls with which the run would mean something.
+    """
 
     sizes: Mapping[str, int]
     task_calls: int
@@ -71,6 +74,7 @@ class Estimate:
     cost_usd: float | None
     max_iterations: int
     warnings: tuple[str, ...]
+    fewest_calls: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         return {**asdict(self), "sizes": dict(self.sizes), "warnings": list(self.warnings)}
@@ -164,8 +168,9 @@ def estimate_run(preparation: Preparation, price_per_token: float | None) -> Est
     per_call = min(p.config.max_prompt_tokens, prompt + demos * (per_row + 10)) + per_row + 8
     tokens = round(task_calls * per_call + optimizer_calls * _writer_tokens(p))
     cost = None if price_per_token is None else tokens * price_per_token
+    fewest = fewest_calls(p.plan, len(p.splits.test), 1 + p.depth.writers)
     return Estimate(
-        p.splits.sizes, task_calls, optimizer_calls, tokens, cost, p.max_iterations, p.splits.warnings
+        p.splits.sizes, task_calls, optimizer_calls, tokens, cost, p.max_iterations, p.splits.warnings, fewest
     )
 
 

@@ -7,7 +7,7 @@ A `RunConfig` made in Python stands in the place of the flags (`complete`); no v
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
@@ -92,6 +92,24 @@ def resolve_settings(
     layers = [_from_flags(flags), _from_environment(environ)]
     if config_file is not None:
         layers.append(_from_config_file(config_file, record, RunConfig))
+    return _resolved(layers, environ)
+
+
+def resolve_trial(
+    own: RunConfig, defaults: RunConfig, *, source: str, folder: Path, environ: Mapping[str, str]
+) -> CompleteConfig:
+    """The effective settings of one trial of a batch.
+
+    own: what makes it this trial, above everything else; defaults: of all trials, in the place of a config
+        file. Of both, what is in `model_fields_set`; a prompt that is `@FILE` is relative to `folder`.
+    source: what messages begin with, e.g. `batch.yaml line 3`. Raises what `resolve_settings` raises.
+    """
+    layers = [_from_record(own, own.model_fields_set, folder, source), _from_environment(environ)]
+    below = _from_record(defaults, defaults.model_fields_set, folder, f"{source}: defaults")
+    return _resolved([*layers, below], environ)
+
+
+def _resolved(layers: Sequence[_Layer], environ: Mapping[str, str]) -> CompleteConfig:
     values, sources = _with_sidecar(layers)
     if not values.keys() & set(_DATA_FILES):
         raise UsageError(
@@ -176,11 +194,15 @@ def _from_environment(environ: Mapping[str, str], model: type[BaseModel] = RunCo
 def _from_config_file(path: Path, model: type[BaseModel], wanted: type[BaseModel]) -> _Layer:
     """The values of `wanted` in a file that may hold all of `model`."""
     record = load_yaml(path, model)
-    values = {name: getattr(record, name) for name in record.model_fields_set & wanted.model_fields.keys()}
+    return _from_record(record, record.model_fields_set & wanted.model_fields.keys(), path.parent, str(path))
+
+
+def _from_record(record: BaseModel, names: Set[str], folder: Path, source: str) -> _Layer:
+    values = {name: getattr(record, name) for name in names}
     values = {name: value for name, value in values.items() if value is not None}
     if "prompt" in values:
-        values["prompt"] = _prompt_text(values["prompt"], path.parent, f"{path}: prompt")
-    return _Layer(values, {name: f"{path}: {name}" for name in values})
+        values["prompt"] = _prompt_text(values["prompt"], folder, f"{source}: prompt")
+    return _Layer(values, {name: f"{source}: {name}" for name in values})
 
 
 def _from_sidecar(path: Path, above: Sequence[_Layer]) -> _Layer:

@@ -11,7 +11,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from random import Random
-from statistics import NormalDist
+from statistics import NormalDist, fmean, stdev
 from typing import Literal, NamedTuple
 
 Alternative = Literal["greater", "two-sided"]
@@ -59,6 +59,30 @@ def mean_interval(
     if _is_binary(values):
         return wilson_interval(sum(values), len(values), confidence)
     return _bootstrap(values, confidence, seed, resamples)
+
+
+# Two-sided 95% quantiles of Student's t for 1 to 30 degrees of freedom; above, the normal's is near enough
+# with the first term of the Cornish-Fisher expansion, z + (z^3 + z) / (4 df): off by less than 0.002.
+_STUDENT_95 = (
+    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
+    2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086,
+    2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
+)  # fmt: skip
+
+
+def student_interval(values: Sequence[float]) -> Interval | None:
+    """Where the mean of repeated runs lies, 95%, by Student's t; None for fewer than two values.
+
+    For few values that are about normal, such as one score for each seed; not cut to [0, 1].
+    """
+    n = len(values)
+    if n < 2:
+        return None
+    mean = fmean(values)
+    z = _NORMAL.inv_cdf(0.975)
+    t = _STUDENT_95[n - 2] if n - 1 <= len(_STUDENT_95) else z + (z**3 + z) / (4 * (n - 1))
+    half = t * stdev(values) / math.sqrt(n)
+    return Interval(mean - half, mean + half)
 
 
 def aggregate_draws(

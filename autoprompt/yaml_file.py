@@ -72,6 +72,32 @@ def load_yaml(path: Path, model: type[Model]) -> Model:
         raise ConfigError(_joined(path, faults)) from error
 
 
+def top_keys(path: Path) -> dict[str, int]:
+    """The keys at the top of a YAML file, with their lines: enough to tell what kind of file it is.
+
+    Empty for a file that holds no mapping; `load_yaml` says what is wrong with it. Raises ConfigError for one
+    that cannot be read or is no YAML.
+    """
+    node = _node(path)
+    if not isinstance(node, yaml.MappingNode):
+        return {}
+    return {str(key.value): key.start_mark.line + 1 for key, _ in node.value}
+
+
+def line_at(path: Path, where: Sequence[Hashable]) -> int:
+    """The line (from 1) of what stands at `where`, e.g. `("include", 0)`, in a file that `load_yaml` took."""
+    node = _node(path)
+    return 1 if node is None else _line_of(node, where)
+
+
+def _node(path: Path) -> yaml.Node | None:
+    text = _text(path)
+    try:
+        return _Loader(text).get_single_node()
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise ConfigError(_broken_yaml(path, error)) from error
+
+
 def _text(path: Path) -> str:
     try:
         raw = path.read_bytes()
@@ -185,6 +211,8 @@ def _rebased(record: Model, folder: Path) -> Model:
             changed[name] = folder / value
         elif isinstance(value, tuple | list) and any(isinstance(part, Path) for part in value):
             changed[name] = type(value)(folder / part if isinstance(part, Path) else part for part in value)
+        elif isinstance(value, tuple | list) and any(isinstance(part, BaseModel) for part in value):
+            changed[name] = type(value)(_rebased(part, folder) for part in value)
         elif isinstance(value, BaseModel):
             changed[name] = _rebased(value, folder)
     return record.model_copy(update=changed) if changed else record

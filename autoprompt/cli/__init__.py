@@ -24,6 +24,7 @@ COMMANDS = {
     "resume": ("resume", "Go on with an interrupted run."),
     "eval": ("evaluate", "Score a prompt on a whole dataset, without optimization."),
     "check": ("check", "Fail if a prompt has become worse than its baseline, in CI."),
+    "batch": ("batch", "Run many trials from YAML as one experiment."),
     "runs": ("runs", "Past runs: list, show, diff, export, rm."),
     "ui": ("ui", "Look at the runs in the browser: a local page, read-only."),
     "memory": ("memory", "The experience file: show, search, forget, export."),

@@ -1,7 +1,8 @@
-"""`autoprompt resume`: go on with a run that was interrupted."""
+"""`autoprompt resume`: go on with a run that was interrupted, of whatever kind it is."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -9,8 +10,30 @@ import typer
 
 from autoprompt.cli import options
 from autoprompt.cli.run import watch
+from autoprompt.errors import StoreError
+from autoprompt.store import RunFolder, RunStore
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
+
+
+def _resume_optimization(run: RunFolder, as_json: bool, quiet: bool) -> None:
+    from autoprompt import api
+
+    watch(lambda emit: api.resume(run.path, on_event=emit), as_json=as_json, quiet=quiet)
+
+
+def _resume_batch(run: RunFolder, as_json: bool, quiet: bool) -> None:
+    from autoprompt.batch import resume_batch
+    from autoprompt.cli.batch import watch_batch
+
+    watch_batch(lambda emit: resume_batch(run.path, on_event=emit), as_json=as_json, quiet=quiet)
+
+
+# Kind of a run, as in its run.json -> how it goes on.
+_KINDS: dict[str, Callable[[RunFolder, bool, bool], None]] = {
+    "optimize": _resume_optimization,
+    "batch": _resume_batch,
+}
 
 
 @app.command()
@@ -30,10 +53,11 @@ def resume(
     from dotenv import load_dotenv
 
     load_dotenv(Path(".env"), override=False)
-    from autoprompt import api
-
-    watch(
-        lambda emit: api.resume(run, runs_dir=runs_dir, on_event=emit),
-        as_json=as_json,
-        quiet=quiet,
-    )
+    folder = RunStore(runs_dir).open(run)
+    kind = str(folder.read_info().get("kind"))
+    if kind not in _KINDS:
+        raise StoreError(
+            f"run {folder.run_id} is of the kind {kind!r}; what can go on here is {', '.join(_KINDS)}. "
+            "Update autoprompt if a newer one wrote it."
+        )
+    _KINDS[kind](folder, as_json, quiet)

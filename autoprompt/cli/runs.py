@@ -18,7 +18,7 @@ from rich.text import Text
 from autoprompt.cli import clean, options, render
 from autoprompt.cli.progress import money
 from autoprompt.cli.run import print_json
-from autoprompt.errors import UsageError
+from autoprompt.errors import StoreError, UsageError
 from autoprompt.store import EXPORT_FORMATS, RunDiff, RunFolder, RunLine, RunStore, diff, export_run
 from autoprompt.store.files import write_text
 from autoprompt.store.listing import summarize
@@ -104,6 +104,9 @@ def _summary(run: RunLine) -> dict[str, Any]:
 def show(run: Run, *, runs_dir: options.RunsDir = Path("runs"), as_json: options.Json = False) -> None:
     """One run: its settings, its candidates, its result."""
     folder = RunStore(runs_dir).open(run)
+    if folder.read_info().get("kind") == "batch":
+        _show_batch(folder, as_json=as_json)
+        return
     result = folder.read_result()
     candidates = list(folder.read_candidates().values())
     if as_json:
@@ -115,6 +118,22 @@ def show(run: Run, *, runs_dir: options.RunsDir = Path("runs"), as_json: options
     console = render.console()
     for part in _shown(folder, result, candidates):
         console.print(part)
+
+
+def _show_batch(folder: RunFolder, *, as_json: bool) -> None:
+    from autoprompt.batch.folder import BatchFolder
+    from autoprompt.batch.table import BatchResult
+    from autoprompt.cli import batch_table
+
+    table = BatchFolder.open(folder).read_table()
+    if not table:
+        name = folder.run_id
+        raise StoreError(f"batch {name} has no table yet. Go on with: autoprompt resume {name}")
+    if as_json:
+        print_json(table)
+        return
+    for part in batch_table.result(BatchResult.from_dict(table)):
+        render.console().print(part)
 
 
 def _shown(

@@ -20,6 +20,7 @@ from autoprompt.store.files import append_jsonl, read_jsonl
 from autoprompt.store.folder import RunFolder, fill_new_folder
 
 LAST = "last"  # a name for the newest run; `remove` does not know it, since a run may have begun meanwhile
+_DATED = re.compile(r"\d{8}-\d{6}-")
 Status = Literal["finished", "running", "interrupted", "broken"]
 
 
@@ -130,7 +131,7 @@ class RunStore:
         if not self.runs_dir.is_dir():
             return []
         found = (path for path in self.runs_dir.iterdir() if path.is_dir() and not path.name.startswith("."))
-        return sorted(found, key=lambda path: path.name, reverse=True)
+        return sorted(found, key=_begun, reverse=True)
 
     def record_opening(self, test_sha256: str, run_id: str) -> int:
         """Note that a run opens a sealed test; how many runs of this store have opened it, this one included.
@@ -160,6 +161,15 @@ class RunStore:
             path.rename(doomed)
         shutil.rmtree(doomed)
         return path
+
+
+def _begun(path: Path) -> str:
+    """When a run began, as a text to sort by: most names say it, one that a person chose does not."""
+    if _DATED.match(path.name):
+        return path.name
+    made = path / "run.json"
+    seconds = (made if made.exists() else path).stat().st_mtime
+    return f"{datetime.fromtimestamp(seconds):%Y%m%d-%H%M%S}-{path.name}"
 
 
 def summarize(folder: RunFolder) -> RunLine:
@@ -225,6 +235,8 @@ def diff(run_a: RunFolder, run_b: RunFolder) -> RunDiff:
 
 def best_of(run: RunFolder) -> dict[str, Any]:
     """The `best` part of a run's result. Raises StoreError if there is none."""
+    if run.read_info().get("kind") == "batch":
+        raise StoreError(f"{run.run_id} is a batch: name the folder of one of its trials, {run.path}/TRIAL")
     best = (run.read_result() or {}).get("best")
     if not isinstance(best, dict) or "components" not in best:
         raise StoreError(

@@ -1,0 +1,282 @@
+"""Takes a batch to its end: starts what fits, hears what becomes of it, keeps the table."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from autoprompt.batch.executor import Executor, Report
+from autoprompt.batch.folder import BatchFolder
+from autoprompt.batch.job import Event, Job, Outcome
+from autoprompt.batch.table import BatchResult, Row, Status, group_rows, read_scores
+from autoprompt.batch.trials import Batch, Trial
+from autoprompt.errors import Interrupted
+from autoprompt.llm.ledger import Amount, FileLedger
+
+_POLL_S = 0.5
+_SAVE_EVERY_S = 2.0
+
+
+@dataclass(slots=True)
+class _State:
+    """Where a trial stands. fewest_calls: of a run that means something. lost: times in this driver.
+
+    scores: what its row shows of its result, once it has one.
+    """
+
+    trial: Trial
+    fewest_calls: int = 0
+    status: Status = "waiting"
+    how: str = ""
+    attempts: int = 0
+    lost: int = 0
+    error: str = ""
+    scores: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Driver:
+    """One go at a batch, in a locked folder.
+
+    fewest_calls: trial id -> calls that have to be left for it to begin; for the trials that are to run.
+    on_event: told of every step as a plain dict with the key "event". Memory grows with the number of trials
+    by their rows alone.
+    """
+
+    def __init__(
+        self,
+        folder: BatchFolder,
+        batch: Batch,
+        ledger: FileLedger,
+        fewest_calls: Mapping[str, int],
+        on_event: Callable[[Event], None],
+    ) -> None:
+        self._folder, self._batch, self._ledger, self._emit = folder, batch, ledger, on_event
+        before = folder.read_table()
+        known = {row["trial"]: row for row in before.get("rows", ())}
+        self._states = {
+            trial.id: _initial(folder, trial, known.get(trial.id, {}), fewest_calls.get(trial.id, 0))
+            for trial in batch.trials
+        }
+        self._queue = deque(
+            state.trial.id
+            for state in self._states.values()
+            if state.trial.id in fewest_calls and state.status != "finished"
+        )
+        self._running: set[str] = set()
+        self._spent: dict[str, Amount] = ledger.spent()
+        self._seconds_before = float(before.get("seconds", 0.0))
+        self._begun = self._saved_at = time.monotonic()
+
+    @property
+    def waiting(self) -> set[str]:
+        """Trials without a result: what they hold of the budget stays theirs."""
+        return {name for name, state in self._states.items() if state.status in ("waiting", "interrupted")}
+
+    @property
+    def has_work(self) -> bool:
+        return bool(self._queue)
+
+    def run(self, executor: Executor) -> BatchResult:
+        """Until every trial has ended or none can begin. Raises Interrupted on Ctrl-C; all is kept then."""
+        fail_fast = self._batch.fail_fast
+        try:
+            while True:
+                self._start_what_fits(executor)
+                if not self._running:
+                    break
+                for report in executor.poll(_POLL_S):
+                    self.take(report)
+                self._tell_spent()
+                if fail_fast and any(state.status == "failed" for state in self._states.values()):
+                    break
+        except (KeyboardInterrupt, Interrupted):
+            raise Interrupted(
+                f"interrupted; the state is saved. Go on with: autoprompt resume {self._batch.name}"
+            ) from None
+        finally:
+            executor.stop()
+            for name in self._running:
+                self._states[name].status = "interrupted"
+            self.save()
+        return self.result()
+
+    def take(self, report: Report) -> None:
+        """One piece of news."""
+        if report.event is not None:
+            self._emit({"event": "trial_event", "trial": report.trial, "what": report.event})
+        if report.outcome is not None:
+            self._end(report.trial, report.outcome)
+
+    def result(self) -> BatchResult:
+        rows = tuple(self._row(state) for state in self._states.values())
+        total = _sum(self._spent.values())
+        return BatchResult(
+            name=self._batch.name,
+            run_dir=str(self._folder.path),
+            rows=rows,
+            sent=total.calls,
+            tokens=total.tokens,
+            paid_usd=total.cost_usd,
+            seconds=self._seconds,
+            warnings=self._batch.warnings,
+            groups=tuple(group_rows(rows)),
+        )
+
+    def save(self) -> None:
+        """Write the table; and the batch's result once every trial has ended in some way."""
+        self._spent = self._ledger.spent()
+        self._saved_at = time.monotonic()
+        result = self.result()
+        self._folder.write_table(result)
+        if result.is_complete:
+            self._folder.run.write_result(_summary(result))
+
+    @property
+    def _seconds(self) -> float:
+        return self._seconds_before + time.monotonic() - self._begun
+
+    def _start_what_fits(self, executor: Executor) -> None:
+        """Start waiting trials in their order; one that does not fit the budget lets smaller ones pass."""
+        put_back: list[str] = []
+        while self._queue and len(self._running) < executor.slots:
+            name = self._queue.popleft()
+            if not self._start(executor, self._states[name]):
+                put_back.append(name)
+        self._queue.extendleft(reversed(put_back))
+        if not self._running:
+            for name in self._queue:
+                self._give_up(self._states[name])
+            self._queue.clear()
+
+    def _start(self, executor: Executor, state: _State) -> bool:
+        name, left = state.trial.id, self._seconds_left()
+        if left is not None and left <= 0:
+            return False
+        sent = self._spent.get(name, Amount()).calls
+        ticket = self._ledger.admit(name, max(0, state.fewest_calls - sent))
+        if ticket is None:
+            return False
+        state.status, state.attempts, state.error = "running", state.attempts + 1, ""
+        self._running.add(name)
+        self._emit({"event": "trial_started", "trial": name, "attempt": state.attempts})
+        executor.start(Job(state.trial, ticket, self._folder.path, left))
+        return True
+
+    def _seconds_left(self) -> float | None:
+        cap = self._batch.max_seconds
+        return None if cap is None else cap - self._seconds
+
+    def _give_up(self, state: _State) -> None:
+        caps = {**_caps(self._batch), "max_seconds": self._batch.max_seconds}
+        named = ", ".join(f"{name}={value:g}" for name, value in caps.items() if value is not None)
+        state.status = "not run"
+        state.error = (
+            f"the batch's budget ({named}) has no room for it: {state.fewest_calls} calls are the least"
+        )
+        self._tell_end(state)
+
+    def _end(self, name: str, outcome: Outcome) -> None:
+        state = self._states[name]
+        self._running.discard(name)
+        if outcome.status == "lost" and state.lost < self._batch.executor.retries:
+            self._go_on(state, outcome)
+            return
+        self._ledger.release(name)
+        state.how = _how(state, outcome)
+        state.status, state.error = "failed", outcome.error
+        if outcome.status == "finished":
+            status, state.scores = _finished(self._folder, state.trial)
+            state.status = "finished" if status == "finished" else "failed"
+            state.error = "" if state.scores else "its run folder holds no result"
+        self._tell_end(state)
+
+    def _go_on(self, state: _State, outcome: Outcome) -> None:
+        state.lost += 1
+        state.status = "waiting"
+        self._queue.appendleft(state.trial.id)
+        message = f"{state.trial.label}: {outcome.error or 'its worker was lost'}; it goes on"
+        self._emit({"event": "trial_lost", "trial": state.trial.id, "message": message})
+
+    def _tell_end(self, state: _State) -> None:
+        self._spent = self._ledger.spent()
+        row = self._row(state)
+        self._emit({"event": "trial_ended", "trial": state.trial.id, "row": row})
+        if time.monotonic() - self._saved_at > _SAVE_EVERY_S:
+            self.save()
+
+    def _tell_spent(self) -> None:
+        if time.monotonic() - self._saved_at > _SAVE_EVERY_S:
+            self.save()
+        total = _sum(self._ledger.spent().values())
+        self._emit({"event": "batch_spent", "calls": total.calls, "tokens": total.tokens,
+                    "cost_usd": total.cost_usd, "seconds": self._seconds})  # fmt: skip
+
+    def _row(self, state: _State) -> Row:
+        trial, spent = state.trial, self._spent.get(state.trial.id, Amount())
+        folder = self._folder.trial(trial.id)
+        facts = state.scores or {"model": trial.config.model}
+        return Row(
+            trial=trial.id,
+            own=trial.own,
+            status=state.status,
+            how=state.how,
+            attempts=state.attempts,
+            sent=spent.calls,
+            paid_usd=spent.cost_usd,
+            error=state.error,
+            run_dir=str(folder.path) if folder.path.is_dir() else "",
+            **facts,
+        )
+
+
+def _initial(folder: BatchFolder, trial: Trial, known: Mapping[str, Any], fewest_calls: int) -> _State:
+    """What the trial's folder says; how it came to that, and a failure, from the table as it was left."""
+    state = _State(trial, fewest_calls, "waiting", str(known.get("how", "")), int(known.get("attempts", 0)))
+    if folder.trial(trial.id).info_path.is_file():
+        state.status, state.scores = _finished(folder, trial)
+    if state.status != "finished" and known.get("status") == "failed":
+        state.status, state.error = "failed", str(known.get("error", ""))
+    return state
+
+
+def _finished(folder: BatchFolder, trial: Trial) -> tuple[Status, dict[str, Any]]:
+    result = folder.trial(trial.id).read_result()
+    return ("interrupted", {}) if result is None else ("finished", read_scores(result))
+
+
+def _how(state: _State, outcome: Outcome) -> str:
+    if not state.lost:
+        return outcome.how
+    how = "started again" if outcome.how == "started" else outcome.how
+    times = "" if state.lost == 1 else f" {state.lost} times"
+    return f"{how} after its worker was lost{times}"
+
+
+def _caps(batch: Batch) -> dict[str, float | None]:
+    caps = batch.caps
+    return {"max_calls": caps.max_calls, "max_tokens": caps.max_tokens, "max_cost": caps.max_cost}
+
+
+def _sum(amounts: Iterable[Amount]) -> Amount:
+    total = Amount()
+    for amount in amounts:
+        total = Amount(
+            total.calls + amount.calls, total.tokens + amount.tokens, total.cost_usd + amount.cost_usd
+        )
+    return total
+
+
+def _summary(result: BatchResult) -> dict[str, Any]:
+    """The `result.json` of a batch: what a listing of runs shows of it."""
+    models = {row.model for row in result.rows}
+    return {
+        "status": "finished",
+        "model": models.pop() if len(models) == 1 else None,
+        "calls": result.sent,
+        "cost_usd": result.paid_usd,
+        "trials": len(result.rows),
+        "table": "table.csv",
+    }

@@ -1,0 +1,131 @@
+"""The folder of a batch: which trials it has, what they may use, and its table.
+
+runs/NAME/batch.json       the trials, with their settings
+runs/NAME/table.csv .json  a row for each trial
+runs/NAME/ledger.sqlite    what was sent, tokens, money, rate: for all trials together
+runs/NAME/TRIAL/           the run folder of a trial
+runs/NAME/memory/          the experience file of each trial, as it was when the batch began, and on
+runs/NAME/logs/            what the processes of trials wrote to stderr
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from autoprompt.batch.spec import ExecutorSettings
+from autoprompt.batch.table import BatchResult
+from autoprompt.batch.trials import Batch, Trial, from_record, to_record, with_memory
+from autoprompt.errors import StoreError
+from autoprompt.llm.ledger import Caps
+from autoprompt.store import RunFolder, RunStore
+from autoprompt.store.files import read_json, write_text
+
+KIND = "batch"
+_BESIDE_TRIALS = ("memory", "logs")
+
+
+class BatchFolder:
+    """A batch on disk. Write only inside `lock()` of `run`."""
+
+    def __init__(self, run: RunFolder) -> None:
+        self.run = run
+
+    @classmethod
+    def make(cls, runs_dir: Path, name: str) -> BatchFolder:
+        """The folder of this name, made if need be. Raises StoreError if something else lies there."""
+        path = runs_dir / name
+        if (path / "run.json").is_file():
+            return cls.open(RunFolder(path))
+        if path.exists() and (not path.is_dir() or any(not p.name.startswith(".") for p in path.iterdir())):
+            raise StoreError(f"{path}: something else lies there, no batch. Choose another --name.")
+        if path.exists():  # what a kill left of a beginning
+            shutil.rmtree(path)
+        return cls(RunStore(runs_dir).create({"name": name}, kind=KIND, run_id=name))
+
+    @classmethod
+    def open(cls, run: RunFolder) -> BatchFolder:
+        """Raises StoreError for a run that is no batch."""
+        kind = run.read_info().get("kind")
+        if kind != KIND:
+            raise StoreError(f"{run.path}: a run of the kind {kind!r}, not a batch. Choose another --name.")
+        return cls(run)
+
+    @property
+    def path(self) -> Path:
+        return self.run.path
+
+    @property
+    def ledger_path(self) -> Path:
+        return self.path / "ledger.sqlite"
+
+    @property
+    def table_path(self) -> Path:
+        return self.path / "table.csv"
+
+    def write_batch(self, batch: Batch) -> None:
+        """What `resume` goes on with, without secrets."""
+        spec = {
+            "name": batch.name,
+            "executor": batch.executor.model_dump(mode="json", exclude_unset=True),
+            "caps": asdict(batch.caps),
+            "max_seconds": batch.max_seconds,
+            "fail_fast": batch.fail_fast,
+        }
+        self.run.write_json("batch.json", {**spec, "trials": [to_record(trial) for trial in batch.trials]})
+
+    def read_batch(self) -> Batch:
+        """Raises StoreError if it cannot be read."""
+        data = read_json(self.path / "batch.json")
+        return Batch(
+            name=data["name"],
+            trials=tuple(from_record(record) for record in data["trials"]),
+            executor=ExecutorSettings.model_validate(data["executor"]),
+            caps=Caps(**data["caps"]),
+            max_seconds=data["max_seconds"],
+            fail_fast=data["fail_fast"],
+        )
+
+    def adopt(self, trials: Sequence[Trial]) -> list[Trial]:
+        """The trials under the names that their folders have, each with an experience file of its own.
+
+        A trial that is called otherwise by now, since its words in the file changed, is known by its number.
+        """
+        there = {path.name.rpartition("-")[2]: path.name for path in self._trial_dirs()}
+        named = [replace(trial, id=there.get(trial.id.rpartition("-")[2], trial.id)) for trial in trials]
+        return [with_memory(trial, self.path / "memory" / f"{trial.id}.txt") for trial in named]
+
+    def keep_memory(self, trial: Trial, source: Path) -> None:
+        """Copy the experiences as they are now, once: what a trial learns must not sway another."""
+        target = trial.config.memory
+        if trial.config.no_memory or target.exists():
+            return
+        text = source.read_text(encoding="utf-8") if source.is_file() else ""
+        write_text(target, text)
+
+    def strangers(self, trials: Sequence[Trial]) -> list[str]:
+        """Folders of trials that are no longer asked for."""
+        known = {trial.id for trial in trials}
+        return [path.name for path in self._trial_dirs() if path.name not in known]
+
+    def trial(self, trial_id: str) -> RunFolder:
+        return RunFolder(self.path / trial_id)
+
+    def write_table(self, result: BatchResult) -> None:
+        write_text(self.table_path, result.to_csv())
+        self.run.write_json("table.json", result.to_dict())
+
+    def read_table(self) -> dict[str, Any]:
+        """`table.json` as it was last written; {} where there is none."""
+        path = self.path / "table.json"
+        return read_json(path) if path.is_file() else {}
+
+    def _trial_dirs(self) -> list[Path]:
+        return sorted(
+            path
+            for path in self.path.iterdir()
+            if path.is_dir() and not path.name.startswith(".") and path.name not in _BESIDE_TRIALS
+        )

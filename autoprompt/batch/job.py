@@ -1,0 +1,151 @@
+"""One trial at work, in whatever process: its run folder, made or found, and what became of it."""
+
+from __future__ import annotations
+
+import shutil
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from autoprompt.batch.trials import Trial, from_record, to_record
+from autoprompt.clients import Clients
+from autoprompt.errors import AutopromptError, Interrupted
+from autoprompt.llm.account import Account
+from autoprompt.llm.ledger import Ticket
+from autoprompt.preparation import prepare
+from autoprompt.session import read_result, run_in_folder
+from autoprompt.store import RunFolder, RunStore
+from autoprompt.store.redact import redact
+
+Status = Literal["finished", "failed", "lost"]
+How = Literal["started", "resumed", "started again"]
+Event = dict[str, Any]
+_ROWS_EVERY_S = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A trial that is to be run now. batch_dir: where its folder is. seconds_left: of the batch's cap."""
+
+    trial: Trial
+    ticket: Ticket
+    batch_dir: Path
+    seconds_left: float | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON, without secrets: keys are in variables only."""
+        return {
+            "trial": to_record(self.trial),
+            "ticket": asdict(self.ticket),
+            "batch_dir": str(self.batch_dir),
+            "seconds_left": self.seconds_left,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Job:
+        ticket = Ticket(**data["ticket"])
+        return cls(from_record(data["trial"]), ticket, Path(data["batch_dir"]), data["seconds_left"])
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How an attempt at a trial ended. "lost": its process is gone, or it was given up; it may go on.
+
+    how: whether it went on from its run folder. error: for the row, one line or a few, without secrets.
+    where: the host that it ran on, where that is another one.
+    """
+
+    status: Status
+    how: How = "started"
+    error: str = ""
+    exit_code: int = 0
+    where: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Outcome:
+        return cls(**data)
+
+
+def run_job(
+    job: Job, account: Account, *, clients: Clients | None = None, on_event: Callable[[Event], None]
+) -> Outcome:
+    """Run the trial to its end, from where its folder says that it stands.
+
+    A failure is an outcome, not an exception: the other trials go on. Raises Interrupted on Ctrl-C.
+    """
+    how: How = "started"
+    try:
+        store = RunStore(job.batch_dir)
+        folder, is_there = _folder(store, job.trial)
+        how = "resumed" if is_there else "started"
+        preparation = prepare(job.trial.config)
+        if not is_there:
+            folder = store.create(
+                preparation.config.model_dump(exclude_none=True) | dict(preparation.splits.paths),
+                run_id=job.trial.id,
+            )
+        with folder.lock():
+            if read_result(folder) is None:
+                folder.write_text("original_prompt.txt", preparation.prompt)
+                run_in_folder(
+                    folder, preparation, clients, _thinned(on_event), resumed=is_there, account=account
+                )
+    except Interrupted as error:
+        if error.__context__ is not None and isinstance(error.__context__, KeyboardInterrupt):
+            raise
+        return Outcome("lost", how, str(error), error.exit_code)
+    except AutopromptError as error:
+        return Outcome("failed", how, _shown(error), error.exit_code)
+    except Exception as error:  # noqa: BLE001 - a row of the table; the traceback goes to the trial's log
+        traceback.print_exc()
+        return Outcome("failed", how, f"{type(error).__name__}: {_shown(error)}", AutopromptError.exit_code)
+    return Outcome("finished", how)
+
+
+def _folder(store: RunStore, trial: Trial) -> tuple[RunFolder, bool]:
+    """The trial's folder, and whether a run was begun there. What a kill left of a beginning is cleared."""
+    path = store.runs_dir / trial.id
+    if path.is_dir() and not (path / "run.json").is_file():
+        shutil.rmtree(path)
+    return RunFolder(path), path.is_dir()
+
+
+def _shown(error: BaseException) -> str:
+    """Without what an answer of an endpoint may repeat of our request: a key, a password in an address."""
+    return str(redact(str(error)))
+
+
+def _thinned(on_event: Callable[[Event], None]) -> Callable[[Event], None]:
+    """Rows come by the hundred a second: of them, twice a second is enough to watch."""
+    told_at = 0.0
+
+    def emit(event: Event) -> None:
+        nonlocal told_at
+        kind = event["event"]
+        if kind == "rows_evaluated":
+            now = time.monotonic()
+            if now - told_at < _ROWS_EVERY_S and event["done"] < event["total"]:
+                return
+            told_at = now
+        brief = _BRIEF.get(kind)
+        if brief is not None:
+            on_event({"event": kind, **{name: event[name] for name in brief if name in event}})
+
+    return emit
+
+
+# What a watcher of many trials needs of an event; the whole of it is in the trial's events.jsonl.
+_BRIEF: Mapping[str, tuple[str, ...]] = {
+    "run_started": ("resumed", "max_iterations"),
+    "node_started": ("node", "iteration"),
+    "rows_evaluated": ("what", "done", "total"),
+    "best_changed": ("score", "original_score"),
+    "weights_progress": ("what", "done_bytes", "total_bytes"),
+    "warning": ("message",),
+}

@@ -1,0 +1,131 @@
+"""Trials as processes of this machine, one each, which end when this one ends, however it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import IO, cast
+
+from autoprompt.batch.executor import Report
+from autoprompt.batch.job import Job, Outcome
+from autoprompt.llm.ledger import Caps
+
+_LAST_WORDS_BYTES = 4000
+
+
+@dataclass(slots=True, eq=False)
+class _Worker:
+    job: Job
+    process: subprocess.Popen[bytes]
+    log: Path
+    buffer: bytearray = field(default_factory=bytearray)
+    outcome: Outcome | None = None
+
+    @property
+    def stdin(self) -> IO[bytes]:
+        return cast(IO[bytes], self.process.stdin)
+
+    @property
+    def stdout(self) -> IO[bytes]:
+        return cast(IO[bytes], self.process.stdout)
+
+
+class LocalExecutor:
+    """An `Executor` of processes. caps: of the batch, for the ledger in its folder.
+
+    What a process writes to stderr is in `logs/TRIAL.log` of the batch.
+    """
+
+    def __init__(self, jobs: int, caps: Caps) -> None:
+        self.slots = jobs
+        self._caps = caps
+        self._selector = selectors.DefaultSelector()
+        self._workers: list[_Worker] = []
+
+    def start(self, job: Job) -> None:
+        log = job.batch_dir / "logs" / f"{job.trial.id}.log"
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("ab") as errors:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "autoprompt.batch.worker"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                start_new_session=True,  # Ctrl-C is for the driver, which ends them
+            )
+        worker = _Worker(job, process, log)
+        self._workers.append(worker)
+        self._selector.register(worker.stdout, selectors.EVENT_READ, worker)
+        order = {"job": job.to_dict(), "caps": asdict(self._caps)}
+        with suppress(BrokenPipeError):  # it died at once; `poll` finds out
+            worker.stdin.write(json.dumps(order).encode() + b"\n")
+            worker.stdin.flush()
+
+    def poll(self, timeout_s: float) -> list[Report]:
+        reports: list[Report] = []
+        for key, _ in self._selector.select(timeout_s):
+            reports += self._read(key.data)
+        return reports
+
+    def stop(self) -> None:
+        for worker in self._workers:
+            # The whole group: a metric or a sandbox may have started processes of its own.
+            with _gone():
+                os.killpg(worker.process.pid, signal.SIGKILL)
+        while self._workers:
+            self._end(self._workers[0])
+
+    def _read(self, worker: _Worker) -> list[Report]:
+        data = os.read(worker.stdout.fileno(), 1 << 16)
+        name = worker.job.trial.id
+        if not data:
+            outcome = self._end(worker)
+            return [Report(name, outcome=outcome)]
+        worker.buffer += data
+        *lines, rest = bytes(worker.buffer).split(b"\n")
+        worker.buffer = bytearray(rest)
+        reports = []
+        for line in lines:
+            message = json.loads(line)
+            if "outcome" in message:
+                worker.outcome = Outcome.from_dict(message["outcome"])
+            else:
+                reports.append(Report(name, message["event"]))
+        return reports
+
+    def _end(self, worker: _Worker) -> Outcome:
+        """Take the process down and say how it ended."""
+        process = worker.process
+        self._selector.unregister(worker.stdout)
+        self._workers.remove(worker)
+        code = process.wait()
+        for stream in (worker.stdin, worker.stdout):
+            with _gone():
+                stream.close()
+        if worker.outcome is not None:
+            return worker.outcome
+        if code < 0:
+            said = f"its process was ended by {signal.Signals(-code).name}"
+        else:
+            said = f"its process ended with exit code {code}"
+        return Outcome("lost", error=f"{said}{_last_words(worker.log)}")
+
+
+def _last_words(log: Path) -> str:
+    """The last line of a log, for the row of a trial whose process died."""
+    with log.open("rb") as stream:
+        stream.seek(max(0, log.stat().st_size - _LAST_WORDS_BYTES))
+        lines = stream.read().decode(errors="replace").strip().splitlines()
+    return f": {lines[-1].strip()}" if lines else ""
+
+
+def _gone() -> suppress:
+    """Around what may fail because the process has ended already."""
+    return suppress(ProcessLookupError, BrokenPipeError)

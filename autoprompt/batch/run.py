@@ -1,0 +1,203 @@
+"""The door to batches: `run_batch`, `resume_batch`, `plan_batch`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from autoprompt import api
+from autoprompt.batch.driver import Driver
+from autoprompt.batch.executor import Executor, InlineExecutor, Report
+from autoprompt.batch.folder import BatchFolder
+from autoprompt.batch.job import Event
+from autoprompt.batch.local import LocalExecutor
+from autoprompt.batch.table import BatchResult
+from autoprompt.batch.trials import Batch, Trial, load_batch, select
+from autoprompt.clients import Clients
+from autoprompt.errors import AutopromptError, ConfigError
+from autoprompt.llm.ledger import FileLedger
+from autoprompt.preparation import Estimate, estimate_run, prepare
+from autoprompt.store import RunFolder, RunStore
+
+_LOCAL_JOBS = 2
+_MAX_FAULTS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A trial and what it would use at most. is_done: it has its result already."""
+
+    trial: Trial
+    estimate: Estimate
+    is_done: bool = False
+
+
+def run_batch(
+    files: Sequence[Path | str] | Batch,
+    *,
+    name: str | None = None,
+    runs_dir: Path = Path("runs"),
+    only: Sequence[str] = (),
+    jobs: int | None = None,
+    fail_fast: bool = False,
+    clients: Clients | None = None,
+    on_event: Callable[[Event], None] | None = None,
+    environ: Mapping[str, str] = os.environ,
+) -> BatchResult:
+    """Run every trial of a batch that has no result yet: the whole of `autoprompt batch`.
+
+    files: a batch file, or the settings of several runs; or a `Batch`. only: see `trials.select`.
+    clients: one's own models; the trials then run one after the other in this process.
+    on_event: called with each step as a plain dict with the key "event".
+    Writes `runs/NAME/`; called again, it skips what is finished and goes on with what is not. A trial that
+    fails is a row of the result. Raises ConfigError for everything that is wrong in any of the files or
+    trials before anything is sent, StoreError for a batch that another process holds, Interrupted on Ctrl-C.
+    """
+    batch = files if isinstance(files, Batch) else _load(files, environ, name)
+    if fail_fast:
+        batch = replace(batch, fail_fast=True)
+    if jobs is not None:
+        batch = replace(batch, executor=batch.executor.model_copy(update={"jobs": jobs}))
+    done = _done(batch, runs_dir)
+    chosen = [trial for trial in select(batch.trials, only) if trial.id not in done]
+    estimates = _estimates(chosen, clients)
+    folder = BatchFolder.make(runs_dir, batch.name)
+    with folder.run.lock():
+        return _drive(folder, batch, {t.id: e.fewest_calls for t, e in estimates}, clients, on_event)
+
+
+def resume_batch(
+    run: str | Path,
+    *,
+    runs_dir: Path = Path("runs"),
+    on_event: Callable[[Event], None] | None = None,
+    clients: Clients | None = None,
+) -> BatchResult:
+    """Go on with a batch as it was started, whatever its files say by now.
+
+    Raises StoreError for an unknown run and for one that is no batch, else what `run_batch` raises.
+    """
+    folder = BatchFolder.open(RunStore(runs_dir).open(run))
+    batch = folder.read_batch()
+    return run_batch(batch, runs_dir=folder.path.parent, clients=clients, on_event=on_event)
+
+
+def plan_batch(
+    files: Sequence[Path | str] | Batch,
+    *,
+    name: str | None = None,
+    runs_dir: Path = Path("runs"),
+    only: Sequence[str] = (),
+    environ: Mapping[str, str] = os.environ,
+) -> tuple[Batch, list[Planned]]:
+    """The trials and what they would use at most: `--dry-run`. Sends and writes nothing; raises the same."""
+    batch = files if isinstance(files, Batch) else _load(files, environ, name)
+    done = _done(batch, runs_dir)
+    estimates = _estimates(select(batch.trials, only), None)
+    return batch, [Planned(trial, estimate, trial.id in done) for trial, estimate in estimates]
+
+
+def _load(files: Sequence[Path | str], environ: Mapping[str, str], name: str | None) -> Batch:
+    return load_batch([Path(file) for file in files], environ=environ, name=name)
+
+
+def _done(batch: Batch, runs_dir: Path) -> set[str]:
+    """Ids of the trials that have a result, under whatever words their folder is called by."""
+    path = runs_dir / batch.name
+    if not (path / "run.json").is_file():
+        return set()
+    named = BatchFolder.open(RunFolder(path)).adopt(batch.trials)
+    pairs = zip(batch.trials, named, strict=True)
+    return {trial.id for trial, there in pairs if (path / there.id / "result.json").is_file()}
+
+
+def _estimates(trials: Sequence[Trial], clients: Clients | None) -> list[tuple[Trial, Estimate]]:
+    """Checks every trial before anything is sent. Raises ConfigError with the place of each that is wrong."""
+    found: list[tuple[Trial, Estimate]] = []
+    faults: list[str] = []
+    for trial in trials:
+        try:
+            if clients is None:
+                found.append((trial, api.estimate(trial.config)))
+            else:
+                found.append((trial, estimate_run(prepare(trial.config), None)))
+        except AutopromptError as error:
+            faults.append(f"{trial.where}: {trial.label}: {error}")
+    if faults:
+        rest = len(faults) - _MAX_FAULTS
+        more = [f"... and {rest} trials more"] if rest > 0 else []
+        raise ConfigError("\n".join(faults[:_MAX_FAULTS] + more))
+    return found
+
+
+def _drive(
+    folder: BatchFolder,
+    batch: Batch,
+    fewest_calls: Mapping[str, int],
+    clients: Clients | None,
+    on_event: Callable[[Event], None] | None,
+) -> BatchResult:
+    emit = on_event or (lambda _: None)
+    named = folder.adopt(batch.trials)
+    fewest = {there.id: fewest_calls[t.id] for t, there in zip(batch.trials, named, strict=True)
+              if t.id in fewest_calls}  # fmt: skip
+    for trial, there in zip(batch.trials, named, strict=True):
+        folder.keep_memory(there, trial.config.memory)
+    strangers = folder.strangers(named)
+    warnings = list(batch.warnings)
+    if strangers:
+        warnings.append(
+            f"{len(strangers)} trials in {folder.path} are no longer asked for and stay there: "
+            f"{', '.join(strangers[:3])}{', ...' if len(strangers) > 3 else ''}"
+        )
+    batch = replace(batch, trials=tuple(named), warnings=tuple(warnings))
+    folder.write_batch(batch)
+    ledger = FileLedger(folder.ledger_path, batch.caps)
+    try:
+        driver = Driver(folder, batch, ledger, fewest, emit)
+        ledger.begin(driver.waiting)
+        emit(_started(folder, batch, driver, len(fewest)))
+        if not driver.has_work:
+            driver.save()
+            return driver.result()
+        with _executor(batch, ledger, clients, driver.take) as executor:
+            result = driver.run(executor)
+    finally:
+        ledger.close()
+    emit({"event": "batch_finished", "result": result})
+    return result
+
+
+def _started(folder: BatchFolder, batch: Batch, driver: Driver, to_run: int) -> Event:
+    return {
+        "event": "batch_started",
+        "name": batch.name,
+        "run_dir": str(folder.path),
+        "result": driver.result(),
+        "to_run": to_run,
+        "executor": batch.executor.kind,
+        "caps": {
+            "max_calls": batch.caps.max_calls,
+            "max_tokens": batch.caps.max_tokens,
+            "max_cost": batch.caps.max_cost,
+            "max_seconds": batch.max_seconds,
+        },
+        "warnings": list(batch.warnings),
+    }
+
+
+@contextmanager
+def _executor(
+    batch: Batch,
+    ledger: FileLedger,
+    clients: Clients | None,
+    on_report: Callable[[Report], None],
+) -> Iterator[Executor]:
+    if clients is not None:
+        yield InlineExecutor(ledger, clients=clients, on_report=on_report)
+        return
+    jobs = batch.executor.jobs or _LOCAL_JOBS
+    yield LocalExecutor(jobs, batch.caps)

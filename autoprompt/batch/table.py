@@ -1,0 +1,246 @@
+"""What a batch found: a row for each trial, and trials that differ only in their seeds taken together."""
+
+from __future__ import annotations
+
+import csv
+import io
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from autoprompt.batch.spec import SEEDS
+from autoprompt.batch.trials import shown
+from autoprompt.stats import Interval, student_interval
+
+Status = Literal["waiting", "running", "finished", "failed", "interrupted", "not run"]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One trial. Scores are on its sealed test, in [0, 1]; None where there is none (yet).
+
+    own: what distinguishes it. how: whether it was started, resumed or started again; attempts: how often.
+    calls, tokens, cost_usd: what its search counted, answers that another trial had paid for included, so
+        that trials compare. sent, paid_usd: what was sent and paid for it in truth, in all attempts.
+    """
+
+    trial: str
+    own: Mapping[str, Any]
+    status: Status = "waiting"
+    how: str = ""
+    attempts: int = 0
+    model: str | None = None
+    metric: str | None = None
+    original: float | None = None
+    best: float | None = None
+    best_ci95: tuple[float, float] | None = None
+    gain: float | None = None
+    gain_ci95: tuple[float, float] | None = None
+    p_value: float | None = None
+    verdict: str | None = None
+    test_rows: int | None = None
+    stop_reason: str | None = None
+    calls: int | None = None
+    tokens: int | None = None
+    cost_usd: float | None = None
+    sent: int = 0
+    paid_usd: float = 0.0
+    seconds: float | None = None
+    error: str = ""
+    run_dir: str = ""
+
+
+def read_scores(result: Mapping[str, Any]) -> dict[str, Any]:
+    """What a row takes out of the `result.json` of its run."""
+    gain = result.get("gain") or {}
+    best, tokens = result["best"], result["tokens"]
+    return {
+        "model": result.get("model"),
+        "metric": result["metric"],
+        "original": result["original"]["score"],
+        "best": best["score"],
+        "best_ci95": _pair(best.get("ci95")),
+        "gain": gain.get("value"),
+        "gain_ci95": _pair(gain.get("ci95")),
+        "p_value": result.get("p_value"),
+        "verdict": result["verdict"],
+        "test_rows": best.get("n"),
+        "stop_reason": result.get("stop_reason"),
+        "calls": result["calls"],
+        "tokens": tokens["task"] + tokens["optimizer"],
+        "cost_usd": result["cost_usd"],
+        "seconds": result["seconds"],
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Trials that differ only in their seeds. Means and standard deviations over those that were tested.
+
+    n: trials that were tested; trials: all of them. gain_ci95: of the mean over seeds, by Student's t; of a
+    single trial, its own paired interval. The seeds of the search share their test rows, so the interval over
+    them tells how much the search varies, and each trial's own how much the rows do.
+    calls, tokens, cost_usd, seconds: means of a trial.
+    """
+
+    own: Mapping[str, Any]
+    trials: int
+    n: int = 0
+    failed: int = 0
+    confirmed: int = 0
+    original: float | None = None
+    best: float | None = None
+    best_sd: float | None = None
+    gain: float | None = None
+    gain_sd: float | None = None
+    gain_ci95: tuple[float, float] | None = None
+    calls: float | None = None
+    tokens: float | None = None
+    cost_usd: float | None = None
+    seconds: float | None = None
+
+
+def group_rows(rows: Sequence[Row]) -> list[Group]:
+    """In the order in which their first trials stand."""
+    groups: dict[tuple[tuple[str, str], ...], list[Row]] = {}
+    for row in rows:
+        key = tuple((name, repr(value)) for name, value in row.own.items() if name not in SEEDS)
+        groups.setdefault(key, []).append(row)
+    return [_group(members) for members in groups.values()]
+
+
+def _group(rows: Sequence[Row]) -> Group:
+    own = {name: value for name, value in rows[0].own.items() if name not in SEEDS}
+    tested = [row for row in rows if row.best is not None]
+    ended = [row for row in rows if row.status == "finished"]
+    gains = [row.gain for row in tested if row.gain is not None]
+    interval: Interval | tuple[float, float] | None = student_interval(gains)
+    if len(gains) == 1:
+        interval = next(row.gain_ci95 for row in tested if row.gain is not None)
+    costs = [row.cost_usd for row in ended]
+    return Group(
+        own=own,
+        trials=len(rows),
+        n=len(tested),
+        failed=sum(row.status == "failed" for row in rows),
+        confirmed=sum(row.verdict == "confirmed" for row in rows),
+        original=_mean(row.original for row in tested),
+        best=_mean(row.best for row in tested),
+        best_sd=_sd([row.best for row in tested if row.best is not None]),
+        gain=_mean(gains),
+        gain_sd=_sd(gains),
+        gain_ci95=None if interval is None else (interval[0], interval[1]),
+        calls=_mean(row.calls for row in ended),
+        tokens=_mean(row.tokens for row in ended),
+        cost_usd=None if None in costs else _mean(costs),
+        seconds=_mean(row.seconds for row in ended),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class BatchResult:
+    """What a batch came to. `to_dict()` is `table.json`.
+
+    sent, tokens, paid_usd: what all trials have sent, used and paid together, in all attempts.
+    seconds: time that drivers were at work. warnings: sentences.
+    """
+
+    name: str
+    run_dir: str
+    rows: tuple[Row, ...]
+    sent: int = 0
+    tokens: int = 0
+    paid_usd: float = 0.0
+    seconds: float = 0.0
+    warnings: tuple[str, ...] = ()
+    groups: tuple[Group, ...] = field(default=())
+
+    @property
+    def failed(self) -> tuple[Row, ...]:
+        return tuple(row for row in self.rows if row.status == "failed")
+
+    @property
+    def not_run(self) -> tuple[Row, ...]:
+        """Trials for which the batch's budget had no room."""
+        return tuple(row for row in self.rows if row.status == "not run")
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every trial has a result."""
+        return all(row.status == "finished" for row in self.rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        count = {status: sum(row.status == status for row in self.rows) for status in _STATUSES}
+        return {
+            "name": self.name,
+            "run_dir": self.run_dir,
+            "trials": count,
+            "sent": self.sent,
+            "tokens": self.tokens,
+            "paid_usd": self.paid_usd,
+            "seconds": round(self.seconds, 3),
+            "warnings": list(self.warnings),
+            "groups": [asdict(group) for group in self.groups],
+            "rows": [asdict(row) for row in self.rows],
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> BatchResult:
+        """What `to_dict` gave, read from `table.json`."""
+        rows = tuple(Row(**{**row, **_pairs(row)}) for row in data["rows"])
+        facts = {name: data[name] for name in ("name", "run_dir", "sent", "tokens", "paid_usd", "seconds")}
+        return cls(rows=rows, warnings=tuple(data["warnings"]), groups=tuple(group_rows(rows)), **facts)
+
+    def to_csv(self) -> str:
+        """One line for each trial: what distinguishes it in columns of its own, then all of its row."""
+        names = dict.fromkeys(name for row in self.rows for name in row.own)
+        facts = [name for name in Row.__slots__ if name not in ("trial", "own")]
+        out = io.StringIO()
+        writer = csv.writer(out, lineterminator="\n")
+        # A setting may be called as a fact of the row is: its column then says which it is.
+        writer.writerow(["trial", *(f"set_{n}" if n in facts else n for n in names), *facts])
+        for row in self.rows:
+            own = ["" if name not in row.own else _cell(row.own[name]) for name in names]
+            writer.writerow([row.trial, *own, *(_cell(getattr(row, name)) for name in facts)])
+        return out.getvalue()
+
+
+_STATUSES: tuple[Status, ...] = ("finished", "failed", "interrupted", "running", "waiting", "not run")
+
+
+def _cell(value: Any) -> Any:
+    if value is None:
+        return ""
+    if isinstance(value, tuple | list):
+        return ";".join(map(str, value))
+    return " ".join(value.split()) if isinstance(value, str) else value
+
+
+def columns_of(rows: Sequence[Row | Group]) -> list[str]:
+    """The settings that distinguish them, but for those that are the same in all."""
+    names = dict.fromkeys(name for row in rows for name in row.own)
+    if len(rows) < 2:
+        return list(names)
+    return [name for name in names if len({repr(row.own.get(name)) for row in rows}) > 1]
+
+
+def own_cells(row: Row | Group, columns: Sequence[str]) -> list[str]:
+    return ["" if name not in row.own else shown(row.own[name]) for name in columns]
+
+
+def _pairs(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: _pair(row[name]) for name in ("best_ci95", "gain_ci95")}
+
+
+def _pair(values: Sequence[float] | None) -> tuple[float, float] | None:
+    return None if values is None else (float(values[0]), float(values[1]))
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return statistics.fmean(known) if known else None
+
+
+def _sd(values: Sequence[float]) -> float | None:
+    return statistics.stdev(values) if len(values) > 1 else None

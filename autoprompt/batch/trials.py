@@ -1,0 +1,289 @@
+"""From files to trials: every combination with its settings, its name, and where it was asked for."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from autoprompt.batch.spec import BatchFile, ExecutorSettings, checked_name, is_batch, load_batch_file
+from autoprompt.config import RunConfig
+from autoprompt.errors import AutopromptError, ConfigError, UsageError
+from autoprompt.llm.ledger import Caps
+from autoprompt.settings import CompleteConfig, resolve_settings, resolve_trial
+from autoprompt.yaml_file import line_at
+
+DATA_FILES = ("dataset", "train", "val", "test")
+# What changes neither the questions nor the decisions: a trial stays the same trial without it.
+_NOT_ITS_OWN = frozenset(
+    {"runs_dir", "memory", "cache_dir", "no_cache", "concurrency", "rpm", "tpm", "timeout", *DATA_FILES}
+)
+_LONGEST_WORDS = 48
+_MAX_FAULTS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One run of a batch.
+
+    id: the name of its folder: words for people, and eight digits of what it would do (settings, texts and
+        the content of its data), so that it is the same wherever it stands in the file.
+    own: what distinguishes it, as it was written: setting -> value. where: file and line.
+    """
+
+    id: str
+    own: Mapping[str, Any]
+    config: CompleteConfig
+    where: str
+
+    @property
+    def label(self) -> str:
+        return ", ".join(f"{name}={shown(value)}" for name, value in self.own.items()) or self.id
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Trials, who runs them, and what they may use together. warnings: sentences for the user."""
+
+    name: str
+    trials: tuple[Trial, ...]
+    executor: ExecutorSettings = field(default_factory=ExecutorSettings)
+    caps: Caps = Caps()
+    max_seconds: float | None = None
+    fail_fast: bool = False
+    warnings: tuple[str, ...] = ()
+
+
+def load_batch(files: Sequence[Path], *, environ: Mapping[str, str], name: str | None = None) -> Batch:
+    """One batch out of a batch file, or out of the settings of several runs, or of both.
+
+    Raises ConfigError with file and line for everything that is wrong in any of the files, UsageError for
+    no file or two batch files.
+    """
+    if not files:
+        raise UsageError("no file. Give one batch file, or the YAML files of several runs.")
+    faults: list[str] = []
+    head: BatchFile | None = None
+    head_path: Path | None = None
+    trials: list[Trial] = []
+    for path in dict.fromkeys(files):
+        try:
+            if not is_batch(path):
+                trials.append(_single(path, environ))
+                continue
+            if head_path is not None:
+                raise UsageError(f"{head_path} and {path} are two batches: run one after the other.")
+            head_path, head = path, load_batch_file(path)
+            trials += _expand(path, head, environ, faults)
+        except UsageError:
+            raise
+        except AutopromptError as error:
+            faults.append(str(error))
+    if faults:
+        raise ConfigError(_joined(faults))
+    kept, warnings = _without_doubles(trials)
+    head = head or BatchFile(defaults=RunConfig())
+    return Batch(
+        name=_name(name, head, head_path, files),
+        trials=tuple(kept),
+        executor=head.executor,
+        caps=Caps(head.max_calls, head.max_tokens, head.max_cost),
+        max_seconds=head.max_seconds,
+        fail_fast=head.fail_fast,
+        warnings=tuple(warnings),
+    )
+
+
+def select(trials: Sequence[Trial], patterns: Sequence[str]) -> list[Trial]:
+    """Trials that fit one of the patterns: `SETTING=VALUE`, an id, its beginning, with `*` for anything.
+
+    All of them for no pattern. Raises UsageError for a pattern that fits none.
+    """
+    if not patterns:
+        return list(trials)
+    for pattern in patterns:
+        if not any(_fits(trial, pattern) for trial in trials):
+            known = ", ".join(trial.id for trial in trials[:8])
+            more = f" and {len(trials) - 8} more" if len(trials) > 8 else ""
+            raise UsageError(f"--only {pattern!r} fits no trial; there are {known}{more}")
+    return [trial for trial in trials if any(_fits(trial, pattern) for pattern in patterns)]
+
+
+def shown(value: Any) -> str:
+    """A value of a setting in few words."""
+    text = ",".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
+    text = " ".join(text.split())
+    return text if len(text) <= 40 else text[:39] + "…"
+
+
+def _fits(trial: Trial, pattern: str) -> bool:
+    name, equals, wanted = pattern.partition("=")
+    if equals and name in RunConfig.model_fields:
+        values = (trial.own[name],) if name in trial.own else (getattr(trial.config, name),)
+        return any(fnmatchcase(str(value), wanted) for value in values)
+    return fnmatchcase(trial.id, pattern) or trial.id.startswith(pattern)
+
+
+def _single(path: Path, environ: Mapping[str, str]) -> Trial:
+    """The one trial that a run's own config file is."""
+    try:
+        config = resolve_settings({}, config_file=path, environ=environ)
+    except UsageError as error:  # a flag would help there; here the file has to say it
+        raise ConfigError(f"{path} line 1: {error}") from error
+    except AutopromptError as error:
+        text = str(error)
+        raise ConfigError(text if str(path) in text else f"{path} line 1: {text}") from error
+    return _make(config, {"config": path.stem}, f"{path} line 1")
+
+
+def _expand(path: Path, spec: BatchFile, environ: Mapping[str, str], faults: list[str]) -> Iterator[Trial]:
+    for own, place in _combinations(spec):
+        where = f"{path} line {line_at(path, place)}"
+        try:
+            config = resolve_trial(own, spec.defaults, source=where, folder=path.parent, environ=environ)
+            yield _make(config, _as_written(own, path.parent), where)
+        except AutopromptError as error:
+            text = str(error)
+            faults.append(text if text.startswith(str(path)) else f"{where}: {text}")
+
+
+def _combinations(spec: BatchFile) -> Iterator[tuple[RunConfig, tuple[str | int, ...]]]:
+    """What is a trial's own, and where it stands; the last key of the matrix changes fastest."""
+    matrix: Mapping[str, Sequence[Any]] = {
+        name: getattr(spec.matrix, name)
+        for name in spec.matrix.__class__.model_fields
+        if name in spec.matrix.model_fields_set
+    }
+    if matrix or not spec.include:
+        place = ("matrix",) if matrix else ("defaults",)
+        for values in itertools.product(*matrix.values()):
+            given = dict(zip(matrix, values, strict=True))
+            yield RunConfig.model_construct(set(given), **_with_defaults(given)), place
+    for number, own in enumerate(spec.include):
+        yield own, ("include", number)
+
+
+def _with_defaults(given: Mapping[str, Any]) -> dict[str, Any]:
+    return {**dict(RunConfig()), **given}
+
+
+def _as_written(own: RunConfig, folder: Path) -> dict[str, Any]:
+    """In the order of the settings' own, which no order in the file changes."""
+    values: dict[str, Any] = {}
+    for name in RunConfig.model_fields:
+        if name in own.model_fields_set:
+            value = getattr(own, name)
+            near = isinstance(value, Path) and value.is_relative_to(folder)
+            value = value.relative_to(folder) if near else value
+            values[name] = str(value) if isinstance(value, Path) else value
+    return values
+
+
+def _make(config: CompleteConfig, own: Mapping[str, Any], where: str) -> Trial:
+    settings = {
+        name: value
+        for name, value in config.model_dump(mode="json", exclude_unset=True).items()
+        if name not in _NOT_ITS_OWN and value is not None
+    }
+    data = {name: _digest(path) for name in DATA_FILES if (path := getattr(config, name)) is not None}
+    text = json.dumps([settings, data], sort_keys=True, ensure_ascii=True)
+    number = hashlib.sha256(text.encode()).hexdigest()[:8]
+    words = "-".join(filter(None, (_word(name, value) for name, value in own.items())))
+    words = words[:_LONGEST_WORDS].strip("-")
+    return Trial(f"{words}-{number}" if words else number, own, _absolute(config), where)
+
+
+def _word(name: str, value: Any) -> str:
+    text = _slug(shown(value))
+    return f"{_slug(name)}-{text}" if isinstance(value, bool | int | float) else text
+
+
+def _slug(text: str) -> str:
+    """Safe in file names and shells; letters of other scripts stay."""
+    return re.sub(r"[\W_]+", "-", unicodedata.normalize("NFKC", text).lower()).strip("-")
+
+
+_digests: dict[tuple[Path, int, int], str] = {}
+
+
+def _digest(path: Path) -> str:
+    """Of the file's content, read once for all trials."""
+    status = path.stat()
+    key = (path.absolute(), status.st_mtime_ns, status.st_size)
+    if key not in _digests:
+        with path.open("rb") as stream:
+            _digests[key] = hashlib.file_digest(stream, "sha256").hexdigest()
+    return _digests[key]
+
+
+def _absolute(config: CompleteConfig) -> CompleteConfig:
+    """So that the batch can go on from another folder."""
+    paths = {
+        name: value.absolute()
+        for name in RunConfig.model_fields
+        if isinstance(value := getattr(config, name), Path)
+    }
+    given = config.model_fields_set
+    changed = config.model_copy(update={name: path for name, path in paths.items() if name in given})
+    memory = changed.memory.absolute()
+    return CompleteConfig.model_construct(given, **{**dict(changed), "memory": memory})
+
+
+def _without_doubles(trials: Iterable[Trial]) -> tuple[list[Trial], list[str]]:
+    """Each trial once; what it is called where it stands first. The warnings say which were merged."""
+    kept: dict[str, Trial] = {}
+    by_number: dict[str, str] = {}
+    warnings = []
+    for trial in trials:
+        number = trial.id.rpartition("-")[2]
+        if number in by_number:
+            first = kept[by_number[number]]
+            warnings.append(f"{trial.where}: {trial.label} is the same trial as {first.label}; it runs once")
+            continue
+        by_number[number] = trial.id
+        kept[trial.id] = trial
+    return list(kept.values()), warnings
+
+
+def _name(given: str | None, head: BatchFile, path: Path | None, files: Sequence[Path]) -> str:
+    """As given, else as the file says, else the file's name, else that of the folder of the files."""
+    name = given or head.name
+    if name is None and path is not None:
+        name = path.stem
+    if name is None:
+        name = files[0].stem if len(files) == 1 else files[0].absolute().parent.name or "batch"
+    try:
+        return checked_name(name)
+    except ValueError as error:
+        raise UsageError(f"--name: {error}") from error
+
+
+def _joined(faults: Sequence[str]) -> str:
+    lines = list(dict.fromkeys("\n".join(faults).split("\n")))
+    rest = len(lines) - _MAX_FAULTS
+    return "\n".join(lines[:_MAX_FAULTS] + ([f"... and {rest} more"] if rest > 0 else []))
+
+
+def to_record(trial: Trial) -> dict[str, Any]:
+    """Plain data, for a worker in another process and for the batch's folder."""
+    config = trial.config.model_dump(mode="json", exclude_unset=True)
+    return {"id": trial.id, "own": dict(trial.own), "where": trial.where, "config": config}
+
+
+def from_record(record: Mapping[str, Any]) -> Trial:
+    """What `to_record` made; the settings are complete, whatever a sidecar says by now."""
+    config = CompleteConfig.model_validate(record["config"])
+    return Trial(record["id"], record["own"], config, record["where"])
+
+
+def with_memory(trial: Trial, path: Path) -> Trial:
+    """The same trial with an experience file of its own."""
+    config = trial.config.model_copy(update={"memory": path})
+    return replace(trial, config=config)

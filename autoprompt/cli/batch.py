@@ -1,0 +1,90 @@
+"""`autoprompt batch`: many trials as one experiment, watched, into one table."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from autoprompt.cli import batch_table, clean, options, render
+from autoprompt.cli.batch_view import watching
+from autoprompt.cli.panel import Emit
+from autoprompt.cli.run import print_json
+from autoprompt.settings import unknown_variables
+
+if TYPE_CHECKING:
+    from autoprompt.batch import BatchResult
+
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
+
+
+@app.command()
+def batch(
+    files: Annotated[
+        list[Path],
+        typer.Argument(metavar="FILE...", help="A batch file, or the config files of several runs."),
+    ],
+    *,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show trials, calls and cost expected; send nothing.")
+    ] = False,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--only",
+            metavar="PATTERN",
+            help="Only trials that fit: `seed=0`, `model=gpt*`, or the beginning of an id. May be repeated.",
+        ),
+    ] = None,
+    jobs: Annotated[int | None, typer.Option("--jobs", metavar="N", min=1, help="Trials at once.")] = None,
+    fail_fast: Annotated[
+        bool, typer.Option("--fail-fast", help="End at the first trial that fails.")
+    ] = False,
+    name: Annotated[
+        str | None, typer.Option("--name", metavar="NAME", help="Folder under runs; default: the file's.")
+    ] = None,
+    runs_dir: options.RunsDir = Path("runs"),
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Run the trials of a batch file: a matrix of settings, side by side, on one budget, into one table.
+
+    Called again, it skips what is finished and goes on with what is not. Exit code 1: a trial has no result.
+    """
+    from dotenv import load_dotenv
+
+    load_dotenv(Path(".env"), override=False)
+    for warning in unknown_variables(os.environ):
+        typer.echo(f"warning: {clean(warning)}", err=True)
+    from autoprompt.batch import plan_batch, run_batch
+
+    chosen: dict[str, Any] = {"name": name, "runs_dir": runs_dir, "only": only or ()}
+    if dry_run:
+        planned, trials = plan_batch(files, **chosen)
+        if as_json:
+            print_json(batch_table.plan_to_dict(planned, trials))
+        else:
+            for part in batch_table.plan(planned, trials):
+                render.console().print(part)
+        return
+    watch_batch(
+        lambda emit: run_batch(files, jobs=jobs, fail_fast=fail_fast, on_event=emit, **chosen),
+        as_json=as_json,
+        quiet=quiet,
+    )
+
+
+def watch_batch(start: Callable[[Emit], BatchResult], *, as_json: bool, quiet: bool) -> None:
+    """Runs `start` under the live view and shows its table. Exits with 1 if a trial has no result."""
+    with watching(render.console(stderr=True), quiet=quiet) as emit:
+        result = start(emit)
+    console = render.console(stderr=as_json)
+    for part in batch_table.result(result):
+        console.print(part)
+    if as_json:
+        print_json(result.to_dict())
+    if result.failed or result.not_run:
+        raise typer.Exit(1)

@@ -1,0 +1,197 @@
+"""The table of a batch for people: groups first, single trials where they can still be read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from autoprompt.batch.table import BatchResult, Group, Row, columns_of, own_cells
+from autoprompt.cli import clean, render
+from autoprompt.cli.progress import duration, money
+
+if TYPE_CHECKING:
+    from autoprompt.batch import Batch, Planned
+
+MOST_ROWS = 40  # more trials than this are not read one by one: the CSV has them
+MOST_FAILURES = 10
+_STATUS_STYLES = {"failed": "red", "not run": "yellow", "interrupted": "yellow", "finished": ""}
+
+
+def result(found: BatchResult) -> Iterator[RenderableType]:
+    """The groups, the trials, what went wrong, what it cost, and where it lies."""
+    if len(found.groups) < len(found.rows):
+        yield _group_table(found.groups)
+        yield Text()
+    if len(found.rows) <= MOST_ROWS:
+        yield _row_table(found.rows)
+        yield Text()
+    yield from _failures(found)
+    count = found.to_dict()["trials"]
+    said = ", ".join(f"{number} {status}" for status, number in count.items() if number)
+    yield Text(f"{len(found.rows)} trials: {said}", "bold" if found.is_complete else "bold yellow")
+    yield Text(
+        f"{found.sent:,} calls sent, {found.tokens:,} tokens, {money(_paid(found))} paid, "
+        f"{duration(found.seconds)} in all"
+    )
+    yield from (Text(f"warning: {clean(warning)}", "yellow") for warning in found.warnings)
+    yield Text()
+    yield Text(f"Everything lies in {clean(found.run_dir)}; a line for each trial is in table.csv")
+    if not found.is_complete:
+        yield Text(f"Go on with: autoprompt resume {clean(found.name)}")
+
+
+def _paid(found: BatchResult) -> float | None:
+    """None where the price of a model is not known: what is known would look like the whole."""
+    has_unknown = any(row.calls is not None and row.cost_usd is None for row in found.rows)
+    return None if has_unknown else found.paid_usd
+
+
+def _group_table(groups: Sequence[Group]) -> RenderableType:
+    columns = columns_of(groups)
+    numbers = ("trials", "original", "best", "gain", "95% interval", "confirmed", "calls", "cost", "time")
+    made = render.table(*columns, *numbers, right=numbers)
+    for group in groups:
+        own = [clean(cell) for cell in own_cells(group, columns)]
+        made.add_row(*map(Text, (*own, *_group_cells(group))))
+    return made
+
+
+def _group_cells(group: Group) -> Iterator[str]:
+    yield str(group.n) if group.n == group.trials else f"{group.n} of {group.trials}"
+    yield render.score(group.original)
+    yield _with_sd(group.best, group.best_sd)
+    yield _signed(group.gain)
+    yield _interval(group.gain_ci95)
+    yield f"{group.confirmed} of {group.n}"
+    yield "-" if group.calls is None else f"{group.calls:,.0f}"
+    yield "-" if group.calls is None else money(group.cost_usd)
+    yield "-" if group.seconds is None else duration(group.seconds)
+
+
+def _row_table(rows: Sequence[Row]) -> RenderableType:
+    columns = columns_of(rows)
+    numbers = ("original", "best", "gain", "95% interval", "calls", "sent", "cost", "time")
+    made = render.table(*(columns or ["trial"]), "status", *numbers, right=numbers)
+    for row in rows:
+        own = [clean(cell) for cell in own_cells(row, columns)] if columns else [clean(row.trial)]
+        style = _STATUS_STYLES.get(row.status, "dim")
+        made.add_row(*map(Text, own), Text(_status(row), style), *map(Text, _row_cells(row)))
+    return made
+
+
+def _status(row: Row) -> str:
+    """ "confirmed" and its like for a finished trial; how it came to that where it was not simply run."""
+    verdict = (row.verdict or "").replace("_", " ")
+    status = verdict if row.status == "finished" else row.status
+    return f"{status} ({row.how})" if row.how not in ("", "started") else status
+
+
+def _row_cells(row: Row) -> Iterator[str]:
+    has_result = row.calls is not None
+    yield render.score(row.original)
+    yield render.score(row.best)
+    yield _signed(row.gain)
+    yield _interval(row.gain_ci95)
+    yield f"{row.calls:,}" if row.calls is not None else "-"
+    yield f"{row.sent:,}"
+    yield money(row.cost_usd) if has_result else "-"
+    yield "-" if row.seconds is None else duration(row.seconds)
+
+
+def _failures(found: BatchResult) -> Iterator[Text]:
+    wrong = [*found.failed, *found.not_run]
+    for row in wrong[:MOST_FAILURES]:
+        yield Text(f"{clean(row.trial)} {row.status}: {clean(row.error)}", "red")
+    if len(wrong) > MOST_FAILURES:
+        yield Text(f"... and {len(wrong) - MOST_FAILURES} more; table.csv names them all", "red")
+
+
+def plan(batch: Batch, trials: Sequence[Planned]) -> Iterator[RenderableType]:
+    """What `--dry-run` shows."""
+    data = plan_to_dict(batch, trials)
+    columns = columns_of([Row(p.trial.id, p.trial.own) for p in trials])
+    numbers = ("calls at most", "tokens about", "cost about")
+    made = render.table("trial", *columns, *numbers, right=numbers)
+    for planned, row in zip(trials, data["trials"], strict=True):
+        own = own_cells(Row(planned.trial.id, planned.trial.own), columns)
+        state = ("done", "", "") if planned.is_done else _estimate_cells(row)
+        made.add_row(*(Text(clean(cell)) for cell in (planned.trial.id, *own, *state)))
+    yield made
+    yield Text()
+    total = data["total"]
+    yield Text(
+        f"{total['trials']} trials to run, {total['done']} done; at most {total['calls']:,} calls, about "
+        f"{total['tokens']:,} tokens; cost: {money(total['cost_usd'])}. What trials share is sent once"
+    )
+    yield from (Text(f"warning: {clean(warning)}", "yellow") for warning in data["warnings"])
+    yield Text(f"executor: {batch.executor.kind}; results would lie in {clean(batch.name)}; nothing was sent")
+
+
+def _estimate_cells(row: Mapping[str, Any]) -> tuple[str, str, str]:
+    return f"{row['calls']:,}", f"{row['tokens']:,}", money(row["cost_usd"])
+
+
+def plan_to_dict(batch: Batch, trials: Sequence[Planned]) -> dict[str, Any]:
+    """Plain data: each trial with its estimate, and all that are to run together."""
+    rows: list[dict[str, Any]] = []
+    for planned in trials:
+        found = planned.estimate
+        calls = found.task_calls + found.optimizer_calls
+        rows.append(
+            {
+                "trial": planned.trial.id,
+                "own": dict(planned.trial.own),
+                "where": planned.trial.where,
+                "is_done": planned.is_done,
+                "calls": calls,
+                "fewest_calls": found.fewest_calls,
+                "tokens": found.tokens,
+                "cost_usd": found.cost_usd,
+            }
+        )
+    to_run = [row for row in rows if not row["is_done"]]
+    costs = [row["cost_usd"] for row in to_run]
+    total = {
+        "trials": len(to_run),
+        "done": len(rows) - len(to_run),
+        "calls": sum(row["calls"] for row in to_run),
+        "tokens": sum(row["tokens"] for row in to_run),
+        "cost_usd": None if None in costs else sum(costs),
+    }
+    warnings = [*batch.warnings, *_said_of_trials(trials), *_too_small(batch, total)]
+    return {"name": batch.name, "trials": rows, "total": total, "warnings": warnings}
+
+
+def _said_of_trials(trials: Sequence[Planned]) -> list[str]:
+    """Warnings of the trials, each once."""
+    return list(dict.fromkeys(warning for planned in trials for warning in planned.estimate.warnings))
+
+
+def _too_small(batch: Batch, total: Mapping[str, Any]) -> list[str]:
+    """Caps of the batch under what its trials may use."""
+    caps = (
+        ("max_calls", batch.caps.max_calls, total["calls"]),
+        ("max_tokens", batch.caps.max_tokens, total["tokens"]),
+        ("max_cost", batch.caps.max_cost, total["cost_usd"]),
+    )
+    return [
+        f"{name}={cap:g} of the batch is under the {most:g} that its trials may use: some may search less, "
+        "or not be run"
+        for name, cap, most in caps
+        if cap is not None and most is not None and cap < most
+    ]
+
+
+def _with_sd(mean: float | None, sd: float | None) -> str:
+    return render.score(mean) if sd is None else f"{render.score(mean)} ± {sd:.3f}"
+
+
+def _signed(value: float | None) -> str:
+    return "-" if value is None else f"{value:+.3f}"
+
+
+def _interval(bounds: Sequence[float] | None) -> str:
+    return "-" if bounds is None else f"{bounds[0]:+.3f}..{bounds[1]:+.3f}"

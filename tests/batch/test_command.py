@@ -1,0 +1,168 @@
+"""`autoprompt batch` and `resume` as a user calls them, with an endpoint on the loopback."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from typing import Any
+
+import pytest
+from batches import Home
+from fake_endpoint import FakeEndpoint
+from rich.console import Console
+from typer.testing import CliRunner, Result
+
+from autoprompt.batch.table import BatchResult, Row, group_rows
+from autoprompt.cli import app, batch_table, batch_view
+
+
+def call(*arguments: object) -> Result:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+@pytest.fixture(autouse=True)
+def _wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "160")
+
+
+def test_a_batch_ends_with_its_table(online: Home, endpoint: FakeEndpoint) -> None:
+    path = online.write_batch(executor={"kind": "local", "jobs": 2})
+    done = call("batch", path)
+    assert done.exit_code == 0, done.output
+    assert "batch b: 2 trials, 0 finished already, 2 to run" in done.stderr
+    assert "2 trials: 2 finished" in done.stdout
+    assert re.search(rf"{len(endpoint.requests)} calls sent", done.stdout)
+    asked = len(endpoint.requests)
+    again = call("resume", "b", "--json", "--quiet")
+    data = json.loads(again.stdout)
+    assert (again.exit_code, data["sent"], len(endpoint.requests)) == (0, asked, asked)
+    assert [row["status"] for row in data["rows"]] == ["finished", "finished"]
+    shown = call("runs", "show", "b")
+    assert "2 trials: 2 finished" in shown.stdout
+    assert "batch" in call("runs", "list").stdout or "b" in call("runs", "list").stdout
+
+
+def test_a_dry_run_sends_and_writes_nothing(online: Home, endpoint: FakeEndpoint) -> None:
+    path = online.write_batch(max_calls=100)
+    done = call("batch", path, "--dry-run")
+    assert done.exit_code == 0
+    assert "2 trials to run, 0 done; at most" in done.stdout
+    assert "max_calls=100 of the batch is under" in done.stdout
+    data = json.loads(call("batch", path, "--dry-run", "--json").stdout)
+    assert data["total"]["calls"] == sum(trial["calls"] for trial in data["trials"]) > 0
+    assert not endpoint.requests
+    assert not online.runs_dir.exists()
+
+
+def test_a_failed_trial_is_exit_code_1_and_a_row(online: Home) -> None:
+    path = online.write(defaults=online.defaults(), include=[{"prompt": "refuse"}, {"seed": 1}])
+    done = call("batch", path)
+    assert done.exit_code == 1
+    assert "this is refused" in done.stdout
+    assert "2 trials: 1 finished, 1 failed" in done.stdout
+    rows = (online.runs_dir / "b" / "table.csv").read_text(encoding="utf-8").splitlines()
+    assert len(rows) == 3
+
+
+def test_one_bad_file_among_ten_is_named_before_anything_is_sent(
+    online: Home, endpoint: FakeEndpoint
+) -> None:
+    files = [online.write(f"c{n}.yaml", **online.defaults(seed=n)) for n in range(9)]
+    bad = online.path / "bad.yaml"
+    bad.write_text("dataset: rows.jsonl\nprompt: A or B?\nmax_val: none\n", encoding="utf-8")
+    done = call("batch", *files, bad)
+    assert done.exit_code == 3
+    assert "bad.yaml line 3: max_val is 'none': input should be a valid integer" in done.stderr
+    assert not endpoint.requests
+    assert not online.runs_dir.exists()
+
+
+def test_only_and_json(online: Home) -> None:
+    done = call("batch", online.write_batch(), "--only", "seed=1", "--json", "--quiet")
+    assert done.exit_code == 0
+    assert json.loads(done.stdout)["trials"] == {
+        "finished": 1, "failed": 0, "interrupted": 0, "running": 0, "waiting": 1, "not run": 0,
+    }  # fmt: skip
+
+
+def test_a_run_of_a_kind_that_is_not_known_cannot_go_on(home: Home) -> None:
+    folder = home.runs_dir / "x"
+    folder.mkdir(parents=True)
+    info = {"schema_version": 1, "run_id": "x", "kind": "dream", "created": ""}
+    (folder / "run.json").write_text(json.dumps(info), encoding="utf-8")
+    done = call("resume", "x")
+    assert done.exit_code == 3
+    assert "of the kind 'dream'" in done.stderr
+
+
+def rows(count: int, **more: Any) -> tuple[Row, ...]:
+    facts: dict[str, Any] = {"original": 0.5, "best": 0.75, "gain": 0.25, "gain_ci95": (0.1, 0.4),
+                             "verdict": "confirmed", "calls": 1234, "tokens": 5, "cost_usd": 0.5,
+                             "seconds": 62.0, "sent": 1000}  # fmt: skip
+    return tuple(
+        Row(
+            f"quick-seed-{n}-0000{n}",
+            {"preset": "quick", "seed": n},
+            "finished",
+            "started",
+            1,
+            **{**facts, **more},
+        )
+        for n in range(count)
+    )
+
+
+def printed(found: BatchResult, width: int = 110) -> str:
+    console = Console(
+        width=width, markup=False, emoji=False, highlight=False, record=True, file=io.StringIO()
+    )
+    for part in batch_table.result(found):
+        console.print(part)
+    return console.export_text()
+
+
+def result(found: tuple[Row, ...]) -> BatchResult:
+    return BatchResult("b", "runs/b", found, 2000, 9, 1.0, 65.0, (), tuple(group_rows(found)))
+
+
+def test_the_table_fits_its_width() -> None:
+    text = printed(result(rows(3)))
+    assert "quick" not in text.splitlines()[0]
+    assert "3 trials: 3 finished" in text
+    assert max(map(len, text.splitlines())) <= 110
+    assert "0.750 ± 0.000" in text
+    assert "+0.100..+0.400" in text
+
+
+def test_two_hundred_trials_stay_readable() -> None:
+    found = (
+        *rows(199),
+        Row("broken-1", {"preset": "quick", "seed": 9}, "failed", error="no\x1b[31m such model"),
+    )
+    text = printed(result(found))
+    assert len(text.splitlines()) < 30
+    assert "199 of 200" in text
+    assert "broken-1 failed: no[31m such model" in text
+    assert len(result(found).to_csv().splitlines()) == 201
+
+
+def test_the_live_view_shows_running_trials_and_keeps_its_height() -> None:
+    progress = batch_view.BatchProgress(clock=lambda: 10.0)
+    found = result(rows(2))
+    progress.add({"event": "batch_started", "name": "b", "caps": {"max_calls": 1000}, "to_run": 60,
+                  "result": found, "run_dir": "runs/b", "warnings": []})  # fmt: skip
+    for n in range(50):
+        progress.add({"event": "trial_started", "trial": f"t{n}", "attempt": 1})
+    event = {"event": "rows_evaluated", "what": "rows", "done": 7, "total": 9}
+    progress.add({"event": "trial_event", "trial": "t0", "what": event})
+    progress.add({"event": "batch_spent", "calls": 321, "tokens": 9, "cost_usd": 0.0, "seconds": 1.0})
+    progress.add({"event": "trial_ended", "trial": "t1", "row": found.rows[0]})
+    console = Console(width=80, height=24, markup=False, record=True, file=io.StringIO())
+    console.print(batch_view.panel(progress, width=77, height=24))
+    text = console.export_text()
+    assert len(text.splitlines()) <= 24
+    assert "7/9" in text
+    assert "1 of 60 trials" in text
+    assert "321 of 1,000 calls sent" in text
+    assert "more" in text

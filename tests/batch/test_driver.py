@@ -1,0 +1,224 @@
+"""A batch from start to end in one process, with scripted models: what runs, is skipped, and is spent."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from batches import Home, scripted
+from fakes import write_rows
+
+from autoprompt import Clients, ScriptedClient
+from autoprompt.batch import BatchResult, run_batch
+from autoprompt.errors import ConfigError, EndpointError, Interrupted, StoreError
+from autoprompt.llm import Message
+from autoprompt.store import RunStore
+
+
+def run(home: Home, path: Path, *, clients: Clients | None = None, **more: Any) -> BatchResult:
+    chosen = clients or scripted()
+    return run_batch(
+        [path], runs_dir=home.runs_dir, clients=chosen, on_event=home.events.append, environ={}, **more
+    )
+
+
+def asked(clients: Clients) -> int:
+    assert isinstance(clients.task, ScriptedClient)
+    return len(clients.task.calls)
+
+
+def facts(result: BatchResult) -> list[tuple[Any, ...]]:
+    return [(r.trial, r.status, r.original, r.best, r.gain_ci95, r.calls, r.tokens) for r in result.rows]
+
+
+def test_every_trial_is_a_run_and_a_row(home: Home) -> None:
+    result = run(home, home.write_batch(seeds=(0, 1, 2), name="b.yaml"))
+    assert [row.status for row in result.rows] == ["finished"] * 3
+    assert result.is_complete
+    folder = home.runs_dir / "b"
+    assert len((folder / "table.csv").read_text(encoding="utf-8").splitlines()) == 4
+    assert json.loads((folder / "table.json").read_text(encoding="utf-8"))["trials"]["finished"] == 3
+    assert RunStore(folder).open(result.rows[0].trial).read_result() is not None
+    (line,) = RunStore(home.runs_dir).list()
+    assert (line.kind, line.status, line.run_id, line.calls) == ("batch", "finished", "b", result.sent)
+
+
+def test_what_trials_share_is_sent_once_and_counts_for_each(home: Home) -> None:
+    clients = scripted()
+    result = run(home, home.write_batch(), clients=clients)
+    assert result.sent == asked(clients)
+    one, other = result.rows
+    assert one.calls is not None
+    assert other.calls is not None
+    assert one.sent == one.calls
+    assert other.sent < other.calls
+
+
+def test_a_trial_finds_the_same_alone_and_after_others(home: Home) -> None:
+    """Neither the answers nor the lessons of its neighbours sway it."""
+    both = run(home, home.write_batch())
+    alone = run(home, home.write_batch("alone.yaml", seeds=(1,)))
+    assert facts(alone)[0][1:] == facts(both)[1][1:]
+
+
+def test_finished_trials_are_skipped(home: Home) -> None:
+    path = home.write_batch()
+    first = run(home, path)
+    clients = scripted()
+    again = run(home, path, clients=clients)
+    assert asked(clients) == 0
+    assert facts(again) == facts(first)
+    more = run(home, home.write_batch(seeds=(2, 1, 0)), clients=clients)
+    assert {row.trial: row.attempts for row in more.rows} == {row.trial: 1 for row in more.rows}
+    assert sorted(facts(more))[:2] == sorted(facts(first))
+
+
+def test_only_some(home: Home) -> None:
+    result = run(home, home.write_batch(), only=["seed=1"])
+    assert [row.status for row in result.rows] == ["waiting", "finished"]
+    assert not result.is_complete
+
+
+class Stop(BaseException):
+    """As if the process had been killed here."""
+
+
+def test_a_killed_batch_goes_on_and_asks_nothing_twice(home: Home) -> None:
+    path = home.write_batch(seeds=(0, 1, 2))
+    undisturbed = scripted()
+    wanted = run(home, path, clients=undisturbed, name="whole")
+    for cache in (home.path / "cache").iterdir():
+        cache.unlink()
+    answered: list[str] = []
+
+    def mortal(budget: int) -> Clients:
+        model = scripted().task
+
+        def speak(messages: list[Message]) -> str:
+            if len(answered) >= budget:
+                raise Stop
+            answered.append(json.dumps([m.content for m in messages]))
+            return model.complete(messages).text
+
+        return Clients(ScriptedClient(speak, identity="world"))
+
+    for budget in (30, 80, 120):
+        with pytest.raises(Stop):
+            run(home, path, clients=mortal(budget))
+    result = run(home, path, clients=mortal(10_000))
+    assert facts(result) == facts(wanted)
+    assert len(answered) == asked(undisturbed)
+    # Up to four were on the wire at each of the three kills.
+    assert len(answered) + 3 <= result.sent <= len(answered) + 12
+    assert any(row.how == "resumed" for row in result.rows)
+
+
+def test_a_failing_trial_is_a_row_and_the_others_finish(home: Home) -> None:
+    model = scripted().task
+
+    def speak(messages: list[Message]) -> str:
+        if "broken" in messages[0].content:
+            raise EndpointError("the endpoint is gone; sk-abcdefghijklmnopqrstuvwx", is_fatal=True)
+        return model.complete(messages).text
+
+    path = home.write(
+        defaults=home.defaults(),
+        include=[{"seed": 0}, {"prompt": "broken"}, {"seed": 2}],
+    )
+    clients = Clients(ScriptedClient(speak, identity="world"))
+    result = run(home, path, clients=clients)
+    assert [row.status for row in result.rows] == ["finished", "failed", "finished"]
+    assert "the endpoint is gone" in result.rows[1].error
+    assert "abcdefghijkl" not in (home.runs_dir / "b" / "table.csv").read_text(encoding="utf-8")
+    mended = run(home, path)
+    assert [row.status for row in mended.rows] == ["finished"] * 3
+    assert [row.attempts for row in mended.rows] == [1, 2, 1]
+
+
+def test_fail_fast_starts_no_more(home: Home) -> None:
+    path = home.write(
+        defaults=home.defaults(), fail_fast=True, include=[{"prompt": "broken"}, {"seed": 1}, {"seed": 2}]
+    )
+    failing = Clients(ScriptedClient(lambda _: EndpointError("gone", is_fatal=True)))
+    result = run(home, path, clients=failing)
+    assert [row.status for row in result.rows] == ["failed", "waiting", "waiting"]
+
+
+def test_the_budget_of_the_batch_is_that_of_all_trials(home: Home) -> None:
+    clients = scripted()
+    path = home.write_batch(seeds=range(6), max_calls=300)
+    result = run(home, path, clients=clients)
+    assert asked(clients) == result.sent <= 300
+    assert result.not_run
+    assert all(row.best is not None for row in result.rows if row.status == "finished")
+    assert "max_calls=300" in result.not_run[0].error
+    done = [row for row in result.rows if row.status == "finished"]
+    more = run(home, home.write_batch(seeds=range(6), max_calls=5000), clients=clients)
+    assert more.is_complete
+    assert facts(more)[: len(done)] == facts(result)[: len(done)]
+
+
+def test_time_that_is_up_starts_no_more(home: Home) -> None:
+    result = run(home, home.write_batch(max_seconds=1e-9))
+    assert [row.status for row in result.rows] == ["not run", "not run"]
+
+
+def test_ctrl_c_names_how_to_go_on(home: Home) -> None:
+    interrupting = Clients(ScriptedClient(_interrupt))
+    with pytest.raises(Interrupted, match="autoprompt resume b"):
+        run(home, home.write_batch(), clients=interrupting)
+    result = run(home, home.write_batch())
+    assert result.is_complete
+
+
+def _interrupt(_: list[Message]) -> str:
+    raise KeyboardInterrupt
+
+
+def test_every_trial_is_checked_before_anything_is_sent(home: Home) -> None:
+    path = home.write(defaults=home.defaults(), include=[{"seed": 0}, {"max_calls": 3}, {"metric": "none"}])
+    clients = scripted()
+    with pytest.raises(ConfigError) as caught:
+        run(home, path, clients=clients)
+    assert asked(clients) == 0
+    assert not home.runs_dir.exists()
+    assert "max_calls=3: max_calls is 3, but" in str(caught.value)
+    assert all("b.yaml line" in line for line in str(caught.value).splitlines())
+
+
+def test_the_lessons_of_trials_stay_with_them(home: Home) -> None:
+    (home.path / "memory.txt").write_text("# mine\n", encoding="utf-8")
+    run(home, home.write_batch())
+    assert (home.path / "memory.txt").read_text(encoding="utf-8") == "# mine\n"
+    kept = sorted((home.runs_dir / "b" / "memory").glob("*.txt"))
+    assert len(kept) == 2
+    assert all(path.read_text(encoding="utf-8").startswith("# mine") for path in kept)
+
+
+def test_trials_no_longer_asked_for_are_named(home: Home) -> None:
+    run(home, home.write_batch())
+    write_rows(home.path / "rows.jsonl", range(1, 41))
+    result = run(home, home.write_batch())
+    assert result.is_complete
+    assert "2 trials in" in result.warnings[-1]
+
+
+def test_a_name_that_another_run_has_is_refused(home: Home) -> None:
+    RunStore(home.runs_dir).create({}, kind="optimize", run_id="b")
+    with pytest.raises(StoreError, match="not a batch"):
+        run(home, home.write_batch())
+    (home.runs_dir / "c").mkdir()
+    (home.runs_dir / "c" / "mine.txt").touch()
+    with pytest.raises(StoreError, match="something else lies there"):
+        run(home, home.write_batch(), name="c")
+
+
+def test_no_key_is_written(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    key = "sk-batch-0123456789abcdefgh"
+    monkeypatch.setenv("OPENAI_API_KEY", key)
+    run(home, home.write_batch(seeds=(0,)))
+    files = [path for path in home.runs_dir.rglob("*") if path.is_file()]
+    assert len(files) > 10
+    assert not [path for path in files if key.encode() in path.read_bytes()]

@@ -1,0 +1,80 @@
+"""Rows into groups, and into a file that a spreadsheet reads."""
+
+from __future__ import annotations
+
+import csv
+import io
+import statistics
+from typing import Any
+
+import pytest
+from scipy import stats as scipy_stats
+
+from autoprompt.batch.table import BatchResult, Row, columns_of, group_rows
+
+
+def row(seed: int, best: float | None = None, **more: Any) -> Row:
+    own = {"preset": "quick", "seed": seed, **more.pop("own", {})}
+    if best is None:
+        return Row(f"t{seed}", own, **more)
+    facts = {"original": 0.5, "gain": best - 0.5, "gain_ci95": (best - 0.6, best - 0.4), "calls": 100,
+             "tokens": 1000, "cost_usd": 0.25, "seconds": 2.0, "verdict": "confirmed"}  # fmt: skip
+    return Row(f"t{seed}", own, "finished", best=best, **{**facts, **more})
+
+
+def test_seeds_are_taken_together() -> None:
+    scores = [0.8, 0.9, 0.7]
+    rows = [*(row(n, score) for n, score in enumerate(scores)), row(9, own={"preset": "standard"})]
+    quick, standard = group_rows(rows)
+    assert (quick.own, quick.trials, quick.n, quick.confirmed) == ({"preset": "quick"}, 3, 3, 3)
+    assert quick.best == pytest.approx(statistics.mean(scores))
+    assert quick.best_sd == pytest.approx(statistics.stdev(scores))
+    gains = [score - 0.5 for score in scores]
+    wanted = scipy_stats.t.interval(0.95, 2, statistics.mean(gains), scipy_stats.sem(gains))
+    assert quick.gain_ci95 == pytest.approx(wanted, abs=1e-3)
+    assert (standard.n, standard.best, standard.gain_ci95, standard.calls) == (0, None, None, None)
+
+
+def test_a_single_trial_keeps_its_own_interval() -> None:
+    (group,) = group_rows([row(0, 0.8)])
+    assert group.gain_ci95 == pytest.approx((0.2, 0.4))
+    assert group.best_sd is None
+
+
+def test_a_failed_trial_is_counted_and_averages_nothing() -> None:
+    (group,) = group_rows([row(0, 0.8), row(1, status="failed", error="the endpoint\nis gone")])
+    assert (group.trials, group.n, group.failed, group.best) == (2, 1, 1, 0.8)
+
+
+def test_an_unknown_price_makes_the_mean_unknown() -> None:
+    (group,) = group_rows([row(0, 0.8), row(1, 0.8, cost_usd=None)])
+    assert group.cost_usd is None
+
+
+def test_the_csv_has_a_line_for_each_trial_and_a_column_for_each_setting() -> None:
+    rows = (row(0, 0.8), row(1, status="failed", error="line one\nline, two", own={"labels": ("A", "B")}))
+    lines = list(csv.DictReader(io.StringIO(BatchResult("n", "runs/n", rows).to_csv())))
+    assert [line["seed"] for line in lines] == ["0", "1"]
+    assert lines[0]["gain_ci95"] == "0.2;0.4" or lines[0]["gain_ci95"].startswith("0.2")
+    assert (lines[1]["status"], lines[1]["error"], lines[1]["labels"]) == (
+        "failed",
+        "line one line, two",
+        "A;B",
+    )
+
+
+def test_a_setting_called_as_a_fact_has_its_own_column() -> None:
+    rows = (row(0, 0.8, own={"model": "asked"}, model="answered"),)
+    (line,) = csv.DictReader(io.StringIO(BatchResult("n", "runs/n", rows).to_csv()))
+    assert (line["set_model"], line["model"]) == ("asked", "answered")
+
+
+def test_the_table_comes_back_from_its_json() -> None:
+    rows = (row(0, 0.8), row(1))
+    found = BatchResult("n", "runs/n", rows, 5, 6, 0.7, 8.0, ("w",), tuple(group_rows(rows)))
+    assert BatchResult.from_dict(found.to_dict()) == found
+
+
+def test_columns_are_what_differs() -> None:
+    assert columns_of([row(0), row(1)]) == ["seed"]
+    assert columns_of([row(0)]) == ["preset", "seed"]

@@ -1,0 +1,88 @@
+"""Batches of quick trials in a folder of their own, and the model that answers them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fake_endpoint import Reply, answer, error
+from fakes import target_of
+
+from autoprompt import Clients
+from autoprompt.llm import ScriptedClient
+from autoprompt.types import Message
+
+RULE = "Mind the rule."
+
+
+def reply(body: dict[str, Any]) -> Reply:
+    """Rows are answered rightly where the prompt states the rule; other questions get a prompt with it.
+
+    A prompt that says "refuse" is refused.
+    """
+    messages = body["messages"]
+    text = "\n".join(message["content"] for message in messages)
+    if "refuse" in text:
+        return error(400, "this is refused")
+    return answer(solve(messages[0]["content"], messages[-1]["content"]))
+
+
+def solve(instruction: str, last: str) -> str:
+    row = re.fullmatch(r"item (\d+)", last.strip())
+    if row is None:
+        return f"```\nDecide A or B. {RULE}\n```"
+    number = int(row.group(1))
+    return target_of(number) if RULE in instruction or number % 3 else "A"
+
+
+def scripted() -> Clients:
+    def speak(messages: list[Message]) -> str:
+        return solve(messages[0].content, messages[-1].content)
+
+    return Clients(ScriptedClient(speak, identity="world"))
+
+
+@dataclass
+class Home:
+    """A folder to run batches in."""
+
+    path: Path
+    base_url: str = "http://127.0.0.1:9/v1"
+    events: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def runs_dir(self) -> Path:
+        return self.path / "runs"
+
+    def defaults(self, **more: Any) -> dict[str, Any]:
+        """Trials of about a hundred calls."""
+        return {
+            "dataset": "rows.jsonl",
+            "prompt": "Decide A or B.",
+            "model": "m",
+            "base_url": self.base_url,
+            "cache_dir": "cache",
+            "memory": "memory.txt",
+            "max_iterations": 1,
+            "max_val": 12,
+            "max_test": 8,
+            "preset": "quick",
+            "concurrency": 4,
+            **more,
+        }
+
+    def write(self, name: str = "b.yaml", **spec: Any) -> Path:
+        """JSON is YAML."""
+        path = self.path / name
+        path.write_text(json.dumps(spec, indent=1), encoding="utf-8")
+        return path
+
+    def write_batch(self, name: str = "b.yaml", *, seeds: Sequence[int] = (0, 1), **spec: Any) -> Path:
+        return self.write(name, defaults=self.defaults(), matrix={"seed": list(seeds)}, **spec)
+
+    def told(self, kind: str) -> list[dict[str, Any]]:
+        return [event for event in self.events if event["event"] == kind]
