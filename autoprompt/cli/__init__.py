@@ -27,6 +27,7 @@ COMMANDS = {
     "batch": ("batch", "Run many trials from YAML as one experiment."),
     "runs": ("runs", "Past runs: list, show, diff, export, rm."),
     "ui": ("ui", "Look at the runs in the browser: a local page, read-only."),
+    "report": ("report", "Write a run as a page, as Markdown, or its plot."),
     "memory": ("memory", "The experience file: show, search, forget, export."),
     "models": ("models", "Embedded models: list, pull."),
     "cache": ("cache", "The response cache: show, clear."),

@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any
 from autoprompt import __version__
 from autoprompt.report import numbers, texts
 from autoprompt.report.diff import diff_words, is_rewritten
-from autoprompt.report.plot import describe, make_intervals, make_plot
+from autoprompt.report.plot import Line, describe, make_intervals, make_plot
 from autoprompt.report.reproduce import is_set
 from autoprompt.report.summary import RunSummary
 from autoprompt.report.table import rows_data
+from autoprompt.report.trials import TrialsSummary, shared_settings
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -72,9 +73,21 @@ def page(run: RunSummary) -> str:
     return _render("page.html.j2", parts(run))
 
 
-def whole(template: str, context: Mapping[str, Any]) -> str:
-    """A page of another template under the same policy, style and script."""
-    return _render(template, context)
+def trials_page(trials: TrialsSummary) -> str:
+    """The page that compares many runs."""
+    return _render("trials_page.html.j2", trials_parts(trials))
+
+
+def trials_parts(trials: TrialsSummary) -> dict[str, Any]:
+    """What `trials.html.j2` needs."""
+    runs = [trial for trial in trials.trials if trial.run is not None]
+    lines = [Line(t.label, "best", t.run.best, t.run.original.score) for t in runs if t.run is not None]
+    return {
+        "trials": trials,
+        "title": f"{texts.one_line(trials.name, 60)}: {trials.headline}",
+        "intervals": [made for made in (make_intervals(lines, 820.0), make_intervals(lines, NARROW)) if made],
+        "shared": shared_settings(trials),
+    }
 
 
 def _render(template: str, context: Mapping[str, Any]) -> str:
@@ -107,7 +120,7 @@ def parts(run: RunSummary) -> dict[str, Any]:
     """What the parts of the page need: `verdict.html.j2`, `scores.html.j2` and so on."""
     from markupsafe import Markup
 
-    sides = (("original", "original", run.original), ("best", "best", run.best))
+    sides = [Line("original", "original", run.original), Line("best", "best", run.best)]
     data = rows_data(run)
     return {
         "run": run,

@@ -11,12 +11,12 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from autoprompt.report import numbers
+from autoprompt.report import numbers, texts
 from autoprompt.report.records import CandidateSummary, Side
 from autoprompt.report.summary import RunSummary
-from autoprompt.report.texts import one_line
 
-_MARGIN_TOP, _MARGIN_RIGHT, _MARGIN_BOTTOM, _MARGIN_LEFT = 18.0, 62.0, 36.0, 40.0
+_MARGIN_TOP, _MARGIN_BOTTOM, _MARGIN_LEFT = 18.0, 36.0, 40.0
+_WIDE = 500.0  # from here on there is room for words beside the marks
 _LEAST_RADIUS, _MOST_RADIUS = 2.4, 5.0
 
 
@@ -83,7 +83,8 @@ def make_plot(run: RunSummary, width: float = 720.0, height: float = 330.0) -> P
     shown = [c for c in run.candidates if c.score is not None and (c.calls is not None or c.is_original)]
     if len(shown) < 2:
         return None
-    left, right = _MARGIN_LEFT, width - _MARGIN_RIGHT
+    is_wide = width > _WIDE
+    left, right = _MARGIN_LEFT, width - (100.0 if is_wide else 44.0)
     top, bottom = _MARGIN_TOP, height - _MARGIN_BOTTOM
     most = max([c.calls or 0 for c in shown] + [run.calls if not run.is_finished else 0]) or 1
     scores = [c.score or 0.0 for c in shown]
@@ -100,25 +101,23 @@ def make_plot(run: RunSummary, width: float = 720.0, height: float = 330.0) -> P
         right,
         top,
         bottom,
-        ticks_x=tuple(
-            Tick(x(value), f"{value:,.0f}") for value in _round_values(most, 5 if width > 500 else 3)
-        ),
+        ticks_x=tuple(Tick(x(value), f"{value:,.0f}") for value in _round_values(most, 5 if is_wide else 3)),
         ticks_y=tuple(Tick(y(value), f"{value:.{_digits(step)}f}") for value in _steps(low, high, step)),
         points=points,
         line=_line(run, x, y),
         lineage=_lineage(run, points),
         baseline=baseline,
-        best=_label(best, y),
-        original=None if original is best else _label(original, y),
+        best=_label(best, y, "best " if is_wide else ""),
+        original=None if original is best else _label(original, y, "original " if is_wide else ""),
         title="Validation score over calls",
         description=_description(run, shown),
     )
 
 
-def _label(candidate: CandidateSummary | None, y: _Scale) -> Tick | None:
+def _label(candidate: CandidateSummary | None, y: _Scale, name: str) -> Tick | None:
     if candidate is None or candidate.score is None:
         return None
-    return Tick(y(candidate.score), numbers.score(candidate.score, 2))
+    return Tick(y(candidate.score), name + numbers.score(candidate.score, 2))
 
 
 def _bounds(lowest: float, highest: float) -> tuple[float, float, float]:
@@ -184,7 +183,7 @@ def describe(candidate: CandidateSummary) -> str:
         f" against {numbers.score(candidate.parent_score)}" if candidate.parent_score is not None else ""
     )
     p = f", {numbers.p_value(candidate.p_value)}" if candidate.p_value is not None else ""
-    change = one_line(candidate.change, 90)
+    change = texts.one_line(candidate.change, 90)
     end = f"{candidate.status}, round {candidate.iteration}, {candidate.operator}"
     return f"{name}, {end}: {scored}{against}{p}. {change}"
 
@@ -235,7 +234,7 @@ def _description(run: RunSummary, shown: Sequence[CandidateSummary]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One score with its interval. kind: original or best."""
+    """One score with its interval. kind: original or best. other: the score it is compared with."""
 
     name: str
     y: float
@@ -244,6 +243,7 @@ class Bar:
     high: float
     kind: str
     text: str
+    other: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,35 +261,50 @@ class Intervals:
     description: str
 
 
+@dataclass(frozen=True, slots=True)
+class Line:
+    """What one line of intervals shows. kind: original or best; other: a score to compare with, or None."""
+
+    name: str
+    kind: str
+    side: Side
+    other: float | None = None
+
+
 def make_intervals(
-    sides: Sequence[tuple[str, str, Side]], width: float = 720.0, *, title: str = "Scores with 95% intervals"
+    lines: Sequence[Line], width: float = 720.0, *, title: str = "Scores with 95% intervals"
 ) -> Intervals | None:
-    """sides: name, kind ("original" or "best") and numbers of each line, drawn where there is a score."""
+    """The lines that have a score, under each other; None where none has."""
     known = [
-        (name, kind, side.score, side.ci95)
-        for name, kind, side in sides
-        if side.score is not None and side.ci95
+        (line, line.side.score, line.side.ci95)
+        for line in lines
+        if line.side.score is not None and line.side.ci95 is not None
     ]
     if not known:
         return None
-    left = min(0.3 * width, 20.0 + 7.5 * max(len(name) for name, *_ in known))
-    right, row, top = width - 56.0, 30.0, 8.0
+    longest = max(texts.width(texts.one_line(line.name, 48)) for line, *_ in known)
+    left = min(0.42 * width, 22.0 + 7.0 * longest)
+    right, row, top = width - 20.0, 30.0, 8.0
     bottom = top + row * len(known)
-    low, high, step = _bounds(min(ci[0] for *_, ci in known), max(ci[1] for *_, ci in known))
+    ends = [value for line, _, ci in known for value in (*ci, *(() if line.other is None else (line.other,)))]
+    low, high, step = _bounds(min(ends), max(ends))
     x = _Scale(low, high, left, right)
-    bars = tuple(
-        Bar(
-            one_line(name, 40),
-            top + row * (number + 0.5),
-            x(ci[0]),
-            x(value),
-            x(ci[1]),
-            kind,
-            f"{name}: {numbers.score(value)}, 95% interval {numbers.interval(ci)}",
-        )
-        for number, (name, kind, value, ci) in enumerate(known)
-    )
+    bars = tuple(_bar(*item, top + row * (number + 0.5), x) for number, item in enumerate(known))
     ticks = tuple(Tick(x(value), f"{value:.{_digits(step)}f}") for value in _steps(low, high, step))
-    return Intervals(
-        width, bottom + 26.0, left, right, bottom, ticks, bars, title, ". ".join(bar.text for bar in bars)
+    description = ". ".join(bar.text for bar in bars)
+    return Intervals(width, bottom + 26.0, left, right, bottom, ticks, bars, title, description)
+
+
+def _bar(line: Line, value: float, ci: tuple[float, float], y: float, x: _Scale) -> Bar:
+    name = texts.one_line(line.name, 48)
+    against = "" if line.other is None else f" against {numbers.score(line.other)}"
+    return Bar(
+        name=name,
+        y=y,
+        low=x(ci[0]),
+        at=x(value),
+        high=x(ci[1]),
+        kind=line.kind,
+        text=f"{name}: {numbers.score(value)}{against}, 95% interval {numbers.interval(ci)}",
+        other=None if line.other is None else x(line.other),
     )

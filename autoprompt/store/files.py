@@ -96,8 +96,13 @@ def check_writable(path: Path) -> None:
 
 def write_text(path: Path, text: str) -> None:
     """Replace the content of `path` by `text`, UTF-8, line ends untouched. Makes missing folders."""
+    write_bytes(path, text.encode(errors="replace"))
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Replace the content of `path`. Makes missing folders."""
     with _replacing(path) as stream:
-        stream.write(text.encode(errors="replace"))
+        stream.write(data)
 
 
 def write_json(path: Path, value: Any) -> None:

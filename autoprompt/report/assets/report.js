@@ -241,8 +241,38 @@
     });
   }
 
+  // --- other tables: sorted by any column ---
+
+  function startSorting(table) {
+    if (table.hasSorting) return;
+    table.hasSorting = true;
+    const heads = [...table.querySelectorAll("thead th")];
+    const plain = new Intl.Collator(undefined, { numeric: true, sensitivity: "base" });
+    const value = (line, place) => {
+      const text = (line.cells[place] ? line.cells[place].textContent : "").trim();
+      const number = parseFloat(text.replace(/[,$+]/g, "").replace("\u2212", "-"));
+      return { text, number: Number.isNaN(number) ? -Infinity : number };
+    };
+    heads.forEach((head, place) => {
+      const button = make("button", "", head.textContent);
+      button.type = "button";
+      head.replaceChildren(button);
+      button.addEventListener("click", () => {
+        const isDown = head.getAttribute("aria-sort") !== "descending" && !head.classList.contains("word");
+        const turn = isDown || head.getAttribute("aria-sort") === "ascending" ? -1 : 1;
+        heads.forEach((other) => other.removeAttribute("aria-sort"));
+        head.setAttribute("aria-sort", turn < 0 ? "descending" : "ascending");
+        const isText = head.classList.contains("word");
+        const lines = [...table.tBodies[0].rows].map((line) => ({ line, key: value(line, place) }));
+        lines.sort((a, b) => turn * (isText ? plain.compare(a.key.text, b.key.text) : a.key.number - b.key.number));
+        table.tBodies[0].append(...lines.map((item) => item.line));
+      });
+    });
+  }
+
   function start(root) {
     startRows(root);
+    root.querySelectorAll(".sortable").forEach(startSorting);
     root.querySelectorAll(".plot-figure").forEach((figure) => { if (figure.querySelector(".point")) startPlot(figure); });
   }
 

@@ -1,0 +1,120 @@
+"""`autoprompt report`: a run as a page, as Markdown, as JSON, its plot as a picture."""
+
+from __future__ import annotations
+
+import webbrowser
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from autoprompt.cli import clean, options
+from autoprompt.errors import UsageError
+from autoprompt.store import RunFolder, RunStore
+from autoprompt.store.files import to_json, write_bytes, write_text
+
+if TYPE_CHECKING:
+    from autoprompt.report import RunSummary
+
+ENDINGS = (".html", ".md", ".json", ".svg", ".png")
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
+
+
+@app.command()
+def report(
+    run: Annotated[
+        str,
+        typer.Argument(metavar="RUN", help="Id, its beginning, folder of a run or of many runs, or `last`."),
+    ],
+    *,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="FILE",
+            help="Where to; the ending tells what: .html, .md, .json, .svg or .png (the plot). "
+            "Default: report.html in the run's folder.",
+        ),
+    ] = None,
+    open_it: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
+    runs_dir: options.RunsDir = Path("runs"),
+) -> None:
+    """Write a run as a page that needs nothing else, or as Markdown for a pull request.
+
+    Runs at work and interrupted ones have a report too, of what they have found so far. Of a folder with
+    many runs, such as a batch, the page compares them. The path is printed on stdout.
+    """
+    if output is not None and output.suffix.lower() not in ENDINGS:
+        raise UsageError(f"-o {output}: this ending names no format; known: {', '.join(ENDINGS)}")
+    folder, has_many = _found(run, runs_dir)
+    path = output or folder / "report.html"
+    if has_many:
+        _write_many(folder, path)
+    else:
+        _write_one(RunFolder(folder), path)
+    typer.echo(str(path))
+    if open_it and not webbrowser.open(path.absolute().as_uri()):
+        typer.echo(f"no browser could be opened; open {path} yourself", err=True)
+
+
+def _found(run: str, runs_dir: Path) -> tuple[Path, bool]:
+    """The folder that is meant, and whether it holds many runs."""
+    from autoprompt.report.trials import member_folders
+
+    path = Path(run)
+    if member_folders(path):
+        return path, True
+    folder = RunStore(runs_dir).open(run).path
+    return folder, bool(member_folders(folder))
+
+
+def _write_one(folder: RunFolder, path: Path) -> None:
+    from autoprompt.report import read_summary
+
+    summary = read_summary(folder)
+    if path.suffix.lower() == ".png":
+        from autoprompt.report.picture import png
+
+        write_bytes(path, png(summary))
+    else:
+        write_text(path, _text(summary, path.suffix.lower()))
+    typer.echo(clean(f"{summary.mark}: {summary.headline}"), err=True)
+
+
+def _text(summary: RunSummary, ending: str) -> str:
+    match ending:
+        case ".md":
+            from autoprompt.report.markdown import markdown
+
+            return markdown(summary)
+        case ".json":
+            return to_json(summary.to_dict(), indent=2) + "\n"
+        case ".svg":
+            from autoprompt.report.picture import svg
+
+            return svg(summary)
+    from autoprompt.report.html import page
+
+    return page(summary)
+
+
+def _write_many(folder: Path, path: Path) -> None:
+    from autoprompt.report.trials import read_trials
+
+    trials = read_trials(folder)
+    match path.suffix.lower():
+        case ".json":
+            text = to_json(trials.to_dict(), indent=2) + "\n"
+        case ".md":
+            from autoprompt.report.markdown import trials_markdown
+
+            text = trials_markdown(trials)
+        case ".svg" | ".png":
+            raise UsageError(f"-o {path}: a plot is of one run, {folder} holds {len(trials.trials)}")
+        case _:
+            from autoprompt.report.html import trials_page
+
+            text = trials_page(trials)
+    write_text(path, text)
+    typer.echo(clean(trials.headline), err=True)

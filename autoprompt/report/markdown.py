@@ -1,0 +1,202 @@
+"""A run in Markdown, for a pull request: verdict, numbers, changes, the rows that changed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from autoprompt.report import numbers
+from autoprompt.report.diff import diff_words, is_rewritten
+from autoprompt.report.records import Answer, ComparedRow
+from autoprompt.report.summary import RunSummary
+from autoprompt.report.texts import one_line, shown
+from autoprompt.report.trials import TrialsSummary
+
+_ROWS_SHOWN = 10
+_DEMOS_SHOWN = 5
+_LONGEST_CELL = 160
+_LONGEST_PROMPT = 6000
+# What Markdown, HTML in it, or GitHub (mentions, issue numbers, links) would make of a text.
+_SPECIAL = re.compile(r"([\\`*_{}\[\]#|<>~@&$])")
+_LINE_START = re.compile(r"^\s*(?=[-+=])|(?<=^\d)(?=[.)])")
+_LINK = re.compile(r"(?i)\b(https?|ftp|www)([:.])")
+
+
+def markdown(run: RunSummary) -> str:
+    """The whole page, ending with a line end. Texts of models and datasets are literal in it."""
+    return "\n".join(_lines(run)).rstrip() + "\n"
+
+
+def _lines(run: RunSummary) -> Iterator[str]:
+    yield f"### {run.mark}: {literal(run.headline, 400)}"
+    yield ""
+    yield literal(run.explanation, 600)
+    yield ""
+    yield from _scores(run)
+    yield from _prompt(run)
+    yield from _rows(run)
+    yield from _facts(run)
+
+
+def _scores(run: RunSummary) -> Iterator[str]:
+    if run.best.score is None:
+        return
+    yield f"| {literal(run.metric, 60)} on the sealed test | score | 95% interval | rows | tokens per call |"
+    yield "| --- | ---: | ---: | ---: | ---: |"
+    for name, side in (("original", run.original), ("best", run.best)):
+        yield (
+            f"| {name} | {numbers.score(side.score)} | {numbers.interval(side.ci95)} | {side.rows} | "
+            f"{numbers.count(side.tokens_per_call)} |"
+        )
+    if run.gain is not None:
+        grown = numbers.times(numbers.ratio(run.best.tokens_per_call, run.original.tokens_per_call))
+        yield f"| difference | {numbers.signed(run.gain)} | {numbers.interval(run.gain_ci95)} | | {grown} |"
+    yield ""
+
+
+def _prompt(run: RunSummary) -> Iterator[str]:
+    original, best = run.original_candidate, run.best_candidate
+    if original is None or best is None:
+        return
+    if run.is_unchanged:
+        yield "The prompt is unchanged."
+        yield ""
+        return
+    for name in dict.fromkeys((*original.components, *best.components)):
+        old, new = original.components.get(name, ""), best.components.get(name, "")
+        if old != new:
+            title = (
+                "What changed in the prompt"
+                if len(best.components) == 1
+                else f"What changed in {literal(name, 60)}"
+            )
+            yield f"**{title}**"
+            yield ""
+            yield from _diff(old, new)
+    if best.demos:
+        yield f"**{len(best.demos)} demonstrations** are shown before each row, e.g."
+        yield ""
+        for demo in best.demos[:_DEMOS_SHOWN]:
+            yield f"- {literal(demo.input, _LONGEST_CELL)} → {literal(demo.output, _LONGEST_CELL)}"
+        yield ""
+
+
+def trials_markdown(trials: TrialsSummary) -> str:
+    """Many runs as one table."""
+    names = trials.differing or ("trial",)
+    heads = [*(literal(name.replace("_", " "), 40) for name in names), "verdict"]
+    lines = [f"### {literal(trials.headline, 300)}", "", literal(trials.explanation, 600), ""]
+    lines += ["| " + " | ".join(heads) + " | original | best | difference | calls | cost |"]
+    lines += ["| " + "--- | " * len(heads) + "---: | ---: | ---: | ---: | ---: |"]
+    for trial in trials.trials:
+        cells = [trial.own.get(name, trial.name if name == "trial" else "–") for name in names]
+        run = trial.run
+        if run is None:
+            cells += [f"{trial.status}: {trial.problem}" if trial.problem else trial.status, *["–"] * 5]
+        else:
+            scores = (
+                numbers.score(run.original.score),
+                numbers.score(run.best.score),
+                numbers.signed(run.gain),
+            )
+            cells += [run.mark.lower(), *scores, numbers.count(run.calls), numbers.money(run.cost_usd)]
+        lines.append("| " + " | ".join(literal(cell, _LONGEST_CELL) for cell in cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _diff(old: str, new: str) -> Iterator[str]:
+    """By words where the texts are alike; else as a block of removed and added lines."""
+    pieces = diff_words(old[:_LONGEST_PROMPT], new[:_LONGEST_PROMPT])
+    if not is_rewritten(pieces):
+        marks = {"same": ("", ""), "removed": ("<del>", "</del>"), "added": ("<ins>", "</ins>")}
+        text = "".join(
+            f"{marks[piece.kind][0]}{_literal_lines(piece.text)}{marks[piece.kind][1]}" for piece in pieces
+        )
+        # One line: a list, a heading or a rule can begin at the start of one only.
+        yield "> " + _LINE_START.sub("\\\\", text)
+        yield ""
+        return
+    lines = [f"- {line}" for line in shown(old, _LONGEST_PROMPT).splitlines()]
+    lines += [f"+ {line}" for line in shown(new, _LONGEST_PROMPT).splitlines()]
+    # A fence longer than any in the text, so that none of it ends the block.
+    fence = "`" * max(3, 1 + max((len(ticks) for ticks in re.findall("`+", "\n".join(lines))), default=0))
+    yield f"{fence}diff"
+    yield from lines
+    yield fence
+    yield ""
+
+
+def _literal_lines(text: str) -> str:
+    return "<br>".join(_escaped(line) for line in shown(text).split("\n"))
+
+
+def _rows(run: RunSummary) -> Iterator[str]:
+    for state, title in (("fixed", "Fixed"), ("broken", "Broken")):
+        rows = [row for row in run.rows if row.state == state]
+        if not rows:
+            continue
+        cut = f", the first {_ROWS_SHOWN}" if len(rows) > _ROWS_SHOWN else ""
+        yield f"<details><summary>{title}: {len(rows)} rows{cut}</summary>"
+        yield ""
+        yield "| expected | original | best | input |"
+        yield "| --- | --- | --- | --- |"
+        yield from map(_row, rows[:_ROWS_SHOWN])
+        yield ""
+        yield "</details>"
+        yield ""
+
+
+def _row(row: ComparedRow) -> str:
+    cells = (row.expected, _answer(row.original), _answer(row.best), row.input)
+    return "| " + " | ".join(literal(cell, _LONGEST_CELL) for cell in cells) + " |"
+
+
+def _answer(answer: Answer | None) -> str:
+    if answer is None:
+        return "–"
+    return answer.error if answer.error is not None else answer.text
+
+
+def _facts(run: RunSummary) -> Iterator[str]:
+    took = f", {numbers.duration(run.seconds)}" if run.seconds is not None else ""
+    tried = sum(not c.is_original for c in run.candidates)
+    cost = literal(numbers.money(run.cost_usd), 20)
+    yield (
+        f"{literal(run.model, 80)} · {numbers.count(run.calls)} calls, {numbers.count(run.tokens)} tokens, "
+        f"cost {cost}{took} · {tried} candidates tried · run {_code(run.run_id)}"
+    )
+    for warning in run.warnings:
+        yield f"- warning: {literal(warning, 300)}"
+    yield ""
+    yield "Again: " + _code(shown(run.command))
+
+
+def _code(text: str) -> str:
+    """`text` as code in a line."""
+    line = " ".join(text.split())
+    fence = "`" * (1 + max((len(ticks) for ticks in re.findall("`+", line)), default=0))
+    pad = " " if line.startswith("`") or line.endswith("`") else ""
+    return f"{fence}{pad}{line}{pad}{fence}"
+
+
+def literal(text: str, longest: int) -> str:
+    """`text` in one line, every sign of it a sign and no markup, no link, no mention."""
+    return _escaped(one_line(text, longest))
+
+
+def _escaped(text: str) -> str:
+    # A zero-width joiner inside would be copied along; an entity for the colon is not.
+    return _LINK.sub(r"\1<!---->\2", _SPECIAL.sub(_entity, text))
+
+
+def _entity(match: re.Match[str]) -> str:
+    sign = match.group(1)
+    return {
+        "<": "&lt;",
+        ">": "&gt;",
+        "&": "&amp;",
+        "|": "&#124;",
+        "@": "&#64;",
+        "#": "&#35;",
+        "$": "&#36;",
+    }.get(sign, f"\\{sign}")

@@ -1,0 +1,67 @@
+"""Markdown for a pull request: what it says, and that texts stay texts."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from run_folders import hostile_run
+
+from autoprompt.report import RunSummary, read_summary
+from autoprompt.report.markdown import literal, markdown
+
+
+def test_verdict_first_then_scores_changes_and_rows(summary: RunSummary) -> None:
+    lines = markdown(summary).splitlines()
+    assert lines[0].startswith("### Confirmed: 0.")
+    text = "\n".join(lines)
+    assert f"| best | {summary.best.score:.3f} |" in text
+    assert f"<details><summary>Fixed: {summary.fixed} rows" in text
+    assert "What changed in the prompt" in text or "demonstrations" in text
+    assert summary.command.split()[0] in lines[-1]
+
+
+def test_every_table_line_has_as_many_cells_as_its_head(tmp_path: Path, summary: RunSummary) -> None:
+    for run in (summary, read_summary(hostile_run(tmp_path / "runs"))):
+        width = 0
+        for line in markdown(run).splitlines():
+            cells = len(re.findall(r"(?<!\\)\|", line)) if line.startswith("|") else 0
+            assert not (width and cells) or cells == width
+            width = cells
+
+
+def test_hostile_texts_are_no_markup(tmp_path: Path) -> None:
+    text = markdown(read_summary(hostile_run(tmp_path / "runs", longest=500)))
+    outside = re.sub(r"(?s)(`{3,})diff\n.*?\n\1\n", "", text)
+    outside = re.sub(r"(?m)^Again: .*$", "", outside)
+    tags = set(re.findall(r"<[^>]*>", outside))
+    assert tags <= {
+        "<details>",
+        "</details>",
+        "<summary>",
+        "</summary>",
+        "<del>",
+        "</del>",
+        "<ins>",
+        "</ins>",
+        "<br>",
+        "<!---->",
+    }
+    assert not set(text) & set("\x1b\x07\x00\u202e\u2066\u200f")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a|b", "a&#124;b"),
+        ("@team see #12", "&#64;team see &#35;12"),
+        ("[x](javascript:y)", r"\[x\](javascript:y)"),
+        ("https://evil.example", "https<!---->://evil.example"),
+        ("`code` *bold* _it_", r"\`code\` \*bold\* \_it\_"),
+        ("two\nlines", "two lines"),
+        ("<b>&amp;", "&lt;b&gt;&amp;amp;"),
+    ],
+)
+def test_signs_are_literal(text: str, expected: str) -> None:
+    assert literal(text, 100) == expected

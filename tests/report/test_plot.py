@@ -1,0 +1,97 @@
+"""Where the marks of the drawings lie."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+from run_folders import real_run
+
+from autoprompt.errors import InputError
+from autoprompt.report import RunSummary, read_summary
+from autoprompt.report.picture import png, svg
+from autoprompt.report.plot import Line, Plot, make_intervals, make_plot
+from autoprompt.report.records import Side
+from autoprompt.store import RunStore
+
+
+@pytest.fixture
+def plot(summary: RunSummary) -> Plot:
+    made = make_plot(summary)
+    assert made is not None
+    return made
+
+
+def test_every_candidate_is_a_point_and_told_in_words(summary: RunSummary, plot: Plot) -> None:
+    assert [point.id for point in plot.points] == [c.id for c in summary.candidates]
+    kinds = {point.kind for point in plot.points}
+    assert kinds >= {"original", "rejected", "best"}
+    for point, candidate in zip(plot.points, summary.candidates, strict=True):
+        assert f"{candidate.score:.3f} on {candidate.rows} rows" in point.text
+
+
+@pytest.mark.parametrize("width", [720.0, 350.0])
+def test_marks_lie_inside_and_higher_scores_higher_up(summary: RunSummary, width: float) -> None:
+    plot = make_plot(summary, width)
+    assert plot is not None
+    by_id = {point.id: point for point in plot.points}
+    ranked = sorted(summary.candidates, key=lambda c: c.score or 0.0)
+    heights = [by_id[c.id].y for c in ranked]
+    assert heights == sorted(heights, reverse=True)
+    assert all(0 < point.x < width and plot.top <= point.y <= plot.bottom for point in plot.points)
+
+
+def test_points_do_not_hide_each_other(plot: Plot) -> None:
+    places = {(point.x, point.y) for point in plot.points}
+    assert len(places) == len(plot.points)
+
+
+def test_intervals_share_one_scale_and_leave_out_what_has_no_score() -> None:
+    known = Side(score=0.5, ci95=(0.4, 0.6), rows=10)
+    made = make_intervals(
+        [Line("a", "original", known), Line("b", "best", Side()), Line("c", "best", known, 0.3)]
+    )
+    assert made is not None
+    assert [bar.name for bar in made.bars] == ["a", "c"]
+    assert made.bars[0].low < made.bars[0].at < made.bars[0].high
+    assert made.bars[0].at == made.bars[1].at
+    assert made.bars[1].other is not None
+    assert made.bars[1].other < made.bars[1].low
+    assert make_intervals([Line("b", "best", Side())]) is None
+
+
+def test_equal_scores_and_extreme_ones_have_room(summary: RunSummary) -> None:
+    for score in (0.0, 0.5, 1.0):
+        flat = [dataclasses.replace(c, score=score) for c in summary.candidates]
+        made = make_plot(dataclasses.replace(summary, candidates=tuple(flat), steps=()))
+        assert made is not None
+        assert len(made.ticks_y) >= 2
+        assert all(made.top <= point.y <= made.bottom for point in made.points)
+
+
+def test_the_svg_file_says_itself_what_it_shows(summary: RunSummary) -> None:
+    text = svg(summary)
+    assert text.startswith("<?xml")
+    assert "<desc>" in text
+    assert "prefers-color-scheme: dark" in text
+    assert "var(" not in text
+
+
+def test_the_png_is_drawn(summary: RunSummary) -> None:
+    pytest.importorskip("resvg_py")
+    data = png(summary)
+    assert data.startswith(b"\x89PNG")
+    assert int.from_bytes(data[16:20]) == 1440
+
+
+def test_a_run_without_candidates_has_no_plot(tmp_path: Path) -> None:
+    folder = RunStore(tmp_path).create({"dataset": Path("x.jsonl")})
+    with pytest.raises(InputError, match="nothing to plot"):
+        svg(read_summary(folder))
+
+
+def test_an_old_log_without_calls_gives_no_plot(tmp_path: Path) -> None:
+    summary = read_summary(real_run(tmp_path, max_iterations=1))
+    old = [dataclasses.replace(c, calls=None) for c in summary.candidates]
+    assert make_plot(dataclasses.replace(summary, candidates=tuple(old))) is None
