@@ -11,7 +11,12 @@ from autoprompt.llm import ScriptedClient
 from autoprompt.settings import resolve_settings
 from autoprompt.types import Message
 
-CONFIGS = sorted((Path(__file__).parent.parent / "configs").glob("*.yaml"))
+CHECKED_ELSEWHERE = {"clickbait_ci"}  # of other commands: tests/test_ci_example.py
+CONFIGS = [
+    path
+    for path in sorted((Path(__file__).parent.parent / "configs").glob("*.yaml"))
+    if path.stem not in CHECKED_ELSEWHERE
+]
 
 
 def _reader(messages: list[Message]) -> str:

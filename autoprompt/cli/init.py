@@ -18,15 +18,26 @@ _FILES = {
     "datasets/tickets.task.yaml": "datasets/tickets.task.yaml",
     ".gitignore": "gitignore",
 }
+_CI_FILES = {"ci.yaml": "ci.yaml", ".github/workflows/prompt-check.yml": "prompt-check.yml"}
+_MARK = "autoprompt.yaml"  # a folder that has it has been started already
 
 
 @app.command()
 def init(
     folder: Annotated[Path, typer.Argument(metavar="[DIR]", help="Where; made if it is not there.")] = Path(),
+    ci: Annotated[
+        bool,
+        typer.Option(
+            "--ci", help="Add a check for GitHub Actions; to a folder with an autoprompt.yaml only that."
+        ),
+    ] = False,
 ) -> None:
     """Make a starter folder: a small dataset, its task, a config. Nothing that is there is overwritten."""
     starter = resources.files("autoprompt.cli") / "starter"
-    for name, source in _FILES.items():
+    files = _FILES | (_CI_FILES if ci else {})
+    if ci and (folder / _MARK).exists():
+        files = _CI_FILES
+    for name, source in files.items():
         target = folder / name
         target.parent.mkdir(parents=True, exist_ok=True)
         try:
@@ -37,4 +48,10 @@ def init(
         else:
             typer.echo(f"written  {target}")
     before = "" if folder == Path() else f"cd {folder} && "
-    typer.echo(f"Next: {before}autoprompt run --config autoprompt.yaml --dry-run")
+    if not ci:
+        typer.echo(f"Next: {before}autoprompt run --config autoprompt.yaml --dry-run")
+        return
+    typer.echo("Next:")
+    typer.echo("  name your model in ci.yaml, and give the workflow its key: the secret OPENAI_API_KEY")
+    typer.echo(f"  {before}autoprompt check --config ci.yaml --update-baseline")
+    typer.echo("  git add ci.yaml baselines .github")
