@@ -6,6 +6,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from queue import SimpleQueue
 from threading import Thread
+from typing import TypeVar
 
 from autoprompt.errors import EndpointError, RequestRefusedError
 from autoprompt.metrics import Metric
@@ -13,9 +14,11 @@ from autoprompt.program import Program
 from autoprompt.types import REFUSED, Candidate, EvaluatedRow, Evaluation, Example, Prediction, Score
 
 Job = tuple[Candidate, Sequence[Example]]
-Task = tuple[int, int]  # place of the job, place of the row in it
-Done = tuple[Task, EvaluatedRow]
+Row = tuple[int, int]  # place of the job, place of the row in it
+Done = tuple[Row, EvaluatedRow]
 OnRow = Callable[[EvaluatedRow], None]
+Task = TypeVar("Task")
+Outcome = TypeVar("Outcome")
 
 
 def evaluate(
@@ -52,12 +55,12 @@ def evaluate_jobs(
     tasks = [(job, place) for job, (_, examples) in enumerate(jobs) for place in range(len(examples))]
     rows: list[list[EvaluatedRow | None]] = [[None] * len(examples) for _, examples in jobs]
 
-    def work(task: Task) -> EvaluatedRow:
+    def work(task: Row) -> EvaluatedRow:
         candidate, examples = jobs[task[0]]
         return _evaluate_row(program, candidate, examples[task[1]], metric)
 
     done: Generator[Done] = (
-        ((t, work(t)) for t in tasks) if concurrency <= 1 else _in_threads(tasks, work, concurrency)
+        ((t, work(t)) for t in tasks) if concurrency <= 1 else in_threads(tasks, work, concurrency)
     )
     with closing(done):
         for (job, place), row in done:
@@ -73,16 +76,18 @@ def evaluate_jobs(
     return evaluations
 
 
-def _in_threads(
-    tasks: Sequence[Task], work: Callable[[Task], EvaluatedRow], concurrency: int
-) -> Generator[Done]:
-    """Rows as they arrive. Of several errors the earliest task's is raised, when all have ended.
+def in_threads(
+    tasks: Sequence[Task], work: Callable[[Task], Outcome], concurrency: int
+) -> Generator[tuple[Task, Outcome]]:
+    """Tasks with what came of them, as they are done; the next ones begin meanwhile.
+
+    Of several errors the earliest task's is raised, when all have ended.
 
     The threads are daemons, and not an executor's: those are joined when the interpreter ends, so that Ctrl-C
     would wait for what is on the wire (40 s with a server that says nothing, and a timeout of 45 s).
     """
     handed: SimpleQueue[tuple[int, Task] | None] = SimpleQueue()
-    ended: SimpleQueue[tuple[int, Task, EvaluatedRow | BaseException]] = SimpleQueue()
+    ended: SimpleQueue[tuple[int, Task, Outcome | BaseException]] = SimpleQueue()
 
     def serve() -> None:
         while (item := handed.get()) is not None:

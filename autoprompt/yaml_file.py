@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
@@ -48,6 +49,39 @@ def load_yaml(path: Path, model: type[Model]) -> Model:
     Raises ConfigError with file and line: no such file, no YAML, a key twice, an unknown key (with the
     closest known one), a value of the wrong kind; all of them together, the first ten in words.
     """
+    file = open_yaml(path, _known(model))
+    try:
+        return _rebased(model.model_validate(file.data), path.parent)
+    except ValidationError as error:
+        raise ConfigError(_joined(path, file.faults(error, model))) from error
+
+
+@dataclass(frozen=True)
+class YamlFile:
+    """A file's keys and values, and the lines that they stand on."""
+
+    path: Path
+    data: dict[str, Any]
+    _root: yaml.Node
+
+    def line(self, where: Sequence[Hashable], *, is_key: bool = False) -> int:
+        """Line of the value at a path of keys and places, or of its key; of the nearest thing around it."""
+        return _line_of(self._root, where, is_key=is_key)
+
+    def faults(
+        self, error: ValidationError, model: type[BaseModel], where: Sequence[int | str] = ()
+    ) -> list[tuple[int, str]]:
+        """Line and sentence of everything that was wrong with the value at `where`."""
+        told = [_fault(details, self._root, model, tuple(where)) for details in _causes(error)]
+        return list(dict.fromkeys(told))
+
+
+def open_yaml(path: Path, expected: str = "") -> YamlFile:
+    """The mapping that a file holds, unchecked. expected: a sentence for a file that holds none.
+
+    Raises ConfigError with file and line: no such file, no YAML, no mapping, a key twice or one that is no
+    text.
+    """
     text = _text(path)
     try:
         loader = _Loader(text)
@@ -58,18 +92,14 @@ def load_yaml(path: Path, model: type[Model]) -> Model:
         raise ConfigError(_broken_yaml(path, error)) from error
     if node is None or data is None:
         what = "the file is empty" if node is None else "no keys"
-        raise ConfigError(f"{path} line 1: {what}, expected `key: value`. {_known(model)}")
+        raise ConfigError(f"{path} line 1: {what}, expected `key: value`. {expected}".rstrip())
     if doubles:
         raise ConfigError(_joined(path, doubles))
     odd = [key for key in data if not isinstance(key, str)]
     if odd:
         line = _line_of(node, (odd[0],), is_key=True)
-        raise ConfigError(f"{path} line {line}: key {odd[0]!r} is no text. {_known(model)}")
-    try:
-        return _rebased(model.model_validate(data), path.parent)
-    except ValidationError as error:
-        faults = [_fault(details, node, model) for details in error.errors()]
-        raise ConfigError(_joined(path, faults)) from error
+        raise ConfigError(f"{path} line {line}: key {odd[0]!r} is no text. {expected}".rstrip())
+    return YamlFile(path, data, node)
 
 
 def top_keys(path: Path) -> dict[str, int]:
@@ -143,14 +173,24 @@ def _double_keys(node: yaml.Node, seen: set[int]) -> Iterator[tuple[int, str]]:
             yield from _double_keys(value, seen)
 
 
-def _fault(details: ErrorDetails, node: yaml.Node, model: type[BaseModel]) -> tuple[int, str]:
-    where = details["loc"]
+def _causes(error: ValidationError) -> Iterator[ErrorDetails]:
+    """What was wrong, without a list's being too short because its entries were wrong."""
+    for details in error.errors():
+        if details["type"] != "too_short" or not details["input"]:
+            yield details
+
+
+def _fault(
+    details: ErrorDetails, node: yaml.Node, model: type[BaseModel], base: tuple[int | str, ...]
+) -> tuple[int, str]:
+    inner = details["loc"]
+    where = base + inner
     kind = details["type"]
-    dotted = ".".join(str(step) for step in where)
+    dotted = ".".join(str(step) for step in inner)
     if kind == "extra_forbidden":
-        at = _model_at(model, where[:-1])
+        at = _model_at(model, inner[:-1])
         known = list(at.model_fields) if at else []
-        close = difflib.get_close_matches(str(where[-1]), known, n=1)
+        close = difflib.get_close_matches(str(inner[-1]), known, n=1)
         hint = f"Did you mean {close[0]!r}?" if close else (_known(at) if at else "Take it out.")
         return _line_of(node, where, is_key=True), f"unknown key {dotted!r}. {hint}"
     line = _line_of(node, where)
@@ -158,7 +198,7 @@ def _fault(details: ErrorDetails, node: yaml.Node, model: type[BaseModel]) -> tu
         return line, f"no value for {dotted!r}, expected one. Add it."
     said = details["msg"].removeprefix("Value error, ")
     said = said[:1].lower() + said[1:]
-    if not where:
+    if not inner:
         return line, f"{said}."
     found = details["input"]
     shown = repr(found) if len(repr(found)) <= 60 else repr(found)[:59] + "…"

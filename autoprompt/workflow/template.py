@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -45,12 +45,19 @@ def replace_references(text: str, change: Callable[[Selector], str]) -> str:
     return REFERENCE.sub(lambda match: change(tuple(match.group(1).split("."))), text)
 
 
-def render(text: str, pool: VariablePool) -> str:
+def render(text: str, pool: VariablePool, names: Mapping[str, Any] | None = None) -> str:
     """The text with the values of the variables that it names. What a value holds is not looked into again.
 
+    names: values of `{{#name#}}`, without a node: a node's own inputs.
     Raises VariableNotFoundError for a variable that is not there.
     """
-    return replace_references(text, lambda selector: as_text(pool.get(selector)))
+
+    def value_of(selector: Selector) -> str:
+        if len(selector) == 1 and names and selector[0] in names:
+            return as_text(names[selector[0]])
+        return as_text(pool.get(selector))
+
+    return replace_references(text, value_of)
 
 
 def render_in(value: Any, pool: VariablePool) -> Any:

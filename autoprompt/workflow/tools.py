@@ -66,6 +66,11 @@ def get_tool(name: str) -> Tool:
     return _registered[name]
 
 
+def registered_tools() -> tuple[str, ...]:
+    """Names of the tools that are registered, in the order in which they came."""
+    return tuple(_registered)
+
+
 def as_tool(value: str | Tool | AnyFunction) -> Tool:
     """The tool that a name, a function, or an object of LangChain's stands for."""
     if isinstance(value, str):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from autoprompt.errors import InputError
 from autoprompt.store import RunFolder, RunStore
@@ -17,6 +17,9 @@ from autoprompt.workflow.definition import Definition
 from autoprompt.workflow.errors import WorkflowDefinitionError
 from autoprompt.workflow.events import Event, GraphRunFailed, GraphRunPartialSucceeded, GraphRunSucceeded
 from autoprompt.workflow.runner import RunSettings
+
+if TYPE_CHECKING:
+    from autoprompt.workflow.spec.faults import Fault
 
 DEFAULT_RUNS_DIR = Path("runs")
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -48,6 +51,18 @@ class Workflow:
         workflow = cls.__new__(cls)
         workflow._definition, workflow._source = definition, source
         return workflow
+
+    @classmethod
+    def load(cls, file: str | Path | Mapping[str, Any]) -> Workflow:
+        """The workflow of a YAML file, or of its content: a Dify export, or the short form.
+
+        Raises WorkflowDefinitionError with file, line and node of everything that is wrong in it.
+        """
+        from autoprompt.workflow.spec import load_definition
+
+        if isinstance(file, Mapping):
+            return cls.of(load_definition(file))
+        return cls.of(load_definition(Path(file)), Path(file))
 
     @property
     def definition(self) -> Definition:
@@ -118,6 +133,14 @@ class Workflow:
         config = runner.check_structure(self._definition, folder)
         inputs = config.get("inputs") or {}
         return runner.stream_run(self._definition, inputs, settings or RunSettings(), folder, resumed=True)
+
+    def validate(self) -> list[Fault]:
+        """What is wrong with its file, warnings too. A workflow of Python's was checked when it was made."""
+        if self._source is None:
+            return []
+        from autoprompt.workflow.validation import validate
+
+        return validate(self._source)
 
     def graph(self, format: Literal["mermaid", "ascii"] = "mermaid") -> str:
         """A drawing: virtual nodes inside their parents, what is repeated inside its container."""

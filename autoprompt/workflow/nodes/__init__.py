@@ -25,6 +25,9 @@ _HOMES = {
     "assigner": "assigner",
     "iteration": "iteration",
     "loop": "loop",
+    "loop-end": "loop_end",
+    "http-request": "http_request",
+    "list-operator": "list_operator",
 }
 _own: dict[str, NodeType] = {}
 

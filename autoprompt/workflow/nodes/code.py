@@ -1,0 +1,56 @@
+"""`code`: Python in the sandbox."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from autoprompt.workflow.code import run_code
+from autoprompt.workflow.context import NodeContext
+from autoprompt.workflow.definition import NodeResult, NodeTypeBase
+from autoprompt.workflow.spec.fields import is_of_type
+from autoprompt.workflow.spec.records import CodeData, CodeOutput
+
+
+class Code(NodeTypeBase):
+    """`def main(...) -> dict`. Declared outputs have to be there and of their type; others are dropped."""
+
+    data_model = CodeData
+
+    def execute(self, data: CodeData, context: NodeContext) -> NodeResult:
+        if data.code_language != "python3":
+            raise ValueError(f"code in {data.code_language} is not run here, only python3")
+        given = {
+            variable.variable: context.pool.get(variable.value_selector)
+            for variable in data.variables
+            if variable.value_selector is not None
+        }
+        inputs = {**given, **context.inputs}
+        found = run_code(data.code, inputs, context)
+        return NodeResult(_declared(data.outputs, found, ""), inputs=inputs)
+
+
+def _declared(declared: dict[str, CodeOutput], found: dict[str, Any], path: str) -> dict[str, Any]:
+    """The outputs that are declared. Raises ValueError for one that is not there or of another type."""
+    if not declared:
+        return found
+    checked = {}
+    for name, output in declared.items():
+        where = f"{path}{name}"
+        if name not in found:
+            got = ", ".join(found) or "nothing"
+            raise ValueError(f"main did not return the output {where!r}; it returned {got}")
+        value = found[name]
+        if value is not None and not is_of_type(value, output.type):
+            raise ValueError(f"output {where!r} is {_shown(value)}, expected type {output.type}")
+        if output.children and isinstance(value, dict):
+            value = _declared(output.children, value, f"{where}.")
+        checked[name] = value
+    return checked
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return f"{text if len(text) <= 60 else text[:59] + '…'} ({type(value).__name__})"
+
+
+NODE_TYPE = Code()

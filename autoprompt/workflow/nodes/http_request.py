@@ -1,0 +1,107 @@
+"""`http-request`: one request; any status is a result, but for nodes that handle their failure."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+from autoprompt.workflow.context import NodeContext
+from autoprompt.workflow.definition import NodeResult, NodeTypeBase
+from autoprompt.workflow.http_call import HttpError, HttpRequest, lines_to_mapping, send
+from autoprompt.workflow.spec.records import HttpBody, HttpRequestData
+from autoprompt.workflow.template import as_text, render, replace_references
+
+_CONNECT_S, _READ_S = 10.0, 60.0
+
+
+class HttpRequestNode(NodeTypeBase):
+    """Puts out `body`, `status_code`, `headers`, `files`."""
+
+    data_model = HttpRequestData
+
+    def execute(self, data: HttpRequestData, context: NodeContext) -> NodeResult:
+        request = _request(data, context)
+        response = send(request)
+        outputs: dict[str, Any] = {
+            "body": response.body,
+            "status_code": response.status,
+            "headers": dict(response.headers),
+            "files": [],
+        }
+        if response.status >= 400 and (context.node.error_strategy is not None or context.node.retries):
+            raise HttpError(f"{request.method.upper()} was answered {response.status}: {response.body[:200]}")
+        # Headers may hold a key, and what a run keeps is for reading.
+        return NodeResult(outputs, inputs={"method": request.method, "url": data.url})
+
+
+def _request(data: HttpRequestData, context: NodeContext) -> HttpRequest:
+    pool = context.pool
+    headers = lines_to_mapping(render(data.headers, pool)) | _authorization(data, context)
+    params = lines_to_mapping(render(data.params, pool))
+    url = render(data.url, pool).strip()
+    timeout = data.timeout
+    more: dict[str, Any] = {
+        "connect_s": (timeout.connect if timeout is not None else None) or _CONNECT_S,
+        "read_s": (timeout.read if timeout is not None else None) or _READ_S,
+        "verifies": data.ssl_verify is not False,
+    }
+    if data.body is not None:
+        more |= _body(data.body, headers, context)
+    return HttpRequest(data.method, url, headers, params, **more)
+
+
+def _authorization(data: HttpRequestData, context: NodeContext) -> dict[str, str]:
+    config = data.authorization.config
+    if data.authorization.type == "no-auth" or config is None:
+        return {}
+    key = render(config.api_key, context.pool)
+    if config.type == "custom":
+        return {config.header or "Authorization": key}
+    header = config.header or "Authorization"
+    if config.type == "bearer":
+        return {header: f"Bearer {key}"}
+    encoded = key if ":" not in key else base64.b64encode(key.encode()).decode()
+    return {header: f"Basic {encoded}"}
+
+
+def _body(body: HttpBody, headers: dict[str, str], context: NodeContext) -> dict[str, Any]:
+    """The arguments of HttpRequest for a body; sets the content type where the file gives none."""
+    has_type = any(name.lower() == "content-type" for name in headers)
+    texts = [(render(field.key, context.pool), field.value) for field in body.data if field.type != "file"]
+    if body.type in ("form-data", "x-www-form-urlencoded"):
+        fields = {key: render(value, context.pool) for key, value in texts if key}
+        if not fields:  # older exports write a form as lines
+            fields = lines_to_mapping(render("\n".join(value for _, value in texts), context.pool))
+        return {"form": fields, "is_multipart": body.type == "form-data"}
+    text = "".join(value for _, value in texts)
+    if body.type == "json":
+        if not has_type:
+            headers["Content-Type"] = "application/json"
+        return {"content": _json_text(text, context)}
+    if body.type == "raw-text":
+        if not has_type:
+            headers["Content-Type"] = "text/plain"
+        return {"content": render(text, context.pool)}
+    if body.type == "binary":
+        raise ValueError("binary bodies are not sent here")
+    return {}
+
+
+def _json_text(text: str, context: NodeContext) -> str:
+    """JSON with its references filled; inside of a string, with the marks that JSON asks for."""
+    import json
+
+    def value_of(selector: tuple[str, ...]) -> str:
+        value = context.pool.get(selector)
+        return json.dumps(value, ensure_ascii=False)[1:-1] if isinstance(value, str) else as_text(value)
+
+    filled = replace_references(text, value_of)
+    try:
+        json.loads(filled)
+        return filled
+    except ValueError:
+        # A text that is JSON itself stands there without quotes.
+        return render(text, context.pool)
+
+
+NODE_TYPE = HttpRequestNode()

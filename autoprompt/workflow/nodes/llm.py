@@ -1,0 +1,77 @@
+"""`llm`: one request to a model."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from autoprompt.types import Message
+from autoprompt.workflow.context import NodeContext
+from autoprompt.workflow.definition import NodeResult, NodeTypeBase
+from autoprompt.workflow.errors import NodeError
+from autoprompt.workflow.json_answer import read_json_answer
+from autoprompt.workflow.model_call import build_context, call_model, usage_record
+from autoprompt.workflow.prompting import component_texts, prompt_messages
+from autoprompt.workflow.spec.records import LLMData
+
+_THOUGHT = re.compile(r"<think>(.*?)</think>\s*", re.DOTALL | re.IGNORECASE)
+
+
+class LLM(NodeTypeBase):
+    """Puts out `text`, `context` (the conversation), `usage`, `finish_reason`, `reasoning_content`.
+
+    With a schema, `structured_output` too; an answer that is no JSON fails the node.
+    """
+
+    data_model = LLMData
+
+    def execute(self, data: LLMData, context: NodeContext) -> NodeResult:
+        messages = prompt_messages(data, context)
+        schema = data.schema_of_output
+        if schema is not None:
+            messages = [_asking_for(schema), *messages]
+        reply = call_model(context, messages, data.model)
+        text, reasoning = _separated(reply.text)
+        if data.reasoning_format == "tagged":
+            text = reply.text
+        outputs: dict[str, Any] = {
+            "text": text,
+            "context": reply.context,
+            "usage": usage_record(reply.usage),
+            "finish_reason": reply.finish_reason,
+            "reasoning_content": reasoning,
+        }
+        if schema is not None:
+            outputs["structured_output"] = read_json_answer(_separated(reply.text)[0])
+        return NodeResult(
+            outputs,
+            process_data=reply.process_data,
+            metadata=reply.metadata,
+        )
+
+    def mocked(self, data: LLMData, context: NodeContext, outputs: Mapping[str, Any]) -> NodeResult:
+        try:
+            messages = prompt_messages(data, context)
+        except (NodeError, ValueError):
+            messages = []  # a mock stands in for what the prompt would need, too
+        text = str(outputs.get("text", ""))
+        return NodeResult({"text": text, "context": build_context(messages, text), **outputs})
+
+    def component_texts(self, data: LLMData) -> Mapping[str, str]:
+        return component_texts(data.prompt_template)
+
+
+def _asking_for(schema: Mapping[str, Any]) -> Message:
+    text = json.dumps(schema, ensure_ascii=False)
+    return Message("system", f"Answer with JSON alone that fits this schema:\n{text}")
+
+
+def _separated(text: str) -> tuple[str, str]:
+    """(the answer without the thoughts of a reasoning model, the thoughts)."""
+    thoughts = [thought.strip() for thought in _THOUGHT.findall(text)]
+    return _THOUGHT.sub("", text).strip() if thoughts else text, "\n".join(thoughts)
+
+
+NODE_TYPE = LLM()

@@ -1,0 +1,24 @@
+"""`template-transform`: a text made with Jinja2, in its sandbox."""
+
+from __future__ import annotations
+
+from autoprompt.workflow.context import NodeContext
+from autoprompt.workflow.definition import NodeResult, NodeTypeBase
+from autoprompt.workflow.jinja import render_jinja
+from autoprompt.workflow.spec.records import TemplateData
+
+
+class TemplateTransform(NodeTypeBase):
+    data_model = TemplateData
+
+    def execute(self, data: TemplateData, context: NodeContext) -> NodeResult:
+        given = {
+            variable.variable: context.pool.get(variable.value_selector)
+            for variable in data.variables
+            if variable.value_selector is not None
+        }
+        values = {**given, **context.inputs}
+        return NodeResult({"output": render_jinja(data.template, values)}, inputs=values)
+
+
+NODE_TYPE = TemplateTransform()

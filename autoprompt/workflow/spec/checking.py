@@ -1,0 +1,43 @@
+"""One look at a workflow's file: its form, its nodes, their order, what they read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from autoprompt.workflow.spec.checks import CheckedGraph, Checker, check_extractions, check_tools
+from autoprompt.workflow.spec.faults import Faults
+from autoprompt.workflow.spec.reading import WorkflowFile, read_workflow
+from autoprompt.workflow.spec.selectors import SelectorChecker, all_nodes
+
+
+def check_workflow(
+    source: Path | str | Mapping[str, Any],
+    *,
+    needs_model: bool = True,
+    mocks: Mapping[str, Any] | None = None,
+) -> tuple[WorkflowFile, Faults, CheckedGraph]:
+    """The file with its faults, and its nodes as records."""
+    path = Path(source) if isinstance(source, str) else source
+    file, faults = read_workflow(path)
+    file = replace(file, mocks={**file.mocks, **(mocks or {})})
+    checker = Checker(file, faults, needs_model=needs_model)
+    graph = checker.graph(file.graph)
+    nodes = list(all_nodes(graph))
+    check_extractions(checker, nodes)
+    check_tools(file, faults, nodes)
+    SelectorChecker(checker, graph).check()
+    _check_mocks(file, faults, graph)
+    faults.soften(checker.unused, "nothing leads to this node, so it does not run")
+    return file, faults, graph
+
+
+def _check_mocks(file: WorkflowFile, faults: Faults, graph: CheckedGraph) -> None:
+    known = [node.id for node in all_nodes(graph)]
+    for name in file.mocks:
+        if str(name) not in known:
+            faults.add(
+                (*file.mocks_where, name), f"mocks: no node {name!r}. Known nodes: {', '.join(known)}."
+            )

@@ -1,0 +1,276 @@
+"""The rules of the YAML form where Dify is silent or surprising: each has a test that is named after it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from flow_runs import flow, outputs_of, run_flow
+
+from autoprompt.errors import InputError
+from autoprompt.workflow import Workflow
+from autoprompt.workflow.events import NodeRunStreamChunk
+
+BRANCHES = """
+    nodes:
+      - {id: start, type: start, data: {variables: [query]}}
+      - {id: branch, type: if-else, data: {cases: [{id: "true", if: 'start.query == "left"'}]}}
+      - {id: left, type: template-transform, data: {template: L}}
+      - {id: right, type: template-transform, data: {template: R}}
+      - {id: meet, type: variable-aggregator, data: {variables: [[left, output], [right, output]]}}
+      - id: end
+        type: end
+        data: {outputs: {met: [meet, output], left: [left, output], right: [right, output]}}
+    edges:
+      - [start, branch]
+      - [branch, left, "true"]
+      - [branch, right, "false"]
+      - [left, meet]
+      - [right, meet]
+      - [meet, end]
+"""
+
+
+def test_without_edges_nodes_run_in_list_order_and_the_last_ones_outputs_are_the_result() -> None:
+    done = run_flow(
+        """
+        nodes:
+          - {id: start, type: start, data: {variables: [query]}}
+          - {id: a, type: template-transform, data: {template: "{{ q }}1", variables: {q: start.query}}}
+          - {id: b, type: template-transform, data: {template: "{{ q }}2", variables: {q: a.output}}}
+        """,
+        {"query": "x"},
+    )
+    assert done.ran == ["start", "a", "b"]
+    assert done.outputs == {"output": "x12"}
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_a_branch_not_taken_is_null_in_end_and_variable_aggregator(side: str) -> None:
+    other = "right" if side == "left" else "left"
+    assert outputs_of(BRANCHES, {"query": side}) == {
+        "met": side[0].upper(),
+        side: side[0].upper(),
+        other: None,
+    }
+
+
+def test_a_branch_not_taken_is_null_in_if_else() -> None:
+    content = flow(BRANCHES)
+    content["nodes"][4] = {
+        "id": "meet",
+        "type": "if-else",
+        "data": {
+            "cases": [
+                {
+                    "case_id": "c",
+                    "conditions": [{"variable_selector": ["left", "output"], "comparison_operator": "null"}],
+                }
+            ]
+        },
+    }
+    content["nodes"][5]["data"]["outputs"] = {"case": ["meet", "selected_case_id"]}
+    content["edges"][-1:] = [["meet", "end", "c"], ["meet", "end", "false"]]
+    assert outputs_of(content, {"query": "right"}) == {"case": "c"}
+    assert outputs_of(content, {"query": "left"}) == {"case": "false"}
+
+
+def test_a_branch_not_taken_fails_elsewhere() -> None:
+    content = flow(BRANCHES)
+    content["nodes"][4] = {"id": "meet", "type": "answer", "data": {"answer": "{{#left.output#}}"}}
+    content["nodes"][5]["data"]["outputs"] = {"said": ["meet", "answer"]}
+    done = run_flow(content, {"query": "right"})
+    assert done.outputs is None
+    assert "node 'meet': variable left.output has no value" in str(done.error)
+
+
+def test_a_join_waits_for_all_branches_that_were_taken() -> None:
+    done = run_flow(
+        """
+        nodes:
+          - {id: start, type: start, data: {variables: [query]}}
+          - {id: short, type: template-transform, data: {template: s}}
+          - {id: long1, type: template-transform, data: {template: l}}
+          - {id: long2, type: template-transform, data: {template: "{{ x }}2", variables: {x: long1.output}}}
+          - {id: join, type: answer, data: {answer: "{{#short.output#}}+{{#long2.output#}}"}}
+        edges:
+          - [start, short]
+          - [start, long1]
+          - [long1, long2]
+          - [short, join]
+          - [long2, join]
+        """,
+        {"query": "x"},
+    )
+    assert done.outputs == {"answer": "s+l2"}
+    assert done.ran.count("join") == 1
+
+
+def test_an_input_named_query_is_also_sys_query() -> None:
+    text = """
+        nodes:
+          - {id: start, type: start, data: {variables: [query]}}
+          - {id: a, type: answer, data: {answer: "{{#sys.query#}}={{#start.query#}}"}}
+    """
+    assert outputs_of(text, {"query": "hi"}) == {"answer": "hi=hi"}
+
+
+def test_several_answer_nodes_join_in_order() -> None:
+    text = """
+        nodes:
+          - {id: start, type: start, data: {variables: [query]}}
+          - {id: a, type: answer, data: {answer: "Hello "}}
+          - {id: b, type: answer, data: {answer: "{{#start.query#}}."}}
+    """
+    assert outputs_of(text, {"query": "world"}) == {"answer": "Hello world."}
+
+
+def test_a_variable_of_the_environment_and_of_the_conversation() -> None:
+    text = """
+        environment_variables: [{name: tone, value: dry, value_type: string}]
+        conversation_variables: [{name: seen, value: ["a"], value_type: "array[string]"}]
+        nodes:
+          - {id: start, type: start, data: {variables: [query]}}
+          - id: note
+            type: assigner
+            data:
+              items:
+                - {variable_selector: [conversation, seen], operation: append, input_type: variable,
+                   value: [start, query]}
+          - {id: a, type: answer, data: {answer: "{{#env.tone#}} {{#conversation.seen#}}"}}
+    """
+    assert outputs_of(text, {"query": "b"}) == {"answer": 'dry ["a", "b"]'}
+    assert outputs_of(text, {"query": "b", "env.tone": "warm"}) == {"answer": 'warm ["a", "b"]'}
+    workflow = Workflow.load(flow(text))
+    assert [workflow.run({"query": "c"})["answer"] for _ in range(2)] == ['dry ["a", "c"]'] * 2
+
+
+def test_a_missing_input_is_named_with_what_was_given() -> None:
+    text = """
+        nodes:
+          - {id: start, type: start, data: {variables: [query, city]}}
+    """
+    with pytest.raises(InputError, match=r"no value for the input city \(given: query\). Add --input city="):
+        Workflow.load(flow(text)).run({"query": "x"})
+
+
+@pytest.mark.parametrize(
+    ("variable", "given", "value"),
+    [
+        ({"type": "number"}, "3", 3),
+        ({"type": "number"}, "2.5", 2.5),
+        ({"type": "checkbox"}, "yes", True),
+        ({"type": "text-input"}, 7, "7"),
+        ({"type": "select", "options": ["a", "b"]}, "a", "a"),
+        ({"type": "json_object"}, '{"a": [1]}', {"a": [1]}),
+        ({"type": "paragraph", "default": "d"}, None, "d"),
+        ({"type": "paragraph"}, None, ""),
+    ],
+)
+def test_inputs_are_of_their_type(variable: dict[str, Any], given: Any, value: Any) -> None:
+    content = {
+        "nodes": [{"id": "start", "type": "start", "data": {"variables": [{"variable": "v", **variable}]}}]
+    }
+    inputs = {} if given is None else {"v": given}
+    assert outputs_of(content, inputs) == {"v": value}
+
+
+@pytest.mark.parametrize(
+    ("variable", "given", "message"),
+    [
+        ({"type": "number"}, "many", "input v is 'many', expected a number"),
+        ({"type": "select", "options": ["a", "b"]}, "c", "input v is 'c', expected one of: a, b"),
+        ({"type": "text-input", "max_length": 2}, "abc", "input v has 3 characters, at most 2 are allowed"),
+        ({"type": "json_object"}, "{", "expected JSON"),
+    ],
+)
+def test_inputs_that_do_not_do_are_told(variable: dict[str, Any], given: str, message: str) -> None:
+    content = {
+        "nodes": [{"id": "start", "type": "start", "data": {"variables": [{"variable": "v", **variable}]}}]
+    }
+    with pytest.raises(InputError, match=message):
+        Workflow.load(content).run({"v": given})
+
+
+def test_an_if_else_with_cases_leaves_by_the_first_that_holds() -> None:
+    text = """
+        nodes:
+          - {id: start, type: start, data: {variables: [{variable: n, type: number}]}}
+          - id: branch
+            type: if-else
+            data:
+              cases:
+                - case_id: small
+                  logical_operator: and
+                  conditions:
+                    - {variable_selector: [start, n], comparison_operator: "<", value: "10"}
+                    - {variable_selector: [start, n], comparison_operator: ">", value: "0"}
+                - case_id: odd
+                  logical_operator: or
+                  conditions:
+                    - {variable_selector: [start, n], comparison_operator: "=", value: "11"}
+                    - {variable_selector: [start, n], comparison_operator: "=", value: "13"}
+          - {id: small, type: answer, data: {answer: small}}
+          - {id: odd, type: answer, data: {answer: odd}}
+          - {id: other, type: answer, data: {answer: other}}
+        edges:
+          - {source: start, target: branch}
+          - {source: branch, sourceHandle: small, target: small}
+          - {source: branch, sourceHandle: odd, target: odd}
+          - {source: branch, sourceHandle: "false", target: other}
+    """
+    said = [outputs_of(text, {"n": n})["answer"] for n in (5, 11, 13, 12, -1)]
+    assert said == ["small", "odd", "odd", "other", "other"]
+
+
+def test_an_if_else_of_the_older_form() -> None:
+    text = """
+        nodes:
+          - {id: start, type: start, data: {variables: [query]}}
+          - id: branch
+            type: if-else
+            data:
+              logical_operator: or
+              conditions:
+                - {id: "1", variable_selector: [start, query], comparison_operator: contains, value: a}
+                - {id: "2", variable_selector: [start, query], comparison_operator: is, value: zz}
+          - {id: yes, type: answer, data: {answer: "yes"}}
+          - {id: no, type: answer, data: {answer: "no"}}
+        edges:
+          - {source: start, target: branch}
+          - {source: branch, sourceHandle: "true", target: "yes"}
+          - {source: branch, sourceHandle: "false", target: "no"}
+    """
+    content = flow(text)
+    for node, name in zip(content["nodes"][2:], ("yes", "no"), strict=True):
+        node["id"] = name  # plain YAML reads `yes` as a truth value
+    assert [outputs_of(content, {"query": q})["answer"] for q in ("banana", "zz", "bob")] == [
+        "yes",
+        "yes",
+        "no",
+    ]
+
+
+def test_groups_of_a_variable_aggregator() -> None:
+    content = flow(BRANCHES)
+    content["nodes"][4]["data"] = {
+        "variables": [],
+        "advanced_settings": {
+            "group_enabled": True,
+            "groups": [
+                {"group_name": "Group1", "variables": [["left", "output"], ["start", "query"]]},
+                {"group_name": "Group2", "variables": [["right", "output"]]},
+            ],
+        },
+    }
+    content["nodes"][5]["data"]["outputs"] = {
+        "one": ["meet", "Group1", "output"],
+        "two": ["meet", "Group2", "output"],
+    }
+    assert outputs_of(content, {"query": "right"}) == {"one": "right", "two": "R"}
+
+
+def test_an_answer_is_told_as_a_chunk() -> None:
+    done = run_flow("nodes: [{id: a, type: answer, data: {answer: hi}}]")
+    (chunk,) = done.of(NodeRunStreamChunk)
+    assert (list(chunk.selector), chunk.chunk) == (["a", "answer"], "hi")

@@ -1,0 +1,219 @@
+"""`iteration`: order, failures, flattening, several at once."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+from flow_runs import flow, outputs_of, run_flow
+
+from autoprompt.errors import EndpointError
+from autoprompt.workflow.events import IterationFailed, IterationNext, IterationStarted, IterationSucceeded
+
+EACH = """
+    nodes:
+      - {id: start, type: start, data: {variables: [{variable: items, type: array}]}}
+      - id: each
+        type: iteration
+        data:
+          iterator_selector: [start, items]
+          output_selector: [ask, text]
+          nodes:
+            - {id: ask, type: llm, data: {model: m, prompt_template: "{{#each.index#}}: {{#each.item#}}"}}
+      - {id: end, type: end, data: {outputs: {out: [each, output]}}}
+"""
+
+
+def each(**data: Any) -> dict[str, Any]:
+    content = flow(EACH)
+    content["nodes"][1]["data"] |= data
+    return content
+
+
+def failing_on(*items: str) -> Any:
+    def answer(messages: list[Any]) -> str:
+        text = messages[-1].content
+        if any(text.endswith(f": {item}") for item in items):
+            raise EndpointError("the endpoint is down")
+        return f"<{text}>"
+
+    return answer
+
+
+def test_item_and_index_are_seen_inside() -> None:
+    assert outputs_of(EACH, {"items": ["a", "b"]}) == {"out": ["<0: a>", "<1: b>"]}
+
+
+def test_an_empty_list_gives_an_empty_list() -> None:
+    assert outputs_of(EACH, {"items": []}) == {"out": []}
+
+
+def test_what_is_no_list_is_an_error() -> None:
+    done = run_flow(EACH, {"items": {"a": 1}})
+    assert "node 'each': ValueError: start.items is dict, expected a list" in str(done.error)
+
+
+def test_results_are_in_the_order_of_the_items_whatever_came_first() -> None:
+    later = threading.Event()
+
+    def answer(messages: list[Any]) -> str:
+        text = str(messages[-1].content)
+        if text.startswith("0"):
+            assert later.wait(10)
+        if text.startswith("3"):
+            later.set()
+        return text
+
+    out = outputs_of(each(is_parallel=True, parallel_nums=4), {"items": list("abcd")}, answer)
+    assert out == {"out": ["0: a", "1: b", "2: c", "3: d"]}
+
+
+def test_parallel_nums_items_are_at_work_at_once_and_no_more() -> None:
+    lock, all_there = threading.Lock(), threading.Barrier(3)
+    now, most = 0, 0
+
+    def answer(messages: list[Any]) -> str:
+        nonlocal now, most
+        with lock:
+            now += 1
+            most = max(most, now)
+        all_there.wait(10)
+        with lock:
+            now -= 1
+        return "x"
+
+    outputs_of(each(is_parallel=True, parallel_nums=3), {"items": list(range(9))}, answer)
+    assert most == 3
+
+
+@pytest.mark.parametrize("is_parallel", [False, True])
+def test_terminated_fails_the_node_and_names_the_item(is_parallel: bool) -> None:
+    done = run_flow(each(is_parallel=is_parallel), {"items": list("abc")}, failing_on("b"))
+    assert done.outputs is None
+    assert "node 'each': item 1 of 3 failed: node 'ask': LLM invocation failed" in str(done.error)
+    assert len(done.of(IterationFailed)) == 1
+
+
+@pytest.mark.parametrize("is_parallel", [False, True])
+def test_continue_on_error_puts_null_in_its_place(is_parallel: bool) -> None:
+    content = each(is_parallel=is_parallel, error_handle_mode="continue-on-error")
+    done = run_flow(content, {"items": list("abc")}, failing_on("b"))
+    assert done.outputs == {"out": ["<0: a>", None, "<2: c>"]}
+    assert [item["index"] for item in done.node("each").process_data["failed_items"]] == [1]
+    assert any("item 1 of 3 failed" in warning for warning in done.warnings)
+
+
+@pytest.mark.parametrize("is_parallel", [False, True])
+def test_remove_abnormal_output_leaves_it_out(is_parallel: bool) -> None:
+    content = each(is_parallel=is_parallel, error_handle_mode="remove-abnormal-output")
+    done = run_flow(content, {"items": list("abc")}, failing_on("a", "c"))
+    assert done.outputs == {"out": ["<1: b>"]}
+    assert [item["index"] for item in done.node("each").process_data["failed_items"]] == [0, 2]
+
+
+LISTS = """
+    nodes:
+      - {id: start, type: start, data: {variables: [{variable: items, type: array}]}}
+      - id: each
+        type: iteration
+        data:
+          iterator_selector: [start, items]
+          output_selector: [pick, output]
+          nodes:
+            - {id: pick, type: variable-aggregator, data: {variables: [[each, item]]}}
+      - {id: end, type: end, data: {outputs: {out: [each, output]}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("items", "flat"),
+    [([[1], [2, 3], []], [1, 2, 3]), ([[1], 2], [[1], 2]), ([None, [1]], [1]), (["a"], ["a"])],
+)
+def test_flatten_output_makes_one_list_of_lists(items: list[Any], flat: list[Any]) -> None:
+    assert outputs_of(LISTS, {"items": items}) == {"out": flat}
+
+
+def test_without_flatten_output_lists_stay() -> None:
+    content = flow(LISTS)
+    content["nodes"][1]["data"]["flatten_output"] = False
+    assert outputs_of(content, {"items": [[1], [2, 3]]}) == {"out": [[1], [2, 3]]}
+
+
+def test_one_after_the_other_items_see_what_was_assigned_before() -> None:
+    text = """
+        conversation_variables: {seen: ""}
+        nodes:
+          - {id: start, type: start, data: {variables: [{variable: items, type: array}]}}
+          - id: each
+            type: iteration
+            data:
+              iterator_selector: [start, items]
+              output_selector: [join, output]
+              nodes:
+                - id: join
+                  type: template-transform
+                  data: {template: "{{ s }}{{ i }}", variables: {s: conversation.seen, i: each.item}}
+                - id: note
+                  type: assigner
+                  data:
+                    items:
+                      - {variable_selector: [conversation, seen], operation: over-write,
+                         input_type: variable, value: [join, output]}
+          - id: end
+            type: end
+            data: {outputs: {out: [each, output], seen: [conversation, seen]}}
+    """
+    assert outputs_of(text, {"items": list("abc")}) == {"out": ["a", "ab", "abc"], "seen": "abc"}
+
+
+def test_iteration_in_iteration() -> None:
+    text = """
+        nodes:
+          - {id: start, type: start, data: {variables: [{variable: rows, type: array}]}}
+          - id: row
+            type: iteration
+            data:
+              iterator_selector: [start, rows]
+              output_selector: [cell, output]
+              flatten_output: false
+              nodes:
+                - id: cell
+                  type: iteration
+                  data:
+                    iterator_selector: [row, item]
+                    output_selector: [t, output]
+                    nodes:
+                      - id: t
+                        type: template-transform
+                        data:
+                          template: "{{ i }}{{ j }}{{ x }}"
+                          variables: {i: row.index, j: cell.index, x: cell.item}
+    """
+    assert outputs_of(text, {"rows": [["a", "b"], ["c"]]}) == {"output": [["00a", "01b"], ["10c"]]}
+
+
+def test_answers_inside_are_said_in_the_order_of_the_items() -> None:
+    text = """
+        nodes:
+          - {id: start, type: start, data: {variables: [{variable: items, type: array}]}}
+          - id: each
+            type: iteration
+            data:
+              iterator_selector: [start, items]
+              is_parallel: true
+              nodes:
+                - {id: say, type: answer, data: {answer: "{{#each.item#}};"}}
+          - {id: last, type: answer, data: {answer: "."}}
+    """
+    assert outputs_of(text, {"items": list("abc")}) == {"answer": "a;b;c;."}
+
+
+def test_events_of_an_iteration() -> None:
+    done = run_flow(EACH, {"items": list("ab")})
+    (started,), (ended,) = done.of(IterationStarted), done.of(IterationSucceeded)
+    assert started.metadata["iteration_length"] == 2
+    assert [event.pass_index for event in done.of(IterationNext)] == [0, 1]
+    assert (ended.steps, ended.outputs) == (2, {"output": ["<0: a>", "<1: b>"]})
+    inner = [event for event in done.events if getattr(event, "node_id", "") == "ask"]
+    assert {(event.in_node_id, event.index) for event in inner} == {("each", 0), ("each", 1)}

@@ -1,0 +1,319 @@
+"""Broken files: every fault at once, each with file, line, node and what is known."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autoprompt.workflow import Workflow, WorkflowDefinitionError
+from autoprompt.workflow.validation import Fault, validate
+
+BROKEN = """\
+nodes:
+  - {id: start, type: start, data: {variables: [query]}}
+  - id: llm1
+    type: lmm
+    data: {}
+  - id: llm2
+    type: llm
+    data:
+      prompt_template:
+        - {role: user, text: "{{#start.qery#}} {{#later.output#}} {{#nobody.text#}}"}
+  - id: later
+    type: template-transform
+    data: {template: x, variables: []}
+  - id: later
+    type: answer
+    data: {answer: "{{#start.query#}}"}
+  - id: a
+    type: template-transform
+    data: {template: x}
+  - id: b
+    type: template-transform
+    data: {template: x}
+  - id: tool1
+    type: tool
+    data:
+      tool_name: search
+      inputs:
+        - name: query
+          type: extraction
+          value: {source_node_id: ghost, source_variable: context, extraction_prompt: get it}
+edges:
+  - {source: start, target: llm1}
+  - {source: start, target: llm2}
+  - {source: llm2, target: later}
+  - {source: later, target: nowhere}
+  - {source: start, target: a}
+  - {source: a, target: b}
+  - {source: b, target: a}
+  - {source: start, target: tool1}
+"""
+
+
+def faults_of(text: str, tmp_path: Path, **more: Any) -> list[Fault]:
+    path = tmp_path / "flow.yaml"
+    path.write_text(textwrap.dedent(text), encoding="utf-8")
+    return validate(path, **more)
+
+
+def told(faults: list[Fault]) -> str:
+    return "\n".join(map(str, faults))
+
+
+def test_all_faults_at_once_with_line_and_node(tmp_path: Path) -> None:
+    errors = [fault for fault in faults_of(BROKEN, tmp_path) if fault.severity == "error"]
+    found = [(fault.line, fault.node_id) for fault in errors]
+    assert found == [
+        (4, "llm1"),  # unknown type
+        (9, "llm2"),  # no model
+        (10, "llm2"),  # unknown variable
+        (10, "llm2"),  # later node
+        (10, "llm2"),  # unknown node
+        (14, "later"),  # the id twice
+        (17, "a"),  # the cycle
+        (28, "tool1.ext_1"),  # source of the extraction
+        (35, "later"),  # dangling edge
+    ]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "flow.yaml line 4: node 'llm1': unknown type 'lmm'. Did you mean 'llm'? Known types: start, end, ",
+        "flow.yaml line 9: node 'llm2': no model. Add `model: {provider: ..., name: ...}`",
+        "line 10: node 'llm2': start.qery: 'start' has no variable 'qery'. Did you mean 'query'?",
+        "line 10: node 'llm2': later.output: 'later' is a node that runs later. Before this node: start",
+        "line 10: node 'llm2': nobody.text: no node 'nobody'. Known here: start",
+        "line 14: node 'later': the id stands on line 11 already",
+        "line 17: node 'a': a cycle: a -> b -> a (one of its edges stands on line 37). Take an edge out, or "
+        "repeat steps with a node of type loop or iteration.",
+        "line 28: node 'tool1.ext_1': source node ghost is not in the workflow",
+        "line 35: node 'later': edge 'later' -> 'nowhere': no node 'nowhere'. Known nodes: start, llm1",
+    ],
+)
+def test_what_a_fault_says(words: str, tmp_path: Path) -> None:
+    assert words in told(faults_of(BROKEN, tmp_path))
+
+
+def test_loading_raises_all_of_them(tmp_path: Path) -> None:
+    path = tmp_path / "flow.yaml"
+    path.write_text(BROKEN, encoding="utf-8")
+    with pytest.raises(WorkflowDefinitionError) as raised:
+        Workflow.load(path)
+    assert raised.value.exit_code == 3
+    assert str(raised.value).count("\n") == 7  # all but the model, which a run may bring
+
+
+def test_a_sound_file_has_no_faults(tmp_path: Path) -> None:
+    text = """
+        nodes:
+          - {id: start, type: start, data: {variables: [query]}}
+          - {id: llm1, type: llm, data: {model: m, prompt_template: "Say {{#start.query#}}"}}
+    """
+    assert faults_of(text, tmp_path) == []
+
+
+def test_underscores_in_types(tmp_path: Path) -> None:
+    text = """
+        nodes:
+          - {id: t, type: template_transform, data: {template: x}}
+    """
+    assert faults_of(text, tmp_path) == []
+
+
+def test_a_model_for_all_nodes_makes_up_for_a_missing_one(tmp_path: Path) -> None:
+    text = """
+        nodes:
+          - {id: llm1, type: llm, data: {prompt_template: "Hello"}}
+    """
+    assert "no model" in told(faults_of(text, tmp_path))
+    assert faults_of(text, tmp_path, needs_model=False) == []
+
+
+def test_a_mocked_node_needs_no_model_and_no_tool(tmp_path: Path) -> None:
+    text = """
+        mocks: {llm1: {outputs: {text: hi}}, t: {outputs: {text: found}}}
+        nodes:
+          - {id: llm1, type: llm, data: {prompt_template: "Hello"}}
+          - {id: t, type: tool, data: {tool_name: nowhere_registered}}
+    """
+    assert faults_of(text, tmp_path) == []
+
+
+def test_a_tool_that_is_not_registered_is_a_warning(tmp_path: Path) -> None:
+    text = """
+        nodes:
+          - {id: t, type: tool, data: {tool_name: nowhere_registered}}
+    """
+    (fault,) = faults_of(text, tmp_path)
+    assert fault.severity == "warning"
+    assert "tool 'nowhere_registered' is not registered here" in fault.message
+
+
+def test_a_mock_of_no_node(tmp_path: Path) -> None:
+    text = """
+        mocks: {lm1: {outputs: {text: hi}}}
+        nodes:
+          - {id: llm1, type: llm, data: {model: m, prompt_template: "Hello"}}
+    """
+    assert "line 2: mocks: no node 'lm1'. Known nodes: llm1" in told(faults_of(text, tmp_path))
+
+
+def test_a_node_on_another_branch(tmp_path: Path) -> None:
+    text = """
+        nodes:
+          - {id: start, type: start, data: {variables: [q]}}
+          - {id: left, type: template-transform, data: {template: l}}
+          - {id: right, type: answer, data: {answer: "{{#left.output#}}"}}
+        edges:
+          - {source: start, target: left}
+          - {source: start, target: right}
+    """
+    assert "'left' is a node that no path leads from to this one" in told(faults_of(text, tmp_path))
+
+
+def test_a_node_inside_of_a_container_is_not_read_from_outside(tmp_path: Path) -> None:
+    text = """
+        nodes:
+          - {id: start, type: start, data: {variables: [{variable: items, type: array}]}}
+          - id: each
+            type: iteration
+            data:
+              iterator_selector: [start, items]
+              nodes:
+                - {id: inner, type: template-transform, data: {template: x}}
+          - {id: end, type: end, data: {outputs: {a: [inner, output], b: [each, output]}}}
+    """
+    (fault,) = faults_of(text, tmp_path)
+    assert (fault.line, fault.node_id) == (10, "end")
+    assert "a node inside of 'each'; from outside, read what 'each' puts out" in fault.message
+
+
+def test_extraction_from_what_is_no_list_of_messages(tmp_path: Path) -> None:
+    text = """
+        nodes:
+          - {id: start, type: start, data: {variables: [q]}}
+          - {id: llm1, type: llm, data: {model: m, prompt_template: "Hello"}}
+          - {id: t, type: tool, data: {tool_name: x, tool_parameters: {a: "@llm1.text | get it"}}}
+    """
+    assert "node 't.ext_1': variable llm1.text is no list of messages" in told(faults_of(text, tmp_path))
+
+
+def test_extraction_without_a_model(tmp_path: Path) -> None:
+    text = """
+        nodes:
+          - {id: start, type: start, data: {variables: [q]}}
+          - {id: code, type: code, data: {code: "x", outputs: {context: {type: "array[object]"}}}}
+          - {id: t, type: tool, data: {tool_name: x, tool_parameters: {a: "@code.context | get it"}}}
+    """
+    assert "node 't.ext_1': no model for the extraction from code.context" in told(faults_of(text, tmp_path))
+
+
+def test_extraction_from_a_later_node(tmp_path: Path) -> None:
+    text = """
+        nodes:
+          - {id: t, type: tool, data: {tool_name: x, tool_parameters: {a: "@llm1.context | get it"}}}
+          - {id: llm1, type: llm, data: {model: m, prompt_template: "Hello"}}
+    """
+    assert "llm1.context: 'llm1' is a node that runs later" in told(faults_of(text, tmp_path))
+
+
+def test_assigning_to_what_cannot_be_assigned_to(tmp_path: Path) -> None:
+    text = """
+        conversation_variables: {seen: []}
+        nodes:
+          - {id: start, type: start, data: {variables: [q]}}
+          - id: set
+            type: assigner
+            data:
+              items:
+                - {variable_selector: [start, q], operation: over-write, value: x}
+                - {variable_selector: [conversation, seen], operation: append, value: x}
+    """
+    (fault,) = faults_of(text, tmp_path)
+    assert "start.q cannot be assigned to: only variables of the conversation (seen)" in fault.message
+
+
+def test_a_comparison_operator_that_is_none(tmp_path: Path) -> None:
+    text = """
+        nodes:
+          - {id: start, type: start, data: {variables: [q]}}
+          - id: branch
+            type: if-else
+            data:
+              cases:
+                - case_id: "true"
+                  conditions:
+                    - {variable_selector: [start, q], comparison_operator: resembles, value: x}
+    """
+    (fault,) = faults_of(text, tmp_path)
+    assert fault.line == 10
+    assert "not a comparison operator. Known operators: contains" in fault.message
+
+
+def test_an_expression_that_cannot_be_read(tmp_path: Path) -> None:
+    text = """
+        nodes:
+          - {id: start, type: start, data: {variables: [q]}}
+          - {id: branch, type: if-else, data: {cases: [{id: yes, if: "open('x')"}]}}
+    """
+    assert "no function 'open'. Known functions: len" in told(faults_of(text, tmp_path))
+
+
+def test_a_variable_of_the_environment_that_there_is_not(tmp_path: Path) -> None:
+    text = """
+        environment_variables: [{name: api_key, value: x, value_type: secret}]
+        nodes:
+          - {id: a, type: answer, data: {answer: "{{#env.apikey#}} {{#sys.quary#}}"}}
+    """
+    found = told(faults_of(text, tmp_path))
+    assert "env.apikey: 'env' has no variable 'apikey'. Did you mean 'api_key'?" in found
+    assert "sys.quary: 'sys' has no variable 'quary'. Did you mean 'query'?" in found
+
+
+def test_nodes_that_nothing_leads_to_do_not_keep_an_export_from_running(tmp_path: Path) -> None:
+    text = """
+        nodes:
+          - {id: start, type: start, data: {variables: [q]}}
+          - {id: answer, type: answer, data: {answer: hi}}
+          - {id: left_over, type: answer, data: {answer: "{{#gone.text#}}"}}
+        edges:
+          - {source: start, target: answer}
+    """
+    (fault,) = faults_of(text, tmp_path)
+    assert fault.severity == "warning"
+    assert "nothing leads to this node, so it does not run" in fault.message
+
+
+def test_a_container_without_nodes(tmp_path: Path) -> None:
+    text = """
+        nodes:
+          - {id: l, type: loop, data: {loop_count: 3}}
+    """
+    assert "no nodes inside of this loop" in told(faults_of(text, tmp_path))
+
+
+def test_an_app_that_is_no_workflow(tmp_path: Path) -> None:
+    text = """
+        app: {mode: agent-chat, name: x}
+        kind: app
+        model_config: {}
+    """
+    (fault,) = faults_of(text, tmp_path)
+    assert "line 2: an app of mode 'agent-chat', expected one of workflow, advanced-chat" in str(fault)
+
+
+def test_a_broken_http_tool(tmp_path: Path) -> None:
+    text = """
+        tools:
+          search: {adress: "http://x"}
+        nodes:
+          - {id: t, type: tool, data: {tool_name: search}}
+    """
+    found = told(faults_of(text, tmp_path))
+    assert "line 3: unknown key 'adress'" in found
+    assert "no value for 'url'" in found
