@@ -195,6 +195,9 @@ class _Passes:
         self.count += 1
         if self.node.result_variable is not None:
             self.results.append(self._contribution(self.node.result_variable, done["written"]))
+        else:  # for the error of a later pass
+            mapping, variables = self.node.output_mapping, self.variables
+            self.results.append({out: variables[name] for name, out in mapping.items() if name in variables})
 
     def _contribution(self, name: str, written: Sequence[str]) -> Any:
         declared = [n for node in self.node.nodes for n in node.output_names or ()]
