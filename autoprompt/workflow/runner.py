@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
@@ -79,15 +79,17 @@ def stream_run(
             GraphRunStarted(workflow=definition.name, run_id=run_id, resumed=resumed, inputs=dict(inputs))
         )
         try:
-            yield from map(keep, _events(definition, inputs, settings, folder, resumed=resumed))
+            ending = yield from _events(definition, inputs, settings, folder, keep, resumed=resumed)
         except KeyboardInterrupt:
             kept = "" if folder is None else f"; what was finished is kept. Go on with: {folder.run_id}"
             raise Interrupted(f"interrupted{kept}") from None
         except Exception as error:  # noqa: BLE001  it is the run's last event; `Workflow.run` raises it
-            yield keep(GraphRunFailed(error=str(error), error_type=type(error).__name__, cause=error))
+            ending = GraphRunFailed(error=str(error), error_type=type(error).__name__, cause=error)
+        keep(ending)
+    yield ending  # when the run is free again: a reader may stop here
 
 
-def _keep(folder: RunFolder | None) -> Any:
+def _keep(folder: RunFolder | None) -> Callable[[Event], Event]:
     def keep(event: Event) -> Event:
         if folder is not None:
             folder.append_event(json.loads(json.dumps(event.to_dict(), default=str)))
@@ -101,21 +103,22 @@ def _events(
     inputs: Mapping[str, Any],
     settings: RunSettings,
     folder: RunFolder | None,
+    keep: Callable[[Event], Event],
     *,
     resumed: bool,
-) -> Iterator[Event]:
+) -> Generator[Event, None, Event]:
+    """Yields the events of the nodes, returns the last one of the run."""
     finished = folder.read_result() if resumed and folder is not None else None
     if finished is not None:
-        yield _ending(finished["outputs"], finished["exceptions_count"])
-        return
+        return _ending(finished["outputs"], finished["exceptions_count"])
     with _opened(definition, settings, folder) as run:
         outputs, exceptions = yield from _graph_events(
-            definition, inputs, settings, folder, run, resumed=resumed
+            definition, inputs, settings, folder, run, keep, resumed=resumed
         )
         if folder is not None and run.executions is not None:
             folder.write_result({"outputs": outputs, "exceptions_count": exceptions})
             run.executions.forget_parts()
-    yield _ending(outputs, exceptions)
+    return _ending(outputs, exceptions)
 
 
 def _ending(outputs: Mapping[str, Any], exceptions: int) -> Event:
@@ -165,9 +168,10 @@ def _graph_events(
     settings: RunSettings,
     folder: RunFolder | None,
     run: RunContext,
+    keep: Callable[[Event], Event],
     *,
     resumed: bool,
-) -> Any:
+) -> Generator[Event, None, tuple[dict[str, Any], int]]:
     """Yields the events of the nodes; returns (outputs, failures that strategies took up)."""
     # LangGraph takes a second to import: not before everything that can be refused has been.
     values = definition.start(inputs)
@@ -200,7 +204,7 @@ def _graph_events(
             part: Any
             for mode, part in stream:
                 if mode == "custom":
-                    yield part
+                    yield keep(part)
                 else:
                     final = part
         except GraphRecursionError:

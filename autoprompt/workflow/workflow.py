@@ -162,11 +162,15 @@ class Workflow:
 
 def _outcome(events: Iterator[Event], on_event: OnEvent | None) -> dict[str, Any]:
     """The result that a stream of events ends in. Raises the cause of a failure."""
+    outputs: dict[str, Any] = {}
+    failure: BaseException | None = None
     for event in events:
         if on_event is not None:
             on_event(event)
         if isinstance(event, GraphRunSucceeded | GraphRunPartialSucceeded):
             outputs = dict(event.outputs)
         elif isinstance(event, GraphRunFailed):
-            raise event.cause or WorkflowDefinitionError(event.error)
+            failure = event.cause or WorkflowDefinitionError(event.error)
+    if failure is not None:
+        raise failure
     return outputs
