@@ -136,10 +136,10 @@ class RunConfig(DataSettings, ModelSettings, BudgetSettings):
     )
     seed: int = Field(default=0, description="Seed of the search.")
     max_prompt_tokens: Positive = Field(
-        default=2000, description="Longest prompt that is accepted, with its demonstrations."
+        default=4000, description="Longest prompt that is accepted, with its demonstrations."
     )
     max_demos: Annotated[int, Field(ge=0)] = Field(
-        default=32, description="Most demonstrations in a candidate; 0: none."
+        default=128, description="Most demonstrations in a candidate; 0: none."
     )
     locked: tuple[str, ...] = Field(
         default=(), description="Passages of the prompt that must stay as they are."

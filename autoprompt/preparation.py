@@ -29,6 +29,7 @@ from autoprompt.types import Example
 
 LABEL_OUTPUT_TOKENS = 32  # of a task call whose answer is one of the labels
 FREE_OUTPUT_TOKENS = 1024
+USUAL_DEMOS = 48  # of a long candidate, for the estimate beforehand; see search/demos.py
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +165,7 @@ def estimate_run(preparation: Preparation, price_per_token: float | None) -> Est
     task_calls = p.max_calls - optimizer_calls
     per_row = _tokens_per_row(p)
     prompt = estimate_tokens(p.prompt)
-    demos = min(p.config.max_demos, 16) if p.can_demo else 0
+    demos = min(p.config.max_demos, USUAL_DEMOS) if p.can_demo else 0
     per_call = min(p.config.max_prompt_tokens, prompt + demos * (per_row + 10)) + per_row + 8
     tokens = round(task_calls * per_call + optimizer_calls * _writer_tokens(p))
     cost = None if price_per_token is None else tokens * price_per_token

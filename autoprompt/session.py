@@ -198,7 +198,7 @@ def _make_context(
             can_demo=preparation.can_demo,
             input_field=config.input_field,
         ),
-        pool=Pool(),
+        pool=Pool(labels),
         budget=budget,
         prediction=PredictionAgent(program, metric, concurrency=models.concurrency()),
         analysis=AnalysisAgent(writer),
@@ -239,7 +239,7 @@ def _restore(
             f"(sha256 was {known}, is {found}). Put the old file back, or start a new run."
         )
     _drop_candidates_after(folder, state["pool_step"])
-    context.pool = Pool.from_records(list(folder.read_candidate_records()))
+    context.pool = Pool.from_records(list(folder.read_candidate_records()), context.settings.labels)
     if state["original"] not in context.pool:
         original = context.add(Candidate(components=context.program.components))
         original.status = "accepted"

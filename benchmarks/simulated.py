@@ -278,7 +278,7 @@ def simulate(
     metric = get_metric("exact_match", {})
     experiences = ExperienceFile(memory) if memory else None
     trace: list[tuple[int, float]] = []
-    pool = Pool()
+    pool = Pool(LABELS)
 
     def emit(event: dict[str, Any]) -> None:
         if event["event"] == "best_changed":

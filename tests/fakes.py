@@ -171,7 +171,7 @@ def bench(
             labels=LABELS,
             **settings,
         ),
-        pool=Pool(),
+        pool=Pool(LABELS),
         budget=budget,
         prediction=PredictionAgent(program, get_metric("exact_match", labels=LABELS)),
         analysis=AnalysisAgent(optimizer),

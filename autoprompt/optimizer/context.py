@@ -49,8 +49,8 @@ class SearchSettings:
     max_iterations: int
     depth: Depth
     seed: int = 0
-    max_prompt_tokens: int = 2000
-    max_demos: int = 32
+    max_prompt_tokens: int = 4000
+    max_demos: int = 128
     locked: tuple[str, ...] = ()
     locked_components: frozenset[str] = frozenset()
     labels: tuple[str, ...] = ()

@@ -4,6 +4,7 @@ joined."""
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -175,6 +176,10 @@ def _show(
     if operator == "demos_varied" and current:
         rows = demo_sets.varied(train, [d.example_id for d in current], rng)
         change = f"a quarter of the {len(rows)} demonstrations exchanged"
+    elif operator == "demos_rebalanced" and current:
+        answered, expected = leaning(context, parent)
+        rows = demo_sets.rebalanced(train, [d.example_id for d in current], answered, expected, rng)
+        change = f"{len(rows)} demonstrations, more of the answers that came too seldom"
     elif operator == "demos_errors":
         rows = demo_sets.with_errors(train, brief.wrong_ids, size, rng)
         change = f"{len(rows)} demonstrations, among them rows that it got wrong"
@@ -198,6 +203,12 @@ def _show(
         change=named(context, name, change),
         told=_looked_at(context, brief, train),
     )
+
+
+def leaning(context: SearchContext, entry: Entry) -> tuple[Counter[str], Counter[str]]:
+    """How often each label was answered, and was right, on the raced rows that the entry has."""
+    raced = [row for row in context.plan.race if row.id in entry.answers]
+    return Counter(entry.answers[row.id] for row in raced), Counter(row.target for row in raced)
 
 
 def _looked_at(context: SearchContext, brief: Brief, examples: Sequence[Example]) -> tuple[str, ...]:

@@ -8,15 +8,19 @@ from collections import Counter, deque
 from autoprompt.errors import EndpointError, RequestRefusedError
 from autoprompt.optimizer.brief import Brief, Place, blamed_first, demonstrable, is_single
 from autoprompt.optimizer.context import SearchContext
-from autoprompt.optimizer.drafts import draft, recallable
+from autoprompt.optimizer.drafts import draft, leaning, recallable
 from autoprompt.optimizer.merging import partner_of
 from autoprompt.optimizer.refusal import Refused, check_candidate
 from autoprompt.optimizer.telling import CUE_LABELS, FEWEST_TOLD
+from autoprompt.search.demos import lean
 from autoprompt.search.operators import TELLERS, WRITERS, Means, OperatorName, choose_operators
 from autoprompt.search.pareto import pick_parent
 from autoprompt.search.pool import Entry
 from autoprompt.types import Candidate
 
+# From this share of answers that should be another label the demonstrations' labels are shifted, seen on so
+# many rows at least: with fewer, chance leans as far.
+LEANS, FEWEST_ANSWERS = 0.1, 20
 RESTART = 3  # rounds without a gain after which everything starts from the best
 
 
@@ -99,4 +103,10 @@ def _means(context: SearchContext, incumbent: Entry, brief: Brief) -> Means:
         has_partner=partner_of(context, incumbent) is not None,
         can_tell=len(context.splits.train) >= FEWEST_TOLD,
         has_labels=len(context.settings.labels) in CUE_LABELS,
+        is_leaning=is_single(context) and _is_leaning(context, incumbent),
     )
+
+
+def _is_leaning(context: SearchContext, incumbent: Entry) -> bool:
+    answered, expected = leaning(context, incumbent)
+    return expected.total() >= FEWEST_ANSWERS and lean(answered, expected) >= LEANS

@@ -8,17 +8,28 @@ from dataclasses import dataclass
 from typing import Literal
 
 OperatorName = Literal[
-    "patch", "rewrite", "describe", "cues", "demos", "demos_errors", "demos_varied", "combine", "recall"
+    "patch",
+    "rewrite",
+    "describe",
+    "cues",
+    "demos",
+    "demos_errors",
+    "demos_varied",
+    "demos_rebalanced",
+    "combine",
+    "recall",
 ]
 
 WRITERS: tuple[OperatorName, ...] = ("patch", "rewrite", "describe")  # each asks a model once
 TELLERS: tuple[OperatorName, ...] = ("describe", "cues")
-MOST_TOLD = 2  # of each of them in a round: a third one has little new to tell of the same rows
+# Of each of these in a round: a third one has little new to tell of the same rows.
+MOST: dict[OperatorName, int] = {"describe": 2, "cues": 2, "demos_rebalanced": 2}
 
-# Emphasis of a round after so many rounds without a gain (the last entry from then on): few edits first, then
+# Emphasis of a round after so many rounds without a gain (the last entry from then on): the shares of labels
+# after a gain, few edits first, then
 # a free rewrite, then other demonstrations, then a new start from the best with everything mixed.
 PLATEAU: tuple[tuple[OperatorName, ...], ...] = (
-    (),
+    ("demos_rebalanced",),
     ("rewrite", "describe", "cues"),
     ("demos", "demos_errors"),
     ("rewrite", "combine", "demos_varied"),
@@ -52,7 +63,8 @@ class Means:
     can_demo: demonstrations fit the prompt and there are rows for them. has_partner: another accepted
     candidate differs from the parent in its text, or in its demonstrations. recalls: sentences that helped
     before and are not in the parent yet. can_tell: there are rows enough to say what the answers mean;
-    has_labels: the answers are a few labels, whose words can be counted.
+    has_labels: the answers are a few labels, whose words can be counted. is_leaning: with its demonstrations
+    the parent answers some labels too often.
     """
 
     writers: int
@@ -63,6 +75,7 @@ class Means:
     recalls: int = 0
     can_tell: bool = False
     has_labels: bool = False
+    is_leaning: bool = False
 
 
 def record_outcome(tally: Mapping[str, Sequence[int]], operator: str, accepted: bool) -> dict[str, list[int]]:
@@ -96,7 +109,7 @@ def choose_operators(
             for o in possible
             if (o not in WRITERS or left > 0)
             and (o != "recall" or recalls > 0)
-            and (o not in TELLERS or chosen.count(o) < MOST_TOLD)
+            and chosen.count(o) < MOST.get(o, number)
         ]
         if not options:
             break
@@ -128,6 +141,8 @@ def _possible(means: Means) -> list[OperatorName]:
             possible.append("demos_errors")
         if means.has_demos:
             possible.append("demos_varied")
+            if means.is_leaning:
+                possible.append("demos_rebalanced")
     if means.has_partner:
         possible.append("combine")
     return possible

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -19,12 +19,16 @@ CONFIDENCE_WEIGHT = 0.25
 
 @dataclass(slots=True)
 class Entry:
-    """A candidate and its row scores. Scores in [0, 1]; `confidence` only where the endpoint tells."""
+    """A candidate and its row scores. Scores in [0, 1]; `confidence` only where the endpoint tells.
+
+    answers: what it answered the rows, where answers are labels.
+    """
 
     candidate: Candidate
     status: Status = "pending"
     scores: dict[str, float] = field(default_factory=dict)
     confidence: dict[str, float] = field(default_factory=dict)
+    answers: dict[str, str] = field(default_factory=dict)
 
     def merit(self, row_id: str) -> float:
         """What the race ranks by: the score, with the confidence as a tie-break."""
@@ -44,7 +48,8 @@ class Entry:
 class Pool:
     """All candidates of a run by id, in the order in which they were added. The first is the original."""
 
-    def __init__(self) -> None:
+    def __init__(self, labels: Collection[str] = ()) -> None:
+        self._labels = frozenset(labels)
         self._entries: dict[str, Entry] = {}
 
     def __contains__(self, candidate_id: str) -> bool:
@@ -79,6 +84,8 @@ class Pool:
             if row.confidence is not None:
                 # As rounded as it is written: a resumed run must rank by the same numbers.
                 entry.confidence[row.example_id] = round(row.confidence, 6)
+            if row.prediction in self._labels:
+                entry.answers[row.example_id] = row.prediction
 
     def accepted(self) -> list[Entry]:
         """The original and every candidate that beat its parent."""
@@ -98,18 +105,19 @@ class Pool:
                 "status": entry.status,
                 "scores": dict(entry.scores),
                 "confidence": dict(entry.confidence),
+                "answers": dict(entry.answers),
             }
             for entry in (self._entries[i] for i in candidate_ids)
         ]
 
     @classmethod
-    def from_records(cls, records: Iterable[Mapping[str, Any]]) -> Pool:
+    def from_records(cls, records: Iterable[Mapping[str, Any]], labels: Collection[str] = ()) -> Pool:
         """A pool as it was written; of several records with one id the last one holds."""
-        pool = cls()
+        pool = cls(labels)
         for record in records:
             data = {name: value for name, value in record.items() if name != "step"}  # the run folder's mark
-            scores, confidence = data.pop("scores"), data.pop("confidence")
+            scores, confidence, answers = (dict(data.pop(n, {})) for n in ("scores", "confidence", "answers"))
             status: Status = data.pop("status")
             candidate = Candidate.from_dict(data)
-            pool._entries[candidate.id] = Entry(candidate, status, dict(scores), dict(confidence))
+            pool._entries[candidate.id] = Entry(candidate, status, scores, confidence, answers)
         return pool

@@ -5,10 +5,11 @@ from __future__ import annotations
 import random
 from collections import Counter
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoprompt.search.demos import balanced, to_demo, varied, with_errors
+from autoprompt.search.demos import balanced, lean, rebalanced, to_demo, varied, with_errors
 from autoprompt.types import Example
 
 TARGETS = st.lists(st.sampled_from("ABC"), max_size=40)
@@ -98,3 +99,43 @@ def test_a_demonstration_shows_the_models_own_output_where_there_is_one() -> Non
     assert to_demo(row).output == "A"
     assert to_demo(row, {"r1": "because ... A"}).output == "because ... A"
     assert to_demo(row).example_id == "r1"
+
+
+def test_a_set_is_shifted_to_what_is_answered_too_seldom() -> None:
+    known = [Example(str(n), f"row {n}", "ab"[n % 2], {}) for n in range(80)]
+    current = [e.id for e in known[:32]]
+    shifted = rebalanced(known, current, {"a": 42, "b": 8}, {"a": 25, "b": 25}, random.Random(0))
+    counts = Counter(e.target for e in shifted)
+    assert len(shifted) == len({e.id for e in shifted}) == 32
+    assert 1.8 <= counts["b"] / counts["a"] <= 2.6
+    assert {e.id for e in shifted if e.target == "a"} <= set(current)
+    assert sum(e.id in current for e in shifted if e.target == "b") == 16
+
+
+def test_a_label_without_more_rows_gives_all_it_has() -> None:
+    known = [Example(str(n), f"row {n}", "b" if n < 3 else "a", {}) for n in range(40)]
+    current = [e.id for e in known[:16]]
+    shifted = rebalanced(known, current, {"a": 50}, {"a": 25, "b": 25}, random.Random(0))
+    assert Counter(e.target for e in shifted) == {"a": 13, "b": 3}
+
+
+@given(
+    st.dictionaries(st.sampled_from("abc"), st.integers(0, 30)),
+    st.dictionaries(st.sampled_from("abc"), st.integers(0, 30)),
+    st.integers(0, 40),
+)
+def test_shifting_keeps_the_size_and_repeats_no_row(
+    answered: dict[str, int], expected: dict[str, int], size: int
+) -> None:
+    known = [Example(str(n), f"row {n}", "abc"[n % 3], {}) for n in range(60)]
+    current = [e.id for e in known[:size]]
+    shifted = rebalanced(known, current, answered, expected, random.Random(1))
+    assert len(shifted) == len({e.id for e in shifted}) == size
+    assert 0.0 <= lean(answered, expected) <= 1.0
+
+
+def test_lean_is_the_share_that_should_be_another_label() -> None:
+    assert lean({"a": 25, "b": 25}, {"a": 25, "b": 25}) == 0.0
+    assert lean({"a": 42, "b": 8}, {"a": 25, "b": 25}) == pytest.approx(0.34)
+    assert lean({"a": 10}, {"b": 10}) == 1.0
+    assert lean({}, {"a": 3}) == lean({"a": 3}, {}) == 0.0

@@ -51,6 +51,16 @@ def test_the_first_round_tries_one_of_each_kind() -> None:
     assert set(chosen) == {"rewrite", "patch", "describe", "cues", "demos", "demos_errors"}
 
 
+def test_the_shares_of_labels_are_shifted_where_the_answers_lean() -> None:
+    tally = {"demos": [4, 1], "rewrite": [2, 0]}
+    rng = random.Random(0)
+    assert "demos_rebalanced" in choose_operators(4, replace(ALL, is_leaning=True), tally, 0, rng)
+    for _ in range(20):
+        chosen = choose_operators(8, replace(ALL, is_leaning=True), tally, 0, rng)
+        assert chosen.count("demos_rebalanced") <= 2
+        assert "demos_rebalanced" not in choose_operators(8, ALL, tally, 0, rng)
+
+
 def test_cues_need_labels_and_rows_to_count() -> None:
     for means in (replace(ALL, can_tell=True), replace(ALL, has_labels=True)):
         rng = random.Random(0)
