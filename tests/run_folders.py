@@ -67,7 +67,13 @@ def hostile_run(runs: Path, texts: Sequence[str] = HOSTILE, *, longest: int = 10
         ]
     )
     folder.append_event(
-        {"event": "run_started", "max_iterations": 2, "lessons_read": texts, "warnings": texts}
+        {
+            "event": "run_started",
+            "max_iterations": 2,
+            "budget": {"max_calls": 50},
+            "lessons_read": texts,
+            "warnings": texts,
+        }
     )
     folder.append_event(
         {

@@ -105,7 +105,11 @@ def _complain(message: str, prefix: str = "error: ") -> None:
 
 
 def clean(text: str) -> str:
-    """`text` without what would steer a terminal: control characters, and marks that turn text around."""
+    """`text` without what would steer a terminal: control characters, and marks that turn text around.
+
+    Half a surrogate pair, which no terminal has a form for, is a question mark.
+    """
+    text = text.encode(errors="replace").decode()
     return "".join(c for c in text.replace("\t", "    ") if c == "\n" or not _steers(c))
 
 

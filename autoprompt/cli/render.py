@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
 import os
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,13 +15,14 @@ from rich.text import Text
 from autoprompt.cli import clean
 from autoprompt.cli.progress import duration, money
 from autoprompt.config import RunConfig
+from autoprompt.report.diff import Piece, diff_words, is_linewise
 from autoprompt.store import RunFolder
 
 _DEMOS_SHOWN = 3
 _PIPE_WIDTH = 110  # a pipe has no width of its own
 _LONGEST_DEMO = 100
-# Where less than this share of the shorter text stayed, a diff by words is harder to read than both texts.
-_ALIKE = 0.6
+# before, after, style: the change can be read without colour too.
+_DIFF_MARKS = {"same": ("", "", ""), "removed": ("[-", "-]", "red"), "added": ("{+", "+}", "green")}
 VERDICT_STYLES = {"confirmed": "bold green", "not_confirmed": "bold yellow", "untested": "bold yellow"}
 
 
@@ -222,6 +221,7 @@ def next_steps(data: Mapping[str, Any], *, is_show: bool = False) -> Iterator[Te
     yield Text("Next:")
     if not is_show:
         yield Text(f"  autoprompt runs show {run_id}")
+    yield Text(f"  autoprompt report {run_id} --open")
     if data["best"]["demos"]:  # which a text file would not hold
         yield Text(f"  autoprompt runs export {run_id} --to prompt.json")
     else:
@@ -231,35 +231,19 @@ def next_steps(data: Mapping[str, Any], *, is_show: bool = False) -> Iterator[Te
 
 def prompt_diff(old: str, new: str) -> RenderableType:
     """By words where the texts are alike, else line by line; -removed- and +added+ also without colour."""
-    old, new = clean(old), clean(new)
-    words = [re.findall(r"\s+|\w+|[^\w\s]", text) for text in (old, new)]
-    matcher = difflib.SequenceMatcher(None, words[0], words[1], autojunk=False)
-    kept = sum(
-        not word.isspace() for a, _, size in matcher.get_matching_blocks() for word in words[0][a : a + size]
-    )
-    shorter = min(sum(not word.isspace() for word in text) for text in words)
-    if kept < _ALIKE * shorter:
-        return _line_diff(old, new)
+    pieces = diff_words(clean(old), clean(new))
+    if is_linewise(pieces):
+        return Group(*(line for piece in pieces for line in _diff_lines(piece)))
     text = Text()
-    for kind, a, b, c, d in matcher.get_opcodes():
-        before, after = "".join(words[0][a:b]), "".join(words[1][c:d])
-        if kind == "equal":
-            text.append(before)
-            continue
-        if before:
-            text.append(f"[-{before}-]", "red")
-        if after:
-            text.append(f"{{+{after}+}}", "green")
+    for piece in pieces:
+        before, after, style = _DIFF_MARKS[piece.kind]
+        text.append(f"{before}{piece.text}{after}", style)
     return text
 
 
-def _line_diff(old: str, new: str) -> RenderableType:
-    parts: list[RenderableType] = []
-    styles = {"- ": "red", "+ ": "green"}
-    for line in difflib.ndiff(old.splitlines(), new.splitlines()):
-        if not line.startswith("?"):
-            parts.append(Text(line, styles.get(line[:2], "")))
-    return Group(*parts)
+def _diff_lines(piece: Piece) -> Iterator[Text]:
+    sign = {"same": "  ", "removed": "- ", "added": "+ "}[piece.kind]
+    return (Text(sign + line, _DIFF_MARKS[piece.kind][2]) for line in piece.text.splitlines())
 
 
 def shortened(text: str, longest: int = _LONGEST_DEMO) -> str:

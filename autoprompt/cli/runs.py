@@ -41,6 +41,7 @@ _SETTINGS = (
     *_CAPS,
 )
 _LONGEST_SETTING = 100
+_LONGEST_CHANGE = 200
 _ENDINGS = {".txt": "text", ".yaml": "yaml", ".yml": "yaml", ".json": "openai"}
 
 
@@ -116,7 +117,7 @@ def show(run: Run, *, runs_dir: options.RunsDir = Path("runs"), as_json: options
         )
         return
     console = render.console()
-    for part in _shown(folder, result, candidates):
+    for part in _shown(folder, result, candidates, console):
         console.print(part)
 
 
@@ -137,8 +138,12 @@ def _show_batch(folder: RunFolder, *, as_json: bool) -> None:
 
 
 def _shown(
-    folder: RunFolder, result: dict[str, Any] | None, candidates: list[dict[str, Any]]
+    folder: RunFolder, result: dict[str, Any] | None, candidates: list[dict[str, Any]], console: Console
 ) -> Iterator[RenderableType]:
+    from autoprompt.cli.run_plot import search_plot
+    from autoprompt.cli.run_view import changed_rows
+    from autoprompt.report import read_summary
+
     summary, config = summarize(folder), folder.read_config()
     yield Text(f"{clean(summary.run_id)}: {summary.status}", "bold")
     yield Text(f"started {summary.created}")
@@ -146,6 +151,11 @@ def _shown(
         if config.get(name) is not None:
             yield Text(f"  {name:12}{render.shortened(str(config[name]), _LONGEST_SETTING)}")
     yield Text()
+    run, width = read_summary(folder), console.width
+    drawn = search_plot(run, width, has_unicode=console.encoding.startswith("utf"))
+    if drawn is not None:
+        yield drawn
+        yield Text()
     if candidates:
         made = render.table(
             "candidate", "round", "operator", "rows", "mean", "change", right=("round", "rows")
@@ -155,8 +165,10 @@ def _shown(
         yield made
         yield Text()
     if result is None:
-        yield Text(f"Not finished. Go on with: autoprompt resume {clean(summary.run_id)}")
+        yield Text(clean(run.headline), "bold")
+        yield Text(clean(run.explanation))
         return
+    yield from changed_rows(run, width=width)
     best = result["best"]
     original = next((c for c in candidates if c.get("operator") == "original"), None)
     before = _joined(original["components"]) if original else str(config.get("prompt") or "")
@@ -177,7 +189,7 @@ def _candidate_cells(candidate: dict[str, Any]) -> Iterator[str]:
     yield str(candidate.get("operator", ""))
     yield str(len(values))
     yield render.score(sum(values) / len(values)) if values else "-"
-    yield str(candidate.get("change", ""))
+    yield render.shortened(str(candidate.get("change", "")), _LONGEST_CHANGE)
 
 
 def _joined(components: dict[str, str]) -> str:

@@ -56,6 +56,17 @@ def is_rewritten(pieces: Sequence[Piece]) -> bool:
     return kept * 2 < sum(len(piece.text.strip()) for piece in pieces if piece.kind == "added")
 
 
+def is_linewise(pieces: Sequence[Piece]) -> bool:
+    """Whether each piece is whole lines, so that they can be written under each other."""
+    for number, piece in enumerate(pieces):
+        goes_on = any(
+            later.kind == "same" or piece.kind in (later.kind, "same") for later in pieces[number + 1 :]
+        )
+        if goes_on and not piece.text.endswith("\n"):
+            return False
+    return True
+
+
 def _by_lines(old: str, new: str) -> tuple[Piece, ...]:
     lines = [text.splitlines(keepends=True) for text in (old, new)]
     if len(lines[0]) * len(lines[1]) > _MOST_PAIRS:

@@ -218,6 +218,7 @@ Demonstrations shown before each row: 5
 Everything lies in runs/r1
 Next:
   autoprompt runs show r1
+  autoprompt report r1 --open
   autoprompt runs export r1 --to prompt.json
   autoprompt eval --run r1 --dataset OTHER_ROWS
 """

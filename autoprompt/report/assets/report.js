@@ -4,7 +4,7 @@
 (function () {
   "use strict";
 
-  const BATCH = 60; // rows that are added at once: a few screens
+  const BATCH = 40; // rows that are added at once: about two screens
   const LONG = 240; // characters after which a text is folded
   const [STATE, EXPECTED, BEFORE, BEFORE_MARK, AFTER, AFTER_MARK, INPUT, REASON] = [0, 1, 2, 3, 4, 5, 6, 7];
   const MARKS = ["right", "wrong", "unread", "lost"];
