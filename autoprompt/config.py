@@ -171,6 +171,10 @@ class CheckSettings(Settings):
         default=None,
         description="Answers asked for each row; default: as many as the baseline holds, else 1.",
     )
+    exported: Path | None = Field(
+        default=None,
+        description="Check this prompt with its demonstrations, a YAML file of `runs export`, not `prompt`.",
+    )
     must_pass: tuple[str, ...] = Field(
         default=(), description="Rows that may never fail, each by its id or its whole input."
     )
@@ -190,3 +194,9 @@ class CheckSettings(Settings):
 
 class CheckFile(RunConfig, CheckSettings):
     """What a config file of `autoprompt check` may hold."""
+
+    @model_validator(mode="after")
+    def _one_prompt(self) -> Self:
+        if self.prompt is not None and self.exported is not None:
+            raise ValueError("prompt and exported exclude each other")
+        return self

@@ -79,20 +79,21 @@ def resolve_settings(
     config_file: Path | None,
     environ: Mapping[str, str],
     record: type[RunConfig] = RunConfig,
+    needs_prompt: bool = True,
 ) -> CompleteConfig:
     """The effective settings of a run.
 
-    record: what the config file may hold, where that is more than a run's settings; the rest is left out.
-
     flags: RunConfig's names -> value; None for a flag that was not given. Paths are relative to the working
         directory, those in YAML to their file. `prompt` may be `@FILE`.
+    record: what the config file may hold, where that is more than a run's settings; the rest is left out.
+    needs_prompt: whether it is an error if no source gives one.
     Raises UsageError for a bad flag or no data at all; ConfigError and PromptError for a bad variable or
     file, with its line; DatasetError for a data file that is not there.
     """
     layers = [_from_flags(flags), _from_environment(environ)]
     if config_file is not None:
         layers.append(_from_config_file(config_file, record, RunConfig))
-    return _resolved(layers, environ)
+    return _resolved(layers, environ, needs_prompt=needs_prompt)
 
 
 def resolve_trial(
@@ -109,7 +110,9 @@ def resolve_trial(
     return _resolved([*layers, below], environ)
 
 
-def _resolved(layers: Sequence[_Layer], environ: Mapping[str, str]) -> CompleteConfig:
+def _resolved(
+    layers: Sequence[_Layer], environ: Mapping[str, str], *, needs_prompt: bool = True
+) -> CompleteConfig:
     values, sources = _with_sidecar(layers)
     if not values.keys() & set(_DATA_FILES):
         raise UsageError(
@@ -118,7 +121,8 @@ def _resolved(layers: Sequence[_Layer], environ: Mapping[str, str]) -> CompleteC
         )
     _fill_models(values, sources, environ)
     config = _validated(values, sources)
-    starting_prompt(config)
+    if needs_prompt:
+        starting_prompt(config)
     return config
 
 
@@ -137,8 +141,19 @@ def resolve_check(
     first = next((n for n, layer in enumerate(layers, 1) if layer.values.keys() & set(_EXCLUSIVE)), 0)
     layers[first:] = [_without(layer, _EXCLUSIVE) for layer in layers[first:]]
     others = {name: value for name, value in flags.items() if name not in own}
-    config = resolve_settings(others, config_file=config_file, environ=environ, record=CheckFile)
-    return config, _validated_as(CheckSettings, *_merged(layers))
+    if others.get("prompt") is not None:
+        if own.get("exported") is not None:
+            raise UsageError("--prompt and --exported exclude each other")
+        layers = [_without(layer, ("exported",)) for layer in layers]
+    limits = _validated_as(CheckSettings, *_merged(layers))
+    config = resolve_settings(
+        others,
+        config_file=config_file,
+        environ=environ,
+        record=CheckFile,
+        needs_prompt=limits.exported is None,
+    )
+    return config, limits
 
 
 def flag_name(name: str) -> str:

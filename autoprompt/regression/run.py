@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from typing import Any, Protocol
 from autoprompt.clients import JUDGED, Clients, open_models
 from autoprompt.config import CheckSettings, RunConfig
 from autoprompt.dataset import load_checked
+from autoprompt.dataset.checks import content_key
 from autoprompt.errors import BudgetExhausted, BudgetTooSmallError, ConfigError, UsageError
 from autoprompt.evaluation import evaluate
 from autoprompt.llm import Budget
@@ -26,6 +28,7 @@ from autoprompt.regression.gate import check_answered, decide, find_must_pass, n
 from autoprompt.regression.measurement import MeasuredCase, Measurement, measure
 from autoprompt.regression.report import CheckReport
 from autoprompt.settings import LOCAL, complete, starting_prompt
+from autoprompt.store.export import read_exported
 from autoprompt.store.files import check_writable, write_text
 from autoprompt.types import Candidate, EvaluatedRow, Evaluation, Example
 
@@ -54,11 +57,11 @@ def run_check(
     config = complete(config)
     if config.dataset is None:
         raise ConfigError("check needs a dataset: give --dataset FILE.")
-    prompt = starting_prompt(config)
+    candidate = _candidate(config, limits)
     warnings: list[str] = []
     baseline = _baseline(limits, warnings, is_update=is_update)
     rows, found, said = load_checked(config.dataset, config)
-    warnings += [*said, *check_placeholders(prompt, {config.dataset: rows}, config)]
+    warnings += [*said, *check_placeholders(candidate.prompt, {config.dataset: rows}, config)]
     must_pass = find_must_pass(limits.must_pass, rows, str(config.dataset))
     repeats = _repeats(limits, baseline, is_update=is_update)
     if repeats == 1 and config.temperature > 0:
@@ -67,7 +70,8 @@ def run_check(
         )
     for path in filter(None, (limits.record, limits.baseline if is_update else None)):
         check_writable(path)
-    task = _Task(config, prompt, rows, found or (), repeats)
+    warnings += _shown_rows(candidate, rows)
+    task = _Task(config, candidate, rows, found or (), repeats)
     for warning in warnings:
         emit({"event": "warning", "message": warning})
     measurement, late = _measured(task, limits, clients, emit, comparable=None if is_update else baseline)
@@ -98,10 +102,37 @@ class _Task:
     """What is asked: one prompt, rows in their order, so many times."""
 
     config: RunConfig
-    prompt: str
+    candidate: Candidate
     rows: Sequence[Example]
     labels: tuple[str, ...]
     repeats: int
+
+
+def _candidate(config: RunConfig, limits: CheckSettings) -> Candidate:
+    if limits.exported is None:
+        return Candidate(components={COMPONENT: starting_prompt(config)})
+    found = read_exported(limits.exported)
+    if len(found.components) > 1:
+        names = ", ".join(found.components)
+        raise ConfigError(f"{limits.exported}: {len(found.components)} prompts ({names}), expected one.")
+    return Candidate(components={COMPONENT: found.prompt}, demos=found.demos)
+
+
+def _prompt_hash(candidate: Candidate) -> str:
+    """Of the text alone where there are no demonstrations, so that anybody can compute it."""
+    if not candidate.demos:
+        return sha256_of(candidate.prompt)
+    shown = [[demo.input, demo.output] for demo in candidate.demos]
+    return sha256_of(json.dumps([candidate.prompt, shown], ensure_ascii=True))
+
+
+def _shown_rows(candidate: Candidate, rows: Sequence[Example]) -> list[str]:
+    """A warning where rows are demonstrations too: a model that is shown the answer gives it."""
+    shown = {content_key(demo.input) for demo in candidate.demos}
+    count = sum(content_key(row.input) in shown for row in rows)
+    if not count:
+        return []
+    return [f"{count} of the rows are among the prompt's demonstrations: they say nothing about it"]
 
 
 def _baseline(limits: CheckSettings, warnings: list[str], *, is_update: bool) -> Baseline | None:
@@ -175,7 +206,7 @@ def _measured(
         metric=metric,
         metric_options=dict(config.metric_options),
         model=client.name,
-        prompt_sha256=sha256_of(task.prompt),
+        prompt_sha256=_prompt_hash(task.candidate),
         dataset=_facts(config.dataset, task.rows),
         usage=budget.spent.usage,
         calls=budget.spent.calls,
@@ -190,7 +221,6 @@ def _ask_all(
     """Every row, every repeat. Raises BudgetTooSmallError where a cap does not let all of them through."""
     config, total = task.config, len(task.rows) * task.repeats
     options = task_options(config, task.labels)
-    candidate = Candidate(components={COMPONENT: task.prompt})
     done = 0
 
     def on_row(_: EvaluatedRow) -> None:
@@ -202,7 +232,7 @@ def _ask_all(
     def ask(repeat: int) -> Evaluation:
         program = PromptProgram(
             client,
-            task.prompt,
+            task.candidate.prompt,
             labels=task.labels,
             # Another sample each time: nothing that was answered before is taken for it.
             options=replace(options, sample=repeat, seed=repeat),
@@ -210,7 +240,7 @@ def _ask_all(
             input_field=config.input_field,
             target_field=config.target_field,
         )
-        return evaluate(program, candidate, task.rows, metric, concurrency=concurrency, on_row=on_row)
+        return evaluate(program, task.candidate, task.rows, metric, concurrency=concurrency, on_row=on_row)
 
     try:
         with budget.block(total):

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from pathlib import Path
 from typing import Any, Literal, cast, get_args
+
+from pydantic import BaseModel, ConfigDict, Field
 
 from autoprompt.errors import InputError
 from autoprompt.program import render
@@ -11,6 +14,7 @@ from autoprompt.store.files import to_json, to_yaml
 from autoprompt.store.folder import RunFolder
 from autoprompt.store.listing import best_of
 from autoprompt.types import Candidate, Demo, Example, Message
+from autoprompt.yaml_file import load_yaml
 
 ExportFormat = Literal["text", "yaml", "langchain", "openai"]
 EXPORT_FORMATS: tuple[str, ...] = get_args(ExportFormat)
@@ -50,6 +54,29 @@ def export(
             return to_json([{"role": m.role, "content": m.content} for m in messages], indent=2) + "\n"
         case "langchain":
             return _langchain(candidate, (input_field, *fields), input_field)
+
+
+class _Turn(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    input: str
+    output: str
+    component: str = ""
+
+
+class _Exported(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    components: dict[str, str] = Field(min_length=1)
+    demos: tuple[_Turn, ...] = ()
+    labels: tuple[str, ...] | None = None
+    model: str | None = None
+    input_field: str = "input"
+
+
+def read_exported(path: Path) -> Candidate:
+    """The candidate that `export` wrote as YAML. Raises ConfigError with the line of what is wrong."""
+    found = load_yaml(path, _Exported)
+    demos = (Demo(turn.input, turn.output, component=turn.component) for turn in found.demos)
+    return Candidate(components=found.components, demos=tuple(demos))
 
 
 def export_run(run: RunFolder, format: str, *, fields: Collection[str] = ()) -> str:

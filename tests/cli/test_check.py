@@ -112,6 +112,7 @@ def test_input_faults_end_with_3(endpoint: Endpoint) -> None:
     BASELINE.write_text(f"<<<<<<< HEAD\n{text}=======\n{text}>>>>>>> x\n", encoding="utf-8")
     assert "baselines/t.json line 1: '<<<<<<<' found, a conflict marker of git" in check(code=3).stderr
     BASELINE.write_text(text, encoding="utf-8")
+    assert "--prompt and --exported exclude" in check("--prompt", "p", "--exported", "e.yaml", code=2).stderr
     said = check("--record", "a.jsonl", "--replay", "b.jsonl", code=3).stderr
     assert "record and replay exclude each other: --record, --replay" in said
     Path("ci.yaml").write_text("baselin: b.json\n", encoding="utf-8")

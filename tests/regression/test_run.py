@@ -25,7 +25,8 @@ from autoprompt.errors import (
 )
 from autoprompt.llm.client import Options
 from autoprompt.regression import write_baseline
-from autoprompt.types import Message
+from autoprompt.store.export import export
+from autoprompt.types import Candidate, Demo, Message
 
 Answer = Callable[[list[Message], Options], str]
 
@@ -288,3 +289,36 @@ def test_macro_f1_is_gated_on_all_rows_together(repository: Repository) -> None:
 def test_a_warm_model_asked_once_is_warned_of(repository: Repository) -> None:
     report = repository.check(wrong_on(), is_update=True, settings={"temperature": 0.7})
     assert "--repeat 3" in report.warnings[0]
+
+
+def test_a_prompt_with_demonstrations_is_checked_as_it_was_exported(repository: Repository) -> None:
+    demos = tuple(Demo(f"item {n}", target_of(n)) for n in (100, 101, 3))
+    path = repository.folder / "best.yaml"
+    path.write_text(export(Candidate({"prompt": "@ Look closely: yes\nno"}, demos), "yaml"), encoding="utf-8")
+
+    def needs_demos(messages: list[Message], options: Options) -> str:
+        return wrong_on(*(range(40) if len(messages) < 8 else ()))(messages, options)
+
+    # No other prompt is needed, and none is looked at.
+    with_demos = repository.check(needs_demos, is_update=True, exported=path, settings={"prompt": None})
+    assert with_demos.score == 1.0
+    assert repository.client.calls[0][0].content == "@ Look closely: yes\nno"
+    assert with_demos.warnings == (
+        "1 of the rows are among the prompt's demonstrations: they say nothing about it",
+    )
+    without = repository.check(
+        needs_demos, settings={"prompt": "\n@ Look closely: yes\nno", "no_cache": True}
+    )
+    assert not without.is_passed
+    assert "the prompt is not the one" in without.notes[0]
+
+
+def test_an_export_of_several_prompts_or_of_something_else_is_refused(repository: Repository) -> None:
+    path = repository.folder / "best.yaml"
+    path.write_text(export(Candidate({"look": "a", "answer": "b"}), "yaml"), encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"best\.yaml: 2 prompts \(look, answer\), expected one"):
+        repository.check(wrong_on(), is_update=True, exported=path)
+    path.write_text("prompt: x\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"best\.yaml line 1: .*components"):
+        repository.check(wrong_on(), is_update=True, exported=path)
+    assert repository.client.calls == []
