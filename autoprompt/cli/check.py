@@ -16,7 +16,7 @@ from autoprompt.cli.panel import watching
 from autoprompt.cli.progress import duration, money
 from autoprompt.cli.run import print_json, read_environment
 from autoprompt.config import CheckSettings
-from autoprompt.errors import Interrupted, UsageError
+from autoprompt.errors import AutopromptError, Interrupted, UsageError
 from autoprompt.settings import resolve_check
 from autoprompt.store.files import check_writable, to_json, write_text
 
@@ -68,6 +68,10 @@ def check(
             raise Interrupted(
                 "interrupted; with the cache on, the answers so far are not asked again"
             ) from error
+        except AutopromptError as error:
+            if limits.github:
+                _annotate_error(error, as_json=as_json)
+            raise
     _show(report, limits, render.console(stderr=as_json), is_update=update_baseline)
     _write_files(report, limits, output, writer)
     if update_baseline and limits.baseline is not None:
@@ -75,7 +79,16 @@ def check(
     if as_json:
         print_json(report.to_dict())
     if not (report.is_passed or update_baseline):
+        typer.echo("If this is meant: accept it with --update-baseline, and commit the baseline.", err=True)
         raise typer.Exit(_REGRESSION)
+
+
+def _annotate_error(error: AutopromptError, *, as_json: bool) -> None:
+    """A check that could not be made is no red row, and should not be missed among the log's lines."""
+    from autoprompt.regression import github
+
+    title = "Prompt check could not be made"
+    typer.echo(github.command("error", clean(str(error)), title=title), err=as_json)
 
 
 def _show(report: CheckReport, limits: CheckSettings, console: Console, *, is_update: bool) -> None:
@@ -154,12 +167,13 @@ def _headline(report: CheckReport, *, is_update: bool) -> str:
     found, measured = report.comparison, report.measurement
     name = measured.metric.name
     if found is None:
-        return clean(f"New baseline: {name} {report.score:.3f} on {len(measured.answered)} cases")
-    said = (
-        f"The baseline changes: {name} {found.score_before:.3f} -> {found.score_now:.3f} on "
-        f"{len(found.cases)} common cases; {len(found.broken)} broke, {len(found.fixed)} were fixed, "
-        f"{len(found.new)} are new, {len(found.gone)} are gone"
-    )
+        said = f"New baseline: {name} {report.score:.3f} on {len(measured.answered)} cases"
+    else:
+        said = (
+            f"The baseline changes: {name} {found.score_before:.3f} -> {found.score_now:.3f} on "
+            f"{len(found.cases)} common cases; {len(found.broken)} broke, {len(found.fixed)} were fixed, "
+            f"{len(found.new)} are new, {len(found.gone)} are gone"
+        )
     if not report.is_passed:
         said += "\nAs a check this would have failed: " + "; ".join(r.message for r in report.reasons)
     return clean(said)

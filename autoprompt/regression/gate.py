@@ -92,6 +92,11 @@ def notes(measurement: Measurement, comparison: Comparison, baseline: Baseline) 
         found.append(f"the baseline was measured with {baseline.model}, this with {measurement.model}")
     if dict(measurement.metric_options) != baseline.metric_options:
         found.append(f"the options of {baseline.metric} are not those of the baseline")
+    if measurement.repeats != baseline.repeats:  # only where the baseline is about to be replaced
+        found.append(
+            f"the baseline holds {baseline.repeats} answers for each case, this {measurement.repeats}: as "
+            "many as both have are compared"
+        )
     if comparison.new or comparison.gone:
         found.append(
             f"the dataset has changed: compared are the {len(comparison.cases)} common cases; "

@@ -69,6 +69,7 @@ def test_from_the_first_baseline_to_a_regression(endpoint: Endpoint) -> None:
     )
     assert "note: the prompt is not the one that the baseline of" in worse.stdout
     assert "It burns now (1)" in worse.stdout
+    assert worse.stderr.endswith("accept it with --update-baseline, and commit the baseline.\n")
     assert BASELINE.read_bytes() == before
     assert KEY not in BASELINE.read_text(encoding="utf-8")
 
@@ -84,6 +85,8 @@ def test_an_update_shows_what_changes_and_ends_with_0() -> None:
     assert result.stdout.index("It burns now (1)") < result.stdout.index("written: baselines/t.json")
     assert json.loads(BASELINE.read_text(encoding="utf-8"))["score"] == 0.5
     check("--prompt", BAD)
+    more = check("--prompt", BAD, "--update-baseline", "--repeat", "2")
+    assert "note: the baseline holds 1 answers for each case, this 2: as many" in more.stdout
     again = check("--prompt", BAD, "--update-baseline")
     assert "baselines/t.json holds this already: nothing written" in again.stdout
 
@@ -127,6 +130,8 @@ def test_a_dead_endpoint_ends_with_4_and_writes_nothing(endpoint: Endpoint) -> N
     result = check("--junit", "j.xml", code=4)
     assert result.stderr.splitlines()[-1].startswith("error: ")
     assert "Failed" not in result.output
+    told = check("--github", code=4).stdout
+    assert told.startswith("::error title=Prompt check could not be made::")
     check("--update-baseline", code=4)
     assert BASELINE.read_bytes() == before
     assert not Path("j.xml").exists()
