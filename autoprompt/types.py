@@ -8,15 +8,28 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-Role = Literal["system", "user", "assistant"]
+Role = Literal["system", "user", "assistant", "tool"]
 
 REFUSED = "refused: "  # beginning of the error of a row whose request the endpoint would not take
 
 
 @dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A model's wish to have a tool called. arguments: JSON, as the model wrote it."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
 class Message:
+    """One turn. tool_calls: of an assistant's turn. tool_call_id: of a tool's, the call that it answers."""
+
     role: Role
     content: str
+    tool_calls: tuple[ToolCall, ...] = ()
+    tool_call_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)

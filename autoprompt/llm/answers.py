@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, astuple
 from typing import Any
 
 from autoprompt.llm.client import Completion, Options
-from autoprompt.types import Message, Usage
+from autoprompt.types import Message, ToolCall, Usage
 
 
 def request_key(
@@ -20,7 +21,7 @@ def request_key(
     constrain: how labels are enforced there ("grammar", "json_schema", "off").
     The role is left out: an equal question of judge and writer has one answer. So is the API key.
     """
-    asked = [
+    asked: list[Any] = [
         endpoint,
         model,
         constrain,
@@ -33,6 +34,11 @@ def request_key(
         options.labels,
         options.wants_label_probs,
     ]
+    # Only where there is something to say of tools, so that keys of plain requests stay what they were.
+    if options.tools:
+        asked.append([astuple(tool) for tool in options.tools])
+    if any(message.tool_calls or message.tool_call_id for message in messages):
+        asked.append([(m.tool_call_id, [astuple(call) for call in m.tool_calls]) for m in messages])
     text = json.dumps(asked, ensure_ascii=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -49,6 +55,8 @@ def to_record(completion: Completion) -> dict[str, Any]:
         "model": completion.model,
         "latency_s": round(completion.latency_s, 4),
     }
+    if completion.tool_calls:
+        record["tool_calls"] = [asdict(call) for call in completion.tool_calls]
     if completion.label_probs is not None:
         record["label_probs"] = dict(completion.label_probs)
     return record
@@ -65,4 +73,5 @@ def from_record(record: Mapping[str, Any]) -> Completion:
         model=record["model"],
         latency_s=record["latency_s"],
         attempts=0,
+        tool_calls=tuple(ToolCall(**call) for call in record.get("tool_calls", ())),
     )

@@ -10,9 +10,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from autoprompt.types import Message, Usage
+from autoprompt.types import Message, ToolCall, Usage
 
 CallRole = Literal["task", "optimizer", "judge"]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSchema:
+    """A tool as a model is told of it. parameters: a JSON schema of its arguments, as JSON text."""
+
+    name: str
+    description: str
+    parameters: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +35,7 @@ class Options:
     wants_label_probs: ask for the probability of each label, where the endpoint can tell.
     role: whose budget line this is.
     is_retry: asks again because an answer could not be read; paid like a retry, not from a block of rows.
+    tools: what the model may ask to have called, if the endpoint can; see `Completion.tool_calls`.
     max_attempts: requests that may be sent for one answer, where the caller tries again itself; None: as many
         as the client thinks right.
     """
@@ -40,6 +50,7 @@ class Options:
     wants_label_probs: bool = False
     is_retry: bool = False
     max_attempts: int | None = None
+    tools: tuple[ToolSchema, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +58,7 @@ class Completion:
     """One answer.
 
     label_probs: label -> probability, summing to 1 over `Options.labels`; None where not asked or not known.
+    tool_calls: the tools that the model wants to be called; `text` is empty then, mostly.
     finish_reason: the endpoint's word ("stop", "length", ...); "" where it gave none.
     attempts: requests sent for this answer, failed ones included; 0 for one that came from cache or journal.
     source: where this answer came from just now.
@@ -60,6 +72,7 @@ class Completion:
     latency_s: float = 0.0
     attempts: int = 1
     source: Literal["endpoint", "cache", "journal"] = "endpoint"
+    tool_calls: tuple[ToolCall, ...] = ()
 
 
 class Client(Protocol):

@@ -22,7 +22,7 @@ from autoprompt.llm.failures import (
     redact,
     shown_url,
 )
-from autoprompt.llm.wire import Constrain, Parameters, read_answer
+from autoprompt.llm.wire import Constrain, Parameters, read_answer, turn
 from autoprompt.types import Message
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class HttpTransport:
         import httpx
 
         parameters = self.parameters.of(options)
-        turns = [{"role": message.role, "content": message.content} for message in messages]
+        turns = [turn(message) for message in messages]
         body = json.dumps({"model": self._model, "messages": turns, **parameters}).encode()
         begun = time.perf_counter()
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,7 @@ from autoprompt.llm.failures import (
     shown_url,
 )
 from autoprompt.llm.http import http_client
-from autoprompt.llm.wire import Constrain, Parameters, read_answer
+from autoprompt.llm.wire import Constrain, Parameters, read_answer, turn
 from autoprompt.types import Message
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ class LangChainTransport:
         import openai
 
         parameters = self.parameters.of(options)
-        turns = [(message.role, message.content) for message in messages]
+        turns = [turn(message) for message in messages]
         begun = time.perf_counter()
         try:
             # As extra body, parameters go out under the names that we give them, as over plain HTTP.
@@ -84,8 +85,12 @@ class LangChainTransport:
             "prompt_tokens": counted["input_tokens"],
             "completion_tokens": counted["output_tokens"],
         }
+        asked = [
+            {"id": call["id"], "function": {"name": call["name"], "arguments": json.dumps(call["args"])}}
+            for call in answer.tool_calls
+        ]
         choice = {
-            "message": {"content": answer.content},
+            "message": {"content": answer.content, "tool_calls": asked},
             "finish_reason": told.get("finish_reason"),
             "logprobs": told.get("logprobs"),
         }

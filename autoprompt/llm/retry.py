@@ -188,7 +188,7 @@ class LimitedClient:
         self._gate.answered(slot, usage.total_tokens)
         with self._lock:
             self._has_succeeded, self._failures = True, 0
-        if answer.text.strip():
+        if answer.text.strip() or answer.tool_calls:
             return answer
         tries.unparsed = answer
         tries.broken += 1

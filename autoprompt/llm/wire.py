@@ -7,11 +7,11 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from autoprompt.llm.client import Completion, Options
+from autoprompt.llm.client import Completion, Options, ToolSchema
 from autoprompt.llm.failures import BrokenAnswerError
 from autoprompt.llm.label_probs import label_probabilities, steps_of
 from autoprompt.tokens import estimate_tokens
-from autoprompt.types import Message, Usage
+from autoprompt.types import Message, ToolCall, Usage
 
 Constrain = Literal["grammar", "json_schema", "off"]
 
@@ -52,6 +52,8 @@ class Parameters:
             wanted["response_format"] = label_schema(options.labels)
         elif options.labels and options.wants_label_probs:
             wanted["logprobs"] = True
+        if options.tools:
+            wanted["tools"] = [_function(tool) for tool in options.tools]
         dropped = self.dropped
         if "max_tokens" in dropped and "max_tokens" in wanted:
             wanted["max_completion_tokens"] = wanted["max_tokens"]
@@ -59,6 +61,25 @@ class Parameters:
         if "logprobs" in wanted:
             wanted["top_logprobs"] = 20  # OpenAI's limit, and enough for as many labels
         return wanted
+
+
+def turn(message: Message) -> dict[str, Any]:
+    """A message as it is sent."""
+    sent: dict[str, Any] = {"role": message.role, "content": message.content}
+    if message.tool_calls:
+        sent["tool_calls"] = [
+            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+            for call in message.tool_calls
+        ]
+    if message.tool_call_id:
+        sent["tool_call_id"] = message.tool_call_id
+    return sent
+
+
+def _function(tool: ToolSchema) -> dict[str, Any]:
+    parameters = json.loads(tool.parameters)
+    named = {"name": tool.name, "description": tool.description, "parameters": parameters}
+    return {"type": "function", "function": named}
 
 
 def label_grammar(labels: Sequence[str]) -> str:
@@ -91,6 +112,7 @@ def read_answer(data: object, messages: Sequence[Message], options: Options, lat
         finish_reason = str(choice.get("finish_reason") or "")
         content = (choice.get("logprobs") or {}).get("content")
         usage = _usage(data.get("usage"), messages, text)
+        tool_calls = _tool_calls(choice["message"].get("tool_calls"))
         if options.labels:
             text = _unwrapped(text)
         label_probs = None
@@ -99,7 +121,25 @@ def read_answer(data: object, messages: Sequence[Message], options: Options, lat
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         raise BrokenAnswerError(f"the answer is not a chat completion: {str(data)[:200]!r}") from error
     model = str(data.get("model") or "")
-    return Completion(text, usage, label_probs, finish_reason, model, latency_s)
+    return Completion(text, usage, label_probs, finish_reason, model, latency_s, tool_calls=tool_calls)
+
+
+def _tool_calls(asked: object) -> tuple[ToolCall, ...]:
+    if not isinstance(asked, list):
+        return ()
+    return tuple(
+        ToolCall(
+            str(call.get("id") or f"call_{number}"),
+            str(call["function"]["name"]),
+            _arguments(call["function"].get("arguments")),
+        )
+        for number, call in enumerate(asked)
+    )
+
+
+def _arguments(given: object) -> str:
+    """Some endpoints give the arguments as an object, not as text."""
+    return given if isinstance(given, str) else json.dumps(given or {}, ensure_ascii=False)
 
 
 def _text(content: object) -> str:

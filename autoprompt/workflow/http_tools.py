@@ -53,6 +53,16 @@ class HttpTool(BaseModel):
     parameters: dict[str, HttpParameter] = Field(default_factory=dict)
     timeout_s: Annotated[float, Field(gt=0)] = 60.0
 
+    @property
+    def schema_of_arguments(self) -> dict[str, Any]:
+        """A JSON schema, as models are told of tools."""
+        described = {
+            name: {"type": parameter.type, "description": parameter.description}
+            for name, parameter in self.parameters.items()
+        }
+        required = [name for name, parameter in self.parameters.items() if parameter.required]
+        return {"title": self.name, "type": "object", "properties": described, "required": required}
+
     def invoke(self, arguments: Mapping[str, Any]) -> Any:
         """The answer: JSON where it is, else text. Raises HttpError for a status from 400 on, ValueError."""
         missing = [n for n, parameter in self.parameters.items() if parameter.required and n not in arguments]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from autoprompt.errors import AutopromptError, ModelError
-from autoprompt.llm.client import Options
-from autoprompt.types import Message, Role, Usage
+from autoprompt.llm.client import Options, ToolSchema
+from autoprompt.types import Message, Role, ToolCall, Usage
 from autoprompt.workflow.context import NodeContext
 from autoprompt.workflow.errors import FATAL, InvalidVariableTypeError, LLMInvocationError
 from autoprompt.workflow.models import ModelSpec
@@ -36,6 +36,7 @@ class ModelReply:
     mode: str = "chat"
     source: str = "endpoint"
     calls: int = field(default=1)
+    tool_calls: tuple[ToolCall, ...] = ()
 
     @property
     def context(self) -> list[dict[str, Any]]:
@@ -73,6 +74,7 @@ class ModelReply:
             later.mode,
             later.source,
             self.calls + later.calls,
+            later.tool_calls,
         )
 
 
@@ -95,15 +97,18 @@ def call_model(
     max_output_tokens: int | None = None,
     client: Any = None,
     sample: int = 0,
+    tools: Sequence[ToolSchema] = (),
 ) -> ModelReply:
     """Ask the model that the node names, once.
 
     labels: the only answers allowed. chunk_name: the output that the answer is told as; None: not told.
     temperature, max_output_tokens: instead of those in the model's `completion_params`.
     client: asked instead of the named model. sample: for a question that is asked again in one attempt.
+    tools: what the model may ask to have called.
     Raises LLMInvocationError where the model failed; errors that end the whole run come as they are.
     """
     options = _options(context, model, labels, temperature, max_output_tokens, sample)
+    options = replace(options, tools=tuple(tools)) if tools else options
     client = client if client is not None else context.client(model)
     try:
         answer = client.complete(list(messages), options)
@@ -125,6 +130,7 @@ def call_model(
         answer.model or client.name,
         model.mode if model is not None else "chat",
         answer.source,
+        tool_calls=answer.tool_calls,
     )
 
 

@@ -1,0 +1,78 @@
+"""Tool calls through the layers of a client: what is sent, read, kept."""
+
+from __future__ import annotations
+
+import json
+
+from fake_endpoint import Reply, fake_endpoint
+
+from autoprompt.llm.answers import from_record, request_key, to_record
+from autoprompt.llm.client import Completion, Options, ToolSchema
+from autoprompt.llm.http import HttpTransport
+from autoprompt.llm.langchain import LangChainTransport
+from autoprompt.types import Message, ToolCall
+
+SEARCH = ToolSchema(
+    "search", "Looks things up", '{"type": "object", "properties": {"q": {"type": "string"}}}'
+)
+CALL = ToolCall("c1", "search", '{"q": "tea"}')
+TURNS = [
+    Message("user", "find tea"),
+    Message("assistant", "", (CALL,)),
+    Message("tool", "found", tool_call_id="c1"),
+]
+REPLY = Reply(
+    body={
+        "choices": [
+            {
+                "index": 0,
+                "finish_reason": "tool_calls",
+                "message": {
+                    "role": "assistant",
+                    "content": None,
+                    "tool_calls": [
+                        {
+                            "id": "c2",
+                            "type": "function",
+                            "function": {"name": "search", "arguments": '{"q": "green tea"}'},
+                        }
+                    ],
+                },
+            }
+        ]
+    }
+)
+
+
+def test_both_transports_send_and_read_them() -> None:
+    with fake_endpoint(lambda body: REPLY) as endpoint:
+        for transport in (
+            HttpTransport(endpoint.base_url, "m"),
+            LangChainTransport(endpoint.base_url, "m", trust_env=False),
+        ):
+            answer = transport.complete(TURNS, Options(tools=(SEARCH,)))
+            transport.close()
+            (call,) = answer.tool_calls
+            assert (call.id, call.name, json.loads(call.arguments)) == ("c2", "search", {"q": "green tea"})
+            assert answer.text == ""
+    for body in endpoint.requests:
+        assert body["tools"][0]["function"]["name"] == "search"
+        assert body["messages"][1]["tool_calls"][0]["id"] == "c1"
+        assert body["messages"][2]["tool_call_id"] == "c1"
+
+
+def test_they_are_part_of_the_key_and_plain_requests_keep_theirs() -> None:
+    plain = [Message("user", "hi")]
+    keys = {
+        request_key("e", "m", "off", plain, Options()),
+        request_key("e", "m", "off", plain, Options(tools=(SEARCH,))),
+        request_key("e", "m", "off", TURNS, Options()),
+        request_key("e", "m", "off", [Message(m.role, m.content) for m in TURNS], Options()),
+    }
+    assert len(keys) == 4
+
+
+def test_they_are_kept_with_the_answer() -> None:
+    answer = Completion("", tool_calls=(CALL,))
+    assert from_record(json.loads(json.dumps(to_record(answer)))).tool_calls == (CALL,)
+    assert "tool_calls" not in to_record(Completion("x"))

@@ -1,0 +1,174 @@
+"""`agent`: the tool-calling loop, over endpoints with tool calls and models that write them as text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from fake_endpoint import Reply, fake_endpoint
+from flow_runs import flow, outputs_of, run_flow
+from langchain_core.tools import tool as langchain_tool
+
+from autoprompt.config import ModelSettings
+from autoprompt.llm import Completion, ScriptedClient
+from autoprompt.types import ToolCall
+from autoprompt.workflow import RunSettings, Workflow, tool
+from autoprompt.workflow.tools import register_tool
+
+AGENT = """
+    nodes:
+      - {id: start, type: start, data: {variables: [query]}}
+      - id: agent
+        type: agent
+        data:
+          model: m
+          instruction: Help with prices.
+          query: "{{#start.query#}}"
+          tools: [price_of]
+          max_iterations: 3
+"""
+
+
+@pytest.fixture(autouse=True)
+def price_of() -> Iterator[list[str]]:
+    asked: list[str] = []
+
+    @tool
+    def price_of(item: str, count: int = 1) -> str:
+        """Price of an item in euro."""
+        if item == "gold":
+            raise ValueError("not for sale")
+        asked.append(item)
+        return str({"tea": 3, "bread": 4}[item] * count)
+
+    yield asked
+    from autoprompt.workflow import tools
+
+    tools._registered.pop("price_of", None)
+
+
+def native(name: str, **arguments: Any) -> Completion:
+    return Completion("", tool_calls=(ToolCall("c1", name, json.dumps(arguments)),))
+
+
+def test_tool_calls_of_the_endpoint(price_of: list[str]) -> None:
+    client = ScriptedClient([native("price_of", item="tea", count=2), "It costs 6 euro."])
+    done = run_flow(AGENT, {"query": "Two teas?"}, client)
+    assert price_of == ["tea"]
+    outputs = done.node("agent").outputs
+    assert outputs["text"] == "It costs 6 euro."
+    assert outputs["json"] == [{"tool": "price_of", "arguments": {"item": "tea", "count": 2}, "result": "6"}]
+    second = client.calls[1]
+    assert [message.role for message in second] == ["system", "user", "assistant", "tool"]
+    assert second[-1].content == "6"
+    assert second[-1].tool_call_id == second[-2].tool_calls[0].id == "c1"
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        '{"tool": "price_of", "arguments": {"item": "tea"}}',
+        '```json\n{"name": "price_of", "parameters": {"item": "tea"}}\n```',
+        'I look it up. <tool_call>\n{"name": "price_of", "arguments": {"item": "tea"}}\n</tool_call>',
+    ],
+)
+def test_tool_calls_written_as_text(written: str, price_of: list[str]) -> None:
+    client = ScriptedClient([written, "3 euro"])
+    assert outputs_of(AGENT, {"query": "Tea?"}, client)["text"] == "3 euro"
+    assert price_of == ["tea"]
+    assert client.calls[1][-1].content == "Result of price_of: 3"
+
+
+def test_context_is_the_conversation_without_system_messages(price_of: list[str]) -> None:
+    client = ScriptedClient([native("price_of", item="tea"), "3 euro"])
+    outputs = run_flow(AGENT, {"query": "Tea?"}, client).node("agent").outputs
+    assert outputs["context"] == [
+        {"role": "user", "text": "Tea?", "files": []},
+        {"role": "assistant", "text": "3 euro", "files": []},
+    ]
+    assert outputs["usage"]["total_tokens"] > 0
+
+
+def test_a_tool_that_fails_is_told_to_the_model(price_of: list[str]) -> None:
+    client = ScriptedClient([native("price_of", item="gold"), "We have none."])
+    assert outputs_of(AGENT, {"query": "Gold?"}, client)["text"] == "We have none."
+    assert client.calls[1][-1].content == "error: ValueError: not for sale"
+
+
+def test_max_iterations_ends_in_an_answer(price_of: list[str]) -> None:
+    client = ScriptedClient([native("price_of", item="tea")] * 3 + ["I give up."])
+    done = run_flow(AGENT, {"query": "Tea?"}, client)
+    assert done.node("agent").outputs["text"] == "I give up."
+    assert len(client.calls) == 4
+    assert client.calls[3][-1].content == "Answer now, without calling a tool."
+    assert price_of == ["tea"] * 3
+
+
+def test_the_instruction_is_a_component(price_of: list[str]) -> None:
+    assert Workflow.load(flow(AGENT)).components == {"agent.instruction": "Help with prices."}
+    client = ScriptedClient(["hi"])
+    outputs_of(AGENT, {"query": "?"}, client, components={"agent.instruction": "Be brief."})
+    assert client.calls[0][0].content.startswith("Be brief.\n\nYou may call tools.")
+
+
+def test_a_langchain_tool(price_of: list[str]) -> None:
+    @langchain_tool
+    def price_of_lc(item: str) -> str:
+        """Price of an item."""
+        return f"{item}: 9"
+
+    register_tool(price_of_lc)
+    content = flow(AGENT)
+    content["nodes"][1]["data"]["tools"] = ["price_of_lc"]
+    client = ScriptedClient([native("price_of_lc", item="tea"), "9"])
+    assert outputs_of(content, {"query": "?"}, client)["text"] == "9"
+    assert client.calls[1][-1].content == "tea: 9"
+
+
+def test_an_agent_of_an_export(price_of: list[str]) -> None:
+    parameters = {
+        "instruction": {"type": "constant", "value": "Help {{#start.query#}}"},
+        "query": {"type": "constant", "value": "{{#start.query#}}"},
+        "model": {
+            "type": "constant",
+            "value": {"provider": "x/openai/openai", "model": "gpt", "mode": "chat"},
+        },
+        "maximum_iterations": {"type": "constant", "value": 2},
+        "tools": {
+            "type": "constant",
+            "value": [
+                {"enabled": True, "tool_name": "price_of", "provider_name": "p", "type": "builtin"},
+                {"enabled": False, "tool_name": "gone", "provider_name": "p", "type": "builtin"},
+            ],
+        },
+    }
+    content = flow(AGENT)
+    content["nodes"][1]["data"] = {"agent_strategy_name": "function_calling", "agent_parameters": parameters}
+    client = ScriptedClient([native("price_of", item="tea"), "3"])
+    assert outputs_of(content, {"query": "Tea?"}, client)["text"] == "3"
+    assert price_of == ["tea"]
+
+
+def test_over_an_endpoint_with_tool_calls(price_of: list[str]) -> None:
+    def answer(body: dict[str, Any]) -> Reply:
+        asks = body["messages"][-1]["role"] == "user"
+        call = {
+            "id": "x1",
+            "type": "function",
+            "function": {"name": "price_of", "arguments": '{"item": "tea"}'},
+        }
+        message = {"role": "assistant", "content": None, "tool_calls": [call]}
+        if not asks:
+            message = {"role": "assistant", "content": f"costs {body['messages'][-1]['content']}"}
+        return Reply(body={"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]})
+
+    with fake_endpoint(answer) as endpoint:
+        models = ModelSettings(model="m", base_url=endpoint.base_url, constrain="off")
+        result = Workflow.load(flow(AGENT)).run({"query": "Tea?"}, settings=RunSettings(models=models))
+    assert result["text"] == "costs 3"
+    first, second = endpoint.requests
+    assert first["tools"][0]["function"]["name"] == "price_of"
+    assert first["tools"][0]["function"]["parameters"]["properties"]["item"]["type"] == "string"
+    assert second["messages"][-2]["tool_calls"][0]["id"] == second["messages"][-1]["tool_call_id"] == "x1"
