@@ -30,11 +30,18 @@ from autoprompt.preparation import (
     check_placeholders,
     check_spending,
     estimate_run,
+    make_program,
+    open_workflow,
     prepare,
-    task_options,
 )
-from autoprompt.program import PromptProgram
-from autoprompt.session import OnEvent, has_answers, load_config, read_result, run_in_folder, store_name
+from autoprompt.session import (
+    OnEvent,
+    has_answers,
+    load_config,
+    read_result,
+    run_in_folder,
+    store_name,
+)
 from autoprompt.settings import as_complete, complete, starting_prompt
 from autoprompt.stats import Interval, aggregate_interval, mean_interval
 from autoprompt.store import RunStore
@@ -68,6 +75,8 @@ def optimize(
     try:
         with folder.lock():
             folder.write_text("original_prompt.txt", preparation.prompt)
+            if preparation.workflow is not None:
+                preparation.workflow.write_original(folder)
             return run_in_folder(folder, preparation, clients, on_event, resumed=False)
     except (ModelError, ConfigError, BudgetTooSmallError, UsageError):
         if not has_answers(folder):
@@ -94,6 +103,8 @@ def resume(
         if finished is not None:
             return finished
         preparation = prepare(as_complete(load_config(folder)))
+        if preparation.workflow is not None:
+            preparation.workflow.check_unchanged(folder)
         return run_in_folder(folder, preparation, clients, on_event, resumed=True)
 
 
@@ -197,10 +208,14 @@ def evaluate(
     config = complete(config)
     if config.dataset is None:
         raise ConfigError("eval needs a dataset: give --dataset FILE.")
-    prompt = candidate.prompt if candidate is not None else starting_prompt(config)
+    prompt = ""
+    if config.workflow is None:
+        prompt = candidate.prompt if candidate is not None else starting_prompt(config)
     rows, found, warnings = load_checked(config.dataset, config)
     labels = found or ()
-    warnings = (*warnings, *check_placeholders(prompt, {config.dataset: rows}, config))
+    workflow = open_workflow(config, rows)
+    if workflow is None:
+        warnings = (*warnings, *check_placeholders(prompt, {config.dataset: rows}, config))
     budget = Budget(config.max_calls, config.max_tokens, config.max_cost, config.max_seconds)
     emit = on_event or (lambda _: None)
     for warning in warnings:
@@ -217,15 +232,7 @@ def evaluate(
     with open_models(config, clients, budget, None, emit) as models:
         metric = models.metric(config, labels)
         client = models.client("task")
-        program = PromptProgram(
-            client,
-            prompt,
-            labels=labels,
-            options=task_options(config, labels),
-            read=metric.read,
-            input_field=config.input_field,
-            target_field=config.target_field,
-        )
+        program = make_program(config, prompt, workflow, labels, client, metric)
         the_candidate = candidate or Candidate(components=program.components)
         concurrency = models.concurrency()
         with budget.block(len(rows)):

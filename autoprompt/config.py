@@ -130,6 +130,16 @@ class RunConfig(DataSettings, ModelSettings, BudgetSettings):
     """All settings of `autoprompt run`. What is None is filled from sidecar, preset or environment."""
 
     prompt: str | None = Field(default=None, description="The naive prompt, or @FILE.")
+    workflow: Path | None = Field(
+        default=None, description="Workflow (YAML) whose prompts are optimized, instead of one prompt."
+    )
+    target_output: str | None = Field(
+        default=None,
+        description="The workflow's output that is scored; default: the only one, or the target field's.",
+    )
+    tools: Path | None = Field(
+        default=None, description="Python file whose @tool functions the workflow calls; it is executed."
+    )
     preset: Preset = Field(default="standard", description="How much to search.")
     max_iterations: Positive | None = Field(
         default=None, description="Rounds of writing; default: by preset."
@@ -142,7 +152,8 @@ class RunConfig(DataSettings, ModelSettings, BudgetSettings):
         default=128, description="Most demonstrations in a candidate; 0: none."
     )
     locked: tuple[str, ...] = Field(
-        default=(), description="Passages of the prompt that must stay as they are."
+        default=(),
+        description="Passages of the prompt that must stay as they are; of a workflow, components too.",
     )
     task: str = Field(default="", description="What the task is about, for the memory; default: the prompt.")
     memory: Path = Field(default=Path("memory/memory_experiences.txt"), description="The experience file.")

@@ -6,13 +6,14 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from autoprompt.config import RunConfig
 from autoprompt.dataset import Splits, check_fields, load_splits
 from autoprompt.errors import BudgetTooSmallError, PromptError
-from autoprompt.llm.client import Options
-from autoprompt.program import placeholders, supports_demos, unknown_placeholders
+from autoprompt.llm.client import Client, Options
+from autoprompt.metrics import Metric
+from autoprompt.program import Program, PromptProgram, placeholders, supports_demos, unknown_placeholders
 from autoprompt.search.plan import (
     DEPTHS,
     Depth,
@@ -27,6 +28,10 @@ from autoprompt.settings import complete, starting_prompt
 from autoprompt.tokens import estimate_tokens
 from autoprompt.types import Example
 
+if TYPE_CHECKING:
+    from autoprompt.workflow.task import WorkflowTask
+
+JUDGED = "llm_judge"
 LABEL_OUTPUT_TOKENS = 32  # of a task call whose answer is one of the labels
 FREE_OUTPUT_TOKENS = 1024
 USUAL_DEMOS = 48  # of a long candidate, for the estimate beforehand; see search/demos.py
@@ -34,7 +39,10 @@ USUAL_DEMOS = 48  # of a long candidate, for the estimate beforehand; see search
 
 @dataclass(frozen=True, slots=True)
 class Preparation:
-    """A checked run that has sent nothing yet. max_calls: the cap, set by the user or by the preset."""
+    """A checked run that has sent nothing yet. max_calls: the cap, set by the user or by the preset.
+
+    prompt: the naive text; of a workflow, all of its prompts under their names.
+    """
 
     config: RunConfig
     prompt: str
@@ -44,6 +52,20 @@ class Preparation:
     plan: Plan
     max_iterations: int
     max_calls: int
+    workflow: WorkflowTask | None = None
+
+    @property
+    def prompts(self) -> int:
+        """How many texts are to be optimized."""
+        return 1 if self.workflow is None else len(self.workflow.components)
+
+    @property
+    def locked_components(self) -> frozenset[str]:
+        return frozenset() if self.workflow is None else self.workflow.locked
+
+    def program(self, client: Client, metric: Metric) -> Program:
+        """What is run on each row."""
+        return make_program(self.config, self.prompt, self.workflow, self.labels, client, metric)
 
     @property
     def task_options(self) -> Options:
@@ -58,6 +80,9 @@ class Preparation:
 
     @property
     def can_demo(self) -> bool:
+        """Of a workflow, its traces tell which steps can be shown demonstrations."""
+        if self.workflow is not None:
+            return True
         return supports_demos(self.prompt, self.fields, self.config.input_field)
 
 
@@ -76,6 +101,7 @@ class Estimate:
     max_iterations: int
     warnings: tuple[str, ...]
     fewest_calls: int = 0
+    calls_per_row: int = 1
 
     def to_dict(self) -> dict[str, Any]:
         return {**asdict(self), "sizes": dict(self.sizes), "warnings": list(self.warnings)}
@@ -100,17 +126,61 @@ def prepare(config: RunConfig) -> Preparation:
     """
     depth = DEPTHS[config.preset]
     config = _with_preset(complete(config), depth)
-    prompt = starting_prompt(config)
+    prompt = "" if config.workflow is not None else starting_prompt(config)
     splits = load_splits(config)
     labels = splits.labels or ()
-    plan = make_plan(splits.val, calls_per_row=2 if config.metric == "llm_judge" else 1)
+    workflow = open_workflow(config, [*splits.train, *splits.val, *splits.test])
+    if workflow is not None:
+        prompt = workflow.text
+    plan = make_plan(splits.val, calls_per_row(config, workflow))
     max_iterations = config.max_iterations or depth.max_iterations
     optimizer_calls = 1 + depth.writers
-    said = check_placeholders(prompt, _rows_by_file(splits), config)
-    splits = replace(splits, warnings=(*splits.warnings, *said))
+    if workflow is None:
+        said = check_placeholders(prompt, _rows_by_file(splits), config)
+        splits = replace(splits, warnings=(*splits.warnings, *said))
     check_budget(config.max_calls, plan, len(splits.test), optimizer_calls)
     max_calls = config.max_calls or default_max_calls(depth, plan, len(splits.test))
-    return Preparation(config, prompt, splits, labels, depth, plan, max_iterations, max_calls)
+    return Preparation(config, prompt, splits, labels, depth, plan, max_iterations, max_calls, workflow)
+
+
+def open_workflow(config: RunConfig, rows: Sequence[Example]) -> WorkflowTask | None:
+    """The workflow that the settings name, checked against the rows; None for a single prompt."""
+    if config.workflow is None:
+        return None
+    from autoprompt.workflow.flow_run import load_tools
+    from autoprompt.workflow.task import open_task
+
+    load_tools(config.tools)
+    return open_task(
+        config.workflow,
+        rows,
+        target_output=config.target_output,
+        locked=config.locked,
+        input_field=config.input_field,
+        target_field=config.target_field,
+    )
+
+
+def calls_per_row(config: RunConfig, workflow: WorkflowTask | None) -> int:
+    """Requests that one row takes, the judge's included."""
+    judged = 1 if config.metric == JUDGED else 0
+    return judged + (1 if workflow is None else workflow.calls_per_row)
+
+
+def make_program(
+    config: RunConfig,
+    prompt: str,
+    workflow: WorkflowTask | None,
+    labels: tuple[str, ...],
+    client: Client,
+    metric: Metric,
+) -> Program:
+    """A prompt or a workflow, asking `client`, its answers read by `metric`."""
+    fields = {"input_field": config.input_field, "target_field": config.target_field}
+    if workflow is not None:
+        return workflow.program(client, labels=labels, read=metric.read, **fields)
+    options = task_options(config, labels)
+    return PromptProgram(client, prompt, labels=labels, options=options, read=metric.read, **fields)
 
 
 def check_placeholders(prompt: str, rows: Mapping[Path, Sequence[Example]], config: RunConfig) -> list[str]:
@@ -164,14 +234,22 @@ def estimate_run(preparation: Preparation, price_per_token: float | None) -> Est
     optimizer_calls = min(p.max_calls, p.max_iterations * (1 + p.depth.writers))
     task_calls = p.max_calls - optimizer_calls
     per_row = _tokens_per_row(p)
-    prompt = estimate_tokens(p.prompt)
+    prompt = estimate_tokens(p.prompt) // p.prompts
     demos = min(p.config.max_demos, USUAL_DEMOS) if p.can_demo else 0
     per_call = min(p.config.max_prompt_tokens, prompt + demos * (per_row + 10)) + per_row + 8
     tokens = round(task_calls * per_call + optimizer_calls * _writer_tokens(p))
     cost = None if price_per_token is None else tokens * price_per_token
     fewest = fewest_calls(p.plan, len(p.splits.test), 1 + p.depth.writers)
     return Estimate(
-        p.splits.sizes, task_calls, optimizer_calls, tokens, cost, p.max_iterations, p.splits.warnings, fewest
+        p.splits.sizes,
+        task_calls,
+        optimizer_calls,
+        tokens,
+        cost,
+        p.max_iterations,
+        p.splits.warnings,
+        fewest,
+        p.plan.calls_per_row,
     )
 
 
@@ -184,7 +262,7 @@ def check_spending(preparation: Preparation, price_per_token: float | None) -> N
     """
     p = preparation
     test_rows = len(p.splits.test)
-    per_call = estimate_tokens(p.prompt) + _tokens_per_row(p) + 8
+    per_call = estimate_tokens(p.prompt) // p.prompts + _tokens_per_row(p) + 8
     calls = final_cost(p.plan, test_rows)
     writing = (1 + p.depth.writers) * _writer_tokens(p)
     least = fewest_calls(p.plan, test_rows, 0) * per_call + writing

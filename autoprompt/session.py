@@ -16,7 +16,6 @@ from autoprompt.llm import Budget, Journal
 from autoprompt.llm.account import Account
 from autoprompt.memory import ExperienceFile
 from autoprompt.preparation import Preparation
-from autoprompt.program import PromptProgram
 from autoprompt.search.pool import Pool
 from autoprompt.store import ProgressFile, RunFolder, RunStore
 from autoprompt.store.files import write_jsonl
@@ -171,15 +170,7 @@ def _make_context(
 
     config, labels = preparation.config, preparation.labels
     metric = models.metric(config, labels)
-    program = PromptProgram(
-        models.client("task"),
-        preparation.prompt,
-        labels=labels,
-        options=preparation.task_options,
-        read=metric.read,
-        input_field=config.input_field,
-        target_field=config.target_field,
-    )
+    program = preparation.program(models.client("task"), metric)
     writer = models.client("optimizer")
     return SearchContext(
         program=program,
@@ -193,7 +184,9 @@ def _make_context(
             seed=config.seed,
             max_prompt_tokens=config.max_prompt_tokens,
             max_demos=config.max_demos,
-            locked=config.locked,
+            locked=tuple(p for p in config.locked if p not in preparation.locked_components),
+            locked_components=preparation.locked_components,
+            has_steps=preparation.workflow is not None,
             labels=labels,
             can_demo=preparation.can_demo,
             input_field=config.input_field,
@@ -330,6 +323,8 @@ def _finish(
     folder.write_text("best_prompt.txt", render_candidate(result.best) + "\n")
     if len(result.best.components) > 1:
         folder.write_text("best_prompt.diff", component_diffs(result.original, result.best) + "\n")
+    if preparation.workflow is not None:
+        preparation.workflow.write_best(folder, result.best)
     folder.write_result(result.to_dict())
     emit({"event": "run_finished", "result": result.to_dict()})
     return result
@@ -364,7 +359,7 @@ def load_config(folder: RunFolder) -> RunConfig:
         ) from error
     # The text as it was: in config.yaml, what looks like a key is blacked out.
     path = folder.path / "original_prompt.txt"
-    if not path.exists():  # killed between the two files
+    if config.workflow is not None or not path.exists():  # killed between the two files
         return config
     return config.model_copy(update={"prompt": path.read_text(encoding="utf-8")})
 

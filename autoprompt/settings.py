@@ -73,6 +73,16 @@ def starting_prompt(config: RunConfig) -> str:
     return config.prompt
 
 
+def _check_start(config: RunConfig, sources: Mapping[str, str]) -> None:
+    """There is something to start from, and one thing only."""
+    if config.workflow is None:
+        starting_prompt(config)
+    elif config.prompt is not None:
+        raise UsageError(
+            f"{sources['workflow']} and {sources['prompt']} exclude each other: give one of them"
+        )
+
+
 def resolve_settings(
     flags: Mapping[str, Any],
     *,
@@ -122,7 +132,7 @@ def _resolved(
     _fill_models(values, sources, environ)
     config = _validated(values, sources)
     if needs_prompt:
-        starting_prompt(config)
+        _check_start(config, sources)
     return config
 
 
@@ -154,6 +164,21 @@ def resolve_check(
         needs_prompt=limits.exported is None,
     )
     return config, limits
+
+
+def resolve_models(
+    flags: Mapping[str, Any], *, config_file: Path | None, environ: Mapping[str, str]
+) -> CompleteConfig:
+    """As `resolve_settings`, for a command that needs no data, such as running a workflow.
+
+    Where no model is named none is filled in: the workflow's own are asked then.
+    """
+    layers = [_from_flags(flags), _from_environment(environ)]
+    if config_file is not None:
+        layers.append(_from_config_file(config_file, RunConfig, RunConfig))
+    values, sources = _merged(layers)
+    _fill_addresses(values, sources, environ)
+    return _validated(values, sources)
 
 
 def flag_name(name: str) -> str:
@@ -229,7 +254,10 @@ def _from_sidecar(path: Path, above: Sequence[_Layer]) -> _Layer:
         values["prompt"] = _prompt_text(values["prompt"], path.parent, f"{path}: prompt")
     if any(layer.values.get("metric", task.metric) != task.metric for layer in above):
         values.pop("metric_options", None)
-    if any("prompt" in layer.values for layer in above):
+    has_workflow = any("workflow" in layer.values for layer in above)
+    if has_workflow:
+        values.pop("prompt", None)
+    if has_workflow or any("prompt" in layer.values for layer in above):
         values.pop("locked", None)
     return _Layer(values, {name: f"{path}: {name}" for name in values})
 
@@ -308,6 +336,10 @@ def _fill_models(values: dict[str, Any], sources: dict[str, str], environ: Mappi
     """
     if values.get("model") is None and values.get("base_url") is None:
         values["model"] = LOCAL
+    _fill_addresses(values, sources, environ)
+
+
+def _fill_addresses(values: dict[str, Any], sources: dict[str, str], environ: Mapping[str, str]) -> None:
     url = environ.get("OPENAI_BASE_URL") or environ.get("OPENAI_API_BASE")
     if not url:
         return

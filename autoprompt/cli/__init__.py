@@ -25,6 +25,7 @@ COMMANDS = {
     "eval": ("evaluate", "Score a prompt on a whole dataset, without optimization."),
     "check": ("check", "Fail if a prompt has become worse than its baseline, in CI."),
     "batch": ("batch", "Run many trials from YAML as one experiment."),
+    "flow": ("flow", "Workflows: run, validate, graph."),
     "runs": ("runs", "Past runs: list, show, diff, export, rm."),
     "ui": ("ui", "Look at the runs in the browser: a local page, read-only."),
     "report": ("report", "Write a run as a page, as Markdown, or its plot."),

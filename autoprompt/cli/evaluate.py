@@ -19,7 +19,18 @@ if TYPE_CHECKING:
     from autoprompt.api import EvaluationReport
 
 # What a run's best is scored with where no flag says otherwise: what the run itself used.
-_FROM_RUN = ("input_field", "target_field", "labels", "metric", "metric_options", "model", "base_url")
+_FROM_RUN = (
+    "workflow",
+    "target_output",
+    "tools",
+    "input_field",
+    "target_field",
+    "labels",
+    "metric",
+    "metric_options",
+    "model",
+    "base_url",
+)
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
@@ -57,13 +68,14 @@ def evaluate(
 
     candidate = None
     if run is not None:
-        if "prompt" in flags:
-            raise UsageError("--run and --prompt exclude each other")
+        if given := [name for name in ("prompt", "workflow") if name in flags]:
+            raise UsageError(f"--run and --{given[0]} exclude each other")
         candidate = api.best_of(run, runs_dir=runs_dir)
         known = load_config(RunStore(runs_dir).open(run)).model_dump(include=set(_FROM_RUN))
         # Scored is the candidate. Its text is checked with the settings; a line end before it keeps one that
         # begins with "@" from being read as a file.
-        flags = known | flags | {"prompt": f"\n{candidate.prompt}"}
+        prompt = {} if known["workflow"] is not None else {"prompt": f"\n{candidate.prompt}"}
+        flags = known | flags | prompt
     settings = read_settings(flags, config)
 
     with watching(render.console(stderr=True), quiet=quiet) as (_, emit):

@@ -23,6 +23,9 @@ EVALUATION = tuple(
     name
     for name in (
         "prompt",
+        "workflow",
+        "target_output",
+        "tools",
         *DataSettings.model_fields,
         *ModelSettings.model_fields,
         *BudgetSettings.model_fields,
@@ -36,7 +39,7 @@ _FIELDS = {**CheckSettings.model_fields, **RunConfig.model_fields}
 _LISTS = ("locked", "metric_options", "must_pass")  # flags that may be given several times
 
 # First what a first call needs; the rest in the order of the settings.
-_FIRST = ("baseline", "dataset", "prompt", "model", "base_url", "preset", *CHECK)
+_FIRST = ("baseline", "dataset", "prompt", "workflow", "model", "base_url", "preset", *CHECK)
 _METAVARS = {
     "prompt": "TEXT|@FILE",
     "labels": "A,B,...",

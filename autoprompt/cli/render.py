@@ -222,7 +222,9 @@ def next_steps(data: Mapping[str, Any], *, is_show: bool = False) -> Iterator[Te
     if not is_show:
         yield Text(f"  autoprompt runs show {run_id}")
     yield Text(f"  autoprompt report {run_id} --open")
-    if data["best"]["demos"]:  # which a text file would not hold
+    if len(data["best"]["components"]) > 1:
+        yield Text(f"  autoprompt runs export {run_id} --to workflow.yaml")
+    elif data["best"]["demos"]:  # which a text file would not hold
         yield Text(f"  autoprompt runs export {run_id} --to prompt.json")
     else:
         yield Text(f"  autoprompt runs export {run_id} --to prompt.txt")

@@ -20,6 +20,7 @@ from autoprompt.cli.progress import money
 from autoprompt.cli.run import print_json
 from autoprompt.errors import StoreError, UsageError
 from autoprompt.store import EXPORT_FORMATS, RunDiff, RunFolder, RunLine, RunStore, diff, export_run
+from autoprompt.store.export import WORKFLOW, is_workflow_run
 from autoprompt.store.files import write_text
 from autoprompt.store.listing import summarize
 
@@ -258,7 +259,9 @@ def export(
     form: Annotated[
         str | None,
         typer.Option(
-            "--format", metavar="FORMAT", help=f"One of {', '.join(EXPORT_FORMATS)}; default: text."
+            "--format",
+            metavar="FORMAT",
+            help=f"One of {', '.join((*EXPORT_FORMATS, WORKFLOW))}; default: text, of a workflow its file.",
         ),
     ] = None,
     to: Annotated[
@@ -270,12 +273,13 @@ def export(
     """The best prompt, for people or for other programs.
 
     Without --format the ending of --to decides: .yaml, .json (OpenAI messages), else text. The text holds the
-    prompt alone; demonstrations are in the other formats.
+    prompt alone; demonstrations are in the other formats. Of a workflow its file comes with the best texts in
+    it, comments and layout kept.
     """
-    chosen = form or _ENDINGS.get(to.suffix if to else "", "text")
-    if chosen not in EXPORT_FORMATS:
-        raise UsageError(f"--format: {chosen!r} found; known: {', '.join(EXPORT_FORMATS)}")
     folder = RunStore(runs_dir).open(run)
+    chosen = form or _format_for(folder, to)
+    if chosen not in (*EXPORT_FORMATS, WORKFLOW):
+        raise UsageError(f"--format: {chosen!r} found; known: {', '.join((*EXPORT_FORMATS, WORKFLOW))}")
     text = export_run(folder, chosen)
     if to is None:
         typer.echo(text, nl=False)
@@ -289,6 +293,13 @@ def export(
             "--format openai, langchain or yaml has them",
             err=True,
         )
+
+
+def _format_for(folder: RunFolder, to: Path | None) -> str:
+    ending = to.suffix if to else ""
+    if is_workflow_run(folder) and ending not in (".txt", ".json"):
+        return WORKFLOW
+    return _ENDINGS.get(ending, "text")
 
 
 @app.command("rm")

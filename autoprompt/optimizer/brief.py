@@ -58,7 +58,8 @@ class Place:
 
 
 def is_single(context: SearchContext) -> bool:
-    return len(context.program.components) == 1
+    """Whether the program is one prompt that gets the row and gives the answer."""
+    return len(context.program.components) == 1 and not context.settings.has_steps
 
 
 def named(context: SearchContext, name: str, change: str) -> str:

@@ -42,6 +42,7 @@ class SearchSettings:
     """The settings of the search itself; see `RunConfig` for their meaning.
 
     locked: passages. locked_components: names of components that stay as they are, demonstrations included.
+    has_steps: the program is a workflow, even if it has one prompt only: what that one gets is not the row.
     """
 
     run_id: str
@@ -53,6 +54,7 @@ class SearchSettings:
     max_demos: int = 128
     locked: tuple[str, ...] = ()
     locked_components: frozenset[str] = frozenset()
+    has_steps: bool = False
     labels: tuple[str, ...] = ()
     can_demo: bool = True
     input_field: str = "input"

@@ -187,7 +187,7 @@ def _show(
         rows = demo_sets.balanced(train, size, rng)
         change = f"{len(rows)} demonstrations, balanced over the answers"
     text = parent.candidate.components[name]
-    label = "" if len(parent.candidate.components) == 1 else name
+    label = "" if is_single(context) else name
     made = [replace(demo_sets.to_demo(r), component=label) for r in rows]
     demos = _fitting(text, made, settings.max_prompt_tokens)
     if not demos:

@@ -17,6 +17,8 @@ from autoprompt.types import Candidate, Demo, Example, Message
 from autoprompt.yaml_file import load_yaml
 
 ExportFormat = Literal["text", "yaml", "langchain", "openai"]
+WORKFLOW = "workflow"  # the format of a workflow's run: its file with the best texts
+BEST_WORKFLOW = "best_workflow.yaml"
 EXPORT_FORMATS: tuple[str, ...] = get_args(ExportFormat)
 
 _LANGCHAIN_ROLES = {"system": "system", "user": "human", "assistant": "ai"}
@@ -80,7 +82,12 @@ def read_exported(path: Path) -> Candidate:
 
 
 def export_run(run: RunFolder, format: str, *, fields: Collection[str] = ()) -> str:
-    """The best candidate of a finished run. Raises StoreError if there is none yet. See `export`."""
+    """The best candidate of a finished run. Raises StoreError if there is none yet. See `export`.
+
+    The format "workflow" is that of runs of a workflow only: InputError for others.
+    """
+    if format == WORKFLOW:
+        return _workflow(run)
     best, config = best_of(run), run.read_config()
     demos = (
         Demo(demo["input"], demo["output"], component=demo.get("component", ""))
@@ -94,6 +101,17 @@ def export_run(run: RunFolder, format: str, *, fields: Collection[str] = ()) -> 
         labels=config.get("labels"),
         model=config.get("model"),
     )
+
+
+def is_workflow_run(run: RunFolder) -> bool:
+    return (run.path / BEST_WORKFLOW).exists()
+
+
+def _workflow(run: RunFolder) -> str:
+    best_of(run)
+    if not is_workflow_run(run):
+        raise InputError(f"run {run.run_id} optimized one prompt; formats: {', '.join(EXPORT_FORMATS)}")
+    return (run.path / BEST_WORKFLOW).read_text(encoding="utf-8")
 
 
 def _demo(demo: Demo) -> dict[str, str]:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 Emit = Callable[[Event], None]
+Turn = tuple[str, str]  # a demonstration: what a model is shown as the user's words, and as its own
 AnyNodeEvent = TypeVar("AnyNodeEvent", bound=NodeEvent)
 
 
@@ -100,7 +101,7 @@ class RunContext:
     """What all nodes of a run share: LangGraph's context, never part of a checkpoint.
 
     journal: of a run that is kept, for answers of models. nodes: every node by id, virtual and inner ones.
-    components: texts that stand in for prompts, by name.
+    components: texts that stand in for prompts, by name. demonstrations: by node, see `RunSettings`.
     sandbox, limits: how code is confined. max_concurrency: nodes or items at once, None for no bound.
     """
 
@@ -110,6 +111,7 @@ class RunContext:
     nodes: Mapping[str, GraphNode] = field(default_factory=dict)
     mocks: Mapping[str, Mock] = field(default_factory=dict)
     components: Mapping[str, str] = field(default_factory=dict)
+    demonstrations: Mapping[str, Sequence[Turn]] = field(default_factory=dict)
     sandbox: Literal["auto", "strict", "none"] = "auto"
     limits: Limits | None = None
     max_concurrency: int | None = None
@@ -198,6 +200,12 @@ class NodeContext:
     def component(self, role: str, text: str) -> str:
         """The prompt text to use for `role`: the candidate's, else `text`, the workflow's own."""
         return self.run.components.get(component_name(self.node.id, role), text)
+
+    def demonstrations(self) -> Sequence[Turn]:
+        """What the node's model is shown before its own input: the run's, else those in the file."""
+        if self.node.id in self.run.demonstrations:
+            return self.run.demonstrations[self.node.id]
+        return [(shown.user, shown.assistant) for shown in getattr(self.data, "demonstrations", ())]
 
     def client(self, model: ModelSpec | None) -> Client:
         """The model that the node names. Raises ConfigError where nothing says which."""

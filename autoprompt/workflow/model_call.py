@@ -9,7 +9,7 @@ from typing import Any
 from autoprompt.errors import AutopromptError, ModelError
 from autoprompt.llm.client import Options, ToolSchema
 from autoprompt.types import Message, Role, ToolCall, Usage
-from autoprompt.workflow.context import NodeContext
+from autoprompt.workflow.context import NodeContext, Turn
 from autoprompt.workflow.errors import FATAL, InvalidVariableTypeError, LLMInvocationError
 from autoprompt.workflow.models import ModelSpec
 
@@ -111,7 +111,7 @@ def call_model(
     options = replace(options, tools=tuple(tools)) if tools else options
     client = client if client is not None else context.client(model)
     try:
-        answer = client.complete(list(messages), options)
+        answer = client.complete(_with_demonstrations(messages, context.demonstrations()), options)
     except FATAL:
         raise
     except ModelError as error:
@@ -132,6 +132,13 @@ def call_model(
         answer.source,
         tool_calls=answer.tool_calls,
     )
+
+
+def _with_demonstrations(messages: Sequence[Message], turns: Sequence[Turn]) -> list[Message]:
+    """The turns between the system messages and the rest. They are no part of the node's conversation."""
+    first = next((n for n, message in enumerate(messages) if message.role != "system"), len(messages))
+    shown = [m for user, said in turns for m in (Message("user", user), Message("assistant", said))]
+    return [*messages[:first], *shown, *messages[first:]]
 
 
 def _options(

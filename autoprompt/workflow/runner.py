@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
@@ -13,7 +13,7 @@ from autoprompt.errors import InputError, Interrupted, StoreError
 from autoprompt.llm import Budget, Journal, ResponseCache
 from autoprompt.llm.client import Client
 from autoprompt.store import RunFolder
-from autoprompt.workflow.context import RunContext
+from autoprompt.workflow.context import RunContext, Turn
 from autoprompt.workflow.definition import Definition
 from autoprompt.workflow.errors import WorkflowDefinitionError
 from autoprompt.workflow.events import (
@@ -40,7 +40,8 @@ class RunSettings:
 
     client: asked by every node, whatever model it names. models: `model` and `base_url` in it go before what
     nodes name; the rest (timeout, rates, prices) holds for all. components: texts instead of the workflow's
-    own, by name. mocks: node id -> `Mock` or its fields, over those of the file.
+    own, by name. demonstrations: node id -> (input, answer) of each that its model is shown before its own
+    input, instead of those in the file. mocks: node id -> `Mock` or its fields, over those of the file.
     budget, cache: shared with others; default: no caps, no cache.
     max_steps: of a workflow whose nodes name the next one, so that a circle ends.
     """
@@ -48,6 +49,7 @@ class RunSettings:
     client: Client | None = None
     models: ModelSettings = field(default_factory=ModelSettings)
     components: Mapping[str, str] = field(default_factory=dict)
+    demonstrations: Mapping[str, Sequence[Turn]] = field(default_factory=dict)
     mocks: Mapping[str, Any] = field(default_factory=dict)
     budget: Budget | None = None
     cache: ResponseCache | None = None
@@ -147,6 +149,7 @@ def _opened(definition: Definition, settings: RunSettings, folder: RunFolder | N
             nodes=nodes,
             mocks={**definition.mocks, **read_mocks(settings.mocks, nodes)},
             components=settings.components,
+            demonstrations=settings.demonstrations,
             sandbox=settings.sandbox,
             limits=settings.limits,
             max_concurrency=settings.max_concurrency,

@@ -240,6 +240,13 @@ class VirtualNode(Record):
     data: Mapped = Field(default_factory=dict)
 
 
+class Demonstration(Record):
+    """A worked example, shown to a node's model as a turn of the chat before its own input."""
+
+    user: Text
+    assistant: Text
+
+
 class NodeData(Record):
     """What every node may say."""
 
@@ -251,6 +258,7 @@ class NodeData(Record):
     virtual_nodes: Annotated[tuple[VirtualNode, ...], BeforeValidator(_none_is_empty_list)] = ()
     inputs: Inputs = ()
     locked: Flag = False
+    demonstrations: Annotated[tuple[Demonstration, ...], BeforeValidator(_none_is_empty_list)] = ()
 
     @model_validator(mode="before")
     @classmethod

@@ -1,0 +1,190 @@
+"""`autoprompt flow`: workflows run, checked and drawn."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.text import Text
+
+from autoprompt.cli import clean, options, render
+from autoprompt.cli.flow_view import FlowView, nested
+from autoprompt.cli.run import print_json
+from autoprompt.config import BudgetSettings, ModelSettings
+from autoprompt.errors import ConfigError, UsageError
+
+if TYPE_CHECKING:
+    from autoprompt.workflow.events import Event
+    from autoprompt.workflow.flow_run import FlowRun
+
+_SETTINGS = tuple(
+    name
+    for name in (*ModelSettings.model_fields, *BudgetSettings.model_fields)
+    if not name.startswith(("optimizer_", "judge_")) and name not in ("temperature", "max_output_tokens")
+)
+File = Annotated[Path, typer.Argument(metavar="FILE", help="Workflow in YAML: ours, or exported from Dify.")]
+Tools = Annotated[
+    Path | None,
+    typer.Option("--tools", metavar="FILE.py", help="Python file whose @tool functions the workflow calls."),
+]
+app = typer.Typer(
+    rich_markup_mode=None, add_completion=False, no_args_is_help=True, help="Workflows: run, validate, graph."
+)
+
+
+@app.command("run")
+@options.with_settings(_SETTINGS)
+def run_flow(
+    *,
+    file: File,
+    flags: dict[str, Any],
+    inputs: Annotated[
+        list[str] | None,
+        typer.Option("--input", metavar="NAME=VALUE", help="An input. May be given several times."),
+    ] = None,
+    inputs_file: Annotated[
+        Path | None, typer.Option("--inputs", metavar="FILE", help="Inputs as a YAML or JSON mapping.")
+    ] = None,
+    mocks: Annotated[
+        Path | None,
+        typer.Option("--mocks", metavar="FILE", help="YAML with answers that stand in for nodes."),
+    ] = None,
+    tools: Tools = None,
+    resume: Annotated[
+        str | None, typer.Option("--resume", metavar="RUN", help="Go on with this run of the workflow.")
+    ] = None,
+    config: options.ConfigFile = None,
+    runs_dir: options.RunsDir = Path("runs"),
+    events: Annotated[
+        bool, typer.Option("--events", help="One JSON object for each event on stdout, and nothing else.")
+    ] = False,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Run a workflow. Its outputs come on stdout, what its nodes do on stderr.
+
+    --model and --base-url stand in for the models that the file names. A run is kept in the runs folder, and
+    one that was stopped goes on with --resume or `autoprompt resume`.
+    """
+    if events and as_json:
+        raise UsageError("--events and --json exclude each other")
+    from autoprompt.workflow.flow_run import FlowRun, read_inputs, read_mocks_file
+
+    settings = _settings(flags, config)
+    given = read_inputs(inputs or (), inputs_file)
+    if resume is not None and given:
+        raise UsageError("--resume goes on with the inputs of that run: leave --input and --inputs out")
+    flow = FlowRun(file, settings, runs_dir, mocks=read_mocks_file(mocks), tools=tools)
+    show(flow, flow.stream(given) if resume is None else flow.resume(resume), events, as_json, quiet)
+
+
+def _settings(flags: dict[str, Any], config: Path | None) -> Any:
+    import os
+
+    from dotenv import load_dotenv
+
+    from autoprompt.settings import resolve_models
+
+    load_dotenv(Path(".env"), override=False)
+    return resolve_models(flags, config_file=config, environ=os.environ)
+
+
+def show(flow: FlowRun, stream: Iterator[Event], events: bool, as_json: bool, quiet: bool) -> None:
+    """Follow a run to its end. Raises what it failed with."""
+    if events:
+        for event in stream:
+            typer.echo(json.dumps(event.to_dict(), ensure_ascii=False, default=str))
+        flow.check()
+        return
+    with FlowView(render.console(stderr=True), quiet=quiet) as view:
+        for event in stream:
+            view.add(event)
+    flow.check()
+    if as_json:
+        nodes = nested(view.entries)
+        name = "nodes" if "nodes" not in flow.outputs else "_nodes"
+        print_json({**flow.outputs, name: nodes})
+        return
+    _print_outputs(flow.outputs)
+
+
+def _print_outputs(outputs: Mapping[str, Any]) -> None:
+    console = render.console()
+    for name, value in outputs.items():
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+        console.print(Text.assemble((f"{clean(name)}: ", "bold"), clean(text)))
+
+
+@app.command("validate")
+def validate_flow(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Workflows in YAML.")],
+    *,
+    mocks: Annotated[
+        Path | None,
+        typer.Option(
+            "--mocks", metavar="FILE", help="Of nodes mocked there neither model nor tool is asked."
+        ),
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option("--model", metavar="MODEL", help="As given to the run: nodes need none then."),
+    ] = None,
+    tools: Tools = None,
+    as_json: options.Json = False,
+) -> None:
+    """Check workflows without running them: all faults at once, with file, line and node. Exit 3 for any."""
+    from autoprompt.workflow.flow_run import load_tools, read_mocks_file
+    from autoprompt.workflow.validation import validate
+
+    load_tools(tools)
+    given = read_mocks_file(mocks)
+    console = render.console(stderr=True)
+    found: dict[str, list[dict[str, Any]]] = {}
+    failed = 0
+    for file in files:
+        try:
+            faults = [fault.to_dict() for fault in validate(file, needs_model=model is None, mocks=given)]
+        except ConfigError as error:  # no YAML at all; the other files are looked at all the same
+            faults = [
+                {"path": str(file), "line": 0, "node_id": None, "severity": "error", "message": str(error)}
+            ]
+        errors = sum(fault["severity"] == "error" for fault in faults)
+        failed += bool(errors)
+        found[str(file)] = faults
+        for fault in faults:
+            console.print(Text(_fault_line(fault), "red" if fault["severity"] == "error" else "yellow"))
+        console.print(Text(f"{clean(str(file))}: {_count(errors, len(faults) - errors)}"))
+    if as_json:
+        print_json({"files": found, "ok": not failed})
+    if failed:
+        raise typer.Exit(ConfigError.exit_code)
+
+
+def _fault_line(fault: Mapping[str, Any]) -> str:
+    if not fault["line"]:
+        return clean(str(fault["message"]))
+    node = f"node {fault['node_id']!r}: " if fault["node_id"] is not None else ""
+    kind = "warning: " if fault["severity"] == "warning" else ""
+    return clean(f"{fault['path']} line {fault['line']}: {kind}{node}{fault['message']}")
+
+
+def _count(errors: int, warnings: int) -> str:
+    if not errors and not warnings:
+        return "nothing wrong"
+    said = "1 error" if errors == 1 else f"{errors} errors"
+    return said + (f", {warnings} warning{'s' * (warnings > 1)}" if warnings else "")
+
+
+@app.command("graph")
+def graph_flow(
+    file: File,
+    *,
+    as_ascii: Annotated[bool, typer.Option("--ascii", help="As text instead of Mermaid.")] = False,
+) -> None:
+    """Draw a workflow as Mermaid, or as text, offline. Virtual nodes stand inside of their parent."""
+    from autoprompt.workflow import Workflow
+
+    typer.echo(Workflow.load(file).graph("ascii" if as_ascii else "mermaid"))

@@ -1,0 +1,166 @@
+"""A run of a workflow's file from the outside: inputs, mocks, tools and models from files and settings."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from autoprompt.config import ModelSettings, RunConfig
+from autoprompt.errors import ConfigError, InputError, StoreError, UsageError
+from autoprompt.llm import Budget, ResponseCache
+from autoprompt.store import RunFolder, RunStore
+from autoprompt.workflow.events import Event, GraphRunFailed, GraphRunStarted
+from autoprompt.workflow.runner import RunSettings
+from autoprompt.workflow.workflow import Workflow
+
+SETTINGS = "flow_settings.json"  # in a run's folder: what a resumed run is done with
+
+
+class FlowRun:
+    """One run of a file. When the stream has ended, `outputs` is the result, or `check` raises the failure.
+
+    settings: models, cache and caps; `model` and `base_url` go before what the file names.
+    tools: a Python file, which is executed: its `@tool` functions can be called by name.
+    """
+
+    def __init__(
+        self,
+        file: Path,
+        settings: RunConfig,
+        runs_dir: Path,
+        *,
+        mocks: Mapping[str, Any] | None = None,
+        tools: Path | None = None,
+    ) -> None:
+        load_tools(tools)
+        self._file, self._settings, self._runs_dir = file, settings, runs_dir
+        self._mocks, self._tools = dict(mocks or {}), tools
+        self.workflow = Workflow.load(file)
+        self.outputs: dict[str, Any] = {}
+        self._failure: BaseException | None = None
+
+    def stream(self, inputs: Mapping[str, Any]) -> Iterator[Event]:
+        """A new run, kept in the runs folder."""
+        with ExitStack() as stack:
+            made = self._run_settings(stack)
+            yield from self._followed(self.workflow.stream(inputs, runs_dir=self._runs_dir, settings=made))
+
+    def resume(self, run: str) -> Iterator[Event]:
+        """Go on with a run. Raises StoreError for a run of another workflow."""
+        with ExitStack() as stack:
+            made = self._run_settings(stack)
+            yield from self._followed(
+                self.workflow.stream_resume(run, runs_dir=self._runs_dir, settings=made)
+            )
+
+    def check(self) -> None:
+        """Raise what the run failed with."""
+        if self._failure is not None:
+            raise self._failure
+
+    def _run_settings(self, stack: ExitStack) -> RunSettings:
+        s = self._settings
+        cache = None
+        if not s.no_cache:
+            cache = ResponseCache(s.cache_dir)
+            stack.callback(cache.close)
+        return RunSettings(
+            models=s,
+            mocks=self._mocks,
+            budget=Budget(s.max_calls, s.max_tokens, s.max_cost, s.max_seconds),
+            cache=cache,
+            max_concurrency=s.concurrency,
+        )
+
+    def _followed(self, stream: Iterator[Event]) -> Iterator[Event]:
+        for event in stream:
+            if isinstance(event, GraphRunStarted) and event.run_id is not None:
+                self._keep_settings(RunFolder(self._runs_dir / event.run_id))
+            elif isinstance(event, GraphRunFailed):
+                self._failure = event.cause or InputError(event.error)
+            elif (outputs := getattr(event, "outputs", None)) is not None and not hasattr(event, "node_id"):
+                self.outputs = dict(outputs)
+            yield event
+
+    def _keep_settings(self, folder: RunFolder) -> None:
+        named = set(ModelSettings.model_fields) & self._settings.model_fields_set
+        models = self._settings.model_dump(mode="json", include=named, exclude_none=True)
+        tools = None if self._tools is None else str(self._tools.absolute())
+        folder.write_json(SETTINGS, {"models": models, "mocks": self._mocks, "tools": tools})
+
+
+def reopened(folder: RunFolder) -> FlowRun:
+    """The run of a folder with the settings that it was started with, ready to `resume`."""
+    config = folder.read_config()
+    file = config.get("workflow_file")
+    if not file:
+        raise StoreError(
+            f"run {folder.run_id} is of a workflow made in Python: go on with Workflow(...).resume()"
+        )
+    path = folder.path / SETTINGS
+    kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    tools = kept.get("tools")
+    return FlowRun(
+        Path(file),
+        RunConfig.model_validate(kept.get("models") or {}),
+        folder.path.parent,
+        mocks=kept.get("mocks"),
+        tools=None if tools is None else Path(tools),
+    )
+
+
+def open_run(run: str, runs_dir: Path) -> RunFolder:
+    return RunStore(runs_dir).open(run)
+
+
+def read_inputs(pairs: Sequence[str], file: Path | None) -> dict[str, Any]:
+    """Inputs of a file, with `NAME=VALUE` pairs over them; the values of pairs are texts."""
+    inputs = {} if file is None else _mapping(file, "inputs")
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name.strip():
+            raise UsageError(f"--input: {pair!r} found, expected NAME=VALUE, e.g. query=hello")
+        inputs[name.strip()] = value
+    return inputs
+
+
+def read_mocks_file(file: Path | None) -> dict[str, Any]:
+    """Node id -> mock, from a YAML file with or without `mocks:` around them."""
+    if file is None:
+        return {}
+    content = _mapping(file, "mocks")
+    inner = content.get("mocks")
+    return dict(inner) if isinstance(inner, Mapping) and len(content) == 1 else content
+
+
+def load_tools(file: Path | None) -> None:
+    """Execute a Python file, so that the tools that it registers are known. Raises ConfigError."""
+    if file is None:
+        return
+    spec = importlib.util.spec_from_file_location(f"autoprompt_tools_{file.stem}", file)
+    if spec is None or spec.loader is None or not file.is_file():
+        raise ConfigError(f"tools: {file} is no Python file. Give the path of one with @tool functions.")
+    try:
+        spec.loader.exec_module(importlib.util.module_from_spec(spec))
+    except Exception as error:
+        raise ConfigError(f"tools: {file} cannot be loaded: {type(error).__name__}: {error}") from error
+
+
+def _mapping(file: Path, what: str) -> dict[str, Any]:
+    try:
+        content = yaml.safe_load(file.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise ConfigError(f"--{what}: {file}: cannot be read ({error.strerror})") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ConfigError(f"--{what}: {file}: no YAML ({error})") from error
+    if not isinstance(content, dict):
+        raise ConfigError(
+            f"--{what}: {file}: a mapping of names was expected, found {type(content).__name__}"
+        )
+    return {str(name): value for name, value in content.items()}

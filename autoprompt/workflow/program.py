@@ -1,0 +1,142 @@
+"""A workflow as a program to be optimized: its prompts are the components, a row's fields its inputs."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import Context
+from dataclasses import dataclass, replace
+from typing import Any
+
+from autoprompt.answers import read_answer
+from autoprompt.errors import EndpointError, RequestRefusedError
+from autoprompt.llm.client import Client, Completion, Options
+from autoprompt.types import REFUSED, Candidate, Example, Message, Prediction, Usage
+from autoprompt.workflow.errors import NodeError
+from autoprompt.workflow.runner import RunSettings
+from autoprompt.workflow.template import as_text
+from autoprompt.workflow.trace import StepRecorder
+from autoprompt.workflow.workflow import Workflow
+
+
+@dataclass(frozen=True)
+class WorkflowProgram:
+    """Runs a workflow on a row with a candidate's texts.
+
+    target_output: the output that is the answer. one_input: the start variable that gets the row's input
+        where no field has its name; None where all have. labels, read: as in `PromptProgram`.
+    Every node asks `client`, whatever model it names. A row whose workflow failed because of what a model
+    answered is one without a readable answer; one whose model could not be asked has an error.
+    """
+
+    workflow: Workflow
+    client: Client
+    target_output: str
+    one_input: str | None = None
+    labels: tuple[str, ...] = ()
+    read: Callable[[str], str | None] | None = None
+    input_field: str = "input"
+    target_field: str = "target"
+
+    @property
+    def components(self) -> Mapping[str, str]:
+        return self.workflow.components
+
+    def run(self, example: Example, candidate: Candidate) -> Prediction:
+        meter = Meter(self.client)
+        recorder = StepRecorder(tuple(candidate.components), candidate.components)
+        settings = RunSettings(
+            client=meter,
+            components={**self.components, **candidate.components},
+            demonstrations=demonstrations(candidate),
+        )
+        try:
+            # In a context of its own: LangGraph would take a graph that is run in a node of another one (the
+            # optimizer's) for a part of it, keep its steps in the other's checkpoints, and give a resumed run
+            # the results of another row.
+            outputs = Context().run(
+                self.workflow.run, self.inputs(example), settings=settings, on_event=recorder
+            )
+        except NodeError as error:
+            failure = _endpoint_failure(error)
+            text = "" if failure else f"(no answer: {error})"
+            return Prediction(text, None, meter.usage, error=failure, trace=recorder.steps)
+        text = as_text(outputs.get(self.target_output))
+        value = self.read(text) if self.read else read_answer(text, self.labels)
+        return Prediction(text, value, meter.usage, meter.label_probs(text), trace=recorder.steps)
+
+    def inputs(self, example: Example) -> dict[str, Any]:
+        return row_inputs(example, self.one_input, self.input_field, self.target_field)
+
+
+def row_inputs(
+    example: Example, one_input: str | None, input_field: str, target_field: str
+) -> dict[str, Any]:
+    """A row's fields but the target's, by name; its input is `sys.query` too."""
+    fields: dict[str, Any] = {n: text for n, text in example.fields.items() if n != target_field}
+    fields[input_field] = example.input
+    if one_input is not None:
+        fields[one_input] = example.input
+    return {"query": example.input, **fields}
+
+
+def demonstrations(candidate: Candidate) -> dict[str, list[tuple[str, str]]]:
+    """Node id -> (input, answer) of each demonstration that is shown to it."""
+    shown: dict[str, list[tuple[str, str]]] = {}
+    for demo in candidate.demos:
+        shown.setdefault(demo.component.rpartition(".")[0], []).append((demo.input, demo.output))
+    return shown
+
+
+def _endpoint_failure(error: NodeError) -> str | None:
+    """What the endpoint did wrong, with REFUSED before what it would not take; None for any other failure.
+
+    Raises a fatal EndpointError: no further row would fare better.
+    """
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, RequestRefusedError):
+            return REFUSED + str(error)
+        if isinstance(cause, EndpointError):
+            if cause.is_fatal:
+                raise cause
+            return str(error)
+        cause = getattr(cause, "original_error", None) or cause.__cause__
+    return None
+
+
+class Meter:
+    """A client that sums up what one row uses, and keeps the probabilities of the labels it answered."""
+
+    def __init__(self, inner: Client) -> None:
+        self._inner = inner
+        self._lock = threading.Lock()  # items of an iteration ask at once
+        self._usage = Usage()
+        self._probs: list[tuple[str, Mapping[str, float]]] = []
+
+    @property
+    def name(self) -> str:
+        return self._inner.name
+
+    @property
+    def usage(self) -> Usage:
+        with self._lock:
+            return self._usage
+
+    def complete(self, messages: Sequence[Message], options: Options = Options()) -> Completion:
+        seed = 0 if options.seed is None else options.seed  # as task calls of a single prompt
+        options = replace(options, seed=seed, wants_label_probs=bool(options.labels))
+        answer = self._inner.complete(messages, options)
+        with self._lock:
+            self._usage += answer.usage
+            if answer.label_probs is not None:
+                self._probs.append((answer.text.strip(), answer.label_probs))
+        return answer
+
+    def label_probs(self, answer: str) -> Mapping[str, float] | None:
+        """Those of the last call that gave this answer, if one did."""
+        with self._lock:
+            return next((probs for text, probs in reversed(self._probs) if text == answer.strip()), None)
+
+    def close(self) -> None:
+        """The client stays its owner's."""

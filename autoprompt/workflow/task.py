@@ -1,0 +1,222 @@
+"""A workflow file checked against a dataset before anything is sent: inputs, scored output, locks, calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from autoprompt.errors import ConfigError, DatasetError, InputError, PromptError, StoreError
+from autoprompt.llm.client import Client
+from autoprompt.store import RunFolder
+from autoprompt.store.export import BEST_WORKFLOW
+from autoprompt.types import Candidate, Example
+from autoprompt.workflow.definition import Definition, GraphNode
+from autoprompt.workflow.program import WorkflowProgram, demonstrations, row_inputs
+from autoprompt.workflow.rewrite import rewritten
+from autoprompt.workflow.workflow import Workflow
+
+ORIGINAL = "original_workflow.yaml"  # in a run's folder
+ITEMS = 4  # guessed of an iteration, whose items only a run knows: an estimate of calls, not a bound
+_USUAL = ("text", "answer", "class_name", "output", "result")  # of a workflow without an `end`
+_ASKING = ("llm", "question-classifier", "parameter-extractor", "agent")
+
+
+@dataclass(frozen=True)
+class WorkflowTask:
+    """A workflow to be optimized. source: the file's text. locked: components that stay as they are."""
+
+    path: Path
+    source: str
+    workflow: Workflow
+    target_output: str
+    one_input: str | None
+    locked: frozenset[str]
+
+    @cached_property
+    def components(self) -> dict[str, str]:
+        return dict(self.workflow.components)
+
+    @property
+    def calls_per_row(self) -> int:
+        """Requests that a row takes at most, but for iterations (see ITEMS) and retries."""
+        return max(1, _calls(self.workflow.definition))
+
+    @property
+    def text(self) -> str:
+        """All prompts under their names."""
+        return "\n\n".join(f"[{name}]\n{text}" for name, text in self.components.items())
+
+    def file_with(self, candidate: Candidate) -> str:
+        """The file with the candidate's texts and demonstrations in it; its layout and comments stay."""
+        return rewritten(self.source, self.components, candidate.components, demonstrations(candidate))
+
+    def write_original(self, folder: RunFolder) -> None:
+        """Keep the file that a run begins with."""
+        folder.write_text(ORIGINAL, self.source)
+
+    def check_unchanged(self, folder: RunFolder) -> None:
+        """Raises StoreError where the file is not the one that the run began with."""
+        kept = folder.path / ORIGINAL
+        if kept.exists() and kept.read_text(encoding="utf-8") != self.source:
+            raise StoreError(
+                f"run {folder.run_id} cannot go on: {self.path} has changed since it began. Put the old file "
+                f"back (it is kept in {kept}), or start a new run."
+            )
+
+    def write_best(self, folder: RunFolder, best: Candidate) -> None:
+        """Write the file with the best texts and demonstrations."""
+        folder.write_text(BEST_WORKFLOW, self.file_with(best))
+
+    def program(
+        self,
+        client: Client,
+        *,
+        labels: tuple[str, ...],
+        read: Callable[[str], str | None] | None,
+        input_field: str,
+        target_field: str,
+    ) -> WorkflowProgram:
+        return WorkflowProgram(
+            self.workflow,
+            client,
+            self.target_output,
+            self.one_input,
+            labels,
+            read,
+            input_field,
+            target_field,
+        )
+
+
+def open_task(
+    path: Path,
+    rows: Sequence[Example],
+    *,
+    target_output: str | None,
+    locked: Iterable[str],
+    input_field: str,
+    target_field: str,
+) -> WorkflowTask:
+    """The workflow of a file, ready to be run on `rows`.
+
+    locked: names of components, or passages that are left to the check of rewrites.
+    Raises WorkflowDefinitionError for a broken file, ConfigError for an output that is none or not named,
+    DatasetError for a row without the inputs that it asks for, PromptError where no prompt may be changed.
+    """
+    workflow = Workflow.load(path)
+    definition = workflow.definition
+    if not workflow.components:
+        raise PromptError(f"{path}: no node has a prompt, so there is nothing to optimize")
+    output = _target_output(definition, target_output, target_field, path)
+    one_input = _one_input(definition, rows, input_field, target_field)
+    _check_rows(definition, rows, one_input, input_field, target_field, path)
+    kept = frozenset(workflow.locked) | (frozenset(locked) & set(workflow.components))
+    task = WorkflowTask(path, path.read_text(encoding="utf-8-sig"), workflow, output, one_input, kept)
+    _check_locks(task, locked)
+    return task
+
+
+def _check_locks(task: WorkflowTask, locked: Iterable[str]) -> None:
+    for mark in locked:
+        if mark not in task.components and not any(mark in text for text in task.components.values()):
+            raise PromptError(
+                f"locked: {mark!r} is no component of {task.path}, and no prompt in it holds it. Components: "
+                f"{', '.join(task.components)}"
+            )
+    if task.locked >= task.components.keys():
+        raise PromptError(f"{task.path}: every prompt is locked, so there is nothing to optimize")
+
+
+def _target_output(definition: Definition, wanted: str | None, target_field: str, path: Path) -> str:
+    known = output_names(definition)
+    if wanted is not None:
+        if known and wanted not in known:
+            raise ConfigError(f"target_output: {path} has no output {wanted!r}; it has {', '.join(known)}")
+        return wanted
+    usual = [name for name in _USUAL if name in known] if not _ends(definition) else []
+    chosen = known if len(known) == 1 else [name for name in known if name == target_field] or usual[:1]
+    if not chosen:
+        names = ", ".join(known) or "names that only a run can tell"
+        raise ConfigError(
+            f"{path} has several outputs ({names}): say with --target-output NAME which one is compared with "
+            f"the rows' {target_field!r}"
+        )
+    return chosen[0]
+
+
+def output_names(definition: Definition) -> list[str]:
+    """Names of a workflow's outputs; of one without `end` and `answer`, those of its last node."""
+    ends = _ends(definition)
+    if not ends:
+        from autoprompt.workflow.spec.outputs import outputs
+
+        return sorted(outputs(definition.nodes[-1].data) or ())
+    named = [output.variable for node in ends for output in getattr(node.data, "outputs", ())]
+    answers = ["answer"] if any(_type(node) == "answer" for node in ends) else []
+    return list(dict.fromkeys([*named, *answers]))
+
+
+def _ends(definition: Definition) -> list[GraphNode]:
+    return [node for node in definition.nodes if _type(node) in ("end", "answer")]
+
+
+def _one_input(
+    definition: Definition, rows: Sequence[Example], input_field: str, target_field: str
+) -> str | None:
+    """The start variable that the row's input goes to, where just one has no field of its name."""
+    fields = {name for row in rows for name in row.fields} | {input_field}
+    fields.discard(target_field)
+    asked = [
+        variable.variable
+        for node in definition.nodes
+        if _type(node) == "start"
+        for variable in getattr(node.data, "variables", ())
+    ]
+    missing = [name for name in asked if name not in fields and name != "query"]
+    return missing[0] if len(missing) == 1 and input_field not in asked else None
+
+
+def _check_rows(
+    definition: Definition,
+    rows: Sequence[Example],
+    one_input: str | None,
+    input_field: str,
+    target_field: str,
+    path: Path,
+) -> None:
+    for row in rows:
+        try:
+            definition.start(row_inputs(row, one_input, input_field, target_field))
+        except InputError as error:
+            fields = ", ".join(name for name in row.fields if name != target_field)
+            raise DatasetError(
+                f"line {row.line}: the row does not do as input of {path}: {error} "
+                f"The row has the fields {fields}."
+            ) from error
+
+
+def _calls(definition: Definition) -> int:
+    total = 0
+    for node in definition.nodes:
+        total += sum(_calls(Definition((child.node,))) for child in node.children)
+        kind = _type(node)
+        if kind in _ASKING:
+            total += _rounds(node.data) if kind == "agent" else 1
+        if node.inner is not None:
+            total += _calls(node.inner) * _passes(kind, node.data)
+    return total
+
+
+def _rounds(data: Any) -> int:
+    return int(getattr(data, "max_iterations", 1))
+
+
+def _passes(kind: str, data: Any) -> int:
+    return int(getattr(data, "loop_count", 1)) if kind == "loop" else ITEMS
+
+
+def _type(node: GraphNode) -> str:
+    return node.type.replace("_", "-")

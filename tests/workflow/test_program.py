@@ -1,0 +1,338 @@
+"""A workflow as a program: its prompts are optimized, its rows have traces, its file gets the new texts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from autoprompt import Clients, RunConfig, optimize
+from autoprompt.api import estimate, evaluate
+from autoprompt.api import resume as resume_run
+from autoprompt.errors import (
+    AuthenticationError,
+    ConfigError,
+    DatasetError,
+    EndpointError,
+    PromptError,
+    StoreError,
+)
+from autoprompt.llm import ScriptedClient
+from autoprompt.llm.client import Completion, Options
+from autoprompt.types import Candidate, Demo, Example, Message, Usage
+from autoprompt.workflow.program import WorkflowProgram
+from autoprompt.workflow.task import open_task
+from autoprompt.workflow.workflow import Workflow
+
+FLOW = """\
+# Sorts items.
+name: sorter
+nodes:
+  - {id: start, type: start, data: {variables: [item]}}
+  - id: look
+    type: llm
+    data:
+      prompt_template:
+        - {role: system, text: Say which shape the item has.}   # naive
+        - {role: user, text: "{{#start.item#}}"}
+  - id: judge
+    type: question-classifier
+    data:
+      query_variable_selector: [look, text]
+      instruction: Which kind is of this shape?
+      classes: [A, B]
+  - id: end
+    type: end
+    data:
+      outputs: [{variable: kind, value_selector: [judge, class_name]}]
+"""
+COMPONENTS = ["judge.instruction", "look.system"]
+
+
+def shape(number: int) -> str:
+    return "round" if number % 3 else "square"
+
+
+def model(messages: Sequence[Message], options: Options) -> Completion:
+    """Sees the shape of odd items, of all where it is told to look twice or is shown; knows their kinds."""
+    system, last = messages[0].content, messages[-1].content
+    if options.role == "optimizer":
+        if "<current>" not in last:
+            return Completion("[look.system] Look twice.")
+        current = last.split("<current>\n")[1].split("\n</current>")[0]
+        return Completion(f"```\n{current} Look twice.\n```", Usage(50, 20))
+    if options.labels:
+        return Completion("A" if last == "round" else "B", Usage(30, 1), {"A": 0.6, "B": 0.4})
+    number = int(last.split()[-1])
+    is_seen = number % 2 or "twice" in system or len(messages) > 6
+    return Completion(shape(number) if is_seen else "square", Usage(20, 2))
+
+
+def write_flow(folder: Path, text: str = FLOW) -> Path:
+    path = folder / "flow.yaml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def example(number: int) -> Example:
+    text = f"item {number}"
+    kind = "A" if number % 3 else "B"
+    return Example(f"r{number}", text, kind, {"item": text, "kind": kind}, line=number + 1)
+
+
+def task(folder: Path, text: str = FLOW, **settings: Any) -> Any:
+    asked = {"target_output": None, "locked": (), "input_field": "item", "target_field": "kind", **settings}
+    return open_task(write_flow(folder, text), [example(1)], **asked)
+
+
+def program(folder: Path, client: ScriptedClient, text: str = FLOW) -> WorkflowProgram:
+    made: WorkflowProgram = task(folder, text).program(
+        client, labels=("A", "B"), read=None, input_field="item", target_field="kind"
+    )
+    return made
+
+
+def naive(made: WorkflowProgram, **changes: str) -> Candidate:
+    return Candidate({**made.components, **{name.replace("__", "."): text for name, text in changes.items()}})
+
+
+def test_every_prompt_is_a_component_named_by_node_and_role(tmp_path: Path) -> None:
+    made = program(tmp_path, ScriptedClient(model))
+    assert sorted(made.components) == COMPONENTS
+    assert made.components["look.system"] == "Say which shape the item has."
+
+
+def test_a_row_comes_with_answer_usage_and_trace(tmp_path: Path) -> None:
+    made = program(tmp_path, ScriptedClient(model))
+    found = made.run(example(2), naive(made))
+    assert (found.value, found.error, found.usage) == ("B", None, Usage(50, 3))
+    assert found.label_probs == {"A": 0.6, "B": 0.4}
+    look, judge = found.trace
+    assert (look.node, look.components) == ("look", ("look.system",))
+    assert (look.input, look.output, look.can_demo) == ("item 2", "square", True)
+    assert (judge.node, judge.components) == ("judge", ("judge.instruction",))
+    assert (judge.input, judge.output, judge.can_demo) == ("square", "B", True)
+
+
+def test_a_candidates_texts_and_demonstrations_are_sent(tmp_path: Path) -> None:
+    client = ScriptedClient(model)
+    made = program(tmp_path, client)
+    assert made.run(example(2), naive(made, look__system="Look twice.")).value == "A"
+    demos = (Demo("item 1", "round", "r1", "look.system"), Demo("round", "A", "r1", "judge.instruction"))
+    found = made.run(example(2), Candidate(made.components, demos))
+    look, judge = client.calls[-2:]
+    assert [(m.role, m.content) for m in look] == [
+        ("system", "Say which shape the item has."),
+        ("user", "item 1"),
+        ("assistant", "round"),
+        ("user", "item 2"),
+    ]
+    assert [m.content for m in judge[1:]] == ["round", "A", "square"]
+    assert found.trace[0].input == "item 2"
+
+
+def test_demonstrations_in_the_file_are_sent_too(tmp_path: Path) -> None:
+    text = FLOW.replace(
+        "    data:\n      query_v",
+        "    data:\n      demonstrations: [{user: u, assistant: A}]\n      query_v",
+    )
+    client = ScriptedClient(model)
+    made = program(tmp_path, client, text)
+    made.run(example(1), naive(made))
+    assert [m.content for m in client.calls[-1][1:]] == ["u", "A", "round"]
+
+
+def test_a_row_whose_model_fails_is_data(tmp_path: Path) -> None:
+    def failing(messages: Sequence[Message], options: Options) -> Completion:
+        if options.labels:
+            raise EndpointError("no connection")
+        return Completion("round")
+
+    made = program(tmp_path, ScriptedClient(failing))
+    found = made.run(example(1), naive(made))
+    assert found.value is None
+    assert found.error is not None
+    assert "no connection" in found.error
+    assert [step.error is None for step in found.trace] == [True, False]
+
+
+def test_a_workflow_that_cannot_use_an_answer_gave_none(tmp_path: Path) -> None:
+    """The candidate's own fault: the row scores 0, and does not count as lost."""
+    made = program(tmp_path, ScriptedClient(lambda messages: "no class at all"))
+    found = made.run(example(1), naive(made))
+    assert (found.value, found.error) == (None, None)
+    assert "judge" in found.text
+    assert found.trace[-1].error is not None
+
+
+def test_what_no_row_can_survive_is_raised(tmp_path: Path) -> None:
+    def refused(messages: Sequence[Message], options: Options) -> Completion:
+        raise AuthenticationError("no key")
+
+    made = program(tmp_path, ScriptedClient(refused))
+    with pytest.raises(AuthenticationError, match="no key"):
+        made.run(example(1), naive(made))
+
+
+def test_a_fatal_error_of_the_endpoint_is_raised(tmp_path: Path) -> None:
+    def gone(messages: Sequence[Message], options: Options) -> Completion:
+        raise EndpointError("not found", is_fatal=True)
+
+    made = program(tmp_path, ScriptedClient(gone))
+    with pytest.raises(EndpointError, match="not found"):
+        made.run(example(1), naive(made))
+
+
+def test_the_target_is_no_input(tmp_path: Path) -> None:
+    made = program(tmp_path, ScriptedClient(model))
+    assert made.inputs(example(1)) == {"query": "item 1", "item": "item 1"}
+
+
+def test_a_start_variable_without_a_field_gets_the_rows_input(tmp_path: Path) -> None:
+    text = FLOW.replace("variables: [item]", "variables: [thing]").replace("#start.item#", "#start.thing#")
+    made = program(tmp_path, ScriptedClient(model), text)
+    assert made.run(example(1), naive(made)).value == "A"
+
+
+def test_a_row_without_an_input_is_told_with_its_line(tmp_path: Path) -> None:
+    text = FLOW.replace("variables: [item]", "variables: [item, place, day]")
+    with pytest.raises(DatasetError, match=r"line 2: .*place.*fields item"):
+        task(tmp_path, text)
+
+
+def test_of_several_outputs_one_is_named_or_has_the_targets_name(tmp_path: Path) -> None:
+    two = FLOW.replace(
+        "[{variable: kind,", "[{variable: shape, value_selector: [look, text]}, {variable: kind,"
+    )
+    assert task(tmp_path, two).target_output == "kind"
+    assert task(tmp_path, two, target_output="shape").target_output == "shape"
+    other = two.replace("variable: kind", "variable: sort")
+    with pytest.raises(ConfigError, match=r"several outputs \(shape, sort\): say with --target-output"):
+        task(tmp_path, other)
+    with pytest.raises(ConfigError, match="no output 'x'; it has shape, kind"):
+        task(tmp_path, two, target_output="x")
+
+
+def test_without_an_end_the_last_nodes_outputs_are_known(tmp_path: Path) -> None:
+    text = FLOW[: FLOW.index("  - id: end")]
+    assert task(tmp_path, text).target_output == "class_name"
+
+
+def test_locked_components_by_name_or_in_the_file(tmp_path: Path) -> None:
+    assert task(tmp_path, locked=("look.system",)).locked == {"look.system"}
+    assert task(tmp_path, locked=("which shape",)).locked == frozenset()
+    in_file = FLOW.replace("    data:\n      query_v", "    data:\n      locked: true\n      query_v")
+    assert task(tmp_path, in_file).locked == {"judge.instruction"}
+    with pytest.raises(PromptError, match=r"'look.sytem' is no component.*look\.system"):
+        task(tmp_path, locked=("look.sytem",))
+    with pytest.raises(PromptError, match="every prompt is locked"):
+        task(tmp_path, locked=COMPONENTS)
+
+
+def test_calls_of_a_row(tmp_path: Path) -> None:
+    assert task(tmp_path).calls_per_row == 2
+
+
+def test_the_file_with_other_texts_is_a_workflow_with_them(tmp_path: Path) -> None:
+    made = task(tmp_path)
+    texts = {
+        **made.components,
+        "look.system": "Look twice.\nThen: say it.",
+        "judge.instruction": 'Say "A" # or B',
+    }
+    demos = (Demo("item 1", "round: 1", "r1", "look.system"),)
+    text = made.file_with(Candidate(texts, demos))
+    assert text.startswith("# Sorts items.\nname: sorter\n")
+    assert "# naive" in text
+    read = Workflow.load(yaml.safe_load(text))
+    assert dict(read.components) == texts
+    client = ScriptedClient(model)
+    again = program(tmp_path, client, text)
+    again.run(example(1), naive(again))
+    assert [m.content for m in client.calls[0][1:-1]] == ["item 1", "round: 1"]
+
+
+def config(folder: Path, **changes: Any) -> RunConfig:
+    dataset = folder / "items.jsonl"
+    rows = [json.dumps({"item": f"item {n}", "kind": "A" if n % 3 else "B"}) for n in range(90)]
+    dataset.write_text("\n".join(rows) + "\n", encoding="utf-8")
+    settings = {
+        "dataset": dataset,
+        "workflow": write_flow(folder),
+        "input_field": "item",
+        "target_field": "kind",
+        "preset": "quick",
+        "runs_dir": folder / "runs",
+        "no_memory": True,
+        "cache_dir": folder / "cache",
+        "concurrency": 1,
+    }
+    return RunConfig(**{**settings, **changes})
+
+
+def test_a_workflow_is_optimized_and_its_file_written(tmp_path: Path) -> None:
+    found = optimize(config(tmp_path), clients=Clients(ScriptedClient(model)))
+    data = found.to_dict()
+    assert data["verdict"] == "confirmed"
+    changed = found.best.changed_since(found.original)
+    assert "look.system" in changed
+    assert data["original"]["components"] == dict(found.original.components)
+    folder = tmp_path / "runs" / found.run_id
+    diff = (folder / "best_prompt.diff").read_text(encoding="utf-8")
+    assert all(f"+++ {name} (best)" in diff for name in changed)
+    best = Workflow.load(folder / "best_workflow.yaml")
+    assert dict(best.components) == dict(found.best.components)
+    rows = [
+        json.loads(line) for line in (folder / "predictions" / "test-best.jsonl").read_text().splitlines()
+    ]
+    assert [step["node"] for step in rows[0]["trace"]] == ["look", "judge"]
+
+
+def test_a_locked_component_of_the_settings_stays(tmp_path: Path) -> None:
+    found = optimize(config(tmp_path, locked=("look.system",)), clients=Clients(ScriptedClient(model)))
+    assert set(found.best.changed_since(found.original)) <= {"judge.instruction"}
+
+
+def test_the_estimate_counts_the_calls_of_a_row(tmp_path: Path) -> None:
+    found = estimate(config(tmp_path, model="m", base_url="http://127.0.0.1:9", max_calls=400))
+    assert found.calls_per_row == 2
+    assert found.task_calls + found.optimizer_calls == 400
+
+
+def test_a_workflow_is_evaluated(tmp_path: Path) -> None:
+    report = evaluate(config(tmp_path), clients=Clients(ScriptedClient(model)))
+    assert (report.n, report.calls) == (90, 180)
+    assert 0.5 < report.score < 0.9
+    assert report.to_dict()["rows"][0]["trace"][0]["node"] == "look"
+
+
+def test_a_run_whose_workflow_has_changed_does_not_go_on(tmp_path: Path) -> None:
+    settings = config(tmp_path)
+    calls = 0
+
+    def dying(messages: Sequence[Message], options: Options) -> Completion:
+        nonlocal calls
+        calls += 1
+        if calls == 100:
+            raise KeyboardInterrupt
+        return model(messages, options)
+
+    with pytest.raises(BaseException, match="interrupted"):
+        optimize(settings, clients=Clients(ScriptedClient(dying)))
+    (run_id,) = [path.name for path in (tmp_path / "runs").iterdir() if path.is_dir()]
+    write_flow(tmp_path, FLOW.replace("Which kind", "What kind"))
+    with pytest.raises(StoreError, match=r"flow\.yaml has changed since it began"):
+        resume_run(run_id, runs_dir=tmp_path / "runs", clients=Clients(ScriptedClient(model)))
+    write_flow(tmp_path)
+    client = ScriptedClient(model)
+    found = resume_run(run_id, runs_dir=tmp_path / "runs", clients=Clients(client))
+    other = tmp_path / "whole"
+    other.mkdir()
+    whole = optimize(config(other), clients=Clients(ScriptedClient(model)))
+    assert found.best == whole.best
+    assert found.to_dict()["calls"] == whole.to_dict()["calls"]
+    assert len(client.calls) == whole.to_dict()["calls"] - 99
