@@ -251,11 +251,11 @@ def simulate(
     preset: str = "standard",
     memory: Path | None = None,
     task: str = "sort the items into A and B",
-    max_demos: int = 32,
+    max_demos: int = 128,
     is_raced: bool = True,
 ) -> Outcome:
     """One run of the real graph. sizes: rows by part; memory: an experience file to read and write."""
-    splits = make_rows(world, seed, sizes or {"train": 66, "val": 84, "test": 0})
+    splits = make_rows(world, seed, sizes or {"train": 90, "val": 60, "test": 0})
     depth = DEPTHS[preset]
     the_plan = make_plan(splits.val)
     if not is_raced:
@@ -362,6 +362,16 @@ def _race(stack: ExitStack) -> dict[str, Any]:
 @ablation("demonstrations: none")
 def _demos(stack: ExitStack) -> dict[str, Any]:
     return {"max_demos": 0}
+
+
+@ablation("telling: neither descriptions nor typical words")
+def _telling(stack: ExitStack) -> None:
+    stack.enter_context(mock.patch.object(propose, "FEWEST_TOLD", 10**9))
+
+
+@ablation("labels' shares: never shifted")
+def _shift(stack: ExitStack) -> None:
+    stack.enter_context(mock.patch.object(propose, "LEANS", 2.0))
 
 
 @ablation("rejected edits: not shown to the writer")
