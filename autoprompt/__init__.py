@@ -15,15 +15,18 @@ __all__ = [
     "Clients",
     "Completion",
     "EvaluationReport",
+    "Investigation",
     "Message",
     "Options",
     "RunConfig",
     "RunResult",
+    "ScienceConfig",
     "ScriptedClient",
     "__version__",
     "check",
     "estimate",
     "evaluate",
+    "investigate",
     "optimize",
     "register",
     "resume",
@@ -31,16 +34,17 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from autoprompt.api import EvaluationReport, check, estimate, evaluate, optimize, resume
+    from autoprompt.api import EvaluationReport, check, estimate, evaluate, investigate, optimize, resume
     from autoprompt.batch import BatchResult, run_batch
     from autoprompt.clients import Clients
-    from autoprompt.config import CheckSettings, RunConfig
+    from autoprompt.config import CheckSettings, RunConfig, ScienceConfig
     from autoprompt.errors import AutopromptError
     from autoprompt.llm.client import Completion, Options
     from autoprompt.llm.scripted import ScriptedClient
     from autoprompt.metrics import register
     from autoprompt.optimizer.verdict import RunResult
     from autoprompt.regression import CheckReport
+    from autoprompt.science.records import Investigation
     from autoprompt.types import Candidate, Message
 
 _HOMES = {
@@ -52,14 +56,17 @@ _HOMES = {
     "Clients": "autoprompt.clients",
     "Completion": "autoprompt.llm.client",
     "EvaluationReport": "autoprompt.api",
+    "Investigation": "autoprompt.science.records",
     "Message": "autoprompt.types",
     "Options": "autoprompt.llm.client",
     "RunConfig": "autoprompt.config",
     "RunResult": "autoprompt.optimizer.verdict",
+    "ScienceConfig": "autoprompt.config",
     "ScriptedClient": "autoprompt.llm.scripted",
     "check": "autoprompt.api",
     "estimate": "autoprompt.api",
     "evaluate": "autoprompt.api",
+    "investigate": "autoprompt.api",
     "optimize": "autoprompt.api",
     "register": "autoprompt.metrics",
     "resume": "autoprompt.api",

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autoprompt.clients import Clients, check_models, open_models
-from autoprompt.config import CheckSettings, RunConfig
+from autoprompt.config import CheckSettings, RunConfig, ScienceConfig
 from autoprompt.dataset import load_checked
 from autoprompt.errors import BudgetTooSmallError, ConfigError, ModelError, StoreError, UsageError
 from autoprompt.evaluation import evaluate as evaluate_rows
@@ -50,6 +50,7 @@ from autoprompt.types import Candidate, EvaluatedRow, Evaluation, Usage
 if TYPE_CHECKING:
     from autoprompt.optimizer.verdict import RunResult
     from autoprompt.regression import CheckReport
+    from autoprompt.science import Investigation
 
 
 def optimize(
@@ -98,6 +99,10 @@ def resume(
     changed.
     """
     folder = RunStore(runs_dir).open(run)
+    if (kind := folder.read_info().get("kind")) != "optimize":
+        raise StoreError(
+            f"run {folder.run_id} is no optimization ({kind}): autoprompt resume {folder.run_id}"
+        )
     with folder.lock():
         finished = read_result(folder)
         if finished is not None:
@@ -279,3 +284,36 @@ def check(
     from autoprompt.regression import run_check
 
     return run_check(config, limits, is_update=is_update, clients=clients, emit=on_event or (lambda _: None))
+
+
+def investigate(
+    config: ScienceConfig, *, clients: Clients | None = None, on_event: OnEvent | None = None
+) -> Investigation:
+    """Answer a question by experiments: the whole of `autoprompt science`.
+
+    clients: one's own model as `Clients(model)` instead of the one that `config` names. on_event: called with
+    each step as a plain dict with the key "event". Writes `runs/<id>/`, after each pass; a run that is killed
+    goes on with `resume_investigation`. A cap that is reached ends the experiments, and the conclusion is
+    asked for. Raises SandboxError, ConfigError and BudgetTooSmallError before anything is sent, ModelError
+    when the endpoint fails, Interrupted on Ctrl-C.
+    """
+    from autoprompt.science.run import start
+
+    return start(config, clients=clients, on_event=on_event)
+
+
+def resume_investigation(
+    run: str | Path,
+    *,
+    runs_dir: Path = Path("runs"),
+    clients: Clients | None = None,
+    on_event: OnEvent | None = None,
+) -> Investigation:
+    """Go on with an interrupted investigation; of a finished one, its result.
+
+    No finished pass is paid or run again. Raises StoreError for an unknown run, one that another process
+    holds, one of another kind, and one whose data has changed.
+    """
+    from autoprompt.science.run import resume as resume_science
+
+    return resume_science(run, runs_dir=runs_dir, clients=clients, on_event=on_event)

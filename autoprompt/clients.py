@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from autoprompt.config import ModelSettings, RunConfig
+from autoprompt.config import CallSettings, ModelSettings, RunConfig
 from autoprompt.errors import ConfigError
 from autoprompt.llm import Budget, Journal, Models, ResponseCache, wrap
 from autoprompt.llm.account import AnswerCache
@@ -102,7 +102,7 @@ class RoleModels:
             found.append("some answers came without a cost: max_cost counts only the others")
         return found
 
-    def check_cost_cap(self, config: RunConfig, *, can_ask: bool = True) -> None:
+    def check_cost_cap(self, config: CallSettings, *, can_ask: bool = True) -> None:
         """Raise ConfigError for a cap on cost that could never fire because a price is unknown.
 
         What one's own clients will report is known only when they answer.
@@ -139,12 +139,14 @@ class RoleModels:
         return next(filter(None, names), f"the {role} model")
 
 
-def roles_of(config: RunConfig) -> tuple[CallRole, ...]:
-    """The roles that a run has."""
+def roles_of(config: CallSettings) -> tuple[CallRole, ...]:
+    """The roles that a run has; what is no optimization has one model."""
+    if not isinstance(config, RunConfig):
+        return ("task",)
     return ("task", "optimizer", "judge") if config.metric == JUDGED else ("task", "optimizer")
 
 
-def check_models(config: RunConfig) -> list[str]:
+def check_models(config: CallSettings) -> list[str]:
     """What can be said of the models that the settings name before anything is sent, in sentences.
 
     Raises UsageError for what is no address, ConfigError for a model that is not embedded, and for prices
@@ -180,7 +182,7 @@ def _price_given(settings: ModelSettings) -> Price | None:
 
 @contextmanager
 def open_models(
-    config: RunConfig,
+    config: CallSettings,
     clients: Clients | None,
     budget: Budget,
     journal: Journal | None,

@@ -13,6 +13,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 Preset = Literal["quick", "standard", "thorough"]
+Sandboxing = Literal["auto", "strict", "none"]
+DEFAULT_PASSES = 5  # of a scientific workflow; the one place that says so
 
 
 def label_text(value: Any) -> Any:
@@ -126,7 +128,11 @@ class BudgetSettings(Settings):
     )
 
 
-class RunConfig(DataSettings, ModelSettings, BudgetSettings):
+class CallSettings(ModelSettings, BudgetSettings):
+    """What everything that calls models has: which, and how much."""
+
+
+class RunConfig(DataSettings, CallSettings):
     """All settings of `autoprompt run`. What is None is filled from sidecar, preset or environment."""
 
     prompt: str | None = Field(default=None, description="The naive prompt, or @FILE.")
@@ -158,6 +164,13 @@ class RunConfig(DataSettings, ModelSettings, BudgetSettings):
     task: str = Field(default="", description="What the task is about, for the memory; default: the prompt.")
     memory: Path = Field(default=Path("memory/memory_experiences.txt"), description="The experience file.")
     no_memory: bool = Field(default=False, description="Neither read nor write experiences.")
+    analyst: Literal["plain", "scientific"] = Field(
+        default="plain",
+        description="Who reads the errors: a model at a look, or by hypotheses that code tests on the rows.",
+    )
+    sandbox: Sandboxing = Field(
+        default="auto", description="How the code of the scientific analyst is confined."
+    )
     runs_dir: Path = Field(default=Path("runs"), description="Where run folders lie.")
 
     @field_validator("prompt")
@@ -211,3 +224,78 @@ class CheckFile(RunConfig, CheckSettings):
         if self.prompt is not None and self.exported is not None:
             raise ValueError("prompt and exported exclude each other")
         return self
+
+
+class PassSettings(Settings):
+    """How deep a scientific workflow digs."""
+
+    max_iterations: Positive = Field(default=DEFAULT_PASSES, description="Most passes.")
+
+
+class AgentSettings(Settings):
+    search: PassSettings = Field(default=PassSettings(), description="How deep it digs.")
+
+
+class ScienceConfig(CallSettings):
+    """All settings of `autoprompt science`."""
+
+    timeout: Annotated[float, Field(gt=0)] = Field(
+        default=600.0, description="Seconds to wait for one answer: code and prose are long."
+    )
+    task: str = Field(description="What is to be found out or made, in words.")
+    io: str | None = Field(
+        default=None, description="What is to be read and written, e.g. `save to output.txt`."
+    )
+    data: tuple[Path, ...] = Field(
+        default=(), description="Data file, copied into the work folder; may be given several times."
+    )
+    max_iterations: Positive | None = Field(
+        default=None,
+        description=(
+            "Most passes: 2-3 to try it, 3-4 for a simple question, 5-6 for a medium one, 7-10 for research. "
+            f"The last one concludes; with 1, one experiment and the conclusion. [default: {DEFAULT_PASSES}]"
+        ),
+    )
+    agent: AgentSettings = Field(
+        default=AgentSettings(), description="`agent: {search: {max_iterations: N}}` says it in YAML, too."
+    )
+    sandbox: Sandboxing = Field(
+        default="auto",
+        description="`auto`: the strongest that works; `strict`: all layers or nothing; `none`: unconfined.",
+    )
+    workdir: Path | None = Field(
+        default=None, description="Folder that the experiments work in; default: one in the run's own."
+    )
+    python: Path | None = Field(
+        default=None, description="Interpreter of the experiments, with its libraries; default: this one."
+    )
+    experiment_seconds: Annotated[float, Field(gt=0)] = Field(
+        default=60.0, description="Longest time of one experiment."
+    )
+    context_tokens: Positive | None = Field(
+        default=None,
+        description="The model's window; what is older is summarized. Default: 8192 embedded, else 32768.",
+    )
+    seed: int = Field(default=0, description="Passed on to the model.")
+    runs_dir: Path = Field(default=Path("runs"), description="Where run folders lie.")
+
+    @field_validator("task")
+    @classmethod
+    def _task_has_text(cls, value: str) -> str:
+        if not value.strip():
+            raise ValueError("the task is empty")
+        return value
+
+    @model_validator(mode="after")
+    def _says_one_number(self) -> Self:
+        in_yaml = "agent" in self.model_fields_set and self.agent.search.max_iterations
+        if self.max_iterations is not None and in_yaml and in_yaml != self.max_iterations:
+            raise ValueError(
+                f"max_iterations is {self.max_iterations}, agent.search.max_iterations {in_yaml}: give one"
+            )
+        return self
+
+    @property
+    def passes(self) -> int:
+        """The effective number of passes."""
+        return self.max_iterations or self.agent.search.max_iterations

@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from autoprompt.analyst import MOST_CALLS, check_analyst
 from autoprompt.config import RunConfig
 from autoprompt.dataset import Splits, check_fields, load_splits
 from autoprompt.errors import BudgetTooSmallError, PromptError
@@ -68,6 +69,11 @@ class Preparation:
         return make_program(self.config, self.prompt, self.workflow, self.labels, client, metric)
 
     @property
+    def analyst_calls(self) -> int:
+        """Of one round, at most."""
+        return MOST_CALLS[self.config.analyst]
+
+    @property
     def task_options(self) -> Options:
         return task_options(self.config, self.labels)
 
@@ -122,10 +128,12 @@ def task_options(config: RunConfig, labels: tuple[str, ...]) -> Options:
 def prepare(config: RunConfig) -> Preparation:
     """Complete the settings (`settings.complete`), read, check and plan; sends nothing.
 
-    Raises DatasetError, ConfigError, PromptError or BudgetTooSmallError.
+    Raises DatasetError, ConfigError, PromptError, BudgetTooSmallError, and SandboxError where the analyst's
+    code cannot be confined.
     """
     depth = DEPTHS[config.preset]
     config = _with_preset(complete(config), depth)
+    check_analyst(config)
     prompt = "" if config.workflow is not None else starting_prompt(config)
     splits = load_splits(config)
     labels = splits.labels or ()
@@ -134,12 +142,16 @@ def prepare(config: RunConfig) -> Preparation:
         prompt = workflow.text
     plan = make_plan(splits.val, calls_per_row(config, workflow))
     max_iterations = config.max_iterations or depth.max_iterations
-    optimizer_calls = 1 + depth.writers
+    analyst_calls = MOST_CALLS[config.analyst]
+    # Of one round, and of the second look at train that it plans with.
+    optimizer_calls = analyst_calls + depth.writers + analyst_calls - 1
     if workflow is None:
         said = check_placeholders(prompt, _rows_by_file(splits), config)
         splits = replace(splits, warnings=(*splits.warnings, *said))
     check_budget(config.max_calls, plan, len(splits.test), optimizer_calls)
-    max_calls = config.max_calls or default_max_calls(depth, plan, len(splits.test))
+    # What a scientific analyst takes beyond a plain one must not come out of the search.
+    beyond = max_iterations * (analyst_calls - MOST_CALLS["plain"])
+    max_calls = config.max_calls or default_max_calls(depth, plan, len(splits.test)) + beyond
     return Preparation(config, prompt, splits, labels, depth, plan, max_iterations, max_calls, workflow)
 
 
@@ -231,7 +243,7 @@ def estimate_run(preparation: Preparation, price_per_token: float | None) -> Est
     price_per_token: USD of a prompt token of the task model, None where unknown; output is a small part here.
     """
     p = preparation
-    optimizer_calls = min(p.max_calls, p.max_iterations * (1 + p.depth.writers))
+    optimizer_calls = min(p.max_calls, p.max_iterations * (p.analyst_calls + p.depth.writers))
     task_calls = p.max_calls - optimizer_calls
     per_row = _tokens_per_row(p)
     prompt = estimate_tokens(p.prompt) // p.prompts
@@ -239,7 +251,7 @@ def estimate_run(preparation: Preparation, price_per_token: float | None) -> Est
     per_call = min(p.config.max_prompt_tokens, prompt + demos * (per_row + 10)) + per_row + 8
     tokens = round(task_calls * per_call + optimizer_calls * _writer_tokens(p))
     cost = None if price_per_token is None else tokens * price_per_token
-    fewest = fewest_calls(p.plan, len(p.splits.test), 1 + p.depth.writers)
+    fewest = fewest_calls(p.plan, len(p.splits.test), p.analyst_calls + p.depth.writers)
     return Estimate(
         p.splits.sizes,
         task_calls,
@@ -264,7 +276,7 @@ def check_spending(preparation: Preparation, price_per_token: float | None) -> N
     test_rows = len(p.splits.test)
     per_call = estimate_tokens(p.prompt) // p.prompts + _tokens_per_row(p) + 8
     calls = final_cost(p.plan, test_rows)
-    writing = (1 + p.depth.writers) * _writer_tokens(p)
+    writing = (p.analyst_calls + p.depth.writers) * _writer_tokens(p)
     least = fewest_calls(p.plan, test_rows, 0) * per_call + writing
     caps = (
         ("--max-tokens", p.config.max_tokens, 1.0, "{:.0f}"),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
+from autoprompt.analyst import make_analyst
 from autoprompt.clients import Clients, RoleModels, open_models
 from autoprompt.config import RunConfig
 from autoprompt.errors import BudgetExhausted, BudgetTooSmallError, Interrupted, ModelError, StoreError
@@ -159,13 +160,7 @@ def _make_context(
     journal: Journal,
     emit: OnEvent,
 ) -> SearchContext:
-    from autoprompt.optimizer.agents import (
-        AnalysisAgent,
-        DescribingAgent,
-        MemoryAgent,
-        PredictionAgent,
-        RewriteAgent,
-    )
+    from autoprompt.optimizer.agents import DescribingAgent, MemoryAgent, PredictionAgent, RewriteAgent
     from autoprompt.optimizer.context import SearchContext, SearchSettings
 
     config, labels = preparation.config, preparation.labels
@@ -194,7 +189,13 @@ def _make_context(
         pool=Pool(labels),
         budget=budget,
         prediction=PredictionAgent(program, metric, concurrency=models.concurrency()),
-        analysis=AnalysisAgent(writer),
+        analysis=make_analyst(
+            config,
+            writer,
+            folder=folder.path / "analysis",
+            budget=budget,
+            emit=emit,
+        ),
         rewriting=RewriteAgent(writer),
         describing=DescribingAgent(writer),
         memory=MemoryAgent(),

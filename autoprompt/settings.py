@@ -7,6 +7,7 @@ A `RunConfig` made in Python stands in the place of the flags (`complete`); no v
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -15,7 +16,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from autoprompt.config import CheckFile, CheckSettings, RunConfig
+from autoprompt.config import CheckFile, CheckSettings, RunConfig, ScienceConfig
 from autoprompt.dataset import Task, find_dataset, find_sidecar, load_task
 from autoprompt.errors import AutopromptError, ConfigError, PromptError, UsageError
 from autoprompt.yaml_file import load_yaml
@@ -181,6 +182,27 @@ def resolve_models(
     return _validated(values, sources)
 
 
+def resolve_science(
+    flags: Mapping[str, Any], *, config_file: Path | None, environ: Mapping[str, str]
+) -> ScienceConfig:
+    """The effective settings of a scientific workflow: flag, AUTOPROMPT_..., config file, default.
+
+    A number of passes in a nearer place replaces one in a farther place, whichever of its names it has.
+    Raises UsageError, ConfigError.
+    """
+    layers = [_from_flags(flags, ScienceConfig), _from_environment(environ, ScienceConfig)]
+    if config_file is not None:
+        layers.append(_from_config_file(config_file, ScienceConfig, ScienceConfig))
+    values, sources = _merged(layers)
+    names = ("max_iterations", "agent")
+    nearest = next((layer.values for layer in layers if layer.values.keys() & set(names)), {})
+    values = {name: value for name, value in values.items() if name not in names or name in nearest}
+    if "task" not in values:
+        raise UsageError("no task. Say in words what is to be found out: autoprompt science TASK")
+    _fill_models(values, sources, environ)
+    return _validated_as(ScienceConfig, values, sources)
+
+
 def flag_name(name: str) -> str:
     """The flag of a setting: `max_calls` -> `--max-calls`."""
     return _FLAG_NAMES.get(name, "--" + name.replace("_", "-"))
@@ -193,7 +215,8 @@ def variable_name(name: str) -> str:
 
 def unknown_variables(environ: Mapping[str, str]) -> list[str]:
     """Warnings of variables that begin with AUTOPROMPT_ and that nothing reads. Values are not shown."""
-    known = [*(name.upper() for name in CheckFile.model_fields), *_OTHER_VARIABLES]
+    settings = dict.fromkeys((*CheckFile.model_fields, *ScienceConfig.model_fields))
+    known = [*(name.upper() for name in settings), *_OTHER_VARIABLES]
     warnings = []
     for variable in sorted(environ):
         name = variable.removeprefix(_PREFIX)
@@ -272,6 +295,8 @@ def _parsed(name: str, value: Any, source: str, error: type[AutopromptError]) ->
             if isinstance(value, str)
             else tuple(value)
         )
+    if name == "data":
+        return tuple(Path(path) for path in (value.split(os.pathsep) if isinstance(value, str) else value))
     if name == "metric_options" and not isinstance(value, Mapping):
         pairs = value.split(",") if isinstance(value, str) else value
         return dict(_option(pair, source, error) for pair in pairs)

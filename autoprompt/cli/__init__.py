@@ -26,6 +26,7 @@ COMMANDS = {
     "check": ("check", "Fail if a prompt has become worse than its baseline, in CI."),
     "batch": ("batch", "Run many trials from YAML as one experiment."),
     "flow": ("flow", "Workflows: run, validate, graph."),
+    "science": ("science", "Answer a question by experiments in a sandbox."),
     "runs": ("runs", "Past runs: list, show, diff, export, rm."),
     "ui": ("ui", "Look at the runs in the browser: a local page, read-only."),
     "report": ("report", "Write a run as a page, as Markdown, or its plot."),

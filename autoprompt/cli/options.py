@@ -11,9 +11,17 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import typer
+from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from autoprompt.config import BudgetSettings, CheckSettings, DataSettings, ModelSettings, RunConfig
+from autoprompt.config import (
+    BudgetSettings,
+    CheckSettings,
+    DataSettings,
+    ModelSettings,
+    RunConfig,
+    ScienceConfig,
+)
 from autoprompt.errors import UsageError
 from autoprompt.settings import flag_name
 
@@ -38,8 +46,15 @@ CHECK = tuple(CheckSettings.model_fields)
 _FIELDS = {**CheckSettings.model_fields, **RunConfig.model_fields}
 _LISTS = ("locked", "metric_options", "must_pass")  # flags that may be given several times
 
+# What `science` takes as flags: one model, and not the nested name of the number of passes.
+SCIENCE = tuple(
+    name
+    for name in ScienceConfig.model_fields
+    if name not in {"task", "agent", "constrain"} and not name.startswith(("optimizer_", "judge_"))
+)
+
 # First what a first call needs; the rest in the order of the settings.
-_FIRST = ("baseline", "dataset", "prompt", "workflow", "model", "base_url", "preset", *CHECK)
+_FIRST = ("baseline", "dataset", "prompt", "workflow", "io", "data", "model", "base_url", "preset", *CHECK)
 _METAVARS = {
     "prompt": "TEXT|@FILE",
     "labels": "A,B,...",
@@ -54,6 +69,9 @@ _METAVARS = {
     "input_field": "FIELD",
     "target_field": "FIELD",
     "group_field": "FIELD",
+    "data": "FILE",
+    "io": "TEXT",
+    "workdir": "FOLDER",
     "runs_dir": "FOLDER",
     "cache_dir": "FOLDER",
     "must_pass": "ID|INPUT",
@@ -82,14 +100,17 @@ def confirm(question: str, *, yes: bool) -> None:
     typer.confirm(question, abort=True, err=True)
 
 
-def with_settings(names: Iterable[str]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def with_settings(
+    names: Iterable[str], model: type[BaseModel] = RunConfig
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Gives a command the flags of these settings. It gets those that were given, as `flags`."""
     chosen = sorted(names, key=lambda name: _FIRST.index(name) if name in _FIRST else len(_FIRST))
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         own = inspect.signature(command, eval_str=True)
         parameters = [p for p in own.parameters.values() if p.name != "flags"]
-        settings = [_parameter(name, _FIELDS[name]) for name in chosen]
+        fields = _FIELDS if model is RunConfig else model.model_fields
+        settings = [_parameter(name, fields[name]) for name in chosen]
 
         @wraps(command)
         def called(**values: Any) -> None:
@@ -102,7 +123,11 @@ def with_settings(names: Iterable[str]) -> Callable[[Callable[..., None]], Calla
             }
             command(flags=flags, **values)
 
-        called.__signature__ = own.replace(parameters=[*settings, *parameters])  # type: ignore[attr-defined]
+        arguments = [p for p in parameters if p.kind is not inspect.Parameter.KEYWORD_ONLY]
+        rest = [p for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY]
+        called.__signature__ = own.replace(  # type: ignore[attr-defined]
+            parameters=[*arguments, *settings, *rest]
+        )
         called.__annotations__ = {}
         return called
 
@@ -132,6 +157,8 @@ def _kind(name: str, field: FieldInfo) -> tuple[Any, Any]:
     """The type of the flag, and what it is where it was not given."""
     if name in _LISTS:
         return list[str] | None, None
+    if name == "data":
+        return list[Path] | None, None
     if name == "labels":
         return str | None, None
     plain = _plain(field.annotation)

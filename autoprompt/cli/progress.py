@@ -126,6 +126,9 @@ class Progress:
                 if not event["total_count"]:
                     return None
                 return f"{event['error_count']} of {event['total_count']} train rows wrong"
+            case "experiment":
+                first = " ".join(event["observation"].split())[:120]
+                return f"analyst's experiment {event['number']}, exit code {event['exit_code']}: {first}"
             case "lesson":
                 return f"lesson: {event['text']}"
             case "warning":

@@ -29,10 +29,17 @@ def _resume_batch(run: RunFolder, as_json: bool, quiet: bool) -> None:
     watch_batch(lambda emit: resume_batch(run.path, on_event=emit), as_json=as_json, quiet=quiet)
 
 
+def _resume_science(run: RunFolder, as_json: bool, quiet: bool) -> None:
+    from autoprompt.cli.science import resume_run
+
+    resume_run(str(run.path), run.path.parent, as_json=as_json, quiet=quiet)
+
+
 # Kind of a run, as in its run.json -> how it goes on.
 _KINDS: dict[str, Callable[[RunFolder, bool, bool], None]] = {
     "optimize": _resume_optimization,
     "batch": _resume_batch,
+    "science": _resume_science,
 }
 
 
@@ -46,7 +53,7 @@ def resume(
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Go on with an interrupted run: no answer that is there already is asked for again.
+    """Go on with an interrupted run of any kind: no answer that is there already is asked for again.
 
     Of a finished run the result is shown.
     """

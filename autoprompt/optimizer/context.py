@@ -12,7 +12,7 @@ from autoprompt.dataset import Splits
 from autoprompt.llm.budget import Budget
 from autoprompt.memory import ExperienceFile
 from autoprompt.optimizer.agents import (
-    AnalysisAgent,
+    Analyst,
     DescribingAgent,
     MemoryAgent,
     PredictionAgent,
@@ -69,7 +69,7 @@ class SearchContext:
     pool: Pool
     budget: Budget
     prediction: PredictionAgent
-    analysis: AnalysisAgent
+    analysis: Analyst
     rewriting: RewriteAgent
     describing: DescribingAgent
     memory: MemoryAgent

@@ -101,7 +101,7 @@ def analyze(state: AutoPromptState, runtime: Runtime[SearchContext]) -> Update:
         analysis["has_errors"] = True
     try:
         if not state.get("stop_reason"):  # after it, a call would be paid out of the final test's
-            with context.budget.block(1):
+            with context.budget.block(context.analysis.most_calls):
                 analysis = _analysis(context, incumbent, rows, iteration)
     except BudgetExhausted as error:
         update["stop_reason"] = error.cap
@@ -134,7 +134,9 @@ def rewrite(state: AutoPromptState, runtime: Runtime[SearchContext]) -> Update:
         settings.max_iterations - iteration + 1,
         settings.depth.candidates,
         context.plan,
-        overhead=context.plan.calls_per_row * TRAIN_BATCH + settings.depth.writers + 1,
+        overhead=context.plan.calls_per_row * TRAIN_BATCH
+        + settings.depth.writers
+        + context.analysis.most_calls,
     )
     if number == 0:
         return _checkpoint(context, state, {"pending": [], "stop_reason": "max_calls"})

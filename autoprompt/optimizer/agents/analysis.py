@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from autoprompt.llm.client import Client, Options
 from autoprompt.templates import fill, language_of
@@ -20,11 +20,26 @@ ROW_CHARACTERS = 600  # of a row's input; long documents would push the rest out
 _ITEM = re.compile(r"^\s*(?:[-*•]|\d+[.)])?\s*")
 
 
+class Analyst(Protocol):
+    """Who reads the errors of a round. most_calls: optimizer calls that one analysis may take."""
+
+    @property
+    def most_calls(self) -> int: ...
+
+    def analyze(self, prompt: str, results: Sequence[EvaluatedRow], *, seed: int = 0) -> dict[str, Any]: ...
+
+    def analyze_steps(
+        self, goal: str, components: Mapping[str, str], results: Sequence[EvaluatedRow], *, seed: int = 0
+    ) -> dict[str, Any]: ...
+
+
 class AnalysisAgent:
     """Sorts the errors of an evaluation and asks a model what they have in common.
 
     Usable alone: `AnalysisAgent(client).analyze(prompt, rows)`.
     """
+
+    most_calls = 1
 
     def __init__(self, client: Client, *, max_output_tokens: int = 300) -> None:
         self._client = client
@@ -94,6 +109,11 @@ class AnalysisAgent:
         analysis["suggestions"] = answer.text.strip()
         analysis["error_cases"] = [_case(r) for r in shown]
         return analysis
+
+
+def error_cases(results: Sequence[EvaluatedRow]) -> list[dict[str, Any]]:
+    """The wrong rows that an analysis shows, at most WRONG_ROWS, over all kinds of error."""
+    return [_case(row) for row in spread([r for r in results if not r.is_correct], WRONG_ROWS)]
 
 
 def read_rules(answer: str, names: Sequence[str]) -> dict[str, list[str]]:

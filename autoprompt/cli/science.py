@@ -1,0 +1,195 @@
+"""`autoprompt science`: answer a question by experiments, watch the passes, show the conclusion."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import RenderableType
+from rich.text import Text
+from typer.core import TyperGroup
+
+from autoprompt.cli import clean, options, render
+from autoprompt.cli.panel import Emit
+from autoprompt.cli.passes import watching_passes
+from autoprompt.cli.progress import duration, money
+from autoprompt.cli.run import print_json, read_environment
+from autoprompt.config import ScienceConfig
+from autoprompt.errors import Interrupted, UsageError
+from autoprompt.settings import resolve_science
+
+if TYPE_CHECKING:
+    from autoprompt.science import Investigation
+
+_DEFAULT = "start"
+_STOPS = {
+    "concluded": "the model concluded before its last pass",
+    "no_experiment": "a pass held no experiment, so the conclusion was asked for",
+}
+
+
+class _TaskGroup(TyperGroup):
+    """`autoprompt science TASK` is `autoprompt science start TASK`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if not args or args[0] not in self.commands:
+            args = [_DEFAULT, *(args or ["--help"])]
+        return super().parse_args(ctx, args)
+
+
+app = typer.Typer(
+    cls=_TaskGroup,
+    rich_markup_mode=None,
+    add_completion=False,
+    help="Answer a question by experiments. `autoprompt science TASK` is `autoprompt science start TASK`.",
+)
+
+Output = Annotated[
+    Path | None,
+    typer.Option(
+        "-o",
+        "--output",
+        metavar="FOLDER",
+        help="Copy transcript, scripts and what was made there in the end.",
+    ),
+]
+
+
+@app.command(_DEFAULT)
+@options.with_settings(options.SCIENCE, ScienceConfig)
+def start(
+    task: Annotated[
+        str | None, typer.Argument(metavar="TASK", help="What is to be found out or made, or @FILE.")
+    ] = None,
+    *,
+    flags: dict[str, Any],
+    config: options.ConfigFile = None,
+    output: Output = None,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Answer a question by experiments: hypotheses that code of the model tests in a sandbox.
+
+    Passes: 2-3 to try it, 3-4 for a simple question, 5-6 for a medium one, 7-10 for research.
+    Each setting may also stand in the --config file, or in an AUTOPROMPT_... variable.
+    """
+    read_environment()
+    given = flags if task is None else {**flags, "task": _read_task(task)}
+    settings = resolve_science(given, config_file=config, environ=os.environ)
+    from autoprompt import api
+
+    watch(lambda emit: api.investigate(settings, on_event=emit), output=output, as_json=as_json, quiet=quiet)
+
+
+@app.command()
+def resume(
+    run: Annotated[
+        str, typer.Argument(metavar="RUN", help="Id, its beginning, folder of the run, or `last`.")
+    ],
+    *,
+    runs_dir: options.RunsDir = Path("runs"),
+    output: Output = None,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Go on with an interrupted investigation: no finished pass is paid or run again."""
+    read_environment()
+    resume_run(run, runs_dir, output=output, as_json=as_json, quiet=quiet)
+
+
+def resume_run(
+    run: str, runs_dir: Path, *, output: Path | None = None, as_json: bool = False, quiet: bool = False
+) -> None:
+    from autoprompt import api
+
+    watch(
+        lambda emit: api.resume_investigation(run, runs_dir=runs_dir, on_event=emit),
+        output=output,
+        as_json=as_json,
+        quiet=quiet,
+    )
+
+
+def _read_task(text: str) -> str:
+    """The task itself, or what the file after `@` holds."""
+    if not text.startswith("@"):
+        return text
+    path = Path(text[1:]).expanduser()
+    try:
+        return path.read_text(encoding="utf-8-sig").rstrip("\r\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(
+            f"TASK: {path}: cannot be read ({error}). Give `@` and the path of a text file."
+        ) from error
+
+
+def watch(begin: Callable[[Emit], Investigation], *, output: Path | None, as_json: bool, quiet: bool) -> None:
+    """Runs `begin` under the live view and shows what came out. Ctrl-C says how to go on."""
+    with watching_passes(render.console(stderr=True), quiet=quiet) as (view, emit):
+        try:
+            found = begin(emit)
+        except KeyboardInterrupt as error:  # before or after the part that saves by itself
+            if not view.run_id:
+                raise Interrupted("interrupted before anything was sent") from error
+            raise Interrupted(
+                f"interrupted; the state is saved. Go on with: autoprompt resume {view.run_id}"
+            ) from error
+    if output is not None:
+        copy_results(found, output)
+    console = render.console(stderr=as_json)
+    for part in result(found, output):
+        console.print(part)
+    if as_json:
+        print_json(found.to_dict())
+
+
+def result(found: Investigation, output: Path | None = None) -> Iterator[RenderableType]:
+    """What a person sees in the end: the conclusion first."""
+    if found.conclusion:
+        yield Text(clean(found.conclusion), "bold green")
+    else:
+        yield Text(f"No conclusion: {found.stop_reason} was reached before one could be asked for.", "yellow")
+    yield Text()
+    made = render.table("pass", "code", "exit code", "time", "new files", right=("pass", "exit code", "time"))
+    for record in found.passes:
+        cells = ["-", "-", "-", "-"]
+        if record.code is not None:
+            lines = record.code.count("\n") + 1
+            cells = [
+                f"{lines} lines",
+                "-" if record.exit_code is None else str(record.exit_code),
+                f"{record.duration_s:.1f} s",
+                ", ".join(record.new_files) or "-",
+            ]
+        made.add_row(str(record.number), *(Text(clean(cell)) for cell in cells))
+    yield made
+    yield Text()
+    if found.stopped_early and found.conclusion:
+        said = _STOPS.get(found.stop_reason, f"{found.stop_reason} was reached")
+        yield Text(f"stopped early: {said}")
+    for warning in found.warnings:
+        yield Text(f"warning: {clean(warning)}", "yellow")
+    yield Text(
+        f"{found.calls:,} calls, {found.usage.total_tokens:,} tokens, cost {money(found.usage.cost_usd)}, "
+        f"{duration(found.seconds)}; sandbox: {found.sandbox}"
+    )
+    yield Text(f"transcript: {clean(str((output or Path(found.run_dir)) / 'transcript.md'))}")
+    yield Text(f"work folder: {clean(found.workdir)}")
+
+
+def copy_results(found: Investigation, folder: Path) -> None:
+    """Transcript, scripts and new files, as plain files for others to use."""
+    run = Path(found.run_dir)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in ("transcript.json", "transcript.md", "result.json"):
+        shutil.copy2(run / name, folder / name)
+    shutil.copytree(run / "passes", folder / "passes", dirs_exist_ok=True)
+    for name in found.new_files:
+        source, target = Path(found.workdir) / name, folder / "files" / name
+        if source.is_file() and not source.is_symlink():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source, target)

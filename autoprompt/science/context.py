@@ -1,0 +1,81 @@
+"""What the nodes work with: model, sandbox, files and settings. Never part of a checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from autoprompt.config import ModelSettings
+from autoprompt.llm.budget import Budget
+from autoprompt.llm.client import CallRole, Client, Options
+from autoprompt.llm.endpoints import choose_model
+from autoprompt.sandbox import Level, Limits
+from autoprompt.science.records import PassLog
+from autoprompt.templates import Language
+
+_EMBEDDED_WINDOW, _OTHER_WINDOW = 8192, 32_768  # tokens; the first is what llama.cpp is started with
+
+Emit = Callable[[dict[str, Any]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """Where experiments run. workdir: absolute. data: files copied into it. python: their interpreter."""
+
+    workdir: Path
+    data: tuple[Path, ...]
+    level: Level
+    python: str
+    limits: Limits = field(default_factory=Limits)
+
+
+@dataclass(frozen=True, slots=True)
+class ScienceContext:
+    """role: whose budget line the calls are. max_output_tokens: of one answer. context_tokens: the window of
+    the model. language: of the requests; None: the task's. makes_files: whether files are due where `io` is
+    given. owns_budget: False where the budget is another run's, who keeps back what it needs."""
+
+    client: Client
+    task: str
+    io: str | None
+    bench: Bench
+    log: PassLog
+    budget: Budget
+    max_iterations: int
+    context_tokens: int
+    max_output_tokens: int
+    emit: Emit
+    role: CallRole = "task"
+    temperature: float = 0.0
+    seed: int = 0
+    saved: Callable[[], None] = lambda: None
+    journal_position: Callable[[], int] = lambda: 0
+    language: Language | None = None
+    makes_files: bool = True
+    owns_budget: bool = True
+    options: Options = field(init=False)
+
+    def __post_init__(self) -> None:
+        options = Options(
+            role=self.role,
+            temperature=self.temperature,
+            max_output_tokens=self.max_output_tokens,
+            seed=self.seed,
+        )
+        object.__setattr__(self, "options", options)
+
+    @property
+    def experiments(self) -> int:
+        """How many experiments there may be: the last pass runs nothing, but one there always is."""
+        return max(1, self.max_iterations - 1)
+
+    @property
+    def room_tokens(self) -> int:
+        return self.context_tokens - self.max_output_tokens
+
+
+def window(settings: ModelSettings, role: CallRole) -> int:
+    """Tokens that a model reads at once, where nobody says: the embedded one's, else what most take."""
+    return _EMBEDDED_WINDOW if choose_model(settings, role).is_local else _OTHER_WINDOW

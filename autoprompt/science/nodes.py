@@ -1,0 +1,218 @@
+"""The four nodes: each reads the state, does one thing, returns its update. The graph says what is next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from langgraph.runtime import Runtime
+
+from autoprompt import sandbox
+from autoprompt.errors import BudgetExhausted, RequestRefusedError
+from autoprompt.llm.client import Completion
+from autoprompt.science.context import ScienceContext
+from autoprompt.science.observation import observe
+from autoprompt.science.records import PassRecord
+from autoprompt.science.requests import STOP_CONCLUSION, STOP_EXPERIMENT, Requests
+from autoprompt.science.state import ScienceState
+from autoprompt.science.survey import Survey, take_survey
+from autoprompt.science.tags import Answer, Section, read_answer
+from autoprompt.templates import language_of
+from autoprompt.types import Message
+
+_SHRINKS = 2  # times that a request that the endpoint finds too long is halved
+
+Update = ScienceState
+
+
+def survey(state: ScienceState, runtime: Runtime[ScienceContext]) -> Update:
+    """Look at the data; the first thing that a sandbox can refuse, before a call is paid."""
+    del state  # the first node has nothing to read
+    context, bench = runtime.context, runtime.context.bench
+    found = take_survey(
+        bench.data,
+        bench.workdir,
+        context.language or language_of(context.task),
+        level=bench.level,
+        limits=bench.limits,
+        python=bench.python,
+    )
+    if found.warning:
+        context.emit({"event": "warning", "message": found.warning})
+    warnings = [found.warning] if found.warning else []
+    return {
+        "known": {"files": found.files, "libraries": list(found.libraries)},
+        "number": 0,
+        "experiments": context.experiments,
+        "warnings": warnings,
+    }
+
+
+def ask(state: ScienceState, runtime: Runtime[ScienceContext]) -> Update:
+    """One turn of the model: its experiment, or an early end."""
+    context, number = runtime.context, state["number"] + 1
+    context.emit(_event("pass_started", number, context))
+    passes = context.log.first(state["number"])
+    try:
+        completion = _asked(context, state, passes, number)
+    except BudgetExhausted as error:
+        return _checkpoint(context, {"has_code": False, "stopped_early": True, "stop_reason": error.cap})
+    answer = read_answer(completion.text)
+    sections = answer.until("Experiment", "Conclusion")
+    record = context.log.add_answer(_record(number, completion, answer, sections))
+    context.emit({**_event("pass_answered", number, context), **_shown(record)})
+    update: Update = {"number": number, "has_code": record.code is not None}
+    if sections and sections[-1].tag == "Conclusion" and sections[-1].text:
+        update |= _concluded(context, sections[-1].text)
+        update |= {"stopped_early": True, "stop_reason": "concluded"}
+    elif record.code is None:
+        update |= {"stopped_early": True, "stop_reason": "no_experiment"}
+    context.saved()
+    return _checkpoint(context, update)
+
+
+def experiment(state: ScienceState, runtime: Runtime[ScienceContext]) -> Update:
+    """Run the code of the last turn and insert what it printed."""
+    context, number = runtime.context, state["number"]
+    record = context.log.read(number)
+    if record is not None and record.code is not None and record.observation is None:
+        record = _run(context, record, record.code)
+    if record is not None:
+        observed = {name: getattr(record, name) for name in ("observation", "exit_code", "duration_s")}
+        context.emit(
+            {**_event("observation", number, context), **observed, "new_files": list(record.new_files)}
+        )
+    context.saved()
+    return _checkpoint(context, {"has_code": False})
+
+
+def conclude(state: ScienceState, runtime: Runtime[ScienceContext]) -> Update:
+    """Ask for the conclusion. A cap that is reached leaves the run without one."""
+    context, number = runtime.context, state["number"] + 1
+    context.emit(_event("conclusion_started", number, context))
+    if context.owns_budget:
+        context.budget.release_hold()  # what was kept back for this call
+    passes = context.log.first(state["number"])
+    try:
+        completion = _asked(context, state, passes, number, is_last=True)
+    except BudgetExhausted as error:
+        reason = state.get("stop_reason") or error.cap
+        return _checkpoint(context, {"conclusion": "", "stopped_early": True, "stop_reason": reason})
+    answer = read_answer(completion.text)
+    sections = tuple(s for s in answer.until("Conclusion") if s.tag in ("Inference", "Conclusion") and s.text)
+    conclusion = next((s.text for s in sections if s.tag == "Conclusion"), None)
+    if conclusion is None:
+        conclusion = answer.untagged or (sections[-1].text if sections else "")
+        sections = (*sections, Section("Conclusion", conclusion)) if conclusion else sections
+    record = context.log.add_answer(replace(_record(number, completion, answer, sections), code=None))
+    context.emit({**_event("pass_answered", number, context), **_shown(record)})
+    update = _concluded(context, conclusion)
+    context.saved()
+    return _checkpoint(context, {"number": number, **update})
+
+
+def _asked(
+    context: ScienceContext,
+    state: ScienceState,
+    passes: Sequence[PassRecord],
+    number: int,
+    *,
+    is_last: bool = False,
+) -> Completion:
+    """The model's answer; a request that the endpoint finds too long is sent again with less of the past."""
+    options = replace(context.options, stop=STOP_CONCLUSION if is_last else STOP_EXPERIMENT)
+    room = context.room_tokens
+    for shrinks in range(_SHRINKS + 1):
+        messages = _messages(context, state, passes, number, room, is_last=is_last)
+        try:
+            return context.client.complete(messages, options)
+        except RequestRefusedError as error:
+            if shrinks == _SHRINKS or not passes or "context" not in str(error).lower():
+                raise
+            room //= 2
+    raise AssertionError("unreachable: the last refusal is raised")
+
+
+def _messages(
+    context: ScienceContext,
+    state: ScienceState,
+    passes: Sequence[PassRecord],
+    number: int,
+    room: int,
+    *,
+    is_last: bool,
+) -> list[Message]:
+    known = state["known"]
+    survey = Survey(known["files"], tuple(known["libraries"]))
+    requests = Requests(
+        context.task,
+        context.io,
+        survey,
+        context.max_iterations,
+        room,
+        language=context.language or language_of(context.task),
+        makes_files=context.makes_files,
+    )
+    if is_last:
+        return requests.last(passes)
+    return requests.next(number, passes) if passes else requests.first()
+
+
+def _record(number: int, completion: Completion, answer: Answer, sections: Sequence[Section]) -> PassRecord:
+    last = sections[-1] if sections else None
+    code = last.text if last is not None and last.tag == "Experiment" and last.text else None
+    return PassRecord(
+        number=number,
+        answer=completion.text,
+        text="\n\n".join(map(str, sections)) or answer.untagged,
+        code=code,
+        has_own_observation=answer.has_own_observation,
+        usage=completion.usage,
+    )
+
+
+def _run(context: ScienceContext, record: PassRecord, code: str) -> PassRecord:
+    bench = context.bench
+    context.emit(_event("experiment_started", record.number, context))
+    result = sandbox.run(
+        code,
+        workdir=bench.workdir,
+        data=bench.data,
+        level=bench.level,
+        limits=bench.limits,
+        python=bench.python,
+    )
+    record = replace(
+        record,
+        observation=observe(result, bench.workdir),
+        exit_code=result.exit_code,
+        stdout=result.stdout,
+        stderr=result.stderr,
+        duration_s=round(result.duration_s, 3),
+        killed_by=result.killed_by,
+        new_files=tuple(map(str, result.new_files)),
+    )
+    context.log.write(record)
+    return record
+
+
+def _concluded(context: ScienceContext, conclusion: str) -> Update:
+    context.emit({"event": "concluded", "conclusion": conclusion, "spent": context.budget.spent.to_dict()})
+    return {"conclusion": conclusion, "is_concluded": True, "has_code": False}
+
+
+def _event(kind: str, number: int, context: ScienceContext) -> dict[str, Any]:
+    spent = context.budget.spent.to_dict()
+    return {"event": kind, "number": number, "of": context.max_iterations, "spent": spent}
+
+
+def _shown(record: PassRecord) -> dict[str, Any]:
+    return {"text": record.text, "has_own_observation": record.has_own_observation}
+
+
+def _checkpoint(context: ScienceContext, update: Update) -> Update:
+    """The update with the marks that a resumed run needs: how far journal and budget had come."""
+    update["journal_position"] = context.journal_position()
+    update["spent"] = context.budget.spent.to_dict()
+    return update

@@ -1,0 +1,116 @@
+"""What the model is asked in each pass: instructions, the conversation so far, and what to write now."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from autoprompt.science import history
+from autoprompt.science.records import PassRecord
+from autoprompt.science.survey import Survey
+from autoprompt.science.transcript import question
+from autoprompt.templates import Language, fill
+from autoprompt.tokens import estimate_tokens
+from autoprompt.types import Message
+
+# Ends an answer where the system's part begins, so that no observation is made up; the closing tags save the
+# tokens of what would be cut.
+STOP_EXPERIMENT = ("<Observation>", "</Experiment>")
+STOP_CONCLUSION = ("<Observation>", "</Conclusion>")
+
+_MOST_FILES = 50  # that are named
+
+_WORDS: dict[Language, dict[str, str]] = {
+    "en": {
+        "failed": "The last experiment failed: find out why, and mend it.",
+        "files": "Files that the experiments have made: {files}.",
+        "io": "No file has been written yet. The code of this pass must write what is asked for: {io}",
+        "no_libraries": "the standard library only",
+        "also": "{libraries} and the standard library",
+    },
+    "zh": {
+        "failed": "上一个实验运行失败：请找出原因并修正。",
+        "files": "实验已生成的文件：{files}。",
+        "io": "目前还没有写入任何文件。本轮的代码必须写入所要求的内容：{io}",
+        "no_libraries": "只有标准库",
+        "also": "{libraries} 以及标准库",
+    },
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Requests:
+    """The requests of one investigation.
+
+    room_tokens: what a request may take (estimated), the answer not counted. makes_files: whether `io` asks
+    for files, so that nothing is done before there are some.
+    """
+
+    task: str
+    io: str | None
+    survey: Survey
+    max_iterations: int
+    room_tokens: int
+    language: Language
+    makes_files: bool = True
+
+    def first(self) -> list[Message]:
+        words = _WORDS[self.language]
+        libraries = ", ".join(self.survey.libraries)
+        return [
+            Message(
+                "user",
+                fill(
+                    "science_first",
+                    self.language,
+                    libraries=words["also"].format(libraries=libraries)
+                    if libraries
+                    else words["no_libraries"],
+                    files=self.survey.files,
+                    question=question(self.task, self.io),
+                ),
+            )
+        ]
+
+    def next(self, number: int, passes: Sequence[PassRecord]) -> list[Message]:
+        """The request of a middle pass. Where the last one got what was asked, the end is offered first."""
+        numbers = {"number": str(number), "total": str(self.max_iterations)}
+        template = "science_check" if self._may_be_done(passes) else "science_next"
+        return self._going_on(template, passes, self._state(passes, is_last=False), **numbers)
+
+    def last(self, passes: Sequence[PassRecord]) -> list[Message]:
+        """The request for the conclusion."""
+        return self._going_on("science_last", passes, self._state(passes, is_last=True))
+
+    def _may_be_done(self, passes: Sequence[PassRecord]) -> bool:
+        """Whether the last experiment ended well and printed something, and files that are due were made."""
+        last = passes[-1]
+        has_files = any(record.new_files for record in passes)
+        return (
+            last.exit_code == 0
+            and bool(last.stdout.strip())
+            and (has_files or not (self.io and self.makes_files))
+        )
+
+    def _going_on(
+        self, template: str, passes: Sequence[PassRecord], state: str, **values: str
+    ) -> list[Message]:
+        asked = question(self.task, self.io)
+        request = fill(template, self.language, state=state, question=asked, **values)
+        messages = [*self.first(), Message("user", request)]
+        room = self.room_tokens - estimate_tokens(messages)
+        past = Message("assistant", history.shortened(passes, room, self.language))
+        return [messages[0], past, messages[1]]
+
+    def _state(self, passes: Sequence[PassRecord], *, is_last: bool) -> str:
+        """What the system knows of the last experiment that its Observation need not say."""
+        words, last = _WORDS[self.language], passes[-1] if passes else None
+        told = []
+        if last is not None and last.has_failed and not is_last:
+            told.append(words["failed"])
+        files = dict.fromkeys(name for record in passes for name in record.new_files)
+        if files:
+            told.append(words["files"].format(files=", ".join(list(files)[:_MOST_FILES])))
+        elif self.io and self.makes_files and not is_last:
+            told.append(words["io"].format(io=self.io))
+        return "\n" + "\n".join(told) + "\n" if told else ""

@@ -1,0 +1,344 @@
+"""One investigation at work: its folder, model, budget and graph, put together and taken down."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from autoprompt import sandbox
+from autoprompt.clients import Clients, RoleModels, check_models, open_models
+from autoprompt.config import ScienceConfig
+from autoprompt.errors import (
+    BudgetExhausted,
+    BudgetTooSmallError,
+    ConfigError,
+    Interrupted,
+    ModelError,
+    StoreError,
+    UsageError,
+)
+from autoprompt.llm import Budget, Journal
+from autoprompt.sandbox import Level, Limits
+from autoprompt.sandbox.interpreter import absolute
+from autoprompt.sandbox.probing import choose
+from autoprompt.science.context import Bench, ScienceContext, window
+from autoprompt.science.records import Investigation, PassLog
+from autoprompt.science.state import ScienceState
+from autoprompt.science.transcript import markdown, messages
+from autoprompt.store import RunFolder, RunStore
+from autoprompt.store.files import read_json, to_json, write_json
+
+KIND = "science"
+MAX_OUTPUT_TOKENS = 1024  # of one turn; code for one experiment is shorter
+_PASSES = "passes"
+_TASK = "task.json"
+
+Event = dict[str, Any]
+OnEvent = Callable[[Event], None]
+
+
+def start(
+    config: ScienceConfig, *, clients: Clients | None = None, on_event: OnEvent | None = None
+) -> Investigation:
+    """Investigate in a new run folder. An error before the first answer leaves none."""
+    level, python = _checked_bench(config)
+    if clients is None:
+        check_models(config)
+    store = RunStore(config.runs_dir)
+    settings = config.model_dump(exclude_none=True, exclude={"max_iterations"})
+    settings["agent"] = {"search": {"max_iterations": config.passes}}  # one number, by its own name
+    folder = store.create(settings, kind=KIND, name=_name(config))
+    try:
+        with folder.lock():
+            _write_task(folder, config)
+            return _run_in_folder(folder, config, level, python, clients, on_event, resumed=False)
+    except (ModelError, ConfigError, BudgetTooSmallError, UsageError, sandbox.SandboxError):
+        if not _has_answers(folder):
+            store.remove(folder.run_id)
+        raise
+
+
+def resume(
+    run: str | Path,
+    *,
+    runs_dir: Path = Path("runs"),
+    clients: Clients | None = None,
+    on_event: OnEvent | None = None,
+) -> Investigation:
+    """Go on with an interrupted investigation; of a finished one, its result.
+
+    No finished pass is paid or run again. Raises StoreError for an unknown run, one that another process
+    holds, and one of another kind.
+    """
+    folder = RunStore(runs_dir).open(run)
+    kind = folder.read_info().get("kind")
+    if kind != KIND:
+        raise StoreError(
+            f"run {folder.run_id} is no investigation ({kind}): autoprompt resume {folder.run_id}"
+        )
+    with folder.lock():
+        finished = folder.read_result()
+        if finished is not None:
+            return Investigation.from_dict(finished)
+        config = _load_config(folder)
+        _check_unchanged(folder)
+        level, python = _checked_bench(config)
+        return _run_in_folder(folder, config, level, python, clients, on_event, resumed=True)
+
+
+def _checked_bench(config: ScienceConfig) -> tuple[Level, str]:
+    """The level and the interpreter of the experiments. Raises SandboxError where they cannot be had."""
+    for path in config.data:
+        if not path.is_file():
+            raise sandbox.SandboxError(f"{path}: no such data file")
+    return choose(config.sandbox), absolute(str(config.python or sys.executable))
+
+
+def _name(config: ScienceConfig) -> str:
+    return config.data[0].stem if config.data else "science"
+
+
+def _run_in_folder(
+    folder: RunFolder,
+    config: ScienceConfig,
+    level: Level,
+    python: str,
+    clients: Clients | None,
+    on_event: OnEvent | None,
+    *,
+    resumed: bool,
+) -> Investigation:
+    def emit(event: Event) -> None:
+        if event["event"] != "weights_progress":
+            folder.append_event(event)
+        if on_event is not None:
+            on_event(event)
+
+    budget = Budget(config.max_calls, config.max_tokens, config.max_cost, config.max_seconds)
+    started = time.monotonic()
+    try:
+        with (
+            Journal(folder.journal_path) as journal,
+            open_models(config, clients, budget, journal, emit) as models,
+        ):
+            bench = Bench(
+                workdir=(config.workdir or folder.path / "work").absolute(),
+                data=tuple(path.absolute() for path in config.data),
+                level=level,
+                python=python,
+                limits=Limits(wall_s=config.experiment_seconds, cpu_s=int(2 * config.experiment_seconds) + 1),
+            )
+            context = _context(folder, config, bench, models, budget, journal, emit)
+            state = _run_graph(folder, config, context, journal, resumed=resumed)
+            return _finish(folder, config, context, state, models, time.monotonic() - started)
+    except KeyboardInterrupt:
+        raise Interrupted(
+            f"interrupted; the state is saved. Go on with: autoprompt resume {folder.run_id}"
+        ) from None
+    except ModelError:
+        if resumed or _has_answers(folder):
+            message = f"stopped; what was answered is kept. Go on with: autoprompt resume {folder.run_id}"
+            emit({"event": "warning", "message": message})
+        raise
+
+
+def _context(
+    folder: RunFolder,
+    config: ScienceConfig,
+    bench: Bench,
+    models: RoleModels,
+    budget: Budget,
+    journal: Journal,
+    emit: OnEvent,
+) -> ScienceContext:
+    log = PassLog(folder.path / _PASSES)
+    context = ScienceContext(
+        client=models.client("task"),
+        task=config.task,
+        io=config.io,
+        bench=bench,
+        log=log,
+        budget=budget,
+        max_iterations=config.passes,
+        context_tokens=config.context_tokens or window(config, "task"),
+        max_output_tokens=config.max_output_tokens or MAX_OUTPUT_TOKENS,
+        emit=emit,
+        temperature=config.temperature,
+        seed=config.seed,
+        saved=lambda: _save_transcript(folder, config, log, level=str(bench.level)),
+        journal_position=lambda: _synced_position(journal),
+    )
+    if context.room_tokens < 1000:
+        raise ConfigError(
+            f"context_tokens {context.context_tokens} leaves no room beside max_output_tokens "
+            f"{context.max_output_tokens}: 1000 tokens are the least. Give more of the one or less"
+            " of the other."
+        )
+    return context
+
+
+def _synced_position(journal: Journal) -> int:
+    """The journal's position, on the disk before a checkpoint names it."""
+    position = journal.position
+    journal.checkpoint()
+    return position
+
+
+def _save_transcript(folder: RunFolder, config: ScienceConfig, log: PassLog, *, level: str) -> None:
+    count = 0
+    while log.read(count + 1) is not None:
+        count += 1
+    passes = log.first(count)
+    said = messages(config.task, config.io, passes)
+    folder.write_text("transcript.json", to_json(said, indent=2) + "\n")
+    facts = {"run": folder.run_id, "sandbox": level, "data": ", ".join(path.name for path in config.data)}
+    folder.write_text("transcript.md", markdown(config.task, config.io, passes, facts))
+
+
+def _run_graph(
+    folder: RunFolder, config: ScienceConfig, context: ScienceContext, journal: Journal, *, resumed: bool
+) -> ScienceState:
+    # LangGraph takes a second to import: not before everything that can be refused has been.
+    from langchain_core.runnables import RunnableConfig
+
+    from autoprompt.science.graph import build_graph, recursion_limit
+    from autoprompt.store.checkpoints import open_checkpointer
+
+    settings = RunnableConfig(
+        configurable={"thread_id": folder.run_id}, recursion_limit=recursion_limit(config.passes)
+    )
+    with open_checkpointer(folder.checkpoints_path) as checkpointer:
+        graph = build_graph(checkpointer)
+        saved = graph.get_state(settings) if resumed else None
+        begun = saved is not None and bool(saved.values)
+        if saved is not None and begun:
+            if saved.values.get("spent"):
+                context.budget.restore(saved.values["spent"])
+            journal.mark_counted(saved.values.get("journal_position", 0))
+        _hold_conclusion(context)
+        context.emit(_started(folder, config, context, resumed=resumed))
+        if saved is not None and begun and not saved.next:
+            values: Any = saved.values
+        else:
+            first: ScienceState | None = None if begun else {"number": 0}
+            values = graph.invoke(first, settings, context=context, durability="sync")
+    final: ScienceState = values
+    return final
+
+
+def _hold_conclusion(context: ScienceContext) -> None:
+    """Keep the call for the conclusion back. Raises BudgetTooSmallError where there is none beside it."""
+    cap = context.budget.max_calls
+    if cap is not None and cap < 2:
+        raise BudgetTooSmallError(
+            f"max_calls is {cap}: one experiment and the conclusion are 2 calls. Give --max-calls 2 or more."
+        )
+    try:
+        context.budget.hold(1)
+    except BudgetExhausted:  # a resumed run that has used all of it: the conclusion itself will tell
+        return
+
+
+def _started(folder: RunFolder, config: ScienceConfig, context: ScienceContext, *, resumed: bool) -> Event:
+    return {
+        "event": "investigation_started",
+        "run_id": folder.run_id,
+        "run_dir": str(folder.path),
+        "resumed": resumed,
+        "model": context.client.name,
+        "task": config.task,
+        "sandbox": str(context.bench.level),
+        "workdir": str(context.bench.workdir),
+        "max_iterations": config.passes,
+        "budget": {
+            name: getattr(config, name) for name in ("max_calls", "max_tokens", "max_cost", "max_seconds")
+        },
+    }
+
+
+def _finish(
+    folder: RunFolder,
+    config: ScienceConfig,
+    context: ScienceContext,
+    state: ScienceState,
+    models: RoleModels,
+    seconds: float,
+) -> Investigation:
+    passes = tuple(context.log.first(state["number"]))
+    spent = context.budget.spent
+    found = Investigation(
+        task=config.task,
+        io=config.io,
+        messages=tuple(messages(config.task, config.io, passes)),
+        passes=passes,
+        conclusion=state.get("conclusion", ""),
+        stopped_early=state.get("stopped_early", False),
+        stop_reason=state.get("stop_reason", ""),
+        usage=spent.usage,
+        model=context.client.name,
+        sandbox=str(context.bench.level),
+        workdir=str(context.bench.workdir),
+        run_id=folder.run_id,
+        run_dir=str(folder.path),
+        calls=spent.calls,
+        seconds=round(seconds, 3),
+        warnings=(*state.get("warnings", ()), *models.warnings()),
+    )
+    context.saved()
+    folder.write_result(found.to_dict())
+    context.emit(
+        {"event": "investigation_finished", "conclusion": found.conclusion, "spent": spent.to_dict()}
+    )
+    return found
+
+
+def _load_config(folder: RunFolder) -> ScienceConfig:
+    """The settings that the run was started with."""
+    try:
+        config = ScienceConfig.model_validate(folder.read_config())
+    except ValidationError as error:
+        fault = error.errors()[0]
+        where = ".".join(map(str, fault["loc"]))
+        raise StoreError(
+            f"{folder.config_path}: {where}: {fault['msg']}. It was written by another version of "
+            "autoprompt, or edited: mend it there, or start a new run."
+        ) from error
+    path = folder.path / _TASK
+    if not path.exists():  # killed between the two files
+        return config
+    said = read_json(path)
+    return config.model_copy(update={"task": said["task"], "io": said["io"]})
+
+
+def _write_task(folder: RunFolder, config: ScienceConfig) -> None:
+    """The words as they were, since what looks like a key is blacked out in config.yaml, and what the data
+    was."""
+    sums = {str(path.absolute()): _sha256(path) for path in config.data}
+    write_json(folder.path / _TASK, {"task": config.task, "io": config.io, "sha256": sums})
+
+
+def _check_unchanged(folder: RunFolder) -> None:
+    path = folder.path / _TASK
+    known = read_json(path)["sha256"] if path.exists() else {}
+    for name, sha256 in known.items():
+        if not Path(name).is_file() or _sha256(Path(name)) != sha256:
+            raise StoreError(
+                f"run {folder.run_id} cannot go on: {name} has changed since it began. Put the old file "
+                "back, or start a new run."
+            )
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _has_answers(folder: RunFolder) -> bool:
+    with Journal(folder.journal_path) as journal:
+        return journal.has_answers

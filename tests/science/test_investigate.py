@@ -1,0 +1,240 @@
+"""The passes as the source document tells them, with a scripted model and real experiments."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import FIRST, LAST, MEAN, SECOND
+
+from autoprompt import Clients, ScienceConfig, ScriptedClient, api
+from autoprompt.errors import BudgetTooSmallError, EndpointError, StoreError
+from autoprompt.llm.client import Completion, Options
+from autoprompt.sandbox import SandboxError
+from autoprompt.science import Investigation, investigate
+from autoprompt.types import Message, Usage
+
+TASK, IO = "计算乘客数据集的平均票价", "保存到 output.txt"
+
+
+def experiment(code: str, *, tag: str = "Inference") -> str:
+    return f"<{tag}>\nseen\n</{tag}>\n\n<Experiment>\n{code}\n</Experiment>"
+
+
+def config(**settings: Any) -> ScienceConfig:
+    return ScienceConfig.model_validate({"task": "Count.", "no_cache": True, **settings})
+
+
+def run(answers: list[Any], *, on_event: Any = None, **settings: Any) -> tuple[Investigation, ScriptedClient]:
+    client = ScriptedClient(answers)
+    return api.investigate(config(**settings), clients=Clients(client), on_event=on_event), client
+
+
+def test_three_passes_are_the_example_of_the_source(passengers: Path, tmp_path: Path) -> None:
+    client = ScriptedClient([FIRST, SECOND, LAST])
+    work = tmp_path / "work"
+    found = investigate(TASK, io=IO, data=[passengers], client=client, max_iterations=3, workdir=work)
+    said = (
+        f"{FIRST}\n\n<Observation>\nMean fare: {MEAN}\n</Observation>\n\n"
+        f"{SECOND}\n\n<Observation>\nSaved\n</Observation>\n\n{LAST}"
+    )
+    wanted = [
+        {"role": "user", "content": f"{TASK}\n\nI/O Requirements:\n{IO}"},
+        {"role": "assistant", "content": said},
+    ]
+    assert list(found.messages) == wanted
+    assert json.loads((Path(found.run_dir) / "transcript.json").read_text(encoding="utf-8")) == wanted
+    assert (work / "output.txt").read_text(encoding="utf-8") == "29.52"
+    assert found.conclusion == "平均票价为 29.52，已保存到 output.txt"
+    assert [(p.exit_code, p.observation) for p in found.passes] == [
+        (0, f"Mean fare: {MEAN}"),
+        (0, "Saved"),
+        (None, None),
+    ]
+    assert (found.stopped_early, found.new_files, found.calls) == (False, ("output.txt",), 3)
+    assert found.usage.total_tokens == sum(p.usage.total_tokens for p in found.passes) > 0
+    script = Path(found.run_dir) / "passes" / "pass-01.py"
+    assert "Mean fare" in script.read_text(encoding="utf-8")
+    page = (Path(found.run_dir) / "transcript.md").read_text(encoding="utf-8")
+    assert "## Pass 2" in page
+    assert "new files: output.txt" in page
+
+
+@pytest.mark.parametrize(("passes", "experiments"), [(1, 1), (2, 1), (3, 2), (5, 4)])
+def test_the_last_pass_runs_nothing(passes: int, experiments: int) -> None:
+    answers = [experiment(f"print({n})") for n in range(experiments)] + [
+        "<Inference>x</Inference><Experiment>print('never')</Experiment><Conclusion>done</Conclusion>"
+    ]
+    found, client = run(answers, max_iterations=passes)
+    assert (found.conclusion, found.stopped_early) == ("done", False)
+    assert [p.observation for p in found.passes] == [*map(str, range(experiments)), None]
+    assert len(client.calls) == experiments + 1
+    assert "never" not in found.messages[1]["content"]
+
+
+def test_the_default_is_five_passes() -> None:
+    _, client = run([experiment("print(1)")] * 4 + [LAST])
+    assert len(client.calls) == 5
+    assert ScienceConfig(task="t").agent.search.max_iterations == 5
+
+
+def test_a_middle_pass_without_an_experiment_stops_early() -> None:
+    found, client = run([experiment("print(1)"), "<Inference>enough</Inference>", LAST], max_iterations=5)
+    assert (found.stopped_early, found.stop_reason) == (True, "no_experiment")
+    assert found.conclusion == "平均票价为 29.52，已保存到 output.txt"
+    assert len(client.calls) == 3
+    assert "<Inference>\nenough\n</Inference>" in found.messages[1]["content"]
+
+
+def test_an_early_conclusion_ends_the_run() -> None:
+    found, client = run([experiment("print(1)"), LAST], max_iterations=5)
+    assert (found.stopped_early, found.stop_reason, len(client.calls)) == (True, "concluded", 2)
+
+
+def test_what_follows_an_experiment_is_not_yet_observed() -> None:
+    """A conclusion behind the code of the same answer has seen nothing, so it is no conclusion."""
+    found, _ = run([experiment("print(7)") + "\n<Conclusion>8</Conclusion>", LAST], max_iterations=2)
+    assert found.passes[0].observation == "7"
+    assert "8" not in found.messages[1]["content"]
+
+
+def test_an_observation_that_the_model_makes_up_is_cut_and_recorded() -> None:
+    made_up = experiment("print(7)") + "\n<Observation>\n99\n</Observation>\n<Conclusion>99</Conclusion>"
+    found, _ = run([made_up, LAST], max_iterations=2)
+    text = found.messages[1]["content"]
+    assert "99" not in text
+    assert text.count("<Observation>") == 1
+    assert [p.has_own_observation for p in found.passes] == [True, False]
+    assert "99" in found.passes[0].answer
+
+
+def test_an_observation_is_a_stop_sequence() -> None:
+    stops = []
+
+    def answer(messages: list[Message], options: Options) -> str:
+        stops.append(options.stop)
+        return LAST if len(stops) == 2 else experiment("print(1)")
+
+    api.investigate(config(max_iterations=2), clients=Clients(ScriptedClient(answer)))
+    assert all("<Observation>" in stop for stop in stops)
+
+
+@pytest.mark.parametrize(
+    ("code", "seen"),
+    [
+        ("1 / 0", "ZeroDivisionError"),
+        ("print(1", "SyntaxError"),
+        ("import sys; print('a'); print('b', file=sys.stderr)", "exit code: 0\nstdout:\na\nstderr:\nb"),
+        ("open('x.txt', 'w').close()", "(no output)\nnew files: x.txt"),
+        ("raise SystemExit(3)", "exit code: 3"),
+    ],
+)
+def test_code_that_fails_is_an_observation(code: str, seen: str) -> None:
+    found, client = run([experiment(code), LAST], max_iterations=2)
+    assert seen in (found.passes[0].observation or "")
+    assert found.conclusion
+    assert seen in client.calls[1][1].content
+    # Nothing of the machine reaches the model, so that the same run asks the same.
+    assert str(Path.cwd()) not in client.calls[1][1].content
+
+
+def test_passes_share_the_folder_and_not_the_interpreter(passengers: Path) -> None:
+    first = experiment("x = 1\nopen('kept.txt', 'w').write('here')\nprint('ok')")
+    second = experiment(
+        "import os\nprint('x' in globals(), open('kept.txt').read(), os.path.exists('passengers.csv'))"
+    )
+    found, client = run([first, second, LAST], max_iterations=3, data=(passengers,))
+    assert found.passes[1].observation == "False here True"
+    assert "variables do not" in client.calls[0][0].content
+    assert passengers.read_text(encoding="utf-8").startswith("Name,Sex")
+
+
+def test_the_first_request_tells_what_the_data_holds(passengers: Path) -> None:
+    _, client = run([experiment("print(1)"), LAST], max_iterations=2, data=(passengers,), task="Mean fare?")
+    asked = client.calls[0][0].content
+    assert "passengers.csv" in asked
+    assert "Ada,female,22" in asked
+    assert "Mean fare?" in asked
+
+
+def test_a_second_run_takes_its_answers_from_the_cache(tmp_path: Path) -> None:
+    """No time, no path and no id of the run is in a request."""
+    sent = []
+    for _ in range(2):
+        client = ScriptedClient([experiment("1 / 0"), LAST], identity="test")
+        found = api.investigate(
+            config(max_iterations=2, no_cache=False, cache_dir=tmp_path / "cache"), clients=Clients(client)
+        )
+        sent.append(len(client.calls))
+    assert sent == [2, 0]
+    assert found.conclusion
+    assert found.calls == 0
+
+
+def test_a_cap_on_calls_keeps_the_one_for_the_conclusion() -> None:
+    found, client = run([experiment("print(1)"), experiment("print(2)"), LAST], max_iterations=9, max_calls=3)
+    assert (len(client.calls), found.stop_reason, found.stopped_early) == (3, "max_calls", True)
+    assert found.conclusion
+    with pytest.raises(BudgetTooSmallError, match="max-calls 2"):
+        run([LAST], max_calls=1)
+
+
+def test_a_cap_on_tokens_may_end_the_run_without_a_conclusion() -> None:
+    answer = Completion(experiment("print(1)"), Usage(900, 200))
+    found, _ = run([answer], max_iterations=4, max_tokens=1000)
+    assert (found.conclusion, found.stop_reason) == ("", "max_tokens")
+    assert found.passes[0].observation == "1"
+
+
+def test_nothing_is_left_of_a_run_that_nothing_answered(tmp_path: Path) -> None:
+    dead = ScriptedClient([EndpointError("gone", is_fatal=True)])
+    with pytest.raises(EndpointError):
+        api.investigate(config(), clients=Clients(dead))
+    assert not [p for p in (tmp_path / "runs").iterdir() if p.is_dir()]
+
+
+def test_strict_refuses_before_anything_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    from autoprompt.sandbox import Level, probing
+
+    weaker = Level(landlock=4, seccomp=True)
+    monkeypatch.setattr("autoprompt.science.run.choose", lambda level: probing.choose(level, lambda: weaker))
+    client = ScriptedClient([])
+    with pytest.raises(SandboxError, match="strict needs namespaces"):
+        api.investigate(config(sandbox="strict"), clients=Clients(client))
+    assert not client.calls
+    assert not (Path.cwd() / "runs").exists()
+
+
+def test_a_missing_data_file_is_named() -> None:
+    with pytest.raises(SandboxError, match=r"nowhere\.csv"):
+        run([], data=(Path("nowhere.csv"),))
+
+
+def test_a_conclusion_without_tags_is_a_conclusion() -> None:
+    found, _ = run([experiment("print(1)"), "It is 1."], max_iterations=2)
+    assert found.conclusion == "It is 1."
+    assert found.messages[1]["content"].endswith("<Conclusion>\nIt is 1.\n</Conclusion>")
+
+
+def test_a_finished_run_is_not_resumed_but_shown(passengers: Path) -> None:
+    found, _ = run([experiment("print(1)"), LAST], max_iterations=2)
+    again = api.resume_investigation(found.run_id, clients=Clients(ScriptedClient([])))
+    assert again == found
+
+
+def test_a_run_whose_data_has_changed_does_not_go_on(passengers: Path) -> None:
+    client = ScriptedClient([experiment("print(1)"), EndpointError("gone", is_fatal=True)])
+    with pytest.raises(EndpointError):
+        api.investigate(config(data=(passengers,)), clients=Clients(client))
+    passengers.write_text("Name\nZoe\n", encoding="utf-8")
+    with pytest.raises(StoreError, match=r"passengers.csv has changed"):
+        api.resume_investigation("last", clients=Clients(client))
+
+
+def test_two_numbers_of_passes_are_refused() -> None:
+    with pytest.raises(ValueError, match="give one"):
+        ScienceConfig.model_validate(
+            {"task": "t", "max_iterations": 3, "agent": {"search": {"max_iterations": 4}}}
+        )
