@@ -29,7 +29,7 @@ def _chromium() -> str:
     found = next((path for name in _NAMES if (path := shutil.which(name))), None)
     if found is None:
         told = "no Chromium on this machine: `make browser` installs it (Debian, as root)"
-        if os.environ.get("CI") == "true":
+        if os.environ.get("TESTS_NEED_BROWSER"):  # .ci/run, once one is installed
             pytest.fail(told)
         pytest.skip(told)
     return found
