@@ -25,7 +25,7 @@ hypothesis.settings.load_profile("autoprompt")
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    if item.get_closest_marker("live") is None:
+    if item.get_closest_marker("live") is None and item.get_closest_marker("ray") is None:
         socket_allow_hosts(LOOPBACK, allow_unix_socket=True)
 
 

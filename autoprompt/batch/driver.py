@@ -14,7 +14,7 @@ from autoprompt.batch.job import Event, Job, Outcome
 from autoprompt.batch.table import BatchResult, Row, Status, group_rows, read_scores
 from autoprompt.batch.trials import Batch, Trial
 from autoprompt.errors import Interrupted
-from autoprompt.llm.ledger import Amount, FileLedger
+from autoprompt.llm.ledger import Amount, Books, FileLedger
 
 _POLL_S = 0.5
 _SAVE_EVERY_S = 2.0
@@ -53,7 +53,8 @@ class Driver:
         fewest_calls: Mapping[str, int],
         on_event: Callable[[Event], None],
     ) -> None:
-        self._folder, self._batch, self._ledger, self._emit = folder, batch, ledger, on_event
+        self._folder, self._batch, self._emit = folder, batch, on_event
+        self._ledger: Books = ledger
         before = folder.read_table()
         known = {row["trial"]: row for row in before.get("rows", ())}
         self._states = {
@@ -81,7 +82,8 @@ class Driver:
 
     def run(self, executor: Executor) -> BatchResult:
         """Until every trial has ended or none can begin. Raises Interrupted on Ctrl-C; all is kept then."""
-        fail_fast = self._batch.fail_fast
+        fail_fast, file = self._batch.fail_fast, self._ledger
+        self._ledger = executor.ledger
         try:
             while True:
                 self._start_what_fits(executor)
@@ -98,6 +100,7 @@ class Driver:
             ) from None
         finally:
             executor.stop()
+            self._ledger = file
             for name in self._running:
                 self._states[name].status = "interrupted"
             self.save()
@@ -252,7 +255,8 @@ def _how(state: _State, outcome: Outcome) -> str:
         return outcome.how
     how = "started again" if outcome.how == "started" else outcome.how
     times = "" if state.lost == 1 else f" {state.lost} times"
-    return f"{how} after its worker was lost{times}"
+    why = "" if outcome.is_shared else ", its storage is not shared"
+    return f"{how} after its worker was lost{times}{why}"
 
 
 def _caps(batch: Batch) -> dict[str, float | None]:

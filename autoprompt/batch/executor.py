@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from autoprompt.batch.job import Event, Job, Outcome, run_job
 from autoprompt.clients import Clients
 from autoprompt.llm.account import Account
-from autoprompt.llm.ledger import Ledger
+from autoprompt.llm.ledger import Books
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,11 @@ class Executor(Protocol):
 
     slots: int
 
+    @property
+    def ledger(self) -> Books:
+        """Where trials are admitted."""
+        ...
+
     def start(self, job: Job) -> None:
         """Begin a job. At most one at a time for a trial."""
         ...
@@ -52,13 +57,17 @@ class InlineExecutor:
 
     def __init__(
         self,
-        ledger: Ledger,
+        ledger: Books,
         *,
         clients: Clients | None = None,
         on_report: Callable[[Report], Any] | None = None,
     ) -> None:
         self._ledger, self._clients, self._on_report = ledger, clients, on_report
         self._waiting: deque[Job] = deque()
+
+    @property
+    def ledger(self) -> Books:
+        return self._ledger
 
     def start(self, job: Job) -> None:
         self._waiting.append(job)

@@ -21,7 +21,7 @@ from autoprompt.store import RunFolder, RunStore
 from autoprompt.store.redact import redact
 
 Status = Literal["finished", "failed", "lost"]
-How = Literal["started", "resumed", "started again"]
+How = Literal["started", "resumed"]
 Event = dict[str, Any]
 _ROWS_EVERY_S = 0.5
 
@@ -55,14 +55,14 @@ class Outcome:
     """How an attempt at a trial ended. "lost": its process is gone, or it was given up; it may go on.
 
     how: whether it went on from its run folder. error: for the row, one line or a few, without secrets.
-    where: the host that it ran on, where that is another one.
+    is_shared: whether it worked in the batch's own folder, so that a later attempt finds what it did.
     """
 
     status: Status
     how: How = "started"
     error: str = ""
     exit_code: int = 0
-    where: str = ""
+    is_shared: bool = True
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)

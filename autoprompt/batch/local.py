@@ -15,7 +15,7 @@ from typing import IO, cast
 
 from autoprompt.batch.executor import Report
 from autoprompt.batch.job import Job, Outcome
-from autoprompt.llm.ledger import Caps
+from autoprompt.llm.ledger import Books, FileLedger
 
 _LAST_WORDS_BYTES = 4000
 
@@ -38,16 +38,20 @@ class _Worker:
 
 
 class LocalExecutor:
-    """An `Executor` of processes. caps: of the batch, for the ledger in its folder.
+    """An `Executor` of processes. ledger: the one in the batch's folder.
 
     What a process writes to stderr is in `logs/TRIAL.log` of the batch.
     """
 
-    def __init__(self, jobs: int, caps: Caps) -> None:
+    def __init__(self, jobs: int, ledger: FileLedger) -> None:
         self.slots = jobs
-        self._caps = caps
+        self._ledger = ledger
         self._selector = selectors.DefaultSelector()
         self._workers: list[_Worker] = []
+
+    @property
+    def ledger(self) -> Books:
+        return self._ledger
 
     def start(self, job: Job) -> None:
         log = job.batch_dir / "logs" / f"{job.trial.id}.log"
@@ -63,7 +67,7 @@ class LocalExecutor:
         worker = _Worker(job, process, log)
         self._workers.append(worker)
         self._selector.register(worker.stdout, selectors.EVENT_READ, worker)
-        order = {"job": job.to_dict(), "caps": asdict(self._caps)}
+        order = {"job": job.to_dict(), "caps": asdict(self._ledger.caps)}
         with suppress(BrokenPipeError):  # it died at once; `poll` finds out
             worker.stdin.write(json.dumps(order).encode() + b"\n")
             worker.stdin.flush()

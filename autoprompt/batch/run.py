@@ -199,5 +199,14 @@ def _executor(
     if clients is not None:
         yield InlineExecutor(ledger, clients=clients, on_report=on_report)
         return
-    jobs = batch.executor.jobs or _LOCAL_JOBS
-    yield LocalExecutor(jobs, batch.caps)
+    settings = batch.executor
+    if settings.kind == "local":
+        yield LocalExecutor(settings.jobs or _LOCAL_JOBS, ledger)
+        return
+    from autoprompt.batch.cluster import RayExecutor
+
+    executor = RayExecutor(settings, ledger.path.parent, ledger, os.environ)
+    try:
+        yield executor
+    finally:
+        executor.stop()

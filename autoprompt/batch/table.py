@@ -226,7 +226,7 @@ def columns_of(rows: Sequence[Row | Group]) -> list[str]:
 
 
 def own_cells(row: Row | Group, columns: Sequence[str]) -> list[str]:
-    return ["" if name not in row.own else shown(row.own[name]) for name in columns]
+    return ["" if name not in row.own else shown(name, row.own[name]) for name in columns]
 
 
 def _pairs(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -45,7 +45,7 @@ class Trial:
 
     @property
     def label(self) -> str:
-        return ", ".join(f"{name}={shown(value)}" for name, value in self.own.items()) or self.id
+        return ", ".join(f"{name}={shown(name, value)}" for name, value in self.own.items()) or self.id
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +116,10 @@ def select(trials: Sequence[Trial], patterns: Sequence[str]) -> list[Trial]:
     return [trial for trial in trials if any(_fits(trial, pattern) for pattern in patterns)]
 
 
-def shown(value: Any) -> str:
-    """A value of a setting in few words."""
+def shown(name: str, value: Any) -> str:
+    """A value of a setting in few words; of a data file its name."""
+    if name in DATA_FILES:
+        return Path(str(value)).name
     text = ",".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
     text = " ".join(text.split())
     return text if len(text) <= 40 else text[:39] + "…"
@@ -201,7 +203,7 @@ def _make(config: CompleteConfig, own: Mapping[str, Any], where: str) -> Trial:
 
 
 def _word(name: str, value: Any) -> str:
-    text = _slug(shown(value))
+    text = _slug(Path(str(value)).stem if name in DATA_FILES else shown(name, value))
     return f"{_slug(name)}-{text}" if isinstance(value, bool | int | float) else text
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -79,7 +81,8 @@ def batch(
 
 def watch_batch(start: Callable[[Emit], BatchResult], *, as_json: bool, quiet: bool) -> None:
     """Runs `start` under the live view and shows its table. Exits with 1 if a trial has no result."""
-    with watching(render.console(stderr=True), quiet=quiet) as emit:
+    # Ray prints what it has lost on stdout, which is the result's.
+    with watching(render.console(stderr=True), quiet=quiet) as emit, redirect_stdout(sys.stderr):
         result = start(emit)
     console = render.console(stderr=as_json)
     for part in batch_table.result(result):

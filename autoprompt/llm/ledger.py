@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -93,6 +93,14 @@ class Ledger(Protocol):
 
     def answered(self, number: int, tokens: int) -> None:
         """The request with this number took so many tokens."""
+        ...
+
+
+class Books(Ledger, Protocol):
+    """A ledger as the driver of a batch sees it."""
+
+    def spent(self) -> dict[str, Amount]:
+        """What was sent for each trial, in all its attempts."""
         ...
 
 
@@ -267,6 +275,14 @@ class FileLedger:
         with self._lock:
             rows = self._database.execute("SELECT trial, sent, tokens, cost FROM accounts").fetchall()
         return {trial: Amount(sent, tokens, cost) for trial, sent, tokens, cost in rows}
+
+    def write_spent(self, spent: Mapping[str, Amount]) -> None:
+        """Take over what another ledger has counted, in place of what stands here."""
+        with self._writing() as run:
+            for trial, amount in spent.items():
+                run("INSERT OR IGNORE INTO accounts (trial) VALUES (?)", (trial,))
+                values = (amount.calls, amount.tokens, amount.cost_usd, trial)
+                run("UPDATE accounts SET sent = ?, tokens = ?, cost = ? WHERE trial = ?", values)
 
     def close(self) -> None:
         """Safe to call twice."""

@@ -34,7 +34,7 @@ class Bench:
         self.trials = self.folder.adopt(self.batch.trials)
         self.ledger = FileLedger(self.folder.ledger_path, self.batch.caps)
         self.executor: Executor = (
-            InlineExecutor(self.ledger) if kind == "inline" else LocalExecutor(2, self.batch.caps)
+            InlineExecutor(self.ledger) if kind == "inline" else LocalExecutor(2, self.ledger)
         )
         self.reports: list[Report] = []
 

@@ -1,0 +1,94 @@
+"""A trial on a machine that does not see our files: what it needs there, and its run folder back here."""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from autoprompt.batch.job import Job
+from autoprompt.batch.trials import DATA_FILES, Trial
+from autoprompt.store.files import write_text
+
+_PLACES = "places.json"  # in a parcel: what was called what over there
+
+
+def data_files(trial: Trial) -> list[Path]:
+    """The files that the trial reads."""
+    return [path for name in DATA_FILES if (path := getattr(trial.config, name)) is not None]
+
+
+def settle_in(job: Job, root: Path, files: Mapping[str, bytes], memory: str | None) -> Job:
+    """The job with its files under `root`, for a process that does not see the batch's folder."""
+    config, changed = job.trial.config, {}
+    for name in DATA_FILES:
+        path = getattr(config, name)
+        if path is None:
+            continue
+        here = root / name / path.name
+        here.parent.mkdir(parents=True, exist_ok=True)
+        here.write_bytes(files[str(path)])
+        changed[name] = here
+    experiences = root / "memory.txt"
+    if memory is not None:
+        write_text(experiences, memory)
+    changed["memory"] = experiences
+    trial = replace(job.trial, config=config.model_copy(update=changed))
+    return replace(job, trial=trial, batch_dir=root / "runs")
+
+
+def pack(job: Job, original: Job) -> bytes:
+    """The run folder and the experience file of a trial that was worked on elsewhere, as a tar file."""
+    places = {str(job.batch_dir / job.trial.id): str(original.batch_dir / job.trial.id)}
+    for name in (*DATA_FILES, "memory"):
+        here, there = getattr(job.trial.config, name), getattr(original.trial.config, name)
+        if here is not None and there is not None:
+            places[str(here)] = str(there)
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w:gz") as archive:
+        folder = job.batch_dir / job.trial.id
+        if folder.is_dir():
+            archive.add(folder, arcname="run")
+        if job.trial.config.memory.is_file():
+            archive.add(job.trial.config.memory, arcname="memory.txt")
+        data = json.dumps(places).encode()
+        info = tarfile.TarInfo(_PLACES)
+        info.size = len(data)
+        archive.addfile(info, io.BytesIO(data))
+    return stream.getvalue()
+
+
+def unpack(parcel: bytes, job: Job) -> None:
+    """Lay the run folder where it belongs, with our names for its files in settings and result."""
+    folder = job.batch_dir / job.trial.id
+    with tarfile.open(fileobj=io.BytesIO(parcel), mode="r:gz") as archive:
+        places: dict[str, str] = json.loads(_read(archive, _PLACES))
+        for member in archive.getmembers():
+            below = Path(member.name)
+            if not member.isfile() or below.parts[0] != "run" or ".." in below.parts:
+                continue
+            target = folder.joinpath(*below.parts[1:])
+            target.parent.mkdir(parents=True, exist_ok=True)
+            data = _read(archive, member.name)
+            target.write_bytes(_renamed(data, places) if target.name in _WITH_PLACES else data)
+        if "memory.txt" in archive.getnames() and not job.trial.config.no_memory:
+            write_text(job.trial.config.memory, _read(archive, "memory.txt").decode())
+
+
+_WITH_PLACES = ("config.yaml", "result.json", "events.jsonl")
+
+
+def _renamed(data: bytes, places: Mapping[str, str]) -> bytes:
+    for there, here in places.items():
+        data = data.replace(there.encode(), here.encode())
+    return data
+
+
+def _read(archive: tarfile.TarFile, name: str) -> bytes:
+    stream: Any = archive.extractfile(name)
+    data: bytes = stream.read()
+    return data

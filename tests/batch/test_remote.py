@@ -1,0 +1,136 @@
+"""What a worker on another machine does, with the hub in this process: the same code, no cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from batches import Home
+from fake_endpoint import FakeEndpoint
+
+from autoprompt.batch.folder import BatchFolder
+from autoprompt.batch.hub import Hub, HubCache, HubLedger
+from autoprompt.batch.job import Job, Outcome
+from autoprompt.batch.parcel import data_files, unpack
+from autoprompt.batch.remote import work_with
+from autoprompt.batch.trials import load_batch
+from autoprompt.errors import BudgetExhausted, Interrupted
+from autoprompt.llm.client import Completion
+from autoprompt.llm.ledger import Amount, Caps, FileLedger
+from autoprompt.types import Usage
+
+
+class Actor:
+    """An actor of this process: `actor.method.remote(...)` gives the value itself."""
+
+    def __init__(self, made: Any) -> None:
+        self._made = made
+
+    def __getattr__(self, name: str) -> Any:
+        method: Callable[..., Any] = getattr(self._made, name)
+
+        class Remote:
+            remote = staticmethod(method)
+
+        return Remote()
+
+
+def get(value: Any) -> Any:
+    return value
+
+
+class Bench:
+    def __init__(self, home: Home, **spec: Any) -> None:
+        self.batch = load_batch([home.write_batch(**spec)], environ={})
+        self.folder = BatchFolder.make(home.runs_dir, self.batch.name)
+        self.trial = self.folder.adopt(self.batch.trials)[0]
+        self.folder.keep_memory(self.trial, home.path / "memory.txt")
+        self.token = self.folder.path / ".shared-1"
+        self.token.touch()
+        ledger = str(self.folder.ledger_path)
+        self.hub = Actor(Hub(ledger, str(self.token), (self.batch.caps.max_calls, None, None), {}))
+        self.ledger = HubLedger(self.hub, get)
+
+    def work(self) -> tuple[Job, dict[str, Any]]:
+        ticket = self.ledger.admit(self.trial.id, 0)
+        assert ticket is not None
+        job = Job(self.trial, ticket, self.folder.path)
+        files = [(str(path), path.read_bytes()) for path in data_files(self.trial)]
+        memory = self.trial.config.memory.read_text(encoding="utf-8")
+        return job, work_with(job.to_dict(), files, memory, str(self.token), self.hub, get)
+
+
+def test_a_worker_that_sees_the_folder_works_in_it(online: Home, endpoint: FakeEndpoint) -> None:
+    bench = Bench(online)
+    job, answer = bench.work()
+    assert answer == {"outcome": Outcome("finished").to_dict(), "parcel": None}
+    assert bench.folder.trial(job.trial.id).read_result() is not None
+    assert bench.ledger.spent()[job.trial.id].calls == len(endpoint.requests)
+    events = bench.hub.take_events.remote()
+    assert {event["event"] for _, event in events} >= {"run_started", "rows_evaluated"}
+
+
+def test_a_worker_elsewhere_sends_its_run_home(online: Home, endpoint: FakeEndpoint) -> None:
+    (online.path / "memory.txt").write_text("# mine\n", encoding="utf-8")
+    bench = Bench(online)
+    bench.token.unlink()
+    job, answer = bench.work()
+    assert Outcome.from_dict(answer["outcome"]) == Outcome("finished", is_shared=False)
+    run = bench.folder.trial(job.trial.id)
+    assert not run.path.exists()
+    unpack(answer["parcel"], job)
+    result = run.read_result()
+    assert result is not None
+    assert Path(result["run_dir"]) == run.path
+    assert run.read_config()["dataset"] == str(online.path / "rows.jsonl")
+    assert len(run.journal_path.read_bytes().splitlines()) == len(endpoint.requests)
+    assert job.trial.config.memory.read_text(encoding="utf-8").startswith("# mine")
+
+
+def test_it_starts_again_from_the_answers_that_all_share(online: Home, endpoint: FakeEndpoint) -> None:
+    bench = Bench(online)
+    bench.token.unlink()
+    bench.work()
+    asked = len(endpoint.requests)
+    _, answer = bench.work()
+    assert answer["outcome"]["how"] == "started"
+    assert len(endpoint.requests) == asked
+
+
+def test_the_budget_of_the_batch_comes_through_the_hub(online: Home, endpoint: FakeEndpoint) -> None:
+    bench = Bench(online, max_calls=70)
+    bench.work()
+    assert 0 < len(endpoint.requests) <= 70
+    ticket = bench.ledger.admit("other", 0)
+    assert ticket is not None
+    with pytest.raises(BudgetExhausted, match="of the batch") as caught:
+        bench.ledger.set_aside(ticket, held=Amount(100), blocks=Amount())
+    assert caught.value.cap == "max_calls"
+    with pytest.raises(Interrupted):
+        bench.ledger.charge(replace(ticket, attempt=7), from_block=False, expected=Amount())
+
+
+def test_a_hub_that_does_not_see_the_folder_begins_with_what_was_spent(tmp_path: Path) -> None:
+    hub = Hub(str(tmp_path / "none" / "ledger.sqlite"), str(tmp_path / "no-token"), (10, None, None),
+              {"t": (8, 100, 0.5)})  # fmt: skip
+    assert not hub.sees_folder()
+    assert hub.spent() == {"t": (8, 100, 0.5)}
+    books = HubLedger(Actor(hub), get)
+    assert books.admit("other", 3) is None
+    assert books.admit("other", 2) is not None
+    home = FileLedger(tmp_path / "ledger.sqlite", Caps(10))
+    home.write_spent({trial: Amount(*amounts) for trial, amounts in hub.spent().items()})
+    assert home.spent()["t"] == Amount(8, 100, 0.5)
+
+
+def test_an_answer_comes_back_whole_from_the_shared_cache(tmp_path: Path) -> None:
+    hub = Actor(Hub(str(tmp_path / "ledger.sqlite"), str(tmp_path), (None, None, None), {}))
+    cache = HubCache(hub, get, str(tmp_path / "cache"))
+    key = "a" * 64
+    assert cache.get(key) is None
+    answer = Completion("是", Usage(3, 1, 0.5), {"是": 1.0}, "stop", "m", 0.25)
+    cache.put(key, answer)
+    assert cache.get(key) == replace(answer, attempts=0, source="cache")
