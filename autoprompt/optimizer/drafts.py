@@ -30,6 +30,9 @@ from autoprompt.search.pool import Entry
 from autoprompt.tokens import estimate_tokens
 from autoprompt.types import Candidate, Demo, Example
 
+MOST_SHOWN = 0.9  # of the rows there are: some must be left to look for errors, and to confirm with
+TEXT_ALONE = 3  # every third telling comes without demonstrations: both add up, but are not always wanted
+
 
 def draft(
     context: SearchContext,
@@ -98,7 +101,7 @@ def _tell(
     place: Place,
     rng: random.Random,
 ) -> Candidate:
-    """The parent saying what the answers mean; every second time with demonstrations, if it has none."""
+    """The parent saying what the answers mean; two of three times with demonstrations, if it has none."""
     name, train = _told_from(context, brief, place)
     before = parent.candidate.components[name]
     lines, told = tell(context, operator, name, train, place, rng)
@@ -113,7 +116,8 @@ def _tell(
         change=named(context, name, described(operator, before, text, lines)),
         told=told,
     )
-    if place.told % 2 or parent.candidate.demos_of(name) or not _can_demo(context):
+    is_alone = place.told % TEXT_ALONE == TEXT_ALONE - 1
+    if is_alone or parent.candidate.demos_of(name) or not _can_demo(context):
         return candidate
     shown = _show(context, brief, "demos", Entry(candidate), place, rng)
     change = f"{candidate.change}; and {shown.change}"
@@ -222,11 +226,13 @@ def _size(
     context: SearchContext, brief: Brief, name: str, available: int, number: int, rng: random.Random
 ) -> int:
     """How many demonstrations: sizes take turns where the best has none, else they are drawn near its own."""
-    most = min(context.settings.max_demos, available)
+    most = min(context.settings.max_demos, max(1, round(MOST_SHOWN * available)))
     current = len(context.pool[brief.incumbent].candidate.demos_of(name))
     if current:
         return min(most, max(2, rng.choice((current // 2, current, current, current * 2))))
-    sizes = [s for s in demo_sets.SIZES if s <= most] or [most, max(1, most // 2), max(1, most // 4)]
+    sizes = [min(s, most) for s in demo_sets.SIZES]
+    if most < min(demo_sets.SIZES):
+        sizes = [most, max(1, most // 2), max(1, most // 4)]
     return sizes[number % len(sizes)]
 
 

@@ -269,12 +269,15 @@ def _settle_pending(context: SearchContext, state: AutoPromptState) -> Update:
 
 def _look_for_errors(context: SearchContext, incumbent: Entry, iteration: int) -> Evaluation:
     """The best so far on a batch of train that the last rounds have not shown; more where none is wrong."""
-    train = interleave(context.splits.train)
+    shown = {demo.example_id for demo in incumbent.candidate.demos}  # it would only repeat their answers
+    train = interleave([row for row in context.splits.train if row.id not in shown])
     rows: list[Example] = []
     evaluation = Evaluation(incumbent.candidate.id, ())
     for number in range(MOST_BATCHES):
         start = ((iteration - 1) + number * context.settings.max_iterations) * TRAIN_BATCH
-        batch = [train[(start + i) % len(train)] for i in range(min(TRAIN_BATCH, len(train)))]
+        batch = (
+            [train[(start + i) % len(train)] for i in range(min(TRAIN_BATCH, len(train)))] if train else []
+        )
         batch = [row for row in batch if row not in rows]
         if not batch:
             break

@@ -36,7 +36,7 @@ PLATEAU: tuple[tuple[OperatorName, ...], ...] = (
 )
 
 # The first round, when nothing is known yet: one of each kind before a second of any. Saying what the answers
-# mean and showing demonstrations add up, so the second of three that tell is without demonstrations (see
+# mean and showing demonstrations add up, so two of three that tell bring demonstrations along (see
 # `drafts`). Measured on the embedded model, 50 rows: question types 0.36, with cues 0.44, with 16
 # demonstrations 0.54, with both 0.62.
 FIRST: tuple[OperatorName, ...] = (
