@@ -255,7 +255,7 @@ def simulate(
     is_raced: bool = True,
 ) -> Outcome:
     """One run of the real graph. sizes: rows by part; memory: an experience file to read and write."""
-    splits = make_rows(world, seed, sizes or {"train": 90, "val": 60, "test": 0})
+    splits = make_rows(world, seed, sizes or {"train": 75, "val": 75, "test": 0})
     depth = DEPTHS[preset]
     the_plan = make_plan(splits.val)
     if not is_raced:
