@@ -1,0 +1,116 @@
+"""`autoprompt science` as a process over a loopback endpoint: output, exit codes, resume of any kind."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from endpoint import KEY, Endpoint, serving
+
+from autoprompt.sandbox import probe
+
+pytestmark = pytest.mark.skipif(not probe().confines, reason="nothing on this machine confines code")
+
+EXPERIMENT = "<Hypothesis>\ncount\n</Hypothesis>\n<Experiment>\nopen('out.txt', 'w').write('3')\nprint(3)\n</Experiment>"
+CONCLUSION = "<Inference>\nit is 3\n</Inference>\n<Conclusion>\n3\n</Conclusion>"
+
+
+class Scientist(Endpoint):
+    def answer(self, body: dict[str, Any]) -> str:
+        return CONCLUSION if len(body["messages"]) > 1 else EXPERIMENT
+
+
+@pytest.fixture
+def scientist(monkeypatch: pytest.MonkeyPatch) -> Iterator[Endpoint]:
+    monkeypatch.setattr(Endpoint, "answer", Scientist.answer)
+    with serving() as endpoint:
+        yield endpoint
+
+
+def cli(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", "from autoprompt.cli import main; main()", *arguments],
+        cwd=folder,
+        env={**os.environ, "OPENAI_API_KEY": KEY, "COLUMNS": "110"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def science(folder: Path, endpoint: Endpoint, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return cli(folder, "science", *arguments, "--model", "m", "--base-url", endpoint.base_url, "--no-cache")
+
+
+def test_the_conclusion_is_shown_and_everything_kept(scientist: Endpoint, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("a\n1\n2\n3\n", encoding="utf-8")
+    done = science(
+        tmp_path, scientist, "How many rows?", "--data", "t.csv", "--max-iterations", "2", "-o", "got"
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[0] == "3"
+    assert "Observation: 3" in done.stderr
+    names = {
+        str(path.relative_to(tmp_path / "got")) for path in (tmp_path / "got").rglob("*") if path.is_file()
+    }
+    assert {"transcript.json", "transcript.md", "passes/pass-01.py", "files/out.txt"} <= names
+    # Of a finished run `resume` shows the result, by either name, and asks nobody.
+    sent = len(scientist.requests)
+    for command in (("science", "resume", "last"), ("resume", "last")):
+        again = cli(tmp_path, *command)
+        assert (again.returncode, again.stdout.splitlines()[0]) == (0, "3"), again.stderr
+    assert len(scientist.requests) == sent
+
+
+def test_json_is_alone_on_stdout_and_quiet_is_quiet(scientist: Endpoint, tmp_path: Path) -> None:
+    done = science(tmp_path, scientist, "How many?", "--max-iterations", "1", "--json", "--quiet")
+    found = json.loads(done.stdout)
+    assert (found["conclusion"], found["stopped_early"], len(found["messages"])) == ("3", False, 2)
+    assert "pass 1" not in done.stderr
+
+
+def test_the_number_of_passes_from_yaml_and_from_the_flag(scientist: Endpoint, tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text("agent: {search: {max_iterations: 1}}\n", encoding="utf-8")
+    for arguments, passes in (
+        (("--config", "c.yaml"), 1),
+        (("--config", "c.yaml", "--max-iterations", "2"), 2),
+    ):
+        done = science(tmp_path, scientist, "How many?", "--json", "--quiet", *arguments)
+        run = Path(json.loads(done.stdout)["run_dir"])
+        assert f"max_iterations: {passes}" in (tmp_path / run / "config.yaml").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("--max-iterations", "3"), 2, "no task"),
+        (("What?", "--max-iterations", "0"), 2, "--max-iterations"),
+        (("What?", "--data", "no.csv"), 3, "no.csv"),
+        (("resume", "nothing"), 3, "no run 'nothing'"),
+        (("@no.txt",), 2, "no.txt"),
+    ],
+)
+def test_what_is_wrong_is_said(arguments: tuple[str, ...], code: int, said: str, tmp_path: Path) -> None:
+    done = cli(tmp_path, "science", *arguments)
+    assert said in done.stdout + done.stderr
+    assert done.returncode == code
+
+
+def test_an_endpoint_that_fails_is_4_and_the_run_goes_on_later(scientist: Endpoint, tmp_path: Path) -> None:
+    scientist.status = 401
+    done = science(tmp_path, scientist, "How many?")
+    assert done.returncode == 4
+    assert "Traceback" not in done.stderr
+
+
+def test_help_says_how_many_passes_to_take(tmp_path: Path) -> None:
+    done = cli(tmp_path, "science", "--help")
+    assert done.returncode == 0
+    assert "7-10" in " ".join(done.stdout.split())
