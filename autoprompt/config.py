@@ -242,7 +242,7 @@ class ScienceConfig(CallSettings):
     timeout: Annotated[float, Field(gt=0)] = Field(
         default=600.0, description="Seconds to wait for one answer: code and prose are long."
     )
-    task: str = Field(description="What is to be found out or made, in words.")
+    task: str = Field(default="", description="What is to be found out or made, in words.")
     io: str | None = Field(
         default=None, description="What is to be read and written, e.g. `save to output.txt`."
     )

@@ -106,8 +106,14 @@ def _summary(run: RunLine) -> dict[str, Any]:
 def show(run: Run, *, runs_dir: options.RunsDir = Path("runs"), as_json: options.Json = False) -> None:
     """One run: its settings, its candidates, its result."""
     folder = RunStore(runs_dir).open(run)
-    if folder.read_info().get("kind") == "batch":
+    kind = folder.read_info().get("kind")
+    if kind == "batch":
         _show_batch(folder, as_json=as_json)
+        return
+    if kind == "science":
+        from autoprompt.cli.science import show_run
+
+        show_run(folder, as_json=as_json)
         return
     result = folder.read_result()
     candidates = list(folder.read_candidates().values())

@@ -24,6 +24,7 @@ from autoprompt.settings import resolve_science
 
 if TYPE_CHECKING:
     from autoprompt.science import Investigation
+    from autoprompt.store import RunFolder
 
 _DEFAULT = "start"
 _STOPS = {
@@ -193,3 +194,24 @@ def copy_results(found: Investigation, folder: Path) -> None:
         if source.is_file() and not source.is_symlink():
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source, target)
+
+
+def show_run(folder: RunFolder, *, as_json: bool) -> None:
+    """What `runs show` tells of an investigation, finished or not."""
+    data = folder.read_result()
+    if as_json:
+        print_json({"run_id": folder.run_id, "config": folder.read_config(), "result": data})
+        return
+    console = render.console()
+    config = folder.read_config()
+    console.print(Text(clean(str(config.get("task", ""))), "bold"))
+    if config.get("io"):
+        console.print(Text(clean(str(config["io"]))))
+    console.print(Text())
+    if data is None:
+        console.print(Text(f"Not finished. Go on with: autoprompt resume {clean(folder.run_id)}"))
+        return
+    from autoprompt.science import Investigation
+
+    for part in result(Investigation.from_dict(data)):
+        console.print(part)

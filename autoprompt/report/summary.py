@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from autoprompt.errors import StoreError
 from autoprompt.report import search, wording
 from autoprompt.report.records import (
     CandidateSummary,
@@ -135,6 +136,9 @@ def read_summary(folder: RunFolder, *, with_rows: bool = True) -> RunSummary:
     """
     # The result first: what is read after it is at least as new.
     info, result = folder.read_info(), folder.read_result()
+    if info.get("kind") == "science":
+        page = folder.path / "transcript.md"
+        raise StoreError(f"run {folder.run_id} is an investigation and no optimization: read {page}")
     config = folder.read_config()
     events = list(folder.read_events())
     candidates = search.read_candidates(list(folder.read_candidate_records()), events)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -18,11 +19,14 @@ from autoprompt.types import Message
 STOP_EXPERIMENT = ("<Observation>", "</Experiment>")
 STOP_CONCLUSION = ("<Observation>", "</Conclusion>")
 
+# How pandas ends a Series or a frame of which it leaves rows out.
+_SHORTENED = re.compile(r"^(?:Name: .*, )?Length: \d+, |^\[\d+ rows x \d+ columns\]$", re.MULTILINE)
 _MOST_FILES = 50  # that are named
 
 _WORDS: dict[Language, dict[str, str]] = {
     "en": {
         "failed": "The last experiment failed: find out why, and mend it.",
+        "shortened": "It printed a table that was shortened: compute and print what is asked, not the table.",
         "files": "Files that the experiments have made: {files}.",
         "io": "No file has been written yet. The code of this pass must write what is asked for: {io}",
         "no_libraries": "the standard library only",
@@ -30,6 +34,7 @@ _WORDS: dict[Language, dict[str, str]] = {
     },
     "zh": {
         "failed": "上一个实验运行失败：请找出原因并修正。",
+        "shortened": "它打印的是一张被截断的表：请计算并打印所要求的结果，而不是整张表。",
         "files": "实验已生成的文件：{files}。",
         "io": "目前还没有写入任何文件。本轮的代码必须写入所要求的内容：{io}",
         "no_libraries": "只有标准库",
@@ -85,6 +90,8 @@ class Requests:
     def _may_be_done(self, passes: Sequence[PassRecord]) -> bool:
         """Whether the last experiment ended well and printed something, and files that are due were made."""
         last = passes[-1]
+        if _SHORTENED.search(last.stdout):
+            return False
         has_files = any(record.new_files for record in passes)
         return (
             last.exit_code == 0
@@ -108,6 +115,8 @@ class Requests:
         told = []
         if last is not None and last.has_failed and not is_last:
             told.append(words["failed"])
+        elif last is not None and _SHORTENED.search(last.stdout) and not is_last:
+            told.append(words["shortened"])
         files = dict.fromkeys(name for record in passes for name in record.new_files)
         if files:
             told.append(words["files"].format(files=", ".join(list(files)[:_MOST_FILES])))

@@ -94,6 +94,8 @@ def resume(
 
 def _checked_bench(config: ScienceConfig) -> tuple[Level, str]:
     """The level and the interpreter of the experiments. Raises SandboxError where they cannot be had."""
+    if not config.task.strip():
+        raise ConfigError("no task: say in words what is to be found out")
     for path in config.data:
         if not path.is_file():
             raise sandbox.SandboxError(f"{path}: no such data file")

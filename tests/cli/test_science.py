@@ -17,7 +17,8 @@ from autoprompt.sandbox import probe
 
 pytestmark = pytest.mark.skipif(not probe().confines, reason="nothing on this machine confines code")
 
-EXPERIMENT = "<Hypothesis>\ncount\n</Hypothesis>\n<Experiment>\nopen('out.txt', 'w').write('3')\nprint(3)\n</Experiment>"
+CODE = "open('out.txt', 'w').write('3')\nprint(3)"
+EXPERIMENT = f"<Hypothesis>\ncount\n</Hypothesis>\n<Experiment>\n{CODE}\n</Experiment>"
 CONCLUSION = "<Inference>\nit is 3\n</Inference>\n<Conclusion>\n3\n</Conclusion>"
 
 
@@ -114,3 +115,14 @@ def test_help_says_how_many_passes_to_take(tmp_path: Path) -> None:
     done = cli(tmp_path, "science", "--help")
     assert done.returncode == 0
     assert "7-10" in " ".join(done.stdout.split())
+
+
+def test_past_investigations_are_shown(scientist: Endpoint, tmp_path: Path) -> None:
+    science(tmp_path, scientist, "How many rows?", "--max-iterations", "1", "--quiet")
+    shown = cli(tmp_path, "runs", "show", "last")
+    assert shown.returncode == 0, shown.stderr
+    assert shown.stdout.splitlines()[0] == "How many rows?"
+    assert "work folder:" in shown.stdout
+    assert json.loads(cli(tmp_path, "runs", "show", "last", "--json").stdout)["result"]["conclusion"] == "3"
+    report = cli(tmp_path, "report", "last")
+    assert (report.returncode, "transcript.md" in report.stderr) == (3, True)
