@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from autoprompt.cli import clean, options
-from autoprompt.errors import UsageError
+from autoprompt.errors import InputError, UsageError
 from autoprompt.store import RunFolder, RunStore
 from autoprompt.store.files import to_json, write_bytes, write_text
 
@@ -71,8 +71,14 @@ def _found(run: str, runs_dir: Path) -> tuple[Path, bool]:
 
 def _write_one(folder: RunFolder, path: Path) -> None:
     from autoprompt.report import read_summary
+    from autoprompt.report.trials import OPTIMIZATION
 
     summary = read_summary(folder)
+    if summary.kind != OPTIMIZATION:
+        raise InputError(
+            f"run {folder.run_id} is a {summary.kind}, which has no verdict to report. "
+            "Look at it with: autoprompt ui"
+        )
     if path.suffix.lower() == ".png":
         from autoprompt.report.picture import png
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from autoprompt import __version__
 from autoprompt.report import numbers, texts
-from autoprompt.report.diff import diff_words, is_rewritten
+from autoprompt.report.diff import Kind, Piece, diff_words, is_rewritten
 from autoprompt.report.plot import Line, describe, make_intervals, make_plot
 from autoprompt.report.reproduce import is_set
 from autoprompt.report.summary import RunSummary
@@ -30,6 +30,7 @@ _HERE = Path(__file__).parent
 NARROW = 350.0  # drawing for a phone: letters are as large as in the wide one
 _STATIC_ROWS = 40  # rows that stand in the page for a reader without script, and for the first sight
 _LONGEST_PROMPT = 60_000
+_SIGNS: dict[Kind, str] = {"added": "added: ", "removed": "removed: "}
 
 
 def environment(extra_folder: Path | None = None) -> Environment:
@@ -48,7 +49,8 @@ def environment(extra_folder: Path | None = None) -> Environment:
         score=numbers.score,
         signed=numbers.signed,
         interval=numbers.interval,
-        p_value=numbers.p_value,
+        p_value=lambda value: numbers.p_value(value).replace(" ", "\N{NO-BREAK SPACE}"),
+        p_number=numbers.p_number,
         times=numbers.times,
         count=numbers.count,
         money=numbers.money,
@@ -58,9 +60,22 @@ def environment(extra_folder: Path | None = None) -> Environment:
         lang=texts.language,
         words=lambda name: str(name).replace("_", " "),
         describe=describe,
+        changes=_changes,
     )
     made.globals["version"] = __version__
     return made
+
+
+def _changes(change: str, longest: int | None = None) -> list[Piece]:
+    """The parts of a candidate's `change`, such as `added: ... | removed: ...`; another text is one part."""
+    return [_change(part) for part in texts.shown(change, longest).split(" | ")]
+
+
+def _change(part: str) -> Piece:
+    for kind, sign in _SIGNS.items():
+        if part.startswith(sign):
+            return Piece(kind, part.removeprefix(sign))
+    return Piece("same", part)
 
 
 @cache
@@ -80,8 +95,7 @@ def trials_page(trials: TrialsSummary) -> str:
 
 def trials_parts(trials: TrialsSummary) -> dict[str, Any]:
     """What `trials.html.j2` needs."""
-    runs = [trial for trial in trials.trials if trial.run is not None]
-    lines = [Line(t.label, "best", t.run.best, t.run.original.score) for t in runs if t.run is not None]
+    lines = [_trial_line(trial.label, trial.run) for trial in trials.trials if trial.run is not None]
     return {
         "trials": trials,
         "title": f"{texts.one_line(trials.name, 60)}: {trials.headline}",
@@ -137,6 +151,12 @@ def parts(run: RunSummary) -> dict[str, Any]:
     }
 
 
+def _trial_line(label: str, run: RunSummary) -> Line:
+    if run.is_unchanged:
+        return Line(label, "original", run.original)
+    return Line(label, "best", run.best, run.original.score)
+
+
 def _dataset(run: RunSummary) -> str:
     return texts.one_line(Path(run.dataset).name, 60) if run.dataset else run.run_id
 
@@ -159,6 +179,7 @@ def _component(name: str, old: str, new: str) -> dict[str, Any]:
         "pieces": pieces,
         "is_changed": old != new,
         "is_rewritten": is_rewritten(pieces),
+        "is_new": all(piece.kind != "same" for piece in pieces),
         "old": old,
         "new": new,
         "before": [piece for piece in pieces if piece.kind != "added"],

@@ -43,6 +43,11 @@ def p_value(value: float | None) -> str:
     return f"p = {value:.{digits}f}"
 
 
+def p_number(value: float | None) -> str:
+    """`0.00004`, `< 0.00001`: for a column that is called p."""
+    return p_value(value).removeprefix("p ").removeprefix("= ")
+
+
 def times(value: float | None) -> str:
     """`2.1×`."""
     return "–" if value is None else f"{value:.1f}×"

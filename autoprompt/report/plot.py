@@ -286,7 +286,11 @@ def make_intervals(
     left = min(0.42 * width, 22.0 + 7.0 * longest)
     right, row, top = width - 20.0, 30.0, 8.0
     bottom = top + row * len(known)
-    ends = [value for line, _, ci in known for value in (*ci, *(() if line.other is None else (line.other,)))]
+    ends = [
+        end
+        for line, value, ci in known
+        for end in (value, *ci, *(() if line.other is None else (line.other,)))
+    ]
     low, high, step = _bounds(min(ends), max(ends))
     x = _Scale(low, high, left, right)
     bars = tuple(_bar(*item, top + row * (number + 0.5), x) for number, item in enumerate(known))

@@ -18,6 +18,7 @@ SHORTEST_CUT = 120
 MOST_ROWS = 20_000
 _RANK = {"broken": 0, "fixed": 1, "lost": 2, "wrong": 3, "right": 4}
 _LABELS_IN_FILTER = 100
+_SHORT = 12  # characters of a label that fit a narrow column
 
 # How an answer is marked: right, wrong, unread, lost.
 RIGHT, WRONG, UNREAD, LOST = range(4)
@@ -37,6 +38,7 @@ def rows_data(run: RunSummary) -> dict[str, Any]:
         "total": len(run.rows),
         "labels": [shown(label, 80) for label, _ in labels.most_common()] if _are_labels(labels, run) else [],
         "lang": language(" ".join(row.input[:200] for row in kept[:50])),
+        "areShort": max(map(len, labels), default=99) <= _SHORT and bool(run.confusion),
         "hasBefore": any(row.original is not None for row in kept),
     }
 

@@ -18,6 +18,7 @@ from autoprompt.store.files import read_json
 # Where runs write says nothing about them.
 _PLACES = ("runs_dir", "memory", "cache_dir")
 _SEEDS = ("seed", "split_seed")
+OPTIMIZATION = "optimize"  # the kind of run that has a verdict; workflows and batches have none
 _FILES = ("dataset", "train", "val", "test")
 # What comes with a dataset or a model, as in its sidecar: where those differ, they say it all.
 _FOLLOWERS = ("prompt", "task", "labels", "input_field", "target_field", "metric", "base_url")
@@ -70,7 +71,7 @@ class TrialsSummary:
     @property
     def headline(self) -> str:
         """How they ended, in one sentence."""
-        ends = Counter(trial.run.mark.lower() if trial.run else trial.status for trial in self.trials)
+        ends = Counter(_end(trial) for trial in self.trials)
         told = ", ".join(f"{count} {end}" for end, count in ends.most_common())
         return f"{len(self.trials)} trial{'s' if len(self.trials) != 1 else ''}: {told}"
 
@@ -106,6 +107,14 @@ class TrialsSummary:
         return {**asdict(self), "path": str(self.path), "headline": self.headline, "trials": trials}
 
 
+def _end(trial: TrialSummary) -> str:
+    if trial.run is None:
+        return trial.status
+    if trial.run.is_finished and trial.run.is_unchanged:
+        return "without a better prompt"
+    return trial.run.mark.lower()
+
+
 def member_folders(folder: Path) -> list[Path]:
     """The run folders right inside `folder`, by name."""
     if not folder.is_dir():
@@ -124,11 +133,12 @@ def read_trials(folder: Path) -> TrialsSummary:
     table = _table(folder)
     known = {str(row["trial"]): row for row in table.get("rows", ()) if "trial" in row}
     folders = {path.name: path for path in member_folders(folder)}
-    runs = {name: _read(path) for name, path in folders.items()}
+    found = {name: _read(path) for name, path in folders.items()}
+    runs = {name: run for name, run in found.items() if isinstance(run, str) or run.kind == OPTIMIZATION}
     differing = _named(known) or _differing([r.settings for r in runs.values() if isinstance(r, RunSummary)])
     trials = tuple(
         _trial(name, runs.get(name), known.get(name, {}), differing)
-        for name in dict.fromkeys([*known, *folders])
+        for name in dict.fromkeys([*known, *runs])
     )
     return TrialsSummary(folder.absolute().name, folder, trials, differing, _groups(trials, differing))
 

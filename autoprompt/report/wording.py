@@ -56,10 +56,10 @@ def explanation(result: Mapping[str, Any]) -> str:
     if best.get("is_original"):
         return "The search could not confirm a better prompt, so nothing was changed."
     if result["verdict"] == "confirmed":
-        return f"Confirmed on rows that the search never saw. {_chance(p)}"
+        return f"Measured on rows that the search never saw. {_chance(p)}"
     if result["verdict"] == "not_confirmed":
-        return f"Not confirmed: on rows that the search never saw, the difference may be chance. {_chance(p)}"
-    return "Untested: no row that the search never saw says whether the gain is real."
+        return f"On rows that the search never saw, the difference may be chance. {_chance(p)}"
+    return "No row that the search never saw says whether the gain is real."
 
 
 def _chance(p: float | None) -> str:

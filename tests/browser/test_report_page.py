@@ -11,6 +11,8 @@ from run_folders import hostile_run, real_run
 
 from autoprompt.report import read_summary
 from autoprompt.report.html import page as report_page
+from autoprompt.report.html import trials_page
+from autoprompt.report.trials import read_trials
 from autoprompt.store import RunFolder
 
 OpenPage = Callable[..., Page]
@@ -111,6 +113,26 @@ def test_hostile_texts_neither_run_nor_break_the_page(
     text = page.evaluate("document.body.innerText")
     assert not set(text) & set("\x1b\x07\x00\u202e\u2066\u200f")
     assert axe(page) == []
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_page_of_many_runs_sorts_and_has_no_serious_fault(
+    tmp_path: Path, open_page: OpenPage, axe: Callable[[Page], list[str]], width: int
+) -> None:
+    for seed in (0, 1):
+        real_run(tmp_path, seed=seed, max_iterations=1, no_memory=True)
+    path = tmp_path / "trials.html"
+    path.write_text(trials_page(read_trials(tmp_path / "runs")), encoding="utf-8")
+    page = open_page(path, width=width)
+    assert "2 trials" in (page.locator("h1").text_content() or "")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert axe(page) == []
+    head = page.locator("#trials").get_by_role("columnheader", name="seed")
+    head.get_by_role("button").click()
+    first = page.locator("#trials tbody td").first
+    assert (head.get_attribute("aria-sort"), first.text_content()) == ("ascending", "0")
+    head.get_by_role("button").click()
+    assert (head.get_attribute("aria-sort"), first.text_content()) == ("descending", "1")
 
 
 def test_a_long_text_is_folded_and_opens(tmp_path: Path, open_page: OpenPage) -> None:

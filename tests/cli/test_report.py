@@ -88,3 +88,10 @@ def test_hostile_texts_do_not_steer_the_terminal(here: Path) -> None:
     for name in ("r.html", "r.md", "r.json", "r.svg"):
         result = call("last", "-o", name)
         assert not set(result.output) & set("\x1b\x07\x00\u202e")
+
+
+def test_a_run_of_another_kind_is_refused_and_not_compared(made: RunFolder, here: Path) -> None:
+    other = RunStore(here / "runs").create({"name": "flow"}, kind="workflow")
+    assert "is a workflow" in call(other.run_id, code=3).stderr
+    call(str(here / "runs"), "-o", "all.html")
+    assert "0 trials" in (here / "all.html").read_text(encoding="utf-8")

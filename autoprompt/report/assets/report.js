@@ -8,7 +8,7 @@
   const LONG = 240; // characters after which a text is folded
   const [STATE, EXPECTED, BEFORE, BEFORE_MARK, AFTER, AFTER_MARK, INPUT, REASON] = [0, 1, 2, 3, 4, 5, 6, 7];
   const MARKS = ["right", "wrong", "unread", "lost"];
-  const TAGS = ["", "wrong", "unread", "no answer"];
+  const TAGS = ["", "✗", "unread", "no answer"];
   const ORDER = ["broken", "fixed", "lost", "wrong", "right"];
 
   function make(name, className, text) {
@@ -151,8 +151,14 @@
     answer(className, value, mark, reason) {
       if (mark === null) return this.cell(className, make("span", "quiet", "–"));
       const text = this.text(value, `answer ${MARKS[mark]}`);
-      if (mark) text.prepend(make("span", "tag", TAGS[mark]), " ");
+      if (mark) text.prepend(this.tag(mark), " ");
       return this.cell(className, text, ...(reason ? [make("span", "reason", reason)] : []));
+    }
+
+    tag(mark) {
+      const tag = make("span", mark === 1 ? "cross" : "tag", TAGS[mark]);
+      if (mark === 1) { tag.setAttribute("role", "img"); tag.setAttribute("aria-label", "wrong"); }
+      return tag;
     }
 
     text(value, className) {
@@ -186,7 +192,7 @@
     unfold(button) {
       const isOpen = button.getAttribute("aria-expanded") === "true";
       const text = button.parentNode;
-      const tag = text.querySelector(":scope > .tag");
+      const tag = text.querySelector(":scope > .tag, :scope > .cross");
       text.replaceChildren(...this.marked(isOpen ? button.whole.slice(0, LONG) : button.whole));
       if (tag) text.prepend(tag, " ");
       button.textContent = isOpen ? "more" : "less";
@@ -224,6 +230,7 @@
       figure.querySelectorAll(".current").forEach((other) => other.classList.remove("current"));
       point.classList.add("current");
       readout.textContent = point.querySelector("title").textContent;
+      readout.classList.add("is-telling");
     };
     figure.addEventListener("keydown", (event) => {
       const steps = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 };
