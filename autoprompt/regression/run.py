@@ -4,45 +4,35 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-from autoprompt.clients import JUDGED, Clients, open_models
+from autoprompt.clients import JUDGED, Clients
 from autoprompt.config import CheckSettings, RunConfig
 from autoprompt.dataset import load_checked
 from autoprompt.dataset.checks import content_key
 from autoprompt.errors import BudgetExhausted, BudgetTooSmallError, ConfigError, UsageError
 from autoprompt.evaluation import evaluate
 from autoprompt.llm import Budget
-from autoprompt.llm.client import CallRole, Client
-from autoprompt.llm.recording import Recording, RecordingClient, ReplayClient, read_recording
+from autoprompt.llm.client import Client
+from autoprompt.llm.recording import Recording
 from autoprompt.metrics import Metric, get_metric
 from autoprompt.preparation import check_placeholders, task_options
 from autoprompt.program import COMPONENT, PromptProgram
+from autoprompt.regression.answerers import Sampled, open_answerers
 from autoprompt.regression.baseline import Baseline, DatasetFacts, read_baseline, sha256_of
 from autoprompt.regression.comparison import Comparison, check_comparable, compare
 from autoprompt.regression.gate import check_answered, decide, find_must_pass, notes
 from autoprompt.regression.measurement import MeasuredCase, Measurement, measure
 from autoprompt.regression.report import CheckReport
-from autoprompt.settings import LOCAL, complete, starting_prompt
+from autoprompt.settings import complete, starting_prompt
 from autoprompt.store.export import read_exported
 from autoprompt.store.files import check_writable, write_text
 from autoprompt.types import Candidate, EvaluatedRow, Evaluation, Example
 
 Emit = Callable[[dict[str, Any]], None]
-
-
-class Answerers(Protocol):
-    """The models of a check by role, whether they are asked or replayed."""
-
-    def client(self, role: CallRole) -> Client: ...
-
-    def concurrency(self) -> int: ...
-
-    def warnings(self) -> list[str]: ...
 
 
 def run_check(
@@ -190,7 +180,7 @@ def _measured(
         budget = Budget()  # nothing is spent
     started = time.monotonic()
     recording = Recording() if limits.record is not None else None
-    with _open(config, limits, clients, budget, recording, emit) as models:
+    with open_answerers(config, limits, clients, budget, recording, emit) as models:
         judge = models.client("judge") if config.metric == JUDGED else None
         metric = get_metric(config.metric, config.metric_options, judge=judge, labels=task.labels)
         client = models.client("task")
@@ -231,11 +221,10 @@ def _ask_all(
 
     def ask(repeat: int) -> Evaluation:
         program = PromptProgram(
-            client,
+            Sampled(client, repeat),
             task.candidate.prompt,
             labels=task.labels,
-            # Another sample each time: nothing that was answered before is taken for it.
-            options=replace(options, sample=repeat, seed=repeat),
+            options=options,
             read=metric.read,
             input_field=config.input_field,
             target_field=config.target_field,
@@ -257,56 +246,3 @@ def _facts(path: Path | None, rows: Sequence[Example]) -> DatasetFacts:
     ids = sorted(row.id for row in rows)
     name = "dataset" if path is None else path.name
     return DatasetFacts(name=name, rows=len(rows), sha256=sha256_of("\n".join(ids)))
-
-
-class _Replayed:
-    """A recording in the place of the models. Nothing is opened, so nothing can be sent."""
-
-    def __init__(self, path: Path, config: RunConfig) -> None:
-        self._recording, self._path, self._config = read_recording(path), path, config
-
-    def client(self, role: CallRole) -> Client:
-        return ReplayClient(self._recording, role, self._path)
-
-    def concurrency(self) -> int:
-        return 1
-
-    def warnings(self) -> list[str]:
-        named, recorded = self._config.model, self.client("task").name
-        is_remote = named is not None and named.partition(":")[0] != LOCAL
-        if not is_remote or named == recorded:
-            return []
-        return [f"the answers were recorded with {recorded}, and the settings name {named}"]
-
-
-class _Recorded:
-    """The models themselves, with what they say noted where that is asked for."""
-
-    def __init__(self, models: Answerers, recording: Recording | None) -> None:
-        self._models, self._recording = models, recording
-
-    def client(self, role: CallRole) -> Client:
-        client = self._models.client(role)
-        return client if self._recording is None else RecordingClient(client, self._recording, role)
-
-    def concurrency(self) -> int:
-        return self._models.concurrency()
-
-    def warnings(self) -> list[str]:
-        return self._models.warnings()
-
-
-@contextmanager
-def _open(
-    config: RunConfig,
-    limits: CheckSettings,
-    clients: Clients | None,
-    budget: Budget,
-    recording: Recording | None,
-    emit: Emit,
-) -> Iterator[Answerers]:
-    if limits.replay is not None:
-        yield _Replayed(limits.replay, config)
-        return
-    with open_models(config, clients, budget, None, emit) as models:
-        yield _Recorded(models, recording)
