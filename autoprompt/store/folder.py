@@ -6,8 +6,8 @@ import os
 import re
 import socket
 import threading
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,6 +18,7 @@ from filelock import FileLock, Timeout
 
 from autoprompt.errors import StoreError
 from autoprompt.store.files import (
+    JsonLines,
     append_jsonl,
     read_json,
     read_jsonl,
@@ -27,7 +28,7 @@ from autoprompt.store.files import (
     write_text,
 )
 from autoprompt.store.holding import is_held
-from autoprompt.store.redact import EXACT, redact, without_secrets
+from autoprompt.store.redact import EXACT, redact, redactor, without_secrets
 from autoprompt.types import EvaluatedRow
 
 SCHEMA_VERSION = 1
@@ -164,6 +165,13 @@ class RunFolder:
         """Add a line to `events.jsonl`, without secrets. `time` (UTC) is added where the event has none."""
         with self._appending:
             append_jsonl(self.events_path, [{"time": _now(), **redact(event)}])
+
+    @contextmanager
+    def event_log(self) -> Iterator[Callable[[Mapping[str, Any]], None]]:
+        """`append_event` for many events: the log stays open inside the block."""
+        clean = redactor()
+        with closing(JsonLines(self.events_path)) as lines:
+            yield lambda event: lines.append({"time": _now(), **clean(event)})
 
     def append_candidates(self, candidates: Iterable[Mapping[str, Any]]) -> None:
         """Add records of candidates (`Candidate.to_dict()` and what else is known, e.g. `scores`).

@@ -43,6 +43,12 @@ def redact(value: Any, *, exact: Collection[str] = (), environ: Mapping[str, str
     return _mapped(value, lambda text: _redact_text(text, known), exact)
 
 
+def redactor(environ: Mapping[str, str] | None = None) -> Callable[[Any], Any]:
+    """`redact` for many values: the environment is read once."""
+    known = _known_secrets(os.environ if environ is None else environ)
+    return lambda value: _mapped(value, lambda text: _redact_text(text, known), ())
+
+
 def without_secrets(
     settings: Mapping[str, Any], *, environ: Mapping[str, str] | None = None
 ) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import sqlite3
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,10 @@ class Executions:
     def __init__(self, connection: sqlite3.Connection, run_id: str) -> None:
         self._connection, self._run_id = connection, run_id
         self._lock = threading.Lock()
+        (begun,) = connection.execute(f"SELECT COALESCE(MAX(number), 0) FROM {TABLE}").fetchone()
+        self._numbers = count(begun + 1)
+        # Most parts that are asked for are not there: a new run asks for each item once.
+        self._finished = {path for (path,) in connection.execute(f"SELECT path FROM {_PARTS}")}
 
     def record(self, event: Event) -> None:
         """Write down what the event says of an execution; events that say nothing of one are passed over."""
@@ -94,11 +99,28 @@ class Executions:
                 row[name] = json.loads(row[name]) if row[name] is not None else None
         return found
 
+    def usage(self) -> dict[str, Any]:
+        """`tokens` and `cost_usd` of all executions; the cost is None where the price of one is unknown."""
+        tokens, cost_usd, asked, priced = self._sums()
+        return {"tokens": tokens or 0, "cost_usd": (cost_usd or 0.0) if asked == priced else None}
+
+    def _sums(self) -> tuple[int | None, float | None, int, int]:
+        names = ("$.total_tokens", "$.total_price", "$.total_tokens", "$.total_price")
+        functions = ("SUM", "SUM", "COUNT", "COUNT")
+        columns = ", ".join(f"{function}(json_extract(execution_metadata, ?))" for function in functions)
+        with self._lock:
+            sums: tuple[int | None, float | None, int, int] = self._connection.execute(
+                f"SELECT {columns} FROM {TABLE}", names
+            ).fetchone()
+        return sums
+
     def part(self, path: str) -> Any:
         """The value of a finished part, MISSING where it is not finished."""
+        if path not in self._finished:
+            return MISSING
         with self._lock:
             row = self._connection.execute(f"SELECT value FROM {_PARTS} WHERE path = ?", (path,)).fetchone()
-        return MISSING if row is None else json.loads(row[0])
+        return json.loads(row[0])
 
     def finish_part(self, path: str, value: Any) -> None:
         """Write a part down. Raises InputError for a value that is no JSON."""
@@ -110,19 +132,22 @@ class Executions:
                 "put out something else, or run without runs_dir."
             ) from error
         self._write(f"INSERT OR REPLACE INTO {_PARTS} VALUES (?, ?)", (path, text))
+        self._finished.add(path)
 
     def forget_parts(self) -> None:
         """Drop all parts: the run is done."""
         self._write(f"DELETE FROM {_PARTS}", ())
+        self._finished.clear()
 
     def _start(self, event: NodeRunStarted) -> None:
         self._write(
             f"INSERT OR REPLACE INTO {TABLE} "
             "(id, number, workflow_run_id, node_id, node_type, title, status, "
             "is_virtual, parent_node_id, in_node_id, pass_index, started_at) VALUES "
-            f"(?, (SELECT COALESCE(MAX(number), 0) + 1 FROM {TABLE}), ?, ?, ?, ?, 'running', ?, ?, ?, ?, ?)",
+            "(?, ?, ?, ?, ?, ?, 'running', ?, ?, ?, ?, ?)",
             (
                 event.id,
+                next(self._numbers),
                 self._run_id,
                 event.node_id,
                 event.node_type,

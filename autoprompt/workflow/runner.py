@@ -73,9 +73,9 @@ def stream_run(
     Raises what is wrong before the run begins, and Interrupted on Ctrl-C; all else is a GraphRunFailed.
     """
     with ExitStack() as stack:
-        keep = _keep(folder)
         if folder is not None:
             stack.enter_context(folder.lock())
+        keep = _keeping(folder, stack)
         run_id = folder.run_id if folder is not None else None
         yield keep(
             GraphRunStarted(workflow=definition.name, run_id=run_id, resumed=resumed, inputs=dict(inputs))
@@ -91,10 +91,18 @@ def stream_run(
     yield ending  # when the run is free again: a reader may stop here
 
 
-def _keep(folder: RunFolder | None) -> Callable[[Event], Event]:
+def _keeping(folder: RunFolder | None, stack: ExitStack) -> Callable[[Event], Event]:
+    """Writes an event into the run's log and gives it back."""
+    if folder is None:
+        return lambda event: event
+    append = stack.enter_context(folder.event_log())
+
     def keep(event: Event) -> Event:
-        if folder is not None:
-            folder.append_event(json.loads(json.dumps(event.to_dict(), default=str)))
+        record = event.to_dict()
+        try:
+            append(record)
+        except (TypeError, ValueError):  # an input or a prompt that is no JSON: shown as text
+            append(json.loads(json.dumps(record, default=str)))
         return event
 
     return keep
@@ -118,7 +126,9 @@ def _events(
             definition, inputs, settings, folder, run, keep, resumed=resumed
         )
         if folder is not None and run.executions is not None:
-            folder.write_result({"outputs": outputs, "exceptions_count": exceptions})
+            folder.write_result(
+                {"outputs": outputs, "exceptions_count": exceptions, **run.executions.usage()}
+            )
             run.executions.forget_parts()
     return _ending(outputs, exceptions)
 
@@ -177,7 +187,7 @@ def _graph_events(
 ) -> Generator[Event, None, tuple[dict[str, Any], int]]:
     """Yields the events of the nodes; returns (outputs, failures that strategies took up)."""
     # LangGraph takes a second to import: not before everything that can be refused has been.
-    values = definition.start(inputs)
+    values = None if resumed else definition.start(inputs)
     from langchain_core.runnables import RunnableConfig
     from langgraph.errors import GraphRecursionError
 
@@ -189,18 +199,20 @@ def _graph_events(
         config["max_concurrency"] = settings.max_concurrency
     with ExitStack() as stack:
         durability: Literal["sync"] | None = None
+        state: Any
+        final: Mapping[str, Any]
         checkpointer = None
         if folder is not None:
             checkpointer = stack.enter_context(open_checkpointer(folder.checkpoints_path))
             config["configurable"] = {"thread_id": folder.run_id}
             durability = "sync"
         graph = compile_graph(definition, checkpointer)
-        state: Any = first_state(values)
-        final: Mapping[str, Any] = state
-        if resumed:
-            saved = graph.get_state(config)
-            if saved.values:
-                state, final = None, saved.values
+        saved = graph.get_state(config).values if resumed else None
+        if saved:
+            state, final = None, saved
+        else:  # new, or killed before its first checkpoint
+            state = first_state(definition.start(inputs) if values is None else values)
+            final = state
         try:
             modes: list[Any] = ["custom", "values"]
             stream = graph.stream(state, config, context=run, stream_mode=modes, durability=durability)

@@ -7,7 +7,15 @@ from pathlib import Path
 import pytest
 
 from autoprompt.errors import StoreError
-from autoprompt.store.files import append_jsonl, read_json, read_jsonl, to_json, write_json, write_text
+from autoprompt.store.files import (
+    JsonLines,
+    append_jsonl,
+    read_json,
+    read_jsonl,
+    to_json,
+    write_json,
+    write_text,
+)
 
 ROWS = [{"n": 1, "text": "标题党"}, {"n": 2, "text": "{}"}]
 
@@ -98,3 +106,15 @@ def test_a_killed_writer_leaves_the_old_or_the_new_content(tmp_path: Path) -> No
                 child.stdout.readline()
             child.send_signal(signal.SIGKILL)
         assert path.read_text() in ("a" * 300_000, "b" * 300_000)
+
+
+def test_lines_held_open_are_whole_and_begin_behind_a_torn_one(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    path.write_bytes(b'{"a": 1}\n{"a": 2')
+    lines = JsonLines(path)
+    lines.append({"b": "字"})
+    assert list(read_jsonl(path)) == [{"a": 1}, {"b": "字"}]
+    lines.append({"c": 3})
+    lines.close()
+    lines.close()
+    assert list(read_jsonl(path))[-1] == {"c": 3}

@@ -51,7 +51,10 @@ def test_no_key_is_found_anywhere_in_the_folder(tmp_path: Path, monkeypatch: pyt
         "max_prompt_tokens": 7,
     }
     run = RunStore(tmp_path).create(config)
-    run.append_event({"event": "error", "text": f"401 for Bearer {KEYS[1]} at https://me:{KEYS[3]}@host"})
+    failed = {"event": "error", "text": f"401 for Bearer {KEYS[1]} at https://me:{KEYS[3]}@host {KEYS[2]}"}
+    run.append_event(failed)
+    with run.event_log() as append:
+        append(failed)
     run.write_result({"status": "done", "note": f"key {KEYS[2]}"})
     content = b"".join(path.read_bytes() for path in run.path.rglob("*") if path.is_file())
     assert not [key for key in KEYS if key.encode() in content]
@@ -98,6 +101,10 @@ def test_events_get_a_time_and_keep_their_order(run: RunFolder) -> None:
     first, second = run.read_events()
     assert (first["event"], second) == ("a", {"event": "b", "time": "noon"})
     assert first["time"].endswith("+00:00")
+    with run.event_log() as append:
+        append({"event": "c"})
+        append({"event": "d"})
+    assert [event["event"] for event in run.read_events()] == ["a", "b", "c", "d"]
 
 
 def test_a_candidate_that_is_written_again_replaces_the_first(run: RunFolder) -> None:

@@ -122,6 +122,32 @@ def test_events_of_a_kept_run_are_in_its_log(tmp_path: Path) -> None:
     assert kinds[-1] == "GraphRunSucceeded"
 
 
+def test_result_of_a_kept_run_tells_tokens_and_cost(tmp_path: Path) -> None:
+    improving(ScriptedClient(["one", "two"]), 2).run({"text": "x"}, run_id="r1", runs_dir=tmp_path)
+    result = RunStore(tmp_path).open("r1").read_result() or {}
+    assert result["tokens"] > 0
+    assert result["cost_usd"] == 0.0
+    (line,) = RunStore(tmp_path).list()
+    assert (line.kind, line.status, line.cost_usd) == ("workflow", "finished", 0.0)
+
+
+def test_resume_needs_no_inputs_that_look_like_secrets(tmp_path: Path) -> None:
+    fails = [True]
+
+    class Fails(BaseNode):
+        def execute(self, context: Context) -> Context:
+            if fails[0]:
+                raise OSError("not yet")
+            return context
+
+    flow = Workflow([StartNode("start", "Start", ["token"]), Fails("fails", "Fails")])
+    with pytest.raises(RuntimeError):
+        flow.run({"token": "x"}, run_id="r1", runs_dir=tmp_path)
+    fails.clear()
+    fails.append(False)
+    assert flow.resume("r1", runs_dir=tmp_path) == {"token": "x"}
+
+
 def test_answers_at_two_places_are_two_questions(tmp_path: Path) -> None:
     client = ScriptedClient(["one", "two", "three"])
     nodes = [LLMNode(f"n{k}", "N", "The same question.", f"answer{k}", client) for k in range(3)]
