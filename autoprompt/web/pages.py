@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from pathlib import Path
@@ -36,6 +37,7 @@ class Pages:
         self._environment = html.environment(extra_folder=_TEMPLATES)
         self._environment.filters.update(FILTERS)
         self._environment.globals["asset"] = lambda name: assets[name].address
+        self._environment.globals["resume_command"] = self.resume_command
         self._parts: Kept[str] = Kept()
         self._watcher: Watcher
         self._position: Callable[[], str]
@@ -102,6 +104,11 @@ class Pages:
             return self.render("parts.html.j2", names=names, **html.parts(run))
 
         return self._parts.get(entry.key, (names, mark_of(entry.line.path)), make)
+
+    def resume_command(self, entry: Entry) -> str:
+        """What goes on with a run, in the folder that this was started in."""
+        is_usual = self.library.runs_dir == Path("runs") and not entry.parent
+        return f"autoprompt resume {entry.key if is_usual else shlex.quote(str(entry.line.path.absolute()))}"
 
     def draw_live(self, entry: Entry, state: LiveState) -> str:
         return self.render("live.html.j2", entry=entry, state=state)

@@ -95,7 +95,7 @@ def test_a_running_run_is_shown_live_and_escaped(
 
 def test_an_interrupted_run_says_how_to_go_on(ask: Ask, runs: RunStore) -> None:
     run = begin(runs)
-    assert f"autoprompt resume {run.run_id}" in ask(f"/runs/{run.run_id}").text
+    assert f"autoprompt resume {run.path}<" in ask(f"/runs/{run.run_id}").text
 
 
 def test_a_finished_run_is_its_report(tmp_path: Path, ask: Ask) -> None:

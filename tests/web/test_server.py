@@ -7,13 +7,13 @@ import json
 import signal
 import socket
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from started_ui import start_ui
 from written_runs import begin, propose
 
 from autoprompt.errors import InputError
@@ -21,7 +21,6 @@ from autoprompt.store import RunFolder, RunStore
 from autoprompt.web.server import DEFAULT_PORT, HOST, bind
 
 PATIENCE_S = 60
-COMMAND = [sys.executable, "-c", "from autoprompt.cli import main; main()", "ui", "--port", "0", "--runs-dir"]
 
 
 @dataclass
@@ -44,22 +43,12 @@ class Served:
         return self.raw(f"GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n")
 
 
-def start(runs_dir: Path) -> tuple[subprocess.Popen[str], int]:
-    process = subprocess.Popen(
-        [*COMMAND, str(runs_dir)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    assert process.stdout is not None
-    address = process.stdout.readline()
-    assert address.startswith("http://127.0.0.1:"), process.communicate()
-    return process, int(address.strip().strip("/").rpartition(":")[2])
-
-
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder = tmp_path_factory.mktemp("served")
     (folder / "secret.txt").write_text("hunter2", encoding="utf-8")
     run = begin(RunStore(folder / "runs"))
-    process, port = start(folder / "runs")
+    process, port = start_ui(folder / "runs")
     yield Served(process, port, run)
     process.kill()
     process.communicate()
@@ -181,7 +170,7 @@ def test_fifty_listeners_are_all_told_and_pages_still_come(served: Served) -> No
 
 def test_ctrl_c_ends_it_at_once_with_listeners_and_without_a_word_of_trouble(tmp_path: Path) -> None:
     begin(RunStore(tmp_path / "runs"))
-    process, port = start(tmp_path / "runs")
+    process, port = start_ui(tmp_path / "runs")
     with closing(Stream(port)) as stream:
         stream.news()
         process.send_signal(signal.SIGINT)
