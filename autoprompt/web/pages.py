@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -14,10 +15,11 @@ from starlette.responses import Response
 
 from autoprompt.errors import StoreError
 from autoprompt.report import html, read_summary
+from autoprompt.report.trials import read_trials
 from autoprompt.web.assets import Asset
 from autoprompt.web.choosing import SORTS, STATES, Choice, gain
 from autoprompt.web.kept import Kept, mark_of
-from autoprompt.web.library import Entry, RunLibrary
+from autoprompt.web.library import Entry, RunLibrary, leading_out
 from autoprompt.web.live import LiveState
 from autoprompt.web.watcher import Watcher
 from autoprompt.web.words import FILTERS
@@ -74,6 +76,8 @@ class Pages:
         entry = self.find("/".join(request.path_params.values()))
         if entry.line.problem:
             raise HTTPException(HTTPStatus.CONFLICT, entry.line.problem)
+        if entry.line.kind == "batch":
+            return self.render("batch.html.j2", after=after, entry=entry, parts=self.batch_parts(entry))
         is_over = entry.line.status == "finished"
         return self.render(
             "run.html.j2",
@@ -104,6 +108,32 @@ class Pages:
             return self.render("parts.html.j2", names=names, **html.parts(run))
 
         return self._parts.get(entry.key, (names, mark_of(entry.line.path)), make)
+
+    def batch_parts(self, entry: Entry) -> str:
+        """The trials of a batch, compared; kept while none of them changes."""
+        trials = self.library.trials(entry)
+        for trial in trials:
+            if (link := leading_out(trial.line.path)) is not None:
+                raise HTTPException(
+                    HTTPStatus.CONFLICT, f"{trial.key}: {link} is a link; it is not followed."
+                )
+        at_work = [trial for trial in trials if trial.line.status in ("running", "interrupted")]
+
+        def make() -> str:
+            context = html.trials_parts(read_trials(entry.line.path))
+            addresses = {trial.line.run_id: f"/runs/{quote(trial.key)}" for trial in trials}
+            return self.render(
+                "batch_parts.html.j2",
+                entry=entry,
+                addresses=addresses,
+                at_work=at_work,
+                briefs=self._watcher.briefs(),
+                **context,
+            )
+
+        states = tuple((trial.key, trial.line.status, mark_of(trial.line.path)) for trial in trials)
+        table = mark_of(entry.line.path, ("run.json", "result.json", "table.json"))
+        return self._parts.get(entry.key, (entry.line.status, table, states), make)
 
     def resume_command(self, entry: Entry) -> str:
         """What goes on with a run, in the folder that this was started in."""

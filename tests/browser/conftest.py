@@ -2,44 +2,22 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from chromium import FLAGS, chromium_path
 from page_watch import watch
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
-
-_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-# What a container lacks (a user namespace for root, shared memory), and what calls home by itself.
-_FLAGS = (
-    "--no-sandbox",
-    "--disable-dev-shm-usage",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--no-first-run",
-)
 
 OpenPage = Callable[..., Page]
 
 
-def _chromium() -> str:
-    found = next((path for name in _NAMES if (path := shutil.which(name))), None)
-    if found is None:
-        told = "no Chromium on this machine: `make browser` installs it (Debian, as root)"
-        if os.environ.get("TESTS_NEED_BROWSER"):  # .ci/run, once one is installed
-            pytest.fail(told)
-        pytest.skip(told)
-    return found
-
-
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    path = _chromium()
+    path = chromium_path()
     with sync_playwright() as playwright:
-        launched = playwright.chromium.launch(executable_path=path, args=list(_FLAGS))
+        launched = playwright.chromium.launch(executable_path=path, args=list(FLAGS))
         yield launched
         launched.close()
 

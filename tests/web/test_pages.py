@@ -161,3 +161,32 @@ def test_pages_need_no_folder(tmp_path: Path) -> None:
 
 def test_news_are_json(ask: Ask) -> None:
     assert json.loads(ask("/news?after=x").text) == []
+
+
+def test_a_batch_is_a_table_that_links_its_trials(ask: Ask, runs: RunStore, tmp_path: Path) -> None:
+    batch = runs.create({"name": "matrix"}, kind="batch", run_id="matrix")
+    (tmp_path / "elsewhere").mkdir()
+    done = real_run(tmp_path / "elsewhere")
+    done.path.rename(batch.path / done.run_id)
+    waiting = begin(RunStore(batch.path), "标题")
+    answer = ask("/runs/matrix")
+    read = page(answer)
+    assert {"trials", "prompts", "at-work"} <= set(read.ids)
+    assert "2 trials" in answer.text
+    for trial in (done, waiting):
+        (link, *_) = [
+            p for p in answer.text.split('"') if p.startswith("/runs/matrix/") and trial.run_id[-4:] in p
+        ]
+        page(ask(link))
+    assert f"autoprompt resume {batch.path}" in answer.text
+
+
+def test_a_trial_that_holds_a_link_shuts_its_batch(ask: Ask, runs: RunStore, tmp_path: Path) -> None:
+    secret = tmp_path / "secret.json"
+    secret.write_text('{"schema_version": 1, "message": "hunter2"}', encoding="utf-8")
+    batch = runs.create({"name": "matrix"}, kind="batch", run_id="matrix")
+    trial = begin(RunStore(batch.path))
+    trial.result_path.symlink_to(secret)
+    answer = ask("/runs/matrix")
+    assert answer.status_code == 409
+    assert "hunter2" not in answer.text

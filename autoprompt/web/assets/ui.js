@@ -62,23 +62,41 @@
     prepare();
   }));
   let settled = null;
+  const trials = new Map();
 
   function take(news) {
     if (page.topic === "list") takeInList(news);
     else if (news.topic === page.topic) takeInRun(news);
-    else if (page.trials && news.topic.startsWith(page.topic + "/")) refreshParts();
+    else if ("trials" in page && news.topic.startsWith(page.topic + "/")) takeInTrial(news);
+  }
+
+  // The table is asked for again when a trial comes, ends or settles a candidate, not at every call.
+  function takeInTrial(news) {
+    showBrief(news);
+    const state = news.status + news.settled;
+    if (trials.get(news.topic) !== state) refreshParts();
+    trials.set(news.topic, state);
+  }
+
+  function showBrief(news) {
+    const brief = [...document.querySelectorAll("[data-brief]")].find((e) => e.dataset.brief === news.topic);
+    if (brief) brief.textContent = news.brief;
   }
 
   function takeInList(news) {
     if (news.topic === "list") return refreshList();
-    const brief = [...document.querySelectorAll("[data-brief]")].find((e) => e.dataset.brief === news.topic);
-    if (brief) brief.textContent = news.brief;
+    showBrief(news);
     return undefined;
   }
 
   function takeInRun(news) {
     if (news.status === "finished" || news.status === "broken") {
       if (page.status !== news.status) location.reload();
+      return;
+    }
+    if (!$("live")) {
+      if (page.status !== news.status) refreshParts();
+      page.status = news.status;
       return;
     }
     page.status = news.status;
