@@ -11,7 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from autoprompt.cli import COMMANDS, load_command
-from autoprompt.config import BudgetSettings, CheckSettings, DataSettings, ModelSettings, RunConfig
+from autoprompt.config import (
+    BudgetSettings,
+    CheckSettings,
+    DataSettings,
+    ModelSettings,
+    RunConfig,
+    ScienceConfig,
+)
 from autoprompt.settings import flag_name, variable_name
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -22,6 +29,7 @@ _SECTIONS = (
     ("Budget", BudgetSettings),
     ("Search and files", RunConfig),
     ("The gate of `check`", CheckSettings),
+    ("Scientific workflow", ScienceConfig),
 )
 
 

@@ -22,7 +22,7 @@ def investigate(
     task: str,
     *,
     io: str | None = None,
-    data: Iterable[str | Path] = (),
+    data: str | Path | Iterable[str | Path] = (),
     client: Client | None = None,
     max_iterations: int = DEFAULT_PASSES,
     workdir: str | Path | None = None,
@@ -38,10 +38,11 @@ def investigate(
     observation. Raises SandboxError before anything is sent where the sandbox cannot do what is asked or a
     file is missing, ModelError when the endpoint fails, Interrupted on Ctrl-C.
     """
+    paths = (data,) if isinstance(data, str | Path) else data
     config = ScienceConfig(
         task=task,
         io=io,
-        data=tuple(Path(path) for path in data),
+        data=tuple(Path(path) for path in paths),
         agent=AgentSettings(search=PassSettings(max_iterations=max_iterations)),
         workdir=None if workdir is None else Path(workdir),
         sandbox=sandbox,

@@ -21,6 +21,7 @@ STOP_CONCLUSION = ("<Observation>", "</Conclusion>")
 
 # How pandas ends a Series or a frame of which it leaves rows out.
 _SHORTENED = re.compile(r"^(?:Name: .*, )?Length: \d+, |^\[\d+ rows x \d+ columns\]$", re.MULTILINE)
+_LONGEST_TODO = 120  # characters
 _MOST_FILES = 50  # that are named
 
 _WORDS: dict[Language, dict[str, str]] = {
@@ -29,6 +30,7 @@ _WORDS: dict[Language, dict[str, str]] = {
         "shortened": "It printed a table that was shortened: compute and print what is asked, not the table.",
         "files": "Files that the experiments have made: {files}.",
         "io": "No file has been written yet. The code of this pass must write what is asked for: {io}",
+        "todo": ", {io}",
         "no_libraries": "the standard library only",
         "also": "{libraries} and the standard library",
     },
@@ -37,6 +39,7 @@ _WORDS: dict[Language, dict[str, str]] = {
         "shortened": "它打印的是一张被截断的表：请计算并打印所要求的结果，而不是整张表。",
         "files": "实验已生成的文件：{files}。",
         "io": "目前还没有写入任何文件。本轮的代码必须写入所要求的内容：{io}",
+        "todo": "、{io}",
         "no_libraries": "只有标准库",
         "also": "{libraries} 以及标准库",
     },
@@ -72,6 +75,7 @@ class Requests:
                     if libraries
                     else words["no_libraries"],
                     files=self.survey.files,
+                    todo=self._todo([]),
                     question=question(self.task, self.io),
                 ),
             )
@@ -80,7 +84,9 @@ class Requests:
     def next(self, number: int, passes: Sequence[PassRecord]) -> list[Message]:
         """The request of a middle pass. Where the last one got what was asked, the end is offered first."""
         numbers = {"number": str(number), "total": str(self.max_iterations)}
-        template = "science_check" if self._may_be_done(passes) else "science_next"
+        template = "science_check"
+        if not self._may_be_done(passes):
+            template, numbers["todo"] = "science_next", self._todo(passes)
         return self._going_on(template, passes, self._state(passes, is_last=False), **numbers)
 
     def last(self, passes: Sequence[PassRecord]) -> list[Message]:
@@ -108,6 +114,12 @@ class Requests:
         room = self.room_tokens - estimate_tokens(messages)
         past = Message("assistant", history.shortened(passes, room, self.language))
         return [messages[0], past, messages[1]]
+
+    def _todo(self, passes: Sequence[PassRecord]) -> str:
+        """What has to be written, where nothing is yet; said in the code's place, where small models look."""
+        if not self.io or not self.makes_files or any(record.new_files for record in passes):
+            return ""
+        return _WORDS[self.language]["todo"].format(io=" ".join(self.io.split())[:_LONGEST_TODO])
 
     def _state(self, passes: Sequence[PassRecord], *, is_last: bool) -> str:
         """What the system knows of the last experiment that its Observation need not say."""

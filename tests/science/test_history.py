@@ -56,7 +56,7 @@ def test_a_failure_is_told_and_the_end_is_offered_only_after_a_success() -> None
         return requests.next(2, [record])[-1].content
 
     assert "The last experiment failed" in asked(1, None)
-    assert "If the observations answer all of the task" in asked(0, None)
-    assert "If the observations answer all of the task" not in asked(0, "save to a.txt")
+    assert "If the answer itself stands in an <Observation>" in asked(0, None)
+    assert "If the answer itself stands in an <Observation>" not in asked(0, "save to a.txt")
     assert "must write what is asked for: save to a.txt" in asked(0, "save to a.txt")
     assert "Files that the experiments have made: a.txt" in asked(0, "save to a.txt", ("a.txt",))

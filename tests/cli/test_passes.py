@@ -1,0 +1,82 @@
+"""The live view of an investigation, at a fixed width."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+from rich.console import Console
+
+from autoprompt.cli.passes import PassView, pass_panel, watching_passes
+
+SPENT = {"calls": 2, "tokens": 1234, "cost_usd": 0.0}
+EVENTS: list[dict[str, Any]] = [
+    {
+        "event": "investigation_started",
+        "run_id": "r1",
+        "resumed": False,
+        "model": "m",
+        "max_iterations": 3,
+        "budget": {"max_calls": 9},
+        "sandbox": "userns, network denied",
+    },
+    {"event": "pass_started", "number": 1, "of": 3, "spent": SPENT},
+    {
+        "event": "pass_answered",
+        "text": "<Hypothesis>\nit is\nthree\n</Hypothesis>\n\n<Experiment>\nprint(3)\n</Experiment>",
+        "has_own_observation": True,
+        "spent": SPENT,
+    },
+    {"event": "experiment_started", "number": 1, "of": 3, "spent": SPENT},
+    {
+        "event": "observation",
+        "observation": "3\x1b[2J",
+        "exit_code": 0,
+        "duration_s": 0.51,
+        "new_files": ["out.txt"],
+        "spent": SPENT,
+    },
+]
+TOLD = [
+    "run r1 started: m; sandbox: userns, network denied",
+    "pass 1 of 3",
+    "  Hypothesis: it is three",
+    "  Experiment: print(3)",
+    "  the model wrote an Observation of its own: cut, with all behind it",
+    "  Observation: 3[2J",
+    "  exit code 0, 0.5 s; new files: out.txt",
+]
+
+
+def told(*, quiet: bool) -> list[str]:
+    out = io.StringIO()
+    console = Console(file=out, width=100, force_terminal=False, markup=False, highlight=False)
+    with watching_passes(console, quiet=quiet) as (_, emit):
+        for event in EVENTS:
+            emit(event)
+    return out.getvalue().splitlines()
+
+
+def test_lines_tell_each_part_and_steer_no_terminal() -> None:
+    assert told(quiet=False) == TOLD
+
+
+def test_quiet_tells_warnings_alone() -> None:
+    assert told(quiet=True) == [TOLD[4]]
+
+
+def test_the_panel_shows_what_is_done_the_parts_and_the_totals() -> None:
+    view = PassView()
+    for event in EVENTS:
+        view.add(event)
+    out = io.StringIO()
+    Console(file=out, width=80, markup=False, highlight=False).print(pass_panel(view, width=70))
+    text = out.getvalue()
+    assert all(len(line) <= 70 for line in text.splitlines())
+    for part in (
+        "autoprompt science r1",
+        "pass 1 of 3: the experiment runs",
+        "Observation: 3",
+        "2 of 9 calls",
+    ):
+        assert part in text
