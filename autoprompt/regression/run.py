@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from autoprompt.clients import JUDGED, Clients
 from autoprompt.config import CheckSettings, RunConfig
@@ -19,8 +19,8 @@ from autoprompt.llm import Budget
 from autoprompt.llm.client import Client
 from autoprompt.llm.recording import Recording
 from autoprompt.metrics import Metric, get_metric
-from autoprompt.preparation import check_placeholders, task_options
-from autoprompt.program import COMPONENT, PromptProgram
+from autoprompt.preparation import check_placeholders, make_program, open_workflow
+from autoprompt.program import COMPONENT
 from autoprompt.regression.answerers import Sampled, open_answerers
 from autoprompt.regression.baseline import Baseline, DatasetFacts, read_baseline, sha256_of
 from autoprompt.regression.comparison import Comparison, check_comparable, compare
@@ -31,6 +31,9 @@ from autoprompt.settings import complete, starting_prompt
 from autoprompt.store.export import read_exported
 from autoprompt.store.files import check_writable, write_text
 from autoprompt.types import Candidate, EvaluatedRow, Evaluation, Example
+
+if TYPE_CHECKING:
+    from autoprompt.workflow.task import WorkflowTask
 
 Emit = Callable[[dict[str, Any]], None]
 
@@ -47,11 +50,14 @@ def run_check(
     config = complete(config)
     if config.dataset is None:
         raise ConfigError("check needs a dataset: give --dataset FILE.")
-    candidate = _candidate(config, limits)
     warnings: list[str] = []
     baseline = _baseline(limits, warnings, is_update=is_update)
     rows, found, said = load_checked(config.dataset, config)
-    warnings += [*said, *check_placeholders(candidate.prompt, {config.dataset: rows}, config)]
+    warnings += said
+    workflow = open_workflow(config, rows)
+    candidate = _candidate(config, limits, workflow)
+    if workflow is None:
+        warnings += check_placeholders(candidate.prompt, {config.dataset: rows}, config)
     must_pass = find_must_pass(limits.must_pass, rows, str(config.dataset))
     repeats = _repeats(limits, baseline, is_update=is_update)
     if repeats == 1 and config.temperature > 0:
@@ -61,7 +67,7 @@ def run_check(
     for path in filter(None, (limits.record, limits.baseline if is_update else None)):
         check_writable(path)
     warnings += _shown_rows(candidate, rows)
-    task = _Task(config, candidate, rows, found or (), repeats)
+    task = _Task(config, candidate, workflow, rows, found or (), repeats)
     for warning in warnings:
         emit({"event": "warning", "message": warning})
     measurement, late = _measured(task, limits, clients, emit, comparable=None if is_update else baseline)
@@ -89,16 +95,21 @@ def run_check(
 
 @dataclass(frozen=True, slots=True)
 class _Task:
-    """What is asked: one prompt, rows in their order, so many times."""
+    """What is asked: one prompt or workflow, rows in their order, so many times."""
 
     config: RunConfig
     candidate: Candidate
+    workflow: WorkflowTask | None
     rows: Sequence[Example]
     labels: tuple[str, ...]
     repeats: int
 
 
-def _candidate(config: RunConfig, limits: CheckSettings) -> Candidate:
+def _candidate(config: RunConfig, limits: CheckSettings, workflow: WorkflowTask | None) -> Candidate:
+    if workflow is not None:
+        if limits.exported is not None:
+            raise ConfigError("exported holds one prompt, and a workflow is named: give one of them.")
+        return Candidate(components=workflow.components)
     if limits.exported is None:
         return Candidate(components={COMPONENT: starting_prompt(config)})
     found = read_exported(limits.exported)
@@ -108,8 +119,10 @@ def _candidate(config: RunConfig, limits: CheckSettings) -> Candidate:
     return Candidate(components={COMPONENT: found.prompt}, demos=found.demos)
 
 
-def _prompt_hash(candidate: Candidate) -> str:
-    """Of the text alone where there are no demonstrations, so that anybody can compute it."""
+def _prompt_hash(candidate: Candidate, workflow: WorkflowTask | None) -> str:
+    """Of a workflow's file; of a prompt's text alone where there are no demonstrations, as anybody can do."""
+    if workflow is not None:
+        return sha256_of(workflow.source)
     if not candidate.demos:
         return sha256_of(candidate.prompt)
     shown = [[demo.input, demo.output] for demo in candidate.demos]
@@ -196,7 +209,7 @@ def _measured(
         metric=metric,
         metric_options=dict(config.metric_options),
         model=client.name,
-        prompt_sha256=_prompt_hash(task.candidate),
+        prompt_sha256=_prompt_hash(task.candidate, task.workflow),
         dataset=_facts(config.dataset, task.rows),
         usage=budget.spent.usage,
         calls=budget.spent.calls,
@@ -210,7 +223,6 @@ def _ask_all(
 ) -> tuple[MeasuredCase, ...]:
     """Every row, every repeat. Raises BudgetTooSmallError where a cap does not let all of them through."""
     config, total = task.config, len(task.rows) * task.repeats
-    options = task_options(config, task.labels)
     done = 0
 
     def on_row(_: EvaluatedRow) -> None:
@@ -220,14 +232,8 @@ def _ask_all(
         emit({**event, "spent": budget.spent.to_dict()})
 
     def ask(repeat: int) -> Evaluation:
-        program = PromptProgram(
-            Sampled(client, repeat),
-            task.candidate.prompt,
-            labels=task.labels,
-            options=options,
-            read=metric.read,
-            input_field=config.input_field,
-            target_field=config.target_field,
+        program = make_program(
+            config, task.candidate.prompt, task.workflow, task.labels, Sampled(client, repeat), metric
         )
         return evaluate(program, task.candidate, task.rows, metric, concurrency=concurrency, on_row=on_row)
 
