@@ -71,14 +71,21 @@ def run_flow(
     """
     if events and as_json:
         raise UsageError("--events and --json exclude each other")
-    from autoprompt.workflow.flow_run import FlowRun, read_inputs, read_mocks_file
+    from autoprompt.store import RunStore
+    from autoprompt.workflow.flow_run import FlowRun, read_inputs, read_mocks_file, reopened
 
     settings = _settings(flags, config)
     given = read_inputs(inputs or (), inputs_file)
     if resume is not None and given:
         raise UsageError("--resume goes on with the inputs of that run: leave --input and --inputs out")
-    flow = FlowRun(file, settings, runs_dir, mocks=read_mocks_file(mocks), tools=tools)
-    show(flow, flow.stream(given) if resume is None else flow.resume(resume), events, as_json, quiet)
+    stand_ins = read_mocks_file(mocks)
+    if resume is None:
+        flow = FlowRun(file, settings, runs_dir, mocks=stand_ins, tools=tools)
+        show(flow, flow.stream(given), events, as_json, quiet)
+        return
+    folder = RunStore(runs_dir).open(resume)
+    flow = reopened(folder, file=file, settings=settings, mocks=stand_ins, tools=tools)
+    show(flow, flow.resume(folder.run_id), events, as_json, quiet)
 
 
 def _settings(flags: dict[str, Any], config: Path | None) -> Any:

@@ -35,11 +35,20 @@ def _resume_science(run: RunFolder, as_json: bool, quiet: bool) -> None:
     resume_run(str(run.path), run.path.parent, as_json=as_json, quiet=quiet)
 
 
+def _resume_workflow(run: RunFolder, as_json: bool, quiet: bool) -> None:
+    from autoprompt.cli.flow import show
+    from autoprompt.workflow.flow_run import reopened
+
+    flow = reopened(run)
+    show(flow, flow.resume(run.run_id), False, as_json, quiet)
+
+
 # Kind of a run, as in its run.json -> how it goes on.
 _KINDS: dict[str, Callable[[RunFolder, bool, bool], None]] = {
     "optimize": _resume_optimization,
     "batch": _resume_batch,
     "science": _resume_science,
+    "workflow": _resume_workflow,
 }
 
 

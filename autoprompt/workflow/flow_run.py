@@ -14,7 +14,7 @@ import yaml
 from autoprompt.config import ModelSettings, RunConfig
 from autoprompt.errors import ConfigError, InputError, StoreError, UsageError
 from autoprompt.llm import Budget, ResponseCache
-from autoprompt.store import RunFolder, RunStore
+from autoprompt.store import RunFolder
 from autoprompt.workflow.events import Event, GraphRunFailed, GraphRunStarted
 from autoprompt.workflow.runner import RunSettings
 from autoprompt.workflow.workflow import Workflow
@@ -95,28 +95,35 @@ class FlowRun:
         folder.write_json(SETTINGS, {"models": models, "mocks": self._mocks, "tools": tools})
 
 
-def reopened(folder: RunFolder) -> FlowRun:
-    """The run of a folder with the settings that it was started with, ready to `resume`."""
+def reopened(
+    folder: RunFolder,
+    *,
+    file: Path | None = None,
+    settings: RunConfig | None = None,
+    mocks: Mapping[str, Any] | None = None,
+    tools: Path | None = None,
+) -> FlowRun:
+    """The run of a folder, ready to `resume`: as it was started, with what is given now over it.
+
+    Raises StoreError for a run of a workflow that was made in Python, and for one of another kind.
+    """
     config = folder.read_config()
-    file = config.get("workflow_file")
-    if not file:
+    known = file or config.get("workflow_file")
+    if not known:
         raise StoreError(
-            f"run {folder.run_id} is of a workflow made in Python: go on with Workflow(...).resume()"
+            f"run {folder.run_id} is of no workflow's file. Of one made in Python: Workflow(...).resume()"
         )
     path = folder.path / SETTINGS
     kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    tools = kept.get("tools")
+    given = {} if settings is None else {n: getattr(settings, n) for n in settings.model_fields_set}
+    kept_tools = None if kept.get("tools") is None else Path(kept["tools"])
     return FlowRun(
-        Path(file),
-        RunConfig.model_validate(kept.get("models") or {}),
+        Path(known),
+        RunConfig.model_validate({**(kept.get("models") or {}), **given}),
         folder.path.parent,
-        mocks=kept.get("mocks"),
-        tools=None if tools is None else Path(tools),
+        mocks={**(kept.get("mocks") or {}), **(mocks or {})},
+        tools=tools or kept_tools,
     )
-
-
-def open_run(run: str, runs_dir: Path) -> RunFolder:
-    return RunStore(runs_dir).open(run)
 
 
 def read_inputs(pairs: Sequence[str], file: Path | None) -> dict[str, Any]:

@@ -1,0 +1,172 @@
+"""`flow run`, `flow validate`, `flow graph` and `resume` of a workflow, as a user calls them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from autoprompt.cli import app
+
+FLOW = """\
+name: helper
+nodes:
+  - {id: start, type: start, data: {variables: [query]}}
+  - id: llm1
+    type: llm
+    data: {model: {provider: local, name: m}, prompt_template: [{role: user, text: "Do: {{#start.query#}}"}]}
+  - id: tool1
+    type: tool
+    data:
+      tool_name: shout
+      tool_parameters: {text: "@llm1.context | Extract the keywords"}
+  - {id: end, type: end, data: {outputs: [{variable: found, value_selector: [tool1, text]}]}}
+mocks:
+  llm1: {outputs: {text: a plan}}
+  tool1.ext_1: {outputs: {text: keys}, errors: [first attempt fails]}
+"""
+TOOLS = """\
+from pathlib import Path
+
+from autoprompt.workflow import tool
+
+
+@tool
+def shout(text: str) -> str:
+    if Path("closed").exists():
+        raise RuntimeError("the desk is closed")
+    return text.upper()
+"""
+
+
+def call(*arguments: str, code: int = 0) -> Result:
+    result = CliRunner().invoke(app, ["--debug", *arguments], env={"COLUMNS": "140"})
+    assert result.exit_code == code, result.output
+    return result
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("AUTOPROMPT_CACHE_DIR", str(tmp_path / "cache"))
+    retried = FLOW.replace("      tool_name", "      retry_config: {max_retries: 1}\n      tool_name")
+    (tmp_path / "flow.yaml").write_text(retried, encoding="utf-8")
+    (tmp_path / "once.yaml").write_text(FLOW, encoding="utf-8")
+    (tmp_path / "tools.py").write_text(TOOLS, encoding="utf-8")
+    return tmp_path
+
+
+RUN = ("flow", "run", "flow.yaml", "--tools", "tools.py", "--input", "query=find it")
+
+
+def test_outputs_come_on_stdout_and_the_nodes_on_stderr() -> None:
+    result = call(*RUN)
+    assert result.stdout == "found: KEYS\n"
+    assert "ok llm1" in result.stderr
+    assert "  ok tool1.ext_1 (Extraction: Extract the keywords): 0:00, 1 retry" in result.stderr
+
+
+def test_quiet_says_nothing_but_the_outputs() -> None:
+    assert call(*RUN, "--quiet").output == "found: KEYS\n"
+
+
+def test_json_is_one_object_with_virtual_nodes_under_their_parent() -> None:
+    data = json.loads(call(*RUN, "--json").stdout)
+    assert data["found"] == "KEYS"
+    assert [node["node_id"] for node in data["nodes"]] == ["start", "llm1", "tool1", "end"]
+    (child,) = data["nodes"][2]["virtual_nodes"]
+    assert (child["node_id"], child["parent_node_id"], child["retries"]) == ("tool1.ext_1", "tool1", 1)
+
+
+def test_events_are_one_object_a_line_and_nothing_else() -> None:
+    events = [json.loads(line) for line in call(*RUN, "--events").stdout.splitlines()]
+    assert events[0]["event"] == "GraphRunStarted"
+    assert events[-1] == {"event": "GraphRunSucceeded", "outputs": {"found": "KEYS"}}
+    kinds = [(e["event"], e["node_id"]) for e in events if str(e.get("node_id")).startswith("tool1")]
+    assert kinds == [
+        ("NodeRunStarted", "tool1.ext_1"),
+        ("NodeRunRetry", "tool1.ext_1"),
+        ("NodeRunStreamChunk", "tool1.ext_1"),
+        ("NodeRunSucceeded", "tool1.ext_1"),
+        ("NodeRunStarted", "tool1"),
+        ("NodeRunStreamChunk", "tool1"),
+        ("NodeRunSucceeded", "tool1"),
+    ]
+
+
+def test_inputs_and_mocks_may_stand_in_files(tmp_path: Path) -> None:
+    (tmp_path / "in.yaml").write_text("query: from a file\n", encoding="utf-8")
+    (tmp_path / "m.yaml").write_text("mocks: {tool1: {outputs: {text: mocked}}}\n", encoding="utf-8")
+    result = call("flow", "run", "flow.yaml", "--inputs", "in.yaml", "--mocks", "m.yaml")
+    assert result.stdout == "found: mocked\n"
+
+
+def test_a_missing_input_is_told() -> None:
+    result = call("flow", "run", "flow.yaml", "--tools", "tools.py", code=3)
+    assert "--input query=..." in result.stderr
+
+
+def test_a_pair_that_is_none_is_a_usage_error() -> None:
+    assert "expected NAME=VALUE" in call("flow", "run", "flow.yaml", "--input", "query", code=2).stderr
+
+
+def test_a_failed_run_has_an_exit_code_and_goes_on_with_resume(tmp_path: Path) -> None:
+    closed = tmp_path / "closed"
+    for again in (("resume", "last"), ("flow", "run", "flow.yaml", "--resume", "last")):
+        closed.touch()
+        failed = call(*RUN, code=3)
+        assert "failed tool1" in failed.stderr
+        assert "node 'tool1': RuntimeError: the desk is closed" in failed.stderr
+        closed.unlink()
+        result = call(*again)
+        assert result.stdout == "found: KEYS\n"
+        assert "llm1" not in result.stderr
+
+
+def test_a_model_that_fails_is_exit_code_4() -> None:
+    failed = call("flow", "run", "once.yaml", "--tools", "tools.py", "--input", "query=x", code=4)
+    assert "failed tool1.ext_1" in failed.stderr
+    assert "first attempt fails" in failed.stderr
+
+
+def test_resume_takes_no_other_inputs() -> None:
+    call(*RUN)
+    result = call("flow", "run", "flow.yaml", "--resume", "last", "--input", "query=y", code=2)
+    assert "leave --input and --inputs out" in result.stderr
+
+
+def test_validate_finds_all_faults_of_all_files(tmp_path: Path) -> None:
+    broken = FLOW.replace("type: tool", "type: tol").replace("#start.query#", "#start.qery#")
+    (tmp_path / "broken.yaml").write_text(broken, encoding="utf-8")
+    (tmp_path / "none.yaml").write_text("a: [", encoding="utf-8")
+    result = call("flow", "validate", "broken.yaml", "flow.yaml", "none.yaml", "--json", code=3)
+    faults = json.loads(result.stdout)["files"]
+    assert {(f["line"], f["node_id"]) for f in faults["broken.yaml"] if f["severity"] == "error"} >= {
+        (6, "llm1"),
+        (8, "tool1"),
+    }
+    assert "broken.yaml line 8: node 'tool1':" in result.stderr
+    assert "flow.yaml: nothing wrong" in result.stderr or "flow.yaml: 0 errors" in result.stderr
+    assert faults["none.yaml"]
+
+
+def test_validate_of_a_whole_file_exits_0() -> None:
+    assert "flow.yaml: nothing wrong" in call("flow", "validate", "flow.yaml", "--tools", "tools.py").stderr
+
+
+def test_the_graph_has_virtual_nodes_inside_of_their_parent() -> None:
+    mermaid = call("flow", "graph", "flow.yaml").stdout
+    parent = mermaid.index("subgraph")
+    assert parent < mermaid.index("tool1.ext_1") < mermaid.index("end", parent)
+    lines = call("flow", "graph", "flow.yaml", "--ascii").stdout.splitlines()
+    at = next(n for n, line in enumerate(lines) if line.startswith("tool1"))
+    assert lines[at + 1].startswith("    ")
+    assert "tool1.ext_1" in lines[at + 1]
+
+
+def test_a_tools_file_that_fails_is_told(tmp_path: Path) -> None:
+    (tmp_path / "bad.py").write_text("import nothing_of_this_name\n", encoding="utf-8")
+    result = call("flow", "run", "flow.yaml", "--tools", "bad.py", "--input", "query=x", code=3)
+    assert "bad.py cannot be loaded: ModuleNotFoundError" in result.stderr
