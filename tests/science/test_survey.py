@@ -66,3 +66,17 @@ def test_a_wide_table_is_told_in_short(tmp_path: Path) -> None:
     found = survey(path, work=tmp_path / "work").files
     assert "and 440 more columns" in found
     assert len(found) < 8100
+
+
+def test_without_pandas_a_table_is_counted_as_well(passengers: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from autoprompt.science.scripts.survey import without_pandas
+
+    monkeypatch.chdir(passengers.parent)
+    found = without_pandas("passengers.csv", ",", "utf-8")
+    assert found["rows"] == 6
+    assert [column["name"] for column in found["columns"]] == ["Name", "Sex", "Age", "Cabin", "Fare"]
+    assert found["head"].splitlines()[1:] == [
+        "Ada,female,22,A1,7.25",
+        "Bea,female,38,,71.2833",
+        "Cid,male,,B2,7.925",
+    ]

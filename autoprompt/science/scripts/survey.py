@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import importlib.metadata
+import itertools
 import json
 import os
 import sys
@@ -116,7 +117,7 @@ def without_pandas(name: str, separator: str, encoding: str) -> dict[str, Any]:
     with open(name, encoding=encoding, newline="") as file:
         reader = csv.reader(file, delimiter=separator)
         header = next(reader, [])
-        first = [row for row, _ in zip(reader, range(FIRST_ROWS), strict=False)]
+        first = list(itertools.islice(reader, FIRST_ROWS))
         rows = len(first) + sum(1 for _ in reader)
     head = "\n".join(separator.join(cell[:LONGEST_CELL] for cell in row) for row in [header, *first])
     how = f'csv.DictReader(open("{name}", encoding="{encoding}", newline=""), delimiter={separator!r})'
@@ -189,5 +190,5 @@ def short(value: Any) -> Any:
 
 def describe_text(name: str) -> dict[str, Any]:
     with open(name, encoding=encoding_of(name), errors="replace") as file:
-        lines = [line.rstrip("\n")[:200] for line, _ in zip(file, range(5), strict=False)]
+        lines = [line.rstrip("\n")[:200] for line in itertools.islice(file, 5)]
     return {"head": "\n".join(lines), "how": f'open("{name}", encoding="{encoding_of(name)}")'}
