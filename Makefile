@@ -21,7 +21,7 @@ test: $(VENV)/ready-dev ## set up and run the tests (ARGS='tests/test_stats.py')
 browser: ## install Chromium for the tests of the pages, where there is none (Debian, as root)
 	@if command -v chromium || command -v chromium-browser || command -v google-chrome; then :; \
 	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium >/dev/null \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core >/dev/null \
 		&& command -v chromium; \
 	else echo "no Chromium, and no way to install it here: the tests of the pages will be skipped"; exit 1; fi
 

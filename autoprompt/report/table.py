@@ -34,7 +34,8 @@ def rows_data(run: RunSummary) -> dict[str, Any]:
     longest = _longest(kept)
     labels = Counter(row.expected for row in run.rows)
     return {
-        "rows": [_cells(row, longest) for row in kept],
+        # Of a label, the reason would only say expected and given again.
+        "rows": [_cells(row, longest, has_reason=not run.confusion) for row in kept],
         "total": len(run.rows),
         "labels": [shown(label, 80) for label, _ in labels.most_common()] if _are_labels(labels, run) else [],
         "lang": language(" ".join(row.input[:200] for row in kept[:50])),
@@ -68,9 +69,9 @@ def _texts(row: ComparedRow) -> list[str]:
     return [row.input, row.expected, *(_answer_text(side) for side in answers)]
 
 
-def _cells(row: ComparedRow, longest: int) -> list[Any]:
+def _cells(row: ComparedRow, longest: int, *, has_reason: bool) -> list[Any]:
     before, after = row.original, row.best
-    reason = after.reason if after is not None else ""
+    reason = after.reason if after is not None and has_reason else ""
     return [
         row.state,
         shown(row.expected, longest),

@@ -86,6 +86,8 @@ class TrialsSummary:
         best = self.best
         if best is None or best.run is None:
             return "No trial has opened its sealed test yet."
+        if all(trial.run.is_unchanged for trial in self.trials if trial.run):
+            return "None of them found a prompt that it could confirm to be better than the original."
         shares_test = len({tuple(trial.run.sha256.items()) for trial in self.trials if trial.run}) == 1
         luck = (
             "The highest of many scores is partly luck: its own interval does not know of the others."
