@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 from starlette.exceptions import HTTPException
@@ -16,11 +16,15 @@ from starlette.responses import Response
 from autoprompt.errors import StoreError
 from autoprompt.report import html, read_summary
 from autoprompt.report.trials import read_trials
+from autoprompt.store import RunFolder
 from autoprompt.web.assets import Asset
 from autoprompt.web.choosing import SORTS, STATES, Choice, gain
+from autoprompt.web.executions import read_workflow
+from autoprompt.web.graph import draw
 from autoprompt.web.kept import Kept, mark_of
 from autoprompt.web.library import Entry, RunLibrary, leading_out
 from autoprompt.web.live import LiveState
+from autoprompt.web.science import read_science
 from autoprompt.web.watcher import Watcher
 from autoprompt.web.words import FILTERS
 
@@ -28,6 +32,20 @@ _TEMPLATES = Path(__file__).with_name("templates")
 # The parts of a report that say something while the run is still at work.
 _PARTS = ("verdict", "scores", "plot", "lineage", "diff", "confusion", "rows", "cost", "lessons", "settings")
 _LIVE_PARTS = ("plot", "lineage", "diff", "cost", "lessons", "settings")
+# Of these the whole page is asked for again when something has changed.
+_WHOLE_KINDS = ("batch", "workflow", "science")
+_EXECUTIONS_SHOWN = 12
+_FLOW_FILES = ("run.json", "config.yaml", "events.jsonl", "result.json")
+_SCIENCE_FILES = (*_FLOW_FILES, "task.json", "passes")
+T = TypeVar("T")
+
+
+def _read(read: Callable[[RunFolder], T], entry: Entry) -> T:
+    """What `read` finds in a run. Raises HTTPException for one that is damaged, or was removed just now."""
+    try:
+        return read(entry.folder)
+    except StoreError as error:
+        raise HTTPException(HTTPStatus.CONFLICT, str(error)) from error
 
 
 class Pages:
@@ -76,8 +94,10 @@ class Pages:
         entry = self.find("/".join(request.path_params.values()))
         if entry.line.problem:
             raise HTTPException(HTTPStatus.CONFLICT, entry.line.problem)
-        if entry.line.kind == "batch":
-            return self.render("batch.html.j2", after=after, entry=entry, parts=self.batch_parts(entry))
+        make = {"batch": self.batch_parts, "workflow": self.workflow_parts, "science": self.science_parts}
+        if entry.line.kind in make:
+            parts = make[entry.line.kind](entry)
+            return self.render("parts_page.html.j2", after=after, entry=entry, parts=parts)
         is_over = entry.line.status == "finished"
         return self.render(
             "run.html.j2",
@@ -101,10 +121,7 @@ class Pages:
         """The parts of a report, as HTML; kept while the run's files stay as they are."""
 
         def make() -> str:
-            try:
-                run = read_summary(entry.folder)
-            except StoreError as error:  # damaged, or it was removed just now
-                raise HTTPException(HTTPStatus.CONFLICT, str(error)) from error
+            run = _read(read_summary, entry)
             return self.render("parts.html.j2", names=names, **html.parts(run))
 
         return self._parts.get(entry.key, (names, mark_of(entry.line.path)), make)
@@ -135,12 +152,44 @@ class Pages:
         table = mark_of(entry.line.path, ("run.json", "result.json", "table.json"))
         return self._parts.get(entry.key, (entry.line.status, table, states), make)
 
+    def workflow_parts(self, entry: Entry) -> str:
+        """The graph of a workflow, and what each node was asked and put out."""
+
+        def make() -> str:
+            flow = _read(read_workflow, entry)
+            return self.render(
+                "workflow_parts.html.j2",
+                entry=entry,
+                flow=flow,
+                drawing=draw(flow),
+                numbers={node.id: number for number, node in enumerate(flow.nodes, start=1)},
+                calls=sum(node.calls for node in flow.nodes),
+                tokens=sum(node.tokens or 0 for node in flow.nodes),
+                shown_executions=_EXECUTIONS_SHOWN,
+            )
+
+        files = (*_FLOW_FILES, entry.folder.checkpoints_path.name)
+        return self._parts.get(entry.key, (entry.line.status, mark_of(entry.line.path, files)), make)
+
+    def science_parts(self, entry: Entry) -> str:
+        """The passes of an investigation."""
+        if (link := leading_out(entry.line.path / "passes")) is not None:
+            raise HTTPException(HTTPStatus.CONFLICT, f"passes/{link} is a link; it is not followed.")
+
+        def make() -> str:
+            return self.render("science_parts.html.j2", entry=entry, run=_read(read_science, entry))
+
+        mark = mark_of(entry.line.path, _SCIENCE_FILES)
+        return self._parts.get(entry.key, (entry.line.status, mark), make)
+
     def resume_command(self, entry: Entry) -> str:
         """What goes on with a run, in the folder that this was started in."""
         is_usual = self.library.runs_dir == Path("runs") and not entry.parent
         return f"autoprompt resume {entry.key if is_usual else shlex.quote(str(entry.line.path.absolute()))}"
 
     def draw_live(self, entry: Entry, state: LiveState) -> str:
+        if entry.line.kind in _WHOLE_KINDS:
+            return ""
         return self.render("live.html.j2", entry=entry, state=state)
 
     def problem(self, _: Request, error: Exception) -> Response:

@@ -6,6 +6,7 @@ import re
 from datetime import datetime
 from pathlib import PurePath
 
+from autoprompt.report.numbers import duration
 from autoprompt.web.live import LiveState
 
 _DOING = {
@@ -54,6 +55,13 @@ def _read(time: str) -> datetime | None:
         return None
 
 
+def seconds(value: float) -> str:
+    """`12 ms`, `3.4 s`, `2:05`."""
+    if value < 1:
+        return f"{value * 1000:.0f} ms"
+    return f"{value:.1f} s" if value < 60 else duration(value)
+
+
 def file_name(path: str) -> str:
     """`rows.jsonl` of `/data/rows.jsonl`."""
     return PurePath(path).name
@@ -71,4 +79,5 @@ FILTERS = {
     "capitalized": capitalized,
     "file_name": file_name,
     "slug": slug,
+    "seconds": seconds,
 }

@@ -95,8 +95,8 @@
       return;
     }
     if (!$("live")) {
-      if (page.status !== news.status) refreshParts();
       page.status = news.status;
+      refreshParts();
       return;
     }
     page.status = news.status;

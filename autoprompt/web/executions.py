@@ -1,0 +1,237 @@
+"""What a run of a workflow has done, node by node: out of its SQLite file, which is only read."""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from autoprompt.errors import StoreError
+from autoprompt.store import RunFolder
+
+_QUERY = (
+    "SELECT node_id, node_type, title, status, is_virtual, parent_node_id, in_node_id, pass_index, retries, "
+    "inputs, process_data, outputs, error, elapsed_s FROM workflow_node_executions ORDER BY number LIMIT ?"
+)
+_MOST_EXECUTIONS = 20_000
+# Steps of SQLite between two questions whether it has worked too long: a file may have been made to hang us.
+_STEPS, _MOST_ASKED = 100_000, 2_000
+_EDGE = re.compile(r"(.+) -> (.+) \((.*)\)", re.DOTALL)
+_NODE = re.compile(r"(.+) \((.*)\)", re.DOTALL)
+_CONTAINERS = ("iteration", "loop")
+# Of the executions of one node, the one that tells most is what the node is said to be.
+_RANKS = ("failed", "running", "interrupted", "exception", "succeeded", "not run")
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """One execution of a node. pass_index: of the container it ran in, from 0; None outside of one.
+
+    prompts: role and text of the messages that were sent. inputs, outputs: JSON as text, "" for none.
+    """
+
+    status: str
+    pass_index: int | None
+    retries: int
+    prompts: tuple[tuple[str, str], ...]
+    inputs: str
+    outputs: str
+    error: str
+    tokens: int | None
+    elapsed_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One node with its executions. home: the node that it stands inside of, "" for one of the graph itself.
+
+    is_virtual: it was made for its home, to take a value out of a conversation.
+    """
+
+    id: str
+    type: str
+    title: str
+    home: str
+    is_virtual: bool
+    executions: tuple[Execution, ...]
+
+    @property
+    def status(self) -> str:
+        found = {execution.status for execution in self.executions}
+        return next((rank for rank in _RANKS if rank in found), "not run")
+
+    @property
+    def tokens(self) -> int | None:
+        """Of all its calls; None where it made none."""
+        known = [execution.tokens for execution in self.executions if execution.tokens is not None]
+        return sum(known) if known else None
+
+    @property
+    def calls(self) -> int:
+        return sum(execution.tokens is not None for execution in self.executions)
+
+    @property
+    def elapsed_s(self) -> float | None:
+        known = [execution.elapsed_s for execution in self.executions if execution.elapsed_s is not None]
+        return sum(known) if known else None
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """handle: the branch that it leaves by, "" for the usual one."""
+
+    source: str
+    target: str
+    handle: str
+
+
+@dataclass(frozen=True, slots=True)
+class WorkflowRun:
+    """nodes: in the order of the workflow, what stands inside of a node beside it. outputs: JSON as text."""
+
+    name: str
+    file: str
+    inputs: str
+    outputs: str
+    nodes: tuple[Node, ...]
+    edges: tuple[Edge, ...]
+
+    def inside(self, home: str) -> tuple[Node, ...]:
+        """Nodes that stand inside of this one; of "", those of the graph itself. Virtual ones come first."""
+        found = [node for node in self.nodes if node.home == home]
+        return tuple(sorted(found, key=lambda node: not node.is_virtual))
+
+    def count(self, status: str) -> int:
+        return sum(node.status == status for node in self.nodes)
+
+
+def read_workflow(folder: RunFolder) -> WorkflowRun:
+    """A run of a workflow as it stands. Raises StoreError for one that cannot be read."""
+    config, result = folder.read_config(), folder.read_result() or {}
+    lines = [str(line) for line in config.get("structure") or ()]
+    edges = [Edge(m[1], m[2], _handle(m[3])) for line in lines if (m := _EDGE.fullmatch(line))]
+    known = [(m[1], m[2]) for line in lines if not _EDGE.fullmatch(line) and (m := _NODE.fullmatch(line))]
+    nodes = _nodes(known, edges, _rows(folder.checkpoints_path))
+    return WorkflowRun(
+        name=str(config.get("workflow") or folder.run_id),
+        file=str(config.get("workflow_file") or ""),
+        inputs=_shown(config.get("inputs")),
+        outputs=_shown(result.get("outputs")),
+        nodes=nodes,
+        edges=tuple(edges) or _in_order(nodes),
+    )
+
+
+def _handle(name: str) -> str:
+    return "" if name in ("source", "success-branch") else name
+
+
+def _in_order(nodes: Sequence[Node]) -> tuple[Edge, ...]:
+    """A workflow without edges goes down its list."""
+    ids = [node.id for node in nodes if not node.home]
+    return tuple(Edge(a, b, "") for a, b in pairwise(ids))
+
+
+def _rows(path: Path) -> list[sqlite3.Row]:
+    if not path.exists():
+        return []
+    # A file that nobody writes has no log beside it: opened as it is, SQLite makes no file there either.
+    is_at_rest = not path.with_name(f"{path.name}-wal").exists()
+    address = f"file:{quote(str(path.absolute()))}?mode=ro{'&immutable=1' if is_at_rest else ''}"
+    try:
+        with closing(sqlite3.connect(address, uri=True, timeout=2.0)) as connection:
+            asked = iter(range(_MOST_ASKED))
+            connection.set_progress_handler(lambda: next(asked, None) is None, _STEPS)
+            connection.execute("PRAGMA trusted_schema = OFF")
+            connection.row_factory = sqlite3.Row
+            return connection.execute(_QUERY, (_MOST_EXECUTIONS,)).fetchall()
+    except sqlite3.OperationalError as error:
+        if "no such table" in str(error):  # nothing has begun yet
+            return []
+        raise StoreError(f"{path}: cannot be read ({error})") from error
+    except sqlite3.DatabaseError as error:
+        raise StoreError(f"{path}: cannot be read ({error})") from error
+
+
+def _nodes(
+    known: Sequence[tuple[str, str]], edges: Sequence[Edge], rows: Sequence[sqlite3.Row]
+) -> tuple[Node, ...]:
+    by_id: dict[str, list[sqlite3.Row]] = {}
+    for row in rows:
+        by_id.setdefault(str(row["node_id"]), []).append(row)
+    types = {**dict(known), **{str(row["node_id"]): str(row["node_type"]) for row in rows}}
+    homes = _homes(types, edges, by_id)
+    return tuple(_node(name, kind, homes, by_id.get(name, [])) for name, kind in types.items())
+
+
+def _homes(
+    types: Mapping[str, str], edges: Sequence[Edge], rows: Mapping[str, Sequence[sqlite3.Row]]
+) -> dict[str, str]:
+    """Node -> the one that it stands inside of. What has not run is known by its name or by its place."""
+    joined = {name for edge in edges for name in (edge.source, edge.target)}
+    homes, container = {}, ""
+    for name, kind in types.items():
+        row = rows[name][0] if name in rows else None
+        parent = name.rpartition(".")[0]
+        if row is not None:
+            homes[name] = str(row["parent_node_id"] or row["in_node_id"] or "")
+        elif parent in types:
+            homes[name] = parent
+        else:
+            homes[name] = container if edges and name not in joined else ""
+        if kind in _CONTAINERS and not homes[name]:
+            container = name
+    return homes
+
+
+def _node(name: str, kind: str, homes: Mapping[str, str], rows: Sequence[sqlite3.Row]) -> Node:
+    home = homes[name] if homes[name] != name else ""
+    is_virtual = bool(rows[0]["is_virtual"]) if rows else bool(home) and name.startswith(f"{home}.")
+    title = str(rows[0]["title"] or "") if rows else ""
+    return Node(name, kind, title, home, is_virtual, tuple(map(_execution, rows)))
+
+
+def _execution(row: sqlite3.Row) -> Execution:
+    done = _read(row["process_data"])
+    data = done if isinstance(done, dict) else {}
+    usage = data.get("usage")
+    tokens = usage.get("total_tokens") if isinstance(usage, dict) else None
+    return Execution(
+        status=str(row["status"]),
+        pass_index=row["pass_index"] if isinstance(row["pass_index"], int) else None,
+        retries=row["retries"] if isinstance(row["retries"], int) else 0,
+        prompts=tuple(_prompts(data.get("prompts"))),
+        inputs=_shown(_read(row["inputs"])),
+        outputs=_shown(_read(row["outputs"])),
+        error=str(row["error"] or ""),
+        tokens=tokens if isinstance(tokens, int) else None,
+        elapsed_s=row["elapsed_s"] if isinstance(row["elapsed_s"], float) else None,
+    )
+
+
+def _prompts(messages: Any) -> list[tuple[str, str]]:
+    if not isinstance(messages, list):
+        return []
+    found = [m for m in messages if isinstance(m, dict)]
+    return [(str(m.get("role") or ""), str(m.get("text") or m.get("content") or "")) for m in found]
+
+
+def _read(text: Any) -> Any:
+    try:
+        return json.loads(text) if isinstance(text, str) else None
+    except (ValueError, RecursionError):
+        return str(text)
+
+
+def _shown(value: Any) -> str:
+    """A value as a person reads it; a conversation that a node hands on is in its prompts already."""
+    if isinstance(value, dict):
+        value = {name: part for name, part in value.items() if name not in ("context", "__is_success")}
+    return json.dumps(value, ensure_ascii=False, indent=2) if value not in (None, {}, []) else ""
