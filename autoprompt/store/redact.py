@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Collection, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,7 @@ def _known_secrets(variables: Mapping[str, str]) -> list[str]:
     return sorted((value for value in values if len(value) >= _SHORTEST_SECRET), key=len, reverse=True)
 
 
+@lru_cache(maxsize=4096)  # the same variables are asked for with each event that is written
 def _is_secret(name: str) -> bool:
     snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).replace("-", "_").lower()
     return _SECRET_NAME.search(snake) is not None

@@ -52,6 +52,7 @@ CREATE TABLE IF NOT EXISTS {TABLE} (
     finished_at TEXT,
     elapsed_s REAL
 );
+CREATE INDEX IF NOT EXISTS {TABLE}_number ON {TABLE} (number);
 CREATE TABLE IF NOT EXISTS {_PARTS} (path TEXT PRIMARY KEY, value TEXT NOT NULL);
 """
 

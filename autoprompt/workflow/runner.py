@@ -12,6 +12,8 @@ from autoprompt.config import ModelSettings
 from autoprompt.errors import InputError, Interrupted, StoreError
 from autoprompt.llm import Budget, Journal, ResponseCache
 from autoprompt.llm.client import Client
+from autoprompt.llm.endpoints import LOCAL
+from autoprompt.llm.stack import REMOTE_CONCURRENCY
 from autoprompt.store import RunFolder
 from autoprompt.workflow.context import RunContext, Turn
 from autoprompt.workflow.definition import Definition
@@ -149,7 +151,7 @@ def _opened(definition: Definition, settings: RunSettings, folder: RunFolder | N
             journal = stack.enter_context(Journal(folder.journal_path))
             executions = stack.enter_context(open_executions(folder.checkpoints_path, folder.run_id))
             executions.mark_interrupted()
-        models = _models(settings, journal)
+        models = _models(settings, journal, most_at_once(definition))
         stack.callback(models.close)
         nodes = {node.id: node for node in definition.all_nodes()}
         yield RunContext(
@@ -167,12 +169,24 @@ def _opened(definition: Definition, settings: RunSettings, folder: RunFolder | N
         )
 
 
-def _models(settings: RunSettings, journal: Journal | None) -> ModelSource:
+def _models(settings: RunSettings, journal: Journal | None, at_once: int) -> ModelSource:
+    """at_once: requests that the workflow may send side by side, where the settings do not say."""
     if settings.client is not None:
         return OneModel(settings.client, journal)
-    return NamedModels(
-        settings.models, budget=settings.budget or Budget(), journal=journal, cache=settings.cache
-    )
+    models = settings.models
+    if models.concurrency is None and models.model != LOCAL and at_once > REMOTE_CONCURRENCY:
+        models = models.model_copy(update={"concurrency": at_once})
+    return NamedModels(models, budget=settings.budget or Budget(), journal=journal, cache=settings.cache)
+
+
+def most_at_once(definition: Definition) -> int:
+    """How many of its nodes may be at work side by side, as its iterations say."""
+    found = 1
+    for node in definition.nodes:
+        if node.inner is not None:
+            own = node.data.parallel_nums if getattr(node.data, "is_parallel", False) else 1
+            found = max(found, own * most_at_once(node.inner))
+    return found
 
 
 def _graph_events(
