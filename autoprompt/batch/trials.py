@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from autoprompt.batch.spec import BatchFile, ExecutorSettings, checked_name, is_batch, load_batch_file
-from autoprompt.config import RunConfig
+from autoprompt.config import CheckFile, RunConfig
 from autoprompt.errors import AutopromptError, ConfigError, UsageError
 from autoprompt.llm.ledger import Caps
 from autoprompt.settings import CompleteConfig, resolve_settings, resolve_trial
@@ -25,6 +25,7 @@ DATA_FILES = ("dataset", "train", "val", "test")
 _NOT_ITS_OWN = frozenset(
     {"runs_dir", "memory", "cache_dir", "no_cache", "concurrency", "rpm", "tpm", "timeout", *DATA_FILES}
 )
+_PRESETS_OWN = ("max_val", "max_test")  # given at their defaults, they are still above the preset's
 _LONGEST_WORDS = 48
 _MAX_FAULTS = 20
 
@@ -136,7 +137,8 @@ def _fits(trial: Trial, pattern: str) -> bool:
 def _single(path: Path, environ: Mapping[str, str]) -> Trial:
     """The one trial that a run's own config file is."""
     try:
-        config = resolve_settings({}, config_file=path, environ=environ)
+        # A file for `check` names a run too: `autoprompt batch configs/*.yaml`.
+        config = resolve_settings({}, config_file=path, environ=environ, record=CheckFile)
     except UsageError as error:  # a flag would help there; here the file has to say it
         raise ConfigError(f"{path} line 1: {error}") from error
     except AutopromptError as error:
@@ -189,10 +191,11 @@ def _as_written(own: RunConfig, folder: Path) -> dict[str, Any]:
 
 
 def _make(config: CompleteConfig, own: Mapping[str, Any], where: str) -> Trial:
+    default = RunConfig().model_dump(mode="json")
     settings = {
         name: value
         for name, value in config.model_dump(mode="json", exclude_unset=True).items()
-        if name not in _NOT_ITS_OWN and value is not None
+        if name not in _NOT_ITS_OWN and (value != default[name] or name in _PRESETS_OWN)
     }
     data = {name: _digest(path) for name in DATA_FILES if (path := getattr(config, name)) is not None}
     text = json.dumps([settings, data], sort_keys=True, ensure_ascii=True)

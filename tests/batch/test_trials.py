@@ -81,10 +81,18 @@ def test_doubles_run_once_and_it_is_said(home: Home) -> None:
     ]
 
 
+def test_a_default_that_is_written_out_changes_nothing(home: Home) -> None:
+    found = load(
+        home.write(defaults=home.defaults(), include=[{"max_demos": 5}, {"max_demos": 5, "seed": 0}])
+    )
+    assert len(found.trials) == 1
+
+
 def test_config_files_of_runs_are_a_trial_each(home: Home) -> None:
     files = [home.write(f"{name}.yaml", **home.defaults(seed=n)) for n, name in enumerate("ab")]
+    files.append(home.write("c.yaml", **home.defaults(seed=7), max_drop=0.1))  # for `check`
     found = load(*files)
-    assert [trial.label for trial in found.trials] == ["config=a", "config=b"]
+    assert [trial.label for trial in found.trials] == ["config=a", "config=b", "config=c"]
     assert found.name == home.path.name
 
 
