@@ -223,6 +223,7 @@ def over_ray(report: Report, root: Path, data: Path, server: Server, trials: int
 _CLUSTER = """
 import os, sys
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+os.environ |= {"RAY_health_check_timeout_ms": "60000", "RAY_health_check_failure_threshold": "20"}
 from ray.cluster_utils import Cluster
 
 def patiently(start):

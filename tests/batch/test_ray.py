@@ -30,6 +30,8 @@ STARTS = 5  # Ray gives a node 30 s to come up, which a busy machine may need mo
 def cluster() -> Iterator[Any]:
     """Two nodes with a CPU each."""
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    # A node that is slow to answer is taken for dead, with the usual patience on a busy machine.
+    os.environ |= {"RAY_health_check_timeout_ms": "60000", "RAY_health_check_failure_threshold": "20"}
     from ray.cluster_utils import Cluster
 
     def started(start: Callable[[], Any]) -> Any:
