@@ -109,8 +109,14 @@ def checked(finished: Finished, what: str) -> dict[str, Any]:
     return finished.result
 
 
-def whole_batch(root: Path, data: Path, server: Server, trials: int) -> tuple[dict[str, Any], float]:
-    """The uninterrupted batch, to compare with."""
+def wait_for(server: Server, answered: int, *, in_flight: int) -> None:
+    """Until the endpoint has answered so many, and so many are on the wire: in the middle of a trial."""
+    while (stats := server.stats())["answered"] < answered or stats["in_flight"] < in_flight:
+        time.sleep(0.01)
+
+
+def whole_batch(root: Path, data: Path, server: Server, trials: int) -> tuple[dict[str, Any], int]:
+    """The uninterrupted batch, to compare with, and half of its requests."""
     folder = Folder(root / "whole")
     server.reset()
     path = write_batch(folder, data, server.base_url, "b", {**matrix(trials), "executor": {"jobs": 2}})
@@ -119,15 +125,18 @@ def whole_batch(root: Path, data: Path, server: Server, trials: int) -> tuple[di
     stats = server.idle_stats()
     say(f"uninterrupted: {finished.seconds:.0f} s, {stats['requests']} requests, "
         f"{stats['repeated_answers']} of them repeated")  # fmt: skip
-    return result, finished.seconds
+    return result, stats["requests"] // 2
 
 
 def killed(report: Report, root: Path, data: Path, server: Server, trials: int) -> None:
-    whole, seconds = whole_batch(root, data, server, trials)
+    whole, half = whole_batch(root, data, server, trials)
     folder = Folder(root / "killed")
     server.reset()
     path = write_batch(folder, data, server.base_url, "b", {**matrix(trials), "executor": {"jobs": 2}})
-    folder.finish(batch_command(path), timeout_s=seconds / 2)
+    running = folder.start(batch_command(path))
+    wait_for(server, half, in_flight=AT_ONCE)
+    running.kill()
+    running.wait()
     gone_s = time.monotonic()
     while orphans(folder):
         time.sleep(0.02)
