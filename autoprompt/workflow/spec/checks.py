@@ -109,6 +109,7 @@ class Checker:
         if data is not None and node.id not in self.file.mocks:
             self._model(data, node)
             self._expressions(data, node)
+            self._language(data, node)
         return CheckedNode(node, data, virtual, extracted)
 
     def _desugared(self, node: FileNode) -> tuple[Mapping[str, Any], tuple[ExtractionSpec, ...]]:
@@ -185,6 +186,13 @@ class Checker:
             "no model. Add `model: {provider: ..., name: ...}`, give one for all with --model, or a mock.",
             node.id,
         )
+
+    def _language(self, data: NodeData, node: FileNode) -> None:
+        if isinstance(data, records.CodeData) and data.code_language != "python3":
+            message = (
+                f"code in {data.code_language} is not run here, only python3. Rewrite it, or mock the node."
+            )
+            self.faults.add((*node.data_where, "code_language"), message, node.id)
 
     def _expressions(self, data: NodeData, node: FileNode) -> None:
         texts: list[tuple[str, Where]] = []

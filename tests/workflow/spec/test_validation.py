@@ -317,3 +317,17 @@ def test_a_broken_http_tool(tmp_path: Path) -> None:
     found = told(faults_of(text, tmp_path))
     assert "line 3: unknown key 'adress'" in found
     assert "no value for 'url'" in found
+
+
+def test_code_that_is_not_run_here(tmp_path: Path) -> None:
+    text = """
+        nodes:
+          - id: c
+            type: code
+            data:
+              code: function main() {}
+              code_language: javascript
+    """
+    (fault,) = faults_of(text, tmp_path)
+    assert (fault.line, fault.node_id) == (7, "c")
+    assert "code in javascript is not run here, only python3" in fault.message
