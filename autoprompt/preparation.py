@@ -140,6 +140,8 @@ def prepare(config: RunConfig) -> Preparation:
     workflow = open_workflow(config, [*splits.train, *splits.val, *splits.test])
     if workflow is not None:
         prompt = workflow.text
+        told = workflow.warnings(config.model or config.base_url)
+        splits = replace(splits, warnings=(*splits.warnings, *told))
     plan = make_plan(splits.val, calls_per_row(config, workflow))
     max_iterations = config.max_iterations or depth.max_iterations
     analyst_calls = MOST_CALLS[config.analyst]

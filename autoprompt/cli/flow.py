@@ -15,8 +15,10 @@ from autoprompt.cli.flow_view import FlowView, nested
 from autoprompt.cli.run import print_json
 from autoprompt.config import BudgetSettings, ModelSettings
 from autoprompt.errors import ConfigError, UsageError
+from autoprompt.store.listing import summarize
 
 if TYPE_CHECKING:
+    from autoprompt.store import RunFolder
     from autoprompt.workflow.events import Event
     from autoprompt.workflow.flow_run import FlowRun
 
@@ -123,6 +125,29 @@ def _print_outputs(outputs: Mapping[str, Any]) -> None:
     for name, value in outputs.items():
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
         console.print(Text.assemble((f"{clean(name)}: ", "bold"), clean(text)))
+
+
+def show_run(folder: RunFolder, *, as_json: bool) -> None:
+    """A kept run: its inputs, the nodes as far as they came, its outputs. Made from its events."""
+    config, result = folder.read_config(), folder.read_result()
+    if as_json:
+        print_json({"run_id": folder.run_id, "kind": "workflow", "config": config, "result": result})
+        return
+    console = render.console()
+    summary = summarize(folder)
+    console.print(Text(f"{clean(folder.run_id)}: {summary.status}", "bold"))
+    console.print(Text(f"started {summary.created}"))
+    for name in ("workflow_file", "inputs"):
+        if config.get(name):
+            console.print(Text(f"  {name:15}{render.shortened(str(config[name]), 100)}"))
+    view = FlowView(console, quiet=True)
+    for event in folder.read_events():
+        view.add_record(event)
+    console.print(view.tree())
+    if result is None:
+        console.print(Text(f"Not finished. Go on with: autoprompt resume {clean(folder.run_id)}"))
+        return
+    _print_outputs(result.get("outputs") or {})
 
 
 @app.command("validate")

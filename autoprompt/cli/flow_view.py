@@ -60,7 +60,10 @@ class FlowView:
             self._live.__exit__(kind, error, trace)
 
     def add(self, event: Event) -> None:
-        record = event.to_dict()
+        self.add_record(event.to_dict())
+
+    def add_record(self, record: dict[str, Any]) -> None:
+        """An event as plain data, as a run's `events.jsonl` keeps it."""
         kind = record["event"]
         if kind == "NodeRunStarted":
             self._start(record)

@@ -115,6 +115,11 @@ def show(run: Run, *, runs_dir: options.RunsDir = Path("runs"), as_json: options
 
         show_run(folder, as_json=as_json)
         return
+    if kind == "workflow":
+        from autoprompt.cli.flow import show_run as show_flow
+
+        show_flow(folder, as_json=as_json)
+        return
     result = folder.read_result()
     candidates = list(folder.read_candidates().values())
     if as_json:

@@ -14,6 +14,7 @@ from autoprompt.store import RunFolder
 from autoprompt.store.export import BEST_WORKFLOW
 from autoprompt.types import Candidate, Example
 from autoprompt.workflow.definition import Definition, GraphNode
+from autoprompt.workflow.models import ModelSpec
 from autoprompt.workflow.program import WorkflowProgram, demonstrations, row_inputs
 from autoprompt.workflow.rewrite import rewritten
 from autoprompt.workflow.workflow import Workflow
@@ -38,6 +39,14 @@ class WorkflowTask:
     @cached_property
     def components(self) -> dict[str, str]:
         return dict(self.workflow.components)
+
+    def warnings(self, model: str | None) -> list[str]:
+        """What differs from a run of the file by itself. model: the one that every node is asked with."""
+        named = [getattr(node.data, "model", None) for node in self.workflow.definition.all_nodes()]
+        others = {spec.name for spec in named if spec is not None and not _is_local(spec, model)}
+        if not others:
+            return []
+        return [f"{self.path} names {', '.join(sorted(others))}; here every node asks {model} (--model)"]
 
     @property
     def calls_per_row(self) -> int:
@@ -216,6 +225,11 @@ def _rounds(data: Any) -> int:
 
 def _passes(kind: str, data: Any) -> int:
     return int(getattr(data, "loop_count", 1)) if kind == "loop" else ITEMS
+
+
+def _is_local(spec: ModelSpec, model: str | None) -> bool:
+    is_meant = spec.provider == "local" and (model or "local").partition(":")[0] == "local"
+    return is_meant or spec.name == model
 
 
 def _type(node: GraphNode) -> str:

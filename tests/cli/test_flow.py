@@ -131,6 +131,18 @@ def test_a_model_that_fails_is_exit_code_4() -> None:
     assert "first attempt fails" in failed.stderr
 
 
+def test_a_kept_run_is_shown(tmp_path: Path) -> None:
+    call(*RUN)
+    shown = call("runs", "show", "last").stdout
+    assert "helper" in shown
+    assert "finished" in shown
+    assert shown.index("ok tool1: ") < shown.index("ok tool1.ext_1") < shown.index("found: KEYS")
+    assert json.loads(call("runs", "show", "last", "--json").stdout)["result"]["outputs"] == {"found": "KEYS"}
+    (tmp_path / "closed").touch()
+    call(*RUN, code=3)
+    assert "Not finished. Go on with: autoprompt resume" in call("runs", "show", "last").stdout
+
+
 def test_resume_takes_no_other_inputs() -> None:
     call(*RUN)
     result = call("flow", "run", "flow.yaml", "--resume", "last", "--input", "query=y", code=2)

@@ -233,6 +233,14 @@ def test_locked_components_by_name_or_in_the_file(tmp_path: Path) -> None:
         task(tmp_path, locked=COMPONENTS)
 
 
+def test_a_file_that_names_other_models_is_told(tmp_path: Path) -> None:
+    text = FLOW.replace("      query_v", "      model: {provider: openai, name: gpt-4o}\n      query_v")
+    (said,) = task(tmp_path, text).warnings("local")
+    assert said.endswith("flow.yaml names gpt-4o; here every node asks local (--model)")
+    assert task(tmp_path, text).warnings("gpt-4o") == []
+    assert task(tmp_path).warnings("local") == []
+
+
 def test_calls_of_a_row(tmp_path: Path) -> None:
     assert task(tmp_path).calls_per_row == 2
 
