@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 ErrorStrategy = Literal["fail-branch", "default-value"]
 
 SOURCE = "source"  # the handle of an edge that leaves a node by its only way out
+LLM_TYPES = ("llm", "agent", "question-classifier", "parameter-extractor")  # those that put out a `context`
 FAIL_BRANCH, SUCCESS_BRANCH = "fail-branch", "success-branch"
 
 

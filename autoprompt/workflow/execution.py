@@ -12,9 +12,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from autoprompt.errors import EndpointError
 from autoprompt.workflow.context import Emit, NodeContext, RunContext, tell_all
-from autoprompt.workflow.definition import FAIL_BRANCH, GraphNode, NodeResult
+from autoprompt.workflow.definition import FAIL_BRANCH, LLM_TYPES, GraphNode, NodeResult
 from autoprompt.workflow.errors import FATAL, ExtractionError, LLMInvocationError, NodeError, as_node_error
 from autoprompt.workflow.events import (
     Event,
@@ -148,9 +147,6 @@ def _mocked(context: NodeContext, mock: Mock) -> NodeResult:
     return context.node.executor.mocked(context.data, context, mock.outputs)
 
 
-LLM_TYPES = ("llm", "agent", "question-classifier", "parameter-extractor")
-
-
 def _may_try_again(error: Exception) -> bool:
     """A value that is not there will not be there at the next attempt."""
     return isinstance(error, LLMInvocationError) or not isinstance(error, ExtractionError)
@@ -207,12 +203,6 @@ def said(error: Exception) -> str:
     if isinstance(error, NodeError):
         return error.reason
     return str(error) or type(error).__name__
-
-
-def is_fatal_endpoint(error: Exception) -> bool:
-    """Whether the endpoint is gone, so that a whole evaluation should end."""
-    cause = error.original_error if isinstance(error, LLMInvocationError) else error
-    return isinstance(cause, EndpointError) and cause.is_fatal
 
 
 def _earlier_failures(run: RunContext, path: str) -> int:

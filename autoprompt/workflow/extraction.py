@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from autoprompt.types import Message
 from autoprompt.workflow.context import NodeContext
-from autoprompt.workflow.definition import ExtractionSource, GraphNode, NodeResult, NodeTypeBase
+from autoprompt.workflow.definition import LLM_TYPES, ExtractionSource, GraphNode, NodeResult, NodeTypeBase
 from autoprompt.workflow.errors import (
     ExtractionError,
     InvalidVariableTypeError,
@@ -29,7 +29,6 @@ from autoprompt.workflow.model_call import ModelReply, call_model, to_messages
 from autoprompt.workflow.models import ModelSpec
 
 NullStrategy = Literal["raise_error", "use_default"]
-LLM_TYPES = ("llm", "agent", "question-classifier", "parameter-extractor")  # those that put out a `context`
 
 # The id of the source may hold dots (a virtual node's does), the name of its variable none.
 _SHORTHAND = re.compile(r"\s*@([^\s@|]+)\.([^\s.@|]+)\s*\|\s*(\S.*?)\s*", re.DOTALL)
