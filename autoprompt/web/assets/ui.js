@@ -20,9 +20,11 @@
   function swap(old, made) {
     const focused = old.contains(document.activeElement) ? document.activeElement.id : "";
     const scrolled = [...old.querySelectorAll(".wide")].map((box) => box.scrollLeft);
+    const opened = [...old.querySelectorAll("details[open][id]")].map((part) => part.id);
     const placed = document.importNode(made, true);
     old.replaceWith(placed);
     placed.querySelectorAll(".wide").forEach((box, i) => { box.scrollLeft = scrolled[i] || 0; });
+    opened.forEach((id) => { if ($(id)) $(id).open = true; });
     if (focused) $(focused)?.focus({ preventScroll: true });
   }
 
@@ -219,6 +221,14 @@
     show();
   }
 
+  // A node of a drawing leads to a part that may be folded.
+  function openTarget() {
+    const part = $(location.hash.slice(1));
+    if (part?.tagName === "DETAILS") part.open = true;
+  }
+  addEventListener("hashchange", openTarget);
+
+  openTarget();
   prepareTheme();
   prepareList();
   prepareDiffering();
