@@ -36,9 +36,11 @@ def main() -> None:
     ledger = FileLedger(job.batch_dir / "ledger.sqlite", caps)
     account = Account(ledger, job.ticket, job.seconds_left)
     outcome = run_job(job, account, on_event=lambda event: tell({"event": event}))
+    # Before the outcome is told: whoever hears it may look at the log at once.
+    sys.stdout.flush()
+    sys.stderr.flush()
     tell({"outcome": outcome.to_dict()})
     # Threads that wait for an answer are daemons, but the interpreter's end can still trip over them.
-    sys.stderr.flush()
     os._exit(0)
 
 

@@ -248,7 +248,7 @@ def test_model_is_the_extractions_own_else_the_sources() -> None:
         asked.clear()
         flow = workflow({"inputs": [extraction(model=own)]})
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(runner, "_models", lambda settings, journal: Models())
+            patch.setattr(runner, "_models", lambda *_: Models())
             flow.run({})
         assert asked == ["gpt-4o-mini", expected]
 
