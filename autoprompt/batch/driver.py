@@ -280,7 +280,7 @@ def _summary(result: BatchResult) -> dict[str, Any]:
         "status": "finished",
         "model": models.pop() if len(models) == 1 else None,
         "calls": result.sent,
-        "cost_usd": result.paid_usd,
+        "cost_usd": result.cost_usd,
         "trials": len(result.rows),
         "table": "table.csv",
     }

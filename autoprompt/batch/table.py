@@ -166,6 +166,12 @@ class BatchResult:
         return tuple(row for row in self.rows if row.status == "not run")
 
     @property
+    def cost_usd(self) -> float | None:
+        """None where the price of a model is not known: what is known would look like the whole."""
+        has_unknown = any(row.calls is not None and row.cost_usd is None for row in self.rows)
+        return None if has_unknown else self.paid_usd
+
+    @property
     def is_complete(self) -> bool:
         """Whether every trial has a result."""
         return all(row.status == "finished" for row in self.rows)

@@ -33,7 +33,7 @@ def result(found: BatchResult) -> Iterator[RenderableType]:
     said = ", ".join(f"{number} {status}" for status, number in count.items() if number)
     yield Text(f"{len(found.rows)} trials: {said}", "bold" if found.is_complete else "bold yellow")
     yield Text(
-        f"{found.sent:,} calls sent, {found.tokens:,} tokens, {money(_paid(found))} paid, "
+        f"{found.sent:,} calls sent, {found.tokens:,} tokens, {money(found.cost_usd)} paid, "
         f"{duration(found.seconds)} in all"
     )
     yield from (Text(f"warning: {clean(warning)}", "yellow") for warning in found.warnings)
@@ -41,12 +41,6 @@ def result(found: BatchResult) -> Iterator[RenderableType]:
     yield Text(f"Everything lies in {clean(found.run_dir)}; a line for each trial is in table.csv")
     if not found.is_complete:
         yield Text(f"Go on with: autoprompt resume {clean(found.name)}")
-
-
-def _paid(found: BatchResult) -> float | None:
-    """None where the price of a model is not known: what is known would look like the whole."""
-    has_unknown = any(row.calls is not None and row.cost_usd is None for row in found.rows)
-    return None if has_unknown else found.paid_usd
 
 
 def _group_table(groups: Sequence[Group]) -> RenderableType:

@@ -78,3 +78,11 @@ def test_the_table_comes_back_from_its_json() -> None:
 def test_columns_are_what_differs() -> None:
     assert columns_of([row(0), row(1)]) == ["seed"]
     assert columns_of([row(0)]) == ["preset", "seed"]
+
+
+def test_a_cost_that_is_known_in_part_is_not_known() -> None:
+    known = BatchResult("b", "runs/b", (row(0, 0.8), row(1, 0.9)), paid_usd=0.5)
+    assert known.cost_usd == 0.5
+    partly = BatchResult("b", "runs/b", (row(0, 0.8), row(1, 0.9, cost_usd=None)), paid_usd=0.25)
+    assert partly.cost_usd is None
+    assert BatchResult("b", "runs/b", (row(0),)).cost_usd == 0.0
