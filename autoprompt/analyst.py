@@ -31,6 +31,7 @@ from autoprompt.sandbox.interpreter import absolute
 from autoprompt.sandbox.probing import choose
 from autoprompt.science.conditions import coded_conditions, stated_conditions, unique
 from autoprompt.science.context import Bench, Emit, ScienceContext, window
+from autoprompt.science.cuts import best_cuts
 from autoprompt.science.findings import Finding, causes, confirmed_sentences, recount
 from autoprompt.science.records import PassLog, PassRecord
 from autoprompt.science.transcript import markdown, messages
@@ -189,9 +190,15 @@ class ScientificAnalyst:
             if record.code
             for condition in coded_conditions(record.code, columns)
         ]
-        conditions = unique([*stated_conditions(conclusion, columns), *code])
         wrong = {number for number, row in enumerate(results) if not row.is_correct}
-        return causes(recount(table, conditions, wrong, len(results), bench))
+        stated = unique([*stated_conditions(conclusion, columns), *code])
+        found = causes(recount(table, stated, wrong, len(results), bench))
+        if found:
+            return found
+        # A small model overlooks what a count shows at once: where none of its hypotheses holds, our own.
+        rows = [_row(row) for row in results]
+        cuts = best_cuts({name: [row[name] for row in rows] for name in _MEASURES}, wrong)
+        return causes(recount(table, cuts, wrong, len(results), bench))
 
     def _told(self, event: Mapping[str, Any]) -> None:
         """Of the passes, what a live view of the optimization shows."""

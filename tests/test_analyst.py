@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -101,9 +102,17 @@ def test_a_hypothesis_tested_in_code_counts_where_the_conclusion_is_vague(tmp_pa
 def test_where_nothing_holds_the_plain_analyst_is_asked(tmp_path: Path) -> None:
     answers = [*passes("`words > 900`: 8 of 8 wrong", "print(1)"), "State the rule for long parcels."]
     events: list[dict[str, Any]] = []
-    found = analyst(ScriptedClient(answers), tmp_path, events).analyze(PROMPT, rows())
+    scattered = [replace(row, is_correct=n % 4 > 0, score=float(n % 4 > 0)) for n, row in enumerate(rows())]
+    found = analyst(ScriptedClient(answers), tmp_path, events).analyze(PROMPT, scattered)
     assert found["suggestions"] == "State the rule for long parcels."
     assert any("no tested hypothesis" in event.get("message", "") for event in events)
+
+
+def test_a_cause_that_the_model_overlooks_is_found_by_measuring(tmp_path: Path) -> None:
+    client = ScriptedClient(passes("`ground_truth != prediction`: 8 of 8 wrong", "print(1)"))
+    (finding,) = analyst(client, tmp_path).analyze(PROMPT, rows())["findings"]
+    assert finding["condition"].startswith("length > ")
+    assert (finding["wrong"], finding["total"], finding["wrong_elsewhere"]) == (8, 8, 0)
 
 
 def test_code_that_writes_to_the_table_changes_no_count(tmp_path: Path) -> None:

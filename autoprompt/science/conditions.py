@@ -12,7 +12,8 @@ _BULLET = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+")
 _LABEL = re.compile(
     r"^\s*\**\s*(?:conditions?|cause|rows (?:where|with)|条件|原因)\**\s*[:：]?\s*", re.IGNORECASE
 )
-_OUTCOME = "correct"  # a condition on it alone says nothing about its cause
+# Columns that are the outcome, alone or both together: a condition on them says nothing about its cause.
+_OUTCOMES = (frozenset({"correct"}), frozenset({"prediction", "ground_truth"}))
 _FRAME = "df"
 _COMPARED = (ast.Compare, ast.BoolOp, ast.BinOp, ast.UnaryOp, ast.Call)
 
@@ -71,7 +72,7 @@ def _normal(node: ast.expr, columns: Collection[str]) -> str | None:
         return None
     names = {n.id for n in ast.walk(rewritten) if isinstance(n, ast.Name)}
     used = names & set(columns)
-    if not used or _OUTCOME in used or not _is_truth_value(rewritten):
+    if not used or any(outcome <= used for outcome in _OUTCOMES) or not _is_truth_value(rewritten):
         return None
     return ast.unparse(rewritten)
 

@@ -37,6 +37,7 @@ def test_as_condition(text: str, expected: str) -> None:
     [
         "correct == 0",  # the outcome says nothing about its cause
         "length > 80 and correct == 0",
+        "ground_truth != prediction",  # the same outcome in other words
         "length",
         "some_column > 5",
         "length > threshold",
