@@ -7,8 +7,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import ValidationError
-
 from autoprompt.analyst import make_analyst
 from autoprompt.clients import Clients, RoleModels, open_models
 from autoprompt.config import RunConfig
@@ -349,15 +347,7 @@ def _candidate(record: Mapping[str, Any]) -> Candidate:
 
 def load_config(folder: RunFolder) -> RunConfig:
     """The settings that a run was started with."""
-    try:
-        config = RunConfig.model_validate(folder.read_config())
-    except ValidationError as error:
-        fault = error.errors()[0]
-        where = ".".join(map(str, fault["loc"]))
-        raise StoreError(
-            f"{folder.config_path}: {where}: {fault['msg']}. It was written by another version of "
-            "autoprompt, or edited: mend it there, or start a new run."
-        ) from error
+    config = folder.read_settings(RunConfig)
     # The text as it was: in config.yaml, what looks like a key is blacked out.
     path = folder.path / "original_prompt.txt"
     if config.workflow is not None or not path.exists():  # killed between the two files

@@ -9,8 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 from autoprompt import sandbox
 from autoprompt.clients import Clients, RoleModels, check_models, open_models
 from autoprompt.config import ScienceConfig
@@ -302,15 +300,7 @@ def _finish(
 
 def _load_config(folder: RunFolder) -> ScienceConfig:
     """The settings that the run was started with."""
-    try:
-        config = ScienceConfig.model_validate(folder.read_config())
-    except ValidationError as error:
-        fault = error.errors()[0]
-        where = ".".join(map(str, fault["loc"]))
-        raise StoreError(
-            f"{folder.config_path}: {where}: {fault['msg']}. It was written by another version of "
-            "autoprompt, or edited: mend it there, or start a new run."
-        ) from error
+    config = folder.read_settings(ScienceConfig)
     path = folder.path / _TASK
     if not path.exists():  # killed between the two files
         return config

@@ -11,10 +11,11 @@ from contextlib import closing, contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import yaml
 from filelock import FileLock, Timeout
+from pydantic import BaseModel, ValidationError
 
 from autoprompt.errors import StoreError
 from autoprompt.store.files import (
@@ -30,6 +31,8 @@ from autoprompt.store.files import (
 from autoprompt.store.holding import is_held
 from autoprompt.store.redact import EXACT, redact, redactor, without_secrets
 from autoprompt.types import EvaluatedRow
+
+Settings = TypeVar("Settings", bound=BaseModel)
 
 SCHEMA_VERSION = 1
 # Who looks whether the lock is free takes a share of it for a moment; that must not refuse a `resume`.
@@ -206,6 +209,18 @@ class RunFolder:
         if not isinstance(config, dict):
             raise StoreError(f"{self.config_path}: settings were expected, found {type(config).__name__}")
         return config
+
+    def read_settings(self, kind: type[Settings]) -> Settings:
+        """The settings that the run was started with, as the record `kind`. Raises StoreError."""
+        try:
+            return kind.model_validate(self.read_config())
+        except ValidationError as error:
+            fault = error.errors()[0]
+            where = ".".join(map(str, fault["loc"]))
+            raise StoreError(
+                f"{self.config_path}: {where}: {fault['msg']}. It was written by another version of "
+                "autoprompt, or edited: mend it there, or start a new run."
+            ) from error
 
     def read_result(self) -> dict[str, Any] | None:
         """`result.json`, None for a run that is not finished. Raises StoreError, also for a newer layout."""
