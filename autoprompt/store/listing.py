@@ -163,13 +163,18 @@ class RunStore:
         return path
 
 
-def _begun(path: Path) -> str:
-    """When a run began, as a text to sort by: most names say it, one that a person chose does not."""
-    if _DATED.match(path.name):
-        return path.name
+def _begun(path: Path) -> tuple[str, int]:
+    """When a run began, to sort by: the second that most names say, and within it the time of its first file.
+
+    A name that a person chose says no second.
+    """
     made = path / "run.json"
-    seconds = (made if made.exists() else path).stat().st_mtime
-    return f"{datetime.fromtimestamp(seconds):%Y%m%d-%H%M%S}-{path.name}"
+    try:
+        ns = (made if made.exists() else path).stat().st_mtime_ns
+    except FileNotFoundError:  # it is being removed
+        ns = 0
+    dated = _DATED.match(path.name)
+    return dated[0] if dated else f"{datetime.fromtimestamp(ns / 1e9):%Y%m%d-%H%M%S-}", ns
 
 
 def summarize(folder: RunFolder) -> RunLine:

@@ -122,3 +122,10 @@ def test_runs_dir_that_cannot_be_made_is_our_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match="--runs-dir"):
         RunStore(tmp_path / "file" / "runs").create({})
+
+
+def test_runs_of_one_second_keep_their_order(tmp_path: Path) -> None:
+    store = RunStore(tmp_path / "runs")
+    made = [store.create({"model": "m"}).run_id for _ in range(12)]
+    assert [line.run_id for line in store.list()] == made[::-1]
+    assert store.open("last").run_id == made[-1]
