@@ -8,10 +8,12 @@ from collections import Counter, deque
 from autoprompt.errors import EndpointError, RequestRefusedError
 from autoprompt.optimizer.brief import Brief, Place, blamed_first, demonstrable, is_single
 from autoprompt.optimizer.context import SearchContext
-from autoprompt.optimizer.drafts import draft, leaning, recallable
+from autoprompt.optimizer.drafts import draft, recallable
 from autoprompt.optimizer.merging import partner_of
 from autoprompt.optimizer.refusal import Refused, check_candidate
+from autoprompt.optimizer.showing import can_show, leaning
 from autoprompt.optimizer.telling import CUE_LABELS, FEWEST_TOLD
+from autoprompt.optimizer.turn import Turn
 from autoprompt.search.demos import lean
 from autoprompt.search.operators import TELLERS, WRITERS, Means, OperatorName, choose_operators
 from autoprompt.search.pareto import pick_parent
@@ -43,7 +45,7 @@ def propose(context: SearchContext, brief: Brief) -> list[Candidate]:
         drawn[operator] += 1
         parent = _parent(context, brief, operator, incumbent, rng)
         try:
-            candidate = draft(context, brief, operator, parent, place, rng)
+            candidate = draft(Turn(context, brief, operator, parent, place, rng))
             check_candidate(context, candidate, proposals)
         except (Refused, EndpointError, RequestRefusedError) as error:
             if isinstance(error, Refused):
@@ -93,7 +95,7 @@ def _parent(
 def _means(context: SearchContext, incumbent: Entry, brief: Brief) -> Means:
     settings = context.settings
     name = blamed_first(context, brief)
-    can_demo = settings.can_demo and settings.max_demos > 0 and len(context.splits.train) > 0
+    can_demo = can_show(context) and len(context.splits.train) > 0
     return Means(
         recalls=len(recallable(brief, incumbent.candidate.components[name])),
         writers=settings.depth.writers,
