@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
+from functools import cache
 from typing import Any
 
 _HIDDEN = "hidden"  # metadata of fields that are no part of the record
@@ -21,12 +22,15 @@ class Event:
     def to_dict(self) -> dict[str, Any]:
         """`{"event": name, ...}`, plain data but for what the nodes put into it; times as ISO 8601."""
         record: dict[str, Any] = {"event": type(self).__name__}
-        for part in fields(self):
-            if part.metadata.get(_HIDDEN):
-                continue
-            value = getattr(self, part.name)
-            record[part.name] = value.isoformat() if isinstance(value, datetime) else value
+        for name in _shown(type(self)):  # type: ignore[arg-type]  # mypy asks the class for the hash of its objects
+            value = getattr(self, name)
+            record[name] = value.isoformat() if isinstance(value, datetime) else value
         return record
+
+
+@cache
+def _shown(kind: type[Event]) -> tuple[str, ...]:
+    return tuple(part.name for part in fields(kind) if not part.metadata.get(_HIDDEN))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,6 +6,7 @@ import importlib.util
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,9 @@ from autoprompt.config import ModelSettings, RunConfig
 from autoprompt.errors import ConfigError, InputError, StoreError, UsageError
 from autoprompt.llm import Budget, ResponseCache
 from autoprompt.store import RunFolder
-from autoprompt.workflow.events import Event, GraphRunFailed, GraphRunStarted
+from autoprompt.workflow.events import Event, GraphRunFailed, GraphRunStarted, WorkflowWarning
 from autoprompt.workflow.runner import RunSettings
+from autoprompt.workflow.spec.records import StartData
 from autoprompt.workflow.workflow import Workflow
 
 SETTINGS = "flow_settings.json"  # in a run's folder: what a resumed run is done with
@@ -46,10 +48,15 @@ class FlowRun:
         self._failure: BaseException | None = None
 
     def stream(self, inputs: Mapping[str, Any]) -> Iterator[Event]:
-        """A new run, kept in the runs folder."""
+        """A new run, kept in the runs folder. Inputs that do not do are refused before there is one."""
+        self.workflow.definition.start(inputs)
         with ExitStack() as stack:
             made = self._run_settings(stack)
-            yield from self._followed(self.workflow.stream(inputs, runs_dir=self._runs_dir, settings=made))
+            events = self._followed(self.workflow.stream(inputs, runs_dir=self._runs_dir, settings=made))
+            yield next(events)  # that it starts
+            for message in self._odd_inputs(inputs):
+                yield WorkflowWarning(message=message)
+            yield from events
 
     def resume(self, run: str) -> Iterator[Event]:
         """Go on with a run. Raises StoreError for a run of another workflow."""
@@ -63,6 +70,19 @@ class FlowRun:
         """Raise what the run failed with."""
         if self._failure is not None:
             raise self._failure
+
+    def _odd_inputs(self, inputs: Mapping[str, Any]) -> Iterator[str]:
+        """Inputs that the workflow does not know: misspelt ones, most of all."""
+        nodes = self.workflow.definition.all_nodes()
+        known = [v.variable for n in nodes if isinstance(n.data, StartData) for v in n.data.variables]
+        text = self._file.read_text(encoding="utf-8-sig")
+        for name in inputs:
+            # Any input is a variable of `sys` as well, and a name with a dot says itself where it belongs.
+            if name in known or "." in name or f"sys.{name}" in text:
+                continue
+            meant = get_close_matches(name, known, n=1)
+            hint = f"did you mean {meant[0]}?" if meant else f"it knows: {', '.join(known) or 'none'}"
+            yield f"the workflow knows no input {name}; {hint}"
 
     def _run_settings(self, stack: ExitStack) -> RunSettings:
         s = self._settings

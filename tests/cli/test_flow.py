@@ -103,9 +103,16 @@ def test_inputs_and_mocks_may_stand_in_files(tmp_path: Path) -> None:
     assert result.stdout == "found: mocked\n"
 
 
-def test_a_missing_input_is_told() -> None:
+def test_a_missing_input_is_told_and_no_run_is_made(tmp_path: Path) -> None:
     result = call("flow", "run", "flow.yaml", "--tools", "tools.py", code=3)
     assert "--input query=..." in result.stderr
+    assert not (tmp_path / "runs").exists()
+
+
+def test_an_input_that_the_workflow_does_not_know_is_told() -> None:
+    result = call(*RUN, "--input", "qurey=x")
+    assert "warning: the workflow knows no input qurey; did you mean query?" in result.stderr
+    assert result.stdout == "found: KEYS\n"
 
 
 def test_a_pair_that_is_none_is_a_usage_error() -> None:
