@@ -61,7 +61,7 @@ class RayExecutor:
         self._jobs: dict[Any, Job] = {}
         self._data: dict[Path, Any] = {}
         # A file that a worker sees only if it has the same storage.
-        self._token = folder / f".shared-{secrets.token_hex(8)}"
+        self._token = folder.absolute() / f".shared-{secrets.token_hex(8)}"
         try:
             self.slots = settings.jobs or self._room()
             self._token.touch()
@@ -87,7 +87,13 @@ class RayExecutor:
         # In a list, references stay references: a worker with the same storage fetches nothing.
         files = [(str(path), self._put(path)) for path in data_files(job.trial)]
         ref = task.remote(
-            job.to_dict(), self._secrets, files, _memory(job.trial), str(self._token), self._hub
+            job.to_dict(),
+            self._secrets,
+            files,
+            _memory(job.trial),
+            str(self._token),
+            str(Path.cwd()),
+            self._hub,
         )
         self._jobs[ref] = job
 
@@ -126,7 +132,7 @@ class RayExecutor:
         spent = {trial: (a.calls, a.tokens, a.cost_usd) for trial, a in self._file.spent().items()}
         caps = self._file.caps
         caps_given = (caps.max_calls, caps.max_tokens, caps.max_cost)
-        self._hub = actor.remote(str(self._file.path), str(self._token), caps_given, spent)
+        self._hub = actor.remote(str(self._file.path), str(self._token), str(Path.cwd()), caps_given, spent)
         self._hub_sees_folder = bool(self._ask("sees_folder"))
 
     def _ask(self, method: str, *arguments: Any) -> Any:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import tempfile
 from collections import deque
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,18 @@ from autoprompt.llm.ledger import Amount, Caps, FileLedger, Ticket
 _MOST_EVENTS = 10_000  # of a driver that does not listen; older ones are for a view only
 
 
+def sees_folder(token: str, home: str) -> bool:
+    """Whether this process of the cluster sees the batch's folder, which holds the file `token`.
+
+    If so it goes to `home`, the working directory of the driver: paths that are not absolute are from there.
+    """
+    if not Path(token).exists():
+        return False
+    with suppress(OSError):
+        os.chdir(home)
+    return True
+
+
 class Hub:
     """An actor. Errors come back as values: what is pickled of an exception is not what it was.
 
@@ -30,10 +44,11 @@ class Hub:
         self,
         ledger_path: str,
         token: str,
+        home: str,
         caps: tuple[Any, ...],
         spent: Mapping[str, tuple[int, int, float]],
     ) -> None:
-        self._sees_folder = Path(token).exists()
+        self._sees_folder = sees_folder(token, home)
         path = Path(ledger_path)
         if not self._sees_folder:
             path = Path(tempfile.mkdtemp(prefix="autoprompt-")) / path.name

@@ -65,7 +65,8 @@ def run(home: Home, path: Path, on_event: Callable[[dict[str, Any]], None] = lam
         home.events.append(event)
         on_event(event)
 
-    return run_batch([path], runs_dir=home.runs_dir, on_event=heard)
+    # As the command does, whose runs folder is `runs`: a worker has another working directory.
+    return run_batch([path], runs_dir=home.runs_dir.relative_to(home.path), on_event=heard)
 
 
 def kill_worker(home: Home, trial: str) -> bool:

@@ -12,7 +12,7 @@ from batches import Home
 from fake_endpoint import FakeEndpoint
 
 from autoprompt.batch.folder import BatchFolder
-from autoprompt.batch.hub import Hub, HubCache, HubLedger
+from autoprompt.batch.hub import Hub, HubCache, HubLedger, sees_folder
 from autoprompt.batch.job import Job, Outcome
 from autoprompt.batch.parcel import data_files, unpack
 from autoprompt.batch.remote import work_with
@@ -51,7 +51,8 @@ class Bench:
         self.token = self.folder.path / ".shared-1"
         self.token.touch()
         ledger = str(self.folder.ledger_path)
-        self.hub = Actor(Hub(ledger, str(self.token), (self.batch.caps.max_calls, None, None), {}))
+        caps = (self.batch.caps.max_calls, None, None)
+        self.hub = Actor(Hub(ledger, str(self.token), str(Path.cwd()), caps, {}))
         self.ledger = HubLedger(self.hub, get)
 
     def work(self) -> tuple[Job, dict[str, Any]]:
@@ -60,7 +61,21 @@ class Bench:
         job = Job(self.trial, ticket, self.folder.path)
         files = [(str(path), path.read_bytes()) for path in data_files(self.trial)]
         memory = self.trial.config.memory.read_text(encoding="utf-8")
-        return job, work_with(job.to_dict(), files, memory, str(self.token), self.hub, get)
+        return job, work_with(job.to_dict(), files, memory, str(self.token), str(Path.cwd()), self.hub, get)
+
+
+def test_paths_are_from_the_drivers_directory_where_the_folder_is_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver, worker = tmp_path / "driver", tmp_path / "worker"
+    for folder in (driver, worker):
+        folder.mkdir()
+    (driver / "token").touch()
+    monkeypatch.chdir(worker)
+    assert not sees_folder(str(worker / "token"), str(driver))
+    assert Path.cwd() == worker
+    assert sees_folder(str(driver / "token"), str(driver))
+    assert Path.cwd() == driver
 
 
 def test_a_worker_that_sees_the_folder_works_in_it(online: Home, endpoint: FakeEndpoint) -> None:
@@ -114,7 +129,7 @@ def test_the_budget_of_the_batch_comes_through_the_hub(online: Home, endpoint: F
 
 
 def test_a_hub_that_does_not_see_the_folder_begins_with_what_was_spent(tmp_path: Path) -> None:
-    hub = Hub(str(tmp_path / "none" / "ledger.sqlite"), str(tmp_path / "no-token"), (10, None, None),
+    hub = Hub(str(tmp_path / "none" / "ledger.sqlite"), str(tmp_path / "no-token"), "/", (10, None, None),
               {"t": (8, 100, 0.5)})  # fmt: skip
     assert not hub.sees_folder()
     assert hub.spent() == {"t": (8, 100, 0.5)}
@@ -127,7 +142,7 @@ def test_a_hub_that_does_not_see_the_folder_begins_with_what_was_spent(tmp_path:
 
 
 def test_an_answer_comes_back_whole_from_the_shared_cache(tmp_path: Path) -> None:
-    hub = Actor(Hub(str(tmp_path / "ledger.sqlite"), str(tmp_path), (None, None, None), {}))
+    hub = Actor(Hub(str(tmp_path / "ledger.sqlite"), str(tmp_path), str(tmp_path), (None, None, None), {}))
     cache = HubCache(hub, get, str(tmp_path / "cache"))
     key = "a" * 64
     assert cache.get(key) is None
