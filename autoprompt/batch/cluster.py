@@ -208,9 +208,13 @@ def _connect(address: str) -> Any:
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **options)
     except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
         said = str(error).strip().splitlines()
+        hint = ""
+        if address.startswith("ray://") and "RAY_AUTH_MODE" not in os.environ:
+            # Ray's client does not say so: it waits for half a minute, and calls it a timeout.
+            hint = " If the cluster asks for a token: RAY_AUTH_MODE=token, and the token in RAY_AUTH_TOKEN."
         raise ConfigError(
             f"executor: no Ray cluster at {address!r} ({said[0] if said else type(error).__name__}). Start "
-            "one with `ray start --head`, give its address, or write `address: local`."
+            f"one with `ray start --head`, give its address, or write `address: local`.{hint}"
         ) from error
     return ray
 
