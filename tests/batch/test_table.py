@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import statistics
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -83,6 +84,9 @@ def test_columns_are_what_differs() -> None:
 def test_a_cost_that_is_known_in_part_is_not_known() -> None:
     known = BatchResult("b", "runs/b", (row(0, 0.8), row(1, 0.9)), paid_usd=0.5)
     assert known.cost_usd == 0.5
-    partly = BatchResult("b", "runs/b", (row(0, 0.8), row(1, 0.9, cost_usd=None)), paid_usd=0.25)
+    unpriced = row(1, 0.9, cost_usd=None)
+    partly = BatchResult("b", "runs/b", (row(0, 0.8), replace(unpriced, sent=3)), paid_usd=0.25)
     assert partly.cost_usd is None
+    from_the_cache = BatchResult("b", "runs/b", (row(0, 0.8), unpriced), paid_usd=0.25)
+    assert from_the_cache.cost_usd == 0.25
     assert BatchResult("b", "runs/b", (row(0),)).cost_usd == 0.0

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from endpoint import KEY, Endpoint, serving
+from endpoint import KEY, Endpoint
 from junitparser import JUnitXml
 from pytest_socket import disable_socket, enable_socket
 from typer.testing import CliRunner, Result
@@ -16,12 +15,6 @@ from autoprompt.cli import app
 
 GOOD, BAD = "Sort. KNOWN RULE: look at what happens now.", "Sort."
 BASELINE = Path("baselines/t.json")
-
-
-@pytest.fixture
-def endpoint() -> Iterator[Endpoint]:
-    with serving() as made:
-        yield made
 
 
 @pytest.fixture(autouse=True)

@@ -4,21 +4,14 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from endpoint import KEY, Endpoint, serving
+from endpoint import KEY, Endpoint
 from typer.testing import CliRunner, Result
 
 from autoprompt.cli import app
-
-
-@pytest.fixture
-def endpoint() -> Iterator[Endpoint]:
-    with serving() as made:
-        yield made
 
 
 @pytest.fixture(autouse=True)
