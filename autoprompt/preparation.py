@@ -17,6 +17,8 @@ from autoprompt.metrics import Metric
 from autoprompt.program import Program, PromptProgram, placeholders, supports_demos, unknown_placeholders
 from autoprompt.search.plan import (
     DEPTHS,
+    TESTED_BATCH,
+    TRAIN_BATCH,
     Depth,
     Plan,
     check_budget,
@@ -142,7 +144,10 @@ def prepare(config: RunConfig) -> Preparation:
         prompt = workflow.text
         told = workflow.warnings(config.model or config.base_url)
         splits = replace(splits, warnings=(*splits.warnings, *told))
-    plan = make_plan(splits.val, calls_per_row(config, workflow))
+    batch = TRAIN_BATCH
+    if config.analyst == "scientific":
+        batch = max(batch, min(TESTED_BATCH, len(splits.train)))
+    plan = make_plan(splits.val, calls_per_row(config, workflow), batch)
     max_iterations = config.max_iterations or depth.max_iterations
     analyst_calls = MOST_CALLS[config.analyst]
     # Of one round, and of the second look at train that it plans with.

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 from autoprompt.errors import BudgetExhausted
 from autoprompt.optimizer.context import SearchContext
 from autoprompt.optimizer.lineage import is_remembered, unseen
 from autoprompt.optimizer.state import AutoPromptState
+from autoprompt.optimizer.widening import widen
 from autoprompt.search.gate import confirm
 from autoprompt.search.pool import Entry
 
@@ -13,7 +16,7 @@ Update = AutoPromptState
 
 
 def confirm_winner(context: SearchContext, state: AutoPromptState, winner: Entry, update: Update) -> Entry:
-    """The winner if it is better than the original beyond luck, else the original."""
+    """The winner, maybe with more demonstrations, if it beats the original beyond luck; else the original."""
     plan, original = context.plan, context.pool.original
     fresh = list(plan.fresh)
     both = [original, winner]
@@ -45,7 +48,13 @@ def confirm_winner(context: SearchContext, state: AutoPromptState, winner: Entry
         "train_rows": len(fresh) - len(plan.fresh),
     }
     context.emit({"event": "confirmation", **update["confirmation"]})
-    return winner if confirmation.is_confirmed else original
+    if not confirmation.is_confirmed:
+        return original
+    best, widened = widen(context, winner, fresh)
+    if widened is not None:
+        update["tried"] += 1
+        update["confirmation"]["widened"] = {**asdict(widened), "chosen": best is not winner}
+    return best
 
 
 def open_test(context: SearchContext, original: Entry, winner: Entry, update: Update) -> None:

@@ -18,7 +18,7 @@ from autoprompt.optimizer.lessons import learn
 from autoprompt.optimizer.propose import propose
 from autoprompt.optimizer.settle import settle
 from autoprompt.optimizer.state import AutoPromptState
-from autoprompt.search.plan import TRAIN_BATCH, candidates_for, interleave
+from autoprompt.search.plan import candidates_for, interleave
 from autoprompt.search.pool import Entry
 from autoprompt.types import Candidate, EvaluatedRow, Evaluation, Example
 
@@ -134,7 +134,7 @@ def rewrite(state: AutoPromptState, runtime: Runtime[SearchContext]) -> Update:
         settings.max_iterations - iteration + 1,
         settings.depth.candidates,
         context.plan,
-        overhead=context.plan.calls_per_row * TRAIN_BATCH
+        overhead=context.plan.calls_per_row * context.plan.train_batch
         + settings.depth.writers
         + context.analysis.most_calls,
     )
@@ -271,13 +271,12 @@ def _look_for_errors(context: SearchContext, incumbent: Entry, iteration: int) -
     """The best so far on a batch of train that the last rounds have not shown; more where none is wrong."""
     shown = {demo.example_id for demo in incumbent.candidate.demos}  # it would only repeat their answers
     train = interleave([row for row in context.splits.train if row.id not in shown])
+    size = context.plan.train_batch
     rows: list[Example] = []
     evaluation = Evaluation(incumbent.candidate.id, ())
     for number in range(MOST_BATCHES):
-        start = ((iteration - 1) + number * context.settings.max_iterations) * TRAIN_BATCH
-        batch = (
-            [train[(start + i) % len(train)] for i in range(min(TRAIN_BATCH, len(train)))] if train else []
-        )
+        start = ((iteration - 1) + number * context.settings.max_iterations) * size
+        batch = [train[(start + i) % len(train)] for i in range(min(size, len(train)))] if train else []
         batch = [row for row in batch if row not in rows]
         if not batch:
             break

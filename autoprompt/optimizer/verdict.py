@@ -241,9 +241,10 @@ def _validation(
     if confirmation and confirmation["confirmed"]:
         is_fresh = confirmation["fresh"]["rows"] > 0
         part = confirmation["fresh" if is_fresh else "raced"]
+        widened = confirmation.get("widened") or {}
         return {
             "original": part["other_score"],
-            "best": part["score"],
+            "best": widened["score"] if widened.get("chosen") else part["score"],
             "rows": part["rows"],
             "chose_the_winner": not is_fresh,
             "confirmation": confirmation,

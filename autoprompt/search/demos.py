@@ -119,6 +119,37 @@ def rebalanced(
     return chosen
 
 
+def widened(
+    examples: Sequence[Example], current: Sequence[str], most: int, rng: random.Random
+) -> list[Example]:
+    """As many rows as may be, at most `most`, the current ones (row ids) first, in the shares of these.
+
+    A label that is shown about as often as the others bounds the size by the rows that it has left; a rare
+    one gives all it has and bounds nothing. Free-text targets (all different) are added as they come.
+    """
+    by_id = {e.id: e for e in examples}
+    shown = [by_id[i] for i in current if i in by_id]
+    taken = {e.id for e in shown}
+    more = [e for e in examples if e.id not in taken]
+    rng.shuffle(more)
+    counts, available = Counter(e.target for e in shown), Counter(e.target for e in examples)
+    size = min(most, len(examples))
+    if 2 * len(counts) > len(shown):
+        chosen = [*shown, *more][:size]
+    else:
+        even = len(shown) / len(available)
+        bounds = [available[label] * len(shown) / n for label, n in counts.items() if 2 * n >= even]
+        weights = {label: max(counts[label], 0.5) for label in sorted(available)}
+        left = _apportioned(weights, min(size, int(min(bounds))), available)
+        chosen = []
+        for example in (*shown, *more):
+            if left[example.target]:
+                left[example.target] -= 1
+                chosen.append(example)
+    rng.shuffle(chosen)
+    return chosen
+
+
 def _apportioned(weights: Mapping[str, float], size: int, most: Mapping[str, int]) -> dict[str, int]:
     """`size` places shared out by `weights`, one by one to who is furthest behind; at most `most` of each."""
     shares = dict.fromkeys(weights, 0)

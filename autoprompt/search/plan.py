@@ -37,6 +37,7 @@ DEPTHS = {
 
 FIRST_BLOCK = 16  # rows of the first stage of a race: 5-0 and 7-1 already decide there
 TRAIN_BATCH = 16  # rows of train that a round evaluates for its analyst
+TESTED_BATCH = 48  # the same for an analyst who tests: of 16 rows, hardly a difference is beyond luck
 FEWEST_ENTRANTS = 6  # a short race finds little: few full rounds beat many thin ones where calls are scarce
 FRESH_SHARE = 0.4  # of validation, kept for the confirmation of the winner
 FEWEST_FRESH = 12  # fewer fresh rows could not confirm anything: all rows race, and the p-value is corrected
@@ -46,13 +47,15 @@ FEWEST_FRESH = 12  # fewer fresh rows could not confirm anything: all rows race,
 class Plan:
     """race: validation rows that candidates are compared on, in blocks; fresh: rows kept for the winner.
 
-    calls_per_row: requests that one row takes, 2 where a judge scores it.
+    calls_per_row: requests that one row takes, 2 where a judge scores it. train_batch: rows of train that a
+    round evaluates for its analyst.
     """
 
     race: tuple[Example, ...]
     fresh: tuple[Example, ...]
     blocks: tuple[int, ...]
     calls_per_row: int = 1
+    train_batch: int = TRAIN_BATCH
 
     @property
     def race_ids(self) -> list[str]:
@@ -81,7 +84,7 @@ def interleave(examples: Sequence[Example]) -> list[Example]:
     return [row for _, _, row in sorted(placed, key=lambda p: (p[0], p[1]))]
 
 
-def make_plan(val: Sequence[Example], calls_per_row: int = 1) -> Plan:
+def make_plan(val: Sequence[Example], calls_per_row: int = 1, train_batch: int = TRAIN_BATCH) -> Plan:
     """Split validation into the part that races and the part kept fresh, and the race into blocks."""
     ordered = interleave(val)
     fresh = int(len(ordered) * FRESH_SHARE)
@@ -96,7 +99,7 @@ def make_plan(val: Sequence[Example], calls_per_row: int = 1) -> Plan:
     blocks.append(len(race))
     if len(blocks) > 1 and blocks[-1] - blocks[-2] < FIRST_BLOCK // 2:
         del blocks[-2]
-    return Plan(tuple(race), tuple(ordered[len(race) :]), tuple(blocks), calls_per_row)
+    return Plan(tuple(race), tuple(ordered[len(race) :]), tuple(blocks), calls_per_row, train_batch)
 
 
 def race_rows(candidates: int, blocks: Sequence[int]) -> int:
@@ -121,7 +124,7 @@ def final_cost(plan: Plan, test_rows: int) -> int:
 def default_max_calls(depth: Depth, plan: Plan, test_rows: int) -> int:
     return final_cost(plan, test_rows) + max(
         plan.calls_per_row * depth.calls_per_row * (len(plan.race) + len(plan.fresh)),
-        plan.calls_per_row * TRAIN_BATCH + race_cost(depth.candidates, plan),
+        plan.calls_per_row * plan.train_batch + race_cost(depth.candidates, plan),
     )
 
 
@@ -130,7 +133,7 @@ def fewest_calls(plan: Plan, test_rows: int, optimizer_calls: int) -> int:
 
     optimizer_calls: of one round. The round itself plans with a second look at train after its race.
     """
-    looks = 2 * plan.calls_per_row * TRAIN_BATCH + 1  # 1: the analyst of the first look
+    looks = 2 * plan.calls_per_row * plan.train_batch + 1  # 1: the analyst of the first look
     return final_cost(plan, test_rows) + looks + optimizer_calls + race_cost(2, plan)
 
 
