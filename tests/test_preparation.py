@@ -41,6 +41,14 @@ def test_rows_labels_plan_and_cap(tmp_path: Path) -> None:
     assert found.max_calls >= fewest_calls(found.plan, 45, 1 + found.depth.writers)
 
 
+def test_an_analyst_who_tests_is_shown_more_rows(tmp_path: Path) -> None:
+    assert prepared(tmp_path).plan.train_batch == 16
+    assert prepared(tmp_path, analyst="scientific", sandbox="none").plan.train_batch == 48
+    few = tmp_path / "few"
+    few.mkdir()
+    assert prepared(few, analyst="scientific", sandbox="none", rows=60).plan.train_batch == 24
+
+
 def test_a_preset_caps_rows_unless_the_user_does(tmp_path: Path) -> None:
     assert prepared(tmp_path, rows=400).splits.sizes["val"] == 50
     assert prepared(tmp_path, max_val=80).splits.sizes["val"] == 80
