@@ -241,10 +241,10 @@ def _validation(
     if confirmation and confirmation["confirmed"]:
         is_fresh = confirmation["fresh"]["rows"] > 0
         part = confirmation["fresh" if is_fresh else "raced"]
-        widened = confirmation.get("widened") or {}
+        # Of a winner with more demonstrations too the score of the narrower one: these rows chose the wider.
         return {
             "original": part["other_score"],
-            "best": widened["score"] if widened.get("chosen") else part["score"],
+            "best": part["score"],
             "rows": part["rows"],
             "chose_the_winner": not is_fresh,
             "confirmation": confirmation,

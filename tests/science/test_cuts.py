@@ -11,14 +11,14 @@ def test_a_cut_that_parts_them_is_found_with_its_side() -> None:
     lengths = [*range(20, 36), *range(90, 98)]
     words = [7 * n % 11 for n in range(24)]
     wrong = set(range(16, 24))
-    assert best_cuts({"words": words, "length": lengths}, wrong) == ["length > 35"]
-    assert best_cuts({"length": lengths}, set(range(16))) == ["length <= 35"]
+    assert best_cuts({"words": words, "length": lengths}, wrong) == ["length > 62"]
+    assert best_cuts({"length": lengths}, set(range(16))) == ["length <= 62"]
 
 
 def test_of_measures_that_part_alike_the_first_is_named() -> None:
     lengths = [30] * 16 + [90] * 8
     assert best_cuts({"length": lengths, "words": [n // 5 for n in lengths]}, set(range(16, 24))) == [
-        "length > 30"
+        "length > 60"
     ]
 
 
