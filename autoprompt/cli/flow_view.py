@@ -154,10 +154,20 @@ def _line(entry: Entry) -> Text:
     place = f"[{record['index']}] " if record.get("index") is not None else ""
     title = record.get("node_title") or ""
     named = f" ({title})" if title and title != entry.node_id else ""
-    parts = [_seconds(record), _tokens(record), _tried(entry.retries), str(record.get("error") or "")]
+    parts = [_seconds(record), _tokens(record), _tried(entry.retries), _error(entry)]
     rest = ", ".join(part for part in parts if part)
     text = f"{place}{entry.node_id}{named}" + (f": {rest}" if rest else "")
     return Text.assemble((f"{sign} ", style), clean(text))
+
+
+def _error(entry: Entry) -> str:
+    """What failed, without what the line of a node inside says already."""
+    error = str(entry.record.get("error") or "")
+    for inner in entry.inside:
+        said = str(inner.record.get("error") or "")
+        if said and said in error:
+            return error.replace(said, "…")
+    return error
 
 
 def _seconds(record: Mapping[str, Any]) -> str:

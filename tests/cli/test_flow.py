@@ -132,6 +132,29 @@ def test_a_failed_run_has_an_exit_code_and_goes_on_with_resume(tmp_path: Path) -
         assert "llm1" not in result.stderr
 
 
+NESTED = """\
+name: nested
+nodes:
+  - {id: start, type: start, data: {variables: [{variable: items, type: json_object}]}}
+  - id: each
+    type: iteration
+    data:
+      iterator_selector: [start, items]
+      output_selector: [inner, text]
+      nodes:
+        - {id: inner, type: tool, data: {tool_name: shout, tool_parameters: {text: "{{#each.item#}}"}}}
+"""
+
+
+def test_a_container_does_not_repeat_what_failed_inside_of_it(tmp_path: Path) -> None:
+    (tmp_path / "nested.yaml").write_text(NESTED, encoding="utf-8")
+    (tmp_path / "closed").touch()
+    failed = call("flow", "run", "nested.yaml", "--tools", "tools.py", "--input", 'items=["a"]', code=3)
+    shown = [line for line in failed.stderr.splitlines() if line.strip().startswith(("failed", "error"))]
+    assert sum("the desk is closed" in line for line in shown) == 2  # of the node, and at the end
+    assert "node 'inner': RuntimeError: …" in failed.stderr
+
+
 def test_a_model_that_fails_is_exit_code_4() -> None:
     failed = call("flow", "run", "once.yaml", "--tools", "tools.py", "--input", "query=x", code=4)
     assert "failed tool1.ext_1" in failed.stderr
