@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
 from autoprompt.errors import BudgetExhausted
 from autoprompt.optimizer.context import SearchContext
 from autoprompt.optimizer.lineage import is_remembered, unseen
 from autoprompt.optimizer.state import AutoPromptState
-from autoprompt.optimizer.widening import widen
 from autoprompt.search.gate import confirm
 from autoprompt.search.pool import Entry
 
@@ -16,7 +13,7 @@ Update = AutoPromptState
 
 
 def confirm_winner(context: SearchContext, state: AutoPromptState, winner: Entry, update: Update) -> Entry:
-    """The winner, maybe with more demonstrations, if it beats the original beyond luck; else the original."""
+    """The winner if it is better than the original beyond luck, else the original."""
     plan, original = context.plan, context.pool.original
     fresh = list(plan.fresh)
     both = [original, winner]
@@ -48,13 +45,7 @@ def confirm_winner(context: SearchContext, state: AutoPromptState, winner: Entry
         "train_rows": len(fresh) - len(plan.fresh),
     }
     context.emit({"event": "confirmation", **update["confirmation"]})
-    if not confirmation.is_confirmed:
-        return original
-    best, widened = widen(context, winner, fresh)
-    if widened is not None:
-        update["tried"] += 1
-        update["confirmation"]["widened"] = {**asdict(widened), "chosen": best is not winner}
-    return best
+    return winner if confirmation.is_confirmed else original
 
 
 def open_test(context: SearchContext, original: Entry, winner: Entry, update: Update) -> None:

@@ -59,22 +59,18 @@ def propose(context: SearchContext, brief: Brief) -> list[Candidate]:
             operators.extend(_instead(operator, means))
             continue
         proposals.append(candidate)
-        tell_proposed(context, candidate)
+        context.emit(
+            {
+                "event": "candidate_proposed",
+                "id": candidate.id,
+                "operator": operator,
+                "parents": list(candidate.parents),
+                "change": candidate.change,
+            }
+        )
     if failure is not None and not proposals:
         raise failure
     return proposals
-
-
-def tell_proposed(context: SearchContext, candidate: Candidate) -> None:
-    context.emit(
-        {
-            "event": "candidate_proposed",
-            "id": candidate.id,
-            "operator": candidate.operator,
-            "parents": list(candidate.parents),
-            "change": candidate.change,
-        }
-    )
 
 
 def _instead(operator: OperatorName, means: Means) -> list[OperatorName]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -57,7 +56,16 @@ def settle(
     best = max((e for e in entrants if e.status == "accepted"), key=lambda e: e.mean_merit(ids), default=None)
     if best is not None and _is_ahead(context, best, pool[incumbent_id]):
         settled.incumbent, settled.is_better = best.candidate.id, True
-        tell_best(context, best, ids)
+        context.emit(
+            {
+                "event": "best_changed",
+                "id": best.candidate.id,
+                "score": best.mean(ids),
+                "rows": sum(i in best.scores for i in ids),
+                "original_score": pool.original.mean(ids),
+                "calls": context.budget.spent.calls,
+            }
+        )
     settled.rejected = sorted(settled.rejected, key=lambda r: r["damage"])[:MOST_REJECTED]
     return settled
 
@@ -85,36 +93,20 @@ def _judge(context: SearchContext, entry: Entry, has_finished: bool, settled: Se
     if comparison.score < comparison.other_score and candidate.operator in ("patch", "rewrite"):
         damage = round(comparison.score - comparison.other_score, 4)
         settled.rejected.append({"change": candidate.change, "damage": damage})
-    tell_settled(context, candidate.id, accepted, comparison)
+    event = _settled_event(candidate.id, accepted, comparison)
+    context.emit({**event, "calls": context.budget.spent.calls})
 
 
-def tell_settled(context: SearchContext, candidate_id: str, accepted: bool, comparison: Comparison) -> None:
-    context.emit(
-        {
-            "event": "candidate_settled",
-            "id": candidate_id,
-            "accepted": accepted,
-            "score": comparison.score,
-            "rows": comparison.rows,
-            "parent_score": comparison.other_score,
-            "p_value": comparison.p_value,
-            "calls": context.budget.spent.calls,
-        }
-    )
-
-
-def tell_best(context: SearchContext, best: Entry, row_ids: Sequence[str]) -> None:
-    """That there is another best so far, by its scores on those of `row_ids` that it has."""
-    context.emit(
-        {
-            "event": "best_changed",
-            "id": best.candidate.id,
-            "score": best.mean(row_ids),
-            "rows": sum(i in best.scores for i in row_ids),
-            "original_score": context.pool.original.mean(row_ids),
-            "calls": context.budget.spent.calls,
-        }
-    )
+def _settled_event(candidate_id: str, accepted: bool, comparison: Comparison) -> dict[str, Any]:
+    return {
+        "event": "candidate_settled",
+        "id": candidate_id,
+        "accepted": accepted,
+        "score": comparison.score,
+        "rows": comparison.rows,
+        "parent_score": comparison.other_score,
+        "p_value": comparison.p_value,
+    }
 
 
 def _is_ahead(context: SearchContext, entry: Entry, incumbent: Entry) -> bool:

@@ -30,7 +30,7 @@ def show(turn: Turn) -> Candidate:
     label = "" if is_single(context) else name
     made = [replace(demo_sets.to_demo(row), component=label) for row in rows]
     most_tokens = context.settings.max_prompt_tokens
-    demos = fitting(parent.components[name], made, most_tokens)
+    demos = _fitting(parent.components[name], made, most_tokens)
     if not demos:
         raise Refused(f"no demonstration fits into {most_tokens} tokens")
     current = parent.demos_of(name)
@@ -83,7 +83,7 @@ def _size(turn: Turn, name: str, available: int) -> int:
     return sizes[turn.place.draw % len(sizes)]
 
 
-def fitting(text: str, demos: Sequence[Demo], most_tokens: int) -> tuple[Demo, ...]:
+def _fitting(text: str, demos: Sequence[Demo], most_tokens: int) -> tuple[Demo, ...]:
     """The longest beginning of `demos` with which the prompt stays within `most_tokens` (estimated)."""
     left = most_tokens - estimate_tokens(text)
     kept: list[Demo] = []

@@ -241,7 +241,6 @@ def _validation(
     if confirmation and confirmation["confirmed"]:
         is_fresh = confirmation["fresh"]["rows"] > 0
         part = confirmation["fresh" if is_fresh else "raced"]
-        # Of a winner with more demonstrations too the score of the narrower one: these rows chose the wider.
         return {
             "original": part["other_score"],
             "best": part["score"],

@@ -40,12 +40,11 @@ def asked(made: Bench) -> list[tuple[str, int]]:
     return [(call[0].content, number_of(call)) for call in made.task.calls]
 
 
-def test_train_rows_never_decide_and_fresh_and_test_rows_are_never_shown() -> None:
+def test_train_rows_never_decide_and_val_and_test_rows_are_never_shown() -> None:
     made = bench(GAIN.student)
     run(made)
-    splits, plan = made.context.splits, made.context.plan
-    train, raced = numbers(splits.train), numbers(plan.race)
-    hidden = numbers(plan.fresh) | numbers(splits.test)
+    splits = made.context.splits
+    train, hidden = numbers(splits.train), numbers(splits.val) | numbers(splits.test)
     requests = "\n".join(message.content for call in made.author.calls for message in call)
     shown = {int(n) for n in re.findall(r"item (\d+)", requests)}
     assert shown
@@ -56,14 +55,12 @@ def test_train_rows_never_decide_and_fresh_and_test_rows_are_never_shown() -> No
         for message in call[1:-1]
         for n in re.findall(r"item (\d+)", message.content)
     }
-    assert demos <= train | raced
+    assert demos <= train
     assert not demos & hidden
-    race = set(plan.race_ids)
+    for event in made.kinds("candidate_settled"):
+        assert event["rows"] <= len(made.context.plan.race)
+    race = set(made.context.plan.race_ids)
     for entry in made.context.pool.entries:
-        if entry.candidate.operator == "demos_widened":  # when the race is over
-            assert not set(entry.scores) & race
-            continue
-        assert not {int(demo.example_id[1:]) for demo in entry.candidate.demos} & raced
         if entry.status == "rejected":
             assert set(entry.scores) <= race
 
@@ -89,11 +86,8 @@ def test_lessons_credit_only_prompts_that_were_evaluated_on_shared_rows(tmp_path
     assert lessons
     pool, race = made.context.pool, made.context.plan.race_ids
     pairs = set()
-    for candidate_id in sorted(settled):
+    for candidate_id in settled:
         candidate = pool[candidate_id].candidate
-        if candidate.operator == "demos_widened":  # it met its parent on fresh rows
-            settled = settled - {candidate_id}
-            continue
         old, new = pool.shared(candidate.parents[0], candidate_id, race)
         pairs.add(
             (round(sum(old) / len(old), 4), round(sum(new) / len(new), 4), len(old), candidate.operator)
@@ -218,11 +212,10 @@ def test_the_winner_is_confirmed_on_rows_that_the_search_has_not_used() -> None:
     before = [e for e in made.events[:first] if e["event"] == "rows_evaluated" and "race" in e["what"]]
     assert before
     used = [number for text, number in asked(made) if number in fresh]
-    # Winner, original, and the winner with more demonstrations, once each.
-    assert len(used) == 3 * len(fresh)
+    assert len(used) == 2 * len(fresh)  # winner and original, once each
     assert confirmation["fresh"]["rows"] >= len(fresh)
     assert confirmation["raced"]["rows"] == len(plan.race)
-    assert confirmation["tried"] == final["tried"] - 1  # the wider one came after it
+    assert confirmation["tried"] == final["tried"]
 
 
 def test_an_empty_target_is_never_correct() -> None:

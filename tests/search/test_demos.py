@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoprompt.search.demos import balanced, lean, rebalanced, to_demo, varied, widened, with_errors
+from autoprompt.search.demos import balanced, lean, rebalanced, to_demo, varied, with_errors
 from autoprompt.types import Example
 
 TARGETS = st.lists(st.sampled_from("ABC"), max_size=40)
@@ -139,28 +139,3 @@ def test_lean_is_the_share_that_should_be_another_label() -> None:
     assert lean({"a": 42, "b": 8}, {"a": 25, "b": 25}) == pytest.approx(0.34)
     assert lean({"a": 10}, {"b": 10}) == 1.0
     assert lean({}, {"a": 3}) == lean({"a": 3}, {}) == 0.0
-
-
-def test_a_wider_set_keeps_its_rows_and_the_shares_of_its_labels() -> None:
-    known = [Example(str(n), f"row {n}", "ab"[n % 2], {}) for n in range(100)]
-    current = [e.id for e in known if e.target == "b"][:20] + [e.id for e in known if e.target == "a"][:10]
-    wider = widened(known, current, 128, random.Random(0))
-    assert set(current) <= {e.id for e in wider}
-    assert Counter(e.target for e in wider) == {"b": 50, "a": 25}
-
-
-def test_a_rare_label_gives_all_it_has_and_bounds_nothing() -> None:
-    known = [Example(str(n), f"row {n}", "rare" if n < 3 else "ab"[n % 2], {}) for n in range(103)]
-    wider = widened(known, [e.id for e in known[:30]], 90, random.Random(0))
-    counts = Counter(e.target for e in wider)
-    assert counts["rare"] == 3
-    assert len(wider) == 90
-    assert abs(counts["a"] - counts["b"]) <= 8
-
-
-@given(st.integers(1, 60), st.integers(1, 80), st.booleans())
-def test_a_wider_set_repeats_no_row_and_is_never_smaller(size: int, most: int, is_free: bool) -> None:
-    known = [Example(str(n), f"row {n}", str(n) if is_free else "abc"[n % 3], {}) for n in range(60)]
-    wider = widened(known, [e.id for e in known[:size]], most, random.Random(1))
-    assert len(wider) == len({e.id for e in wider}) <= most
-    assert len(wider) >= min(size, most)
