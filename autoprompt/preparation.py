@@ -157,8 +157,10 @@ def prepare(config: RunConfig) -> Preparation:
         splits = replace(splits, warnings=(*splits.warnings, *said))
     check_budget(config.max_calls, plan, len(splits.test), optimizer_calls)
     # What a scientific analyst takes beyond a plain one must not come out of the search.
-    beyond = max_iterations * (analyst_calls - MOST_CALLS["plain"])
-    max_calls = config.max_calls or default_max_calls(depth, plan, len(splits.test)) + beyond
+    rows = plan.calls_per_row * (plan.train_batch - TRAIN_BATCH)
+    beyond = max_iterations * (analyst_calls - MOST_CALLS["plain"] + rows)
+    plain = default_max_calls(depth, replace(plan, train_batch=TRAIN_BATCH), len(splits.test))
+    max_calls = config.max_calls or plain + beyond
     return Preparation(config, prompt, splits, labels, depth, plan, max_iterations, max_calls, workflow)
 
 

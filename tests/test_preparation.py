@@ -42,8 +42,9 @@ def test_rows_labels_plan_and_cap(tmp_path: Path) -> None:
 
 
 def test_an_analyst_who_tests_is_shown_more_rows(tmp_path: Path) -> None:
-    assert prepared(tmp_path).plan.train_batch == 16
-    assert prepared(tmp_path, analyst="scientific", sandbox="none").plan.train_batch == 48
+    plain, tested = prepared(tmp_path), prepared(tmp_path, analyst="scientific", sandbox="none")
+    assert (plain.plan.train_batch, tested.plan.train_batch) == (16, 48)
+    assert tested.max_calls >= plain.max_calls + plain.max_iterations * 32
     few = tmp_path / "few"
     few.mkdir()
     assert prepared(few, analyst="scientific", sandbox="none", rows=60).plan.train_batch == 24

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 import tarfile
 from collections.abc import Mapping
 from dataclasses import replace
@@ -65,6 +66,8 @@ def pack(job: Job, original: Job) -> bytes:
 def unpack(parcel: bytes, job: Job) -> None:
     """Lay the run folder where it belongs, with our names for its files in settings and result."""
     folder = job.batch_dir / job.trial.id
+    # An earlier attempt may have worked here, and SQLite would take its logs for those of the new files.
+    shutil.rmtree(folder, ignore_errors=True)
     with tarfile.open(fileobj=io.BytesIO(parcel), mode="r:gz") as archive:
         places: dict[str, str] = json.loads(_read(archive, _PLACES))
         for member in archive.getmembers():

@@ -168,7 +168,7 @@ class BatchResult:
     @property
     def cost_usd(self) -> float | None:
         """What was paid. None where a price is not known: the rest would look like the whole."""
-        has_unknown = any(row.sent and row.cost_usd is None for row in self.rows)
+        has_unknown = any(row.sent and row.calls is not None and row.cost_usd is None for row in self.rows)
         return None if has_unknown else self.paid_usd
 
     @property

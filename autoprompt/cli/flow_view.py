@@ -163,10 +163,10 @@ def _line(entry: Entry) -> Text:
 def _error(entry: Entry) -> str:
     """What failed, without what the line of a node inside says already."""
     error = str(entry.record.get("error") or "")
-    for inner in entry.inside:
+    for inner in entry.inside[-_MOST_SHOWN:]:
         said = str(inner.record.get("error") or "")
         if said and said in error:
-            return error.replace(said, "…")
+            return error.replace(said, "…", 1)
     return error
 
 

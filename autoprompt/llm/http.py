@@ -73,6 +73,8 @@ class _Clients:
     @contextmanager
     def lent(self) -> Iterator[httpx.Client]:
         with self._lock:
+            if self._closed:
+                raise RuntimeError("the transport is closed")
             # The one that came back last: its connection is the least likely to have been closed meanwhile.
             client = self._idle.pop() if self._idle else self._new()
         try:

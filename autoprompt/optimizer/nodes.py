@@ -277,7 +277,7 @@ def _look_for_errors(context: SearchContext, incumbent: Entry, iteration: int) -
     for number in range(MOST_BATCHES):
         start = ((iteration - 1) + number * context.settings.max_iterations) * size
         batch = [train[(start + i) % len(train)] for i in range(min(size, len(train)))] if train else []
-        batch = [row for row in batch if row not in rows]
+        batch = [row for row in batch if row not in rows] or [row for row in train if row not in rows][:size]
         if not batch:
             break
         rows += batch

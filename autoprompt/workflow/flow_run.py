@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from difflib import get_close_matches
@@ -78,7 +79,7 @@ class FlowRun:
         text = self._file.read_text(encoding="utf-8-sig")
         for name in inputs:
             # Any input is a variable of `sys` as well, and a name with a dot says itself where it belongs.
-            if name in known or "." in name or f"sys.{name}" in text:
+            if name in known or "." in name or re.search(rf"\bsys\.{re.escape(name)}\b", text):
                 continue
             meant = get_close_matches(name, known, n=1)
             hint = f"did you mean {meant[0]}?" if meant else f"it knows: {', '.join(known) or 'none'}"

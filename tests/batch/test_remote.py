@@ -55,11 +55,13 @@ class Bench:
         self.hub = Actor(Hub(ledger, str(self.token), str(Path.cwd()), caps, {}))
         self.ledger = HubLedger(self.hub, get)
 
-    def work(self) -> tuple[Job, dict[str, Any]]:
+    def work(self, *, hides_data: bool = False) -> tuple[Job, dict[str, Any]]:
         ticket = self.ledger.admit(self.trial.id, 0)
         assert ticket is not None
         job = Job(self.trial, ticket, self.folder.path)
         files = [(str(path), path.read_bytes()) for path in data_files(self.trial)]
+        for path in data_files(self.trial) if hides_data else ():
+            path.unlink()
         memory = self.trial.config.memory.read_text(encoding="utf-8")
         return job, work_with(job.to_dict(), files, memory, str(self.token), str(Path.cwd()), self.hub, get)
 
@@ -105,6 +107,20 @@ def test_a_worker_elsewhere_sends_its_run_home(online: Home, endpoint: FakeEndpo
     assert job.trial.config.memory.read_text(encoding="utf-8").startswith("# mine")
 
 
+def test_a_worker_that_sees_the_folder_and_not_the_data_is_sent_them(
+    online: Home, endpoint: FakeEndpoint
+) -> None:
+    bench = Bench(online)
+    left = bench.folder.trial(bench.trial.id).path / "checkpoints.sqlite-wal"
+    left.parent.mkdir()
+    left.write_bytes(b"of a worker that was killed")
+    job, answer = bench.work(hides_data=True)
+    assert Outcome.from_dict(answer["outcome"]) == Outcome("finished", is_shared=False)
+    unpack(answer["parcel"], job)
+    assert not left.exists()
+    assert bench.folder.trial(job.trial.id).read_result() is not None
+
+
 def test_it_starts_again_from_the_answers_that_all_share(online: Home, endpoint: FakeEndpoint) -> None:
     bench = Bench(online)
     bench.token.unlink()
@@ -142,7 +158,7 @@ def test_a_hub_that_does_not_see_the_folder_begins_with_what_was_spent(tmp_path:
 
 
 def test_an_answer_comes_back_whole_from_the_shared_cache(tmp_path: Path) -> None:
-    hub = Actor(Hub(str(tmp_path / "ledger.sqlite"), str(tmp_path), str(tmp_path), (None, None, None), {}))
+    hub = Actor(Hub(str(tmp_path / "ledger.sqlite"), str(tmp_path / "no-token"), "/", (None, None, None), {}))
     cache = HubCache(hub, get, str(tmp_path / "cache"))
     key = "a" * 64
     assert cache.get(key) is None

@@ -89,4 +89,6 @@ def test_a_cost_that_is_known_in_part_is_not_known() -> None:
     assert partly.cost_usd is None
     from_the_cache = BatchResult("b", "runs/b", (row(0, 0.8), unpriced), paid_usd=0.25)
     assert from_the_cache.cost_usd == 0.25
+    failed = replace(row(1), sent=3, cost_usd=None)
+    assert BatchResult("b", "runs/b", (row(0, 0.8), failed), paid_usd=0.25).cost_usd == 0.25
     assert BatchResult("b", "runs/b", (row(0),)).cost_usd == 0.0

@@ -1,0 +1,56 @@
+"""The lean transport's clients: one for each request in flight, kept for the next one."""
+
+from __future__ import annotations
+
+import pytest
+
+from autoprompt.llm.http import HttpTransport, _Clients
+from autoprompt.types import Message
+
+
+def made(most: int) -> _Clients:
+    return _Clients("key", timeout_s=5.0, most=most, trust_env=False)
+
+
+def test_a_client_that_came_back_is_lent_again() -> None:
+    clients = made(4)
+    with clients.lent() as first, clients.lent() as second:
+        assert first is not second
+    with clients.lent() as again:
+        assert again is first  # it came back last
+    clients.close()
+    assert first.is_closed
+    assert second.is_closed
+
+
+def test_no_more_than_so_many_stay_open() -> None:
+    clients = made(1)
+    with clients.lent() as first, clients.lent() as second:
+        pass
+    assert (second.is_closed, first.is_closed) == (False, True)
+
+
+def test_one_that_is_lent_out_is_closed_when_it_comes_back() -> None:
+    clients = made(4)
+    with clients.lent() as client:
+        clients.close()
+        assert not client.is_closed
+    assert client.is_closed
+    with pytest.raises(RuntimeError, match="closed"), clients.lent():
+        pass
+
+
+def test_a_client_that_failed_is_lent_again() -> None:
+    clients = made(4)
+    with pytest.raises(ValueError, match="broken"), clients.lent() as failed:
+        raise ValueError("broken")
+    with clients.lent() as again:
+        assert again is failed
+    clients.close()
+
+
+def test_a_closed_transport_says_so() -> None:
+    transport = HttpTransport("http://127.0.0.1:9/v1", "m")
+    transport.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        transport.complete([Message("user", "hello")])
