@@ -189,8 +189,7 @@ class Executions:
     def _write(self, statement: str, values: tuple[Any, ...]) -> None:
         with self._lock:
             try:
-                with self._connection:
-                    self._connection.execute(statement, values)
+                self._connection.execute(statement, values)
             except sqlite3.DatabaseError as error:
                 raise StoreError(f"the run's SQLite file cannot be written: {error}") from error
 
@@ -203,7 +202,10 @@ def _json(value: Any) -> str:
 @contextmanager
 def open_executions(path: Path, run_id: str) -> Iterator[Executions]:
     """The tables in the file `path`, which may hold others. Hold the run's lock."""
-    with closing(sqlite3.connect(path, check_same_thread=False, timeout=30.0)) as connection:
+    with closing(
+        # No isolation level: each statement is a transaction, without a BEGIN and a COMMIT around it.
+        sqlite3.connect(path, check_same_thread=False, timeout=30.0, isolation_level=None)
+    ) as connection:
         try:
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = NORMAL")

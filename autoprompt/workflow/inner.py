@@ -73,16 +73,20 @@ def _invoke(context: NodeContext, inner: Definition, frame: Frame) -> Mapping[st
     from langchain_core.runnables import RunnableConfig
     from langchain_core.runnables.config import var_child_runnable_config
 
-    from autoprompt.workflow.graph import first_state, recursion_limit
+    from autoprompt.workflow.graph import first_state, recursion_limit, run_single
 
+    # A graph of its own: as a subgraph of the one around, it would write checkpoints of every pass.
+    around, own = copy_context(), copy_context()
+    own.run(var_child_runnable_config.set, None)
+    if len(inner.nodes) == 1 and inner.edges is not None and not inner.nodes[0].retries:
+        # LangGraph's stream of events is found through the context around.
+        frame = replace(frame, emit=lambda event: around.copy().run(context.stream, event))
+        return own.run(run_single, inner.nodes[0], replace(context.run, frame=frame))
+    run = replace(context.run, frame=frame)
     config = RunnableConfig(recursion_limit=recursion_limit(inner, MAX_STEPS))
     if context.run.max_concurrency is not None:
         config["max_concurrency"] = context.run.max_concurrency
-    # A graph of its own: as a subgraph of the one around, it would write checkpoints of every pass.
-    own = copy_context()
-    own.run(var_child_runnable_config.set, None)
     graph = _compiled(inner)
-    run = replace(context.run, frame=frame)
     state: Mapping[str, Any] = own.run(lambda: graph.invoke(first_state({}), config, context=run))
     return state
 
