@@ -54,9 +54,13 @@ class FlowRun:
         with ExitStack() as stack:
             made = self._run_settings(stack)
             events = self._followed(self.workflow.stream(inputs, runs_dir=self._runs_dir, settings=made))
-            yield next(events)  # that it starts
+            started = next(events)
+            yield started
             for message in self._odd_inputs(inputs):
-                yield WorkflowWarning(message=message)
+                warning = WorkflowWarning(message=message)
+                if isinstance(started, GraphRunStarted) and started.run_id is not None:
+                    RunFolder(self._runs_dir / started.run_id).append_event(warning.to_dict())
+                yield warning
             yield from events
 
     def resume(self, run: str) -> Iterator[Event]:

@@ -111,8 +111,10 @@ def test_a_missing_input_is_told_and_no_run_is_made(tmp_path: Path) -> None:
 
 def test_an_input_that_the_workflow_does_not_know_is_told() -> None:
     result = call(*RUN, "--input", "qurey=x")
-    assert "warning: the workflow knows no input qurey; did you mean query?" in result.stderr
+    said = "warning: the workflow knows no input qurey; did you mean query?"
+    assert said in result.stderr
     assert result.stdout == "found: KEYS\n"
+    assert said in call("runs", "show", "last").output
 
 
 def test_a_pair_that_is_none_is_a_usage_error() -> None:
