@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import hypothesis
@@ -22,6 +23,12 @@ HOMES = {
 # How long an example takes says more about the machine than about the code.
 hypothesis.settings.register_profile("autoprompt", deadline=None)
 hypothesis.settings.load_profile("autoprompt")
+
+
+# A shell starts what it runs in the background with Ctrl-C ignored, and whoever is started by it inherits
+# that; the tests of Ctrl-C must not depend on how they were called.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

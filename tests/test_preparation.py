@@ -41,7 +41,8 @@ def test_rows_labels_plan_and_cap(tmp_path: Path) -> None:
     assert found.max_calls >= fewest_calls(found.plan, 45, 1 + found.depth.writers)
 
 
-def test_an_analyst_who_tests_is_shown_more_rows(tmp_path: Path) -> None:
+def test_an_analyst_who_tests_is_shown_more_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("autoprompt.preparation.check_analyst", lambda _: None)  # pandas, a sandbox
     plain, tested = prepared(tmp_path), prepared(tmp_path, analyst="scientific", sandbox="none")
     assert (plain.plan.train_batch, tested.plan.train_batch) == (16, 48)
     assert tested.max_calls >= plain.max_calls + plain.max_iterations * 32
