@@ -201,7 +201,7 @@ def _trial(
 
 
 def _groups(trials: Sequence[TrialSummary], differing: tuple[str, ...]) -> tuple[GroupSummary, ...]:
-    """Empty where no two trials differ in nothing but their seeds."""
+    """In the order of their settings; empty where no two trials differ in nothing but their seeds."""
     names = [name for name in differing if name not in _SEEDS]
     members: dict[tuple[str, ...], list[RunSummary]] = {}
     for trial in trials:
@@ -209,7 +209,16 @@ def _groups(trials: Sequence[TrialSummary], differing: tuple[str, ...]) -> tuple
             members.setdefault(tuple(trial.own[name] for name in names), []).append(trial.run)
     if all(len(runs) == 1 for runs in members.values()):
         return ()
-    return tuple(_group(dict(zip(names, key, strict=True)), runs) for key, runs in members.items())
+    ordered = sorted(members.items(), key=lambda member: [_natural(value) for value in member[0]])
+    return tuple(_group(dict(zip(names, key, strict=True)), runs) for key, runs in ordered)
+
+
+def _natural(value: str) -> tuple[bool, float, str]:
+    """Numbers by their size, before words."""
+    try:
+        return False, float(value), value
+    except ValueError:
+        return True, 0.0, value
 
 
 def _group(own: Mapping[str, str], runs: Sequence[RunSummary]) -> GroupSummary:

@@ -13,7 +13,9 @@ from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 OpenPage = Callable[..., Page]
 
 
-@pytest.fixture(scope="session")
+# Of a file, not of the session: Playwright holds an event loop in the thread of the tests, and those of other
+# folders that come after it have loops of their own.
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     path = chromium_path()
     with sync_playwright() as playwright:
