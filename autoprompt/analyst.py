@@ -35,6 +35,7 @@ from autoprompt.science.cuts import best_cuts
 from autoprompt.science.findings import Finding, causes, confirmed_sentences, recount
 from autoprompt.science.records import PassLog, PassRecord
 from autoprompt.science.transcript import markdown, messages
+from autoprompt.search.plan import TRAIN_BATCH
 from autoprompt.store.files import to_json, write_text
 from autoprompt.templates import Language, fill, language_of
 from autoprompt.types import EvaluatedRow
@@ -42,6 +43,8 @@ from autoprompt.types import EvaluatedRow
 PASSES = 3  # two experiments and the conclusion
 # Requests of one analysis at most; where nothing is found, the plain analyst is asked.
 MOST_CALLS = {"plain": AnalysisAgent.most_calls, "scientific": PASSES + AnalysisAgent.most_calls}
+# Rows of train that a round evaluates for it: of 16, hardly a difference is beyond luck.
+TRAIN_ROWS = {"plain": TRAIN_BATCH, "scientific": 48}
 _MAX_OUTPUT_TOKENS = 768
 _TABLE = "predictions.csv"
 _MEASURES = ("length", "words", "digits", "capitals", "punctuation")

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from autoprompt.analyst import MOST_CALLS, check_analyst
+from autoprompt.analyst import MOST_CALLS, TRAIN_ROWS, check_analyst
 from autoprompt.config import RunConfig
 from autoprompt.dataset import Splits, check_fields, load_splits
 from autoprompt.errors import BudgetTooSmallError, PromptError
@@ -17,7 +17,6 @@ from autoprompt.metrics import Metric
 from autoprompt.program import Program, PromptProgram, placeholders, supports_demos, unknown_placeholders
 from autoprompt.search.plan import (
     DEPTHS,
-    TESTED_BATCH,
     TRAIN_BATCH,
     Depth,
     Plan,
@@ -144,10 +143,8 @@ def prepare(config: RunConfig) -> Preparation:
         prompt = workflow.text
         told = workflow.warnings(config.model or config.base_url)
         splits = replace(splits, warnings=(*splits.warnings, *told))
-    batch = TRAIN_BATCH
-    if config.analyst == "scientific":
-        batch = max(batch, min(TESTED_BATCH, len(splits.train)))
-    plan = make_plan(splits.val, calls_per_row(config, workflow), batch)
+    train_batch = min(TRAIN_ROWS[config.analyst], max(TRAIN_BATCH, len(splits.train)))
+    plan = make_plan(splits.val, calls_per_row(config, workflow), train_batch)
     max_iterations = config.max_iterations or depth.max_iterations
     analyst_calls = MOST_CALLS[config.analyst]
     # Of one round, and of the second look at train that it plans with.
@@ -157,10 +154,9 @@ def prepare(config: RunConfig) -> Preparation:
         splits = replace(splits, warnings=(*splits.warnings, *said))
     check_budget(config.max_calls, plan, len(splits.test), optimizer_calls)
     # What a scientific analyst takes beyond a plain one must not come out of the search.
-    rows = plan.calls_per_row * (plan.train_batch - TRAIN_BATCH)
-    beyond = max_iterations * (analyst_calls - MOST_CALLS["plain"] + rows)
-    plain = default_max_calls(depth, replace(plan, train_batch=TRAIN_BATCH), len(splits.test))
-    max_calls = config.max_calls or plain + beyond
+    row_calls = plan.calls_per_row * (train_batch - TRAIN_BATCH)
+    beyond = max_iterations * (analyst_calls - MOST_CALLS["plain"] + row_calls)
+    max_calls = config.max_calls or default_max_calls(depth, plan, len(splits.test)) + beyond
     return Preparation(config, prompt, splits, labels, depth, plan, max_iterations, max_calls, workflow)
 
 

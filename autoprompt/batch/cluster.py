@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from autoprompt.batch.executor import Report
-from autoprompt.batch.hub import Hub, HubLedger
+from autoprompt.batch.hub import Hub, HubLedger, Place
 from autoprompt.batch.job import Job, Outcome
 from autoprompt.batch.parcel import data_files, unpack
 from autoprompt.batch.remote import work
@@ -60,11 +60,10 @@ class RayExecutor:
         self._ray = _connect(settings.address)
         self._jobs: dict[Any, Job] = {}
         self._data: dict[Path, Any] = {}
-        # A file that a worker sees only if it has the same storage.
-        self._token = folder.absolute() / f".shared-{secrets.token_hex(8)}"
+        self._place = Place(folder.absolute() / f".shared-{secrets.token_hex(8)}", Path.cwd())
         try:
             self.slots = settings.jobs or self._room()
-            self._token.touch()
+            self._place.token.touch()
             self._start_hub()
         except BaseException:
             self.stop()
@@ -86,15 +85,7 @@ class RayExecutor:
         )
         # In a list, references stay references: a worker with the same storage fetches nothing.
         files = [(str(path), self._put(path)) for path in data_files(job.trial)]
-        ref = task.remote(
-            job.to_dict(),
-            self._secrets,
-            files,
-            _memory(job.trial),
-            str(self._token),
-            str(Path.cwd()),
-            self._hub,
-        )
+        ref = task.remote(job.to_dict(), self._secrets, files, _memory(job.trial), self._place, self._hub)
         self._jobs[ref] = job
 
     def poll(self, timeout_s: float) -> list[Report]:
@@ -119,7 +110,7 @@ class RayExecutor:
                 self._mirror()
             ray.kill(self._hub)
         self._jobs.clear()
-        self._token.unlink(missing_ok=True)
+        self._place.token.unlink(missing_ok=True)
         ray.shutdown()
 
     def _start_hub(self) -> None:
@@ -132,7 +123,7 @@ class RayExecutor:
         spent = {trial: (a.calls, a.tokens, a.cost_usd) for trial, a in self._file.spent().items()}
         caps = self._file.caps
         caps_given = (caps.max_calls, caps.max_tokens, caps.max_cost)
-        self._hub = actor.remote(str(self._file.path), str(self._token), str(Path.cwd()), caps_given, spent)
+        self._hub = actor.remote(str(self._file.path), self._place, caps_given, spent)
         self._hub_sees_folder = bool(self._ask("sees_folder"))
 
     def _ask(self, method: str, *arguments: Any) -> Any:

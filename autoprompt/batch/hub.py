@@ -8,7 +8,7 @@ import tempfile
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,34 +21,37 @@ from autoprompt.llm.ledger import Amount, Caps, FileLedger, Ticket
 _MOST_EVENTS = 10_000  # of a driver that does not listen; older ones are for a view only
 
 
-def sees_folder(token: str, home: str) -> bool:
-    """Whether this process of the cluster sees the batch's folder, which holds the file `token`.
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the driver works. token: a file of the batch's folder, there exactly if the storage is shared."""
 
-    If so it goes to `home`, the working directory of the driver: paths that are not absolute are from there.
-    """
-    if not Path(token).exists():
-        return False
-    with suppress(OSError):
-        os.chdir(home)
-    return True
+    token: Path
+    cwd: Path
+
+    def enter(self) -> bool:
+        """Whether this process sees the batch's folder; if so, it finds the trials' paths from here on."""
+        if not self.token.exists():
+            return False
+        with suppress(OSError):
+            os.chdir(self.cwd)
+        return True
 
 
 class Hub:
     """An actor. Errors come back as values: what is pickled of an exception is not what it was.
 
-    ledger_path: the batch's, used where token says that this machine sees it; else a file of its own, which
+    ledger_path: the batch's, used where this machine sees it; else a file of its own, which
     begins with what was spent so far. spent: trial -> calls, tokens, USD.
     """
 
     def __init__(
         self,
         ledger_path: str,
-        token: str,
-        home: str,
+        place: Place,
         caps: tuple[Any, ...],
         spent: Mapping[str, tuple[int, int, float]],
     ) -> None:
-        self._sees_folder = sees_folder(token, home)
+        self._sees_folder = place.enter()
         path = Path(ledger_path)
         if not self._sees_folder:
             path = Path(tempfile.mkdtemp(prefix="autoprompt-")) / path.name

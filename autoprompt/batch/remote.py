@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from autoprompt.batch.hub import HubCache, HubLedger, sees_folder
+from autoprompt.batch.hub import HubCache, HubLedger, Place
 from autoprompt.batch.job import Event, Job, run_job
 from autoprompt.batch.parcel import pack, settle_in
 from autoprompt.llm.account import Account
@@ -21,30 +21,27 @@ def work(
     variables: Mapping[str, str],
     files: Sequence[tuple[str, Any]],
     memory: str | None,
-    token: str,
-    home: str,
+    place: Place,
     hub: Any,
 ) -> dict[str, Any]:
     """The task: `work_with` on a Ray worker. variables: keys, for this process alone; they are in no log."""
     import ray
 
     os.environ.update(variables)
-    return work_with(order, files, memory, token, home, hub, ray.get)
+    return work_with(order, files, memory, place, hub, ray.get)
 
 
 def work_with(
     order: Mapping[str, Any],
     files: Sequence[tuple[str, Any]],
     memory: str | None,
-    token: str,
-    home: str,
+    place: Place,
     hub: Any,
     get: Callable[[Any], Any],
 ) -> dict[str, Any]:
     """Run one trial: {"outcome": ..., "parcel": its folder as bytes, None where the storage is shared}.
 
     files: path, and a reference to its content that `get` fetches where the storage is not shared.
-    token, home: see `sees_folder`.
     """
     original = Job.from_dict(order)
     cache_dir = original.trial.config.cache_dir
@@ -58,7 +55,7 @@ def work_with(
     def tell(event: Event) -> None:
         hub.add_event.remote(original.trial.id, event)
 
-    if sees_folder(token, home) and all(Path(path).exists() for path, _ in files):
+    if place.enter() and all(Path(path).exists() for path, _ in files):
         return {"outcome": run_job(original, account, on_event=tell).to_dict(), "parcel": None}
     root = Path(tempfile.mkdtemp(prefix="autoprompt-trial-"))
     try:

@@ -60,7 +60,7 @@ def http_client(
     )
 
 
-class _Clients:
+class LentClients:
     """Clients of one connection each, lent to one request at a time; up to `most` stay open in between."""
 
     def __init__(self, api_key: str, *, timeout_s: float, most: int, trust_env: bool) -> None:
@@ -139,7 +139,7 @@ class HttpTransport:
         self._url = base_url.rstrip("/") + "/chat/completions"
         self._model = model
         self._api_key = api_key
-        self._clients = _Clients(api_key, timeout_s=timeout_s, most=connections, trust_env=trust_env)
+        self._clients = LentClients(api_key, timeout_s=timeout_s, most=connections, trust_env=trust_env)
 
     @property
     def name(self) -> str:

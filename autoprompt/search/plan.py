@@ -37,7 +37,6 @@ DEPTHS = {
 
 FIRST_BLOCK = 16  # rows of the first stage of a race: 5-0 and 7-1 already decide there
 TRAIN_BATCH = 16  # rows of train that a round evaluates for its analyst
-TESTED_BATCH = 48  # the same for an analyst who tests: of 16 rows, hardly a difference is beyond luck
 FEWEST_ENTRANTS = 6  # a short race finds little: few full rounds beat many thin ones where calls are scarce
 FRESH_SHARE = 0.4  # of validation, kept for the confirmation of the winner
 FEWEST_FRESH = 12  # fewer fresh rows could not confirm anything: all rows race, and the p-value is corrected
@@ -122,9 +121,10 @@ def final_cost(plan: Plan, test_rows: int) -> int:
 
 
 def default_max_calls(depth: Depth, plan: Plan, test_rows: int) -> int:
+    """With the plain analyst's rows; what another one takes comes on top."""
     return final_cost(plan, test_rows) + max(
         plan.calls_per_row * depth.calls_per_row * (len(plan.race) + len(plan.fresh)),
-        plan.calls_per_row * plan.train_batch + race_cost(depth.candidates, plan),
+        plan.calls_per_row * TRAIN_BATCH + race_cost(depth.candidates, plan),
     )
 
 

@@ -49,19 +49,14 @@ class FlowRun:
         self._failure: BaseException | None = None
 
     def stream(self, inputs: Mapping[str, Any]) -> Iterator[Event]:
-        """A new run, kept in the runs folder. Inputs that do not do are refused before there is one."""
-        self.workflow.definition.start(inputs)
+        """A new run, kept in the runs folder."""
         with ExitStack() as stack:
             made = self._run_settings(stack)
-            events = self._followed(self.workflow.stream(inputs, runs_dir=self._runs_dir, settings=made))
-            started = next(events)
-            yield started
-            for message in self._odd_inputs(inputs):
-                warning = WorkflowWarning(message=message)
-                if isinstance(started, GraphRunStarted) and started.run_id is not None:
-                    RunFolder(self._runs_dir / started.run_id).append_event(warning.to_dict())
-                yield warning
-            yield from events
+            stream = self.workflow.stream(inputs, runs_dir=self._runs_dir, settings=made)
+            for event in self._followed(stream):
+                yield event
+                if isinstance(event, GraphRunStarted) and event.run_id is not None:
+                    yield from self._warnings(RunFolder(self._runs_dir / event.run_id), inputs)
 
     def resume(self, run: str) -> Iterator[Event]:
         """Go on with a run. Raises StoreError for a run of another workflow."""
@@ -76,8 +71,8 @@ class FlowRun:
         if self._failure is not None:
             raise self._failure
 
-    def _odd_inputs(self, inputs: Mapping[str, Any]) -> Iterator[str]:
-        """Inputs that the workflow does not know: misspelt ones, most of all."""
+    def _warnings(self, folder: RunFolder, inputs: Mapping[str, Any]) -> Iterator[WorkflowWarning]:
+        """Of inputs that the workflow does not know: misspelt ones, most of all."""
         nodes = self.workflow.definition.all_nodes()
         known = [v.variable for n in nodes if isinstance(n.data, StartData) for v in n.data.variables]
         text = self._file.read_text(encoding="utf-8-sig")
@@ -87,7 +82,9 @@ class FlowRun:
                 continue
             meant = get_close_matches(name, known, n=1)
             hint = f"did you mean {meant[0]}?" if meant else f"it knows: {', '.join(known) or 'none'}"
-            yield f"the workflow knows no input {name}; {hint}"
+            warning = WorkflowWarning(message=f"the workflow knows no input {name}; {hint}")
+            folder.append_event(warning.to_dict())
+            yield warning
 
     def _run_settings(self, stack: ExitStack) -> RunSettings:
         s = self._settings

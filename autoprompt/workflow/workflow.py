@@ -151,6 +151,7 @@ class Workflow:
     def _new_folder(self, inputs: Mapping[str, Any], run_id: str | None, runs_dir: Path) -> RunFolder:
         if run_id is not None and not _RUN_ID.fullmatch(run_id):
             raise InputError(f"{run_id!r} is no id of a run: letters, digits, '.', '_' and '-' only")
+        self._definition.start(inputs)  # inputs that do not do are refused before there is a folder
         config = {
             "workflow": self._definition.name,
             "workflow_file": None if self._source is None else str(self._source.absolute()),

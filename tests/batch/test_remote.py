@@ -12,7 +12,7 @@ from batches import Home
 from fake_endpoint import FakeEndpoint
 
 from autoprompt.batch.folder import BatchFolder
-from autoprompt.batch.hub import Hub, HubCache, HubLedger, sees_folder
+from autoprompt.batch.hub import Hub, HubCache, HubLedger, Place
 from autoprompt.batch.job import Job, Outcome
 from autoprompt.batch.parcel import data_files, unpack
 from autoprompt.batch.remote import work_with
@@ -50,9 +50,10 @@ class Bench:
         self.folder.keep_memory(self.trial, home.path / "memory.txt")
         self.token = self.folder.path / ".shared-1"
         self.token.touch()
+        self.place = Place(self.token, Path.cwd())
         ledger = str(self.folder.ledger_path)
         caps = (self.batch.caps.max_calls, None, None)
-        self.hub = Actor(Hub(ledger, str(self.token), str(Path.cwd()), caps, {}))
+        self.hub = Actor(Hub(ledger, self.place, caps, {}))
         self.ledger = HubLedger(self.hub, get)
 
     def work(self, *, hides_data: bool = False) -> tuple[Job, dict[str, Any]]:
@@ -63,7 +64,7 @@ class Bench:
         for path in data_files(self.trial) if hides_data else ():
             path.unlink()
         memory = self.trial.config.memory.read_text(encoding="utf-8")
-        return job, work_with(job.to_dict(), files, memory, str(self.token), str(Path.cwd()), self.hub, get)
+        return job, work_with(job.to_dict(), files, memory, self.place, self.hub, get)
 
 
 def test_paths_are_from_the_drivers_directory_where_the_folder_is_seen(
@@ -74,9 +75,9 @@ def test_paths_are_from_the_drivers_directory_where_the_folder_is_seen(
         folder.mkdir()
     (driver / "token").touch()
     monkeypatch.chdir(worker)
-    assert not sees_folder(str(worker / "token"), str(driver))
+    assert not Place(worker / "token", driver).enter()
     assert Path.cwd() == worker
-    assert sees_folder(str(driver / "token"), str(driver))
+    assert Place(driver / "token", driver).enter()
     assert Path.cwd() == driver
 
 
@@ -145,7 +146,8 @@ def test_the_budget_of_the_batch_comes_through_the_hub(online: Home, endpoint: F
 
 
 def test_a_hub_that_does_not_see_the_folder_begins_with_what_was_spent(tmp_path: Path) -> None:
-    hub = Hub(str(tmp_path / "none" / "ledger.sqlite"), str(tmp_path / "no-token"), "/", (10, None, None),
+    nowhere = Place(tmp_path / "no-token", tmp_path)
+    hub = Hub(str(tmp_path / "none" / "ledger.sqlite"), nowhere, (10, None, None),
               {"t": (8, 100, 0.5)})  # fmt: skip
     assert not hub.sees_folder()
     assert hub.spent() == {"t": (8, 100, 0.5)}
@@ -158,7 +160,9 @@ def test_a_hub_that_does_not_see_the_folder_begins_with_what_was_spent(tmp_path:
 
 
 def test_an_answer_comes_back_whole_from_the_shared_cache(tmp_path: Path) -> None:
-    hub = Actor(Hub(str(tmp_path / "ledger.sqlite"), str(tmp_path / "no-token"), "/", (None, None, None), {}))
+    hub = Actor(
+        Hub(str(tmp_path / "ledger.sqlite"), Place(tmp_path / "no-token", tmp_path), (None, None, None), {})
+    )
     cache = HubCache(hub, get, str(tmp_path / "cache"))
     key = "a" * 64
     assert cache.get(key) is None

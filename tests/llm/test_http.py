@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from autoprompt.llm.http import HttpTransport, _Clients
+from autoprompt.llm.http import HttpTransport, LentClients
 from autoprompt.types import Message
 
 
-def made(most: int) -> _Clients:
-    return _Clients("key", timeout_s=5.0, most=most, trust_env=False)
+def made(most: int) -> LentClients:
+    return LentClients("key", timeout_s=5.0, most=most, trust_env=False)
 
 
 def test_a_client_that_came_back_is_lent_again() -> None:

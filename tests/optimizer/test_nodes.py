@@ -24,7 +24,7 @@ from test_graph import nodes_of, run
 
 from autoprompt.llm.client import Completion, Options
 from autoprompt.memory import ExperienceFile
-from autoprompt.search.plan import Depth, make_plan
+from autoprompt.search.plan import Depth, interleave, make_plan
 from autoprompt.types import Message, Usage
 
 GAIN = World(base=0.2, rule_gain=0.5, demo_gain=0.4)
@@ -324,6 +324,19 @@ def test_each_round_looks_at_other_train_rows() -> None:
     assert all(len(look) == 16 for look in looks)
     assert not looks[0] & looks[1]
     assert not looks[1] & looks[2]
+
+
+def test_all_of_train_is_looked_through_for_an_error() -> None:
+    def student(messages: list[Message], options: Options) -> Completion:
+        """Wrong on one row alone, of those that are looked at last."""
+        number = number_of(messages)
+        return Completion("C" if number == last else target_of(number))
+
+    made = bench(student, max_iterations=2)
+    order = interleave(made.context.splits.train)
+    last = int(order[-1].id[1:])
+    first = run(made)["history"][0]
+    assert (first["error_count"], first["total_count"]) == (1, len(order))
 
 
 def test_a_budget_that_ends_in_the_race_judges_by_the_rows_so_far() -> None:

@@ -34,6 +34,11 @@ def read_selector(value: Any) -> Any:
     return steps
 
 
+def listed_selector(value: Any) -> tuple[str, ...] | None:
+    """The selector that a list holds, None for anything else, an empty list too."""
+    return tuple(str(step) for step in value) if isinstance(value, list) and value else None
+
+
 def _optional_selector(value: Any) -> Any:
     return None if value in (None, "", [], [""]) else read_selector(value)
 

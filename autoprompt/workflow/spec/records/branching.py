@@ -16,6 +16,7 @@ from autoprompt.workflow.spec.fields import (
     PathSelector,
     Record,
     Text,
+    listed_selector,
 )
 
 
@@ -92,9 +93,7 @@ class AssignedItem(Record):
     @property
     def value_selector(self) -> tuple[str, ...] | None:
         """Where the value comes from, for an input that is a variable."""
-        if self.input_type == "variable" and isinstance(self.value, list) and self.value:
-            return tuple(str(step) for step in self.value)
-        return None
+        return listed_selector(self.value) if self.input_type == "variable" else None
 
 
 class AssignerData(NodeData):

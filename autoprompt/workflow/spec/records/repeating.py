@@ -15,6 +15,7 @@ from autoprompt.workflow.spec.fields import (
     PathSelector,
     Record,
     Text,
+    listed_selector,
 )
 
 
@@ -37,9 +38,8 @@ class LoopVariable(Record):
 
     @property
     def value_selector(self) -> tuple[str, ...] | None:
-        if self.value_type == "variable" and isinstance(self.value, list):
-            return tuple(str(step) for step in self.value)
-        return None
+        """Where the value comes from, for one that is a variable."""
+        return listed_selector(self.value) if self.value_type == "variable" else None
 
 
 class LoopData(NodeData):
