@@ -157,6 +157,9 @@ class RunConfig(DataSettings, CallSettings):
     max_demos: Annotated[int, Field(ge=0)] = Field(
         default=128, description="Most demonstrations in a candidate; 0: none."
     )
+    no_reasoning: bool = Field(
+        default=False, description="Do not try whether reasoning before the answer helps; it costs tokens."
+    )
     locked: tuple[str, ...] = Field(
         default=(),
         description="Passages of the prompt that must stay as they are; of a workflow, components too.",

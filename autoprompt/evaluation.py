@@ -137,10 +137,11 @@ def _evaluate_row(program: Program, candidate: Candidate, example: Example, metr
             error = f"{metric.name}: {failure}"
             score = Score(0.0, f"failed: {error}")
     probs = prediction.label_probs
+    answer = prediction.text if prediction.value is None else prediction.value
     return EvaluatedRow(
         example_id=example.id,
         input=example.input,
-        prediction=prediction.text if prediction.value is None else prediction.value,
+        prediction=answer,
         ground_truth=example.target,
         is_correct=score.is_correct,
         score=score.value,
@@ -151,6 +152,7 @@ def _evaluate_row(program: Program, candidate: Candidate, example: Example, metr
         prompt_tokens=prediction.usage.prompt_tokens,
         completion_tokens=prediction.usage.completion_tokens,
         trace=prediction.trace,
+        output="" if answer == prediction.text.strip() else prediction.text,
     )
 
 

@@ -15,6 +15,7 @@ from autoprompt.errors import BudgetTooSmallError, PromptError
 from autoprompt.llm.client import Client, Options
 from autoprompt.metrics import Metric
 from autoprompt.program import Program, PromptProgram, placeholders, supports_demos, unknown_placeholders
+from autoprompt.reasoning import OUTPUT_TOKENS, USUAL_TOKENS
 from autoprompt.search.plan import (
     DEPTHS,
     TRAIN_BATCH,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 JUDGED = "llm_judge"
 LABEL_OUTPUT_TOKENS = 32  # of a task call whose answer is one of the labels
 FREE_OUTPUT_TOKENS = 1024
+SHORT_TARGET = 80  # characters; what is longer is written rather than found out
 USUAL_DEMOS = 48  # of a long candidate, for the estimate beforehand; see search/demos.py
 
 
@@ -91,6 +93,15 @@ class Preparation:
         if self.workflow is not None:
             return True
         return supports_demos(self.prompt, self.fields, self.config.input_field)
+
+    @property
+    def can_reason(self) -> bool:
+        """Whether to try reasoning before the answer: of one prompt, for short answers, with room for it."""
+        limit = self.config.max_output_tokens or OUTPUT_TOKENS
+        if self.config.no_reasoning or self.workflow is not None or limit < USUAL_TOKENS:
+            return False
+        short = sum(len(row.target) <= SHORT_TARGET for row in self.splits.train)
+        return bool(self.labels) or 10 * short >= 9 * len(self.splits.train) > 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +208,15 @@ def make_program(
     if workflow is not None:
         return workflow.program(client, labels=labels, read=metric.read, **fields)
     options = task_options(config, labels)
-    return PromptProgram(client, prompt, labels=labels, options=options, read=metric.read, **fields)
+    return PromptProgram(
+        client,
+        prompt,
+        labels=labels,
+        options=options,
+        read=metric.read,
+        reasoning_tokens=config.max_output_tokens or OUTPUT_TOKENS,
+        **fields,
+    )
 
 
 def check_placeholders(prompt: str, rows: Mapping[Path, Sequence[Example]], config: RunConfig) -> list[str]:
@@ -253,7 +272,8 @@ def estimate_run(preparation: Preparation, price_per_token: float | None) -> Est
     per_row = _tokens_per_row(p)
     prompt = estimate_tokens(p.prompt) // p.prompts
     demos = min(p.config.max_demos, USUAL_DEMOS) if p.can_demo else 0
-    per_call = min(p.config.max_prompt_tokens, prompt + demos * (per_row + 10)) + per_row + 8
+    longer = min(p.config.max_prompt_tokens, prompt + demos * (per_row + 10))
+    per_call = max(longer, prompt + USUAL_TOKENS if p.can_reason else 0) + per_row + 8
     tokens = round(task_calls * per_call + optimizer_calls * _writer_tokens(p))
     cost = None if price_per_token is None else tokens * price_per_token
     fewest = fewest_calls(p.plan, len(p.splits.test), p.analyst_calls + p.depth.writers)

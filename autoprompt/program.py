@@ -15,6 +15,7 @@ from typing import Protocol
 from autoprompt.answers import read_answer
 from autoprompt.errors import BudgetExhausted, EndpointError, PromptError, RequestRefusedError
 from autoprompt.llm.client import Client, Options
+from autoprompt.reasoning import OUTPUT_TOKENS, asks_to_reason, final_answer
 from autoprompt.types import REFUSED, Candidate, Demo, Example, Message, Prediction, Usage
 
 COMPONENT = "prompt"
@@ -48,6 +49,8 @@ class PromptProgram:
 
     prompt: the naive text. labels: the only answers allowed; they are sent as `Options.labels` and read
         tolerantly. read: another reader of the answer, usually `metric.read`; None from it is "unparsed".
+    reasoning_tokens: longest answer where the prompt asks to reason first (`autoprompt.reasoning`); labels
+        are not enforced there, and the answer is what the last line says.
     An unreadable answer is asked for again at most twice, as another sample, then the row is unparsed; one
     that comes back word for word, or that the budget has no call for, not so often. An empty answer is
     unparsed at once: the client has asked again already.
@@ -60,6 +63,7 @@ class PromptProgram:
     read: Callable[[str], str | None] | None = None
     input_field: str = "input"
     target_field: str = "target"
+    reasoning_tokens: int = OUTPUT_TOKENS
 
     @property
     def components(self) -> Mapping[str, str]:
@@ -74,7 +78,8 @@ class PromptProgram:
             input_field=self.input_field,
             target_field=self.target_field,
         )
-        options = replace(self.options, labels=self.labels) if self.labels else self.options
+        is_reasoned = asks_to_reason(prompt)
+        options = self._options(is_reasoned)
         usage, text = Usage(), ""
         for attempt in range(1 + _RETRIES):
             try:
@@ -91,12 +96,26 @@ class PromptProgram:
                 break
             is_settled = not completion.text.strip() or completion.text == text
             usage, text = usage + completion.usage, completion.text
-            value = self.read(text) if self.read else read_answer(text, self.labels)
+            value = self._read(text, is_reasoned)
             if value is not None:
                 return Prediction(text, value, usage, completion.label_probs)
             if is_settled:
                 break
         return Prediction(text, None, usage)
+
+    def _options(self, is_reasoned: bool) -> Options:
+        if is_reasoned:
+            # No probabilities either: those of the first word would be none of a label.
+            return replace(
+                self.options, labels=(), wants_label_probs=False, max_output_tokens=self.reasoning_tokens
+            )
+        return replace(self.options, labels=self.labels) if self.labels else self.options
+
+    def _read(self, text: str, is_reasoned: bool) -> str | None:
+        answer = final_answer(text) if is_reasoned else text
+        if answer is None:
+            return None
+        return self.read(answer) if self.read else read_answer(answer, self.labels)
 
 
 def placeholders(prompt: str, fields: Collection[str]) -> tuple[str, ...]:

@@ -182,6 +182,7 @@ def _make_context(
             has_steps=preparation.workflow is not None,
             labels=labels,
             can_demo=preparation.can_demo,
+            can_reason=preparation.can_reason,
             input_field=config.input_field,
         ),
         pool=Pool(labels),

@@ -139,6 +139,7 @@ class EvaluatedRow:
 
     confidence: the probability that the model gave to the right label; None where unknown. It grades what
         0/1 scores cannot tell apart and is never reported as accuracy.
+    output: all that the model wrote, where that is more than `prediction`; else "".
     """
 
     example_id: str
@@ -154,6 +155,7 @@ class EvaluatedRow:
     prompt_tokens: int = 0
     completion_tokens: int = 0
     trace: tuple[Step, ...] = ()
+    output: str = ""
 
     @property
     def is_lost(self) -> bool:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from autoprompt.optimizer.agents.analysis import step_line
 from autoprompt.optimizer.agents.rewriting import StepView
 from autoprompt.optimizer.blame import next_component, open_components, suspect_steps
 from autoprompt.optimizer.context import SearchContext
 from autoprompt.optimizer.refusal import Refused
-from autoprompt.optimizer.step_demos import answer_examples, step_examples
+from autoprompt.optimizer.step_demos import own_answers, step_examples
+from autoprompt.reasoning import asks_to_reason
 from autoprompt.types import EvaluatedRow, Example
 
 CASES = 6  # of one step that a writer is shown
@@ -24,8 +25,9 @@ class Brief:
     """What the rewrite node hands over: the state's part in a round of proposals.
 
     experiences: text for the writer. helped: sentences that helped where they were added, in this run or in
-    earlier ones on such tasks, the best first. seen: of a program of several prompts, the rows of train that
-    were run so far with their traces, the newest last.
+    earlier ones on such tasks, the best first. seen: the rows of train that were run so far, the newest
+    last, with the traces of a program of several prompts; of one prompt those that were answered as the best
+    answers (at once, or after reasoning), and none where its answers say no more than the targets.
     """
 
     iteration: int
@@ -55,6 +57,15 @@ class Place:
     draw: int
     recall: int
     told: int = 0
+
+
+class Shown(NamedTuple):
+    """Where demonstrations come from: the component that they are shown with, rows to choose from, and what
+    is shown as the answer to a row instead of its target."""
+
+    name: str
+    examples: Sequence[Example]
+    answers: Mapping[str, str]
 
 
 def is_single(context: SearchContext) -> bool:
@@ -102,24 +113,35 @@ def step_view(context: SearchContext, brief: Brief, name: str) -> StepView | Non
     return StepView(" ".join(context.settings.task.split()), tuple(dict.fromkeys(cases))[:CASES])
 
 
-def shown_with(context: SearchContext, brief: Brief, place: Place) -> tuple[str, Sequence[Example]]:
-    """The component whose demonstrations are drawn at this place, and the examples to draw from.
+def shown_with(context: SearchContext, brief: Brief, place: Place, prompt: str) -> Shown:
+    """What the demonstrations at this place are drawn from. prompt: of a program of a single one, its text.
 
-    Raises Refused where no component has any.
+    Raises Refused where there is nothing to show.
     """
     if is_single(context):
         name = next(iter(context.program.components))
-        if context.settings.labels:
-            return name, context.splits.train
-        examples = answer_examples(brief.seen, context.splits.train)
+        answers = answers_to_show(context, brief, prompt)
+        if answers is None:
+            return Shown(name, context.splits.train, {})
+        examples = [row for row in context.splits.train if row.id in answers]
         if len(examples) < FEWEST_EXAMPLES:
             raise Refused("too few rows were answered right to show their answers")
-        return name, examples
+        return Shown(name, examples, answers)
     known = demonstrable(context, brief)
     if not known:
         raise Refused("no right outputs are known of any step")
     name = _next(context, brief, place, sorted(known))
-    return name, known[name]
+    return Shown(name, known[name], {})
+
+
+def answers_to_show(context: SearchContext, brief: Brief, prompt: str) -> dict[str, str] | None:
+    """`own_answers` of a single prompt: to reasoned answers no others are shown, to labels the targets."""
+    is_reasoned = asks_to_reason(prompt)
+    if is_reasoned != asks_to_reason(context.pool[brief.incumbent].candidate.prompt):
+        return {} if is_reasoned else None  # what was seen was answered in the other way
+    if context.settings.labels and not is_reasoned:
+        return None
+    return own_answers(brief.seen, context.splits.train, is_reasoned=is_reasoned)
 
 
 def demonstrable(context: SearchContext, brief: Brief) -> dict[str, list[Example]]:

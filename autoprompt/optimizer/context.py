@@ -19,6 +19,7 @@ from autoprompt.optimizer.agents import (
     RewriteAgent,
 )
 from autoprompt.program import Program
+from autoprompt.reasoning import USUAL_TOKENS, asks_to_reason
 from autoprompt.search.plan import Depth, Plan, final_cost, race_cost
 from autoprompt.search.pool import Entry, Pool
 from autoprompt.tokens import estimate_tokens
@@ -57,6 +58,7 @@ class SearchSettings:
     has_steps: bool = False
     labels: tuple[str, ...] = ()
     can_demo: bool = True
+    can_reason: bool = False
     input_field: str = "input"
 
 
@@ -160,11 +162,14 @@ class SearchContext:
         self.budget.hold(calls, tokens=tokens, cost_usd=cost, seconds=calls * self.budget.seconds_per_call)
 
     def _grown(self, candidate: Candidate) -> int:
-        """Tokens by which the candidate is longer than the original, in each call.
+        """Tokens by which the candidate is longer than the original, in each call, reasoning included.
 
         Of several components each is about one call of a row: the mean of them.
         """
-        grown = prompt_tokens(candidate) - prompt_tokens(self.pool.original.candidate)
+        original = self.pool.original.candidate
+        grown = prompt_tokens(candidate) - prompt_tokens(original)
+        if asks_to_reason(candidate.prompt) and not asks_to_reason(original.prompt):
+            grown += USUAL_TOKENS
         return max(0, grown) // len(candidate.components)
 
     def _expected(self, calls: int, grown: float) -> tuple[int, float]:

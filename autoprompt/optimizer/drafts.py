@@ -22,6 +22,7 @@ from autoprompt.optimizer.showing import can_show, show
 from autoprompt.optimizer.telling import described, tell, with_lines
 from autoprompt.optimizer.turn import Turn
 from autoprompt.program import placeholders
+from autoprompt.reasoning import request
 from autoprompt.search.operators import TELLERS, WRITERS
 from autoprompt.search.pool import Entry
 from autoprompt.types import Candidate, Example
@@ -37,6 +38,8 @@ def draft(turn: Turn) -> Candidate:
         return _write(turn)
     if turn.operator == "recall":
         return _recall(turn)
+    if turn.operator == "reason":
+        return _reason(turn)
     if turn.operator == "combine":
         partner = partner_of(turn.context, turn.parent)
         if partner is None:
@@ -89,7 +92,18 @@ def _told_from(turn: Turn) -> tuple[str, Sequence[Example]]:
     """As `shown_with`, but of a single prompt always the targets: what is right, not how it is put."""
     if is_single(turn.context):
         return next(iter(turn.context.program.components)), turn.context.splits.train
-    return shown_with(turn.context, turn.brief, turn.place)
+    name, examples, _ = shown_with(turn.context, turn.brief, turn.place, turn.parent.candidate.prompt)
+    return name, examples
+
+
+def _reason(turn: Turn) -> Candidate:
+    """The parent's text asking to reason first, without its demonstrations of answers given at once."""
+    context = turn.context
+    name, before = next(iter(turn.parent.candidate.components.items()))
+    asked = placeholders(before, tuple(context.splits.train[0].fields))
+    text = with_lines(before, [request(context.program.components[name], context.settings.labels)], asked)
+    check_text(context, context.program.components[name], before, text)
+    return turn.child("reasons before it answers", texts={name: text}, demos=())
 
 
 def recallable(brief: Brief, text: str) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from autoprompt.optimizer.context import SearchContext
+from autoprompt.reasoning import asks_to_reason
 from autoprompt.search.pool import Entry
 from autoprompt.types import Candidate
 
@@ -16,8 +17,10 @@ def partner_of(context: SearchContext, entry: Entry) -> Entry | None:
 
 
 def _differs(_: SearchContext, one: Candidate, other: Candidate) -> bool:
-    """Another text, for its text joined with this one's demonstrations."""
-    return dict(other.components) != dict(one.components) and other.demos != one.demos
+    """Another text, for its text joined with this one's demonstrations; those of answers given at once do not
+    go with one that reasons."""
+    is_alike = asks_to_reason(one.prompt) == asks_to_reason(other.prompt)
+    return is_alike and dict(other.components) != dict(one.components) and other.demos != one.demos
 
 
 def _has_more(context: SearchContext, one: Candidate, other: Candidate) -> bool:

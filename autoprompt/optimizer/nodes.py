@@ -18,6 +18,7 @@ from autoprompt.optimizer.lessons import learn
 from autoprompt.optimizer.propose import propose
 from autoprompt.optimizer.settle import settle
 from autoprompt.optimizer.state import AutoPromptState
+from autoprompt.reasoning import asks_to_reason
 from autoprompt.search.plan import candidates_for, interleave
 from autoprompt.search.pool import Entry
 from autoprompt.types import Candidate, EvaluatedRow, Evaluation, Example
@@ -219,10 +220,14 @@ def _analysis(
 
 
 def _seen(context: SearchContext, state: AutoPromptState) -> list[EvaluatedRow]:
-    """The rows of train that were run so far, with their traces; of one prompt for labels nobody asks."""
-    if is_single(context) and context.settings.labels:
-        return []
-    rounds = [context.read_results(entry["results"]) for entry in state["history"]]
+    """See `Brief.seen`."""
+    history = state["history"]
+    if is_single(context):
+        is_reasoned = asks_to_reason(context.pool[state["incumbent"]].candidate.prompt)
+        if context.settings.labels and not is_reasoned:
+            return []
+        history = [entry for entry in history if asks_to_reason(entry["prompt"]) == is_reasoned]
+    rounds = [context.read_results(entry["results"]) for entry in history]
     return [row for rows in rounds for row in rows if not row.is_lost]
 
 

@@ -6,7 +6,14 @@ import random
 from collections import Counter, deque
 
 from autoprompt.errors import EndpointError, RequestRefusedError
-from autoprompt.optimizer.brief import Brief, Place, blamed_first, demonstrable, is_single
+from autoprompt.optimizer.brief import (
+    Brief,
+    Place,
+    answers_to_show,
+    blamed_first,
+    demonstrable,
+    is_single,
+)
 from autoprompt.optimizer.context import SearchContext
 from autoprompt.optimizer.drafts import draft, recallable
 from autoprompt.optimizer.merging import partner_of
@@ -14,6 +21,7 @@ from autoprompt.optimizer.refusal import Refused, check_candidate
 from autoprompt.optimizer.showing import can_show, leaning
 from autoprompt.optimizer.telling import CUE_LABELS, FEWEST_TOLD
 from autoprompt.optimizer.turn import Turn
+from autoprompt.reasoning import asks_to_reason
 from autoprompt.search.demos import lean
 from autoprompt.search.operators import TELLERS, WRITERS, Means, OperatorName, choose_operators
 from autoprompt.search.pareto import pick_parent
@@ -106,7 +114,15 @@ def _means(context: SearchContext, incumbent: Entry, brief: Brief) -> Means:
         can_tell=len(context.splits.train) >= FEWEST_TOLD,
         has_labels=len(context.settings.labels) in CUE_LABELS,
         is_leaning=is_single(context) and _is_leaning(context, incumbent),
+        can_reason=_can_reason(context, incumbent, brief),
     )
+
+
+def _can_reason(context: SearchContext, incumbent: Entry, brief: Brief) -> bool:
+    """Once in a run, and not where the model reasons anyway: its answers are dear."""
+    prompt = incumbent.candidate.prompt
+    is_new = "reason" not in brief.tally and not asks_to_reason(prompt)
+    return context.settings.can_reason and is_new and answers_to_show(context, brief, prompt) is None
 
 
 def _is_leaning(context: SearchContext, incumbent: Entry) -> bool:

@@ -25,10 +25,10 @@ def can_show(context: SearchContext) -> bool:
 def show(turn: Turn) -> Candidate:
     """The parent with other demonstrations. Raises Refused where none fits, or none is known."""
     context, parent = turn.context, turn.parent.candidate
-    name, train = shown_with(context, turn.brief, turn.place)
+    name, train, answers = shown_with(context, turn.brief, turn.place, parent.prompt)
     rows, change = _choose(turn, name, train)
     label = "" if is_single(context) else name
-    made = [replace(demo_sets.to_demo(row), component=label) for row in rows]
+    made = [replace(demo_sets.to_demo(row, answers), component=label) for row in rows]
     most_tokens = context.settings.max_prompt_tokens
     demos = _fitting(parent.components[name], made, most_tokens)
     if not demos:

@@ -7,8 +7,8 @@ outputs were good enough), and the target where a step's output is the answer or
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
+from autoprompt.answers import visible
 from autoprompt.optimizer.blame import is_right_part
 from autoprompt.types import EvaluatedRow, Example, Step
 
@@ -43,19 +43,24 @@ def step_examples(
     return sorted((e for e in found.values() if e.id in order), key=lambda e: order[e.id])
 
 
-def answer_examples(seen: Sequence[EvaluatedRow], train: Sequence[Example]) -> list[Example]:
-    """Rows of train for the demonstrations of a single prompt; `target` is the answer to be shown.
+def own_answers(
+    seen: Sequence[EvaluatedRow], train: Sequence[Example], *, is_reasoned: bool = False
+) -> dict[str, str] | None:
+    """What demonstrations of a single prompt show: row id -> the model's own answer, where it was right.
 
-    Where the model works its answers out (they are several times as long as the targets), its own right
-    answers are shown: the bare target would teach it to answer without working. Else all of `train`.
+    None: the targets do. Where the model works its answers out (it was asked to, or they are several times as
+    long as the targets), the bare target would teach it to answer without working.
     """
-    known = {example.id: example for example in train}
-    answered = [row for row in seen if row.example_id in known and not row.is_lost and row.prediction]
-    longer = sum(len(r.prediction) > WORKED_OUT * len(r.ground_truth) + SHORT_ANSWER for r in answered)
-    if 2 * longer <= len(answered):
-        return list(train)
-    right = {row.example_id: row.prediction for row in answered if row.is_correct}
-    return [replace(example, target=right[example.id]) for example in train if example.id in right]
+    known = {example.id for example in train}
+    answered = [row for row in seen if row.example_id in known and not row.is_lost and _written(row)]
+    longer = sum(len(_written(r)) > WORKED_OUT * len(r.ground_truth) + SHORT_ANSWER for r in answered)
+    if not is_reasoned and 2 * longer <= len(answered):
+        return None
+    return {row.example_id: _written(row) for row in answered if row.is_correct}
+
+
+def _written(row: EvaluatedRow) -> str:
+    return visible(row.output or row.prediction)
 
 
 def _step_of(row: EvaluatedRow, name: str, names: Sequence[str]) -> Step | None:

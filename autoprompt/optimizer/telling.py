@@ -10,6 +10,7 @@ from autoprompt.optimizer.agents.rewriting import describe_change
 from autoprompt.optimizer.brief import Place, is_single
 from autoprompt.optimizer.context import SearchContext
 from autoprompt.optimizer.refusal import Refused
+from autoprompt.reasoning import asks_to_reason
 from autoprompt.search import cues
 from autoprompt.search import demos as demo_sets
 from autoprompt.search.operators import OperatorName
@@ -65,13 +66,12 @@ def with_lines(text: str, lines: Sequence[str], asked: Collection[str]) -> str:
     """`text` with `lines` in place of what an earlier telling of the same heading had added.
 
     asked: placeholders of `text`. The lines come before the line with the first of them, where the constant
-    part of a prompt ends, else at the end.
+    part of a prompt ends, and before a line that asks to reason, which comes last; else at the end.
     """
     kept = _without(text, lines[0]) if len(lines) > 1 else text.splitlines()
-    at = len(kept)
-    if asked:
-        first = re.compile("|".join(re.escape("{" + name + "}") for name in asked))
-        at = next((n for n, line in enumerate(kept) if first.search(line)), at)
+    marks = ["{" + name + "}" for name in asked]
+    ends = (n for n, line in enumerate(kept) if any(m in line for m in marks) or asks_to_reason(line))
+    at = next(ends, len(kept))
     return "\n".join([*kept[:at], *lines, *kept[at:]])
 
 

@@ -12,6 +12,7 @@ OperatorName = Literal[
     "rewrite",
     "describe",
     "cues",
+    "reason",
     "demos",
     "demos_errors",
     "demos_varied",
@@ -23,7 +24,7 @@ OperatorName = Literal[
 WRITERS: tuple[OperatorName, ...] = ("patch", "rewrite", "describe")  # each asks a model once
 TELLERS: tuple[OperatorName, ...] = ("describe", "cues")
 # Of each of these in a round: a third one has little new to tell of the same rows.
-MOST: dict[OperatorName, int] = {"describe": 2, "cues": 2, "demos_rebalanced": 2}
+MOST: dict[OperatorName, int] = {"describe": 2, "cues": 2, "demos_rebalanced": 2, "reason": 1}
 
 # Emphasis of a round after so many rounds without a gain (the last entry from then on): the shares of labels
 # after a gain, few edits first, then
@@ -44,6 +45,7 @@ FIRST: tuple[OperatorName, ...] = (
     "demos",
     "rewrite",
     "cues",
+    "reason",
     "describe",
     "demos",
     "patch",
@@ -64,7 +66,7 @@ class Means:
     candidate differs from the parent in its text, or in its demonstrations. recalls: sentences that helped
     before and are not in the parent yet. can_tell: there are rows enough to say what the answers mean;
     has_labels: the answers are a few labels, whose words can be counted. is_leaning: with its demonstrations
-    the parent answers some labels too often.
+    the parent answers some labels too often. can_reason: the parent answers at once, and could reason first.
     """
 
     writers: int
@@ -76,6 +78,7 @@ class Means:
     can_tell: bool = False
     has_labels: bool = False
     is_leaning: bool = False
+    can_reason: bool = False
 
 
 def record_outcome(tally: Mapping[str, Sequence[int]], operator: str, accepted: bool) -> dict[str, list[int]]:
@@ -135,6 +138,8 @@ def _possible(means: Means) -> list[OperatorName]:
             possible.append("describe")
     if means.can_tell and means.has_labels:
         possible.append("cues")
+    if means.can_reason:
+        possible.append("reason")
     if means.can_demo:
         possible.append("demos")
         if means.has_errors:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from fakes import rows, scored
 
-from autoprompt.optimizer.step_demos import answer_examples
+from autoprompt.optimizer.step_demos import own_answers
 from autoprompt.types import Example
 
 TRAIN = [replace(row, target=str(n)) for n, row in enumerate(rows(0, 12))]
@@ -18,16 +18,21 @@ def worked(row: Example) -> str:
 
 def test_short_answers_are_shown_by_their_targets() -> None:
     seen = [scored(row, n % 2 == 0) for n, row in enumerate(TRAIN[:8])]
-    assert answer_examples(seen, TRAIN) == TRAIN
-    assert answer_examples([], TRAIN) == TRAIN
+    assert own_answers(seen, TRAIN) is None
+    assert own_answers([], TRAIN) is None
 
 
 def test_answers_that_are_worked_out_are_shown_as_they_are() -> None:
     seen = [scored(row, n % 2 == 0, answer=worked(row)) for n, row in enumerate(TRAIN[:8])]
-    shown = answer_examples(seen, TRAIN)
-    assert [e.id for e in shown] == [row.id for row in TRAIN[:8:2]]
-    assert all(e.target == worked(row) for e, row in zip(shown, TRAIN[:8:2], strict=True))
-    assert [e.input for e in shown] == [row.input for row in TRAIN[:8:2]]
+    assert own_answers(seen, TRAIN) == {row.id: worked(row) for row in TRAIN[:8:2]}
+
+
+def test_reasoned_answers_are_shown_with_their_reasoning_however_short() -> None:
+    seen = [
+        replace(scored(row, True, answer=row.target), output=f"Answer: {row.target}") for row in TRAIN[:4]
+    ]
+    assert own_answers(seen, TRAIN) is None
+    assert own_answers(seen, TRAIN, is_reasoned=True) == {r.id: f"Answer: {r.target}" for r in TRAIN[:4]}
 
 
 def test_wrong_lost_and_foreign_rows_are_not_shown() -> None:
@@ -35,10 +40,10 @@ def test_wrong_lost_and_foreign_rows_are_not_shown() -> None:
     foreign = replace(scored(TRAIN[2], True, answer=worked(TRAIN[2])), example_id="elsewhere")
     wrong = scored(TRAIN[3], False, answer=worked(TRAIN[3]))
     right = scored(TRAIN[4], True, answer=worked(TRAIN[4]))
-    assert [e.id for e in answer_examples([lost, foreign, wrong, right], TRAIN)] == [TRAIN[4].id]
+    assert own_answers([lost, foreign, wrong, right], TRAIN) == {TRAIN[4].id: worked(TRAIN[4])}
 
 
 def test_the_last_right_answer_to_a_row_counts() -> None:
     first = scored(TRAIN[0], True, answer=worked(TRAIN[0]))
     again = scored(TRAIN[0], True, answer=worked(TRAIN[0]) + " Done.")
-    assert answer_examples([first, again], TRAIN)[0].target.endswith("Done.")
+    assert (own_answers([first, again], TRAIN) or {})[TRAIN[0].id].endswith("Done.")

@@ -1,0 +1,103 @@
+"""Reasoning before the answer is tried once, kept where it wins, and shown as the model itself reasoned."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+from fakes import LABELS, PROMPT, Bench, bench, number_of, target_of, unit, writer
+from test_graph import run
+from test_propose import WRITERS_ONLY, brief
+
+from autoprompt.llm.client import Completion, Options
+from autoprompt.optimizer.merging import partner_of
+from autoprompt.optimizer.propose import propose
+from autoprompt.reasoning import asks_to_reason, request
+from autoprompt.types import Candidate, Demo, Message, Usage
+
+REASONED = f"{PROMPT}\n{request(PROMPT, LABELS)}"
+
+
+def student(helps: bool):
+    """Right in half of the rows at once; reasoning makes it right in nine of ten, or in three of ten."""
+
+    def answer(messages: list[Message], options: Options) -> Completion:
+        number = number_of(messages)
+        is_reasoned = asks_to_reason(messages[0].content)
+        chance = 0.5 if not is_reasoned else 0.9 if helps else 0.3
+        target = target_of(number)
+        said = target if unit("row", number) < chance else LABELS[1 - LABELS.index(target)]
+        text = f"I look at item {number}, at {LABELS[0]} and {LABELS[1]}.\nAnswer: {said}"
+        return Completion(text, Usage(30, 60)) if is_reasoned else Completion(said, Usage(20, 1))
+
+    return answer
+
+
+def demos_of(made: Bench) -> list[Demo]:
+    return [
+        Demo(asked.content, given.content)
+        for call in made.task.calls
+        if asks_to_reason(call[0].content)
+        for asked, given in zip(call[1:-1:2], call[2:-1:2], strict=True)
+    ]
+
+
+def test_where_it_helps_it_wins_and_its_own_answers_are_the_demonstrations() -> None:
+    made = bench(student(helps=True), writer, can_reason=True, max_calls=900)
+    state = run(made)
+    winner = made.context.pool[state["incumbent"]].candidate
+    assert asks_to_reason(winner.prompt)
+    assert winner.prompt.startswith(PROMPT)
+    assert state["confirmation"]["confirmed"]
+    tried = Counter(event["operator"] for event in made.kinds("candidate_proposed"))
+    assert tried["reason"] == 1
+    shown = demos_of(made)
+    assert shown
+    for demo in shown:
+        right = target_of(number_of([Message("user", demo.input)]))
+        assert demo.output.startswith("I look at item")
+        assert demo.output.endswith(f"Answer: {right}")
+
+
+def test_where_it_harms_it_is_tried_once_and_dropped() -> None:
+    made = bench(student(helps=False), writer, can_reason=True, max_calls=900)
+    state = run(made)
+    assert not asks_to_reason(made.context.pool[state["incumbent"]].candidate.prompt)
+    reasoned = [call for call in made.task.calls if asks_to_reason(call[0].content)]
+    assert len(reasoned) == made.context.plan.blocks[0]
+
+
+def test_it_can_be_forbidden() -> None:
+    made = bench(student(helps=True), writer, can_reason=False, max_calls=900)
+    run(made)
+    assert not any(asks_to_reason(call[0].content) for call in made.task.calls)
+
+
+def test_it_starts_without_demonstrations_of_answers_given_at_once() -> None:
+    made = bench(can_reason=True, depth=replace(WRITERS_ONLY, writers=0))
+    order = brief(made, number=6)
+    shown = made.context.add(Candidate({"prompt": PROMPT}, demos=(Demo("item 1", "A", "r1"),)))
+    shown.status = "accepted"
+    (found,) = [
+        c
+        for c in propose(made.context, replace(order, incumbent=shown.candidate.id))
+        if c.operator == "reason"
+    ]
+    assert (found.prompt, found.demos, found.parents) == (REASONED, (), (shown.candidate.id,))
+    assert not [
+        c for c in propose(made.context, replace(order, tally={"reason": [1, 0]})) if c.operator == "reason"
+    ]
+
+
+def test_demonstrations_of_the_one_kind_are_not_joined_with_texts_of_the_other() -> None:
+    made = bench(can_reason=True)
+    brief(made)
+    pool = made.context.pool
+    shown = pool.add(Candidate({"prompt": PROMPT}, demos=(Demo("item 1", "A", "r1"),)))
+    reasoned = pool.add(Candidate({"prompt": REASONED}))
+    for entry in (shown, reasoned):
+        entry.status = "accepted"
+    assert partner_of(made.context, reasoned) is None
+    told = pool.add(Candidate({"prompt": "Mind the rule."}))
+    told.status = "accepted"
+    assert partner_of(made.context, shown) is not reasoned

@@ -1,0 +1,105 @@
+"""Prompts that ask to reason first: how they ask, how they are sent, and where the answer is read."""
+
+from __future__ import annotations
+
+import pytest
+
+from autoprompt.llm.client import Completion, Options
+from autoprompt.llm.scripted import ScriptedClient
+from autoprompt.metrics import get_metric
+from autoprompt.program import PromptProgram
+from autoprompt.reasoning import asks_to_reason, final_answer, request, request_lines
+from autoprompt.types import Candidate, Example, Message
+
+LABELS = ("No", "Yes")
+ROW = Example("r1", "Take 2 steps. Turn around. Take 2 steps.", "Yes", {})
+NAIVE = "Do you return to the start? Answer Yes or No."
+
+
+def answering(text: str) -> ScriptedClient:
+    return ScriptedClient(lambda messages, options: Completion(text))
+
+
+@pytest.mark.parametrize("prompt", [NAIVE, "回到起点了吗？"])
+def test_what_is_asked_for_is_recognized_in_its_language(prompt: str) -> None:
+    line = request(prompt, LABELS)
+    assert not asks_to_reason(prompt)
+    assert asks_to_reason(f"{prompt}\n{line}")
+    assert request_lines(f"{prompt}\n{line}\nTake care.") == [line]
+    assert all(label in line for label in LABELS)
+    assert asks_to_reason(request(prompt, ()))
+
+
+@pytest.mark.parametrize(
+    "prompt", ["Answer: yes or no.", "Headline: {input}\nAnswer:", "Think step by step.", "答案："]
+)
+def test_other_prompts_that_name_an_answer_are_not_taken_for_it(prompt: str) -> None:
+    assert not asks_to_reason(prompt)
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("1. (0, 2)\n2. (0, 0)\nAnswer: Yes", "Yes"),
+        ("The first answer: No.\nI look again.\n**Answer:** Yes", "Yes"),
+        ("We are at (0, 0). Therefore, the answer is Yes.", "Yes."),
+        ("Step 1\nAnswer:\n\nNo", "No"),
+        ("向前两步，再回来。\n答案：是", "是"),
+        ("<think>Answer: No</think>It is back.\nYes", "Yes"),
+        ("Yes", "Yes"),
+        ('Look.\nAnswer: {"a": 1,\n "b": 2}', '{"a": 1,\n "b": 2}'),
+        ("I do not know.\nAnswer:", "Answer:"),
+        ("  ", None),
+    ],
+)
+def test_the_answer_is_what_it_ends_with(text: str, answer: str | None) -> None:
+    assert final_answer(text) == answer
+
+
+def test_labels_are_not_enforced_there_and_the_last_line_counts() -> None:
+    sent: list[Options] = []
+
+    def answer(messages: list[Message], options: Options) -> Completion:
+        sent.append(options)
+        return Completion("Yes, two steps, and No, not one more.\nAnswer: No")
+
+    program = PromptProgram(
+        ScriptedClient(answer),
+        NAIVE,
+        LABELS,
+        Options(max_output_tokens=32, wants_label_probs=True),
+        get_metric("exact_match", labels=LABELS).read,
+        reasoning_tokens=300,
+    )
+    prompt = f"{NAIVE}\n{request(NAIVE, LABELS)}"
+    prediction = program.run(ROW, Candidate({"prompt": prompt}))
+    assert prediction.value == "No"
+    assert prediction.text.startswith("Yes, two steps")
+    program.run(ROW, Candidate({"prompt": NAIVE}))
+    assert [(o.labels, o.wants_label_probs, o.max_output_tokens) for o in sent] == [
+        ((), False, 300),
+        (LABELS, True, 32),
+    ]
+
+
+def test_a_number_is_read_from_the_last_line_and_a_row_without_an_answer_is_unparsed() -> None:
+    prompt = "How many?\n" + request("How many?", ())
+    number = PromptProgram(answering("3 and 4 make 7.\nAnswer: 7\n"), prompt, read=get_metric("numeric").read)
+    assert number.run(ROW, Candidate({"prompt": prompt})).value == "7"
+    label = PromptProgram(answering("I walk around in circles"), prompt, LABELS)
+    assert label.run(ROW, Candidate({"prompt": prompt})).value is None
+
+
+def test_messages_hold_the_line_in_front_of_the_row() -> None:
+    seen: list[list[Message]] = []
+
+    def answer(messages: list[Message], options: Options) -> Completion:
+        seen.append(messages)
+        return Completion("Answer: Yes")
+
+    prompt = f"Follow the steps.\n{request(NAIVE, LABELS)}\nSteps: {{input}}"
+    PromptProgram(ScriptedClient(answer), prompt, LABELS).run(
+        Example("r", "x", "Yes", {"input": "x"}), Candidate({"prompt": prompt})
+    )
+    assert [m.role for m in seen[0]] == ["system", "user"]
+    assert seen[0][0].content.endswith("one of: No, Yes")
