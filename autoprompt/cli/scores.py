@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from autoprompt.api import EvaluationReport
 
 _FIELDS = ("example_id", "input", "ground_truth", "prediction", "score", "is_correct", "is_unparsed", "error")
+_MORE = ("reason", "output", "prompt_tokens", "completion_tokens")  # where there is room for texts
 
 
 def check_ending(path: Path) -> None:
@@ -38,7 +39,7 @@ def _writer(path: Path) -> Callable[[EvaluationReport], str]:
 
 
 def _row(row: EvaluatedRow) -> dict[str, object]:
-    return {name: getattr(row, name) for name in (*_FIELDS, "reason", "prompt_tokens", "completion_tokens")}
+    return {name: getattr(row, name) for name in (*_FIELDS, *_MORE)}
 
 
 def _json(report: EvaluationReport) -> str:
