@@ -3,8 +3,10 @@
 Nothing but the prompt's own text says it, so it is the same wherever the prompt goes: an exported one, one in
 a file, one of a baseline. A label is not enforced there, since that would leave no room to reason in.
 
-Measured on the embedded model (BIG-Bench Hard's `navigate`, 31 rows of train): answered at once 0.45, with 31
-demonstrations 0.55; reasoned 0.74, at 155 tokens an answer.
+Measured on the embedded model (BIG-Bench Hard's `navigate`, rows of train): answered at once 14 of 31, with 31
+demonstrations 17 of 31. Asked for short steps alone 9 of 19: it said each step and lost count. Asked for how
+things stand after each step 32 of 48, at about 150 tokens an answer; with six of its own right answers as
+demonstrations 15 of 24.
 """
 
 from __future__ import annotations
@@ -19,8 +21,11 @@ OUTPUT_TOKENS = 512  # of a reasoned answer; a model that has not come to an end
 USUAL_TOKENS = 200  # that such an answer takes, for what has to be kept back
 
 _REQUEST: dict[Language, str] = {
-    "en": 'Work it out step by step, in short steps. End with a line that begins with "Answer:" and holds ',
-    "zh": "请用简短的步骤逐步推理。最后一行以“答案：”开头，写上",
+    "en": "Work it out step by step. After each step write down how things stand, in numbers where there are "
+    "any: a position as (x, y), a count, a total. "
+    'End with a line that begins with "Answer:" and holds ',
+    "zh": "请逐步推理，每一步之后写下当前的状态，能用数字就用数字：位置写作 (x, y)，数量，合计。"
+    "最后一行以“答案：”开头，写上",
 }
 _ONE_OF: dict[Language, str] = {"en": "one of: ", "zh": "以下之一："}
 _ALONE: dict[Language, str] = {"en": "the answer alone.", "zh": "答案本身。"}
