@@ -3,9 +3,9 @@
 Nothing but the prompt's own text says it, so it is the same wherever the prompt goes: an exported one, one in
 a file, one of a baseline. A label is not enforced there, since that would leave no room to reason in.
 
-Measured on the embedded model (BIG-Bench Hard's `navigate`, rows of train): answered at once 14 of 31, with 31
-demonstrations 17 of 31. Asked for short steps alone 9 of 19: it said each step and lost count. Asked for how
-things stand after each step 32 of 48, at about 150 tokens an answer; with six of its own right answers as
+Measured on the embedded model (BIG-Bench Hard's `navigate`, rows of train): answered at once 14 of 31, with
+31 demonstrations 17 of 31. Asked for short steps alone 9 of 19: it said each step and lost count. Asked for
+how things stand after each step 32 of 48, at about 150 tokens an answer; with six of its own right answers as
 demonstrations 15 of 24.
 """
 
