@@ -86,7 +86,8 @@ class ModelSettings(Settings):
     judge_base_url: str | None = Field(default=None, description="Endpoint of the judge model.")
     temperature: Annotated[float, Field(ge=0, le=2)] = Field(default=0.0, description="Of task calls.")
     max_output_tokens: Positive | None = Field(
-        default=None, description="Longest answer of a task call; default: 32 for labels, else 1024."
+        default=None,
+        description="Longest answer of a task call; default: 32 for labels (512 after reasoning), else 1024.",
     )
     timeout: Annotated[float, Field(gt=0)] = Field(
         default=120.0, description="Seconds to wait for one answer."

@@ -15,7 +15,7 @@ from autoprompt.errors import BudgetTooSmallError, PromptError
 from autoprompt.llm.client import Client, Options
 from autoprompt.metrics import Metric
 from autoprompt.program import Program, PromptProgram, placeholders, supports_demos, unknown_placeholders
-from autoprompt.reasoning import OUTPUT_TOKENS, USUAL_TOKENS
+from autoprompt.reasoning import OUTPUT_TOKENS, USUAL_TOKENS, asks_to_reason
 from autoprompt.search.plan import (
     DEPTHS,
     TRAIN_BATCH,
@@ -97,8 +97,8 @@ class Preparation:
     @property
     def can_reason(self) -> bool:
         """Whether to try reasoning before the answer: of one prompt, for short answers, with room for it."""
-        limit = self.config.max_output_tokens or OUTPUT_TOKENS
-        if self.config.no_reasoning or self.workflow is not None or limit < USUAL_TOKENS:
+        room = _reasoning_tokens(self.config, self.labels)
+        if self.config.no_reasoning or self.workflow is not None or room < USUAL_TOKENS:
             return False
         short = sum(len(row.target) <= SHORT_TARGET for row in self.splits.train)
         return bool(self.labels) or 10 * short >= 9 * len(self.splits.train) > 0
@@ -137,6 +137,10 @@ def task_options(config: RunConfig, labels: tuple[str, ...]) -> Options:
     )
 
 
+def _reasoning_tokens(config: RunConfig, labels: tuple[str, ...]) -> int:
+    return config.max_output_tokens or (OUTPUT_TOKENS if labels else FREE_OUTPUT_TOKENS)
+
+
 def prepare(config: RunConfig) -> Preparation:
     """Complete the settings (`settings.complete`), read, check and plan; sends nothing.
 
@@ -162,6 +166,8 @@ def prepare(config: RunConfig) -> Preparation:
     optimizer_calls = analyst_calls + depth.writers + analyst_calls - 1
     if workflow is None:
         said = check_placeholders(prompt, _rows_by_file(splits), config)
+        if asks_to_reason(prompt) and (room := _reasoning_tokens(config, labels)) < USUAL_TOKENS:
+            said.append(f"the prompt asks to reason, and --max-output-tokens {room} will cut its answers")
         splits = replace(splits, warnings=(*splits.warnings, *said))
     check_budget(config.max_calls, plan, len(splits.test), optimizer_calls)
     # What a scientific analyst takes beyond a plain one must not come out of the search.
@@ -214,7 +220,7 @@ def make_program(
         labels=labels,
         options=options,
         read=metric.read,
-        reasoning_tokens=config.max_output_tokens or OUTPUT_TOKENS,
+        reasoning_tokens=_reasoning_tokens(config, labels),
         **fields,
     )
 
@@ -264,7 +270,8 @@ def _rows_by_file(splits: Splits) -> dict[Path, list[Example]]:
 def estimate_run(preparation: Preparation, price_per_token: float | None) -> Estimate:
     """An upper bound in calls, and the tokens that so many calls of rows like these take.
 
-    price_per_token: USD of a prompt token of the task model, None where unknown; output is a small part here.
+    price_per_token: USD of a prompt token of the task model, None where unknown; output is a small part,
+    unless the winner reasons (`--no-reasoning` rules that out; the caps hold in any case).
     """
     p = preparation
     optimizer_calls = min(p.max_calls, p.max_iterations * (p.analyst_calls + p.depth.writers))

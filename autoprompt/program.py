@@ -14,7 +14,7 @@ from typing import Protocol
 
 from autoprompt.answers import read_answer
 from autoprompt.errors import BudgetExhausted, EndpointError, PromptError, RequestRefusedError
-from autoprompt.llm.client import Client, Options
+from autoprompt.llm.client import Client, Completion, Options
 from autoprompt.reasoning import OUTPUT_TOKENS, asks_to_reason, final_answer
 from autoprompt.types import REFUSED, Candidate, Demo, Example, Message, Prediction, Usage
 
@@ -50,7 +50,7 @@ class PromptProgram:
     prompt: the naive text. labels: the only answers allowed; they are sent as `Options.labels` and read
         tolerantly. read: another reader of the answer, usually `metric.read`; None from it is "unparsed".
     reasoning_tokens: longest answer where the prompt asks to reason first (`autoprompt.reasoning`); labels
-        are not enforced there, and the answer is what the last line says.
+        are not enforced there, and the answer is what `final_answer` finds.
     An unreadable answer is asked for again at most twice, as another sample, then the row is unparsed; one
     that comes back word for word, or that the budget has no call for, not so often. An empty answer is
     unparsed at once: the client has asked again already.
@@ -96,7 +96,7 @@ class PromptProgram:
                 break
             is_settled = not completion.text.strip() or completion.text == text
             usage, text = usage + completion.usage, completion.text
-            value = self._read(text, is_reasoned)
+            value = self._read(completion, is_reasoned)
             if value is not None:
                 return Prediction(text, value, usage, completion.label_probs)
             if is_settled:
@@ -111,8 +111,10 @@ class PromptProgram:
             )
         return replace(self.options, labels=self.labels) if self.labels else self.options
 
-    def _read(self, text: str, is_reasoned: bool) -> str | None:
-        answer = final_answer(text) if is_reasoned else text
+    def _read(self, completion: Completion, is_reasoned: bool) -> str | None:
+        answer: str | None = completion.text
+        if is_reasoned:
+            answer = final_answer(completion.text, is_cut=completion.finish_reason == "length")
         if answer is None:
             return None
         return self.read(answer) if self.read else read_answer(answer, self.labels)

@@ -31,16 +31,15 @@ _ONE_OF: dict[Language, str] = {"en": "one of: ", "zh": "以下之一："}
 _ALONE: dict[Language, str] = {"en": "the answer alone.", "zh": "答案本身。"}
 _JOIN: dict[Language, str] = {"en": ", ", "zh": "、"}
 
-_ASKS = re.compile(
-    r"end with a line that begins with [\"“]answer:[\"”]|最后一行以[\"“]答案[：:][\"”]开头", re.IGNORECASE
-)
-_MARK = re.compile(
-    r"(?:\banswer\b|答案)[\"'`*”\])]*\s*(?:[:：]|\bis\b:?|是[:：]?|为[:：]?)[*_`\s]*", re.IGNORECASE
-)
+_ASKS = re.compile("|".join(rf"{re.escape(line.strip())}[^\n]*" for line in _REQUEST.values()))
+# The line that is asked for; `"answer": 42` inside an object is none.
+_LINE = re.compile(r"^[\s*_#>-]*(?:final\s+)?(?:answer|答案)[\s*_]*[:：][\s*]*", re.IGNORECASE | re.MULTILINE)
+_INLINE = re.compile(r"\banswer\s+is\b[:：]?[\s*]*|答案(?:是|为)[:：]?[\s*]*", re.IGNORECASE)
+_BLOCK = ("{", "[", "`")  # what an answer of several lines begins with
 
 
 def asks_to_reason(prompt: str) -> bool:
-    """Whether the prompt has the answer worked out, and given in a last line that begins with "Answer:"."""
+    """Whether the prompt holds the line of `request`. Other words for it are the author's own affair."""
     return _ASKS.search(prompt) is not None
 
 
@@ -51,16 +50,26 @@ def request(prompt: str, labels: Sequence[str]) -> str:
     return _REQUEST[language] + answer
 
 
-def request_lines(prompt: str) -> list[str]:
-    """The lines of `prompt` that ask for it: without them the answer would be given at once."""
-    return [line.strip() for line in prompt.splitlines() if asks_to_reason(line)]
+def requests_in(prompt: str) -> list[str]:
+    """The passages of `prompt` that ask for it: without them the answer would be given at once."""
+    return [found.group().rstrip() for found in _ASKS.finditer(prompt)]
 
 
-def final_answer(text: str) -> str | None:
-    """What a reasoned answer ends with: all behind the last "Answer:", else its last line; None: nothing."""
+def has_answer_line(text: str) -> bool:
+    return _LINE.search(visible(text)) is not None
+
+
+def final_answer(text: str, *, is_cut: bool = False) -> str | None:
+    """What a reasoned answer ends with; None where it comes to no answer.
+
+    That is the rest of the last line that begins with "Answer:", or all behind it where a block (JSON, code)
+    begins there; else what follows the last "answer is"; else the last line, unless the text was cut.
+    """
     shown = visible(text)
-    marks = list(_MARK.finditer(shown))
+    marks = list(_LINE.finditer(shown))
+    if not marks and not is_cut:
+        marks = list(_INLINE.finditer(shown))
     if marks and (rest := shown[marks[-1].end() :].strip()):
-        return rest
+        return rest if rest.startswith(_BLOCK) else rest.splitlines()[0].strip()
     lines = [line.strip() for line in shown.splitlines() if line.strip()]
-    return lines[-1] if lines else None
+    return lines[-1] if lines and not is_cut and not marks else None

@@ -20,6 +20,7 @@ from autoprompt.preparation import (
     estimate_run,
     prepare,
 )
+from autoprompt.reasoning import request
 from autoprompt.search.plan import DEPTHS, fewest_calls
 from autoprompt.settings import as_complete
 
@@ -49,6 +50,24 @@ def test_an_analyst_who_tests_is_shown_more_rows(tmp_path: Path, monkeypatch: py
     few = tmp_path / "few"
     few.mkdir()
     assert prepared(few, analyst="scientific", sandbox="none", rows=60).plan.train_batch == 24
+
+
+def test_reasoning_is_tried_where_answers_are_short_and_there_is_room(tmp_path: Path) -> None:
+    assert prepared(tmp_path).can_reason
+    assert not prepared(tmp_path, no_reasoning=True).can_reason
+    assert not prepared(tmp_path, max_output_tokens=100).can_reason
+    for length, is_short in ((20, True), (200, False)):
+        path = tmp_path / f"{length}.jsonl"
+        rows = [{"input": f"text {n}", "target": f"{n} " + "x" * length} for n in range(60)]
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+        assert prepare(RunConfig(dataset=path, prompt=PROMPT)).can_reason is is_short
+
+
+def test_a_prompt_that_asks_to_reason_without_room_for_it_is_warned_of(tmp_path: Path) -> None:
+    prompt = f"{PROMPT}\n{request(PROMPT, ('A', 'B'))}"
+    assert prepared(tmp_path, prompt=prompt).splits.warnings == ()
+    (said,) = prepared(tmp_path, prompt=prompt, max_output_tokens=32).splits.warnings
+    assert "--max-output-tokens 32" in said
 
 
 def test_a_preset_caps_rows_unless_the_user_does(tmp_path: Path) -> None:

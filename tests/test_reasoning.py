@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from autoprompt.evaluation import evaluate
 from autoprompt.llm.client import Completion, Options
 from autoprompt.llm.scripted import ScriptedClient
 from autoprompt.metrics import get_metric
 from autoprompt.program import PromptProgram
-from autoprompt.reasoning import asks_to_reason, final_answer, request, request_lines
+from autoprompt.reasoning import asks_to_reason, final_answer, request, requests_in
 from autoprompt.types import Candidate, Example, Message
 
 LABELS = ("No", "Yes")
@@ -25,13 +26,20 @@ def test_what_is_asked_for_is_recognized_in_its_language(prompt: str) -> None:
     line = request(prompt, LABELS)
     assert not asks_to_reason(prompt)
     assert asks_to_reason(f"{prompt}\n{line}")
-    assert request_lines(f"{prompt}\n{line}\nTake care.") == [line]
+    assert requests_in(f"{prompt} {line}\nTake care.") == [line]
     assert all(label in line for label in LABELS)
     assert asks_to_reason(request(prompt, ()))
 
 
 @pytest.mark.parametrize(
-    "prompt", ["Answer: yes or no.", "Headline: {input}\nAnswer:", "Think step by step.", "答案："]
+    "prompt",
+    [
+        "Answer: yes or no.",
+        "Headline: {input}\nAnswer:",
+        "Think step by step.",
+        "答案：",
+        'End with "Answer:".',
+    ],
 )
 def test_other_prompts_that_name_an_answer_are_not_taken_for_it(prompt: str) -> None:
     assert not asks_to_reason(prompt)
@@ -43,17 +51,35 @@ def test_other_prompts_that_name_an_answer_are_not_taken_for_it(prompt: str) -> 
         ("1. (0, 2)\n2. (0, 0)\nAnswer: Yes", "Yes"),
         ("The first answer: No.\nI look again.\n**Answer:** Yes", "Yes"),
         ("We are at (0, 0). Therefore, the answer is Yes.", "Yes."),
+        ("Answer: Yes\nI hope this answer is helpful!", "Yes"),
+        ("Answer: Paris.\nThe answer is a city in France.", "Paris."),
+        ("答案：正面\n以上答案为最终结果。", "正面"),
+        ("Answer: __init__", "__init__"),
+        ("- **Final answer**: 7", "7"),
+        ('I look.\nAnswer: {"answer": 42}', '{"answer": 42}'),
+        ('{"answer": 42}', '{"answer": 42}'),
         ("Step 1\nAnswer:\n\nNo", "No"),
         ("向前两步，再回来。\n答案：是", "是"),
         ("<think>Answer: No</think>It is back.\nYes", "Yes"),
         ("Yes", "Yes"),
         ('Look.\nAnswer: {"a": 1,\n "b": 2}', '{"a": 1,\n "b": 2}'),
-        ("I do not know.\nAnswer:", "Answer:"),
+        ("I do not know.\nAnswer:", None),
         ("  ", None),
     ],
 )
 def test_the_answer_is_what_it_ends_with(text: str, answer: str | None) -> None:
     assert final_answer(text) == answer
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [("1. We walk.\n2. Yes, we turn", None), ("The answer is Yes, if", None), ("Answer: No\nFor", "No")],
+)
+def test_of_an_answer_that_was_cut_only_the_line_asked_for_counts(text: str, answer: str | None) -> None:
+    assert final_answer(text, is_cut=True) == answer
+    cut = ScriptedClient([Completion(text, finish_reason="length")] * 3)
+    prompt = f"{NAIVE}\n{request(NAIVE, LABELS)}"
+    assert PromptProgram(cut, prompt, LABELS).run(ROW, Candidate({"prompt": prompt})).value == answer
 
 
 def test_labels_are_not_enforced_there_and_the_last_line_counts() -> None:
@@ -103,3 +129,12 @@ def test_messages_hold_the_line_in_front_of_the_row() -> None:
     )
     assert [m.role for m in seen[0]] == ["system", "user"]
     assert seen[0][0].content.endswith("one of: No, Yes")
+
+
+def test_a_row_keeps_what_was_written_before_its_answer() -> None:
+    prompt = f"{NAIVE}\n{request(NAIVE, LABELS)}"
+    metric = get_metric("exact_match", labels=LABELS)
+    for text, output in (("Two, and back.\nAnswer: Yes", "Two, and back.\nAnswer: Yes"), ("Yes", "")):
+        program = PromptProgram(answering(text), prompt, LABELS, read=metric.read)
+        (row,) = evaluate(program, Candidate({"prompt": prompt}), [ROW], metric).rows
+        assert (row.prediction, row.is_correct, row.output) == ("Yes", True, output)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from autoprompt.api import EvaluationReport
 
 _FIELDS = ("example_id", "input", "ground_truth", "prediction", "score", "is_correct", "is_unparsed", "error")
-_MORE = ("reason", "output", "prompt_tokens", "completion_tokens")  # where there is room for texts
+_MORE = ("reason", "output", "prompt_tokens", "completion_tokens")  # in JSON lines only
 
 
 def check_ending(path: Path) -> None:

@@ -103,7 +103,7 @@ class SearchContext:
         total = sum(len(missing) for _, missing in jobs)
         if not total:
             return []
-        grown = sum(self._grown(c) * len(missing) for c, missing in jobs) / total
+        grown = sum(self.grown(c) * len(missing) for c, missing in jobs) / total
         tokens, cost = self._expected(total, grown)
         with self.budget.block(self.plan.calls_per_row * total, tokens=tokens, cost_usd=cost):
             evaluations = self.prediction.predict_jobs(jobs, on_row=self.row_counter(what, total))
@@ -151,17 +151,17 @@ class SearchContext:
     def check_race(self, candidates: Sequence[Candidate]) -> None:
         """Raises BudgetExhausted where what is not kept back would not pay for a race of `candidates`."""
         calls = race_cost(len(candidates) - 1, self.plan)
-        grown = sum(map(self._grown, candidates)) / len(candidates)
+        grown = sum(map(self.grown, candidates)) / len(candidates)
         tokens, cost = self._expected(calls, grown)
         with self.budget.block(0, tokens=tokens, cost_usd=cost):
             pass
 
     def _hold(self, calls: int, candidates: Sequence[Candidate]) -> None:
         # Half of the calls are the original's.
-        tokens, cost = self._expected(calls, max(map(self._grown, candidates)) / 2)
+        tokens, cost = self._expected(calls, max(map(self.grown, candidates)) / 2)
         self.budget.hold(calls, tokens=tokens, cost_usd=cost, seconds=calls * self.budget.seconds_per_call)
 
-    def _grown(self, candidate: Candidate) -> int:
+    def grown(self, candidate: Candidate) -> int:
         """Tokens by which the candidate is longer than the original, in each call, reasoning included.
 
         Of several components each is about one call of a row: the mean of them.

@@ -83,7 +83,10 @@ def _tell(turn: Turn) -> Candidate:
     is_alone = turn.place.told % TEXT_ALONE == TEXT_ALONE - 1
     if is_alone or parent.demos_of(name) or not can_show(context):
         return candidate
-    shown = show(replace(turn, parent=Entry(candidate)))
+    try:
+        shown = show(replace(turn, parent=Entry(candidate)))
+    except Refused:  # no demonstration to go with it is no reason to lose a text that was paid for
+        return candidate
     told = tuple(dict.fromkeys((*told, *shown.told)))
     return replace(shown, parents=candidate.parents, told=told, change=f"{change}; and {shown.change}")
 

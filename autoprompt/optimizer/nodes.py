@@ -12,7 +12,7 @@ from autoprompt.errors import BudgetExhausted, EndpointError, RequestRefusedErro
 from autoprompt.optimizer.agents.analysis import count_errors
 from autoprompt.optimizer.blame import blame_of, open_components
 from autoprompt.optimizer.brief import Brief, is_single
-from autoprompt.optimizer.context import SearchContext, prompt_tokens
+from autoprompt.optimizer.context import SearchContext
 from autoprompt.optimizer.finish import confirm_winner, open_test
 from autoprompt.optimizer.lessons import learn
 from autoprompt.optimizer.propose import propose
@@ -244,7 +244,7 @@ def _affordable(
             cap = error.cap
             if not kept:
                 return kept, cap
-            longest = max(kept, key=prompt_tokens)
+            longest = max(kept, key=context.grown)
             kept.remove(longest)
             reason = f"what is left of {cap} would not reach for its race and its final test"
             context.emit({"event": "candidate_refused", "operator": longest.operator, "reason": reason})

@@ -7,6 +7,7 @@ from collections import Counter, deque
 
 from autoprompt.errors import EndpointError, RequestRefusedError
 from autoprompt.optimizer.brief import (
+    FEWEST_EXAMPLES,
     Brief,
     Place,
     answers_to_show,
@@ -107,7 +108,7 @@ def _means(context: SearchContext, incumbent: Entry, brief: Brief) -> Means:
     return Means(
         recalls=len(recallable(brief, incumbent.candidate.components[name])),
         writers=settings.depth.writers,
-        can_demo=can_demo and (is_single(context) or bool(demonstrable(context, brief))),
+        can_demo=can_demo and _has_examples(context, incumbent, brief),
         has_demos=bool(incumbent.candidate.demos),
         has_errors=bool(brief.wrong_ids),
         has_partner=partner_of(context, incumbent) is not None,
@@ -118,8 +119,15 @@ def _means(context: SearchContext, incumbent: Entry, brief: Brief) -> Means:
     )
 
 
+def _has_examples(context: SearchContext, incumbent: Entry, brief: Brief) -> bool:
+    if not is_single(context):
+        return bool(demonstrable(context, brief))
+    answers = answers_to_show(context, brief, incumbent.candidate.prompt)
+    return answers is None or len(answers) >= FEWEST_EXAMPLES
+
+
 def _can_reason(context: SearchContext, incumbent: Entry, brief: Brief) -> bool:
-    """Once in a run, and not where the model reasons anyway: its answers are dear."""
+    """Raced at most once in a run, and not where the model reasons anyway: its answers are dear."""
     prompt = incumbent.candidate.prompt
     is_new = "reason" not in brief.tally and not asks_to_reason(prompt)
     return context.settings.can_reason and is_new and answers_to_show(context, brief, prompt) is None

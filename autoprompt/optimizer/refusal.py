@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from autoprompt.optimizer.agents.rewriting import WORDING
 from autoprompt.optimizer.context import SearchContext, longest_prompt
 from autoprompt.program import placeholders
-from autoprompt.reasoning import request_lines
+from autoprompt.reasoning import requests_in
 from autoprompt.templates import phrases
 from autoprompt.types import Candidate
 
@@ -39,9 +39,9 @@ def check_candidate(context: SearchContext, candidate: Candidate, proposals: Seq
 
 
 def kept_passages(context: SearchContext, *texts: str) -> list[str]:
-    """What every rewrite of `texts` must keep word for word: locked passages, placeholders, the line that has
-    the model reason."""
-    own = [mark for text in texts for mark in (*_braced(context, text), *request_lines(text))]
+    """What every rewrite of `texts` must keep word for word: locked passages, placeholders, the
+    words that have the model reason."""
+    own = [mark for text in texts for mark in (*_braced(context, text), *requests_in(text))]
     return list(dict.fromkeys([*context.settings.locked, *own]))
 
 

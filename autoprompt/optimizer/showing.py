@@ -45,7 +45,9 @@ def _choose(turn: Turn, name: str, train: Sequence[Example]) -> tuple[list[Examp
     """The rows to show by the turn's operator, and how they were chosen, in words."""
     current = [demo.example_id for demo in turn.parent.candidate.demos_of(name)]
     if turn.operator == "demos_varied" and current:
-        return demo_sets.varied(train, current, turn.rng), "a quarter of them exchanged"
+        is_free = is_single(turn.context) and not turn.context.settings.labels
+        rows = demo_sets.varied(train, current, turn.rng, is_free=is_free)
+        return rows, "a quarter of them exchanged"
     if turn.operator == "demos_rebalanced" and current:
         answered, expected = leaning(turn.context, turn.parent)
         rows = demo_sets.rebalanced(train, current, answered, expected, turn.rng)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from autoprompt.answers import visible
 from autoprompt.optimizer.blame import is_right_part
+from autoprompt.reasoning import has_answer_line
 from autoprompt.types import EvaluatedRow, Example, Step
 
 WORKED_OUT = 3  # times the target's length, and
@@ -56,7 +57,9 @@ def own_answers(
     longer = sum(len(_written(r)) > WORKED_OUT * len(r.ground_truth) + SHORT_ANSWER for r in answered)
     if not is_reasoned and 2 * longer <= len(answered):
         return None
-    return {row.example_id: _written(row) for row in answered if row.is_correct}
+    right = {row.example_id: _written(row) for row in answered if row.is_correct}
+    # One that lacks the line that was asked for would teach to leave it out.
+    return {i: text for i, text in right.items() if not is_reasoned or has_answer_line(text)}
 
 
 def _written(row: EvaluatedRow) -> str:

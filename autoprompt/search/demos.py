@@ -22,8 +22,6 @@ SHIFT = (
     0.5  # how far the shares of labels follow answers that lean to one side: 1 overshot (2.2:1, not 4.8:1)
 )
 
-FREE_TEXT = 0.8  # share of targets that differ, from which on they are no labels
-
 
 def to_demo(example: Example, outputs: Mapping[str, str] | None = None) -> Demo:
     """A worked example from a row; `outputs` (row id -> the model's own right answer) replaces the target."""
@@ -72,15 +70,19 @@ def with_errors(
 
 
 def varied(
-    examples: Sequence[Example], current: Sequence[str], rng: random.Random, share: float = 0.25
+    examples: Sequence[Example],
+    current: Sequence[str],
+    rng: random.Random,
+    share: float = 0.25,
+    *,
+    is_free: bool = False,
 ) -> list[Example]:
     """The current set (row ids) with about `share` of it exchanged, each for a row of the same target.
 
-    With free text (nearly all targets differ) for any other. Order is drawn anew: the last demonstrations
+    is_free: the targets are no labels, so any other row will do. Order is drawn anew: the last demonstrations
     weigh most, and which they are is part of the search.
     """
     by_id = {e.id: e for e in examples}
-    is_free = len({e.target for e in examples}) > FREE_TEXT * len(examples)
     kept = [by_id[i] for i in current if i in by_id]
     for place in rng.sample(range(len(kept)), max(1, round(len(kept) * share))) if kept else []:
         taken = {e.id for e in kept}

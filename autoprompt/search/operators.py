@@ -23,7 +23,7 @@ OperatorName = Literal[
 
 WRITERS: tuple[OperatorName, ...] = ("patch", "rewrite", "describe")  # each asks a model once
 TELLERS: tuple[OperatorName, ...] = ("describe", "cues")
-# Of each of these in a round: a third one has little new to tell of the same rows.
+# Of each of these in a round: a third description has little new to tell of the same rows.
 MOST: dict[OperatorName, int] = {"describe": 2, "cues": 2, "demos_rebalanced": 2, "reason": 1}
 
 # Emphasis of a round after so many rounds without a gain (the last entry from then on): the shares of labels

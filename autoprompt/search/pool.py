@@ -15,8 +15,6 @@ Status = Literal["pending", "accepted", "rejected"]
 # rows gives a true accuracy of 0.905 with 0, 0.918 with 0.25; by 16 rows and more it changes nothing, and 1
 # and above cost up to 0.01.
 CONFIDENCE_WEIGHT = 0.25
-# Of a row without one (a reasoned answer, beside answers given at once): neither for nor against it.
-UNKNOWN_CONFIDENCE = 0.5
 
 
 @dataclass(slots=True)
@@ -33,8 +31,12 @@ class Entry:
     answers: dict[str, str] = field(default_factory=dict)
 
     def merit(self, row_id: str) -> float:
-        """What the race ranks by: the score, with the confidence as a tie-break."""
-        confidence = self.confidence.get(row_id, UNKNOWN_CONFIDENCE)
+        """What the race ranks by: the score, with the confidence as a tie-break.
+
+        Where there is none (a reasoned answer, beside answers given at once) the score stands for it: so sure
+        is, on average, a model that knows what it knows.
+        """
+        confidence = self.confidence.get(row_id, self.scores[row_id])
         return self.scores[row_id] + CONFIDENCE_WEIGHT * confidence
 
     def mean(self, row_ids: Iterable[str]) -> float:

@@ -32,7 +32,9 @@ def test_reasoned_answers_are_shown_with_their_reasoning_however_short() -> None
         replace(scored(row, True, answer=row.target), output=f"Answer: {row.target}") for row in TRAIN[:4]
     ]
     assert own_answers(seen, TRAIN) is None
-    assert own_answers(seen, TRAIN, is_reasoned=True) == {r.id: f"Answer: {r.target}" for r in TRAIN[:4]}
+    without = replace(seen[0], example_id=TRAIN[5].id, output="It is so, I think, and so it will be.")
+    shown = own_answers([*seen, without], TRAIN, is_reasoned=True)
+    assert shown == {row.id: f"Answer: {row.target}" for row in TRAIN[:4]}
 
 
 def test_wrong_lost_and_foreign_rows_are_not_shown() -> None:

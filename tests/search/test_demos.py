@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoprompt.search.demos import FREE_TEXT, balanced, lean, rebalanced, to_demo, varied, with_errors
+from autoprompt.search.demos import balanced, lean, rebalanced, to_demo, varied, with_errors
 from autoprompt.types import Example
 
 TARGETS = st.lists(st.sampled_from("ABC"), max_size=40)
@@ -77,8 +77,7 @@ def test_varied(targets: list[str], seed: int, data: st.DataObject) -> None:
     assert len(found) == len(current)
     assert len({e.id for e in found}) == len(found)
     by_id = {e.id: e for e in known}
-    if len(set(targets)) <= FREE_TEXT * len(targets):
-        assert Counter(e.target for e in found) == Counter(by_id[i].target for i in current)
+    assert Counter(e.target for e in found) == Counter(by_id[i].target for i in current)
     left = {
         target: n - Counter(by_id[i].target for i in current)[target]
         for target, n in Counter(targets).items()
@@ -93,6 +92,14 @@ def test_varied(targets: list[str], seed: int, data: st.DataObject) -> None:
 def test_varied_drops_rows_that_are_no_longer_there() -> None:
     known = examples(["A", "A", "B"])
     assert {e.id for e in varied(known, ["gone", "r2"], random.Random(0))} == {"r2"}
+
+
+def test_free_text_is_exchanged_for_any_other_row() -> None:
+    known = examples([str(n) for n in range(8)])
+    current = ["r0", "r1", "r2", "r3"]
+    assert {e.id for e in varied(known, current, random.Random(0))} == set(current)
+    found = {e.id for e in varied(known, current, random.Random(0), is_free=True)}
+    assert len(found & set(current)) == 3
 
 
 def test_a_demonstration_shows_the_models_own_output_where_there_is_one() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from autoprompt.search.operators import PLATEAU, WRITERS, Means, choose_operators, record_outcome
 
 ALL = Means(writers=4, can_demo=True, has_demos=True, has_errors=True, has_partner=True)
-EVERY = ["patch", "rewrite", "describe", "cues", "demos", "demos_errors", "demos_varied", "combine"]
+EVERY = ["patch", "rewrite", "describe", "cues", "reason", "demos", "demos_errors", "demos_varied", "combine"]
 TALLIES = st.dictionaries(st.sampled_from(EVERY), st.tuples(st.integers(0, 9), st.integers(0, 9)))
 
 
@@ -49,6 +49,14 @@ def test_the_first_round_tries_one_of_each_kind() -> None:
     chosen = choose_operators(8, means, {}, 0, random.Random(0))
     assert sum(o in WRITERS for o in chosen) == 4
     assert set(chosen) == {"rewrite", "patch", "describe", "cues", "demos", "demos_errors"}
+
+
+def test_reasoning_is_one_candidate_of_the_first_round_where_it_is_possible() -> None:
+    means = replace(ALL, has_demos=False, has_partner=False, can_tell=True, has_labels=True, can_reason=True)
+    assert choose_operators(6, means, {}, 0, random.Random(0)).count("reason") == 1
+    assert "reason" not in choose_operators(6, replace(means, can_reason=False), {}, 0, random.Random(0))
+    for seed in range(20):
+        assert choose_operators(8, means, {"demos": (1, 0)}, 0, random.Random(seed)).count("reason") <= 1
 
 
 def test_the_shares_of_labels_are_shifted_where_the_answers_lean() -> None:

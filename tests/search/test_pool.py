@@ -47,6 +47,19 @@ def test_confidence_breaks_ties_and_never_outweighs_an_answer() -> None:
     assert CONFIDENCE_WEIGHT < 1
 
 
+def test_a_reasoned_answer_is_ranked_beside_answers_given_at_once() -> None:
+    pool = Pool()
+    ids = [f"r{n}" for n in range(40)]
+    sure = pool.add(Candidate({"prompt": "at once"}))
+    sure.scores = {i: float(n < 32) for n, i in enumerate(ids)}
+    sure.confidence = {i: 0.95 if n < 32 else 0.1 for n, i in enumerate(ids)}
+    reasoned = pool.add(Candidate({"prompt": "reasoned"}))
+    reasoned.scores = {i: float(n < 34) for n, i in enumerate(ids)}
+    assert reasoned.mean_merit(ids) > sure.mean_merit(ids)
+    reasoned.scores = {i: float(n < 30) for n, i in enumerate(ids)}
+    assert reasoned.mean_merit(ids) < sure.mean_merit(ids)
+
+
 def test_records_come_back_as_they_were_and_the_last_one_of_an_id_holds() -> None:
     pool = Pool()
     a = add(pool, "a", [1.0, 0.0])

@@ -15,6 +15,7 @@ from autoprompt.types import EvaluatedRow, Message, Step
 WRONG_ROWS = 8
 RIGHT_ROWS = 4
 STEP_CHARACTERS = 200  # of what one of several steps got, and of what it gave
+REASONING_CHARACTERS = 200  # of what a model wrote before its answer, the end
 ROW_CHARACTERS = 600  # of a row's input; long documents would push the rest out of a small model's window
 
 _ITEM = re.compile(r"^\s*(?:[-*•]|\d+[.)])?\s*")
@@ -205,6 +206,8 @@ def _shown_step(step: Step) -> dict[str, str]:
 def _line(row: EvaluatedRow) -> str:
     answer = "(no readable answer)" if row.is_unparsed else _cut(row.prediction, 200)
     detail = f" ({_cut(row.reason, 200)})" if row.reason and not row.is_correct and row.is_unparsed else ""
+    if row.output:  # how it got there: the end, where a reasoned answer goes wrong
+        detail += f" (it wrote: …{' '.join(row.output.split())[-REASONING_CHARACTERS:]})"
     return f"- {_cut(row.input)} -> answered: {answer}; right: {_cut(row.ground_truth, 200)}{detail}"
 
 
