@@ -14,10 +14,11 @@ from autoprompt.optimizer.context import SearchContext
 from autoprompt.optimizer.refusal import Refused
 from autoprompt.optimizer.step_demos import own_answers, step_examples
 from autoprompt.reasoning import asks_to_reason
-from autoprompt.types import EvaluatedRow, Example
+from autoprompt.types import Candidate, EvaluatedRow, Example
 
 CASES = 6  # of one step that a writer is shown
 FEWEST_EXAMPLES = 2  # of a step, to show any as demonstrations
+FEWEST_OWN = 4  # right answers of a model that was not asked to reason, to show them and not the targets
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,15 +114,15 @@ def step_view(context: SearchContext, brief: Brief, name: str) -> StepView | Non
     return StepView(" ".join(context.settings.task.split()), tuple(dict.fromkeys(cases))[:CASES])
 
 
-def shown_with(context: SearchContext, brief: Brief, place: Place, prompt: str) -> Shown:
-    """What the demonstrations at this place are drawn from. prompt: of a program of a single one, its text.
+def shown_with(context: SearchContext, brief: Brief, place: Place, parent: Candidate) -> Shown:
+    """What the demonstrations at this place are drawn from, for a child of `parent`.
 
     Raises Refused where there is nothing to show.
     """
     if is_single(context):
-        name = next(iter(context.program.components))
+        name, prompt = next(iter(parent.components.items()))
         answers = answers_to_show(context, brief, prompt)
-        if answers is None:
+        if answers is None or not (asks_to_reason(prompt) or _shows_own(parent, answers, place)):
             return Shown(name, context.splits.train, {})
         examples = [row for row in context.splits.train if row.id in answers]
         if len(examples) < FEWEST_EXAMPLES:
@@ -132,6 +133,16 @@ def shown_with(context: SearchContext, brief: Brief, place: Place, prompt: str) 
         raise Refused("no right outputs are known of any step")
     name = _next(context, brief, place, sorted(known))
     return Shown(name, known[name], {})
+
+
+def _shows_own(parent: Candidate, answers: Mapping[str, str], place: Place) -> bool:
+    """Whether the model's own long answers are shown, or the targets: as the parent does, else in turn.
+
+    An answer may be long because it is worked out, or only chatty, and no count of characters tells which.
+    """
+    if parent.demos:
+        return any(demo.output == answers.get(demo.example_id) for demo in parent.demos)
+    return len(answers) >= FEWEST_OWN and place.draw % 2 == 0
 
 
 def answers_to_show(context: SearchContext, brief: Brief, prompt: str) -> dict[str, str] | None:

@@ -95,7 +95,7 @@ def _told_from(turn: Turn) -> tuple[str, Sequence[Example]]:
     """As `shown_with`, but of a single prompt always the targets: what is right, not how it is put."""
     if is_single(turn.context):
         return next(iter(turn.context.program.components)), turn.context.splits.train
-    name, examples, _ = shown_with(turn.context, turn.brief, turn.place, turn.parent.candidate.prompt)
+    name, examples, _ = shown_with(turn.context, turn.brief, turn.place, turn.parent.candidate)
     return name, examples
 
 

@@ -122,8 +122,10 @@ def _means(context: SearchContext, incumbent: Entry, brief: Brief) -> Means:
 def _has_examples(context: SearchContext, incumbent: Entry, brief: Brief) -> bool:
     if not is_single(context):
         return bool(demonstrable(context, brief))
-    answers = answers_to_show(context, brief, incumbent.candidate.prompt)
-    return answers is None or len(answers) >= FEWEST_EXAMPLES
+    prompt = incumbent.candidate.prompt
+    if not asks_to_reason(prompt):
+        return True
+    return len(answers_to_show(context, brief, prompt) or {}) >= FEWEST_EXAMPLES
 
 
 def _can_reason(context: SearchContext, incumbent: Entry, brief: Brief) -> bool:

@@ -25,7 +25,7 @@ def can_show(context: SearchContext) -> bool:
 def show(turn: Turn) -> Candidate:
     """The parent with other demonstrations. Raises Refused where none fits, or none is known."""
     context, parent = turn.context, turn.parent.candidate
-    name, train, answers = shown_with(context, turn.brief, turn.place, parent.prompt)
+    name, train, answers = shown_with(context, turn.brief, turn.place, parent)
     rows, change = _choose(turn, name, train)
     label = "" if is_single(context) else name
     made = [replace(demo_sets.to_demo(row, answers), component=label) for row in rows]
