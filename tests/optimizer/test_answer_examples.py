@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fakes import rows, scored
+import pytest
+from fakes import bench, rows, scored
+from test_propose import brief
 
+from autoprompt.optimizer.brief import Place, shown_with
 from autoprompt.optimizer.step_demos import own_answers
-from autoprompt.types import Example
+from autoprompt.search.demos import to_demo
+from autoprompt.types import Candidate, Example
 
 TRAIN = [replace(row, target=str(n)) for n, row in enumerate(rows(0, 12))]
 
@@ -49,3 +53,24 @@ def test_the_last_right_answer_to_a_row_counts() -> None:
     first = scored(TRAIN[0], True, answer=worked(TRAIN[0]))
     again = scored(TRAIN[0], True, answer=worked(TRAIN[0]) + " Done.")
     assert (own_answers([first, again], TRAIN) or {})[TRAIN[0].id].endswith("Done.")
+
+
+@pytest.mark.parametrize(("right", "kinds"), [(8, {"own", "target"}), (2, {"target"})])
+def test_own_long_answers_and_targets_take_turns_unless_few_are_right(right: int, kinds: set[str]) -> None:
+    made = bench()
+    made.context.settings = replace(made.context.settings, labels=())
+    train = made.context.splits.train
+    seen = [scored(row, n < right, answer=worked(row)) for n, row in enumerate(train[:16])]
+    made_brief = brief(made, seen=seen)
+    original = made.context.pool.original.candidate
+    found = []
+    for draw in range(4):
+        shown = shown_with(made.context, made_brief, Place(draw, draw, 0), original)
+        found.append("own" if shown.answers else "target")
+        assert len(shown.examples) == (right if shown.answers else len(train))
+        # A set that is changed later stays of its kind.
+        demos = tuple(to_demo(row, shown.answers) for row in shown.examples[:4])
+        child = Candidate(original.components, demos=demos)
+        again = shown_with(made.context, made_brief, Place(0, draw + 1, 0), child)
+        assert bool(again.answers) is bool(shown.answers)
+    assert set(found) == kinds
