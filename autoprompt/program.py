@@ -95,6 +95,8 @@ class PromptProgram:
                     raise
                 break
             is_settled = not completion.text.strip() or completion.text == text
+            # Reasoning that went round in circles would do so again, at the price of the longest answer.
+            is_settled |= is_reasoned and completion.finish_reason == "length"
             usage, text = usage + completion.usage, completion.text
             value = self._read(completion, is_reasoned)
             if value is not None:

@@ -66,10 +66,8 @@ def final_answer(text: str, *, is_cut: bool = False) -> str | None:
     begins there; else what follows the last "answer is"; else the last line, unless the text was cut.
     """
     shown = visible(text)
-    marks = list(_LINE.finditer(shown))
-    if not marks and not is_cut:
-        marks = list(_INLINE.finditer(shown))
-    if marks and (rest := shown[marks[-1].end() :].strip()):
-        return rest if rest.startswith(_BLOCK) else rest.splitlines()[0].strip()
-    lines = [line.strip() for line in shown.splitlines() if line.strip()]
-    return lines[-1] if lines and not is_cut and not marks else None
+    marks = list(_LINE.finditer(shown)) or ([] if is_cut else list(_INLINE.finditer(shown)))
+    if marks:
+        rest = shown[marks[-1].end() :].strip()
+        return (rest if rest.startswith(_BLOCK) else rest.partition("\n")[0].strip()) or None
+    return None if is_cut else shown.rpartition("\n")[2].strip() or None

@@ -80,6 +80,7 @@ def test_of_an_answer_that_was_cut_only_the_line_asked_for_counts(text: str, ans
     cut = ScriptedClient([Completion(text, finish_reason="length")] * 3)
     prompt = f"{NAIVE}\n{request(NAIVE, LABELS)}"
     assert PromptProgram(cut, prompt, LABELS).run(ROW, Candidate({"prompt": prompt})).value == answer
+    assert len(cut.calls) == 1
 
 
 def test_labels_are_not_enforced_there_and_the_last_line_counts() -> None:

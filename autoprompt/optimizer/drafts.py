@@ -76,8 +76,7 @@ def _tell(turn: Turn) -> Candidate:
     name, train = _told_from(turn)
     before = parent.components[name]
     lines, told = tell(context, turn.operator, name, train, turn.place, turn.rng)
-    text = with_lines(before, lines, placeholders(before, tuple(context.splits.train[0].fields)))
-    check_text(context, context.program.components[name], before, text)
+    text = _with(turn, name, before, lines)
     change = named(context, name, described(turn.operator, before, text, lines))
     candidate = turn.child(change, texts={name: text}, told=told)
     is_alone = turn.place.told % TEXT_ALONE == TEXT_ALONE - 1
@@ -103,10 +102,17 @@ def _reason(turn: Turn) -> Candidate:
     """The parent's text asking to reason first, without its demonstrations of answers given at once."""
     context = turn.context
     name, before = next(iter(turn.parent.candidate.components.items()))
-    asked = placeholders(before, tuple(context.splits.train[0].fields))
-    text = with_lines(before, [request(context.program.components[name], context.settings.labels)], asked)
-    check_text(context, context.program.components[name], before, text)
+    line = request(context.program.components[name], context.settings.labels)
+    text = _with(turn, name, before, [line])
     return turn.child("reasons before it answers", texts={name: text}, demos=())
+
+
+def _with(turn: Turn, name: str, before: str, lines: Sequence[str]) -> str:
+    """The text of component `name` with these lines. Raises Refused where it must not have them."""
+    context = turn.context
+    text = with_lines(before, lines, placeholders(before, tuple(context.splits.train[0].fields)))
+    check_text(context, context.program.components[name], before, text)
+    return text
 
 
 def recallable(brief: Brief, text: str) -> list[str]:
