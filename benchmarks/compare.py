@@ -205,11 +205,14 @@ def run_autoprompt(settings: dict[str, Any], proxy: CountingProxy, folder: Path)
     bests: list[dict[str, Any]] = []
 
     def note(event: dict[str, Any]) -> None:
-        if event["event"] == "best_changed":
+        if event["event"] in ("best_changed", "lap_ended"):
+            found = event["id"] if event["event"] == "best_changed" else event["leader"]
+            if bests and bests[-1]["id"] == found:
+                return
             total = proxy.totals("search").values()
             bests.append(
                 {
-                    "id": event["id"],
+                    "id": found,
                     "calls": sum(c["calls"] for c in total),
                     "tokens": sum(c["prompt_tokens"] + c["completion_tokens"] for c in total),
                 }

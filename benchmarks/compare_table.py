@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import random
 import statistics
 from collections import defaultdict
@@ -10,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from autoprompt.stats import wilson_interval
+from autoprompt.stats import paired_difference_interval, wilson_interval
 
 OURS = "autoprompt"
 RESAMPLES = 2000
@@ -39,7 +40,7 @@ def print_table(results: Path) -> None:
     for cell in sorted(found, key=lambda c: (c["task"], c["seed"], c["tool"] != OURS, c["tool"])):
         print(_line(cell))
     print()
-    for line in _differences(found):
+    for line in [*_differences(found), *_reached(found), *_reported(found)]:
         print(line)
 
 
@@ -72,6 +73,66 @@ def _differences(found: Sequence[Cell]) -> list[str]:
             scope = f"{len({task for task, _ in shared})} tasks, {len(shared)} cells"
             lines.append(f"{OURS} − {tool}: {mean:+.3f} [{low:+.3f}, {high:+.3f}] over {scope}")
     return lines
+
+
+def _reached(found: Sequence[Cell]) -> list[str]:
+    """What ours needed until a best on its way was as good as the best optimizing peer at its end."""
+    lines: list[str] = []
+    shares: dict[str, list[float]] = defaultdict(list)
+    for ours in (cell for cell in found if cell["tool"] == OURS and "correct" in cell):
+        place = ours["task"], ours["seed"]
+        peers = [c for c in found if (c["task"], c["seed"]) == place and c["tool"] != OURS]
+        peers = [c for c in peers if "correct" in c and _spent(c)[0]]
+        if not peers:
+            continue
+        best = max(peers, key=lambda c: c["accuracy"])
+        calls, tokens = _spent(best)
+        first = next((b for b in ours["bests"] if b["accuracy"] >= best["accuracy"]), None)
+        fastest = min(c["wall_s"] for c in peers)
+        shares["minutes"].append(ours["wall_s"] / fastest)
+        said = f"{place[0]}, seed {place[1]}: {best['tool']} ends with {best['accuracy']:.3f}; "
+        if first is None:
+            shares["calls"].append(math.inf)
+            shares["tokens"].append(math.inf)
+            lines.append(said + "not reached")
+            continue
+        shares["calls"].append(first["calls"] / calls)
+        shares["tokens"].append(first["tokens"] / tokens)
+        lines.append(
+            f"{said}reached with {first['calls'] / calls:.2f} of its calls and "
+            f"{first['tokens'] / tokens:.2f} of its tokens; the whole run took "
+            f"{ours['wall_s'] / fastest:.2f} of the fastest peer's time"
+        )
+    if shares:
+        lines.append("median: " + ", ".join(f"{n} {statistics.median(v):.2f}" for n, v in shares.items()))
+    return lines
+
+
+def _reported(found: Sequence[Cell]) -> list[str]:
+    """The gain on validation that ours reported for its winner, beside the gain on the unseen rows."""
+    lines, gaps = [], []
+    for cell in found:
+        told = cell.get("validation") or {}
+        if cell["tool"] != OURS or told.get("best") is None or cell["operator"] == "original":
+            continue
+        pairs = list(zip(cell["naive"]["correct"], cell["correct"], strict=True))
+        low, high = paired_difference_interval(*map(list, zip(*pairs, strict=True)))
+        gain, claimed = statistics.fmean(b - a for a, b in pairs), told["best"] - told["original"]
+        gaps.append(claimed - gain)
+        lines.append(
+            f"{cell['task']}, seed {cell['seed']}: reported gain {claimed:+.3f}, on unseen rows {gain:+.3f} "
+            f"[{low:+.3f}, {high:+.3f}]"
+        )
+    if gaps:
+        lines.append(f"reported minus true, mean of {len(gaps)}: {statistics.fmean(gaps):+.3f}")
+    return lines
+
+
+def _spent(cell: Cell) -> tuple[int, int]:
+    """Calls and tokens of the search, of all its models."""
+    counts = cell["search"].values()
+    tokens = sum(c.get("prompt_tokens", 0) + c.get("completion_tokens", 0) for c in counts)
+    return int(sum(c.get("calls", 0) for c in counts)), int(tokens)
 
 
 def difference(

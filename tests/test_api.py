@@ -65,6 +65,7 @@ EVENTS = {
     "analysis",
     "candidate_proposed",
     "candidate_refused",
+    "lap_ended",
     "candidate_settled",
     "best_changed",
     "lesson",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from random import Random
 
 import numpy as np
@@ -49,6 +48,30 @@ def test_mcnemar_agrees_with_scipy(fixed: int, broken: int) -> None:
 @pytest.mark.parametrize(("fixed", "broken"), [(5, 0), (7, 1), (9, 2), (10, 3)])
 def test_mcnemar_knows_the_smallest_significant_counts(fixed: int, broken: int) -> None:
     assert stats.mcnemar_exact(fixed, broken) < 0.05 <= stats.mcnemar_exact(fixed - 1, broken)
+
+
+@given(fixed=counts, broken=counts)
+def test_the_mid_p_counts_what_was_observed_half(fixed: int, broken: int) -> None:
+    n = fixed + broken
+    expected = scipy_stats.binom.sf(fixed, n, 0.5) + scipy_stats.binom.pmf(fixed, n, 0.5) / 2
+    assert stats.mcnemar_exact(fixed, broken, is_mid=True) == pytest.approx(expected, abs=1e-12)
+
+
+@given(binary, st.data())
+def test_the_mid_p_is_the_same_by_counts_and_by_signs(a: list[float], data: st.DataObject) -> None:
+    a = a[:14]
+    b = data.draw(st.lists(st.sampled_from([0.0, 1.0]), min_size=len(a), max_size=len(a)))
+    differences = [y - x for x, y in zip(a, b, strict=True)]
+    p = stats.paired_test(a, b, is_mid=True)
+    assert stats.sign_flip_test(differences, is_mid=True) == pytest.approx(p)
+    assert p <= stats.paired_test(a, b)
+
+
+def test_the_mid_p_is_one_sided() -> None:
+    with pytest.raises(ValueError, match="one-sided"):
+        stats.mcnemar_exact(3, 1, "two-sided", is_mid=True)
+    with pytest.raises(ValueError, match="one-sided"):
+        stats.sign_flip_test([0.5], "two-sided", is_mid=True)
 
 
 @given(fixed=counts, broken=counts)
@@ -180,57 +203,6 @@ def test_combination_at_the_ends() -> None:
     for p, weights in [([], None), ([0.5], [0.0]), ([0.5], [-1.0]), ([1.5], None), ([0.5], [1.0, 1.0])]:
         with pytest.raises(ValueError, match=r"expected|against"):
             stats.combine_inverse_normal(p, weights)
-
-
-def test_max_statistic_of_one_candidate_is_the_sign_flip_test() -> None:
-    row = [0.5, 1.0, 0.0, -0.25, 0.5, 1.0]
-    assert stats.max_statistic_test({"a": row})["a"] == stats.sign_flip_test(row)
-    assert stats.max_statistic_test({"a": row, "copy": row})["a"] == stats.sign_flip_test(row)
-    assert stats.max_statistic_test({}) == {}
-    assert stats.max_statistic_test({"a": [0.0, 0.0]}) == {"a": 1.0}
-    with pytest.raises(ValueError, match="same rows"):
-        stats.max_statistic_test({"a": [1.0], "b": [1.0, 0.0]})
-
-
-@given(st.lists(st.lists(st.sampled_from([-1.0, 0.0, 1.0]), min_size=9, max_size=9), min_size=1, max_size=5))
-def test_max_statistic_lies_between_the_uncorrected_p_and_bonferroni(rows: list[list[float]]) -> None:
-    corrected = stats.max_statistic_test({str(i): row for i, row in enumerate(rows)})
-    for i, row in enumerate(rows):
-        assert stats.sign_flip_test(row) - 1e-12 <= corrected[str(i)] <= 1
-
-
-def test_max_statistic_is_not_fooled_by_twenty_coin_flips() -> None:
-    rng, crowned, uncorrected = Random(3), 0, 0
-    for _ in range(100):
-        original = [rng.random() < 0.5 for _ in range(60)]
-        rows = {str(c): [(rng.random() < 0.5) - x for x in original] for c in range(20)}
-        crowned += min(stats.max_statistic_test(rows, resamples=400).values()) < 0.05
-        uncorrected += min(stats.sign_flip_test(row, resamples=400) for row in rows.values()) < 0.05
-    assert crowned <= 10
-    assert uncorrected >= 20
-
-
-def test_max_statistic_finds_the_one_good_candidate_and_is_fast() -> None:
-    rng = Random(5)
-    rows = {str(c): [float(rng.choice([-1, 0, 0, 0, 1])) for _ in range(100)] for c in range(20)}
-    rows["good"] = [1.0] * 25 + [0.0] * 72 + [-1.0] * 3
-    start = time.perf_counter()
-    p = stats.max_statistic_test(rows)
-    assert time.perf_counter() - start < 1.5  # 0.1 s on a free core
-    assert p["good"] < 0.01 < min(value for name, value in p.items() if name != "good")
-
-
-@given(st.lists(st.floats(0, 1), max_size=12))
-def test_holm_agrees_with_its_definition(p: list[float]) -> None:
-    order = sorted(range(len(p)), key=lambda i: p[i])
-    expected = [
-        max(min(1, (len(p) - r) * p[order[r]]) for r in range(order.index(i) + 1)) for i in range(len(p))
-    ]
-    assert stats.holm(p) == pytest.approx(expected)
-
-
-def test_holm_of_a_known_set() -> None:
-    assert stats.holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
 
 
 def test_macro_f1() -> None:

@@ -8,13 +8,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from autoprompt.report.wording import lap
+
 PHASES = {
     "predict": "measuring candidates",
     "analyze": "reading the errors",
     "rewrite": "writing candidates",
     "memory": "noting what was learned",
     "increment_iteration": "next round",
-    "final_predict": "opening the sealed test",
+    "final_predict": "last race, confirmation, sealed test",
 }
 _RECENT = 6
 # The rate is that of the last rows, since a new prompt can change it.
@@ -112,6 +114,8 @@ class Progress:
                 return f"try {event['id'][:6]} ({event['operator']}): {event['change']}"
             case "candidate_refused":
                 return f"refused before any call ({event['operator']}): {event['reason']}"
+            case "lap_ended":
+                return lap(event)
             case "candidate_settled":
                 return self._settled(event)
             case "best_changed":

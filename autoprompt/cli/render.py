@@ -16,6 +16,7 @@ from autoprompt.cli import clean
 from autoprompt.cli.progress import duration, money
 from autoprompt.config import RunConfig
 from autoprompt.report.diff import Piece, diff_words, is_linewise
+from autoprompt.search.gate import CONFIRM_ALPHA
 from autoprompt.store import RunFolder
 
 _DEMOS_SHOWN = 3
@@ -158,9 +159,19 @@ def _not_held(confirmation: Mapping[str, Any]) -> str:
             f"the best candidate, {score(raced['score'])} against {score(raced['other_score'])} on the "
             f"{raced['rows']} rows that chose it, is not better beyond luck{chance}"
         )
+    fresh_scores = f"{score(fresh['score'])} against {score(fresh['other_score'])} on {fresh['rows']} rows"
+    if fresh["score"] <= fresh["other_score"]:
+        return (
+            f"the best candidate, {score(raced['score'])} on the rows that chose it, did not hold on fresh "
+            f"rows: {fresh_scores}{chance}"
+        )
+    if confirmation.get("remembered"):
+        basis = "these rows alone count, as lessons of earlier runs were used (see --no-memory)"
+    else:
+        basis = f"race and fresh rows together, {confirmation['tried']} candidates; more rows would tell"
     return (
-        f"the best candidate, {score(raced['score'])} on the rows that chose it, did not hold on fresh rows: "
-        f"{score(fresh['score'])} against {score(fresh['other_score'])} on {fresh['rows']} rows{chance}"
+        f"the best candidate is ahead on fresh rows too, {fresh_scores}, but not beyond luck{chance}; "
+        f"needed: under {CONFIRM_ALPHA:g}, {basis}"
     )
 
 
@@ -170,7 +181,9 @@ def _ended_by(data: Mapping[str, Any], cap: int | None) -> str:
         return reason
     if cap is None:
         return "the cap on calls"
-    return f"the preset's cap of {cap:,} calls (--max-calls raises it)"
+    left = cap - int(data["calls"])
+    unused = f", {left:,} left: no further round fits" if left > 0 else ""
+    return f"the preset's cap of {cap:,} calls{unused} (--max-calls raises it)"
 
 
 def _changes(data: Mapping[str, Any], original: str, best: str) -> Iterator[RenderableType]:

@@ -18,8 +18,9 @@ def confirm_winner(context: SearchContext, state: AutoPromptState, winner: Entry
     fresh = list(plan.fresh)
     both = [original, winner]
     try:
-        context.evaluate(both, plan.race, "raced rows: best and original")
+        # First what the calls were kept back for.
         context.evaluate(both, fresh, "fresh rows: best and original")
+        context.evaluate(both, plan.race, "raced rows: best and original")
         # Rows of train that nobody who made the winner has seen are as fresh, and more rows see smaller
         # gains.
         left = context.budget.calls_left()
@@ -33,10 +34,8 @@ def confirm_winner(context: SearchContext, state: AutoPromptState, winner: Entry
     confirmation = confirm(
         context.pool,
         winner,
-        original,
         plan.race_ids,
         [r.id for r in fresh],
-        update["tried"],
         is_remembered=is_remembered(context, winner, state["has_memory"]),
     )
     update["confirmation"] = {

@@ -10,7 +10,7 @@ from autoprompt.optimizer.context import SearchContext
 from autoprompt.search.gate import Comparison, compare, is_accepted
 from autoprompt.search.operators import record_outcome
 from autoprompt.search.pool import Entry
-from autoprompt.search.race import race
+from autoprompt.search.race import Lap, is_behind, race
 
 MOST_REJECTED = 8  # rejected edits that later writers are shown, worst first
 
@@ -45,6 +45,7 @@ def settle(
             plan.race,
             plan.blocks,
             lambda entries, rows: _evaluate(context, entries, rows),
+            on_lap=lambda lap: _tell_lap(context, pool[incumbent_id], lap),
         )
         finished = set(laps[-1].kept) if laps and laps[-1].rows == len(plan.race) else set()
     except BudgetExhausted as error:
@@ -72,6 +73,27 @@ def settle(
 
 def _evaluate(context: SearchContext, entries: Any, rows: Any) -> None:
     context.evaluate(entries, rows, f"race: {len(entries)} candidates")
+
+
+def _tell_lap(context: SearchContext, incumbent: Entry, lap: Lap) -> None:
+    """Who leads on the rows so far. No more than that: nothing is tested or confirmed yet."""
+    ids = context.plan.race_ids[: lap.rows]
+    first = context.pool[lap.ran[0]]
+    leader = first if first.mean_merit(ids) > incumbent.mean_merit(ids) else incumbent
+    context.emit(
+        {
+            "event": "lap_ended",
+            "rows": lap.rows,
+            "ran": len(lap.ran),
+            "kept": len(lap.kept),
+            "is_last": lap.rows == len(context.plan.race),
+            "leader": leader.candidate.id,
+            "is_ahead": leader is not incumbent,
+            "score": leader.mean(ids),
+            "best_score": incumbent.mean(ids),
+            "calls": context.budget.spent.calls,
+        }
+    )
 
 
 def _furthest(context: SearchContext, entrants: list[Entry]) -> set[str]:
@@ -110,6 +132,9 @@ def _settled_event(candidate_id: str, accepted: bool, comparison: Comparison) ->
 
 
 def _is_ahead(context: SearchContext, entry: Entry, incumbent: Entry) -> bool:
-    """On the rows that both have: an entrant that the budget stopped is not compared on other rows."""
-    shared = [i for i in context.plan.race_ids if i in entry.scores and i in incumbent.scores]
-    return bool(shared) and entry.mean_merit(shared) > incumbent.mean_merit(shared)
+    """On the rows that both have. One that the budget stopped on its way needs more than a better mean."""
+    ids = context.plan.race_ids
+    shared = [i for i in ids if i in entry.scores and i in incumbent.scores]
+    if len(shared) < len(ids):
+        return is_behind(context.pool, entry, incumbent, shared)
+    return entry.mean_merit(shared) > incumbent.mean_merit(shared)

@@ -1,4 +1,4 @@
-"""The verdict of a run in one sentence, and what that sentence means."""
+"""The verdict of a run in one sentence, what that sentence means, and the sentence of a race's lap."""
 
 from __future__ import annotations
 
@@ -96,3 +96,12 @@ def unfinished(run_id: str, progress: Progress, calls: int, *, is_running: bool)
         doing = _NODES.get(progress.node, progress.node)
         return sentence, f"Running{f': {doing}' if doing else ''}. The sealed test is still closed."
     return sentence, f"Interrupted; nothing is lost. Go on with: autoprompt resume {run_id}"
+
+
+def lap(event: Mapping[str, Any]) -> str:
+    """`after 16 rows 4 of 8 go on; abcdef (0.812) is ahead of the best so far (0.500)`, of a `lap_ended`."""
+    stage = "the race is over" if event["is_last"] else f"{event['kept']} of {event['ran']} go on"
+    leader = f"{event['leader'][:6]} ({event['score']:.3f}) is" if event["is_ahead"] else "none is"
+    return (
+        f"after {event['rows']} rows {stage}; {leader} ahead of the best so far ({event['best_score']:.3f})"
+    )

@@ -24,7 +24,7 @@ Evaluate = Callable[[Sequence[Entry], Sequence[Example]], None]
 
 @dataclass(frozen=True, slots=True)
 class Lap:
-    """One stage of a race, for the log: who ran, how far, and who goes on."""
+    """One stage of a race: who ran, over how many rows in all, and who goes on. ran, kept: best first."""
 
     rows: int
     ran: tuple[str, ...]
@@ -38,10 +38,12 @@ def race(
     rows: Sequence[Example],
     blocks: Sequence[int],
     evaluate: Evaluate,
+    on_lap: Callable[[Lap], None] = lambda _: None,
 ) -> list[Lap]:
     """Run `entrants` against `incumbent` over `rows`; scores land in the pool.
 
-    blocks: ascending row counts at which a stage ends; the last is len(rows).
+    blocks: ascending row counts at which a stage ends; the last is len(rows). on_lap: hears of each stage as
+        it ends.
     Returns the laps; the last lap's `kept` are those that finished all rows, best first. What `evaluate`
     raises passes through, with the finished blocks in the pool.
     """
@@ -58,12 +60,13 @@ def race(
         is_last = number == len(blocks) - 1
         keep = len(ranked) if is_last else max(1, (len(ranked) + 1) // 2)
         kept = [e for e in ranked[:keep] if not is_behind(pool, incumbent, e, so_far)]
-        laps.append(Lap(edge, tuple(e.candidate.id for e in alive), tuple(e.candidate.id for e in kept)))
+        laps.append(Lap(edge, tuple(e.candidate.id for e in ranked), tuple(e.candidate.id for e in kept)))
+        on_lap(laps[-1])
         alive, start = kept, edge
     return laps
 
 
-def is_behind(pool: Pool, incumbent: Entry, entry: Entry, row_ids: Sequence[str]) -> bool:
-    """Whether `entry` is so far behind on the shared rows that it is not worth another block."""
-    ours, theirs = pool.shared(entry.candidate.id, incumbent.candidate.id, row_ids)
+def is_behind(pool: Pool, other: Entry, entry: Entry, row_ids: Sequence[str]) -> bool:
+    """Whether `entry` is behind `other` on the shared rows by more than a hair: with p < DROP_ALPHA."""
+    ours, theirs = pool.shared(entry.candidate.id, other.candidate.id, row_ids)
     return sum(ours) < sum(theirs) and paired_test(ours, theirs, "greater") < DROP_ALPHA

@@ -15,6 +15,8 @@ from typing import Literal
 import dspy
 
 VALIDATION = 50  # of the train rows, for every optimizer that takes a validation set
+# The small model goes round in circles up to any limit (66 s a reflection at 1,500), and a cell has an hour.
+WRITER_TOKENS = 800
 
 
 def main() -> None:
@@ -22,7 +24,7 @@ def main() -> None:
     base_url = settings["base_url"]
     model = {"api_base": base_url, "api_key": "none", "num_retries": 0}
     task = dspy.LM("openai/task", temperature=0.0, max_tokens=settings["max_output_tokens"], **model)
-    writer = dspy.LM("openai/writer", temperature=1.0, max_tokens=1500, **model)
+    writer = dspy.LM("openai/writer", temperature=1.0, max_tokens=WRITER_TOKENS, **model)
     dspy.configure(lm=task)
     train = [example(row) for row in settings["train"]]
     random.Random(settings["seed"]).shuffle(train)

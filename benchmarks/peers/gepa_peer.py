@@ -11,6 +11,7 @@ import openai
 from gepa.adapters.default_adapter.default_adapter import EvaluationResult
 
 VALIDATION = 50
+WRITER_TOKENS = 800  # as in dspy_peer.py
 
 
 def main() -> None:
@@ -22,7 +23,7 @@ def main() -> None:
 
     def writer(prompt):
         messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
-        return ask(client, "writer", messages, 1.0, 1500)
+        return ask(client, "writer", messages, 1.0, WRITER_TOKENS)
 
     def evaluate(data, response):
         right = read(response, settings["labels"]).lower() == data["answer"].lower()

@@ -102,11 +102,27 @@ def returned_original(**more: Any) -> dict[str, Any]:
         "confirmation": {
             "confirmed": False,
             "p_value": 0.21,
+            "tried": 7,
             "raced": {"rows": 27, "score": 0.8148, "other_score": 0.5},
-            "fresh": {"rows": 18, "score": 0.6667, "other_score": 0.5186},
+            "fresh": {"rows": 18, "score": 0.5, "other_score": 0.5186},
         },
     }
     return {**data, **more}
+
+
+def test_a_winner_that_held_but_not_beyond_luck_is_told_apart() -> None:
+    data = returned_original()
+    confirmation = data["validation"]["confirmation"]
+    confirmation["fresh"]["score"] = 0.6667
+    text = shown(*render.result(data, "a", "a"), width=300)
+    assert (
+        "ahead on fresh rows too, 0.667 against 0.519 on 18 rows, but not beyond luck, p 0.21; needed: under "
+        "0.05, race and fresh rows together, 7 candidates"
+    ) in text
+    confirmation["remembered"] = True
+    assert "these rows alone count, as lessons of earlier runs were used (see --no-memory)" in shown(
+        *render.result(data, "a", "a"), width=300
+    )
 
 
 def test_a_winner_that_did_not_hold_is_told() -> None:
@@ -114,7 +130,7 @@ def test_a_winner_that_did_not_hold_is_told() -> None:
     text = shown(*render.result(data, "a", "a"), width=200)
     assert (
         "the best candidate, 0.815 on the rows that chose it, did not hold on fresh rows: "
-        "0.667 against 0.519 on 18 rows, p 0.21\n"
+        "0.500 against 0.519 on 18 rows, p 0.21\n"
     ) in text
     assert "validation on 27 rows: original 0.500\n" in text
     data["validation"]["confirmation"]["fresh"]["rows"] = 0

@@ -68,6 +68,19 @@ def settled(*, accepted: bool) -> dict[str, Any]:
     }
 
 
+LAP = {
+    "event": "lap_ended",
+    "rows": 16,
+    "ran": 8,
+    "kept": 4,
+    "is_last": False,
+    "is_ahead": True,
+    "leader": "abcdef012345",
+    "score": 0.8125,
+    "best_score": 0.5,
+}
+
+
 def plain(width: int = 200) -> tuple[Console, io.StringIO]:
     out = io.StringIO()
     return Console(file=out, width=width, markup=False, highlight=False, emoji=False, color_system=None), out
@@ -103,6 +116,8 @@ def test_each_step_is_a_line() -> None:
             }
         )
         emit({"event": "candidate_refused", "operator": "rewrite", "reason": "too long"})
+        emit(LAP)
+        emit({**LAP, "rows": 30, "is_last": True, "is_ahead": False})
         emit(settled(accepted=True))
         emit(
             {"event": "best_changed", "id": "abcdef012345", "score": 0.71, "rows": 30, "original_score": 0.6}
@@ -117,6 +132,8 @@ def test_each_step_is_a_line() -> None:
         "2 of 4 train rows wrong",
         "try abcdef (patch): x",
         "refused before any call (rewrite): too long",
+        "after 16 rows 4 of 8 go on; abcdef (0.812) is ahead of the best so far (0.500)",
+        "after 30 rows the race is over; none is ahead of the best so far (0.500)",
         "accepted abcdef: 0.710 against 0.600 on 30 rows, p 0.012",
         "best so far: abcdef, 0.710 on 30 validation rows (original 0.600)",
         "lesson: numbers help",

@@ -43,6 +43,24 @@ def test_a_better_one_becomes_the_best_and_a_worse_one_is_remembered_with_its_da
     assert [e["accepted"] for e in made.kinds("candidate_settled")] == [False, True]
 
 
+def test_each_lap_tells_who_leads() -> None:
+    made = bench(WORLD.student)
+    good, bad = pending(made, f"{PROMPT} Mind the rule.", f"{PROMPT} Believe the myth.")
+    settled(made, [bad, good])
+    laps = made.kinds("lap_ended")
+    assert [lap["rows"] for lap in laps] == list(made.context.plan.blocks)
+    assert (laps[0]["ran"], laps[-1]["leader"]) == (2, good)
+    assert laps[-1]["score"] > laps[-1]["best_score"]
+    assert [lap["calls"] for lap in laps] == sorted(lap["calls"] for lap in laps)
+
+
+def test_where_none_is_ahead_the_best_so_far_leads() -> None:
+    made = bench(WORLD.student)
+    (bad,) = pending(made, f"{PROMPT} Believe the myth.")
+    settled(made, [bad])
+    assert {lap["leader"] for lap in made.kinds("lap_ended")} == {made.context.pool.original.candidate.id}
+
+
 def test_one_that_beats_its_parent_but_not_the_best_joins_the_parents_only() -> None:
     def student(messages: list[Message], options: Options) -> Completion:
         text, number = messages[0].content, number_of(messages)
@@ -119,6 +137,19 @@ def test_a_budget_that_ends_judges_the_furthest_by_the_rows_they_have() -> None:
     assert made.kinds("candidate_settled")[0]["rows"] == 16
     assert made.context.pool[good].status == "accepted"
     assert result.incumbent == good
+
+
+def test_a_budget_that_ends_halfway_makes_nobody_the_best_by_a_hair() -> None:
+    made = bench(WORLD.student, splits=splits_of(32, 120, 0), max_calls=40)
+    (hair,) = pending(made, f"{PROMPT} Take care.")
+    block = [row.id for row in made.context.plan.race[:16]]
+    scores = {row: float(n < 12) for n, row in enumerate(block)}
+    made.context.pool.original.scores.update(scores)
+    made.context.pool[hair].scores.update({**scores, block[12]: 1.0})
+    result = settled(made, [hair])
+    assert result.stop_reason == "max_calls"
+    assert not result.is_better
+    assert result.incumbent == made.context.pool.original.candidate.id
 
 
 def test_a_budget_that_ends_before_the_first_block_accepts_nobody() -> None:

@@ -22,17 +22,14 @@ def pool_of(fixed: int, broken: int, same: int = 20) -> tuple[Pool, str, str]:
     return pool, b, a
 
 
-@pytest.mark.parametrize(
-    ("fixed", "broken", "accepted"),
-    [(3, 0, True), (2, 0, False), (4, 1, True), (3, 1, False), (6, 2, True), (5, 2, False), (5, 0, True)],
-)
-def test_a_round_accepts_from_3_to_0_4_to_1_or_6_to_2(fixed: int, broken: int, accepted: bool) -> None:
+@pytest.mark.parametrize(("fixed", "broken"), [(3, 0), (1, 0), (4, 1), (5, 4), (6, 2)])
+def test_a_better_mean_is_worth_building_on(fixed: int, broken: int) -> None:
     pool, candidate, original = pool_of(fixed, broken)
     comparison = compare(pool, candidate, original, IDS)
     assert (comparison.fixed, comparison.broken, comparison.rows) == (fixed, broken, fixed + broken + 20)
     tail = sum(math.comb(fixed + broken, k) for k in range(fixed, fixed + broken + 1)) / 2 ** (fixed + broken)
     assert comparison.p_value == pytest.approx(tail)
-    assert is_accepted(comparison) is accepted
+    assert is_accepted(comparison)
 
 
 def test_a_worse_or_equal_candidate_is_not_accepted() -> None:
@@ -57,10 +54,13 @@ def confirmed(raced: tuple[int, int], fresh: tuple[int, int], tried: int, same: 
         new = [1.0] * fixed + [0.0] * broken + [1.0] * (n - fixed - broken)
         ids = [f"r{start + i}" for i in range(n)]
         parts.append((ids, dict(zip(ids, old, strict=True)), dict(zip(ids, new, strict=True))))
-    a = add(pool, "original", parts[0][1] | parts[1][1])
+    add(pool, "original", parts[0][1] | parts[1][1])
     b = add(pool, "winner", parts[0][2] | parts[1][2])
-    result = confirm(pool, pool[b], pool[a], parts[0][0], parts[1][0], tried)
-    assert result.tried == tried
+    flips = random.Random(tried)
+    for n in range(tried - 1):
+        add(pool, f"coin {n}", {i: float(flips.random() < 0.5) for i in parts[0][0]})
+    result = confirm(pool, pool[b], parts[0][0], parts[1][0])
+    assert result.tried == (tried if any(raced) else 0)
     assert result.to_dict()["confirmed"] is result.is_confirmed
     return result.is_confirmed
 
@@ -87,36 +87,105 @@ def test_a_winner_needs_more_the_more_were_tried(
     assert confirmed(raced, fresh, tried) is expected
 
 
+def coin_flip_search(rng: random.Random, race: int, fresh: int, *, is_known: bool = True) -> bool:
+    """Ten coin-flipping candidates race beside a coin-flipping original; whether the luckiest is confirmed.
+
+    is_known: whether the gate is told of the other nine.
+    """
+    pool = Pool()
+    add(pool, "original", [float(rng.random() < 0.5) for _ in range(race + fresh)])
+    flips = sorted(([float(rng.random() < 0.5) for _ in range(race)] for _ in range(10)), key=sum)
+    luckiest = add(pool, "luckiest", flips.pop() + [float(rng.random() < 0.5) for _ in range(fresh)])
+    if is_known:
+        for n, flip in enumerate(flips):
+            add(pool, f"coin {n}", flip)
+    return confirm(pool, pool[luckiest], IDS[:race], IDS[race : race + fresh]).is_confirmed
+
+
 @pytest.mark.parametrize(("race", "fresh"), [(60, 40), (60, 0), (24, 16)])
-def test_the_best_of_twenty_coin_flipping_prompts_is_confirmed_in_at_most_5_percent(
+def test_the_best_of_ten_coin_flipping_prompts_is_confirmed_in_at_most_5_percent(
     race: int, fresh: int
 ) -> None:
-    """20 candidates race, the luckiest is confirmed: the error is that of the whole search."""
+    """The error is that of the whole search."""
     rng = random.Random(race + fresh)
-    runs, wrong = 400, 0
-    race_ids, fresh_ids = IDS[:race], IDS[race : race + fresh]
-    for _ in range(runs):
-        pool = Pool()
-        flips = [[float(rng.random() < 0.5) for _ in range(race)] for _ in range(20)]
-        a = add(pool, "original", [float(rng.random() < 0.5) for _ in range(race + fresh)])
-        luckiest = max(flips, key=sum) + [float(rng.random() < 0.5) for _ in range(fresh)]
-        b = add(pool, "luckiest", luckiest)
-        wrong += confirm(pool, pool[b], pool[a], race_ids, fresh_ids, 20).is_confirmed
+    runs = 400
+    wrong = sum(coin_flip_search(rng, race, fresh) for _ in range(runs))
     # Three standard errors above 5%: a correct gate fails this once in a thousand.
     assert wrong / runs <= CONFIRM_ALPHA + 3 * math.sqrt(CONFIRM_ALPHA * (1 - CONFIRM_ALPHA) / runs)
 
 
 def test_uncorrected_the_same_search_errs_often() -> None:
-    """That the simulation above can fail: told of one candidate, not of 20, the gate errs far more often."""
+    """That the simulation above can fail: told of one candidate, not of ten, the gate errs far more often."""
     rng = random.Random(7)
-    wrong = 0
-    for _ in range(150):
-        pool = Pool()
-        a = add(pool, "original", [float(rng.random() < 0.5) for _ in range(60)])
-        flips = [[float(rng.random() < 0.5) for _ in range(60)] for _ in range(20)]
-        b = add(pool, "luckiest", max(flips, key=sum))
-        wrong += confirm(pool, pool[b], pool[a], IDS[:60], [], 1).is_confirmed
+    wrong = sum(coin_flip_search(rng, 60, 0, is_known=False) for _ in range(150))
     assert wrong / 150 > 3 * CONFIRM_ALPHA
+
+
+def climb(rng: random.Random, rounds: int, redrawn: float) -> bool:
+    """Rounds of six children of the luckiest, which inherit most of its luck; whether it is confirmed."""
+    pool = Pool()
+    luck = [float(rng.random() < 0.5) for _ in range(120)]
+    best = add(pool, "original", luck)
+    for number in range(rounds):
+        children = []
+        for n in range(6):
+            drawn = [float(rng.random() < 0.5) if rng.random() < redrawn else right for right in luck]
+            children.append((sum(drawn[:45]), f"child {number} {n}", drawn))
+        for _, text, drawn in children:
+            add(pool, text, drawn[:45], parents=(best,))
+        most, text, drawn = max(children)
+        if most > sum(luck[:45]):
+            luck = drawn
+            best = add(pool, text, luck, parents=(best,))
+            pool[best].scores.update(dict(zip(IDS, luck, strict=False)))
+    return confirm(pool, pool[best], IDS[:45], IDS[45:120]).is_confirmed
+
+
+def test_luck_that_is_inherited_over_rounds_is_not_confirmed() -> None:
+    """Nothing is better than a coin, but each round keeps what was lucky on the raced rows."""
+    rng = random.Random(1)
+    runs = 200
+    wrong = sum(climb(rng, rounds=6, redrawn=0.1) for _ in range(runs))
+    assert wrong / runs <= CONFIRM_ALPHA + 2 * math.sqrt(CONFIRM_ALPHA * (1 - CONFIRM_ALPHA) / runs)
+
+
+def test_a_winner_of_a_later_generation_needs_more() -> None:
+    def p_value(*line: str) -> float:
+        pool = Pool()
+        parent = add(pool, "original", [0.0] * 12 + [1.0] * 28)
+        for text in line:
+            parent = add(pool, text, [1.0] * 11 + [0.0] + [1.0] * 28, parents=(parent,))
+        return confirm(pool, pool[parent], IDS[:20], IDS[20:40]).raced.p_value
+
+    assert p_value("child", "grandchild") > 2 * p_value("child")
+
+
+def test_fresh_rows_without_a_change_say_nothing_for_or_against() -> None:
+    pool = Pool()
+    add(pool, "original", [0.0] * 12 + [1.0] * 28)
+    winner = add(pool, "winner", [1.0] * 40)
+    result = confirm(pool, pool[winner], IDS[:20], IDS[20:40])
+    assert result.fresh.p_value == 0.5
+    assert result.is_confirmed
+
+
+def test_what_was_remembered_is_not_confirmed_without_fresh_rows() -> None:
+    pool = Pool()
+    add(pool, "original", [0.0] * 12 + [1.0] * 8)
+    winner = add(pool, "winner", [1.0] * 20)
+    assert confirm(pool, pool[winner], IDS[:20], []).is_confirmed
+    assert not confirm(pool, pool[winner], IDS[:20], [], is_remembered=True).is_confirmed
+
+
+def test_graded_scores_are_confirmed_by_sign_flips() -> None:
+    rng = random.Random(2)
+    pool = Pool()
+    old = [rng.random() * 0.8 for _ in range(60)]
+    add(pool, "original", old)
+    better = add(pool, "better", [x + 0.15 * rng.random() for x in old])
+    as_good = add(pool, "as good", [min(1.0, max(0.0, x + 0.2 * (rng.random() - 0.5))) for x in old])
+    assert confirm(pool, pool[better], IDS[:30], IDS[30:60]).is_confirmed
+    assert not confirm(pool, pool[as_good], IDS[:30], IDS[30:60]).is_confirmed
 
 
 def test_a_real_gain_is_confirmed() -> None:
@@ -124,9 +193,11 @@ def test_a_real_gain_is_confirmed() -> None:
     found = 0
     for _ in range(50):
         pool = Pool()
-        a = add(pool, "original", [float(rng.random() < 0.55) for _ in range(140)])
+        add(pool, "original", [float(rng.random() < 0.55) for _ in range(140)])
         b = add(pool, "better", [float(rng.random() < 0.9) for _ in range(140)])
-        found += confirm(pool, pool[b], pool[a], IDS[:84], IDS[84:140], 20).is_confirmed
+        for n in range(19):
+            add(pool, f"no better {n}", [float(rng.random() < 0.55) for _ in range(84)])
+        found += confirm(pool, pool[b], IDS[:84], IDS[84:140]).is_confirmed
     assert found >= 48
 
 
@@ -134,10 +205,10 @@ def test_what_earlier_runs_measured_does_not_count_twice() -> None:
     """Where the makers knew of earlier runs, the raced rows say nothing: the fresh rows decide alone."""
     pool = Pool()
     race, fresh = [f"r{i}" for i in range(40)], [f"f{i}" for i in range(20)]
-    a = add(pool, "original", dict.fromkeys([*race, *fresh], 0.0))
+    add(pool, "original", dict.fromkeys([*race, *fresh], 0.0))
     b = add(pool, "winner", dict.fromkeys(race, 1.0) | {i: float(i in fresh[:3]) for i in fresh})
-    together = confirm(pool, pool[b], pool[a], race, fresh, tried=5)
-    alone = confirm(pool, pool[b], pool[a], race, fresh, tried=5, is_remembered=True)
+    together = confirm(pool, pool[b], race, fresh)
+    alone = confirm(pool, pool[b], race, fresh, is_remembered=True)
     assert together.is_confirmed
     assert not alone.is_confirmed
     assert alone.p_value == alone.fresh.p_value

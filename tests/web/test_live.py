@@ -41,6 +41,21 @@ def test_a_run_as_it_goes(run: RunFolder) -> None:
     propose(run, B)
     assert live.look()
     assert [c.id for c in live.state.racing] == [A, B]
+    tell(
+        run,
+        "lap_ended",
+        rows=16,
+        ran=2,
+        kept=1,
+        is_last=False,
+        is_ahead=True,
+        leader=A,
+        score=0.75,
+        best_score=0.5,
+    )
+    live.look()
+    told = "after 16 rows 1 of 2 go on; aaaaaa (0.750) is ahead of the best so far (0.500)"
+    assert live.state.log[0].text == told
     settle(run, A, 0.75)
     settle(run, B, 0.25, accepted=False)
     tell(run, "best_changed", id=A, score=0.75, rows=16, original_score=0.5)

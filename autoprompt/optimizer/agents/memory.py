@@ -10,7 +10,7 @@ from autoprompt.optimizer.agents.rewriting import describe_change
 from autoprompt.stats import paired_test
 
 Verdict = Literal["better", "worse", "no_difference"]
-VERDICT_ALPHA = 0.2  # as the gate between rounds: a lesson is a hint to a writer, not a claim to a reader
+VERDICT_ALPHA = 0.2  # lenient: a lesson is a hint to a writer, not a claim to a reader
 
 
 @dataclass(frozen=True, slots=True)

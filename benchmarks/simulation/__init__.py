@@ -1,0 +1,1 @@
+"""A simulated student and writer for benchmarks/simulated.py: what is true is known."""

@@ -1,0 +1,133 @@
+"""The search with one part of it switched off."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from typing import Any
+from unittest import mock
+
+from autoprompt.optimizer import finish, propose, settle
+from autoprompt.optimizer.agents import RewriteAgent
+from autoprompt.search import gate
+from autoprompt.search.pool import Entry, Pool
+
+WHOLE = "(everything on)"
+
+# Each switches one part of the search off.
+ABLATIONS: dict[str, Callable[[ExitStack], dict[str, Any]]] = {}
+
+
+def ablation(name: str) -> Callable[[Callable[[ExitStack], dict[str, Any] | None]], None]:
+    def add(function: Callable[[ExitStack], dict[str, Any] | None]) -> None:
+        ABLATIONS[name] = lambda stack: function(stack) or {}
+
+    return add
+
+
+@ablation(WHOLE)
+def _nothing(stack: ExitStack) -> None:
+    """The search as it ships."""
+
+
+@ablation("better mean: p < .2 against the parent instead")
+def _gate(stack: ExitStack) -> None:
+    def tested(comparison: gate.Comparison) -> bool:
+        return comparison.score > comparison.other_score and comparison.p_value < 0.2
+
+    stack.enter_context(mock.patch.object(settle, "is_accepted", tested))
+
+
+@ablation("Pareto parent: always the best mean")
+def _parent(stack: ExitStack) -> None:
+    def best(pool: Pool, row_ids: Sequence[str], rng: random.Random) -> Entry:
+        return max(pool.accepted(), key=lambda e: e.mean_merit(row_ids))
+
+    stack.enter_context(mock.patch.object(propose, "pick_parent", best))
+
+
+@ablation("racing: every candidate runs all rows")
+def _race(stack: ExitStack) -> dict[str, Any]:
+    return {"is_raced": False}
+
+
+@ablation("demonstrations: none")
+def _demos(stack: ExitStack) -> dict[str, Any]:
+    return {"max_demos": 0}
+
+
+@ablation("telling: neither descriptions nor typical words")
+def _telling(stack: ExitStack) -> None:
+    stack.enter_context(mock.patch.object(propose, "FEWEST_TOLD", 10**9))
+
+
+@ablation("labels' shares: never shifted")
+def _shift(stack: ExitStack) -> None:
+    stack.enter_context(mock.patch.object(propose, "LEANS", 2.0))
+
+
+@ablation("rejected edits: not shown to the writer")
+def _rejected(stack: ExitStack) -> None:
+    real = RewriteAgent.rewrite
+
+    def blind(self: RewriteAgent, *args: Any, **options: Any) -> Any:
+        return real(self, *args, **{**options, "rejected": ()})
+
+    stack.enter_context(mock.patch.object(RewriteAgent, "rewrite", blind))
+
+
+@ablation("memory: lessons of the run not shown to the writer")
+def _memory(stack: ExitStack) -> None:
+    real = RewriteAgent.rewrite
+
+    def blind(self: RewriteAgent, a: str, b: str, c: Any, d: int, experiences: str, **options: Any) -> Any:
+        return real(self, a, b, c, d, "", **options)
+
+    stack.enter_context(mock.patch.object(RewriteAgent, "rewrite", blind))
+
+
+@ablation("plateau switch: never")
+def _plateau(stack: ExitStack) -> None:
+    real = propose.choose_operators
+    stack.enter_context(
+        mock.patch.object(propose, "choose_operators", lambda n, m, t, plateau, rng: real(n, m, t, 0, rng))
+    )
+
+
+@ablation("portfolio: operators drawn evenly")
+def _portfolio(stack: ExitStack) -> None:
+    real = propose.choose_operators
+    even = {"patch": [0, 0]}  # not empty: the first round's order is switched off too
+    stack.enter_context(
+        mock.patch.object(
+            propose, "choose_operators", lambda n, m, t, plateau, rng: real(n, m, even, plateau, rng)
+        )
+    )
+
+
+@ablation("confirmation: the winner of the race is returned")
+def _confirmation(stack: ExitStack) -> None:
+    real = gate.confirm
+
+    def believing(*args: Any, **options: Any) -> gate.Confirmation:
+        return dataclasses.replace(real(*args, **options), is_confirmed=True)
+
+    stack.enter_context(mock.patch.object(finish, "confirm", believing))
+
+
+@ablation("mid-p and weights: exact tests, equal weights")
+def _power(stack: ExitStack) -> None:
+    real = gate.compare
+
+    def exact(*args: Any, **_: Any) -> gate.Comparison:
+        return real(*args)
+
+    stack.enter_context(mock.patch.object(gate, "compare", exact))
+    stack.enter_context(mock.patch.object(gate, "STAGE_WEIGHTS", (1.0, 1.0)))
+
+
+@ablation("generations: luck that is inherited is not counted")
+def _generations(stack: ExitStack) -> None:
+    stack.enter_context(mock.patch.object(gate, "generation", return_value=1))

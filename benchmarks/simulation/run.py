@@ -1,0 +1,147 @@
+"""One run of the real graph, race, gate, memory and budget on a simulated task."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from autoprompt.llm.budget import Budget
+from autoprompt.llm.client import CallRole, Completion, Options
+from autoprompt.llm.scripted import ScriptedClient
+from autoprompt.memory import ExperienceFile
+from autoprompt.metrics import get_metric
+from autoprompt.optimizer import nodes
+from autoprompt.optimizer.agents import (
+    AnalysisAgent,
+    DescribingAgent,
+    MemoryAgent,
+    PredictionAgent,
+    RewriteAgent,
+)
+from autoprompt.optimizer.context import SearchContext, SearchSettings
+from autoprompt.optimizer.graph import build_graph, recursion_limit
+from autoprompt.program import PromptProgram
+from autoprompt.search.plan import DEPTHS, Plan, make_plan
+from autoprompt.search.pool import Pool
+from autoprompt.types import EvaluatedRow, Message
+from simulation.models import student, writer
+from simulation.world import LABELS, World, make_rows
+
+
+@dataclass
+class MemoryFiles:
+    """The run folder's part that nodes write to, without a disk."""
+
+    predictions: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+
+    def write_predictions(self, name: str, rows: Iterable[EvaluatedRow]) -> Path:
+        self.predictions[name] = [{f: getattr(r, f) for f in r.__slots__} for r in rows]
+        return Path(f"{name}.jsonl")
+
+    def read_predictions(self, name: str) -> list[dict[str, Any]]:
+        return self.predictions[name]
+
+    def append_candidates(self, candidates: Iterable[Any]) -> None:
+        pass
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One run.
+
+    original, best, true_gain: over the population. reported_gain: what the run itself said of its winner, on
+    fresh rows where there were any. trace: calls and true accuracy at each change of the best.
+    """
+
+    original: float
+    best: float
+    true_gain: float
+    reported_gain: float | None
+    is_original: bool
+    calls: int
+    trace: tuple[tuple[int, float], ...]
+
+
+def simulate(
+    world: World,
+    seed: int,
+    *,
+    max_calls: int = 400,
+    sizes: dict[str, int] | None = None,
+    preset: str = "standard",
+    memory: Path | None = None,
+    task: str = "sort the items into A and B",
+    max_demos: int = 128,
+    is_raced: bool = True,
+) -> Outcome:
+    """One run of the real graph. sizes: rows by part; memory: an experience file to read and write."""
+    splits = make_rows(world, seed, sizes or {"train": 75, "val": 75, "test": 0})
+    depth = DEPTHS[preset]
+    the_plan = make_plan(splits.val)
+    if not is_raced:
+        the_plan = Plan(the_plan.race, the_plan.fresh, (len(the_plan.race),))
+    prompt = "Decide whether the item is A or B."
+    budget = Budget(max_calls=max_calls)
+
+    def charged(inner: Callable[..., Completion], role: CallRole) -> Callable[..., Completion]:
+        def call(messages: list[Message], options: Options) -> Completion:
+            budget.charge(role)
+            answer = inner(messages, options) if role == "optimizer" else inner(messages)
+            budget.add_usage(role, answer.usage)
+            return answer
+
+        return call
+
+    client = ScriptedClient(charged(student(world), "task"))
+    author = ScriptedClient(charged(writer(world, seed), "optimizer"))
+    program = PromptProgram(client, prompt, labels=LABELS)
+    metric = get_metric("exact_match", {})
+    experiences = ExperienceFile(memory) if memory else None
+    trace: list[tuple[int, float]] = []
+    pool = Pool(LABELS)
+
+    def emit(event: dict[str, Any]) -> None:
+        if event["event"] == "best_changed":
+            c = pool[event["id"]].candidate
+            trace.append((budget.spent.calls, world.accuracy(c.prompt, [d.input for d in c.demos])))
+
+    context = SearchContext(
+        program=program,
+        splits=splits,
+        plan=the_plan,
+        settings=SearchSettings(
+            run_id=f"sim-{world.name}-{seed}-{task[:3]}",
+            task=task,
+            max_iterations=depth.max_iterations,
+            depth=depth,
+            seed=seed,
+            max_demos=max_demos,
+            labels=LABELS,
+        ),
+        pool=pool,
+        budget=budget,
+        prediction=PredictionAgent(program, metric),
+        analysis=AnalysisAgent(author),
+        rewriting=RewriteAgent(author),
+        describing=DescribingAgent(author),
+        memory=MemoryAgent(),
+        files=MemoryFiles(),
+        emit=emit,
+        experiences=experiences,
+    )
+    state = nodes.first_state(context, {"path": "", "sha256": "", "split_seed": 0, "sizes": splits.sizes})
+    final = build_graph().invoke(
+        state, {"recursion_limit": recursion_limit(depth.max_iterations)}, context=context
+    )
+    best = pool[final["incumbent"]].candidate
+    truth = world.accuracy(best.prompt, [d.input for d in best.demos])
+    original = world.accuracy(prompt, ())
+    reported = None
+    confirmation = final.get("confirmation")
+    if confirmation and confirmation["confirmed"]:
+        part = confirmation["fresh"] if confirmation["fresh"]["rows"] else confirmation["raced"]
+        reported = part["score"] - part["other_score"]
+    is_original = best.id == pool.original.candidate.id
+    return Outcome(original, truth, truth - original, reported, is_original, budget.spent.calls, tuple(trace))
