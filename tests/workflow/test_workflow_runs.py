@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -209,6 +210,8 @@ def test_killed_in_pass_7_of_10_and_resumed_calls_no_finished_pass_again(tmp_pat
         process = subprocess.Popen([*command, "run"], env=dict(os.environ))
         while not reached.wait(0.1):
             assert process.poll() is None  # it ended before its seventh pass: see what it said
+        while 6 not in _passes_begun(tmp_path):  # written by the thread that reads the events: soon
+            time.sleep(0.01)
         process.send_signal(signal.SIGKILL)
         process.wait()
         held.set()
@@ -221,9 +224,13 @@ def test_killed_in_pass_7_of_10_and_resumed_calls_no_finished_pass_again(tmp_pat
     assert (tmp_path / "notes.txt").read_text().split() == [*map(str, range(7)), *map(str, range(6, 10))]
     run = RunStore(tmp_path).open("r1")
     assert run.read_result() == {**(run.read_result() or {}), "exceptions_count": 0}
-    begun = [event for event in run.read_events() if event["event"] == IterationNext.__name__]
-    assert [event["pass_index"] for event in begun] == [*range(7), *range(6, 10)]
+    assert _passes_begun(tmp_path) == [*range(7), *range(6, 10)]
     assert _statuses(tmp_path / "r1" / "checkpoints.sqlite") == {"succeeded", "interrupted"}
+
+
+def _passes_begun(runs_dir: Path) -> list[int]:
+    events = RunStore(runs_dir).open("r1").read_events()
+    return [event["pass_index"] for event in events if event["event"] == IterationNext.__name__]
 
 
 def _statuses(path: Path) -> set[str]:
