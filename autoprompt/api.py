@@ -38,6 +38,7 @@ from autoprompt.session import (
     OnEvent,
     has_answers,
     load_config,
+    read_candidate,
     read_result,
     run_in_folder,
     store_name,
@@ -122,6 +123,15 @@ def best_of(run: str | Path, *, runs_dir: Path = Path("runs")) -> Candidate:
             f"run {folder.run_id} has no result yet. Go on with: autoprompt resume {folder.run_id}"
         )
     return result.best
+
+
+def candidate_of(run: str | Path, candidate_id: str, *, runs_dir: Path = Path("runs")) -> Candidate:
+    """Any candidate of a run, finished or not, by its id or the beginning of it.
+
+    Raises StoreError where none or several fit. What only the race has measured is no proof of a gain: see
+    `evaluate` and `check` for that.
+    """
+    return read_candidate(RunStore(runs_dir).open(run).find_candidate(candidate_id))
 
 
 def estimate(config: RunConfig) -> Estimate:

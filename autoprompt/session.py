@@ -339,10 +339,11 @@ def read_result(folder: RunFolder) -> RunResult | None:
         return None
     candidates = folder.read_candidates()
     best, original = candidates[data["best"]["id"]], next(iter(candidates.values()))
-    return RunResult(data, _candidate(best), _candidate(original))
+    return RunResult(data, read_candidate(best), read_candidate(original))
 
 
-def _candidate(record: Mapping[str, Any]) -> Candidate:
+def read_candidate(record: Mapping[str, Any]) -> Candidate:
+    """The candidate of a line of `candidates.jsonl`."""
     return next(iter(Pool.from_records([record]).entries)).candidate
 
 

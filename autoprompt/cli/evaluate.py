@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,6 +18,8 @@ from autoprompt.store.files import write_text
 
 if TYPE_CHECKING:
     from autoprompt.api import EvaluationReport
+    from autoprompt.store import RunFolder
+    from autoprompt.types import Candidate
 
 # What a run's best is scored with where no flag says otherwise: what the run itself used.
 _FROM_RUN = (
@@ -55,6 +58,7 @@ def evaluate(
             "--run", metavar="RUN", help="Score the best prompt of this run, demonstrations included."
         ),
     ] = None,
+    candidate: options.CandidateId = None,
     runs_dir: options.RunsDir = Path("runs"),
     as_json: options.Json = False,
     quiet: options.Quiet = False,
@@ -66,21 +70,26 @@ def evaluate(
     from autoprompt.session import load_config
     from autoprompt.store import RunStore
 
-    candidate = None
+    scored: Candidate | None = None
+    if run is None and candidate is not None:
+        raise UsageError("--candidate is one of a run: name it with --run RUN")
     if run is not None:
         if given := [name for name in ("prompt", "workflow") if name in flags]:
             raise UsageError(f"--run and --{given[0]} exclude each other")
-        candidate = api.best_of(run, runs_dir=runs_dir)
+        if candidate is None:
+            scored = api.best_of(run, runs_dir=runs_dir)
+        else:
+            scored = api.candidate_of(run, candidate, runs_dir=runs_dir)
         known = load_config(RunStore(runs_dir).open(run)).model_dump(include=set(_FROM_RUN))
         # Scored is the candidate. Its text is checked with the settings; a line end before it keeps one that
         # begins with "@" from being read as a file.
-        prompt = {} if known["workflow"] is not None else {"prompt": f"\n{candidate.prompt}"}
+        prompt = {} if known["workflow"] is not None else {"prompt": f"\n{scored.prompt}"}
         flags = known | flags | prompt
     settings = read_settings(flags, config)
 
     with watching(render.console(stderr=True), quiet=quiet) as (_, emit):
         try:
-            report = api.evaluate(settings, candidate=candidate, on_event=emit)
+            report = api.evaluate(settings, candidate=scored, on_event=emit)
         except BudgetExhausted as error:
             raise BudgetTooSmallError(
                 f"{error.cap} is too small to score every row ({error}). Raise it, or give fewer rows."
@@ -92,11 +101,23 @@ def evaluate(
     console = render.console(stderr=as_json)
     for line in _lines(report):
         console.print(Text(line))
+    if run is not None and (warning := _not_unseen(RunStore(runs_dir).open(run), report)):
+        console.print(Text(f"warning: {warning}", "yellow"))
+        report = replace(report, warnings=(*report.warnings, warning))
     if output is not None:
         write_text(output, scores.written(report, output))
         console.print(Text(f"rows: {output}"))
     if as_json:
         print_json(report.to_dict())
+
+
+def _not_unseen(run: RunFolder, report: EvaluationReport) -> str:
+    """What a score on rows that the run has searched with does not prove; "" where there are none."""
+    searched = run.rows_searched()
+    known = sum(row.example_id in searched for row in report.evaluation.rows)
+    if not known:
+        return ""
+    return f"{known} of the {report.n} rows took part in the search of this run: on those a score is no proof"
 
 
 def _lines(report: EvaluationReport) -> list[str]:

@@ -91,6 +91,16 @@ RunsDir = Annotated[
 ]
 
 
+CandidateId = Annotated[
+    str | None,
+    typer.Option(
+        "--candidate",
+        metavar="ID",
+        help="Another candidate than the best; `runs show` lists them.",
+    ),
+]
+
+
 def confirm(question: str, *, yes: bool) -> None:
     """Ask before something is lost for good; a no ends with 1. Raises UsageError where nobody can answer."""
     if yes:

@@ -16,6 +16,8 @@ from autoprompt.cli import clean
 from autoprompt.cli.progress import duration, money
 from autoprompt.config import RunConfig
 from autoprompt.report.diff import Piece, diff_words, is_linewise
+from autoprompt.report.records import Choice
+from autoprompt.report.wording import choices
 from autoprompt.search.gate import CONFIRM_ALPHA
 from autoprompt.store import RunFolder
 
@@ -80,6 +82,9 @@ def result(
         yield Text()
     yield from _facts(data, preset_cap)
     yield Text()
+    if data.get("trade_off"):
+        yield from _choices(data)
+        yield Text()
     if len(data["best"]["components"]) > 1 and "components" in data["original"]:
         yield from _component_changes(data)
     else:
@@ -148,6 +153,19 @@ def _facts(data: Mapping[str, Any], cap: int | None) -> Iterator[Text]:
         f"{duration(data['seconds'])}; candidates: {data['candidates']['tried']} tried, "
         f"{data['candidates']['accepted']} accepted; ended by {_ended_by(data, cap)}"
     )
+
+
+def _choices(data: Mapping[str, Any]) -> Iterator[RenderableType]:
+    """Score against length, and how to take another candidate than the best."""
+    trade_off = data["trade_off"]
+    yield Text(choices(trade_off["rows"], is_unchanged=data["best"].get("is_original", False)), "bold")
+    columns = ("score", "tokens", "demonstrations")
+    made = table("candidate", *columns, right=columns)
+    for found in (Choice(**record) for record in trade_off["candidates"]):
+        cells = (found.name, score(found.score), f"{found.prompt_tokens:,}", str(found.demos))
+        made.add_row(*(Text(clean(cell)) for cell in cells))
+    yield made
+    yield Text("Measure one on other rows: autoprompt eval --run RUN --candidate ID --dataset FILE", "dim")
 
 
 def _not_held(confirmation: Mapping[str, Any]) -> str:

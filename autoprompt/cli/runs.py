@@ -279,9 +279,10 @@ def export(
         Path | None,
         typer.Option("--to", metavar="FILE", help="Write there, e.g. to the naive prompt's own file."),
     ] = None,
+    candidate: options.CandidateId = None,
     runs_dir: options.RunsDir = Path("runs"),
 ) -> None:
-    """The best prompt, for people or for other programs.
+    """The best prompt, or another candidate, for people or for other programs.
 
     Without --format the ending of --to decides: .yaml, .json (OpenAI messages), else text. The text holds the
     prompt alone; demonstrations are in the other formats. Of a workflow its file comes with the best texts in
@@ -291,19 +292,29 @@ def export(
     chosen = form or _format_for(folder, to)
     if chosen not in (*EXPORT_FORMATS, WORKFLOW):
         raise UsageError(f"--format: {chosen!r} found; known: {', '.join((*EXPORT_FORMATS, WORKFLOW))}")
-    text = export_run(folder, chosen)
+    text = _exported(folder, chosen, candidate)
     if to is None:
         typer.echo(text, nl=False)
     else:
         write_text(to, text)
         typer.echo(f"{to}: written ({chosen})", err=True)
-    demos = ((folder.read_result() or {}).get("best") or {}).get("demos") or ()
+    best = (folder.read_result() or {}).get("best") if candidate is None else folder.find_candidate(candidate)
+    demos = (best or {}).get("demos") or ()
     if chosen == "text" and demos:
         typer.echo(
-            f"warning: the measured gain includes {len(demos)} demonstrations that text does not hold; "
+            f"warning: its score includes {len(demos)} demonstrations that text does not hold; "
             "--format openai, langchain or yaml has them",
             err=True,
         )
+
+
+def _exported(folder: RunFolder, chosen: str, candidate: str | None) -> str:
+    if candidate is not None and chosen == WORKFLOW and is_workflow_run(folder):
+        from autoprompt.session import read_candidate
+        from autoprompt.workflow.task import file_with
+
+        return file_with(folder, read_candidate(folder.find_candidate(candidate)))
+    return export_run(folder, chosen, candidate=candidate)
 
 
 def _format_for(folder: RunFolder, to: Path | None) -> str:

@@ -8,6 +8,7 @@ from autoprompt.optimizer.lineage import is_remembered, unseen
 from autoprompt.optimizer.state import AutoPromptState
 from autoprompt.search.gate import confirm
 from autoprompt.search.pool import Entry
+from autoprompt.store.folder import SEALED
 
 Update = AutoPromptState
 
@@ -65,7 +66,7 @@ def open_test(context: SearchContext, original: Entry, winner: Entry, update: Up
                 evaluation = context.prediction.predict(
                     entry.candidate, rows, on_row=context.row_counter(f"test: {name}", len(rows))
                 )
-                update["test"][name] = context.save_results(f"test-{name}", evaluation)
+                update["test"][name] = context.save_results(f"{SEALED}{name}", evaluation)
     except BudgetExhausted as error:
         update["stop_reason"], update["test"] = error.cap, {"opened": opened}
         return

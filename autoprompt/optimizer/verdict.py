@@ -10,6 +10,7 @@ from autoprompt.llm.budget import Spent
 from autoprompt.metrics import Metric
 from autoprompt.optimizer.context import SearchContext
 from autoprompt.optimizer.state import AutoPromptState
+from autoprompt.optimizer.trade_off import prompt_tokens, trade_off
 from autoprompt.search.pool import Entry
 from autoprompt.stats import (
     Interval,
@@ -111,7 +112,9 @@ def make_result(state: AutoPromptState, context: SearchContext, facts: RunFacts,
             "is_original": best is original,
             "components": dict(best.candidate.components),
             "demos": [_shown(demo) for demo in best.candidate.demos],
+            "prompt_tokens": prompt_tokens(best.candidate),
         },
+        "trade_off": trade_off(context, best),
         "gain": compared and {"value": compared.gain, "ci95": list(compared.gain_interval)},
         "p_value": compared and compared.p_value,
         "fixed": compared.fixed if compared else 0,

@@ -33,6 +33,7 @@ def _lines(run: RunSummary) -> Iterator[str]:
     yield literal(run.explanation, 600)
     yield ""
     yield from _scores(run)
+    yield from _choices(run)
     yield from _prompt(run)
     yield from _rows(run)
     yield from _facts(run)
@@ -51,6 +52,19 @@ def _scores(run: RunSummary) -> Iterator[str]:
     if run.gain is not None:
         grown = numbers.times(numbers.ratio(run.best.tokens_per_call, run.original.tokens_per_call))
         yield f"| difference | {numbers.signed(run.gain)} | {numbers.interval(run.gain_ci95)} | | {grown} |"
+    yield ""
+
+
+def _choices(run: RunSummary) -> Iterator[str]:
+    if not run.choices:
+        return
+    yield f"{run.choices_title}:"
+    yield ""
+    yield "| candidate | score | tokens | demonstrations |"
+    yield "| --- | ---: | ---: | ---: |"
+    for found in run.choices:
+        cells = (numbers.score(found.score), numbers.count(found.prompt_tokens), str(found.demos))
+        yield f"| {literal(found.name, 40)} | {' | '.join(cells)} |"
     yield ""
 
 

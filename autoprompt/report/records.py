@@ -41,6 +41,28 @@ class Validation:
 
 
 @dataclass(frozen=True, slots=True)
+class Choice:
+    """A candidate that no other is both better and shorter than; see `autoprompt.optimizer.trade_off`.
+
+    prompt_tokens: about what its texts and demonstrations add to a row's requests. score: mean on the rows of
+    the race.
+    """
+
+    id: str
+    operator: str
+    demos: int
+    prompt_tokens: int
+    score: float
+    is_best: bool
+
+    @property
+    def name(self) -> str:
+        if self.operator == "original":
+            return "original"
+        return f"{self.id[:6]} (best)" if self.is_best else self.id[:6]
+
+
+@dataclass(frozen=True, slots=True)
 class CandidateSummary:
     """One candidate and how its race ended.
 

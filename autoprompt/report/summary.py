@@ -11,6 +11,7 @@ from autoprompt.errors import StoreError
 from autoprompt.report import search, wording
 from autoprompt.report.records import (
     CandidateSummary,
+    Choice,
     ComparedRow,
     Confusion,
     Lesson,
@@ -36,6 +37,8 @@ class RunSummary:
     headline: the verdict in one sentence; explanation: what that means.
     original, best: on the sealed test. gain, p_value (two-sided, paired), fixed, broken: best against
         original there; left_out: rows that the endpoint failed on either side.
+    choices: original, best, and what may be wanted instead, the shortest first; empty where nothing is.
+        choice_rows: how many rows of the race their scores are of.
     candidates: the original first, then in order of proposal. lineage: ids, from the original to the best.
     steps: the best so far over the calls of the run.
     rows: the sealed test under both prompts; rows_of: what these rows are, in words.
@@ -66,6 +69,8 @@ class RunSummary:
     broken: int
     left_out: int
     validation: Validation | None
+    choices: tuple[Choice, ...]
+    choice_rows: int
     candidates: tuple[CandidateSummary, ...]
     best_id: str
     lineage: tuple[str, ...]
@@ -104,6 +109,10 @@ class RunSummary:
     def is_unchanged(self) -> bool:
         """Whether the original is the best there is, or the best so far."""
         return all(c.id != self.best_id or c.is_original for c in self.candidates)
+
+    @property
+    def choices_title(self) -> str:
+        return wording.choices(self.choice_rows, is_unchanged=self.is_unchanged)
 
     @property
     def mark(self) -> str:
@@ -176,6 +185,7 @@ def _make(files: _Files) -> RunSummary:
     status = _status(files)
     verdict, sentence, meaning = _verdict(files, status, original, best, progress, calls)
     splits, gain = result.get("splits") or {}, result.get("gain") or {}
+    trade_off = result.get("trade_off") or {}
     return RunSummary(
         run_id=files.folder.run_id,
         path=files.folder.path,
@@ -198,6 +208,8 @@ def _make(files: _Files) -> RunSummary:
         broken=int(result.get("broken") or 0),
         left_out=int(result.get("left_out") or 0),
         validation=_validation(result.get("validation")),
+        choices=tuple(Choice(**found) for found in trade_off.get("candidates", ())),
+        choice_rows=int(trade_off.get("rows", 0)),
         candidates=files.candidates,
         best_id=best_id,
         lineage=search.lineage(files.candidates, best_id),

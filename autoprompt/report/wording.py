@@ -98,6 +98,12 @@ def unfinished(run_id: str, progress: Progress, calls: int, *, is_running: bool)
     return sentence, f"Interrupted; nothing is lost. Go on with: autoprompt resume {run_id}"
 
 
+def choices(rows: int, *, is_unchanged: bool) -> str:
+    """What stands over the table of score against length."""
+    kind = "Ahead of the original, but not beyond luck" if is_unchanged else "Shorter prompts of this run"
+    return f"{kind}: scores on the {count(rows)} rows of the race, which are no proof"
+
+
 def lap(event: Mapping[str, Any]) -> str:
     """`after 16 rows 4 of 8 go on; abcdef (0.812) is ahead of the best so far (0.500)`, of a `lap_ended`."""
     stage = "the race is over" if event["is_last"] else f"{event['kept']} of {event['ran']} go on"

@@ -81,14 +81,18 @@ def read_exported(path: Path) -> Candidate:
     return Candidate(components=found.components, demos=tuple(demos))
 
 
-def export_run(run: RunFolder, format: str, *, fields: Collection[str] = ()) -> str:
+def export_run(
+    run: RunFolder, format: str, *, candidate: str | None = None, fields: Collection[str] = ()
+) -> str:
     """The best candidate of a finished run. Raises StoreError if there is none yet. See `export`.
 
+    candidate: the id of another one, or its beginning; of a run that need not be finished.
     The format "workflow" is that of runs of a workflow only: InputError for others.
     """
     if format == WORKFLOW:
         return _workflow(run)
-    best, config = best_of(run), run.read_config()
+    best = best_of(run) if candidate is None else run.find_candidate(candidate)
+    config = run.read_config()
     demos = (
         Demo(demo["input"], demo["output"], component=demo.get("component", ""))
         for demo in best.get("demos", ())

@@ -35,6 +35,7 @@ from autoprompt.types import EvaluatedRow
 Settings = TypeVar("Settings", bound=BaseModel)
 
 SCHEMA_VERSION = 1
+SEALED = "test-"  # begins the names of the evaluations that the sealed test was opened for
 # Who looks whether the lock is free takes a share of it for a moment; that must not refuse a `resume`.
 _LOCK_PATIENCE_S = 0.5
 _EVALUATION_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -238,6 +239,31 @@ class RunFolder:
     def read_candidates(self) -> dict[str, dict[str, Any]]:
         """Candidate id -> its last record, in the order in which the ids first came."""
         return {row["id"]: row for row in read_jsonl(self.candidates_path)}
+
+    def find_candidate(self, beginning: str) -> dict[str, Any]:
+        """The last record of the candidate whose id begins so. Raises StoreError for none and for several."""
+        known = self.read_candidates()
+        found = [record for name, record in known.items() if beginning and name.startswith(beginning)]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            fitting = ", ".join(record["id"] for record in found)
+            raise StoreError(f"{beginning!r} fits {len(found)} candidates: {fitting}. Give more of the id.")
+        raise StoreError(
+            f"run {self.run_id} has no candidate {beginning!r} among its {len(known)}. They are listed by: "
+            f"autoprompt runs show {self.run_id}"
+        )
+
+    def rows_searched(self) -> set[str]:
+        """Ids of the rows that the search has looked at: scored, shown to a writer or as a demonstration."""
+        seen: set[str] = set()
+        for record in self.read_candidates().values():
+            seen.update(record.get("scores") or (), record.get("told") or ())
+            seen.update(demo.get("example_id") for demo in record.get("demos") or ())
+        for path in self.predictions_dir.glob("*.jsonl"):
+            if not path.stem.startswith(SEALED):
+                seen.update(row["example_id"] for row in read_jsonl(path))
+        return seen - {"", None}
 
     def read_predictions(self, name: str) -> Iterator[dict[str, Any]]:
         """Rows of one evaluation, one at a time, in the order of its examples."""

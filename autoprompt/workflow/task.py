@@ -100,6 +100,13 @@ class WorkflowTask:
         )
 
 
+def file_with(folder: RunFolder, candidate: Candidate) -> str:
+    """The file that a run of a workflow began with, with the candidate's texts and demonstrations in it."""
+    original = next(iter(folder.read_candidates().values()))
+    source = (folder.path / ORIGINAL).read_text(encoding="utf-8")
+    return rewritten(source, original["components"], candidate.components, demonstrations(candidate))
+
+
 def open_task(
     path: Path,
     rows: Sequence[Example],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -168,6 +169,34 @@ def test_the_ending_chooses_the_form_and_lost_demonstrations_are_said() -> None:
     call("runs", "export", folder.run_id, "--to", "p.yaml")
     assert len(yaml.safe_load(Path("p.yaml").read_text())["demos"]) == 2
     assert "langchain" in call("runs", "export", folder.run_id, "--format", "xml", code=2).stderr
+
+
+def test_another_candidate_is_exported() -> None:
+    folder = finished("Best.")
+    shown = [{"input": "in", "output": "1"}]
+    other = {"operator": "demos", "iteration": 1, "components": {"prompt": "Short."}, "scores": {}}
+    folder.append_candidates([{**other, "id": "ab" * 6, "demos": shown}, {**other, "id": "ac" * 6}])
+    result = call("runs", "export", "last", "--candidate", "ab")
+    assert (result.stdout, "includes 1 demonstrations" in result.stderr) == ("Short.\n", True)
+    call("runs", "export", "last", "--candidate", "ab", "--to", "short.json")
+    assert len(json.loads(Path("short.json").read_text())) == 4
+    unclear = call("runs", "export", "last", "--candidate", "a", code=3).stderr
+    assert "'a' fits 3 candidates: aaaaaaaaaaaa, abababababab, acacacacacac" in unclear
+    missing = call("runs", "export", "last", "--candidate", "f", code=3).stderr
+    assert (
+        f"no candidate 'f' among its 3. They are listed by: autoprompt runs show {folder.run_id}" in missing
+    )
+
+
+def test_the_choices_beside_the_best_are_shown() -> None:
+    folder = finished("Best.")
+    choice = {"operator": "demos", "demos": 2, "prompt_tokens": 1240, "score": 0.75, "is_best": False}
+    best = {**choice, "id": "bb" * 6, "score": 0.9, "is_best": True}
+    trade_off = {"rows": 30, "candidates": [{**choice, "id": "ab" * 6}, best]}
+    folder.write_result({**(folder.read_result() or {}), "trade_off": trade_off})
+    shown = call("runs", "show", "last").stdout
+    assert "Shorter prompts of this run: scores on the 30 rows of the race, which are no proof" in shown
+    assert re.search(r"\nababab +0.750 +1,240 +2\nbbbbbb \(best\) +0.900 +1,240 +2\n", shown)
 
 
 def test_a_run_is_deleted_after_a_question() -> None:

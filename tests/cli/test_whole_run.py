@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -128,6 +129,20 @@ def test_the_best_prompt_of_a_run_is_scored_as_it_is(endpoint: Endpoint) -> None
     refused = call("eval", "--config", "c.yaml", "--run", run, "--prompt", "Another.", code=2)
     assert "--run and --prompt exclude each other" in refused.stderr
     assert len(endpoint.requests) == sent
+
+
+def test_any_candidate_of_a_run_is_scored_and_rows_of_the_search_are_no_proof() -> None:
+    call("run", "--config", "c.yaml", "--max-iterations", "1")
+    shown = json.loads(call("runs", "show", "last", "--json").stdout)
+    other = next(c for c in shown["candidates"] if c["id"] != shown["result"]["best"]["id"])
+    scored = call("eval", "--config", "c.yaml", "--run", "last", "--candidate", other["id"][:8], "--json")
+    (warning,) = json.loads(scored.stdout)["warnings"]
+    # 60 rows: the 18 sealed ones have not been looked at.
+    assert re.fullmatch(r"(\d+) of the 60 rows took part in the search .*", warning)
+    assert int(warning.split()[0]) <= 42
+    assert f"warning: {warning}" in scored.stderr
+    refused = call("eval", "--config", "c.yaml", "--candidate", "ab", code=2)
+    assert "--candidate is one of a run: name it with --run RUN" in refused.stderr
 
 
 def test_an_unknown_ending_is_said_before_anything_is_sent(endpoint: Endpoint) -> None:

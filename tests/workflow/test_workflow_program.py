@@ -23,9 +23,10 @@ from autoprompt.errors import (
 )
 from autoprompt.llm import ScriptedClient
 from autoprompt.llm.client import Completion, Options
+from autoprompt.store import RunStore
 from autoprompt.types import Candidate, Demo, Example, Message, Usage
 from autoprompt.workflow.program import WorkflowProgram
-from autoprompt.workflow.task import open_task
+from autoprompt.workflow.task import file_with, open_task
 from autoprompt.workflow.workflow import Workflow
 
 FLOW = """\
@@ -294,6 +295,10 @@ def test_a_workflow_is_optimized_and_its_file_written(tmp_path: Path) -> None:
     assert all(f"+++ {name} (best)" in diff for name in changed)
     best = Workflow.load(folder / "best_workflow.yaml")
     assert dict(best.components) == dict(found.best.components)
+    # The file of any candidate is written the same way.
+    run = RunStore(tmp_path / "runs").open(found.run_id)
+    assert file_with(run, found.best) == (folder / "best_workflow.yaml").read_text(encoding="utf-8")
+    assert file_with(run, found.original) == (folder / "original_workflow.yaml").read_text(encoding="utf-8")
     rows = [
         json.loads(line) for line in (folder / "predictions" / "test-best.jsonl").read_text().splitlines()
     ]
