@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from autoprompt.llm.client import Completion, Options
     from autoprompt.llm.scripted import ScriptedClient
     from autoprompt.metrics import register
-    from autoprompt.optimizer.verdict import RunResult
+    from autoprompt.optimizer.ending.verdict import RunResult
     from autoprompt.regression import CheckReport
     from autoprompt.science.records import Investigation
     from autoprompt.types import Candidate, Message
@@ -60,7 +60,7 @@ _HOMES = {
     "Message": "autoprompt.types",
     "Options": "autoprompt.llm.client",
     "RunConfig": "autoprompt.config",
-    "RunResult": "autoprompt.optimizer.verdict",
+    "RunResult": "autoprompt.optimizer.ending.verdict",
     "ScienceConfig": "autoprompt.config",
     "ScriptedClient": "autoprompt.llm.scripted",
     "check": "autoprompt.api",

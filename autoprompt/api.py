@@ -49,7 +49,7 @@ from autoprompt.store import RunStore
 from autoprompt.types import Candidate, EvaluatedRow, Evaluation, Usage
 
 if TYPE_CHECKING:
-    from autoprompt.optimizer.verdict import RunResult
+    from autoprompt.optimizer.ending.verdict import RunResult
     from autoprompt.regression import CheckReport
     from autoprompt.science import Investigation
 

@@ -22,8 +22,8 @@ from autoprompt.types import Candidate
 
 if TYPE_CHECKING:
     from autoprompt.optimizer.context import SearchContext
+    from autoprompt.optimizer.ending.verdict import RunResult
     from autoprompt.optimizer.state import AutoPromptState
-    from autoprompt.optimizer.verdict import RunResult
 
 Event = dict[str, Any]
 OnEvent = Callable[[Event], None]
@@ -303,7 +303,7 @@ def _finish(
     budget: Budget,
     emit: OnEvent,
 ) -> RunResult:
-    from autoprompt.optimizer.verdict import RunFacts, make_result
+    from autoprompt.optimizer.ending.verdict import RunFacts, make_result
     from autoprompt.program import component_diffs, render_candidate
 
     splits = preparation.splits
@@ -332,7 +332,7 @@ def _finish(
 
 def read_result(folder: RunFolder) -> RunResult | None:
     """The result of a finished run, as it was written; None for an unfinished one."""
-    from autoprompt.optimizer.verdict import RunResult
+    from autoprompt.optimizer.ending.verdict import RunResult
 
     data = folder.read_result()
     if data is None:

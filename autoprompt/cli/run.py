@@ -18,7 +18,7 @@ from autoprompt.errors import Interrupted
 from autoprompt.settings import resolve_settings, unknown_variables
 
 if TYPE_CHECKING:
-    from autoprompt.optimizer.verdict import RunResult
+    from autoprompt.optimizer.ending.verdict import RunResult
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 

@@ -10,12 +10,12 @@ from langgraph.runtime import Runtime
 
 from autoprompt.errors import BudgetExhausted, EndpointError, RequestRefusedError
 from autoprompt.optimizer.agents.analysis import count_errors
-from autoprompt.optimizer.blame import blame_of, open_components
-from autoprompt.optimizer.brief import Brief, is_single
 from autoprompt.optimizer.context import SearchContext
-from autoprompt.optimizer.finish import confirm_winner, open_test
+from autoprompt.optimizer.ending.finish import confirm_winner, open_test
 from autoprompt.optimizer.lessons import learn
-from autoprompt.optimizer.propose import propose
+from autoprompt.optimizer.proposing.blame import blame_of, open_components
+from autoprompt.optimizer.proposing.brief import Brief, is_single
+from autoprompt.optimizer.proposing.propose import propose
 from autoprompt.optimizer.settle import settle
 from autoprompt.optimizer.state import AutoPromptState
 from autoprompt.reasoning import asks_to_reason

@@ -42,7 +42,7 @@ class Validation:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A candidate that no other is both better and shorter than; see `autoprompt.optimizer.trade_off`.
+    """A candidate that no other is both better and shorter than; see `autoprompt.optimizer.ending.trade_off`.
 
     prompt_tokens: about what its texts and demonstrations add to a row's requests. score: mean on the rows of
     the race.

@@ -9,8 +9,10 @@ from contextlib import ExitStack
 from typing import Any
 from unittest import mock
 
-from autoprompt.optimizer import finish, propose, settle
+from autoprompt.optimizer import settle
 from autoprompt.optimizer.agents import RewriteAgent
+from autoprompt.optimizer.ending import finish
+from autoprompt.optimizer.proposing import propose
 from autoprompt.search import gate
 from autoprompt.search.pool import Entry, Pool
 

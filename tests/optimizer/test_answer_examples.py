@@ -8,8 +8,8 @@ import pytest
 from fakes import bench, rows, scored
 from test_propose import brief
 
-from autoprompt.optimizer.brief import Place, shown_with
-from autoprompt.optimizer.step_demos import own_answers
+from autoprompt.optimizer.proposing.brief import Place, shown_with
+from autoprompt.optimizer.proposing.step_demos import own_answers
 from autoprompt.search.demos import to_demo
 from autoprompt.types import Candidate, Example
 

@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 from fakes import add
 
-from autoprompt.optimizer.blame import blame_of, credit, is_in, next_component, suspect_steps
+from autoprompt.optimizer.proposing.blame import blame_of, credit, is_in, next_component, suspect_steps
 from autoprompt.search.pool import Pool
 from autoprompt.types import Candidate, EvaluatedRow, Step
 

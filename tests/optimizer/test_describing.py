@@ -7,7 +7,7 @@ import pytest
 from autoprompt.llm import ScriptedClient
 from autoprompt.optimizer.agents import DescribingAgent
 from autoprompt.optimizer.agents.describing import read_descriptions, read_rule
-from autoprompt.optimizer.telling import with_lines
+from autoprompt.optimizer.proposing.telling import with_lines
 from autoprompt.types import Example
 
 LABELS = ("spam", "ham")

@@ -6,7 +6,7 @@ from typing import Any
 
 from fakes import Bench, bench, scored
 
-from autoprompt.optimizer.lineage import ancestors, unseen
+from autoprompt.optimizer.ending.lineage import ancestors, unseen
 from autoprompt.optimizer.nodes import first_state
 from autoprompt.types import Candidate, Demo
 

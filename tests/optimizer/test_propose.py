@@ -13,7 +13,7 @@ from fakes import PROMPT, Bench, TwoPrompts, bench, number_of, splits_of
 from autoprompt.errors import EndpointError, RequestRefusedError
 from autoprompt.llm.client import Completion, Options
 from autoprompt.optimizer.nodes import first_state
-from autoprompt.optimizer.propose import propose
+from autoprompt.optimizer.proposing.propose import propose
 from autoprompt.search.plan import Depth
 from autoprompt.templates import phrases
 from autoprompt.tokens import estimate_tokens
@@ -23,7 +23,7 @@ WRITERS_ONLY = Depth(max_iterations=3, calls_per_row=10, candidates=4, writers=4
 
 
 def brief(made: Bench, **changes: Any) -> Any:
-    from autoprompt.optimizer.propose import Brief
+    from autoprompt.optimizer.proposing.propose import Brief
 
     first_state(made.context, {})
     settings: dict[str, Any] = {

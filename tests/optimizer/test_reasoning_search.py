@@ -10,8 +10,8 @@ from test_graph import run
 from test_propose import WRITERS_ONLY, brief
 
 from autoprompt.llm.client import Completion, Options
-from autoprompt.optimizer.merging import partner_of
-from autoprompt.optimizer.propose import propose
+from autoprompt.optimizer.proposing.merging import partner_of
+from autoprompt.optimizer.proposing.propose import propose
 from autoprompt.reasoning import asks_to_reason, request
 from autoprompt.types import Candidate, Demo, Message, Usage
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autoprompt.optimizer.step_demos import step_examples
+from autoprompt.optimizer.proposing.step_demos import step_examples
 from autoprompt.types import EvaluatedRow, Example, Step
 
 NAMES = ["find.system", "find.user", "judge.system"]

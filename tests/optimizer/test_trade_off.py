@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fakes import Bench, bench
 
-from autoprompt.optimizer.trade_off import prompt_tokens, trade_off
+from autoprompt.optimizer.ending.trade_off import prompt_tokens, trade_off
 from autoprompt.search.pool import Entry
 from autoprompt.types import Candidate, Demo
 

@@ -10,8 +10,8 @@ from fakes import LABELS, Bench, bench, row, scored, splits_of
 
 from autoprompt.llm.budget import Spent
 from autoprompt.metrics import get_metric
+from autoprompt.optimizer.ending.verdict import RunFacts, RunResult, compare_rows, make_result
 from autoprompt.optimizer.nodes import first_state
-from autoprompt.optimizer.verdict import RunFacts, RunResult, compare_rows, make_result
 from autoprompt.types import Candidate, Demo, EvaluatedRow
 
 FACTS = RunFacts(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from autoprompt.errors import BudgetExhausted
 from autoprompt.optimizer.context import SearchContext
-from autoprompt.optimizer.lineage import is_remembered, unseen
+from autoprompt.optimizer.ending.lineage import is_remembered, unseen
 from autoprompt.optimizer.state import AutoPromptState
 from autoprompt.search.gate import confirm
 from autoprompt.search.pool import Entry

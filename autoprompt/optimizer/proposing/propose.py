@@ -6,7 +6,8 @@ import random
 from collections import Counter, deque
 
 from autoprompt.errors import EndpointError, RequestRefusedError
-from autoprompt.optimizer.brief import (
+from autoprompt.optimizer.context import SearchContext
+from autoprompt.optimizer.proposing.brief import (
     FEWEST_EXAMPLES,
     Brief,
     Place,
@@ -15,13 +16,12 @@ from autoprompt.optimizer.brief import (
     demonstrable,
     is_single,
 )
-from autoprompt.optimizer.context import SearchContext
-from autoprompt.optimizer.drafts import draft, recallable
-from autoprompt.optimizer.merging import partner_of
-from autoprompt.optimizer.refusal import Refused, check_candidate
-from autoprompt.optimizer.showing import can_show, leaning
-from autoprompt.optimizer.telling import CUE_LABELS, FEWEST_TOLD
-from autoprompt.optimizer.turn import Turn
+from autoprompt.optimizer.proposing.drafts import draft, recallable
+from autoprompt.optimizer.proposing.merging import partner_of
+from autoprompt.optimizer.proposing.refusal import Refused, check_candidate
+from autoprompt.optimizer.proposing.showing import can_show, leaning
+from autoprompt.optimizer.proposing.telling import CUE_LABELS, FEWEST_TOLD
+from autoprompt.optimizer.proposing.turn import Turn
 from autoprompt.reasoning import asks_to_reason
 from autoprompt.search.demos import lean
 from autoprompt.search.operators import TELLERS, WRITERS, Means, OperatorName, choose_operators

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from autoprompt.optimizer.brief import Brief, is_single, named, shown_with
 from autoprompt.optimizer.context import SearchContext, demo_tokens
-from autoprompt.optimizer.refusal import Refused
-from autoprompt.optimizer.turn import Turn
+from autoprompt.optimizer.proposing.brief import Brief, is_single, named, shown_with
+from autoprompt.optimizer.proposing.refusal import Refused
+from autoprompt.optimizer.proposing.turn import Turn
 from autoprompt.search import demos as demo_sets
 from autoprompt.search.pool import Entry
 from autoprompt.tokens import estimate_tokens

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from autoprompt.answers import visible
-from autoprompt.optimizer.blame import is_right_part
+from autoprompt.optimizer.proposing.blame import is_right_part
 from autoprompt.reasoning import has_answer_line
 from autoprompt.types import EvaluatedRow, Example, Step
 

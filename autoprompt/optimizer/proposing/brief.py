@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 from autoprompt.optimizer.agents.analysis import step_line
 from autoprompt.optimizer.agents.rewriting import StepView
-from autoprompt.optimizer.blame import next_component, open_components, suspect_steps
 from autoprompt.optimizer.context import SearchContext
-from autoprompt.optimizer.refusal import Refused
-from autoprompt.optimizer.step_demos import own_answers, step_examples
+from autoprompt.optimizer.proposing.blame import next_component, open_components, suspect_steps
+from autoprompt.optimizer.proposing.refusal import Refused
+from autoprompt.optimizer.proposing.step_demos import own_answers, step_examples
 from autoprompt.reasoning import asks_to_reason
 from autoprompt.types import Candidate, EvaluatedRow, Example
 

@@ -7,9 +7,9 @@ import re
 from collections.abc import Collection, Sequence
 
 from autoprompt.optimizer.agents.rewriting import describe_change
-from autoprompt.optimizer.brief import Place, is_single
 from autoprompt.optimizer.context import SearchContext
-from autoprompt.optimizer.refusal import Refused
+from autoprompt.optimizer.proposing.brief import Place, is_single
+from autoprompt.optimizer.proposing.refusal import Refused
 from autoprompt.reasoning import asks_to_reason
 from autoprompt.search import cues
 from autoprompt.search import demos as demo_sets

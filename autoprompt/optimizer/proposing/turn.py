@@ -6,8 +6,8 @@ import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from autoprompt.optimizer.brief import Brief, Place
 from autoprompt.optimizer.context import SearchContext
+from autoprompt.optimizer.proposing.brief import Brief, Place
 from autoprompt.search.operators import OperatorName
 from autoprompt.search.pool import Entry
 from autoprompt.types import Candidate, Demo

@@ -9,8 +9,8 @@ from typing import Any, Literal
 from autoprompt.llm.budget import Spent
 from autoprompt.metrics import Metric
 from autoprompt.optimizer.context import SearchContext
+from autoprompt.optimizer.ending.trade_off import prompt_tokens, trade_off
 from autoprompt.optimizer.state import AutoPromptState
-from autoprompt.optimizer.trade_off import prompt_tokens, trade_off
 from autoprompt.search.pool import Entry
 from autoprompt.stats import (
     Interval,

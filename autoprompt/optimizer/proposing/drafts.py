@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from autoprompt.optimizer.brief import (
+from autoprompt.optimizer.proposing.brief import (
     Brief,
     analysis_for,
     blamed_first,
@@ -16,11 +16,11 @@ from autoprompt.optimizer.brief import (
     shown_with,
     step_view,
 )
-from autoprompt.optimizer.merging import joined, partner_of
-from autoprompt.optimizer.refusal import Refused, check_text, kept_passages
-from autoprompt.optimizer.showing import can_show, show
-from autoprompt.optimizer.telling import described, tell, with_lines
-from autoprompt.optimizer.turn import Turn
+from autoprompt.optimizer.proposing.merging import joined, partner_of
+from autoprompt.optimizer.proposing.refusal import Refused, check_text, kept_passages
+from autoprompt.optimizer.proposing.showing import can_show, show
+from autoprompt.optimizer.proposing.telling import described, tell, with_lines
+from autoprompt.optimizer.proposing.turn import Turn
 from autoprompt.program import placeholders
 from autoprompt.reasoning import request
 from autoprompt.search.operators import TELLERS, WRITERS
