@@ -205,14 +205,16 @@ def run_autoprompt(settings: dict[str, Any], proxy: CountingProxy, folder: Path)
     bests: list[dict[str, Any]] = []
 
     def note(event: dict[str, Any]) -> None:
-        if event["event"] in ("best_changed", "lap_ended"):
-            found = event["id"] if event["event"] == "best_changed" else event["leader"]
-            if bests and bests[-1]["id"] == found:
+        if event["event"] in ("best_changed", "rung_ended"):
+            is_leader = event["event"] == "rung_ended"  # of a race that goes on: no best yet
+            found = event["leader"] if is_leader else event["id"]
+            if any(b["id"] == found and (is_leader or not b["is_leader"]) for b in bests):
                 return
             total = proxy.totals("search").values()
             bests.append(
                 {
                     "id": found,
+                    "is_leader": is_leader,
                     "calls": sum(c["calls"] for c in total),
                     "tokens": sum(c["prompt_tokens"] + c["completion_tokens"] for c in total),
                 }

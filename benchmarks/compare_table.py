@@ -87,10 +87,13 @@ def _reached(found: Sequence[Cell]) -> list[str]:
             continue
         best = max(peers, key=lambda c: c["accuracy"])
         calls, tokens = _spent(best)
-        first = next((b for b in ours["bests"] if b["accuracy"] >= best["accuracy"]), None)
         fastest = min(c["wall_s"] for c in peers)
         shares["minutes"].append(ours["wall_s"] / fastest)
         said = f"{place[0]}, seed {place[1]}: {best['tool']} ends with {best['accuracy']:.3f}; "
+        if best["accuracy"] <= ours["naive"]["accuracy"]:
+            lines.append(f"{said}the naive prompt is as good, so there is nothing to reach")
+            continue
+        first = next((b for b in ours["bests"] if b["accuracy"] >= best["accuracy"]), None)
         if first is None:
             shares["calls"].append(math.inf)
             shares["tokens"].append(math.inf)
@@ -100,12 +103,19 @@ def _reached(found: Sequence[Cell]) -> list[str]:
         shares["tokens"].append(first["tokens"] / tokens)
         lines.append(
             f"{said}reached with {first['calls'] / calls:.2f} of its calls and "
-            f"{first['tokens'] / tokens:.2f} of its tokens; the whole run took "
-            f"{ours['wall_s'] / fastest:.2f} of the fastest peer's time"
+            f"{first['tokens'] / tokens:.2f} of its tokens{_by_a_best(ours, best, calls)}; "
+            f"the whole run took {ours['wall_s'] / fastest:.2f} of the fastest peer's time"
         )
     if shares:
         lines.append("median: " + ", ".join(f"{n} {statistics.median(v):.2f}" for n, v in shares.items()))
     return lines
+
+
+def _by_a_best(ours: Cell, best: Cell, calls: int) -> str:
+    """The same by what had become the best, a race later than its leaders; "" for cells that do not tell."""
+    ended = [b for b in ours["bests"] if b.get("is_leader") is False]
+    first = next((b for b in ended if b["accuracy"] >= best["accuracy"]), None)
+    return "" if first is None else f" (by the end of a race: {first['calls'] / calls:.2f} of its calls)"
 
 
 def _reported(found: Sequence[Cell]) -> list[str]:

@@ -36,6 +36,8 @@ from simulation.ablations import ABLATIONS, WHOLE
 from simulation.run import Outcome, simulate
 from simulation.world import WORLDS, World
 
+from autoprompt.search.plan import DEPTHS
+
 
 def summary(outcomes: Sequence[Outcome]) -> dict[str, Any]:
     """Means with 95% intervals over seeds."""
@@ -68,21 +70,23 @@ class Size:
     seeds: int
     rows: int
     jobs: int
+    preset: str
 
 
 def outcomes(size: Size, cells: Sequence[tuple[str, str, int]]) -> dict[tuple[str, str, int], list[Outcome]]:
     """All seeds of each cell (world, what is switched off, cap on calls)."""
-    tasks = [(*cell, size.rows, seed) for cell in cells for seed in range(size.seeds)]
+    tasks = [(*cell, size.rows, size.preset, seed) for cell in cells for seed in range(size.seeds)]
     with ProcessPoolExecutor(size.jobs) as workers:
         found = workers.map(one_run, tasks, chunksize=max(1, size.seeds // 4))
         return {cell: [next(found) for _ in range(size.seeds)] for cell in cells}
 
 
-def one_run(task: tuple[str, str, int, int, int]) -> Outcome:
-    world, off, calls, rows, seed = task
+def one_run(task: tuple[str, str, int, int, str, int]) -> Outcome:
+    world, off, calls, rows, preset, seed = task
     sizes = {"train": rows, "val": rows, "test": 0}
     with ExitStack() as stack:
-        return simulate(WORLDS[world], seed, max_calls=calls, sizes=sizes, **ABLATIONS[off](stack))
+        switched = ABLATIONS[off](stack)
+        return simulate(WORLDS[world], seed, max_calls=calls, sizes=sizes, preset=preset, **switched)
 
 
 def show_worlds(worlds: Sequence[World], size: Size, budgets: Sequence[int]) -> list[dict[str, Any]]:
@@ -176,13 +180,16 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=100)
     parser.add_argument("--calls", type=int, action="append", help="budgets; default: 400 and 1200")
     parser.add_argument("--rows", type=int, default=150, help="of train and validation together")
+    parser.add_argument(
+        "--preset", choices=DEPTHS, default="standard", help="how many rounds; calls are --calls"
+    )
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
     parser.add_argument("--ablations", action="store_true")
     parser.add_argument("--memory", action="store_true")
     parser.add_argument("--json", type=Path, help="write the figures here")
     args = parser.parse_args()
     budgets = args.calls or [400, 1200]
-    size = Size(args.seeds, args.rows // 2, args.jobs)
+    size = Size(args.seeds, args.rows // 2, args.jobs, args.preset)
     started = time.monotonic()
     found: Any
     if args.memory:

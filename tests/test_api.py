@@ -65,7 +65,7 @@ EVENTS = {
     "analysis",
     "candidate_proposed",
     "candidate_refused",
-    "lap_ended",
+    "rung_ended",
     "candidate_settled",
     "best_changed",
     "lesson",

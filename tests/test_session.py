@@ -134,7 +134,7 @@ KINDS = (
     "run_started",
     "analysis",
     "candidate_proposed",
-    "lap_ended",
+    "rung_ended",
     "candidate_settled",
     "best_changed",
     "lesson",

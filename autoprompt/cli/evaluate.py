@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,7 +19,6 @@ from autoprompt.store.files import write_text
 
 if TYPE_CHECKING:
     from autoprompt.api import EvaluationReport
-    from autoprompt.store import RunFolder
     from autoprompt.types import Candidate
 
 # What a run's best is scored with where no flag says otherwise: what the run itself used.
@@ -71,16 +71,16 @@ def evaluate(
     from autoprompt.store import RunStore
 
     scored: Candidate | None = None
+    searched: set[str] = set()
     if run is None and candidate is not None:
         raise UsageError("--candidate is one of a run: name it with --run RUN")
     if run is not None:
         if given := [name for name in ("prompt", "workflow") if name in flags]:
             raise UsageError(f"--run and --{given[0]} exclude each other")
-        if candidate is None:
-            scored = api.best_of(run, runs_dir=runs_dir)
-        else:
-            scored = api.candidate_of(run, candidate, runs_dir=runs_dir)
-        known = load_config(RunStore(runs_dir).open(run)).model_dump(include=set(_FROM_RUN))
+        folder = RunStore(runs_dir).open(run)  # once: meanwhile another may become the `last`
+        scored = api.best_of(folder.path) if candidate is None else api.candidate_of(folder.path, candidate)
+        searched = folder.rows_searched()
+        known = load_config(folder).model_dump(include=set(_FROM_RUN))
         # Scored is the candidate. Its text is checked with the settings; a line end before it keeps one that
         # begins with "@" from being read as a file.
         prompt = {} if known["workflow"] is not None else {"prompt": f"\n{scored.prompt}"}
@@ -101,7 +101,7 @@ def evaluate(
     console = render.console(stderr=as_json)
     for line in _lines(report):
         console.print(Text(line))
-    if run is not None and (warning := _not_unseen(RunStore(runs_dir).open(run), report)):
+    if warning := _not_unseen(searched, report):
         console.print(Text(f"warning: {warning}", "yellow"))
         report = replace(report, warnings=(*report.warnings, warning))
     if output is not None:
@@ -111,9 +111,8 @@ def evaluate(
         print_json(report.to_dict())
 
 
-def _not_unseen(run: RunFolder, report: EvaluationReport) -> str:
+def _not_unseen(searched: Collection[str], report: EvaluationReport) -> str:
     """What a score on rows that the run has searched with does not prove; "" where there are none."""
-    searched = run.rows_searched()
     known = sum(row.example_id in searched for row in report.evaluation.rows)
     if not known:
         return ""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from autoprompt.report.wording import lap
+from autoprompt.report.wording import rung
 
 PHASES = {
     "predict": "measuring candidates",
@@ -114,8 +114,8 @@ class Progress:
                 return f"try {event['id'][:6]} ({event['operator']}): {event['change']}"
             case "candidate_refused":
                 return f"refused before any call ({event['operator']}): {event['reason']}"
-            case "lap_ended":
-                return lap(event)
+            case "rung_ended":
+                return rung(event)
             case "candidate_settled":
                 return self._settled(event)
             case "best_changed":

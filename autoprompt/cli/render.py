@@ -15,9 +15,10 @@ from rich.text import Text
 from autoprompt.cli import clean
 from autoprompt.cli.progress import duration, money
 from autoprompt.config import RunConfig
+from autoprompt.report import wording
 from autoprompt.report.diff import Piece, diff_words, is_linewise
-from autoprompt.report.records import Choice
-from autoprompt.report.wording import choices
+from autoprompt.report.records import TradeOff
+from autoprompt.report.summary import read_trade_off
 from autoprompt.search.gate import CONFIRM_ALPHA
 from autoprompt.store import RunFolder
 
@@ -82,8 +83,8 @@ def result(
         yield Text()
     yield from _facts(data, preset_cap)
     yield Text()
-    if data.get("trade_off"):
-        yield from _choices(data)
+    if found := read_trade_off(data):
+        yield from _trade_off(found, is_unchanged=data["best"].get("is_original", False))
         yield Text()
     if len(data["best"]["components"]) > 1 and "components" in data["original"]:
         yield from _component_changes(data)
@@ -155,14 +156,13 @@ def _facts(data: Mapping[str, Any], cap: int | None) -> Iterator[Text]:
     )
 
 
-def _choices(data: Mapping[str, Any]) -> Iterator[RenderableType]:
-    """Score against length, and how to take another candidate than the best."""
-    trade_off = data["trade_off"]
-    yield Text(choices(trade_off["rows"], is_unchanged=data["best"].get("is_original", False)), "bold")
-    columns = ("score", "tokens", "demonstrations")
+def _trade_off(found: TradeOff, *, is_unchanged: bool) -> Iterator[RenderableType]:
+    """Score against length, and how to measure another candidate than the best."""
+    yield Text(wording.trade_off(found, is_unchanged), "bold")
+    columns = ("mean of rows", "tokens, about", "demonstrations")
     made = table("candidate", *columns, right=columns)
-    for found in (Choice(**record) for record in trade_off["candidates"]):
-        cells = (found.name, score(found.score), f"{found.prompt_tokens:,}", str(found.demos))
+    for choice in found.candidates:
+        cells = (choice.name, score(choice.score), f"{choice.tokens:,}", str(choice.demos))
         made.add_row(*(Text(clean(cell)) for cell in cells))
     yield made
     yield Text("Measure one on other rows: autoprompt eval --run RUN --candidate ID --dataset FILE", "dim")
@@ -172,35 +172,44 @@ def _not_held(confirmation: Mapping[str, Any]) -> str:
     """Why the original is returned although a candidate was ahead of it on the rows of the race."""
     raced, fresh, p_value = confirmation["raced"], confirmation["fresh"], confirmation["p_value"]
     chance = "" if p_value is None else f", p {p_value:.2g}"
+    basis = _basis(confirmation)
     if not fresh["rows"]:
-        return (
+        said = (
             f"the best candidate, {score(raced['score'])} against {score(raced['other_score'])} on the "
-            f"{raced['rows']} rows that chose it, is not better beyond luck{chance}"
+            f"{raced['rows']} rows that chose it, "
         )
+        if confirmation.get("remembered"):
+            return f"{said}is not confirmed: no fresh rows could be asked; {basis}"
+        return f"{said}is not better beyond luck{chance}"
     fresh_scores = f"{score(fresh['score'])} against {score(fresh['other_score'])} on {fresh['rows']} rows"
     if fresh["score"] <= fresh["other_score"]:
         return (
             f"the best candidate, {score(raced['score'])} on the rows that chose it, did not hold on fresh "
             f"rows: {fresh_scores}{chance}"
         )
+    said = f"the best candidate is ahead on fresh rows too, {fresh_scores}, but not beyond luck{chance}; "
+    return f"{said}needed: under {CONFIRM_ALPHA:g}{f', {basis}' if basis else ''}"
+
+
+def _basis(confirmation: Mapping[str, Any]) -> str:
+    """What the p-value rests on; "" for a run of before that was written down."""
     if confirmation.get("remembered"):
-        basis = "these rows alone count, as lessons of earlier runs were used (see --no-memory)"
-    else:
-        basis = f"race and fresh rows together, {confirmation['tried']} candidates; more rows would tell"
-    return (
-        f"the best candidate is ahead on fresh rows too, {fresh_scores}, but not beyond luck{chance}; "
-        f"needed: under {CONFIRM_ALPHA:g}, {basis}"
-    )
+        return "fresh rows alone count, as lessons of earlier runs were used (see --no-memory)"
+    if confirmation.get("basis") == "fresh":
+        return "fresh rows alone count after so many rounds"
+    if confirmation.get("basis") == "both":
+        return f"race and fresh rows together, {confirmation['tried']} candidates; more rows would tell"
+    return ""
 
 
 def _ended_by(data: Mapping[str, Any], cap: int | None) -> str:
     reason = str(data["stop_reason"])
     if reason != "max_calls":
         return reason
+    left = data.get("calls_left")
+    unused = f", {left:,} left: no further round fits" if left else ""
     if cap is None:
-        return "the cap on calls"
-    left = cap - int(data["calls"])
-    unused = f", {left:,} left: no further round fits" if left > 0 else ""
+        return f"the cap on calls{unused}"
     return f"the preset's cap of {cap:,} calls{unused} (--max-calls raises it)"
 
 

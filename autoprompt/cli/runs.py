@@ -309,7 +309,7 @@ def export(
 
 
 def _exported(folder: RunFolder, chosen: str, candidate: str | None) -> str:
-    if candidate is not None and chosen == WORKFLOW and is_workflow_run(folder):
+    if candidate is not None and chosen == WORKFLOW and is_workflow_run(folder):  # no file of it is kept
         from autoprompt.session import read_candidate
         from autoprompt.workflow.task import file_with
 

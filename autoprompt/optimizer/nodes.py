@@ -29,14 +29,18 @@ MOST_BATCHES = (
 
 Update = AutoPromptState
 
+_TOO_SMALL_FOR_LESSONS = (
+    "lessons of earlier runs are not used: validation is so small that all of it races, and a prompt made "
+    "with them would need other rows to be confirmed"
+)
+
 
 def first_state(context: SearchContext, dataset: dict[str, Any]) -> AutoPromptState:
     """The state that a run begins with; the original joins the pool."""
     original = context.add(Candidate(components=context.program.components))
     original.status = "accepted"
     prompt = original.candidate.prompt
-    file, task = context.experiences, context.settings.task
-    known = file.select(task) if file is not None else ""
+    known, helped = _earlier_lessons(context)
     return {
         "original_prompt": prompt,
         "current_prompt": prompt,
@@ -48,7 +52,7 @@ def first_state(context: SearchContext, dataset: dict[str, Any]) -> AutoPromptSt
         "max_iterations": context.settings.max_iterations,
         "history": [],
         "memory_experiences": known,
-        "helped": file.helpful_additions(task) if file is not None else [],
+        "helped": helped,
         "has_memory": bool(known),
         "original": original.candidate.id,
         "incumbent": original.candidate.id,
@@ -65,6 +69,22 @@ def first_state(context: SearchContext, dataset: dict[str, Any]) -> AutoPromptSt
         "journal_position": 0,
         "spent": {},
     }
+
+
+def _earlier_lessons(context: SearchContext) -> tuple[str, list[str]]:
+    """What the writers are told of earlier runs, and sentences that helped before.
+
+    Nothing where validation is too small to keep rows fresh: those lessons may have been measured on the rows
+    that race, which then could not confirm what comes of them, and no other rows could.
+    """
+    file, task = context.experiences, context.settings.task
+    known = file.select(task) if file is not None else ""
+    if file is None or not known:
+        return "", []
+    if not context.plan.fresh:
+        context.emit({"event": "warning", "message": _TOO_SMALL_FOR_LESSONS})
+        return "", []
+    return known, file.helpful_additions(task)
 
 
 def predict(state: AutoPromptState, runtime: Runtime[SearchContext]) -> Update:

@@ -10,7 +10,7 @@ from autoprompt.optimizer.context import SearchContext
 from autoprompt.search.gate import Comparison, compare, is_accepted
 from autoprompt.search.operators import record_outcome
 from autoprompt.search.pool import Entry
-from autoprompt.search.race import Lap, is_behind, race
+from autoprompt.search.race import Rung, is_behind, race
 
 MOST_REJECTED = 8  # rejected edits that later writers are shown, worst first
 
@@ -38,16 +38,16 @@ def settle(
     settled = Settled(incumbent_id, tally=tally, rejected=list(rejected))
     entrants = [pool[i] for i in pending]
     try:
-        laps = race(
+        rungs = race(
             pool,
             pool[incumbent_id],
             entrants,
             plan.race,
             plan.blocks,
             lambda entries, rows: _evaluate(context, entries, rows),
-            on_lap=lambda lap: _tell_lap(context, pool[incumbent_id], lap),
+            on_rung=lambda rung: _tell_rung(context, pool[incumbent_id], rung),
         )
-        finished = set(laps[-1].kept) if laps and laps[-1].rows == len(plan.race) else set()
+        finished = set(rungs[-1].kept) if rungs and rungs[-1].rows == len(plan.race) else set()
     except BudgetExhausted as error:
         settled.stop_reason = error.cap
         finished = _furthest(context, entrants)
@@ -55,7 +55,7 @@ def settle(
     for entry in entrants:
         _judge(context, entry, entry.candidate.id in finished, settled)
     best = max((e for e in entrants if e.status == "accepted"), key=lambda e: e.mean_merit(ids), default=None)
-    if best is not None and _is_ahead(context, best, pool[incumbent_id]):
+    if best is not None and _is_ahead(context, best, pool[incumbent_id], bool(settled.stop_reason)):
         settled.incumbent, settled.is_better = best.candidate.id, True
         context.emit(
             {
@@ -75,18 +75,18 @@ def _evaluate(context: SearchContext, entries: Any, rows: Any) -> None:
     context.evaluate(entries, rows, f"race: {len(entries)} candidates")
 
 
-def _tell_lap(context: SearchContext, incumbent: Entry, lap: Lap) -> None:
+def _tell_rung(context: SearchContext, incumbent: Entry, rung: Rung) -> None:
     """Who leads on the rows so far. No more than that: nothing is tested or confirmed yet."""
-    ids = context.plan.race_ids[: lap.rows]
-    first = context.pool[lap.ran[0]]
+    ids = context.plan.race_ids[: rung.rows]
+    first = context.pool[rung.ran[0]]
     leader = first if first.mean_merit(ids) > incumbent.mean_merit(ids) else incumbent
     context.emit(
         {
-            "event": "lap_ended",
-            "rows": lap.rows,
-            "ran": len(lap.ran),
-            "kept": len(lap.kept),
-            "is_last": lap.rows == len(context.plan.race),
+            "event": "rung_ended",
+            "rows": rung.rows,
+            "ran": len(rung.ran),
+            "kept": len(rung.kept),
+            "is_last": rung.rows == len(context.plan.race),
             "leader": leader.candidate.id,
             "is_ahead": leader is not incumbent,
             "score": leader.mean(ids),
@@ -131,10 +131,14 @@ def _settled_event(candidate_id: str, accepted: bool, comparison: Comparison) ->
     }
 
 
-def _is_ahead(context: SearchContext, entry: Entry, incumbent: Entry) -> bool:
-    """On the rows that both have. One that the budget stopped on its way needs more than a better mean."""
+def _is_ahead(context: SearchContext, entry: Entry, incumbent: Entry, was_stopped: bool) -> bool:
+    """On the rows that both have; a few may be lost to the endpoint.
+
+    was_stopped: whether the budget ended the race. One that it stopped on its way needs more than a better
+    mean.
+    """
     ids = context.plan.race_ids
     shared = [i for i in ids if i in entry.scores and i in incumbent.scores]
-    if len(shared) < len(ids):
+    if was_stopped and len(shared) < len(ids):
         return is_behind(context.pool, entry, incumbent, shared)
     return entry.mean_merit(shared) > incumbent.mean_merit(shared)

@@ -33,7 +33,7 @@ def _lines(run: RunSummary) -> Iterator[str]:
     yield literal(run.explanation, 600)
     yield ""
     yield from _scores(run)
-    yield from _choices(run)
+    yield from _trade_off(run)
     yield from _prompt(run)
     yield from _rows(run)
     yield from _facts(run)
@@ -55,15 +55,15 @@ def _scores(run: RunSummary) -> Iterator[str]:
     yield ""
 
 
-def _choices(run: RunSummary) -> Iterator[str]:
-    if not run.choices:
+def _trade_off(run: RunSummary) -> Iterator[str]:
+    if run.trade_off is None:
         return
-    yield f"{run.choices_title}:"
+    yield f"{run.trade_off_title}:"
     yield ""
-    yield "| candidate | score | tokens | demonstrations |"
+    yield "| candidate | mean of rows | tokens, about | demonstrations |"
     yield "| --- | ---: | ---: | ---: |"
-    for found in run.choices:
-        cells = (numbers.score(found.score), numbers.count(found.prompt_tokens), str(found.demos))
+    for found in run.trade_off.candidates:
+        cells = (numbers.score(found.score), numbers.count(found.tokens), str(found.demos))
         yield f"| {literal(found.name, 40)} | {' | '.join(cells)} |"
     yield ""
 

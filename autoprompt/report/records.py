@@ -42,16 +42,15 @@ class Validation:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A candidate that no other is both better and shorter than; see `autoprompt.optimizer.ending.trade_off`.
+    """A candidate of the trade-off between score and length: no other is both better and shorter.
 
-    prompt_tokens: about what its texts and demonstrations add to a row's requests. score: mean on the rows of
-    the race.
+    tokens: about what a row takes beside its input. score: mean on the rows of the race.
     """
 
     id: str
     operator: str
     demos: int
-    prompt_tokens: int
+    tokens: int
     score: float
     is_best: bool
 
@@ -60,6 +59,17 @@ class Choice:
         if self.operator == "original":
             return "original"
         return f"{self.id[:6]} (best)" if self.is_best else self.id[:6]
+
+
+@dataclass(frozen=True, slots=True)
+class TradeOff:
+    """Score against length: the original, the best and what may be wanted instead, the shortest first.
+
+    rows: how many rows of the race the scores are of.
+    """
+
+    rows: int
+    candidates: tuple[Choice, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from autoprompt.report.records import Answer, ComparedRow, Confusion
 from autoprompt.store import RunFolder
+from autoprompt.store.folder import SEALED
 from autoprompt.types import REFUSED
 
 # More labels make a table that nobody reads.
@@ -21,9 +22,9 @@ def read_rows(folder: RunFolder) -> tuple[tuple[ComparedRow, ...], str]:
     Where the test has not been opened: the rows of train that the best prompt was last run on. A run whose
     best is its original has run it once, and both sides are the same.
     """
-    best = _read(folder, "test-best")
+    best = _read(folder, f"{SEALED}best")
     if best:
-        return _joined(_read(folder, "test-original") or best, best), "the sealed test"
+        return _joined(_read(folder, f"{SEALED}original") or best, best), "the sealed test"
     for path in sorted(folder.predictions_dir.glob("*-train.jsonl"), reverse=True):
         rows = _read(folder, path.stem)
         if rows:

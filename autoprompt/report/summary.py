@@ -19,6 +19,7 @@ from autoprompt.report.records import (
     Side,
     Spending,
     Step,
+    TradeOff,
     Validation,
 )
 from autoprompt.report.reproduce import command
@@ -37,8 +38,7 @@ class RunSummary:
     headline: the verdict in one sentence; explanation: what that means.
     original, best: on the sealed test. gain, p_value (two-sided, paired), fixed, broken: best against
         original there; left_out: rows that the endpoint failed on either side.
-    choices: original, best, and what may be wanted instead, the shortest first; empty where nothing is.
-        choice_rows: how many rows of the race their scores are of.
+    trade_off: score against length; None where there is no choice.
     candidates: the original first, then in order of proposal. lineage: ids, from the original to the best.
     steps: the best so far over the calls of the run.
     rows: the sealed test under both prompts; rows_of: what these rows are, in words.
@@ -69,8 +69,7 @@ class RunSummary:
     broken: int
     left_out: int
     validation: Validation | None
-    choices: tuple[Choice, ...]
-    choice_rows: int
+    trade_off: TradeOff | None
     candidates: tuple[CandidateSummary, ...]
     best_id: str
     lineage: tuple[str, ...]
@@ -111,8 +110,9 @@ class RunSummary:
         return all(c.id != self.best_id or c.is_original for c in self.candidates)
 
     @property
-    def choices_title(self) -> str:
-        return wording.choices(self.choice_rows, is_unchanged=self.is_unchanged)
+    def trade_off_title(self) -> str:
+        """What stands over the table of it."""
+        return "" if self.trade_off is None else wording.trade_off(self.trade_off, self.is_unchanged)
 
     @property
     def mark(self) -> str:
@@ -185,7 +185,6 @@ def _make(files: _Files) -> RunSummary:
     status = _status(files)
     verdict, sentence, meaning = _verdict(files, status, original, best, progress, calls)
     splits, gain = result.get("splits") or {}, result.get("gain") or {}
-    trade_off = result.get("trade_off") or {}
     return RunSummary(
         run_id=files.folder.run_id,
         path=files.folder.path,
@@ -208,8 +207,7 @@ def _make(files: _Files) -> RunSummary:
         broken=int(result.get("broken") or 0),
         left_out=int(result.get("left_out") or 0),
         validation=_validation(result.get("validation")),
-        choices=tuple(Choice(**found) for found in trade_off.get("candidates", ())),
-        choice_rows=int(trade_off.get("rows", 0)),
+        trade_off=read_trade_off(result),
         candidates=files.candidates,
         best_id=best_id,
         lineage=search.lineage(files.candidates, best_id),
@@ -234,6 +232,14 @@ def _make(files: _Files) -> RunSummary:
         budget=dict(started.get("budget") or {}),
         warnings=_warnings(result, started, files.events),
     )
+
+
+def read_trade_off(result: Mapping[str, Any]) -> TradeOff | None:
+    """Of a run's `result.json`; None where it has none."""
+    found = result.get("trade_off")
+    if not found:
+        return None
+    return TradeOff(int(found["rows"]), tuple(Choice(**choice) for choice in found["candidates"]))
 
 
 def _started(events: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The verdict of a run in one sentence, what that sentence means, and the sentence of a race's lap."""
+"""The verdict of a run in one sentence, what that sentence means, and the sentence of a race's rung."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from autoprompt.report.numbers import count, p_value, ratio, score, times
-from autoprompt.report.records import Progress, Side
+from autoprompt.report.records import Progress, Side, TradeOff
 
 _NODES = {
     "predict": "measuring candidates",
@@ -98,16 +98,21 @@ def unfinished(run_id: str, progress: Progress, calls: int, *, is_running: bool)
     return sentence, f"Interrupted; nothing is lost. Go on with: autoprompt resume {run_id}"
 
 
-def choices(rows: int, *, is_unchanged: bool) -> str:
+def trade_off(found: TradeOff, is_unchanged: bool) -> str:
     """What stands over the table of score against length."""
-    kind = "Ahead of the original, but not beyond luck" if is_unchanged else "Shorter prompts of this run"
-    return f"{kind}: scores on the {count(rows)} rows of the race, which are no proof"
+    kind = "Ahead of the original in the race, not confirmed" if is_unchanged else "Shorter than the best"
+    return f"{kind}: scores on the {count(found.rows)} rows that chose it are no proof"
 
 
-def lap(event: Mapping[str, Any]) -> str:
-    """`after 16 rows 4 of 8 go on; abcdef (0.812) is ahead of the best so far (0.500)`, of a `lap_ended`."""
+def rung(event: Mapping[str, Any]) -> str:
+    """`after 16 rows 4 of 8 go on; abcdef (0.812) is ahead of the best so far (0.500)`, of a `rung_ended`."""
     stage = "the race is over" if event["is_last"] else f"{event['kept']} of {event['ran']} go on"
-    leader = f"{event['leader'][:6]} ({event['score']:.3f}) is" if event["is_ahead"] else "none is"
-    return (
-        f"after {event['rows']} rows {stage}; {leader} ahead of the best so far ({event['best_score']:.3f})"
-    )
+    best = f"the best so far ({event['best_score']:.3f})"
+    leader = f"{event['leader'][:6]} ({event['score']:.3f})"
+    if not event["is_ahead"]:
+        said = f"none is ahead of {best}"
+    elif event["score"] > event["best_score"]:
+        said = f"{leader} is ahead of {best}"
+    else:  # ranked by how sure the model is of the right answers as well
+        said = f"{leader} leads {best} by its confidence"
+    return f"after {event['rows']} rows {stage}; {said}"

@@ -23,8 +23,11 @@ Evaluate = Callable[[Sequence[Entry], Sequence[Example]], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Lap:
-    """One stage of a race: who ran, over how many rows in all, and who goes on. ran, kept: best first."""
+class Rung:
+    """A rung of successive halving: who ran, over how many rows in all, and who goes on.
+
+    ran, kept: best first. Source of the name: Li et al. 2020 (ASHA).
+    """
 
     rows: int
     ran: tuple[str, ...]
@@ -38,17 +41,17 @@ def race(
     rows: Sequence[Example],
     blocks: Sequence[int],
     evaluate: Evaluate,
-    on_lap: Callable[[Lap], None] = lambda _: None,
-) -> list[Lap]:
+    on_rung: Callable[[Rung], None] = lambda _: None,
+) -> list[Rung]:
     """Run `entrants` against `incumbent` over `rows`; scores land in the pool.
 
-    blocks: ascending row counts at which a stage ends; the last is len(rows). on_lap: hears of each stage as
-        it ends.
-    Returns the laps; the last lap's `kept` are those that finished all rows, best first. What `evaluate`
+    blocks: ascending row counts at which a rung ends; the last is len(rows). on_rung: hears of each as it
+        ends.
+    Returns the rungs; the last rung's `kept` are those that finished all rows, best first. What `evaluate`
     raises passes through, with the finished blocks in the pool.
     """
     alive = list(entrants)
-    laps: list[Lap] = []
+    rungs: list[Rung] = []
     start = 0
     for number, edge in enumerate(blocks):
         if not alive:
@@ -60,10 +63,10 @@ def race(
         is_last = number == len(blocks) - 1
         keep = len(ranked) if is_last else max(1, (len(ranked) + 1) // 2)
         kept = [e for e in ranked[:keep] if not is_behind(pool, incumbent, e, so_far)]
-        laps.append(Lap(edge, tuple(e.candidate.id for e in ranked), tuple(e.candidate.id for e in kept)))
-        on_lap(laps[-1])
+        rungs.append(Rung(edge, tuple(e.candidate.id for e in ranked), tuple(e.candidate.id for e in kept)))
+        on_rung(rungs[-1])
         alive, start = kept, edge
-    return laps
+    return rungs
 
 
 def is_behind(pool: Pool, other: Entry, entry: Entry, row_ids: Sequence[str]) -> bool:

@@ -87,9 +87,12 @@ def export_run(
     """The best candidate of a finished run. Raises StoreError if there is none yet. See `export`.
 
     candidate: the id of another one, or its beginning; of a run that need not be finished.
-    The format "workflow" is that of runs of a workflow only: InputError for others.
+    The format "workflow" is that of runs of a workflow only, and of the best: InputError for others. See
+    `autoprompt.workflow.task.file_with` for another candidate's.
     """
     if format == WORKFLOW:
+        if candidate is not None:
+            raise InputError("the workflow's file holds the best candidate; of another one it is not kept")
         return _workflow(run)
     best = best_of(run) if candidate is None else run.find_candidate(candidate)
     config = run.read_config()
@@ -108,13 +111,14 @@ def export_run(
 
 
 def is_workflow_run(run: RunFolder) -> bool:
-    return (run.path / BEST_WORKFLOW).exists()
+    """Whether a run, finished or not, optimizes a workflow."""
+    return run.read_config().get("workflow") is not None
 
 
 def _workflow(run: RunFolder) -> str:
-    best_of(run)
     if not is_workflow_run(run):
         raise InputError(f"run {run.run_id} optimized one prompt; formats: {', '.join(EXPORT_FORMATS)}")
+    best_of(run)
     return (run.path / BEST_WORKFLOW).read_text(encoding="utf-8")
 
 

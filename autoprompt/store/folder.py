@@ -240,8 +240,19 @@ class RunFolder:
         """Candidate id -> its last record, in the order in which the ids first came."""
         return {row["id"]: row for row in read_jsonl(self.candidates_path)}
 
+    def check_has_prompts(self) -> None:
+        """Raises StoreError for a run of another kind than an optimization."""
+        kind = self.read_info().get("kind", "optimize")
+        if kind == "batch":
+            raise StoreError(
+                f"{self.run_id} is a batch: name the folder of one of its trials, {self.path}/TRIAL"
+            )
+        if kind != "optimize":
+            raise StoreError(f"run {self.run_id} ({kind}) has no prompt of its own: it optimized nothing")
+
     def find_candidate(self, beginning: str) -> dict[str, Any]:
         """The last record of the candidate whose id begins so. Raises StoreError for none and for several."""
+        self.check_has_prompts()
         known = self.read_candidates()
         found = [record for name, record in known.items() if beginning and name.startswith(beginning)]
         if len(found) == 1:

@@ -240,8 +240,7 @@ def diff(run_a: RunFolder, run_b: RunFolder) -> RunDiff:
 
 def best_of(run: RunFolder) -> dict[str, Any]:
     """The `best` part of a run's result. Raises StoreError if there is none."""
-    if run.read_info().get("kind") == "batch":
-        raise StoreError(f"{run.run_id} is a batch: name the folder of one of its trials, {run.path}/TRIAL")
+    run.check_has_prompts()
     best = (run.read_result() or {}).get("best")
     if not isinstance(best, dict) or "components" not in best:
         raise StoreError(

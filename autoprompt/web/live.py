@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from autoprompt.report.wording import lap
+from autoprompt.report.wording import rung
 from autoprompt.store import RunFolder
 from autoprompt.web.tail import Tail
 
@@ -184,7 +184,7 @@ _TAKES: dict[str, Callable[[LiveState, Event], str]] = {
     "candidate_proposed": _proposed,
     "candidate_refused": _refused,
     "candidate_settled": _settled,
-    "lap_ended": lambda _, event: lap(event),
+    "rung_ended": lambda _, event: rung(event),
     "best_changed": _best,
     "analysis": _analysis,
     "confirmation": _confirmation,

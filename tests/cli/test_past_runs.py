@@ -188,14 +188,35 @@ def test_another_candidate_is_exported() -> None:
     )
 
 
+def test_another_candidate_of_an_unfinished_workflow_is_exported_as_its_file() -> None:
+    flow = Path("flow.yaml")
+    flow.write_text("nodes:\n- {id: a, type: llm, data: {prompt: 'Say {{#sys.query#}}'}}\n", encoding="utf-8")
+    folder = RunStore(Path("runs")).create({"dataset": Path("d.jsonl"), "workflow": flow})
+    folder.write_text("original_workflow.yaml", flow.read_text(encoding="utf-8"))
+    common = {"iteration": 1, "scores": {}, "status": "accepted"}
+    texts = ("Say {{#sys.query#}}", "Tell {{#sys.query#}}")
+    folder.append_candidates(
+        [{**common, "id": f"{n}" * 12, "components": {"a.prompt": text}} for n, text in enumerate(texts)]
+    )
+    call("runs", "export", "last", "--candidate", "1", "--to", "flow.yaml")
+    assert 'data: {prompt: "Tell {{#sys.query#}}"}' in flow.read_text(encoding="utf-8")
+    assert "has no best prompt yet" in call("runs", "export", "last", code=3).stderr
+
+
+def test_a_batch_has_no_candidates_of_its_own() -> None:
+    RunStore(Path("runs")).create({"name": "many"}, kind="batch", run_id="many")
+    said = call("runs", "export", "many", "--candidate", "a", code=3).stderr
+    assert "many is a batch: name the folder of one of its trials" in said
+
+
 def test_the_choices_beside_the_best_are_shown() -> None:
     folder = finished("Best.")
-    choice = {"operator": "demos", "demos": 2, "prompt_tokens": 1240, "score": 0.75, "is_best": False}
+    choice = {"operator": "demos", "demos": 2, "tokens": 1240, "score": 0.75, "is_best": False}
     best = {**choice, "id": "bb" * 6, "score": 0.9, "is_best": True}
     trade_off = {"rows": 30, "candidates": [{**choice, "id": "ab" * 6}, best]}
     folder.write_result({**(folder.read_result() or {}), "trade_off": trade_off})
     shown = call("runs", "show", "last").stdout
-    assert "Shorter prompts of this run: scores on the 30 rows of the race, which are no proof" in shown
+    assert "Shorter than the best: scores on the 30 rows that chose it are no proof" in shown
     assert re.search(r"\nababab +0.750 +1,240 +2\nbbbbbb \(best\) +0.900 +1,240 +2\n", shown)
 
 

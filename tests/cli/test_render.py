@@ -103,6 +103,7 @@ def returned_original(**more: Any) -> dict[str, Any]:
             "confirmed": False,
             "p_value": 0.21,
             "tried": 7,
+            "basis": "both",
             "raced": {"rows": 27, "score": 0.8148, "other_score": 0.5},
             "fresh": {"rows": 18, "score": 0.5, "other_score": 0.5186},
         },
@@ -119,10 +120,25 @@ def test_a_winner_that_held_but_not_beyond_luck_is_told_apart() -> None:
         "ahead on fresh rows too, 0.667 against 0.519 on 18 rows, but not beyond luck, p 0.21; needed: under "
         "0.05, race and fresh rows together, 7 candidates"
     ) in text
+    confirmation["basis"] = "fresh"
+    assert "needed: under 0.05, fresh rows alone count after so many rounds" in told(data)
     confirmation["remembered"] = True
-    assert "these rows alone count, as lessons of earlier runs were used (see --no-memory)" in shown(
-        *render.result(data, "a", "a"), width=300
-    )
+    alone = "fresh rows alone count, as lessons of earlier runs were used (see --no-memory)"
+    assert f"needed: under 0.05, {alone}" in told(data)
+    confirmation["fresh"]["rows"] = 0
+    assert f"rows that chose it, is not confirmed: no fresh rows could be asked; {alone}" in told(data)
+
+
+def test_a_run_of_before_the_basis_was_written_down_claims_none() -> None:
+    data = returned_original()
+    confirmation = data["validation"]["confirmation"]
+    confirmation["fresh"]["score"] = 0.6667
+    del confirmation["basis"]
+    assert "but not beyond luck, p 0.21; needed: under 0.05\n" in told(data)
+
+
+def told(data: dict[str, Any]) -> str:
+    return shown(*render.result(data, "a", "a"), width=300)
 
 
 def test_a_winner_that_did_not_hold_is_told() -> None:
@@ -159,7 +175,11 @@ def test_a_cap_says_whose_it_is() -> None:
     assert "ended by the preset's cap of 341 calls (--max-calls raises it)" in shown(
         *render.result(capped, "a", "b", preset_cap=341), width=200
     )
-    assert "ended by the cap on calls" in shown(*render.result(capped, "a", "b"), width=200)
+    assert "ended by the cap on calls\n" in shown(*render.result(capped, "a", "b"), width=200)
+    capped["calls_left"] = 30
+    assert "ended by the preset's cap of 341 calls, 30 left: no further round fits (--max-calls" in shown(
+        *render.result(capped, "a", "b", preset_cap=341), width=200
+    )
 
 
 def test_texts_are_never_markup_or_control_codes() -> None:

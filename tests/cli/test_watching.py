@@ -68,8 +68,8 @@ def settled(*, accepted: bool) -> dict[str, Any]:
     }
 
 
-LAP = {
-    "event": "lap_ended",
+RUNG = {
+    "event": "rung_ended",
     "rows": 16,
     "ran": 8,
     "kept": 4,
@@ -116,8 +116,9 @@ def test_each_step_is_a_line() -> None:
             }
         )
         emit({"event": "candidate_refused", "operator": "rewrite", "reason": "too long"})
-        emit(LAP)
-        emit({**LAP, "rows": 30, "is_last": True, "is_ahead": False})
+        emit(RUNG)
+        emit({**RUNG, "best_score": 0.875})
+        emit({**RUNG, "rows": 30, "is_last": True, "is_ahead": False})
         emit(settled(accepted=True))
         emit(
             {"event": "best_changed", "id": "abcdef012345", "score": 0.71, "rows": 30, "original_score": 0.6}
@@ -133,6 +134,7 @@ def test_each_step_is_a_line() -> None:
         "try abcdef (patch): x",
         "refused before any call (rewrite): too long",
         "after 16 rows 4 of 8 go on; abcdef (0.812) is ahead of the best so far (0.500)",
+        "after 16 rows 4 of 8 go on; abcdef (0.812) leads the best so far (0.875) by its confidence",
         "after 30 rows the race is over; none is ahead of the best so far (0.500)",
         "accepted abcdef: 0.710 against 0.600 on 30 rows, p 0.012",
         "best so far: abcdef, 0.710 on 30 validation rows (original 0.600)",

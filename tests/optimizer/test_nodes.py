@@ -244,6 +244,19 @@ def test_experiences_are_read_once_and_reach_the_writer(tmp_path: Path) -> None:
     assert all(known in request for request in requests)
 
 
+def test_without_fresh_rows_lessons_of_earlier_runs_are_not_used(tmp_path: Path) -> None:
+    """What comes of them could not be confirmed: a second run would return the original whatever it found."""
+    path, splits = tmp_path / "memory.txt", splits_of(32, 24, 20)
+    for _ in range(2):
+        made = bench(GAIN.student, memory=path, splits=splits, max_iterations=2)
+        assert made.context.plan.fresh == ()
+        final = run(made)
+        assert final["confirmation"]["confirmed"]
+        assert not final["has_memory"]
+    (warning,) = made.kinds("warning")
+    assert warning["message"].startswith("lessons of earlier runs are not used: validation is so small")
+
+
 def test_what_helped_in_one_run_is_recalled_in_the_next(tmp_path: Path) -> None:
     def author(messages: list[Message], options: Options) -> Completion:
         is_analysis = "<current>" not in messages[-1].content

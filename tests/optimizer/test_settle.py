@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from fakes import LABELS, PROMPT, Bench, World, bench, number_of, splits_of, target_of, unit
 
 from autoprompt.llm.client import Completion, Options
@@ -43,22 +44,22 @@ def test_a_better_one_becomes_the_best_and_a_worse_one_is_remembered_with_its_da
     assert [e["accepted"] for e in made.kinds("candidate_settled")] == [False, True]
 
 
-def test_each_lap_tells_who_leads() -> None:
+def test_each_rung_tells_who_leads() -> None:
     made = bench(WORLD.student)
     good, bad = pending(made, f"{PROMPT} Mind the rule.", f"{PROMPT} Believe the myth.")
     settled(made, [bad, good])
-    laps = made.kinds("lap_ended")
-    assert [lap["rows"] for lap in laps] == list(made.context.plan.blocks)
-    assert (laps[0]["ran"], laps[-1]["leader"]) == (2, good)
-    assert laps[-1]["score"] > laps[-1]["best_score"]
-    assert [lap["calls"] for lap in laps] == sorted(lap["calls"] for lap in laps)
+    rungs = made.kinds("rung_ended")
+    assert [rung["rows"] for rung in rungs] == list(made.context.plan.blocks)
+    assert (rungs[0]["ran"], rungs[-1]["leader"]) == (2, good)
+    assert rungs[-1]["score"] > rungs[-1]["best_score"]
+    assert [rung["calls"] for rung in rungs] == sorted(rung["calls"] for rung in rungs)
 
 
 def test_where_none_is_ahead_the_best_so_far_leads() -> None:
     made = bench(WORLD.student)
     (bad,) = pending(made, f"{PROMPT} Believe the myth.")
     settled(made, [bad])
-    assert {lap["leader"] for lap in made.kinds("lap_ended")} == {made.context.pool.original.candidate.id}
+    assert {rung["leader"] for rung in made.kinds("rung_ended")} == {made.context.pool.original.candidate.id}
 
 
 def test_one_that_beats_its_parent_but_not_the_best_joins_the_parents_only() -> None:
@@ -78,6 +79,20 @@ def test_one_that_beats_its_parent_but_not_the_best_joins_the_parents_only() -> 
     assert pool[second].status == "accepted"
     assert (again.incumbent, again.is_better) == (best, False)
     assert [e["id"] for e in made.kinds("best_changed")] == [best]
+
+
+def test_a_row_that_the_endpoint_lost_does_not_change_who_is_the_best(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = bench(WORLD.student)
+    (good,) = pending(made, f"{PROMPT} Mind the rule.")
+    ids = made.context.plan.race_ids
+    original, entry = made.context.pool.original, made.context.pool[good]
+    # Two rows ahead: enough for a whole race, too little for one that a budget stopped.
+    original.scores.update({name: float(n < 18) for n, name in enumerate(ids)})
+    entry.scores.update({name: float(n < 20) for n, name in enumerate(ids[:-1])})
+    monkeypatch.setattr("autoprompt.optimizer.settle._evaluate", lambda *_: None)
+    assert settled(made, [good]).incumbent == good
 
 
 def test_an_equal_one_changes_nothing() -> None:

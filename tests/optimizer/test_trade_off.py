@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from fakes import Bench, bench
 
-from autoprompt.optimizer.ending.trade_off import prompt_tokens, trade_off
+from autoprompt.optimizer.ending.trade_off import row_tokens, trade_off
+from autoprompt.reasoning import USUAL_TOKENS, request
 from autoprompt.search.pool import Entry
 from autoprompt.types import Candidate, Demo
 
@@ -42,9 +44,9 @@ def test_only_what_none_is_both_better_and_shorter_than_is_a_choice() -> None:
         (best.candidate.id, 9, True),
     ]
     assert [c["score"] * found["rows"] for c in found["candidates"]] == [10, 20, 25]
-    sizes = [c["prompt_tokens"] for c in found["candidates"]]
+    sizes = [c["tokens"] for c in found["candidates"]]
     assert sizes == sorted(sizes)
-    assert sizes[1] == prompt_tokens(short.candidate)
+    assert sizes[1] == row_tokens(short.candidate)
 
 
 def test_where_the_original_stays_the_runner_up_is_told() -> None:
@@ -54,6 +56,35 @@ def test_where_the_original_stays_the_runner_up_is_told() -> None:
     found = trade_off(made.context, original)
     assert found is not None
     assert [c["id"] for c in found["candidates"]] == [original.candidate.id, ahead.candidate.id]
+
+
+def test_a_longer_one_is_no_choice_even_if_more_of_its_rows_are_right() -> None:
+    """The best is ranked by its confidence as well."""
+    made = bench()
+    scored_original(made, 10)
+    short, best = raced(made, 12, 1), raced(made, 25, 2)
+    raced(made, 26, 30)
+    found = trade_off(made.context, best)
+    assert found is not None
+    assert [c["id"] for c in found["candidates"]][1:] == [short.candidate.id, best.candidate.id]
+
+
+def test_a_row_that_the_endpoint_lost_is_left_out_for_all() -> None:
+    made = bench()
+    original = scored_original(made, 10)
+    short, best = raced(made, 20, 2), raced(made, 25, 9)
+    ids = made.context.plan.race_ids
+    del original.scores[ids[0]], best.scores[ids[1]]
+    found = trade_off(made.context, best)
+    assert found is not None
+    assert found["rows"] == len(ids) - 2
+    assert [c["score"] * found["rows"] for c in found["candidates"]] == pytest.approx([8, 18, 23])
+    assert short.candidate.id in {c["id"] for c in found["candidates"]}
+
+
+def test_reasoning_counts_as_length() -> None:
+    prompt = f"Say A or B.\n{request('Say A or B.', ('A', 'B'))}"
+    assert row_tokens(Candidate({"prompt": prompt})) > USUAL_TOKENS
 
 
 def test_no_choice_is_nothing_to_tell() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from run_folders import hostile_run
 
 from autoprompt.report import RunSummary, read_summary
 from autoprompt.report.markdown import literal, markdown
+from autoprompt.report.records import Choice, TradeOff
 
 
 def test_verdict_first_then_scores_changes_and_rows(summary: RunSummary) -> None:
@@ -20,6 +22,14 @@ def test_verdict_first_then_scores_changes_and_rows(summary: RunSummary) -> None
     assert f"<details><summary>Fixed: {summary.fixed} rows" in text
     assert "What changed in the prompt" in text or "demonstrations" in text
     assert summary.command.split()[0] in lines[-1]
+
+
+def test_score_against_length_is_a_table(summary: RunSummary) -> None:
+    choices = (Choice("ab" * 6, "demos", 2, 1240, 0.75, False), Choice("cd" * 6, "demos", 9, 2480, 0.9, True))
+    text = markdown(replace(summary, trade_off=TradeOff(30, choices)))
+    assert "Shorter than the best: scores on the 30 rows that chose it are no proof:" in text
+    assert "\n| ababab | 0.750 | 1,240 | 2 |\n| cdcdcd (best) | 0.900 | 2,480 | 9 |\n" in text
+    assert "no proof" not in markdown(replace(summary, trade_off=None))
 
 
 def test_every_table_line_has_as_many_cells_as_its_head(tmp_path: Path, summary: RunSummary) -> None:

@@ -8,7 +8,7 @@ import random
 import pytest
 from fakes import add
 
-from autoprompt.search.gate import CONFIRM_ALPHA, compare, confirm, is_accepted
+from autoprompt.search.gate import CONFIRM_ALPHA, MOST_GENERATIONS, compare, confirm, is_accepted
 from autoprompt.search.pool import Pool
 
 IDS = [f"r{i}" for i in range(400)]
@@ -141,12 +141,25 @@ def climb(rng: random.Random, rounds: int, redrawn: float) -> bool:
     return confirm(pool, pool[best], IDS[:45], IDS[45:120]).is_confirmed
 
 
-def test_luck_that_is_inherited_over_rounds_is_not_confirmed() -> None:
+@pytest.mark.parametrize("rounds", [6, 15])
+def test_luck_that_is_inherited_over_rounds_is_not_confirmed(rounds: int) -> None:
     """Nothing is better than a coin, but each round keeps what was lucky on the raced rows."""
     rng = random.Random(1)
     runs = 200
-    wrong = sum(climb(rng, rounds=6, redrawn=0.1) for _ in range(runs))
+    wrong = sum(climb(rng, rounds, redrawn=0.1) for _ in range(runs))
     assert wrong / runs <= CONFIRM_ALPHA + 2 * math.sqrt(CONFIRM_ALPHA * (1 - CONFIRM_ALPHA) / runs)
+
+
+def test_after_many_generations_the_fresh_rows_decide_alone() -> None:
+    pool = Pool()
+    best = add(pool, "original", [0.0] * 12 + [1.0] * 28)
+    for number in range(MOST_GENERATIONS + 1):
+        best = add(pool, f"child {number}", [1.0] * 40, parents=(best,))
+    found = confirm(pool, pool[best], IDS[:20], IDS[20:40])
+    assert (found.basis, found.p_value, found.is_confirmed) == ("fresh", 1.0, False)
+    # Where there are none, the raced ones have to do.
+    found = confirm(pool, pool[best], IDS[:20], [])
+    assert (found.basis, found.p_value) == ("raced", found.raced.p_value)
 
 
 def test_a_winner_of_a_later_generation_needs_more() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from autoprompt.errors import BudgetExhausted
 from autoprompt.search.plan import make_plan, race_rows
 from autoprompt.search.pool import Entry, Pool
-from autoprompt.search.race import Lap, race
+from autoprompt.search.race import Rung, race
 from autoprompt.types import Candidate, Example
 
 
@@ -38,7 +38,7 @@ class Track:
             entry.scores[row.id] = float(unit(entry.candidate.id, row.id) < chance)
         self.calls += len(missing)
 
-    def run(self, blocks: Sequence[int]) -> list[Lap]:
+    def run(self, blocks: Sequence[int]) -> list[Rung]:
         return race(self.pool, self.entries[0], self.entries[1:], self.rows, blocks, self.evaluate)
 
 
@@ -47,27 +47,27 @@ def test_half_go_on_after_each_block_and_all_that_reach_the_end_are_kept_best_fi
     for number, entry in enumerate(track.entries):  # equal scores: only the confidence tells them apart
         entry.confidence = {r.id: number / 10 for r in track.rows}
     track.chances = dict.fromkeys(track.chances, 1.0)
-    laps = track.run((16, 32, 48))
-    assert [len(lap.ran) for lap in laps] == [6, 3, 2]
-    assert [lap.rows for lap in laps] == [16, 32, 48]
+    rungs = track.run((16, 32, 48))
+    assert [len(rung.ran) for rung in rungs] == [6, 3, 2]
+    assert [rung.rows for rung in rungs] == [16, 32, 48]
     ids = [e.candidate.id for e in track.entries]
-    assert laps[-1].kept == (ids[6], ids[5])
+    assert rungs[-1].kept == (ids[6], ids[5])
     assert track.calls == race_rows(6, (16, 32, 48))
 
 
 def test_all_of_a_lap_have_the_same_rows_and_the_incumbent_runs_along() -> None:
     track = Track([0.5, 0.9, 0.7, 0.6])
-    laps = track.run((16, 48))
+    rungs = track.run((16, 48))
     assert all(r.id in track.entries[0].scores for r in track.rows)
-    for lap in laps:
-        for candidate_id in lap.ran:
-            assert {r.id for r in track.rows[: lap.rows]} <= set(track.pool[candidate_id].scores)
+    for rung in rungs:
+        for candidate_id in rung.ran:
+            assert {r.id for r in track.rows[: rung.rows]} <= set(track.pool[candidate_id].scores)
 
 
 def test_one_that_is_clearly_behind_stops_at_once_even_if_nobody_is_left() -> None:
     track = Track([1.0, 0.0, 0.0])
-    laps = track.run((16, 32, 48))
-    assert laps == [Lap(16, laps[0].ran, ())]
+    rungs = track.run((16, 32, 48))
+    assert rungs == [Rung(16, rungs[0].ran, ())]
     assert track.calls == 3 * 16
 
 
@@ -80,8 +80,8 @@ def test_behind_by_3_to_0_or_4_to_1_is_dropped_by_less_is_not(worse: int, better
     for place, row in enumerate(track.rows):
         incumbent.scores[row.id] = float(place < worse)
         entrant.scores[row.id] = float(worse <= place < worse + better)
-    laps = track.run((16,))
-    assert bool(laps[-1].kept) is goes_on
+    rungs = track.run((16,))
+    assert bool(rungs[-1].kept) is goes_on
 
 
 @settings(max_examples=60)

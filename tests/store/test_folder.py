@@ -3,6 +3,7 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -112,6 +113,26 @@ def test_a_candidate_that_is_written_again_replaces_the_first(run: RunFolder) ->
     run.append_candidates([{"id": "x", "scores": {"r1": 1.0}}])
     assert run.read_candidates() == {"x": {"id": "x", "scores": {"r1": 1.0}}, "y": {"id": "y", "scores": {}}}
     assert list(run.read_candidates()) == ["x", "y"]
+
+
+def test_rows_of_the_search_are_those_scored_shown_or_told_and_not_the_sealed_ones(run: RunFolder) -> None:
+    assert run.rows_searched() == set()
+    demo = {"input": "in", "output": "1"}
+    run.append_candidates(
+        [
+            {
+                "id": "x",
+                "scores": {"raced": 1.0},
+                "told": ["told"],
+                "demos": [{**demo, "example_id": "shown"}],
+            },
+            {"id": "y", "demos": [demo]},  # of a version that kept less
+        ]
+    )
+    row = EvaluatedRow("train", "in", "p", "t", True, 1.0)
+    run.write_predictions("train-1", [row])
+    run.write_predictions("test-best", [replace(row, example_id="sealed")])
+    assert run.rows_searched() == {"raced", "told", "shown", "train"}
 
 
 def test_predictions_are_rows_in_order_and_a_second_writing_replaces_them(run: RunFolder) -> None:

@@ -43,7 +43,7 @@ def test_a_run_as_it_goes(run: RunFolder) -> None:
     assert [c.id for c in live.state.racing] == [A, B]
     tell(
         run,
-        "lap_ended",
+        "rung_ended",
         rows=16,
         ran=2,
         kept=1,

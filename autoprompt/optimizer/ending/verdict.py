@@ -9,7 +9,7 @@ from typing import Any, Literal
 from autoprompt.llm.budget import Spent
 from autoprompt.metrics import Metric
 from autoprompt.optimizer.context import SearchContext
-from autoprompt.optimizer.ending.trade_off import prompt_tokens, trade_off
+from autoprompt.optimizer.ending.trade_off import trade_off
 from autoprompt.optimizer.state import AutoPromptState
 from autoprompt.search.pool import Entry
 from autoprompt.stats import (
@@ -112,7 +112,6 @@ def make_result(state: AutoPromptState, context: SearchContext, facts: RunFacts,
             "is_original": best is original,
             "components": dict(best.candidate.components),
             "demos": [_shown(demo) for demo in best.candidate.demos],
-            "prompt_tokens": prompt_tokens(best.candidate),
         },
         "trade_off": trade_off(context, best),
         "gain": compared and {"value": compared.gain, "ci95": list(compared.gain_interval)},
@@ -128,6 +127,7 @@ def make_result(state: AutoPromptState, context: SearchContext, facts: RunFacts,
         },
         "cost_usd": spent.cost_usd,
         "spending": spent.by_role(),
+        "calls_left": context.budget.calls_left(),
         "seconds": round(spent.seconds, 3),
         "splits": {
             "sizes": dict(facts.split_sizes),
