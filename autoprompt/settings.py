@@ -393,8 +393,8 @@ def _no_prompt(config: RunConfig) -> str:
         f"{data}: no prompt to start from. Add --prompt TEXT or --prompt @FILE, or write it beside the data, "
         f"into {data.with_name(f'{name}.task.yaml')}:\n"
         "  prompt: Is this headline clickbait? Answer 1 or 0.\n"
-        "  input_field: input      # the field of the rows that holds the input\n"
-        "  target_field: target    # ... and the one that holds the expected answer"
+        f"  input_field: {config.input_field}      # the field of the rows that holds the input\n"
+        f"  target_field: {config.target_field}    # ... and the one that holds the expected answer"
     )
 
 

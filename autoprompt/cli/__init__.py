@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import importlib
 import io
+import json
 import sys
 import traceback
 from typing import Any
@@ -59,6 +60,7 @@ class LazyGroup(TyperGroup):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """`--debug` is taken anywhere, since it is thought of after a command has failed."""
         ctx.meta["autoprompt.debug"] = "--debug" in args
+        ctx.meta["autoprompt.json"] = "--json" in args
         return super().parse_args(ctx, [arg for arg in args if arg != "--debug"])
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -69,41 +71,50 @@ class LazyGroup(TyperGroup):
         try:
             return super().invoke(ctx)
         except Interrupted as error:
-            _complain(str(error) or "interrupted", "")
-            raise typer.Exit(Interrupted.exit_code) from error
+            raise _ended(ctx, str(error) or "interrupted", Interrupted.exit_code, prefix="") from error
         except KeyboardInterrupt as error:
-            _complain("interrupted", "")
-            raise typer.Exit(Interrupted.exit_code) from error
+            raise _ended(ctx, "interrupted", Interrupted.exit_code, prefix="") from error
         except AutopromptError as error:
             if ctx.meta["autoprompt.debug"]:
                 traceback.print_exc()
-            _complain(str(error))
-            raise typer.Exit(error.exit_code) from error
+            raise _ended(ctx, str(error), error.exit_code) from error
         except OSError as error:
             if error.errno == errno.EPIPE:  # `autoprompt runs list | head`
                 raise
             if ctx.meta["autoprompt.debug"]:
                 traceback.print_exc()
-            _complain(f"{error.filename or 'system'}: {error.strerror or error}")
-            raise typer.Exit(3) from error
+            said = f"{error.filename or 'system'}: {error.strerror or error}"
+            raise _ended(ctx, said, 3) from error
         except Exception as error:
             if _is_typers(error):
+                said = getattr(error, "format_message", lambda: "")()
+                if said:
+                    _tell_program(ctx, said, 2)
                 raise
             if ctx.meta["autoprompt.debug"]:
                 traceback.print_exc()
-            _complain(f"{type(error).__name__}: {error}\nthis is a bug; --debug shows it")
-            raise typer.Exit(70) from error
+            said = f"{type(error).__name__}: {error}\nthis is a bug; --debug shows it"
+            raise _ended(ctx, said, 70) from error
+
+
+def _ended(ctx: Any, message: str, exit_code: int, *, prefix: str = "error: ") -> typer.Exit:
+    """The end of the program by an error: said to people on stderr, and with --json on stdout too."""
+    if prefix:
+        typer.secho(prefix, fg="red", bold=True, err=True, nl=False)
+    typer.echo(clean(message), err=True)
+    _tell_program(ctx, message, exit_code)
+    return typer.Exit(exit_code)
+
+
+def _tell_program(ctx: Any, message: str, exit_code: int) -> None:
+    """With --json stdout holds one object, whatever happens."""
+    if ctx.meta["autoprompt.json"]:
+        typer.echo(json.dumps({"error": message, "exit_code": exit_code}, ensure_ascii=False))
 
 
 def _is_typers(error: Exception) -> bool:
     """Exit, Abort and usage errors: typer's own `main` knows what to do with them."""
     return type(error).__module__.partition(".")[0] in ("typer", "click")
-
-
-def _complain(message: str, prefix: str = "error: ") -> None:
-    if prefix:
-        typer.secho(prefix, fg="red", bold=True, err=True, nl=False)
-    typer.echo(clean(message), err=True)
 
 
 def clean(text: str) -> str:

@@ -28,7 +28,8 @@ _DEFAULT = Path("memory/memory_experiences.txt")
 @app.command()
 def show(*, memory: File = _DEFAULT, as_json: options.Json = False) -> None:
     """All experiences, those that count most first."""
-    entries = sorted(ExperienceFile(memory).load(), key=lambda entry: -entry.priority)
+    known = ExperienceFile(memory).load()
+    entries = sorted(known, key=lambda entry: (entry.verdict == "no_difference", -entry.priority))
     _print(memory, entries, as_json=as_json, nothing=f"{memory}: no experiences yet; a run writes them")
 
 

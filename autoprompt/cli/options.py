@@ -81,7 +81,7 @@ ConfigFile = Annotated[
     Path | None, typer.Option("--config", metavar="FILE", help="YAML with settings, named as the flags.")
 ]
 Json = Annotated[
-    bool, typer.Option("--json", help="One JSON object on stdout; everything else goes to stderr.")
+    bool, typer.Option("--json", help="One JSON object on stdout, of an error too; all else goes to stderr.")
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No live panel and no progress lines.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
@@ -96,7 +96,7 @@ CandidateId = Annotated[
     typer.Option(
         "--candidate",
         metavar="ID",
-        help="Another candidate than the best; `runs show` lists them.",
+        help="Another candidate than the best: an id of `runs show`, or `original`.",
     ),
 ]
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from autoprompt.report.wording import rung
+from autoprompt.report.wording import confirmation, rung
 
 PHASES = {
     "predict": "measuring candidates",
@@ -161,15 +161,10 @@ class Progress:
         )
 
     def _confirmation(self, event: Mapping[str, Any]) -> str:
-        found = event["fresh"] if event["fresh"]["rows"] else event["raced"]
         said = (
             "better than the original" if event["confirmed"] else "not better than the original beyond luck"
         )
-        return (
-            f"winner {event['candidate'][:6]} is {said}: {_score(found['score'])} against "
-            f"{_score(found['other_score'])} on {found['rows']} rows, p {event['p_value']:.2g} "
-            f"after {event['tried']} candidates"
-        )
+        return f"winner {event['candidate'][:6]} is {said}: {confirmation(event)}"
 
 
 def _score(value: float | None) -> str:

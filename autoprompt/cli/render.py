@@ -19,7 +19,7 @@ from autoprompt.report import wording
 from autoprompt.report.diff import Piece, diff_words, is_linewise
 from autoprompt.report.records import TradeOff
 from autoprompt.report.summary import read_trade_off
-from autoprompt.search.gate import CONFIRM_ALPHA
+from autoprompt.search.gate import CONFIRM_ALPHA, smallest_gain
 from autoprompt.store import RunFolder
 
 _DEMOS_SHOWN = 3
@@ -84,7 +84,7 @@ def result(
     yield from _facts(data, preset_cap)
     yield Text()
     if found := read_trade_off(data):
-        yield from _trade_off(found, is_unchanged=data["best"].get("is_original", False))
+        yield from _trade_off(found, data["run_id"], is_unchanged=data["best"].get("is_original", False))
         yield Text()
     if len(data["best"]["components"]) > 1 and "components" in data["original"]:
         yield from _component_changes(data)
@@ -140,7 +140,10 @@ def _facts(data: Mapping[str, Any], cap: int | None) -> Iterator[Text]:
     if validation["best"] is not None:
         rows = f" on {validation['rows']} rows" if validation.get("rows") else ""
         best = "" if is_original else f", best {score(validation['best'])}"
-        yield Text(f"validation{rows}: original {score(validation['original'])}{best}")
+        said = f"validation{rows}: original {score(validation['original'])}{best}"
+        if not is_original and validation.get("confirmation"):
+            said = f"validation: {wording.confirmation(validation['confirmation'])}"
+        yield Text(said)
     if is_original and validation.get("confirmation"):
         yield Text(_not_held(validation["confirmation"]))
     failed = sum(data[side].get("failed", 0) for side in ("original", "best"))
@@ -156,16 +159,17 @@ def _facts(data: Mapping[str, Any], cap: int | None) -> Iterator[Text]:
     )
 
 
-def _trade_off(found: TradeOff, *, is_unchanged: bool) -> Iterator[RenderableType]:
+def _trade_off(found: TradeOff, run_id: str, *, is_unchanged: bool) -> Iterator[RenderableType]:
     """Score against length, and how to measure another candidate than the best."""
     yield Text(wording.trade_off(found, is_unchanged), "bold")
-    columns = ("mean of rows", "tokens, about", "demonstrations")
+    columns = ("mean of rows", "prompt tokens, about", "demonstrations")
     made = table("candidate", *columns, right=columns)
     for choice in found.candidates:
         cells = (choice.name, score(choice.score), f"{choice.tokens:,}", str(choice.demos))
         made.add_row(*(Text(clean(cell)) for cell in cells))
     yield made
-    yield Text("Measure one on other rows: autoprompt eval --run RUN --candidate ID --dataset FILE", "dim")
+    said = f"autoprompt eval --run {clean(run_id)} --candidate ID --dataset OTHER_ROWS"
+    yield Text(f"Measure one, original or best on other rows: {said}", "dim")
 
 
 def _not_held(confirmation: Mapping[str, Any]) -> str:
@@ -180,7 +184,9 @@ def _not_held(confirmation: Mapping[str, Any]) -> str:
         )
         if confirmation.get("remembered"):
             return f"{said}is not confirmed: no fresh rows could be asked; {basis}"
-        return f"{said}is not better beyond luck{chance}"
+        least = smallest_gain(raced["rows"], 0, confirmation["tried"])
+        could = "nothing" if least is None else f"at best a gain of {least:+.2f}"
+        return f"{said}is not better beyond luck{chance}; so few rows can show {could}: more would tell"
     fresh_scores = f"{score(fresh['score'])} against {score(fresh['other_score'])} on {fresh['rows']} rows"
     if fresh["score"] <= fresh["other_score"]:
         return (
@@ -298,11 +304,14 @@ def estimate(data: Mapping[str, Any], settings: RunConfig) -> RenderableType:
     """What `--dry-run` shows."""
     sizes = ", ".join(f"{count} {part}" for part, count in data["sizes"].items())
     model = settings.model or settings.base_url
+    least = data.get("smallest_gain")
     lines = [
         f"rows: {sizes}",
-        f"at most {data['task_calls']:,} calls of the task model ({clean(str(model))}), "
-        f"{data['optimizer_calls']:,} of the writer",
-        f"about {data['tokens']:,} tokens; cost: {money(data['cost_usd'])}",
+        f"at most {data['task_calls'] + data['optimizer_calls']:,} calls ({clean(str(model))}), up to "
+        f"{data['optimizer_calls']:,} of them the writer's",
+        f"up to about {data['tokens']:,} tokens; cost: {money(data['cost_usd'])}",
     ]
+    if least is not None:
+        lines.append(f"smallest gain that these rows can confirm: about {least:+.2f}, if no row gets worse")
     lines += [f"warning: {clean(warning)}" for warning in data.get("warnings", ())]
     return Group(*(Text(line) for line in [*lines, "nothing was sent"]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.columns import Columns
@@ -23,6 +23,9 @@ from autoprompt.store import EXPORT_FORMATS, RunDiff, RunFolder, RunLine, RunSto
 from autoprompt.store.export import WORKFLOW, is_workflow_run
 from autoprompt.store.files import write_text
 from autoprompt.store.listing import summarize
+
+if TYPE_CHECKING:
+    from autoprompt.report.records import CandidateSummary
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False, no_args_is_help=True, help="Past runs.")
 Run = Annotated[str, typer.Argument(metavar="RUN", help="Id, its beginning, folder of a run, or `last`.")]
@@ -168,12 +171,11 @@ def _shown(
     if drawn is not None:
         yield drawn
         yield Text()
-    if candidates:
-        made = render.table(
-            "candidate", "round", "operator", "rows", "mean", "change", right=("round", "rows")
-        )
-        for candidate in candidates:
-            made.add_row(*(Text(clean(cell)) for cell in _candidate_cells(candidate)))
+    if run.candidates:
+        columns = ("candidate", "round", "operator", "end", "rows", "mean", "change")
+        made = render.table(*columns, right=("round", "rows"))
+        for candidate in run.candidates:
+            made.add_row(*(Text(clean(cell)) for cell in _candidate_cells(candidate, run.best_id)))
         yield made
         yield Text()
     if result is None:
@@ -193,15 +195,14 @@ def _shown(
     )
 
 
-def _candidate_cells(candidate: dict[str, Any]) -> Iterator[str]:
-    scores = candidate.get("scores") or {}
-    values = list(scores.values())
-    yield candidate["id"][:6]
-    yield str(candidate.get("iteration", ""))
-    yield str(candidate.get("operator", ""))
-    yield str(len(values))
-    yield render.score(sum(values) / len(values)) if values else "-"
-    yield render.shortened(str(candidate.get("change", "")), _LONGEST_CHANGE)
+def _candidate_cells(candidate: CandidateSummary, best_id: str) -> Iterator[str]:
+    yield candidate.id[:6]
+    yield str(candidate.iteration)
+    yield candidate.operator
+    yield "best" if candidate.id == best_id else candidate.status
+    yield str(candidate.rows)
+    yield render.score(candidate.score)
+    yield render.shortened(candidate.change, _LONGEST_CHANGE)
 
 
 def _joined(components: dict[str, str]) -> str:
@@ -333,6 +334,8 @@ def remove(
 ) -> None:
     """Delete runs for good."""
     store = RunStore(runs_dir)
+    for run in runs:
+        store.check_known(run)
     if not yes:
         typer.confirm(f"Delete {', '.join(clean(run) for run in runs)} for good?", abort=True, err=True)
     for run in runs:

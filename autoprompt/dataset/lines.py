@@ -42,5 +42,5 @@ def decode(raw: bytes, number: int, faults: Faults) -> str | None:
 
 
 def not_utf8(byte: int, position: int) -> str:
-    convert = "Convert the file, for example: iconv -f GB18030 -t UTF-8 OLD > NEW."
+    convert = "Convert the file: iconv -f ENCODING -t UTF-8 OLD > NEW (e.g. WINDOWS-1252, or GB18030)."
     return f"byte 0x{byte:02x} at byte {position} is not UTF-8 text. {convert}"

@@ -61,7 +61,8 @@ def _found(path: Path) -> Path:
     there = sorted({entry.name for folder in folders for entry in folder.iterdir() if entry.is_file()})
     close = difflib.get_close_matches(path.name, there, n=3)
     hint = f" Did you mean {named(close)}?" if close else " Check the path."
-    raise DatasetError(f"{path}: no such file, neither there nor at {DATASETS_DIR / path}.{hint}")
+    where = "" if path.is_absolute() else f", neither there nor at {DATASETS_DIR / path}"
+    raise DatasetError(f"{path}: no such file{where}.{hint}")
 
 
 def read_records(path: Path, faults: Faults, flags: Mapping[str, str]) -> Iterator[Record]:

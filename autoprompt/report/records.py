@@ -30,6 +30,7 @@ class Validation:
 
     is_fresh: whether these rows had no part in choosing the winner. tried: candidates that it was one of.
     p_value: of the confirmation, one-sided, corrected for `tried`; None where there was none.
+    confirmation: rows, scores and chance of the winner's confirmation in words; "" where there was none.
     """
 
     original: float | None
@@ -38,6 +39,7 @@ class Validation:
     is_fresh: bool
     tried: int
     p_value: float | None
+    confirmation: str = ""
 
 
 @dataclass(frozen=True, slots=True)

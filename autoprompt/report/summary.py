@@ -294,6 +294,7 @@ def _validation(data: Mapping[str, Any] | None) -> Validation | None:
         is_fresh=not data.get("chose_the_winner", True),
         tried=int(confirmation.get("tried") or 0),
         p_value=confirmation.get("p_value"),
+        confirmation=wording.confirmation(confirmation) if confirmation.get("confirmed") else "",
     )
 
 

@@ -100,8 +100,26 @@ def unfinished(run_id: str, progress: Progress, calls: int, *, is_running: bool)
 
 def trade_off(found: TradeOff, is_unchanged: bool) -> str:
     """What stands over the table of score against length."""
-    kind = "Ahead of the original in the race, not confirmed" if is_unchanged else "Shorter than the best"
-    return f"{kind}: scores on the {count(found.rows)} rows that chose it are no proof"
+    kind = "ahead of the original, not confirmed" if is_unchanged else "what is shorter than the best"
+    return f"Score against length, {kind}; means of the {count(found.rows)} rows that raced, no proof"
+
+
+def confirmation(found: Mapping[str, Any]) -> str:
+    """`0.879 against 0.515 on 33 fresh rows (20 of validation, 13 of train); with the race p = 0.02, ...`."""
+    fresh, raced, tried = found["fresh"], found["raced"], found["tried"]
+    part, train = (fresh if fresh["rows"] else raced), found.get("train_rows") or 0
+    kind = "fresh rows" if fresh["rows"] else "rows that chose it"
+    if fresh["rows"] and train:
+        kind += f" ({fresh['rows'] - train} of validation, {train} of train)"
+    basis = found.get("basis") or ("both" if fresh["rows"] else "raced")
+    chance = "" if found["p_value"] is None else p_value(found["p_value"])
+    if basis == "both":
+        chance = f"with the race {chance}, after {tried} candidates"
+    elif basis == "raced":
+        chance += f", after {tried} candidates"
+    elif found.get("remembered"):
+        chance += ", of these rows alone, as lessons of earlier runs were used"
+    return f"{score(part['score'])} against {score(part['other_score'])} on {part['rows']} {kind}; {chance}"
 
 
 def rung(event: Mapping[str, Any]) -> str:

@@ -138,6 +138,28 @@ def confirm(
     return Confirmation(is_confirmed, p_value, raced, fresh, tried, basis, is_remembered)
 
 
+def smallest_gain(race: int, fresh: int, chances: int) -> float | None:
+    """The smallest gain that so many raced and fresh rows can confirm; None where not even a gain of 1 can.
+
+    Of a winner that breaks no row and fixes the same share of both. chances: how often the luckiest could be
+    chosen (candidates tried, times generations). More fresh rows may come from train.
+    """
+    for fixed in range(1, race + 1):
+        held = round(fixed * fresh / race)
+        raced = _corrected(_luck(fixed, is_mid=bool(fresh)), chances)
+        p_value = raced
+        if fresh:
+            p_value = combine_inverse_normal([raced, _luck(held, is_mid=True)], STAGE_WEIGHTS)
+        if p_value < CONFIRM_ALPHA:
+            return (fixed + held) / (race + fresh)
+    return None
+
+
+def _luck(fixed: int, *, is_mid: bool) -> float:
+    """One-sided p-value of `fixed` rows fixed and none broken."""
+    return paired_test([0.0] * fixed, [1.0] * fixed, "greater", is_mid=is_mid) if fixed else 0.5
+
+
 def generation(pool: Pool, entry: Entry) -> int:
     """0 for the original, else one more than the latest of its parents."""
     parents = [pool[i] for i in entry.candidate.parents]

@@ -251,9 +251,16 @@ class RunFolder:
             raise StoreError(f"run {self.run_id} ({kind}) has no prompt of its own: it optimized nothing")
 
     def find_candidate(self, beginning: str) -> dict[str, Any]:
-        """The last record of the candidate whose id begins so. Raises StoreError for none and for several."""
+        """The last record of the candidate whose id begins so, or of `original` or `best`.
+
+        Raises StoreError for none and for several, and for the best of an unfinished run.
+        """
         self.check_has_prompts()
         known = self.read_candidates()
+        if beginning == "original" and known:
+            return next(iter(known.values()))
+        if beginning == "best" and (result := self.read_result()) is not None:
+            return known[result["best"]["id"]]
         found = [record for name, record in known.items() if beginning and name.startswith(beginning)]
         if len(found) == 1:
             return found[0]

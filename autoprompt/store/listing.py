@@ -149,6 +149,10 @@ class RunStore:
         """All runs, newest first. A folder that cannot be read is listed as broken, with the reason."""
         return [summarize(RunFolder(path)) for path in self._folders()]
 
+    def check_known(self, run: str | Path) -> None:
+        """Raises StoreError where there is no such run, or several begin so; a broken one is known, too."""
+        self._find(str(run))
+
     def remove(self, run: str | Path) -> Path:
         """Delete a run for good and return where it lay. Raises StoreError for one that a process holds.
 
@@ -244,7 +248,8 @@ def best_of(run: RunFolder) -> dict[str, Any]:
     best = (run.read_result() or {}).get("best")
     if not isinstance(best, dict) or "components" not in best:
         raise StoreError(
-            f"run {run.run_id} has no best prompt yet. Finish it: autoprompt resume {run.run_id}"
+            f"run {run.run_id} has no best prompt yet. Finish it: autoprompt resume {run.run_id}; or take a "
+            f"candidate as it is, with --candidate: autoprompt runs show {run.run_id} lists them"
         )
     return best
 

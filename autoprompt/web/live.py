@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from autoprompt.report.wording import rung
+from autoprompt.report.wording import confirmation, rung
 from autoprompt.store import RunFolder
 from autoprompt.web.tail import Tail
 
@@ -161,7 +161,7 @@ def _analysis(_: LiveState, event: Event) -> str:
 
 def _confirmation(_: LiveState, event: Event) -> str:
     said = "better than the original" if event["confirmed"] else "not better than the original beyond luck"
-    return f"the winner {str(event['candidate'])[:6]} is {said}"
+    return f"the winner {str(event['candidate'])[:6]} is {said}: {confirmation(event)}"
 
 
 def _run_finished(state: LiveState, event: Event) -> str:

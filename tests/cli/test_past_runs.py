@@ -182,6 +182,7 @@ def test_another_candidate_is_exported() -> None:
     assert len(json.loads(Path("short.json").read_text())) == 4
     unclear = call("runs", "export", "last", "--candidate", "a", code=3).stderr
     assert "'a' fits 3 candidates: aaaaaaaaaaaa, abababababab, acacacacacac" in unclear
+    assert call("runs", "export", "last", "--candidate", "original").stdout == "Say 1 or 0.\n"
     missing = call("runs", "export", "last", "--candidate", "f", code=3).stderr
     assert (
         f"no candidate 'f' among its 3. They are listed by: autoprompt runs show {folder.run_id}" in missing
@@ -216,7 +217,7 @@ def test_the_choices_beside_the_best_are_shown() -> None:
     trade_off = {"rows": 30, "candidates": [{**choice, "id": "ab" * 6}, best]}
     folder.write_result({**(folder.read_result() or {}), "trade_off": trade_off})
     shown = call("runs", "show", "last").stdout
-    assert "Shorter than the best: scores on the 30 rows that chose it are no proof" in shown
+    assert "what is shorter than the best; means of the 30 rows that raced, no proof" in shown
     assert re.search(r"\nababab +0.750 +1,240 +2\nbbbbbb \(best\) +0.900 +1,240 +2\n", shown)
 
 

@@ -151,7 +151,8 @@ def test_a_winner_that_did_not_hold_is_told() -> None:
     assert "validation on 27 rows: original 0.500\n" in text
     data["validation"]["confirmation"]["fresh"]["rows"] = 0
     assert (
-        "the best candidate, 0.815 against 0.500 on the 27 rows that chose it, is not better beyond luck"
+        "the best candidate, 0.815 against 0.500 on the 27 rows that chose it, is not better beyond luck, "
+        "p 0.21; so few rows can show at best a gain of +0.30: more would tell"
         in shown(*render.result(data, "a", "a"), width=200)
     )
 
@@ -219,12 +220,14 @@ def test_an_estimate_says_that_nothing_was_sent() -> None:
         "optimizer_calls": 6,
         "tokens": 54321,
         "cost_usd": None,
+        "smallest_gain": 0.14,
         "warnings": ["few rows"],
     }
     assert shown(render.estimate(data, RunConfig.model_validate({"model": "gpt-x"}))).splitlines() == [
         "rows: 4 train, 3 val, 3 test",
-        "at most 1,200 calls of the task model (gpt-x), 6 of the writer",
-        "about 54,321 tokens; cost: unknown",
+        "at most 1,206 calls (gpt-x), up to 6 of them the writer's",
+        "up to about 54,321 tokens; cost: unknown",
+        "smallest gain that these rows can confirm: about +0.14, if no row gets worse",
         "warning: few rows",
         "nothing was sent",
     ]

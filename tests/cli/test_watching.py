@@ -139,8 +139,8 @@ def test_each_step_is_a_line() -> None:
         "accepted abcdef: 0.710 against 0.600 on 30 rows, p 0.012",
         "best so far: abcdef, 0.710 on 30 validation rows (original 0.600)",
         "lesson: numbers help",
-        "winner abcdef is better than the original: 0.900 against 0.500 on 20 rows, "
-        "p 0.003 after 7 candidates",
+        "winner abcdef is better than the original: 0.900 against 0.500 on 20 fresh rows; "
+        "with the race p = 0.0030, after 7 candidates",
     ]
 
 

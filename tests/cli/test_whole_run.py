@@ -66,8 +66,20 @@ def test_json_is_the_only_thing_on_stdout() -> None:
     stored = json.loads((Path(data["run_dir"]) / "result.json").read_text(encoding="utf-8"))
     assert data == stored
     assert data["verdict"] == "confirmed"
-    assert result.stderr.startswith("Confirmed")
+    assert result.stderr.startswith("warning: 18 validation rows: only a gain of about +0.44 or more can be")
+    assert "\nConfirmed" in result.stderr
     assert json.loads(call("resume", data["run_id"], "--json").stdout) == data
+
+
+def test_an_error_is_json_too() -> None:
+    result = call("run", "--dataset", "absent.jsonl", "--json", code=3)
+    said = json.loads(result.stdout)
+    assert said["exit_code"] == 3
+    assert "absent.jsonl: no such file" in said["error"]
+    assert "absent.jsonl: no such file" in result.stderr
+    said = json.loads(call("run", "--no-such-flag", "--json", code=2).stdout)
+    assert (said["exit_code"], "--no-such-flag" in said["error"]) == (2, True)
+    assert call("run", "--dataset", "absent.jsonl", code=3).stdout == ""
 
 
 def test_a_dry_run_sends_nothing(endpoint: Endpoint) -> None:
@@ -141,6 +153,9 @@ def test_any_candidate_of_a_run_is_scored_and_rows_of_the_search_are_no_proof() 
     assert re.fullmatch(r"(\d+) of the 60 rows took part in the search .*", warning)
     assert int(warning.split()[0]) <= 42
     assert f"warning: {warning}" in scored.stderr
+    best = call("eval", "--config", "c.yaml", "--run", "last", "--candidate", "best", "--json")
+    original = call("eval", "--config", "c.yaml", "--run", "last", "--candidate", "original", "--json")
+    assert json.loads(best.stdout)["score"] > json.loads(original.stdout)["score"]
     refused = call("eval", "--config", "c.yaml", "--candidate", "ab", code=2)
     assert "--candidate is one of a run: name it with --run RUN" in refused.stderr
 

@@ -27,7 +27,7 @@ def test_verdict_first_then_scores_changes_and_rows(summary: RunSummary) -> None
 def test_score_against_length_is_a_table(summary: RunSummary) -> None:
     choices = (Choice("ab" * 6, "demos", 2, 1240, 0.75, False), Choice("cd" * 6, "demos", 9, 2480, 0.9, True))
     text = markdown(replace(summary, trade_off=TradeOff(30, choices)))
-    assert "Shorter than the best: scores on the 30 rows that chose it are no proof:" in text
+    assert "what is shorter than the best; means of the 30 rows that raced, no proof:" in text
     assert "\n| ababab | 0.750 | 1,240 | 2 |\n| cdcdcd (best) | 0.900 | 2,480 | 9 |\n" in text
     assert "no proof" not in markdown(replace(summary, trade_off=None))
 

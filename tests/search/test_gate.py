@@ -8,7 +8,14 @@ import random
 import pytest
 from fakes import add
 
-from autoprompt.search.gate import CONFIRM_ALPHA, MOST_GENERATIONS, compare, confirm, is_accepted
+from autoprompt.search.gate import (
+    CONFIRM_ALPHA,
+    MOST_GENERATIONS,
+    compare,
+    confirm,
+    is_accepted,
+    smallest_gain,
+)
 from autoprompt.search.pool import Pool
 
 IDS = [f"r{i}" for i in range(400)]
@@ -171,6 +178,31 @@ def test_a_winner_of_a_later_generation_needs_more() -> None:
         return confirm(pool, pool[parent], IDS[:20], IDS[20:40]).raced.p_value
 
     assert p_value("child", "grandchild") > 2 * p_value("child")
+
+
+@pytest.mark.parametrize(("race", "fresh"), [(12, 0), (24, 0), (18, 12), (30, 20), (60, 40)])
+def test_the_smallest_gain_is_confirmed_and_a_row_less_is_not(race: int, fresh: int) -> None:
+    least = smallest_gain(race, fresh, 8)
+    assert least is not None
+
+    def is_confirmed(fixed: int) -> bool:
+        held = round(fixed * fresh / race)
+        pool = Pool()
+        add(pool, "original", [0.0] * (race + fresh))
+        for n in range(7):
+            add(pool, f"no better {n}", [0.0] * race)
+        rights = [float(n < fixed) for n in range(race)] + [float(n < held) for n in range(fresh)]
+        winner = add(pool, "winner", rights)
+        return confirm(pool, pool[winner], IDS[:race], IDS[race : race + fresh]).is_confirmed
+
+    (fixed,) = (n for n in range(race + 1) if n + round(n * fresh / race) == round(least * (race + fresh)))
+    assert is_confirmed(fixed)
+    assert not is_confirmed(fixed - 1)
+
+
+def test_a_few_rows_can_confirm_nothing() -> None:
+    assert smallest_gain(7, 0, 8) is None
+    assert smallest_gain(30, 20, 8) > smallest_gain(60, 40, 8)  # type: ignore[operator]
 
 
 def test_fresh_rows_without_a_change_say_nothing_for_or_against() -> None:
