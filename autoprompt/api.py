@@ -83,6 +83,9 @@ def optimize(
     except (ModelError, ConfigError, BudgetTooSmallError, UsageError):
         if not has_answers(folder):
             store.remove(folder.run_id)
+            if on_event is not None:
+                said = f"no answer came, so run {folder.run_id} is not kept"
+                on_event({"event": "warning", "message": said})
         raise
 
 

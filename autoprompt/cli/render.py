@@ -149,7 +149,9 @@ def _facts(data: Mapping[str, Any], cap: int | None) -> Iterator[Text]:
     failed = sum(data[side].get("failed", 0) for side in ("original", "best"))
     unparsed = sum(data[side].get("unparsed", 0) for side in ("original", "best"))
     if failed or unparsed:
-        yield Text(f"test rows without an answer: {failed}; with an unreadable one: {unparsed}", "yellow")
+        yield Text(
+            f"answers missing on the test rows, of both prompts: {failed}; unreadable: {unparsed}", "yellow"
+        )
     tokens = data["tokens"]
     yield Text(
         f"{data['calls']:,} calls, {tokens['task'] + tokens['optimizer']:,} tokens "

@@ -104,6 +104,7 @@ def test_a_refused_key_ends_with_4(monkeypatch: pytest.MonkeyPatch) -> None:
     assert result.stderr.splitlines()[-1].startswith("error: ")
     assert "sk-wrong" not in result.output
     assert "autoprompt resume" not in result.output
+    assert re.search(r"warning: no answer came, so run \S+ is not kept\n", result.stderr)
     assert list(Path("runs").iterdir()) == []
 
 
