@@ -13,18 +13,19 @@ from autoprompt.llm.client import Completion, Options
 from autoprompt.optimizer.proposing.merging import partner_of
 from autoprompt.optimizer.proposing.propose import propose
 from autoprompt.reasoning import asks_to_reason, request
+from autoprompt.search.race import PROBE_ROWS
 from autoprompt.types import Candidate, Demo, Message, Usage
 
 REASONED = f"{PROMPT}\n{request(PROMPT, LABELS)}"
 
 
 def student(helps: bool):
-    """Right in half of the rows at once; reasoning makes it right in nine of ten, or in three of ten."""
+    """Right in two of three rows at once; reasoning makes it right in nine of ten, or in none."""
 
     def answer(messages: list[Message], options: Options) -> Completion:
         number = number_of(messages)
         is_reasoned = asks_to_reason(messages[0].content)
-        chance = 0.5 if not is_reasoned else 0.9 if helps else 0.3
+        chance = 0.66 if not is_reasoned else 0.9 if helps else 0.0
         target = target_of(number)
         said = target if unit("row", number) < chance else LABELS[1 - LABELS.index(target)]
         text = f"I look at item {number}, at {LABELS[0]} and {LABELS[1]}.\nAnswer: {said}"
@@ -64,7 +65,7 @@ def test_where_it_harms_it_is_tried_once_and_dropped() -> None:
     state = run(made)
     assert not asks_to_reason(made.context.pool[state["incumbent"]].candidate.prompt)
     reasoned = [call for call in made.task.calls if asks_to_reason(call[0].content)]
-    assert len(reasoned) == made.context.plan.blocks[0]
+    assert len(reasoned) == PROBE_ROWS  # it is slow: so few tell that it is behind
 
 
 def test_it_can_be_forbidden() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from autoprompt.errors import BudgetExhausted
 from autoprompt.search.plan import make_plan, race_rows
 from autoprompt.search.pool import Entry, Pool
-from autoprompt.search.race import Rung, race
+from autoprompt.search.race import PROBE_ROWS, Rung, race
 from autoprompt.types import Candidate, Example
 
 
@@ -55,7 +55,23 @@ def test_half_go_on_after_each_block_and_all_that_reach_the_end_are_kept_best_fi
     assert track.calls == race_rows(6, (16, 32, 48))
 
 
-def test_all_of_a_lap_have_the_same_rows_and_the_incumbent_runs_along() -> None:
+def test_a_slow_one_that_is_behind_on_a_few_rows_does_not_race() -> None:
+    track = Track([1.0, 0.0, 1.0])
+    original, slow, other = track.entries
+    rungs = race(
+        track.pool, original, [slow, other], track.rows, (16, 48), track.evaluate, is_slow=lambda e: e is slow
+    )
+    assert len(slow.scores) == PROBE_ROWS
+    assert [rung.ran for rung in rungs] == [(other.candidate.id,)] * 2
+    # One that holds races like the others, and is not asked twice.
+    track = Track([0.0, 1.0])
+    original, slow = track.entries
+    race(track.pool, original, [slow], track.rows, (16, 48), track.evaluate, is_slow=lambda e: e is slow)
+    assert len(slow.scores) == 48
+    assert track.calls == 96
+
+
+def test_all_of_a_rung_have_the_same_rows_and_the_incumbent_runs_along() -> None:
     track = Track([0.5, 0.9, 0.7, 0.6])
     rungs = track.run((16, 48))
     assert all(r.id in track.entries[0].scores for r in track.rows)
