@@ -26,6 +26,7 @@ from autoprompt.search.plan import (
     default_max_calls,
     fewest_calls,
     final_cost,
+    fresh_rows,
     make_plan,
 )
 from autoprompt.settings import complete, starting_prompt
@@ -165,7 +166,7 @@ def prepare(config: RunConfig) -> Preparation:
         splits = replace(splits, warnings=(*splits.warnings, *told))
     train_batch = min(TRAIN_ROWS[config.analyst], max(TRAIN_BATCH, len(splits.train)))
     plan = make_plan(splits.val, calls_per_row(config, workflow), train_batch)
-    if (warning := _too_few_rows(plan, depth)) is not None:
+    if (warning := _too_few_rows(len(splits.val), depth)) is not None:
         splits = replace(splits, warnings=(*splits.warnings, warning))
     max_iterations = config.max_iterations or depth.max_iterations
     analyst_calls = MOST_CALLS[config.analyst]
@@ -184,16 +185,21 @@ def prepare(config: RunConfig) -> Preparation:
     return Preparation(config, prompt, splits, labels, depth, plan, max_iterations, max_calls, workflow)
 
 
-def _too_few_rows(plan: Plan, depth: Depth) -> str | None:
+def _smallest_gain(val_rows: int, depth: Depth) -> float | None:
+    fresh = fresh_rows(val_rows)
+    return smallest_gain(val_rows - fresh, fresh, depth.candidates)
+
+
+def _too_few_rows(val_rows: int, depth: Depth) -> str | None:
     """A warning where validation is so small that only a very large gain could be told from luck."""
-    rows = len(plan.race) + len(plan.fresh)
-    least = smallest_gain(len(plan.race), len(plan.fresh), depth.candidates)
+    least = _smallest_gain(val_rows, depth)
     if least is not None and least <= LARGE_GAIN:
         return None
     could = "nothing could" if least is None else f"only a gain of about {least:+.2f} or more can"
+    more = " and ".join(f"{rows} can show {_smallest_gain(rows, depth):+.2f}" for rows in (30, 50))
     return (
-        f"{rows} validation rows: {could} be told from luck, so the original prompt may be returned whatever "
-        "is found. At best, with no row broken, 30 validation rows can show +0.23 and 50 can show +0.14"
+        f"{val_rows} validation rows: {could} be told from luck, so the original prompt may be returned "
+        f"whatever is found. At best, with no row broken, {more}"
     )
 
 
@@ -314,7 +320,7 @@ def estimate_run(preparation: Preparation, price_per_token: float | None) -> Est
         p.splits.warnings,
         fewest,
         p.plan.calls_per_row,
-        smallest_gain(len(p.plan.race), len(p.plan.fresh), p.depth.candidates),
+        _smallest_gain(len(p.splits.val), p.depth),
     )
 
 

@@ -87,9 +87,8 @@ class LazyGroup(TyperGroup):
             raise _ended(ctx, said, 3) from error
         except Exception as error:
             if _is_typers(error):
-                said = getattr(error, "format_message", lambda: "")()
-                if said:
-                    _tell_program(ctx, said, 2)
+                if hasattr(error, "format_message"):  # a usage error; Exit and Abort say nothing
+                    _tell_program(ctx, error.format_message(), getattr(error, "exit_code", 2))
                 raise
             if ctx.meta["autoprompt.debug"]:
                 traceback.print_exc()

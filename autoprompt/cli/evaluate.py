@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -67,24 +67,14 @@ def evaluate(
     if output is not None:
         scores.check_ending(output)  # before anything is paid
     from autoprompt import api
-    from autoprompt.session import load_config
-    from autoprompt.store import RunStore
 
     scored: Candidate | None = None
     searched: set[str] = set()
-    if run is None and candidate is not None:
-        raise UsageError("--candidate is one of a run: name it with --run RUN")
     if run is not None:
-        if given := [name for name in ("prompt", "workflow") if name in flags]:
-            raise UsageError(f"--run and --{given[0]} exclude each other")
-        folder = RunStore(runs_dir).open(run)  # once: meanwhile another may become the `last`
-        scored = api.best_of(folder.path) if candidate is None else api.candidate_of(folder.path, candidate)
-        searched = folder.rows_searched()
-        known = load_config(folder).model_dump(include=set(_FROM_RUN))
-        # Scored is the candidate. Its text is checked with the settings; a line end before it keeps one that
-        # begins with "@" from being read as a file.
-        prompt = {} if known["workflow"] is not None else {"prompt": f"\n{scored.prompt}"}
-        flags = known | flags | prompt
+        scored, searched, known = _of_run(run, candidate, flags, runs_dir)
+        flags = known | flags
+    elif candidate is not None:
+        raise UsageError("--candidate is one of a run: name it with --run RUN")
     settings = read_settings(flags, config)
 
     with watching(render.console(stderr=True), quiet=quiet) as (_, emit):
@@ -109,6 +99,26 @@ def evaluate(
         console.print(Text(f"rows: {output}"))
     if as_json:
         print_json(report.to_dict())
+
+
+def _of_run(
+    run: str, candidate: str | None, flags: Mapping[str, Any], runs_dir: Path
+) -> tuple[Candidate, set[str], dict[str, Any]]:
+    """Of a run: the candidate to score, ids of the rows that it has searched with, its settings as flags."""
+    from autoprompt import api
+    from autoprompt.session import load_config
+    from autoprompt.store import RunStore
+
+    if given := [name for name in ("prompt", "workflow") if name in flags]:
+        raise UsageError(f"--run and --{given[0]} exclude each other")
+    folder = RunStore(runs_dir).open(run)  # once: meanwhile another may become the `last`
+    scored = api.best_of(folder.path) if candidate is None else api.candidate_of(folder.path, candidate)
+    known = load_config(folder).model_dump(include=set(_FROM_RUN))
+    if known["workflow"] is None:
+        # Scored is the candidate. Its text is checked with the settings; a line end before it keeps one that
+        # begins with "@" from being read as a file.
+        known["prompt"] = f"\n{scored.prompt}"
+    return scored, folder.rows_searched(), known
 
 
 def _not_unseen(searched: Collection[str], report: EvaluationReport) -> str:

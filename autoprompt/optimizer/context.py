@@ -166,10 +166,7 @@ class SearchContext:
 
         Of several components each is about one call of a row: the mean of them.
         """
-        original = self.pool.original.candidate
-        grown = prompt_tokens(candidate) - prompt_tokens(original)
-        if asks_to_reason(candidate.prompt) and not asks_to_reason(original.prompt):
-            grown += USUAL_TOKENS
+        grown = row_tokens(candidate) - row_tokens(self.pool.original.candidate)
         return max(0, grown) // len(candidate.components)
 
     def _expected(self, calls: int, grown: float) -> tuple[int, float]:
@@ -190,6 +187,11 @@ class SearchContext:
 def prompt_tokens(candidate: Candidate) -> int:
     """About how many tokens the candidate adds to each row (estimated)."""
     return sum(map(demo_tokens, candidate.demos)) + sum(map(estimate_tokens, candidate.components.values()))
+
+
+def row_tokens(candidate: Candidate) -> int:
+    """About how many tokens a row takes beside its input: texts, demonstrations, and reasoning asked for."""
+    return prompt_tokens(candidate) + (USUAL_TOKENS if asks_to_reason(candidate.prompt) else 0)
 
 
 def longest_prompt(candidate: Candidate) -> int:

@@ -83,12 +83,16 @@ def interleave(examples: Sequence[Example]) -> list[Example]:
     return [row for _, _, row in sorted(placed, key=lambda p: (p[0], p[1]))]
 
 
+def fresh_rows(val_rows: int) -> int:
+    """How many of so many validation rows are kept fresh."""
+    fresh = int(val_rows * FRESH_SHARE)
+    return fresh if fresh >= FEWEST_FRESH else 0
+
+
 def make_plan(val: Sequence[Example], calls_per_row: int = 1, train_batch: int = TRAIN_BATCH) -> Plan:
     """Split validation into the part that races and the part kept fresh, and the race into blocks."""
     ordered = interleave(val)
-    fresh = int(len(ordered) * FRESH_SHARE)
-    if fresh < FEWEST_FRESH:
-        fresh = 0
+    fresh = fresh_rows(len(ordered))
     race = ordered[: len(ordered) - fresh]
     blocks: list[int] = []
     edge = min(FIRST_BLOCK, len(race))

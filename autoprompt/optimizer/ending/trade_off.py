@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
-from autoprompt.optimizer.context import SearchContext, prompt_tokens
-from autoprompt.reasoning import USUAL_TOKENS, asks_to_reason
+from autoprompt.optimizer.context import SearchContext, row_tokens
 from autoprompt.search.pool import Entry
-from autoprompt.types import Candidate
 
 MOST = 5  # beside the original and the best
-
-
-def row_tokens(candidate: Candidate) -> int:
-    """About how many tokens a row takes beside its input: texts, demonstrations, and reasoning asked for."""
-    return prompt_tokens(candidate) + (USUAL_TOKENS if asks_to_reason(candidate.prompt) else 0)
 
 
 def trade_off(context: SearchContext, best: Entry) -> dict[str, Any] | None:
@@ -28,19 +22,17 @@ def trade_off(context: SearchContext, best: Entry) -> dict[str, Any] | None:
     original = context.pool.original
     # Not those that the endpoint lost for one of the two.
     ids = [i for i in context.plan.race_ids if i in original.scores and i in best.scores]
-    sizes = {
-        e.candidate.id: row_tokens(e.candidate)
-        for e in context.pool.entries
-        if ids and all(i in e.scores for i in ids)
-    }
+    if not ids:
+        return None
+    raced = [e for e in context.pool.entries if all(i in e.scores for i in ids)]
+    sizes = {e.candidate.id: row_tokens(e.candidate) for e in raced}
+    limit = math.inf if best is original else sizes[best.candidate.id]
     choices, highest = [], original.mean(ids)
-    for name in sorted(sizes, key=lambda name: (sizes[name], -context.pool[name].mean(ids))):
-        entry = context.pool[name]
-        if entry.mean(ids) > highest:
+    for entry in sorted(raced, key=lambda e: (sizes[e.candidate.id], -e.mean(ids))):
+        if entry.mean(ids) > highest and sizes[entry.candidate.id] < limit:
             highest = entry.mean(ids)
             choices.append(entry)
-    longest = float("inf") if best is original else sizes.get(best.candidate.id, 0)
-    choices = [e for e in choices if e is not best and sizes[e.candidate.id] < longest][-MOST:]
+    choices = choices[-MOST:]
     if not choices:
         return None
     shown = {e.candidate.id: e for e in (original, *choices, best)}
