@@ -27,6 +27,7 @@ from compare_table import print_table
 from counting_proxy import CountingProxy
 
 from autoprompt import RunConfig, evaluate, optimize
+from autoprompt.api import candidate_of
 from autoprompt.llm import local
 from autoprompt.types import Candidate
 
@@ -203,28 +204,11 @@ def run_autoprompt(settings: dict[str, Any], proxy: CountingProxy, folder: Path)
         "cache_dir": folder / "cache",
     }
     bests: list[dict[str, Any]] = []
-
-    def note(event: dict[str, Any]) -> None:
-        if event["event"] in ("best_changed", "rung_ended"):
-            is_leader = event["event"] == "rung_ended"  # of a race that goes on: no best yet
-            found = event["leader"] if is_leader else event["id"]
-            if any(b["id"] == found and (is_leader or not b["is_leader"]) for b in bests):
-                return
-            total = proxy.totals("search").values()
-            bests.append(
-                {
-                    "id": found,
-                    "is_leader": is_leader,
-                    "calls": sum(c["calls"] for c in total),
-                    "tokens": sum(c["prompt_tokens"] + c["completion_tokens"] for c in total),
-                }
-            )
-
     started = time.monotonic()
     config = RunConfig(
         train=train, no_test=True, max_calls=settings["max_calls"], seed=settings["seed"], **shared
     )
-    result = optimize(config, on_event=note)
+    result = optimize(config, on_event=lambda event: note_best(bests, event, proxy))
     search_s = time.monotonic() - started
     proxy.begin("score")
     scoring = RunConfig(dataset=unseen, **shared)
@@ -233,13 +217,8 @@ def run_autoprompt(settings: dict[str, Any], proxy: CountingProxy, folder: Path)
         return evaluate(scoring, candidate=candidate)
 
     naive, best = score(Candidate(components=result.original.components)), score(result.best)
-    records = folder / "runs" / result.run_id / "candidates.jsonl"
-    known = {r["id"]: r for r in map(json.loads, records.read_text(encoding="utf-8").splitlines())}
     for step in bests:
-        fields = Candidate.__dataclass_fields__
-        on_the_way = Candidate.from_dict({k: v for k, v in known[step["id"]].items() if k in fields})
-        step["accuracy"] = score(on_the_way).score
-    validation = result.to_dict()["validation"]
+        step["accuracy"] = score(candidate_of(result.run_id, step["id"], runs_dir=folder / "runs")).score
     return {
         "status": "finished",
         "search_s": search_s,
@@ -249,12 +228,31 @@ def run_autoprompt(settings: dict[str, Any], proxy: CountingProxy, folder: Path)
             "correct": [int(row.is_correct) for row in naive.evaluation.rows],
         },
         "bests": bests,
-        "validation": validation,
+        "validation": result.to_dict()["validation"],
         "verdict": result.verdict,
-        "prompt": result.best_prompt if not result.best.demos else result.best.prompt,
+        "prompt": result.best_prompt,
         "demos": len(result.best.demos),
         "operator": result.best.operator,
     }
+
+
+def note_best(bests: list[dict[str, Any]], event: dict[str, Any], proxy: CountingProxy) -> None:
+    """Add what has become the best, or leads a race that goes on, with what the search has spent so far."""
+    if event["event"] not in ("best_changed", "rung_ended"):
+        return
+    is_leader = event["event"] == "rung_ended"
+    found = event["leader"] if is_leader else event["id"]
+    if any(b["id"] == found and (is_leader or not b["is_leader"]) for b in bests):
+        return
+    total = proxy.totals("search").values()
+    bests.append(
+        {
+            "id": found,
+            "is_leader": is_leader,
+            "calls": sum(c["calls"] for c in total),
+            "tokens": sum(c["prompt_tokens"] + c["completion_tokens"] for c in total),
+        }
+    )
 
 
 def read_rows(path: Path) -> list[dict[str, str]]:

@@ -64,6 +64,32 @@ class Outcome:
     trace: tuple[tuple[int, float], ...]
 
 
+def _clients(world: World, seed: int, budget: Budget) -> tuple[ScriptedClient, ScriptedClient]:
+    """Student and writer, whose calls the budget pays."""
+
+    def charged(inner: Callable[..., Completion], role: CallRole) -> Callable[..., Completion]:
+        def call(messages: list[Message], options: Options) -> Completion:
+            budget.charge(role)
+            answer = inner(messages, options) if role == "optimizer" else inner(messages)
+            budget.add_usage(role, answer.usage)
+            return answer
+
+        return call
+
+    return (
+        ScriptedClient(charged(student(world), "task")),
+        ScriptedClient(charged(writer(world, seed), "optimizer")),
+    )
+
+
+def _reported_gain(confirmation: dict[str, Any]) -> float | None:
+    """What the run says of its winner; None where it returned the original."""
+    if not confirmation or not confirmation["confirmed"]:
+        return None
+    part = confirmation["fresh"] if confirmation["fresh"]["rows"] else confirmation["raced"]
+    return float(part["score"] - part["other_score"])
+
+
 def simulate(
     world: World,
     seed: int,
@@ -84,18 +110,7 @@ def simulate(
         the_plan = Plan(the_plan.race, the_plan.fresh, (len(the_plan.race),))
     prompt = "Decide whether the item is A or B."
     budget = Budget(max_calls=max_calls)
-
-    def charged(inner: Callable[..., Completion], role: CallRole) -> Callable[..., Completion]:
-        def call(messages: list[Message], options: Options) -> Completion:
-            budget.charge(role)
-            answer = inner(messages, options) if role == "optimizer" else inner(messages)
-            budget.add_usage(role, answer.usage)
-            return answer
-
-        return call
-
-    client = ScriptedClient(charged(student(world), "task"))
-    author = ScriptedClient(charged(writer(world, seed), "optimizer"))
+    client, author = _clients(world, seed, budget)
     program = PromptProgram(client, prompt, labels=LABELS)
     metric = get_metric("exact_match", {})
     experiences = ExperienceFile(memory) if memory else None
@@ -138,10 +153,6 @@ def simulate(
     best = pool[final["incumbent"]].candidate
     truth = world.accuracy(best.prompt, [d.input for d in best.demos])
     original = world.accuracy(prompt, ())
-    reported = None
-    confirmation = final.get("confirmation")
-    if confirmation and confirmation["confirmed"]:
-        part = confirmation["fresh"] if confirmation["fresh"]["rows"] else confirmation["raced"]
-        reported = part["score"] - part["other_score"]
+    reported = _reported_gain(final.get("confirmation") or {})
     is_original = best.id == pool.original.candidate.id
     return Outcome(original, truth, truth - original, reported, is_original, budget.spent.calls, tuple(trace))
