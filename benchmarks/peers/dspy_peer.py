@@ -14,7 +14,7 @@ from typing import Literal
 
 import dspy
 
-VALIDATION = 50  # of the train rows, for every optimizer that takes a validation set
+VALIDATION = 50  # of the train rows, for every optimizer that takes a validation set; at most half of them
 # The small model goes round in circles up to any limit (66 s a reflection at 1,500), and a cell has an hour.
 WRITER_TOKENS = 800
 
@@ -28,7 +28,8 @@ def main() -> None:
     dspy.configure(lm=task)
     train = [example(row) for row in settings["train"]]
     random.Random(settings["seed"]).shuffle(train)
-    train, val = train[VALIDATION:], train[:VALIDATION]
+    held_out = min(VALIDATION, len(train) // 2)
+    train, val = train[held_out:], train[:held_out]
     program = dspy.Predict(signature(settings))
     best = optimized(settings["tool"], program, train, val, task, writer, settings)
     begin_scoring(base_url)

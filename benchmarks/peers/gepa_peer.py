@@ -10,8 +10,8 @@ import gepa
 import openai
 from gepa.adapters.default_adapter.default_adapter import EvaluationResult
 
-VALIDATION = 50
-WRITER_TOKENS = 800  # as in dspy_peer.py
+VALIDATION = 50  # of the train rows, at most half of them: as in dspy_peer.py
+WRITER_TOKENS = 800  # the same
 
 
 def main() -> None:
@@ -37,13 +37,14 @@ def main() -> None:
         for row in settings["train"]
     ]
     random.Random(settings["seed"]).shuffle(rows)
+    held_out = min(VALIDATION, len(rows) // 2)
     prompt = settings["prompt"]
     if settings["labels"]:
         prompt += "\nAnswer with exactly one of: " + ", ".join(settings["labels"]) + ". Nothing else."
     result = gepa.optimize(
         seed_candidate={"system_prompt": prompt},
-        trainset=rows[VALIDATION:],
-        valset=rows[:VALIDATION],
+        trainset=rows[held_out:],
+        valset=rows[:held_out],
         task_lm=task,
         evaluator=evaluate,
         reflection_lm=writer,

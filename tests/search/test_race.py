@@ -63,12 +63,45 @@ def test_a_slow_one_that_is_behind_on_a_few_rows_does_not_race() -> None:
     )
     assert len(slow.scores) == PROBE_ROWS
     assert [rung.ran for rung in rungs] == [(other.candidate.id,)] * 2
+    assert track.calls == 2 * 48 + PROBE_ROWS
     # One that holds races like the others, and is not asked twice.
     track = Track([0.0, 1.0])
     original, slow = track.entries
     race(track.pool, original, [slow], track.rows, (16, 48), track.evaluate, is_slow=lambda e: e is slow)
     assert len(slow.scores) == 48
     assert track.calls == 96
+
+
+def test_a_slow_one_must_be_level_with_the_leader_of_the_first_rung() -> None:
+    # As good as the original, which would do if nothing else were ahead.
+    track = Track([0.0, 0.0, 1.0])
+    original, slow, leader = track.entries
+    rungs = race(
+        track.pool,
+        original,
+        [slow, leader],
+        track.rows,
+        (16, 48),
+        track.evaluate,
+        is_slow=lambda e: e is slow,
+    )
+    assert len(slow.scores) == PROBE_ROWS
+    assert rungs[-1].kept == (leader.candidate.id,)
+    # Level with it, it races, and its rung has all of the rows.
+    track = Track([0.0, 1.0, 1.0, 0.5])
+    original, slow, leader, other = track.entries
+    rungs = race(
+        track.pool,
+        original,
+        [slow, leader, other],
+        track.rows,
+        (16, 48),
+        track.evaluate,
+        is_slow=lambda e: e is slow,
+    )
+    assert set(rungs[0].ran) == {e.candidate.id for e in (slow, leader, other)}
+    assert set(rungs[-1].kept) == {slow.candidate.id, leader.candidate.id}
+    assert track.calls == 3 * 48 + 16
 
 
 def test_all_of_a_rung_have_the_same_rows_and_the_incumbent_runs_along() -> None:
