@@ -74,6 +74,13 @@ def optimize(
     settings = preparation.config.model_dump(exclude_none=True) | dict(preparation.splits.paths)
     store = RunStore(config.runs_dir)
     folder = store.create(settings, kind="optimize", name=store_name(config))
+    twin = store.interrupted_twin(folder)
+    if twin is not None and on_event is not None:
+        said = (
+            f"run {twin.run_id}, with the same settings, was interrupted after {twin.calls} calls. "
+            f"To go on with it instead of this one: autoprompt resume {twin.run_id}"
+        )
+        on_event({"event": "warning", "message": said})
     try:
         with folder.lock():
             folder.write_text("original_prompt.txt", preparation.prompt)

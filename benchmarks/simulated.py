@@ -112,11 +112,16 @@ def show_worlds(worlds: Sequence[World], size: Size, budgets: Sequence[int]) -> 
     return records
 
 
-def show_ablations(worlds: Sequence[World], size: Size, budgets: Sequence[int]) -> list[dict[str, Any]]:
-    """Gain with everything on minus gain with one part off, paired by world, budget and seed."""
+def show_ablations(
+    worlds: Sequence[World], size: Size, budgets: Sequence[int], parts: Sequence[str]
+) -> list[dict[str, Any]]:
+    """Gain with everything on minus gain with one part off, paired by world, budget and seed.
+
+    parts: how the names of the ablations begin; none: all.
+    """
     whole: list[float] = []
     records = []
-    for name in ABLATIONS:
+    for name in (n for n in ABLATIONS if not parts or n.startswith((WHOLE, *parts))):
         cells = [(world.name, name, calls) for world in worlds for calls in budgets]
         found = outcomes(size, cells)
         gains = [o.true_gain for cell in cells for o in found[cell]]
@@ -185,6 +190,7 @@ def main() -> None:
     )
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
     parser.add_argument("--ablations", action="store_true")
+    parser.add_argument("--part", action="append", default=[], help="ablate this alone: how its name begins")
     parser.add_argument("--memory", action="store_true")
     parser.add_argument("--json", type=Path, help="write the figures here")
     args = parser.parse_args()
@@ -196,7 +202,7 @@ def main() -> None:
         found = show_memory(WORLDS["instructions"], args.seeds, budgets[-1])
     elif args.ablations:
         names = args.world or ["instructions", "demonstrations", "both"]
-        found = show_ablations([WORLDS[n] for n in names], size, budgets)
+        found = show_ablations([WORLDS[n] for n in names], size, budgets, args.part)
     else:
         found = show_worlds([WORLDS[n] for n in args.world or WORLDS], size, budgets)
     print(f"{time.monotonic() - started:.0f} s")

@@ -16,6 +16,7 @@ from autoprompt.errors import (
     ConfigError,
     DatasetError,
     EndpointError,
+    Interrupted,
     ModelError,
     PromptError,
     StoreError,
@@ -225,6 +226,22 @@ def test_a_run_that_nothing_answered_leaves_no_folder_and_no_advice(tmp_path: Pa
         optimize(run_config(tmp_path), clients=Clients(ScriptedClient(refuses)), on_event=events.append)
     assert RunStore(tmp_path / "runs").list() == []
     assert not any("resume" in event.get("message", "") for event in events)
+
+
+def test_a_run_that_begins_anew_names_the_one_that_was_cut_off(tmp_path: Path) -> None:
+    cut_off = []
+
+    def stop(event: dict[str, Any]) -> None:
+        if event["event"] == "rows_evaluated" and event["spent"]["calls"] > 20:
+            raise KeyboardInterrupt
+        if event["event"] == "run_started":
+            cut_off.append(event["run_id"])
+
+    with pytest.raises(Interrupted):
+        optimize(run_config(tmp_path), clients=clients(), on_event=stop)
+    events: list[dict[str, Any]] = []
+    optimize(run_config(tmp_path), clients=clients(), on_event=events.append)
+    assert f"autoprompt resume {cut_off[0]}" in events[0]["message"]
 
 
 def test_an_estimate_sends_nothing(tmp_path: Path) -> None:

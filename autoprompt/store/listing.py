@@ -18,6 +18,7 @@ from filelock import FileLock
 from autoprompt.errors import StoreError
 from autoprompt.store.files import append_jsonl, read_jsonl
 from autoprompt.store.folder import RunFolder, fill_new_folder
+from autoprompt.store.progress import read_progress
 
 LAST = "last"  # a name for the newest run; `remove` does not know it, since a run may have begun meanwhile
 _DATED = re.compile(r"\d{8}-\d{6}-")
@@ -149,6 +150,18 @@ class RunStore:
         """All runs, newest first. A folder that cannot be read is listed as broken, with the reason."""
         return [summarize(RunFolder(path)) for path in self._folders()]
 
+    def interrupted_twin(self, folder: RunFolder) -> RunLine | None:
+        """The newest other run with the settings of `folder` that was cut off after its first answers."""
+        settings = folder.config_path.read_bytes()
+        for path in self._folders():
+            config = RunFolder(path).config_path
+            if path.name == folder.run_id or not config.exists() or config.read_bytes() != settings:
+                continue
+            line = summarize(RunFolder(path))
+            if line.status == "interrupted" and line.calls:
+                return line
+        return None
+
     def check_known(self, run: str | Path) -> None:
         """Raises StoreError where there is no such run, or several begin so; a broken one is known, too."""
         self._find(str(run))
@@ -199,9 +212,16 @@ def summarize(folder: RunFolder) -> RunLine:
         original=_score(result, "original"),
         best=_score(result, "best"),
         verdict=_text(result.get("verdict")),
-        calls=result.get("calls"),
+        calls=result["calls"] if "calls" in result else _calls_so_far(folder),
         cost_usd=result.get("cost_usd"),
     )
+
+
+def _calls_so_far(folder: RunFolder) -> int | None:
+    """Of a run without a result: the calls that its progress tells of, which may be half a second old."""
+    spent = read_progress(folder.progress_path).get("spent")
+    calls = spent.get("calls") if isinstance(spent, Mapping) else None
+    return calls if isinstance(calls, int) else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -36,3 +37,12 @@ class ProgressFile:
         beside = self._path.with_name(f".{self._path.name}.tmp")
         beside.write_text(to_json(dict(event)) + "\n", encoding="utf-8")
         beside.replace(self._path)
+
+
+def read_progress(path: Path) -> dict[str, Any]:
+    """The last event noted there; empty where there is none, or no JSON object."""
+    try:
+        event = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return event if isinstance(event, dict) else {}

@@ -6,6 +6,7 @@ import pytest
 
 from autoprompt.errors import StoreError
 from autoprompt.store import RunFolder, RunStore, diff
+from autoprompt.store.progress import ProgressFile
 
 RESULT = {
     "verdict": "confirmed",
@@ -81,6 +82,35 @@ def test_the_listing_shows_states_and_survives_broken_folders(store: RunStore) -
     summary = runs[done.run_id]
     assert (summary.status, summary.original, summary.best, summary.calls) == ("finished", 0.5, 0.75, 12)
     assert (summary.verdict, summary.model, summary.cost_usd) == ("confirmed", "local", None)
+
+
+def cut_off(store: RunStore, settings: dict[str, Any], calls: int) -> RunFolder:
+    folder = store.create(settings)
+    ProgressFile(folder.progress_path).note({"done": 1, "total": 2, "spent": {"calls": calls}})
+    return folder
+
+
+def test_an_interrupted_run_says_how_many_calls_it_made(store: RunStore) -> None:
+    assert cut_off(store, {}, 7).run_id == store.list()[0].run_id
+    assert store.list()[0].calls == 7
+    (store.list()[0].path / "progress.json").write_text("[")
+    assert store.list()[0].calls is None
+
+
+def test_a_run_with_the_same_settings_that_was_cut_off_is_found(store: RunStore) -> None:
+    settings = {"dataset": Path("x.jsonl"), "seed": 1}
+    cut_off(store, settings, 3)
+    twin = cut_off(store, settings, 5)
+    cut_off(store, settings | {"seed": 2}, 9)
+    cut_off(store, settings, 0)  # nothing to go on with
+    new = store.create(settings)
+    found = store.interrupted_twin(new)
+    assert found is not None
+    assert (found.run_id, found.calls) == (twin.run_id, 5)
+    with twin.lock():  # it runs
+        assert (other := store.interrupted_twin(new)) is not None
+        assert other.calls == 3
+    assert store.interrupted_twin(store.create({})) is None
 
 
 def test_no_folder_is_no_runs(store: RunStore) -> None:
