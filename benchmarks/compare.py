@@ -142,6 +142,7 @@ def measure_cell(
             "task": task,
             "seed": seed,
             "max_calls": args.max_calls,
+            "threads": args.threads or local.usable_cores(),
             "wall_s": round(found.pop("search_s", wall_s), 1),
             "search": rounded(proxy.totals("search")),
             "score": rounded(proxy.totals("score")),

@@ -24,6 +24,7 @@ COLUMNS = (
     "tokens",
     "writer calls",
     "minutes",
+    "threads",
     "demos",
 )
 
@@ -52,7 +53,8 @@ def _line(cell: Cell) -> str:
     task, writer = cell["search"].get("task", {}), cell["search"].get("writer", {})
     tokens = sum(c.get("prompt_tokens", 0) + c.get("completion_tokens", 0) for c in (task, writer))
     parts = [cell["task"], cell["seed"], cell["tool"], accuracy, int(task.get("calls", 0)), int(tokens)]
-    parts += [int(writer.get("calls", 0)), f"{cell['wall_s'] / 60:.1f}", cell.get("demos", "")]
+    parts += [int(writer.get("calls", 0)), f"{cell['wall_s'] / 60:.1f}"]
+    parts += [cell["threads"], cell.get("demos", "")]
     return "| " + " | ".join(map(str, parts)) + " |"
 
 
@@ -87,8 +89,10 @@ def _reached(found: Sequence[Cell]) -> list[str]:
             continue
         best = max(peers, key=lambda c: c["accuracy"])
         calls, tokens = _spent(best)
-        fastest = min(c["wall_s"] for c in peers)
-        shares["minutes"].append(ours["wall_s"] / fastest)
+        time = _share_of_time(ours, peers)
+        if time is not None:
+            shares["minutes"].append(time)
+        timed = f"; the whole run took {time:.2f} of the fastest peer's time" if time is not None else ""
         said = f"{place[0]}, seed {place[1]}: {best['tool']} ends with {best['accuracy']:.3f}; "
         if best["accuracy"] <= ours["naive"]["accuracy"]:
             lines.append(f"{said}the naive prompt is as good, so there is nothing to reach")
@@ -103,12 +107,17 @@ def _reached(found: Sequence[Cell]) -> list[str]:
         shares["tokens"].append(first["tokens"] / tokens)
         lines.append(
             f"{said}reached with {first['calls'] / calls:.2f} of its calls and "
-            f"{first['tokens'] / tokens:.2f} of its tokens{_by_a_best(ours, best, calls)}; "
-            f"the whole run took {ours['wall_s'] / fastest:.2f} of the fastest peer's time"
+            f"{first['tokens'] / tokens:.2f} of its tokens{_by_a_best(ours, best, calls)}{timed}"
         )
     if shares:
         lines.append("median: " + ", ".join(f"{n} {statistics.median(v):.2f}" for n, v in shares.items()))
     return lines
+
+
+def _share_of_time(ours: Cell, peers: Sequence[Cell]) -> float | None:
+    """Our wall time by that of the fastest peer; None where none ran on as many threads."""
+    times = [c["wall_s"] for c in peers if c["threads"] == ours["threads"]]
+    return ours["wall_s"] / min(times) if times else None
 
 
 def _by_a_best(ours: Cell, best: Cell, calls: int) -> str:
