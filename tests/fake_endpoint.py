@@ -31,10 +31,11 @@ GARBAGE = Reply(body="<html>bad gateway</html>")
 
 
 def answer(text: str | None, **more: Any) -> Reply:
-    """A chat completion; `logprobs` goes into the choice, other names beside it."""
+    """A chat completion; `logprobs` and `finish_reason` go into the choice, other names beside it."""
     choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
-    if "logprobs" in more:
-        choice["logprobs"] = more.pop("logprobs")
+    for name in ("logprobs", "finish_reason"):
+        if name in more:
+            choice[name] = more.pop(name)
     usage = {"prompt_tokens": 11, "completion_tokens": 3, "total_tokens": 14}
     head = {"id": "x", "object": "chat.completion", "created": 1, "model": "fake-1"}
     return Reply(body={**head, "choices": [choice], "usage": usage, **more})

@@ -173,7 +173,7 @@ class HttpTransport:
             raise BrokenAnswerError(
                 f"{shown_url(self._url)}: the answer is not JSON: {response.text[:100]!r}"
             ) from error
-        return read_answer(data, messages, options, latency_s)
+        return read_answer(data, messages, options, latency_s, parameters)
 
     def close(self) -> None:
         self._clients.close()

@@ -95,7 +95,7 @@ class LangChainTransport:
             "logprobs": told.get("logprobs"),
         }
         data = {"choices": [choice], "usage": usage, "model": told.get("model_name")}
-        return read_answer(data, messages, options, time.perf_counter() - begun)
+        return read_answer(data, messages, options, time.perf_counter() - begun, parameters)
 
     def close(self) -> None:
         """Without a client of our own there is nothing to close: langchain shares one within the process."""

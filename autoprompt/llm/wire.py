@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal
 
+from autoprompt.errors import RequestRefusedError
 from autoprompt.llm.client import Completion, Options, ToolSchema
 from autoprompt.llm.failures import BrokenAnswerError
 from autoprompt.llm.label_probs import label_probabilities, steps_of
@@ -48,6 +50,9 @@ class Parameters:
             wanted["stop"] = list(options.stop)
         if options.labels and self.constrain == "grammar":
             wanted["grammar"] = label_grammar(options.labels)
+            if "grammar" not in self.dropped:
+                enough = deciding_tokens(options.labels)
+                wanted["max_tokens"] = min(enough, wanted.get("max_tokens", enough))
         if options.labels and self.constrain == "json_schema":
             wanted["response_format"] = label_schema(options.labels)
         elif options.labels and options.wants_label_probs:
@@ -87,6 +92,23 @@ def label_grammar(labels: Sequence[str]) -> str:
     return "root ::= " + " | ".join(_literal(label) for label in labels)
 
 
+def deciding_tokens(labels: Sequence[str]) -> int:
+    """Tokens after which an answer under `label_grammar` can only be one of the labels.
+
+    A token is at least a byte, so it takes no more than the bytes that two labels share and the character
+    after them. What is left of the label would only be written out.
+    """
+    ordered = sorted(label.encode() for label in set(labels))
+    shared = (_shared_bytes(*pair) for pair in itertools.pairwise(ordered))
+    longest = 1 if all(label.isascii() for label in labels) else 4  # bytes of a character
+    return max(shared, default=0) + longest
+
+
+def _shared_bytes(one: bytes, other: bytes) -> int:
+    pairs = zip(one, other, strict=False)
+    return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+
 def label_schema(labels: Sequence[str]) -> dict[str, Any]:
     """A strict `response_format`: an object, as strict schemas must be, with the label under "answer"."""
     schema = {
@@ -98,11 +120,19 @@ def label_schema(labels: Sequence[str]) -> dict[str, Any]:
     return {"type": "json_schema", "json_schema": {"name": "answer", "strict": True, "schema": schema}}
 
 
-def read_answer(data: object, messages: Sequence[Message], options: Options, latency_s: float) -> Completion:
+def read_answer(
+    data: object,
+    messages: Sequence[Message],
+    options: Options,
+    latency_s: float,
+    sent: Collection[str] = (),
+) -> Completion:
     """A chat completion's JSON as a completion. Raises BrokenAnswerError for anything else.
 
     Where the endpoint counts no tokens, they are estimated from the texts, so that a cap on
     tokens can be reached there too.
+    sent: names of the request's parameters. Raises RequestRefusedError where a grammar was among them and the
+        answer, cut as soon as it would decide between the labels, begins none of them.
     """
     if not isinstance(data, Mapping) or not data.get("choices"):
         raise BrokenAnswerError(f"the answer is not a chat completion: {str(data)[:200]!r}")
@@ -115,6 +145,9 @@ def read_answer(data: object, messages: Sequence[Message], options: Options, lat
         tool_calls = _tool_calls(choice["message"].get("tool_calls"))
         if options.labels:
             text = _unwrapped(text)
+            if "grammar" in sent and finish_reason == "length":
+                text = _decided(text, options.labels)
+                finish_reason = "stop" if text in options.labels else finish_reason
         label_probs = None
         if options.wants_label_probs and content and text in options.labels:
             label_probs = label_probabilities(steps_of(content), options.labels)
@@ -122,6 +155,18 @@ def read_answer(data: object, messages: Sequence[Message], options: Options, lat
         raise BrokenAnswerError(f"the answer is not a chat completion: {str(data)[:200]!r}") from error
     model = str(data.get("model") or "")
     return Completion(text, usage, label_probs, finish_reason, model, latency_s, tool_calls=tool_calls)
+
+
+def _decided(text: str, labels: Sequence[str]) -> str:
+    """The only label that begins so; the text itself where several do."""
+    begun = text.rstrip("\ufffd")  # of a character that was cut
+    possible = [label for label in labels if label.startswith(begun)]
+    if not possible:
+        raise RequestRefusedError(
+            f"the endpoint takes a grammar and does not keep to it: {text[:40]!r} begins no label",
+            parameter="grammar",
+        )
+    return possible[0] if len(possible) == 1 else text
 
 
 def _tool_calls(asked: object) -> tuple[ToolCall, ...]:

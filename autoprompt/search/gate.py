@@ -55,7 +55,7 @@ def compare(
 
 
 def is_accepted(comparison: Comparison) -> bool:
-    """Whether a candidate that finished the race joins the pool of parents: by its mean alone.
+    """Whether a candidate that finished the race may be built on: by its mean alone.
 
     A test here would ask of each step what only all of them together can show: see the ablation "better
     mean" of benchmarks/simulated.py, which puts p < .2 in its place.

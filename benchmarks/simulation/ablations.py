@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 from unittest import mock
@@ -14,7 +13,6 @@ from autoprompt.optimizer.agents import RewriteAgent
 from autoprompt.optimizer.ending import finish
 from autoprompt.optimizer.proposing import propose
 from autoprompt.search import gate
-from autoprompt.search.pool import Entry, Pool
 
 WHOLE = "(everything on)"
 
@@ -40,14 +38,6 @@ def _gate(stack: ExitStack) -> None:
         return comparison.score > comparison.other_score and comparison.p_value < 0.2
 
     stack.enter_context(mock.patch.object(settle, "is_accepted", tested))
-
-
-@ablation("Pareto parent: always the best mean")
-def _parent(stack: ExitStack) -> None:
-    def best(pool: Pool, row_ids: Sequence[str], rng: random.Random) -> Entry:
-        return max(pool.accepted(), key=lambda e: e.mean_merit(row_ids))
-
-    stack.enter_context(mock.patch.object(propose, "pick_parent", best))
 
 
 @ablation("racing: every candidate runs all rows")

@@ -86,7 +86,7 @@ def test_what_goes_over_the_wire(make: Make, endpoint: FakeEndpoint) -> None:
         "model": "m",
         "messages": [{"role": "system", "content": "Say the label."}, {"role": "user", "content": "标题党?"}],
         "temperature": 0.5,
-        "max_tokens": 9,
+        "max_tokens": 1,  # decides between the labels
         "seed": 3,
         "stop": ["\n"],
         "grammar": r'root ::= "a" | "b\""',
@@ -130,6 +130,25 @@ def test_label_probabilities_come_with_the_answer(make: Make, endpoint: FakeEndp
     completion = make(constrain="grammar").complete(ASK, Options(labels=("a", "b"), wants_label_probs=True))
     assert completion.label_probs == pytest.approx({"a": 0.75, "b": 0.25})
     assert (endpoint.requests[0]["logprobs"], endpoint.requests[0]["top_logprobs"]) == (True, 20)
+
+
+def test_a_label_that_the_grammar_has_decided_is_not_written_out(make: Make, endpoint: FakeEndpoint) -> None:
+    endpoint.replies.append(answer("non_", finish_reason="length"))
+    completion = make(constrain="grammar").complete(ASK, Options(labels=("clickbait", "non_clickbait")))
+    assert (completion.text, completion.finish_reason) == ("non_clickbait", "stop")
+    # Without a grammar a cut answer is what it is.
+    endpoint.replies.append(answer("non_", finish_reason="length"))
+    completion = make().complete(ASK, Options(labels=("clickbait", "non_clickbait"), max_output_tokens=1))
+    assert (completion.text, completion.finish_reason) == ("non_", "length")
+
+
+def test_an_endpoint_that_does_not_keep_to_the_grammar_is_found_out(
+    make: Make, endpoint: FakeEndpoint
+) -> None:
+    endpoint.replies.append(answer("The", finish_reason="length"))
+    with pytest.raises(RequestRefusedError, match="does not keep to it: 'The'") as refused:
+        make(constrain="grammar").complete(ASK, Options(labels=("clickbait", "non_clickbait")))
+    assert refused.value.parameter == "grammar"
 
 
 @pytest.mark.parametrize(

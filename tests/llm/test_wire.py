@@ -5,7 +5,7 @@ import pytest
 from autoprompt.llm.client import Options
 from autoprompt.llm.failures import redact, shown_url
 from autoprompt.llm.prices import Price, find_price, price_known
-from autoprompt.llm.wire import Parameters, label_grammar
+from autoprompt.llm.wire import Parameters, deciding_tokens, label_grammar
 from autoprompt.types import Usage
 
 
@@ -13,6 +13,34 @@ def test_labels_are_literals_in_the_grammar() -> None:
     assert label_grammar(("a b", 'say "x"', "back\\slash", "two\nlines", "是")) == (
         r'root ::= "a b" | "say \"x\"" | "back\\slash" | "two\nlines" | "是"'
     )
+
+
+@pytest.mark.parametrize(
+    ("labels", "tokens"),
+    [
+        (("ham", "spam"), 1),
+        (("Entity", "Expression", "Human"), 2),
+        (("spam", "spam_not"), 5),  # whether it ends there
+        (("a", "a"), 1),
+        (("only",), 1),
+        (("是", "否"), 4),  # bytes of a character, if the model knows it by its bytes alone
+    ],
+)
+def test_an_answer_is_decided_a_token_after_what_two_labels_share(
+    labels: tuple[str, ...], tokens: int
+) -> None:
+    assert deciding_tokens(labels) == tokens
+
+
+def test_the_callers_limit_holds_and_without_a_grammar_there_is_no_other() -> None:
+    parameters = Parameters("grammar")
+    assert parameters.of(Options(labels=("aa", "ab"), max_output_tokens=1))["max_tokens"] == 1
+    assert parameters.of(Options(labels=("aa", "ab")))["max_tokens"] == 2
+    parameters.drop("grammar")
+    assert parameters.of(Options(labels=("aa", "ab"), max_output_tokens=9)) == {
+        "temperature": 0.0,
+        "max_tokens": 9,
+    }
 
 
 def test_only_what_is_wanted_is_sent() -> None:
@@ -23,6 +51,7 @@ def test_only_what_is_wanted_is_sent() -> None:
 def test_dropped_parameters_are_left_out() -> None:
     parameters = Parameters("grammar")
     options = Options(max_output_tokens=5, labels=("a", "b"), wants_label_probs=True, seed=1)
+    assert parameters.of(options)["max_tokens"] == 1
     for name in ("max_tokens", "top_logprobs", "grammar", "seed", "temperature"):
         parameters.drop(name)
     assert parameters.of(options) == {"max_completion_tokens": 5}

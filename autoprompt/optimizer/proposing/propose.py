@@ -1,8 +1,11 @@
-"""Proposing a round's candidates: which operators, from which parents, and which drafts are let through."""
+"""Proposing a round's candidates: which operators, and which drafts are let through.
+
+All start from the best so far. Parents that are best on some rows (Pareto, as in GEPA) gained less in
+simulation: benchmarks/README.md.
+"""
 
 from __future__ import annotations
 
-import random
 from collections import Counter, deque
 
 from autoprompt.errors import EndpointError, RequestRefusedError
@@ -24,15 +27,13 @@ from autoprompt.optimizer.proposing.telling import CUE_LABELS, FEWEST_TOLD
 from autoprompt.optimizer.proposing.turn import Turn
 from autoprompt.reasoning import asks_to_reason
 from autoprompt.search.demos import lean
-from autoprompt.search.operators import TELLERS, WRITERS, Means, OperatorName, choose_operators
-from autoprompt.search.pareto import pick_parent
+from autoprompt.search.operators import TELLERS, Means, OperatorName, choose_operators
 from autoprompt.search.pool import Entry
 from autoprompt.types import Candidate
 
 # From this share of answers that should be another label the demonstrations' labels are shifted, seen on so
 # many rows at least: with fewer, chance leans as far.
 LEANS, FEWEST_ANSWERS = 0.1, 20
-RESTART = 3  # rounds without a gain after which everything starts from the best
 
 
 def propose(context: SearchContext, brief: Brief) -> list[Candidate]:
@@ -52,9 +53,8 @@ def propose(context: SearchContext, brief: Brief) -> list[Candidate]:
         told = drawn["describe"] + drawn["cues"]
         place = Place(drawn.total(), drawn["demos"] + drawn["demos_errors"] + told, drawn["recall"], told)
         drawn[operator] += 1
-        parent = _parent(context, brief, operator, incumbent, rng)
         try:
-            candidate = draft(Turn(context, brief, operator, parent, place, rng))
+            candidate = draft(Turn(context, brief, operator, incumbent, place, rng))
             check_candidate(context, candidate, proposals)
         except (Refused, EndpointError, RequestRefusedError) as error:
             if isinstance(error, Refused):
@@ -90,15 +90,6 @@ def _instead(operator: OperatorName, means: Means) -> list[OperatorName]:
     if operator in TELLERS and means.writers > 0:
         return ["rewrite"]
     return ["demos"] if means.can_demo and operator != "demos" else []
-
-
-def _parent(
-    context: SearchContext, brief: Brief, operator: OperatorName, incumbent: Entry, rng: random.Random
-) -> Entry:
-    """Demonstrations are varied around the best; texts start from a candidate that is best somewhere."""
-    if operator in WRITERS and brief.plateau < RESTART:
-        return pick_parent(context.pool, context.plan.race_ids, rng)
-    return incumbent
 
 
 def _means(context: SearchContext, incumbent: Entry, brief: Brief) -> Means:
