@@ -61,7 +61,6 @@ def first_state(context: SearchContext, dataset: dict[str, Any]) -> AutoPromptSt
         "tried": 0,
         "plateau": 0,
         "tally": {},
-        "rejected": [],
         "stop_reason": "",
         "confirmation": {},
         "test": {},
@@ -167,7 +166,6 @@ def rewrite(state: AutoPromptState, runtime: Runtime[SearchContext]) -> Update:
         number=number,
         analysis=state["analysis"],
         experiences=state.get("memory_experiences", ""),
-        rejected=[f"{r['change']} ({r['damage']:+.2f})" for r in state["rejected"]],
         tally=state["tally"],
         plateau=state["plateau"],
         wrong_ids=frozenset(r.example_id for r in context.read_results(state["results"]) if not r.is_correct),
@@ -282,10 +280,10 @@ def _settle_pending(context: SearchContext, state: AutoPromptState) -> Update:
     }
     if not pending:
         return update
-    settled = settle(context, state["incumbent"], pending, state["tally"], state["rejected"])
+    settled = settle(context, state["incumbent"], pending, state["tally"])
     update["incumbent"] = settled.incumbent
     update["current_prompt"] = context.pool[settled.incumbent].candidate.prompt
-    update["tally"], update["rejected"] = settled.tally, settled.rejected
+    update["tally"] = settled.tally
     update["plateau"] = 0 if settled.is_better else state["plateau"] + 1
     if settled.stop_reason:
         update["stop_reason"] = settled.stop_reason

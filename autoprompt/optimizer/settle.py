@@ -13,8 +13,6 @@ from autoprompt.search.operators import record_outcome
 from autoprompt.search.pool import Entry
 from autoprompt.search.race import Rung, is_behind, race
 
-MOST_REJECTED = 8  # rejected edits that later writers are shown, worst first
-
 
 @dataclass(slots=True)
 class Settled:
@@ -23,7 +21,6 @@ class Settled:
     incumbent: str
     is_better: bool = False
     tally: dict[str, list[int]] = field(default_factory=dict)
-    rejected: list[dict[str, Any]] = field(default_factory=list)
     stop_reason: str = ""
 
 
@@ -32,11 +29,10 @@ def settle(
     incumbent_id: str,
     pending: list[str],
     tally: dict[str, list[int]],
-    rejected: list[dict[str, Any]],
 ) -> Settled:
     """Race the pending candidates against the best and against their parents, on rows no author saw."""
     pool, plan = context.pool, context.plan
-    settled = Settled(incumbent_id, tally=tally, rejected=list(rejected))
+    settled = Settled(incumbent_id, tally=tally)
     entrants = [pool[i] for i in pending]
     try:
         rungs = race(
@@ -69,7 +65,6 @@ def settle(
                 "calls": context.budget.spent.calls,
             }
         )
-    settled.rejected = sorted(settled.rejected, key=lambda r: r["damage"])[:MOST_REJECTED]
     return settled
 
 
@@ -112,16 +107,13 @@ def _furthest(context: SearchContext, entrants: list[Entry]) -> set[str]:
 
 
 def _judge(context: SearchContext, entry: Entry, has_finished: bool, settled: Settled) -> None:
-    """Accept or reject one candidate against its first parent, and remember what a loser cost."""
+    """Accept or reject one candidate against its first parent."""
     candidate, ids = entry.candidate, context.plan.race_ids
     comparison = compare(context.pool, candidate.id, candidate.parents[0], ids)
     accepted = has_finished and is_accepted(comparison)
     entry.status = "accepted" if accepted else "rejected"
     context.changed.add(candidate.id)
     settled.tally = record_outcome(settled.tally, candidate.operator, accepted)
-    if comparison.score < comparison.other_score and candidate.operator in ("patch", "rewrite"):
-        damage = round(comparison.score - comparison.other_score, 4)
-        settled.rejected.append({"change": candidate.change, "damage": damage})
     event = _settled_event(candidate.id, accepted, comparison)
     context.emit({**event, "calls": context.budget.spent.calls})
 

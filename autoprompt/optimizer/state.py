@@ -30,7 +30,6 @@ class AutoPromptState(TypedDict, total=False):
     tried: int  # candidates raced so far
     plateau: int  # rounds in a row without a gain
     tally: dict[str, list[int]]  # operator -> [tried, accepted]
-    rejected: list[dict[str, Any]]  # {change, damage}: edits that lost, for later writers
     stop_reason: str  # "" while the search goes on
     confirmation: dict[str, Any]  # the winner against the original on fresh rows
     test: dict[str, Any]  # the winner against the original on the sealed rows

@@ -60,16 +60,6 @@ def _shift(stack: ExitStack) -> None:
     stack.enter_context(mock.patch.object(propose, "LEANS", 2.0))
 
 
-@ablation("rejected edits: not shown to the writer")
-def _rejected(stack: ExitStack) -> None:
-    real = RewriteAgent.rewrite
-
-    def blind(self: RewriteAgent, *args: Any, **options: Any) -> Any:
-        return real(self, *args, **{**options, "rejected": ()})
-
-    stack.enter_context(mock.patch.object(RewriteAgent, "rewrite", blind))
-
-
 @ablation("memory: lessons of the run not shown to the writer")
 def _memory(stack: ExitStack) -> None:
     real = RewriteAgent.rewrite

@@ -272,7 +272,7 @@ def test_what_helped_in_one_run_is_recalled_in_the_next(tmp_path: Path) -> None:
     assert [c.prompt for c in recalled] == [f"{PROMPT}\nMind the rule (+1)."]
 
 
-def test_a_rejected_edit_is_shown_to_later_writers() -> None:
+def test_later_writers_are_told_what_did_harm() -> None:
     def author(messages: list[Message], options: Options) -> Completion:
         current = re.search(r"<current>\n(.*?)\n</current>", messages[-1].content, re.DOTALL)
         if current is None:
@@ -280,14 +280,11 @@ def test_a_rejected_edit_is_shown_to_later_writers() -> None:
         return Completion(f"```\n{current.group(1)} Believe the myth {options.seed}.\n```")
 
     made = bench(World(base=0.7).student, author, **TEXTS)
-    final = run(made)
-    assert final["rejected"]
-    assert all(r["damage"] < 0 for r in final["rejected"])
-    assert final["rejected"] == sorted(final["rejected"], key=lambda r: r["damage"])
-    last = [call[-1].content for call in made.author.calls if "do not repeat" in call[-1].content][-1]
-    assert "Believe the myth" in last.split("do not repeat")[1]
-    worst = final["rejected"][0]
-    assert f"{worst['change']} ({worst['damage']:+.2f})" in last
+    run(made)
+    harm = [e["text"] for e in made.kinds("lesson") if "Believe the myth" in e["text"]]
+    asked = [call[-1].content for call in made.author.calls if "<current>" in call[-1].content]
+    assert harm
+    assert any(harm[0] in request for request in asked)
 
 
 def test_two_components_are_optimized_one_at_a_time() -> None:

@@ -33,7 +33,6 @@ def brief(made: Bench, **changes: Any) -> Any:
         "analysis": {"suggestions": "State the rule.", "has_errors": True},
         "experiences": "",
         "helped": [],
-        "rejected": [],
         "tally": {},
         "plateau": 0,
         "wrong_ids": frozenset({"r1", "r2", "r3"}),

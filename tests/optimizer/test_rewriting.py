@@ -128,16 +128,14 @@ def test_the_request_holds_what_is_known_and_nothing_empty() -> None:
         {"suggestions": "The rule is missing."},
         1,
         "Lessons of old.",
-        rejected=["added: myth"],
         keep=["{input}"],
     )
     (message,) = client.calls[0]
-    for part in (OLD, "Parent.", "The rule is missing.", "Lessons of old.", "- added: myth", "{input}"):
+    for part in (OLD, "Parent.", "The rule is missing.", "Lessons of old.", "{input}"):
         assert part in message.content
     agent.rewrite(OLD, "Parent.", {}, 1, "")
     (message,) = client.calls[1]
     assert "learned before" not in message.content
-    assert "do not repeat" not in message.content
     assert "\n\n\n" not in message.content
 
 
@@ -211,11 +209,10 @@ def test_the_original_is_shown_beside_another_parent_alone() -> None:
 def test_a_chinese_prompt_is_asked_for_in_chinese(operator: Any) -> None:
     client = ScriptedClient(lambda messages: "新的提示词。")
     RewriteAgent(client).rewrite(
-        "判断条目。", "判断条目。", {}, 1, "经验", rejected=["x"], keep=["{input}"], operator=operator
+        "判断条目。", "判断条目。", {}, 1, "经验", keep=["{input}"], operator=operator
     )
     text = client.calls[0][0].content
     assert "你负责" in text
-    assert "不要重复" in text
     assert "必须原样保留" in text
     assert "You improve" not in text
 

@@ -9,7 +9,7 @@ from fakes import LABELS, PROMPT, Bench, World, bench, number_of, splits_of, tar
 
 from autoprompt.llm.client import Completion, Options
 from autoprompt.optimizer.nodes import first_state
-from autoprompt.optimizer.settle import MOST_REJECTED, settle
+from autoprompt.optimizer.settle import settle
 from autoprompt.types import Candidate, Message
 
 WORLD = World(base=0.3, rule_gain=0.6)
@@ -27,10 +27,10 @@ def pending(made: Bench, *texts: str, operator: str = "rewrite") -> list[str]:
 
 def settled(made: Bench, ids: list[str], **given: Any) -> Any:
     original = made.context.pool.original.candidate.id
-    return settle(made.context, original, ids, given.get("tally", {}), given.get("rejected", []))
+    return settle(made.context, original, ids, given.get("tally", {}))
 
 
-def test_a_better_one_becomes_the_best_and_a_worse_one_is_remembered_with_its_damage() -> None:
+def test_a_better_one_becomes_the_best_and_a_worse_one_does_not() -> None:
     made = bench(WORLD.student)
     good, bad = pending(made, f"{PROMPT} Mind the rule.", f"{PROMPT} Believe the myth.")
     result = settled(made, [bad, good])
@@ -38,8 +38,6 @@ def test_a_better_one_becomes_the_best_and_a_worse_one_is_remembered_with_its_da
     assert made.context.pool[good].status == "accepted"
     assert made.context.pool[bad].status == "rejected"
     assert result.tally == {"rewrite": [2, 1]}
-    assert [r["change"] for r in result.rejected] == [f"{PROMPT} Believe the myth."]
-    assert result.rejected[0]["damage"] < 0
     assert made.kinds("best_changed")[0]["id"] == good
     assert [e["accepted"] for e in made.kinds("candidate_settled")] == [False, True]
 
@@ -73,7 +71,7 @@ def test_one_that_beats_its_parent_but_not_the_best_joins_the_parents_only() -> 
     best, second = pending(made, f"{PROMPT} Mind the rule.", f"{PROMPT} Take the hint.")
     first = settled(made, [best])
     assert first.incumbent == best
-    again = settle(made.context, best, [second], {}, [])
+    again = settle(made.context, best, [second], {})
     pool, race = made.context.pool, made.context.plan.race_ids
     assert pool.original.mean(race) < pool[second].mean(race) < pool[best].mean(race)
     assert pool[second].status == "accepted"
@@ -102,7 +100,6 @@ def test_an_equal_one_changes_nothing() -> None:
     assert not result.is_better
     assert result.incumbent == made.context.pool.original.candidate.id
     assert made.context.pool[same].status == "rejected"
-    assert result.rejected == []
     assert made.kinds("best_changed") == []
 
 
@@ -120,26 +117,9 @@ def test_only_race_rows_are_asked_and_all_in_the_pool() -> None:
 def test_what_is_handed_over_stays_as_it_was() -> None:
     made = bench(WORLD.student)
     ids = pending(made, f"{PROMPT} Believe the myth.")
-    tally, rejected = {"rewrite": [1, 0]}, [{"change": "c", "damage": -0.9}]
-    settled(made, ids, tally=tally, rejected=rejected)
+    tally = {"rewrite": [1, 0]}
+    settled(made, ids, tally=tally)
     assert tally == {"rewrite": [1, 0]}
-    assert rejected == [{"change": "c", "damage": -0.9}]
-
-
-def test_the_worst_edits_are_kept_first() -> None:
-    made = bench(WORLD.student)
-    ids = pending(made, f"{PROMPT} Believe the myth.")
-    known = [{"change": f"c{n}", "damage": -n / 1000} for n in range(MOST_REJECTED + 3)]
-    result = settled(made, ids, rejected=known)
-    assert len(result.rejected) == MOST_REJECTED
-    assert result.rejected[0]["change"] == f"{PROMPT} Believe the myth."
-    assert {"change": "c0", "damage": 0.0} not in result.rejected
-
-
-def test_a_loser_by_demonstrations_is_no_edit_to_avoid() -> None:
-    made = bench(WORLD.student)
-    ids = pending(made, f"{PROMPT} Believe the myth.", operator="demos")
-    assert settled(made, ids).rejected == []
 
 
 def test_a_budget_that_ends_judges_the_furthest_by_the_rows_they_have() -> None:

@@ -28,7 +28,6 @@ _SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[。！？；])|\n+")
 WORDING: dict[Language, dict[str, str]] = {
     "en": {
         "experiences": "What was learned before on such tasks:\n",
-        "rejected": "These changes were tried and did harm or nothing; do not repeat them:\n",
         "keep": "Keep these passages exactly as they are: ",
         "original": "It was first written as:\n",
         "none": "(none)",
@@ -37,7 +36,6 @@ WORDING: dict[Language, dict[str, str]] = {
     },
     "zh": {
         "experiences": "以往在这类任务上的经验：\n",
-        "rejected": "以下修改已经试过，有害或无效，不要重复：\n",
         "keep": "以下内容必须原样保留：",
         "original": "它最初写作：\n",
         "none": "（无）",
@@ -90,15 +88,14 @@ class RewriteAgent:
         experiences: str,
         *,
         operator: Operator = "rewrite",
-        rejected: Sequence[str] = (),
         keep: Sequence[str] = (),
         step: StepView | None = None,
         seed: int = 0,
     ) -> Proposal:
         """One proposal. An answer in another form than asked is read as a full rewrite.
 
-        parent: the text to improve. rejected: changes that were tried and lost, worst first. keep: passages
-        that must survive (placeholders, locked parts); whether they did is the caller's to check.
+        parent: the text to improve. keep: passages that must survive (placeholders, locked parts); whether
+        they did is the caller's to check.
         step: where the prompt is one of several in a program.
         """
         language = language_of(original_prompt)
@@ -107,7 +104,6 @@ class RewriteAgent:
             "current": parent,
             "analysis": analysis.get("suggestions") or words["none"],
             "experiences": words["experiences"] + experiences if experiences else "",
-            "rejected": words["rejected"] + "\n".join(f"- {r}" for r in rejected) if rejected else "",
             "keep": words["keep"] + " ".join(keep) if keep else "",
             "step": _told(step, words) if step is not None else "",
         }

@@ -36,7 +36,6 @@ class Brief:
     number: int
     analysis: Mapping[str, Any]
     experiences: str
-    rejected: Sequence[str]
     tally: Mapping[str, Sequence[int]]
     plateau: int
     wrong_ids: frozenset[str]

@@ -59,7 +59,6 @@ def _write(turn: Turn) -> Candidate:
         brief.iteration,
         brief.experiences,
         operator="patch" if turn.operator == "patch" else "rewrite",
-        rejected=brief.rejected,
         keep=kept_passages(context, original, before),
         step=step_view(context, brief, name),
         seed=context.seed("write", brief.iteration, turn.place.slot),
