@@ -167,7 +167,6 @@ def rewrite(state: AutoPromptState, runtime: Runtime[SearchContext]) -> Update:
         analysis=state["analysis"],
         experiences=state.get("memory_experiences", ""),
         tally=state["tally"],
-        plateau=state["plateau"],
         wrong_ids=frozenset(r.example_id for r in context.read_results(state["results"]) if not r.is_correct),
         helped=state.get("helped", []),
         seen=_seen(context, state),

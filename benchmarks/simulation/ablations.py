@@ -70,22 +70,12 @@ def _memory(stack: ExitStack) -> None:
     stack.enter_context(mock.patch.object(RewriteAgent, "rewrite", blind))
 
 
-@ablation("plateau switch: never")
-def _plateau(stack: ExitStack) -> None:
-    real = propose.choose_operators
-    stack.enter_context(
-        mock.patch.object(propose, "choose_operators", lambda n, m, t, plateau, rng: real(n, m, t, 0, rng))
-    )
-
-
 @ablation("portfolio: operators drawn evenly")
 def _portfolio(stack: ExitStack) -> None:
     real = propose.choose_operators
     even = {"patch": [0, 0]}  # not empty: the first round's order is switched off too
     stack.enter_context(
-        mock.patch.object(
-            propose, "choose_operators", lambda n, m, t, plateau, rng: real(n, m, even, plateau, rng)
-        )
+        mock.patch.object(propose, "choose_operators", lambda n, m, t, rng: real(n, m, even, rng))
     )
 
 

@@ -34,7 +34,6 @@ def brief(made: Bench, **changes: Any) -> Any:
         "experiences": "",
         "helped": [],
         "tally": {},
-        "plateau": 0,
         "wrong_ids": frozenset({"r1", "r2", "r3"}),
     }
     return Brief(**{**settings, **changes})
@@ -137,7 +136,7 @@ def test_a_placeholder_of_the_parent_is_kept() -> None:
     first = brief(made, number=1)
     parent.scores = dict.fromkeys(made.context.plan.race_ids, 1.0)
     parent.status = "accepted"
-    assert propose(made.context, replace(first, incumbent=parent.candidate.id, plateau=3)) == []
+    assert propose(made.context, replace(first, incumbent=parent.candidate.id)) == []
     refused = made.kinds("candidate_refused")[0]["reason"]
     assert refused == "it loses {input}, {{#a.b#}}"
     assert "exactly as they are: {input} {{#a.b#}}" in made.author.calls[0][-1].content

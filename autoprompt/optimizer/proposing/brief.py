@@ -37,7 +37,6 @@ class Brief:
     analysis: Mapping[str, Any]
     experiences: str
     tally: Mapping[str, Sequence[int]]
-    plateau: int
     wrong_ids: frozenset[str]
     helped: Sequence[str] = ()
     seen: Sequence[EvaluatedRow] = ()

@@ -44,7 +44,7 @@ def propose(context: SearchContext, brief: Brief) -> list[Candidate]:
     rng = context.rng("propose", brief.iteration)
     incumbent = context.pool[brief.incumbent]
     means = _means(context, incumbent, brief)
-    operators = deque(choose_operators(brief.number, means, brief.tally, brief.plateau, rng))
+    operators = deque(choose_operators(brief.number, means, brief.tally, rng))
     proposals: list[Candidate] = []
     failure: EndpointError | RequestRefusedError | None = None
     drawn: Counter[str] = Counter()
