@@ -90,8 +90,8 @@ def _probed(
 ) -> list[Entry]:
     """The slow ones that hold their own on the first rows, now with the whole block.
 
-    Their share of right answers must not be below that of the leader of the block; beside the incumbent alone,
-    which has no more rows than they, a hair is allowed.
+    Their share of right answers must not be below that of the leader of the block; beside the incumbent
+    alone, which has no more rows than they, a hair is allowed.
     """
     if not slow:
         return []
