@@ -45,7 +45,7 @@ from autoprompt.session import (
 )
 from autoprompt.settings import as_complete, complete, starting_prompt
 from autoprompt.stats import Interval, aggregate_interval, mean_interval
-from autoprompt.store import RunStore
+from autoprompt.store import RunFolder, RunStore
 from autoprompt.types import Candidate, EvaluatedRow, Evaluation, Usage
 
 if TYPE_CHECKING:
@@ -74,15 +74,9 @@ def optimize(
     settings = preparation.config.model_dump(exclude_none=True) | dict(preparation.splits.paths)
     store = RunStore(config.runs_dir)
     folder = store.create(settings, kind="optimize", name=store_name(config))
-    twin = store.interrupted_twin(folder)
-    if twin is not None and on_event is not None:
-        said = (
-            f"run {twin.run_id}, with the same settings, was interrupted after {twin.calls} calls. "
-            f"To go on with it instead of this one: autoprompt resume {twin.run_id}"
-        )
-        on_event({"event": "warning", "message": said})
     try:
         with folder.lock():
+            _name_twin(store, folder, on_event)
             folder.write_text("original_prompt.txt", preparation.prompt)
             if preparation.workflow is not None:
                 preparation.workflow.write_original(folder)
@@ -94,6 +88,21 @@ def optimize(
                 said = f"no answer came, so run {folder.run_id} is not kept"
                 on_event({"event": "warning", "message": said})
         raise
+
+
+def _name_twin(store: RunStore, folder: RunFolder, on_event: OnEvent | None) -> None:
+    """Says which run with the same settings was cut off, if one was."""
+    twin = store.interrupted_twin(folder)
+    if twin is None:
+        return
+    said = (
+        f"run {twin.run_id}, with the same settings, was interrupted after {twin.calls} calls. To go on with "
+        f"it instead of this one, if its data has not changed: autoprompt resume {twin.run_id}"
+    )
+    event = {"event": "warning", "message": said}
+    folder.append_event(event)
+    if on_event is not None:
+        on_event(event)
 
 
 def resume(

@@ -59,7 +59,8 @@ class Completion:
 
     label_probs: label -> probability, summing to 1 over `Options.labels`; None where not asked or not known.
     tool_calls: the tools that the model wants to be called; `text` is empty then, mostly.
-    finish_reason: the endpoint's word ("stop", "length", ...); "" where it gave none.
+    finish_reason: the endpoint's word ("stop", "length", ...); "" where it gave none. "stop" for a label that
+        was cut on purpose, as soon as it was decided.
     attempts: requests sent for this answer, failed ones included; 0 for one that came from cache or journal.
     source: where this answer came from just now.
     """

@@ -23,7 +23,7 @@ from autoprompt.llm.failures import (
     redact,
     shown_url,
 )
-from autoprompt.llm.wire import Constrain, Parameters, read_answer, turn
+from autoprompt.llm.wire import Constrain, Parameters, turn
 from autoprompt.types import Message
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ class HttpTransport:
             raise BrokenAnswerError(
                 f"{shown_url(self._url)}: the answer is not JSON: {response.text[:100]!r}"
             ) from error
-        return read_answer(data, messages, options, latency_s, parameters)
+        return self.parameters.read(data, messages, options, latency_s, parameters)
 
     def close(self) -> None:
         self._clients.close()

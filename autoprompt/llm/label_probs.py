@@ -31,9 +31,9 @@ def steps_of(content: Sequence[Mapping[str, Any]]) -> list[Step]:
 def label_probabilities(steps: Sequence[Step], labels: Sequence[str]) -> dict[str, float]:
     """Label -> probability; above 0, summing to 1.
 
-    steps: the tokens of an answer that begins with one of the labels. Labels that are still open at the end,
-    or that part at a token that is not the answer's, share their mass evenly: what would tell them apart
-    was not asked.
+    steps: the tokens of an answer that begins with a label, or with as much of one as decides between them.
+    Labels that are still open at the end, or that part at a token that is not the answer's, share their mass
+    evenly: what would tell them apart was not asked.
     """
     mass = dict.fromkeys(labels, 0.0)
     open_labels = {label: label.encode() for label in labels}  # label -> what is still to come of it

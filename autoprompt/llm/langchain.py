@@ -18,7 +18,7 @@ from autoprompt.llm.failures import (
     shown_url,
 )
 from autoprompt.llm.http import http_client
-from autoprompt.llm.wire import Constrain, Parameters, read_answer, turn
+from autoprompt.llm.wire import Constrain, Parameters, turn
 from autoprompt.types import Message
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class LangChainTransport:
             "logprobs": told.get("logprobs"),
         }
         data = {"choices": [choice], "usage": usage, "model": told.get("model_name")}
-        return read_answer(data, messages, options, time.perf_counter() - begun, parameters)
+        return self.parameters.read(data, messages, options, time.perf_counter() - begun, parameters)
 
     def close(self) -> None:
         """Without a client of our own there is nothing to close: langchain shares one within the process."""

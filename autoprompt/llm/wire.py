@@ -5,10 +5,9 @@ from __future__ import annotations
 import itertools
 import json
 import threading
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from autoprompt.errors import RequestRefusedError
 from autoprompt.llm.client import Completion, Options, ToolSchema
 from autoprompt.llm.failures import BrokenAnswerError
 from autoprompt.llm.label_probs import label_probabilities, steps_of
@@ -16,6 +15,8 @@ from autoprompt.tokens import estimate_tokens
 from autoprompt.types import Message, ToolCall, Usage
 
 Constrain = Literal["grammar", "json_schema", "off"]
+
+SURE = 8  # labels in a row, written out under a grammar, after which an answer is cut where it is decided
 
 
 class Parameters:
@@ -28,6 +29,7 @@ class Parameters:
         self.constrain = constrain
         self._lock = threading.Lock()
         self._dropped: set[str] = set()
+        self._kept_to = 0  # answers that the grammar, as far as can be seen, held to a label
 
     @property
     def dropped(self) -> tuple[str, ...]:
@@ -41,6 +43,8 @@ class Parameters:
 
     def of(self, options: Options) -> dict[str, Any]:
         """Parameter -> value for one request."""
+        with self._lock:
+            dropped, is_sure = set(self._dropped), self._kept_to >= SURE
         wanted: dict[str, Any] = {"temperature": options.temperature}
         if options.max_output_tokens is not None:
             wanted["max_tokens"] = options.max_output_tokens
@@ -50,7 +54,7 @@ class Parameters:
             wanted["stop"] = list(options.stop)
         if options.labels and self.constrain == "grammar":
             wanted["grammar"] = label_grammar(options.labels)
-            if "grammar" not in self.dropped:
+            if is_sure and "grammar" not in dropped:
                 enough = deciding_tokens(options.labels)
                 wanted["max_tokens"] = min(enough, wanted.get("max_tokens", enough))
         if options.labels and self.constrain == "json_schema":
@@ -59,13 +63,34 @@ class Parameters:
             wanted["logprobs"] = True
         if options.tools:
             wanted["tools"] = [_function(tool) for tool in options.tools]
-        dropped = self.dropped
         if "max_tokens" in dropped and "max_tokens" in wanted:
             wanted["max_completion_tokens"] = wanted["max_tokens"]
         wanted = {name: value for name, value in wanted.items() if name not in dropped}
         if "logprobs" in wanted:
             wanted["top_logprobs"] = 20  # OpenAI's limit, and enough for as many labels
         return wanted
+
+    def read(
+        self,
+        data: object,
+        messages: Sequence[Message],
+        options: Options,
+        latency_s: float,
+        sent: Mapping[str, Any],
+    ) -> Completion:
+        """`read_answer` of what was asked with the parameters `sent`; a label that was cut is whole again.
+
+        An endpoint may take a grammar and not keep to it. So answers are cut only after SURE of them were
+        labels, and no more once one begins no label.
+        """
+        limit = sent.get("max_tokens", sent.get("max_completion_tokens"))
+        is_cut = "grammar" in sent and limit is not None and limit != options.max_output_tokens
+        completion = read_answer(data, messages, options, latency_s, is_cut=is_cut)
+        if "grammar" in sent:
+            with self._lock:
+                is_label = completion.text in options.labels
+                self._kept_to = self._kept_to + 1 if is_label else 0
+        return completion
 
 
 def turn(message: Message) -> dict[str, Any]:
@@ -121,18 +146,13 @@ def label_schema(labels: Sequence[str]) -> dict[str, Any]:
 
 
 def read_answer(
-    data: object,
-    messages: Sequence[Message],
-    options: Options,
-    latency_s: float,
-    sent: Collection[str] = (),
+    data: object, messages: Sequence[Message], options: Options, latency_s: float, *, is_cut: bool = False
 ) -> Completion:
     """A chat completion's JSON as a completion. Raises BrokenAnswerError for anything else.
 
     Where the endpoint counts no tokens, they are estimated from the texts, so that a cap on
     tokens can be reached there too.
-    sent: names of the request's parameters. Raises RequestRefusedError where a grammar was among them and the
-        answer, cut as soon as it would decide between the labels, begins none of them.
+    is_cut: no more was asked for than decides between the labels.
     """
     if not isinstance(data, Mapping) or not data.get("choices"):
         raise BrokenAnswerError(f"the answer is not a chat completion: {str(data)[:200]!r}")
@@ -145,9 +165,8 @@ def read_answer(
         tool_calls = _tool_calls(choice["message"].get("tool_calls"))
         if options.labels:
             text = _unwrapped(text)
-            if "grammar" in sent and finish_reason == "length":
-                text = _decided(text, options.labels)
-                finish_reason = "stop" if text in options.labels else finish_reason
+            if is_cut and text not in options.labels and (label := _decided(text, options.labels)):
+                text, finish_reason = label, "stop"  # not all endpoints say "length"
         label_probs = None
         if options.wants_label_probs and content and text in options.labels:
             label_probs = label_probabilities(steps_of(content), options.labels)
@@ -158,15 +177,10 @@ def read_answer(
 
 
 def _decided(text: str, labels: Sequence[str]) -> str:
-    """The only label that begins so; the text itself where several do."""
-    begun = text.rstrip("\ufffd")  # of a character that was cut
-    possible = [label for label in labels if label.startswith(begun)]
-    if not possible:
-        raise RequestRefusedError(
-            f"the endpoint takes a grammar and does not keep to it: {text[:40]!r} begins no label",
-            parameter="grammar",
-        )
-    return possible[0] if len(possible) == 1 else text
+    """The only label that begins so; "" where none or several do."""
+    begun = text.strip().rstrip("\ufffd")  # of a character that was cut
+    possible = {label for label in labels if begun and label.startswith(begun)}
+    return possible.pop() if len(possible) == 1 else ""
 
 
 def _tool_calls(asked: object) -> tuple[ToolCall, ...]:

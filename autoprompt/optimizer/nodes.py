@@ -142,7 +142,7 @@ def analyze(state: AutoPromptState, runtime: Runtime[SearchContext]) -> Update:
 
 
 def rewrite(state: AutoPromptState, runtime: Runtime[SearchContext]) -> Update:
-    """Propose the next round's candidates from a chosen parent, the analysis and the experiences."""
+    """Propose the next round's candidates from the best so far, the analysis and the experiences."""
     context, iteration = runtime.context, state["iteration"]
     _announce(context, "rewrite", iteration)
     settings = context.settings

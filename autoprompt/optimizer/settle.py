@@ -1,4 +1,4 @@
-"""Settling a round: the race of its candidates, who joins the parents, who is the best so far."""
+"""Settling a round: the race of its candidates, who is accepted, who is the best so far."""
 
 from __future__ import annotations
 

@@ -151,14 +151,20 @@ class RunStore:
         return [summarize(RunFolder(path)) for path in self._folders()]
 
     def interrupted_twin(self, folder: RunFolder) -> RunLine | None:
-        """The newest other run with the settings of `folder` that was cut off after its first answers."""
+        """The newest other run with the settings of `folder` that was cut off after its first answers.
+
+        None where a run with these settings has ended since.
+        """
         settings = folder.config_path.read_bytes()
-        for path in self._folders():
-            config = RunFolder(path).config_path
-            if path.name == folder.run_id or not config.exists() or config.read_bytes() != settings:
+        for other in map(RunFolder, self._folders()):
+            try:
+                is_twin = other.run_id != folder.run_id and other.config_path.read_bytes() == settings
+            except OSError:  # none of ours, not for us, or being removed
                 continue
-            line = summarize(RunFolder(path))
-            if line.status == "interrupted" and line.calls:
+            line = summarize(other) if is_twin else None
+            if line is not None and line.status == "finished":
+                return None
+            if line is not None and line.status == "interrupted" and line.calls:
                 return line
         return None
 
@@ -212,16 +218,15 @@ def summarize(folder: RunFolder) -> RunLine:
         original=_score(result, "original"),
         best=_score(result, "best"),
         verdict=_text(result.get("verdict")),
-        calls=result["calls"] if "calls" in result else _calls_so_far(folder),
-        cost_usd=result.get("cost_usd"),
+        calls=(told := result or _spent_so_far(folder)).get("calls"),
+        cost_usd=told.get("cost_usd"),
     )
 
 
-def _calls_so_far(folder: RunFolder) -> int | None:
-    """Of a run without a result: the calls that its progress tells of, which may be half a second old."""
+def _spent_so_far(folder: RunFolder) -> Mapping[str, Any]:
+    """Of a run without a result: what its progress tells of, which may be half a second old."""
     spent = read_progress(folder.progress_path).get("spent")
-    calls = spent.get("calls") if isinstance(spent, Mapping) else None
-    return calls if isinstance(calls, int) else None
+    return spent if isinstance(spent, Mapping) and isinstance(spent.get("calls"), int) else {}
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,7 +69,7 @@ def _told(request: str) -> tuple[set[str], set[str]]:
     for line in request.lower().splitlines():
         if re.search(r"helped|better", line):
             section = "good"
-        elif re.search(r"harm|worse|avoid|do not repeat", line):
+        elif re.search(r"harm|worse|avoid", line):
             section = "bad"
         words = set(re.findall(r"(?:rule|myth)\d", line))
         (praised if section == "good" else blamed).update(words)

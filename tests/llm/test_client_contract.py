@@ -6,6 +6,7 @@ import math
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from autoprompt.llm.failures import BrokenAnswerError, QuotaError, TimedOutError
 from autoprompt.llm.http import HttpTransport
 from autoprompt.llm.langchain import LangChainTransport
 from autoprompt.llm.scripted import ScriptedClient
+from autoprompt.llm.wire import SURE
 from autoprompt.types import Message
 from tests.fake_endpoint import DROP, GARBAGE, FakeEndpoint, Reply, answer, error, fake_endpoint
 
@@ -86,7 +88,7 @@ def test_what_goes_over_the_wire(make: Make, endpoint: FakeEndpoint) -> None:
         "model": "m",
         "messages": [{"role": "system", "content": "Say the label."}, {"role": "user", "content": "标题党?"}],
         "temperature": 0.5,
-        "max_tokens": 1,  # decides between the labels
+        "max_tokens": 9,
         "seed": 3,
         "stop": ["\n"],
         "grammar": r'root ::= "a" | "b\""',
@@ -132,23 +134,44 @@ def test_label_probabilities_come_with_the_answer(make: Make, endpoint: FakeEndp
     assert (endpoint.requests[0]["logprobs"], endpoint.requests[0]["top_logprobs"]) == (True, 20)
 
 
-def test_a_label_that_the_grammar_has_decided_is_not_written_out(make: Make, endpoint: FakeEndpoint) -> None:
-    endpoint.replies.append(answer("non_", finish_reason="length"))
-    completion = make(constrain="grammar").complete(ASK, Options(labels=("clickbait", "non_clickbait")))
-    assert (completion.text, completion.finish_reason) == ("non_clickbait", "stop")
-    # Without a grammar a cut answer is what it is.
-    endpoint.replies.append(answer("non_", finish_reason="length"))
-    completion = make().complete(ASK, Options(labels=("clickbait", "non_clickbait"), max_output_tokens=1))
-    assert (completion.text, completion.finish_reason) == ("non_", "length")
+LABELS = Options(labels=("clickbait", "non_clickbait"), max_output_tokens=9)
 
 
-def test_an_endpoint_that_does_not_keep_to_the_grammar_is_found_out(
-    make: Make, endpoint: FakeEndpoint
+def sure_of_its_grammar(make: Make, endpoint: FakeEndpoint) -> Client:
+    endpoint.replies.extend([answer("clickbait")] * SURE)
+    transport = make(constrain="grammar")
+    for _ in range(SURE):
+        transport.complete(ASK, LABELS)
+    assert all(body["max_tokens"] == 9 for body in endpoint.requests)
+    return transport
+
+
+@pytest.mark.parametrize("finish_reason", ["length", "stop"])
+def test_a_label_that_the_grammar_has_decided_is_not_written_out(
+    make: Make, endpoint: FakeEndpoint, finish_reason: str
 ) -> None:
-    endpoint.replies.append(answer("The", finish_reason="length"))
-    with pytest.raises(RequestRefusedError, match="does not keep to it: 'The'") as refused:
-        make(constrain="grammar").complete(ASK, Options(labels=("clickbait", "non_clickbait")))
-    assert refused.value.parameter == "grammar"
+    transport = sure_of_its_grammar(make, endpoint)
+    endpoint.replies.append(answer("non_", finish_reason=finish_reason))
+    completion = transport.complete(ASK, LABELS)
+    assert endpoint.requests[-1]["max_tokens"] == 1
+    assert (completion.text, completion.finish_reason) == ("non_clickbait", "stop")
+
+
+@pytest.mark.parametrize("text", ["The", "", "maybe"])
+def test_an_endpoint_that_does_not_keep_to_the_grammar_is_not_cut(
+    make: Make, endpoint: FakeEndpoint, text: str
+) -> None:
+    transport = sure_of_its_grammar(make, endpoint)
+    endpoint.replies.extend([answer(text, finish_reason="length"), answer("The answer is: clickbait")])
+    texts = [transport.complete(ASK, LABELS).text for _ in range(2)]
+    assert texts == [text, "The answer is: clickbait"]
+    assert endpoint.requests[-1]["max_tokens"] == 9
+
+
+def test_without_a_grammar_a_cut_answer_is_what_it_is(make: Make, endpoint: FakeEndpoint) -> None:
+    endpoint.replies.append(answer("non_", finish_reason="length"))
+    completion = make().complete(ASK, replace(LABELS, max_output_tokens=1))
+    assert (completion.text, completion.finish_reason) == ("non_", "length")
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,20 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from autoprompt.llm.client import Options
 from autoprompt.llm.failures import redact, shown_url
 from autoprompt.llm.prices import Price, find_price, price_known
-from autoprompt.llm.wire import Parameters, deciding_tokens, label_grammar
-from autoprompt.types import Usage
+from autoprompt.llm.wire import SURE, Parameters, deciding_tokens, label_grammar
+from autoprompt.types import Message, Usage
+
+ASK = [Message("user", "aa or ab?")]
+
+
+def reply(text: str) -> dict[str, Any]:
+    return {"choices": [{"message": {"content": text}, "finish_reason": "length"}]}
 
 
 def test_labels_are_literals_in_the_grammar() -> None:
@@ -32,8 +40,16 @@ def test_an_answer_is_decided_a_token_after_what_two_labels_share(
     assert deciding_tokens(labels) == tokens
 
 
+def sure() -> Parameters:
+    """Parameters of an endpoint that has kept to its grammar often enough."""
+    parameters, options = Parameters("grammar"), Options(labels=("aa", "ab"))
+    for _ in range(SURE):
+        parameters.read(reply("aa"), ASK, options, 0.0, parameters.of(options))
+    return parameters
+
+
 def test_the_callers_limit_holds_and_without_a_grammar_there_is_no_other() -> None:
-    parameters = Parameters("grammar")
+    parameters = sure()
     assert parameters.of(Options(labels=("aa", "ab"), max_output_tokens=1))["max_tokens"] == 1
     assert parameters.of(Options(labels=("aa", "ab")))["max_tokens"] == 2
     parameters.drop("grammar")
@@ -41,6 +57,32 @@ def test_the_callers_limit_holds_and_without_a_grammar_there_is_no_other() -> No
         "temperature": 0.0,
         "max_tokens": 9,
     }
+
+
+@pytest.mark.parametrize(
+    ("labels", "text", "read"),
+    [
+        (("ham", "spam"), "s", "spam"),
+        (("ham", "spam"), " h", "ham"),
+        (("spam", "spam", "ham"), "sp", "spam"),
+        (("spam", "spam_not"), "spam", "spam"),  # it could have gone on, and did not
+        (("spam", "spam_not"), "spam_", "spam_not"),
+        (("spam", "spam_not"), "sp", "sp"),
+        (("是的", "否"), "是\ufffd", "是的"),
+        (("only",), "", ""),
+    ],
+)
+def test_a_cut_label_is_whole_again(labels: tuple[str, ...], text: str, read: str) -> None:
+    parameters = sure()
+    options = Options(labels=labels)
+    completion = parameters.read(reply(text), ASK, options, 0.0, parameters.of(options))
+    assert completion.text == read
+
+
+def test_the_callers_own_limit_leaves_an_answer_as_it_is() -> None:
+    parameters, options = sure(), Options(labels=("spam", "spam_not"), max_output_tokens=1)
+    completion = parameters.read(reply("s"), ASK, options, 0.0, parameters.of(options))
+    assert (completion.text, completion.finish_reason) == ("s", "length")
 
 
 def test_only_what_is_wanted_is_sent() -> None:
@@ -51,7 +93,6 @@ def test_only_what_is_wanted_is_sent() -> None:
 def test_dropped_parameters_are_left_out() -> None:
     parameters = Parameters("grammar")
     options = Options(max_output_tokens=5, labels=("a", "b"), wants_label_probs=True, seed=1)
-    assert parameters.of(options)["max_tokens"] == 1
     for name in ("max_tokens", "top_logprobs", "grammar", "seed", "temperature"):
         parameters.drop(name)
     assert parameters.of(options) == {"max_completion_tokens": 5}

@@ -1,4 +1,4 @@
-"""Settling a round: who joins the parents, who is the best, what is remembered."""
+"""Settling a round: who is accepted, who is the best."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_where_none_is_ahead_the_best_so_far_leads() -> None:
     assert {rung["leader"] for rung in made.kinds("rung_ended")} == {made.context.pool.original.candidate.id}
 
 
-def test_one_that_beats_its_parent_but_not_the_best_joins_the_parents_only() -> None:
+def test_one_that_beats_its_parent_but_not_the_best_is_accepted_only() -> None:
     def student(messages: list[Message], options: Options) -> Completion:
         text, number = messages[0].content, number_of(messages)
         chance = 0.9 if "rule" in text else 0.87 if "hint" in text else 0.3

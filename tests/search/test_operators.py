@@ -65,6 +65,10 @@ def test_the_shares_of_labels_are_shifted_where_the_answers_lean() -> None:
         chosen = choose_operators(8, replace(ALL, is_leaning=True), tally, rng)
         assert chosen.count("demos_rebalanced") <= 2
         assert "demos_rebalanced" not in choose_operators(8, ALL, tally, rng)
+    # Not for ever, if it does not help.
+    lost = tally | {"demos_rebalanced": [20, 0]}
+    drawn = [o for _ in range(50) for o in choose_operators(4, replace(ALL, is_leaning=True), lost, rng)]
+    assert drawn.count("demos_rebalanced") < 10
 
 
 def test_cues_need_labels_and_rows_to_count() -> None:

@@ -9,7 +9,7 @@ from fakes import rows, unit
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autoprompt.errors import BudgetExhausted
+from autoprompt.errors import BudgetExhausted, EndpointError, RequestRefusedError
 from autoprompt.search.plan import make_plan, race_rows
 from autoprompt.search.pool import Entry, Pool
 from autoprompt.search.race import PROBE_ROWS, Rung, race
@@ -102,6 +102,45 @@ def test_a_slow_one_must_be_level_with_the_leader_of_the_first_rung() -> None:
     assert set(rungs[0].ran) == {e.candidate.id for e in (slow, leader, other)}
     assert set(rungs[-1].kept) == {slow.candidate.id, leader.candidate.id}
     assert track.calls == 3 * 48 + 16
+
+
+@pytest.mark.parametrize(
+    "error",
+    [RequestRefusedError("max_tokens is too large"), EndpointError("cut"), BudgetExhausted("max_calls")],
+)
+def test_a_slow_one_that_cannot_be_asked_leaves_the_others_their_race(error: Exception) -> None:
+    track = Track([0.0, 1.0, 1.0])
+    original, slow, other = track.entries
+
+    def evaluate(entries: Sequence[Entry], block: Sequence[Example]) -> None:
+        if slow in entries:
+            raise error
+        track.evaluate(entries, block)
+
+    def is_slow(entry: Entry) -> bool:
+        return entry is slow
+
+    rungs = race(track.pool, original, [slow, other], track.rows, (16, 48), evaluate, is_slow=is_slow)
+    assert rungs[-1] == Rung(48, (other.candidate.id,), (other.candidate.id,))
+    with pytest.raises(BudgetExhausted):  # with nobody else there is no race to save
+        race(track.pool, original, [slow], track.rows, (16, 48), stopped, is_slow=is_slow)
+
+
+def test_an_endpoint_that_is_gone_ends_the_race() -> None:
+    track = Track([0.0, 1.0, 1.0])
+    original, slow, other = track.entries
+
+    def evaluate(entries: Sequence[Entry], block: Sequence[Example]) -> None:
+        if slow in entries:
+            raise EndpointError("gone", is_fatal=True)
+        track.evaluate(entries, block)
+
+    with pytest.raises(EndpointError, match="gone"):
+        race(track.pool, original, [slow, other], track.rows, (16, 48), evaluate, is_slow=lambda e: e is slow)
+
+
+def stopped(entries: Sequence[Entry], block: Sequence[Example]) -> None:
+    raise BudgetExhausted("max_calls")
 
 
 def test_all_of_a_rung_have_the_same_rows_and_the_incumbent_runs_along() -> None:

@@ -86,13 +86,15 @@ def test_the_listing_shows_states_and_survives_broken_folders(store: RunStore) -
 
 def cut_off(store: RunStore, settings: dict[str, Any], calls: int) -> RunFolder:
     folder = store.create(settings)
-    ProgressFile(folder.progress_path).note({"done": 1, "total": 2, "spent": {"calls": calls}})
+    ProgressFile(folder.progress_path).note(
+        {"done": 1, "total": 2, "spent": {"calls": calls, "cost_usd": 0.0}}
+    )
     return folder
 
 
 def test_an_interrupted_run_says_how_many_calls_it_made(store: RunStore) -> None:
     assert cut_off(store, {}, 7).run_id == store.list()[0].run_id
-    assert store.list()[0].calls == 7
+    assert (store.list()[0].calls, store.list()[0].cost_usd) == (7, 0.0)
     (store.list()[0].path / "progress.json").write_text("[")
     assert store.list()[0].calls is None
 
@@ -111,6 +113,8 @@ def test_a_run_with_the_same_settings_that_was_cut_off_is_found(store: RunStore)
         assert (other := store.interrupted_twin(new)) is not None
         assert other.calls == 3
     assert store.interrupted_twin(store.create({})) is None
+    twin.write_result(RESULT)
+    assert store.interrupted_twin(new) is None  # one has ended since
 
 
 def test_no_folder_is_no_runs(store: RunStore) -> None:

@@ -146,8 +146,6 @@ def _shows_own(parent: Candidate, answers: Mapping[str, str], place: Place) -> b
 def answers_to_show(context: SearchContext, brief: Brief, prompt: str) -> dict[str, str] | None:
     """`own_answers` of a single prompt: to reasoned answers no others are shown, to labels the targets."""
     is_reasoned = asks_to_reason(prompt)
-    if is_reasoned != asks_to_reason(context.pool[brief.incumbent].candidate.prompt):
-        return {} if is_reasoned else None  # what was seen was answered in the other way
     if context.settings.labels and not is_reasoned:
         return None
     return own_answers(brief.seen, context.splits.train, is_reasoned=is_reasoned)
