@@ -25,6 +25,7 @@ from autoprompt.dataset import load_checked
 from autoprompt.errors import BudgetTooSmallError, ConfigError, ModelError, StoreError, UsageError
 from autoprompt.evaluation import evaluate as evaluate_rows
 from autoprompt.llm import Budget, Models
+from autoprompt.metrics import Metric
 from autoprompt.preparation import (
     Estimate,
     check_placeholders,
@@ -274,13 +275,7 @@ def evaluate(
                 program, the_candidate, rows, metric, concurrency=concurrency, on_row=on_row
             )
     spent = budget.spent
-    scores = [row.score for row in evaluation.rows]
-    score, interval = evaluation.score, mean_interval(scores)
-    if metric.is_aggregate:
-        targets = [row.ground_truth for row in evaluation.rows]
-        answers = ["" if row.is_unparsed else row.prediction for row in evaluation.rows]
-        score = metric.aggregate(answers, targets)
-        interval = aggregate_interval(answers, targets, metric.aggregate)
+    score, interval = _score(evaluation, metric)
     return EvaluationReport(
         evaluation=evaluation,
         score=score,
@@ -292,6 +287,16 @@ def evaluate(
         model=client.name,
         warnings=warnings,
     )
+
+
+def _score(evaluation: Evaluation, metric: Metric) -> tuple[float, Interval]:
+    """The metric over all rows, with its 95% interval."""
+    if not metric.is_aggregate:
+        return evaluation.score, mean_interval([row.score for row in evaluation.rows])
+    targets = [row.ground_truth for row in evaluation.rows]
+    answers = ["" if row.is_unparsed else row.prediction for row in evaluation.rows]
+    interval = aggregate_interval(answers, targets, metric.aggregate)
+    return metric.aggregate(answers, targets), interval
 
 
 def check(

@@ -70,7 +70,7 @@ def ask(
     system = Message("system", "What is this headline? Answer one of: " + ", ".join(labels))
     options = Options(labels=labels, wants_label_probs=True, max_output_tokens=64)
     started = time.perf_counter()
-    with mock.patch.object(wire, "SURE", sure):
+    with mock.patch.object(wire, "LABELS_BEFORE_CUT", sure):
         answers = [client.complete([system, Message("user", row)], options) for row in rows]
     seconds = time.perf_counter() - started
     client.close()

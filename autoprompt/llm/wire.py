@@ -1,8 +1,7 @@
-"""The chat-completions protocol as JSON: what is sent, how labels are enforced, how an answer is read."""
+"""The chat-completions protocol as JSON: what is sent, and how an answer is read."""
 
 from __future__ import annotations
 
-import itertools
 import json
 import threading
 from collections.abc import Mapping, Sequence
@@ -11,12 +10,14 @@ from typing import Any, Literal
 from autoprompt.llm.client import Completion, Options, ToolSchema
 from autoprompt.llm.failures import BrokenAnswerError
 from autoprompt.llm.label_probs import label_probabilities, steps_of
+from autoprompt.llm.labels import decided, deciding_tokens, label_grammar, label_schema, unwrapped
 from autoprompt.tokens import estimate_tokens
 from autoprompt.types import Message, ToolCall, Usage
 
 Constrain = Literal["grammar", "json_schema", "off"]
 
-SURE = 8  # labels in a row, written out under a grammar, after which an answer is cut where it is decided
+# An endpoint may take a grammar and not keep to it: what it answers is cut after so many labels in a row.
+LABELS_BEFORE_CUT = 8
 
 
 class Parameters:
@@ -29,7 +30,7 @@ class Parameters:
         self.constrain = constrain
         self._lock = threading.Lock()
         self._dropped: set[str] = set()
-        self._kept_to = 0  # answers that the grammar, as far as can be seen, held to a label
+        self._labels_in_a_row = 0  # under a grammar
 
     @property
     def dropped(self) -> tuple[str, ...]:
@@ -44,7 +45,7 @@ class Parameters:
     def of(self, options: Options) -> dict[str, Any]:
         """Parameter -> value for one request."""
         with self._lock:
-            dropped, is_sure = set(self._dropped), self._kept_to >= SURE
+            dropped, may_cut = set(self._dropped), self._labels_in_a_row >= LABELS_BEFORE_CUT
         wanted: dict[str, Any] = {"temperature": options.temperature}
         if options.max_output_tokens is not None:
             wanted["max_tokens"] = options.max_output_tokens
@@ -54,7 +55,7 @@ class Parameters:
             wanted["stop"] = list(options.stop)
         if options.labels and self.constrain == "grammar":
             wanted["grammar"] = label_grammar(options.labels)
-            if is_sure and "grammar" not in dropped:
+            if may_cut and "grammar" not in dropped:
                 enough = deciding_tokens(options.labels)
                 wanted["max_tokens"] = min(enough, wanted.get("max_tokens", enough))
         if options.labels and self.constrain == "json_schema":
@@ -80,8 +81,7 @@ class Parameters:
     ) -> Completion:
         """`read_answer` of what was asked with the parameters `sent`; a label that was cut is whole again.
 
-        An endpoint may take a grammar and not keep to it. So answers are cut only after SURE of them were
-        labels, and no more once one begins no label.
+        One that begins no label ends the cutting, until LABELS_BEFORE_CUT more were labels.
         """
         limit = sent.get("max_tokens", sent.get("max_completion_tokens"))
         is_cut = "grammar" in sent and limit is not None and limit != options.max_output_tokens
@@ -89,7 +89,7 @@ class Parameters:
         if "grammar" in sent:
             with self._lock:
                 is_label = completion.text in options.labels
-                self._kept_to = self._kept_to + 1 if is_label else 0
+                self._labels_in_a_row = self._labels_in_a_row + 1 if is_label else 0
         return completion
 
 
@@ -112,39 +112,6 @@ def _function(tool: ToolSchema) -> dict[str, Any]:
     return {"type": "function", "function": named}
 
 
-def label_grammar(labels: Sequence[str]) -> str:
-    """GBNF, llama.cpp's grammar, that takes one of the labels and nothing else."""
-    return "root ::= " + " | ".join(_literal(label) for label in labels)
-
-
-def deciding_tokens(labels: Sequence[str]) -> int:
-    """Tokens after which an answer under `label_grammar` can only be one of the labels.
-
-    A token is at least a byte, so it takes no more than the bytes that two labels share and the character
-    after them. What is left of the label would only be written out.
-    """
-    ordered = sorted(label.encode() for label in set(labels))
-    shared = (_shared_bytes(*pair) for pair in itertools.pairwise(ordered))
-    longest = 1 if all(label.isascii() for label in labels) else 4  # bytes of a character
-    return max(shared, default=0) + longest
-
-
-def _shared_bytes(one: bytes, other: bytes) -> int:
-    pairs = zip(one, other, strict=False)
-    return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
-
-
-def label_schema(labels: Sequence[str]) -> dict[str, Any]:
-    """A strict `response_format`: an object, as strict schemas must be, with the label under "answer"."""
-    schema = {
-        "type": "object",
-        "properties": {"answer": {"type": "string", "enum": list(labels)}},
-        "required": ["answer"],
-        "additionalProperties": False,
-    }
-    return {"type": "json_schema", "json_schema": {"name": "answer", "strict": True, "schema": schema}}
-
-
 def read_answer(
     data: object, messages: Sequence[Message], options: Options, latency_s: float, *, is_cut: bool = False
 ) -> Completion:
@@ -164,8 +131,8 @@ def read_answer(
         usage = _usage(data.get("usage"), messages, text)
         tool_calls = _tool_calls(choice["message"].get("tool_calls"))
         if options.labels:
-            text = _unwrapped(text)
-            if is_cut and text not in options.labels and (label := _decided(text, options.labels)):
+            text = unwrapped(text)
+            if is_cut and text not in options.labels and (label := decided(text, options.labels)):
                 text, finish_reason = label, "stop"  # not all endpoints say "length"
         label_probs = None
         if options.wants_label_probs and content and text in options.labels:
@@ -174,13 +141,6 @@ def read_answer(
         raise BrokenAnswerError(f"the answer is not a chat completion: {str(data)[:200]!r}") from error
     model = str(data.get("model") or "")
     return Completion(text, usage, label_probs, finish_reason, model, latency_s, tool_calls=tool_calls)
-
-
-def _decided(text: str, labels: Sequence[str]) -> str:
-    """The only label that begins so; "" where none or several do."""
-    begun = text.strip().rstrip("\ufffd")  # of a character that was cut
-    possible = {label for label in labels if begun and label.startswith(begun)}
-    return possible.pop() if len(possible) == 1 else ""
 
 
 def _tool_calls(asked: object) -> tuple[ToolCall, ...]:
@@ -216,20 +176,3 @@ def _usage(counted: object, messages: Sequence[Message], text: str) -> Usage:
     if isinstance(counted, Mapping) and counted.get("prompt_tokens") is not None:
         return Usage(int(counted["prompt_tokens"]), int(counted.get("completion_tokens") or 0))
     return Usage(estimate_tokens(messages), estimate_tokens(text))
-
-
-def _unwrapped(text: str) -> str:
-    """The label out of the object that `label_schema` asks for; any other text as it is."""
-    if not text.lstrip().startswith("{"):
-        return text
-    try:
-        data = json.loads(text)
-    except ValueError:
-        return text
-    answer = data.get("answer")
-    return answer if isinstance(answer, str) else text
-
-
-def _literal(label: str) -> str:
-    escaped = label.replace("\\", "\\\\").replace('"', '\\"')
-    return '"' + escaped.replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t") + '"'

@@ -59,20 +59,14 @@ def race(
     Returns the rungs; the last rung's `kept` are those that finished all rows, best first. What `evaluate`
     raises passes through, with the finished blocks in the pool.
     """
-    alive = [e for e in entrants if not is_slow(e)]
+    alive = _without_slow_losers(pool, incumbent, entrants, rows[: blocks[0]], evaluate, is_slow)
     rungs: list[Rung] = []
     start = 0
     for number, edge in enumerate(blocks):
-        block = rows[start:edge]
-        so_far = [row.id for row in rows[:edge]]
-        if alive:
-            evaluate([incumbent, *alive], block)
-        if number == 0:
-            late = [e for e in entrants if e not in alive]
-            late = _probed(pool, incumbent, alive, late, block, evaluate)
-            alive = [e for e in entrants if e in alive or e in late]
         if not alive:
             break
+        evaluate([incumbent, *alive], rows[start:edge])
+        so_far = [row.id for row in rows[:edge]]
         ranked = sorted(alive, key=lambda e: -e.mean_merit(so_far))
         is_last = number == len(blocks) - 1
         keep = len(ranked) if is_last else max(1, (len(ranked) + 1) // 2)
@@ -83,41 +77,46 @@ def race(
     return rungs
 
 
-def _probed(
+def _without_slow_losers(
     pool: Pool,
     incumbent: Entry,
-    raced: Sequence[Entry],
-    slow: Sequence[Entry],
+    entrants: Sequence[Entry],
     block: Sequence[Example],
     evaluate: Evaluate,
+    is_slow: Callable[[Entry], bool],
 ) -> list[Entry]:
-    """The slow ones that hold their own on the first rows, now with the whole block.
+    """The entrants less the slow ones that do not hold their own on the first rows.
+
+    Where there are slow ones, the others have raced the whole block after this.
 
     Their share of right answers must not be below that of the leader of the block; beside the incumbent
     alone a hair is allowed. Rows of which none can be answered end the probe, not the race.
     """
+    slow = [e for e in entrants if is_slow(e)]
     if not slow:
-        return []
-    probe = block[:PROBE_ROWS]
+        return list(entrants)
+    fast = [e for e in entrants if not is_slow(e)]
+    if fast:
+        evaluate([incumbent, *fast], block)
     try:
-        evaluate([incumbent, *slow], probe)
+        evaluate([incumbent, *slow], block[:PROBE_ROWS])
     except BudgetExhausted:
-        if not raced:
+        if not fast:
             raise
-        return []  # the others may still fit
+        return fast  # they may still fit
     except (EndpointError, RequestRefusedError) as error:  # it asks for longer answers, which not all give
         if getattr(error, "is_fatal", False):
             raise
-        return []
-    if raced:
-        ids = [row.id for row in block]
-        leading = max(e.mean(ids) for e in (incumbent, *raced))
-        kept = [e for e in slow if e.mean(ids) >= leading]
-    else:
-        kept = [e for e in slow if not is_behind(pool, incumbent, e, [row.id for row in probe])]
-    if kept:
-        evaluate([incumbent, *kept], block)
-    return kept
+        return fast
+    ids = [row.id for row in block]
+    leading = max(e.mean(ids) for e in (incumbent, *fast))
+
+    def holds(entry: Entry) -> bool:
+        if not fast:
+            return not is_behind(pool, incumbent, entry, ids)
+        return entry.mean(ids) >= leading
+
+    return [e for e in entrants if not is_slow(e) or holds(e)]
 
 
 def is_behind(pool: Pool, other: Entry, entry: Entry, row_ids: Sequence[str]) -> bool:

@@ -207,6 +207,7 @@ def summarize(folder: RunFolder) -> RunLine:
     except StoreError as error:
         return RunLine(folder.run_id, folder.path, "broken", problem=str(error))
     status: Status = "finished" if result else "running" if folder.is_locked() else "interrupted"
+    spent = result or _spent_so_far(folder)
     return RunLine(
         run_id=folder.run_id,
         path=folder.path,
@@ -218,8 +219,8 @@ def summarize(folder: RunFolder) -> RunLine:
         original=_score(result, "original"),
         best=_score(result, "best"),
         verdict=_text(result.get("verdict")),
-        calls=(told := result or _spent_so_far(folder)).get("calls"),
-        cost_usd=told.get("cost_usd"),
+        calls=spent.get("calls"),
+        cost_usd=spent.get("cost_usd"),
     )
 
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Literal
 
 from autoprompt.report.wording import confirmation, rung
 from autoprompt.store import RunFolder
+from autoprompt.store.progress import read_progress
 from autoprompt.web.tail import Tail
 
 _LOG_LINES = 60
@@ -223,8 +222,10 @@ class LiveRun:
             mark = (status.st_mtime_ns, status.st_ino)
             if mark == self._progress_mark:
                 return False
-            progress = read_object(self._progress_path)
-        except (OSError, ValueError):  # there is none yet, or it is being replaced
+        except OSError:  # there is none yet
+            return False
+        progress = read_progress(self._progress_path)
+        if not progress:  # not whole
             return False
         self._progress_mark = mark
         state, spent = self.state, progress.get("spent")
@@ -232,14 +233,6 @@ class LiveRun:
         state.done, state.total = _count(progress.get("done")), _count(progress.get("total"))
         state.spent = spent if isinstance(spent, dict) else {}
         return True
-
-
-def read_object(path: Path) -> dict[str, Any]:
-    """Raises OSError, and ValueError for what is no JSON object."""
-    value = json.loads(path.read_bytes())
-    if not isinstance(value, dict):
-        raise ValueError(f"{path}: no object")
-    return value
 
 
 def _count(value: Any) -> int:

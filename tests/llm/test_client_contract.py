@@ -20,7 +20,7 @@ from autoprompt.llm.failures import BrokenAnswerError, QuotaError, TimedOutError
 from autoprompt.llm.http import HttpTransport
 from autoprompt.llm.langchain import LangChainTransport
 from autoprompt.llm.scripted import ScriptedClient
-from autoprompt.llm.wire import SURE
+from autoprompt.llm.wire import LABELS_BEFORE_CUT
 from autoprompt.types import Message
 from tests.fake_endpoint import DROP, GARBAGE, FakeEndpoint, Reply, answer, error, fake_endpoint
 
@@ -138,9 +138,9 @@ LABELS = Options(labels=("clickbait", "non_clickbait"), max_output_tokens=9)
 
 
 def sure_of_its_grammar(make: Make, endpoint: FakeEndpoint) -> Client:
-    endpoint.replies.extend([answer("clickbait")] * SURE)
+    endpoint.replies.extend([answer("clickbait")] * LABELS_BEFORE_CUT)
     transport = make(constrain="grammar")
-    for _ in range(SURE):
+    for _ in range(LABELS_BEFORE_CUT):
         transport.complete(ASK, LABELS)
     assert all(body["max_tokens"] == 9 for body in endpoint.requests)
     return transport

@@ -6,8 +6,9 @@ import pytest
 
 from autoprompt.llm.client import Options
 from autoprompt.llm.failures import redact, shown_url
+from autoprompt.llm.labels import deciding_tokens, label_grammar
 from autoprompt.llm.prices import Price, find_price, price_known
-from autoprompt.llm.wire import SURE, Parameters, deciding_tokens, label_grammar
+from autoprompt.llm.wire import LABELS_BEFORE_CUT, Parameters
 from autoprompt.types import Message, Usage
 
 ASK = [Message("user", "aa or ab?")]
@@ -43,7 +44,7 @@ def test_an_answer_is_decided_a_token_after_what_two_labels_share(
 def sure() -> Parameters:
     """Parameters of an endpoint that has kept to its grammar often enough."""
     parameters, options = Parameters("grammar"), Options(labels=("aa", "ab"))
-    for _ in range(SURE):
+    for _ in range(LABELS_BEFORE_CUT):
         parameters.read(reply("aa"), ASK, options, 0.0, parameters.of(options))
     return parameters
 
