@@ -24,6 +24,7 @@ from autoprompt.config import CheckSettings, RunConfig, ScienceConfig
 from autoprompt.dataset import load_checked
 from autoprompt.errors import BudgetTooSmallError, ConfigError, ModelError, StoreError, UsageError
 from autoprompt.evaluation import evaluate as evaluate_rows
+from autoprompt.evaluation import row_counter
 from autoprompt.llm import Budget, Models
 from autoprompt.metrics import Metric
 from autoprompt.preparation import (
@@ -47,7 +48,7 @@ from autoprompt.session import (
 from autoprompt.settings import as_complete, complete, starting_prompt
 from autoprompt.stats import Interval, aggregate_interval, mean_interval
 from autoprompt.store import RunFolder, RunStore
-from autoprompt.types import Candidate, EvaluatedRow, Evaluation, Usage
+from autoprompt.types import Candidate, Evaluation, Usage
 
 if TYPE_CHECKING:
     from autoprompt.optimizer.ending.verdict import RunResult
@@ -256,14 +257,7 @@ def evaluate(
     for warning in warnings:
         emit({"event": "warning", "message": warning})
     started = time.monotonic()
-    done = 0
-
-    def on_row(_: EvaluatedRow) -> None:
-        nonlocal done
-        done += 1
-        event = {"event": "rows_evaluated", "what": "rows", "done": done, "total": len(rows)}
-        emit({**event, "spent": budget.spent.to_dict()})
-
+    on_row = row_counter(emit, budget, "rows", len(rows))
     with open_models(config, clients, budget, None, emit) as models:
         metric = models.metric(config, labels)
         client = models.client("task")

@@ -6,9 +6,10 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from queue import SimpleQueue
 from threading import Thread
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from autoprompt.errors import EndpointError, RequestRefusedError
+from autoprompt.llm.budget import Budget
 from autoprompt.metrics import Metric
 from autoprompt.program import Program
 from autoprompt.types import REFUSED, Candidate, EvaluatedRow, Evaluation, Example, Prediction, Score
@@ -17,8 +18,22 @@ Job = tuple[Candidate, Sequence[Example]]
 Row = tuple[int, int]  # place of the job, place of the row in it
 Done = tuple[Row, EvaluatedRow]
 OnRow = Callable[[EvaluatedRow], None]
+Emit = Callable[[dict[str, Any]], None]
 Task = TypeVar("Task")
 Outcome = TypeVar("Outcome")
+
+
+def row_counter(emit: Emit, budget: Budget, what: str, total: int) -> OnRow:
+    """Reports each row that is done, with what has been spent so far, as a `rows_evaluated` event."""
+    done = 0
+
+    def on_row(_: EvaluatedRow) -> None:
+        nonlocal done
+        done += 1
+        event = {"event": "rows_evaluated", "what": what, "done": done, "total": total}
+        emit({**event, "spent": budget.spent.to_dict()})
+
+    return on_row
 
 
 def evaluate(

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from autoprompt.dataset import Splits
+from autoprompt.evaluation import Emit, row_counter
 from autoprompt.llm.budget import Budget
 from autoprompt.memory import ExperienceFile
 from autoprompt.optimizer.agents import (
@@ -24,8 +25,6 @@ from autoprompt.search.plan import Depth, Plan, final_cost, race_cost
 from autoprompt.search.pool import Entry, Pool
 from autoprompt.tokens import estimate_tokens
 from autoprompt.types import Candidate, Demo, EvaluatedRow, Evaluation, Example, Step
-
-Emit = Callable[[dict[str, Any]], None]
 
 
 class RunFiles(Protocol):
@@ -113,16 +112,7 @@ class SearchContext:
         return evaluations
 
     def row_counter(self, what: str, total: int) -> Callable[[EvaluatedRow], None]:
-        """Reports each row that is done, with what has been spent so far."""
-        done = 0
-
-        def on_row(_: EvaluatedRow) -> None:
-            nonlocal done
-            done += 1
-            event = {"event": "rows_evaluated", "what": what, "done": done, "total": total}
-            self.emit({**event, "spent": self.budget.spent.to_dict()})
-
-        return on_row
+        return row_counter(self.emit, self.budget, what, total)
 
     def save_results(self, name: str, evaluation: Evaluation) -> dict[str, Any]:
         """Write an evaluation's rows to their file; what the state keeps of them."""

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from autoprompt.clients import JUDGED, Clients
 from autoprompt.config import CheckSettings, RunConfig
 from autoprompt.dataset import load_checked
 from autoprompt.dataset.checks import content_key
 from autoprompt.errors import BudgetExhausted, BudgetTooSmallError, ConfigError, UsageError
-from autoprompt.evaluation import evaluate
+from autoprompt.evaluation import Emit, evaluate, row_counter
 from autoprompt.llm import Budget
 from autoprompt.llm.client import Client
 from autoprompt.llm.recording import Recording
@@ -30,12 +30,10 @@ from autoprompt.regression.report import CheckReport
 from autoprompt.settings import complete, starting_prompt
 from autoprompt.store.export import read_exported
 from autoprompt.store.files import check_writable, write_text
-from autoprompt.types import Candidate, EvaluatedRow, Evaluation, Example
+from autoprompt.types import Candidate, Evaluation, Example
 
 if TYPE_CHECKING:
     from autoprompt.workflow.task import WorkflowTask
-
-Emit = Callable[[dict[str, Any]], None]
 
 
 def run_check(
@@ -223,13 +221,7 @@ def _ask_all(
 ) -> tuple[MeasuredCase, ...]:
     """Every row, every repeat. Raises BudgetTooSmallError where a cap does not let all of them through."""
     config, total = task.config, len(task.rows) * task.repeats
-    done = 0
-
-    def on_row(_: EvaluatedRow) -> None:
-        nonlocal done
-        done += 1
-        event = {"event": "rows_evaluated", "what": "rows", "done": done, "total": total}
-        emit({**event, "spent": budget.spent.to_dict()})
+    on_row = row_counter(emit, budget, "rows", total)
 
     def ask(repeat: int) -> Evaluation:
         program = make_program(

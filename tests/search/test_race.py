@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from autoprompt.errors import BudgetExhausted, EndpointError, RequestRefusedError
 from autoprompt.search.plan import make_plan, race_rows
 from autoprompt.search.pool import Entry, Pool
-from autoprompt.search.race import PROBE_ROWS, Rung, race
+from autoprompt.search.race import PROBE_ROWS, Rung, expected_best, race
 from autoprompt.types import Candidate, Example
 
 
@@ -102,6 +102,24 @@ def test_a_slow_one_must_be_level_with_the_leader_of_the_first_rung() -> None:
     assert set(rungs[0].ran) == {e.candidate.id for e in (slow, leader, other)}
     assert set(rungs[-1].kept) == {slow.candidate.id, leader.candidate.id}
     assert track.calls == 3 * 48 + 16
+
+
+def test_the_luckiest_of_several_that_are_alike_is_worth_their_mean() -> None:
+    alike = [0.5, 0.5625, 0.4375, 0.625, 0.5, 0.4375]  # scatters less than coin flips of 16 rows
+    assert expected_best(alike, 16) == pytest.approx(sum(alike) / len(alike))
+    assert expected_best([0.7, 0.7], 16) == 0.7
+    assert expected_best([0.4], 16) == 0.4
+
+
+def test_a_lead_that_chance_does_not_explain_is_kept() -> None:
+    assert expected_best([0.1, 0.9], 1000) == pytest.approx(0.9, abs=0.001)
+    few, many = (expected_best([0.4, 0.5, 0.9], rows) for rows in (16, 64))
+    assert 0.6 < few < many < 0.9
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=12), st.integers(1, 200))
+def test_the_expected_best_lies_between_the_mean_and_the_best(shares: list[float], rows: int) -> None:
+    assert sum(shares) / len(shares) - 1e-9 <= expected_best(shares, rows) <= max(shares) + 1e-9
 
 
 @pytest.mark.parametrize(
