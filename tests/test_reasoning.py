@@ -31,6 +31,30 @@ def test_what_is_asked_for_is_recognized_in_its_language(prompt: str) -> None:
     assert asks_to_reason(request(prompt, ()))
 
 
+@pytest.mark.parametrize("prompt", [NAIVE, "回到起点了吗？\n是或否。"])
+def test_a_short_prompt_is_repeated_as_what_is_asked(prompt: str) -> None:
+    line = request(prompt, LABELS)
+    assert " ".join(prompt.split()) in line
+    assert "\n" not in line
+
+
+@pytest.mark.parametrize("prompt", [NAIVE * 10, "Is it so? {input}", ""])
+def test_a_long_prompt_and_one_with_a_row_in_it_are_not_repeated(prompt: str) -> None:
+    line = request(prompt, LABELS)
+    assert '"' not in line.replace('"Answer:"', "")
+    assert "{" not in line
+    assert asks_to_reason(line)
+
+
+def test_the_line_of_earlier_versions_is_still_known() -> None:
+    line = (
+        "Work it out step by step. After each step write down how things stand, in numbers where there are "
+        'any: a position as (x, y), a count, a total. End with a line that begins with "Answer:" and holds '
+        "one of: No, Yes"
+    )
+    assert requests_in(f"{NAIVE}\n{line}\nTake care.") == [line]
+
+
 @pytest.mark.parametrize(
     "prompt",
     [

@@ -16,7 +16,7 @@ from autoprompt.reasoning import asks_to_reason, request
 from autoprompt.search.race import PROBE_ROWS
 from autoprompt.types import Candidate, Demo, Message, Usage
 
-REASONED = f"{PROMPT}\n{request(PROMPT, LABELS)}"
+REASONED = f"{PROMPT}\n\n{request(PROMPT, LABELS)}"
 
 
 def student(helps: bool):
