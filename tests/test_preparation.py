@@ -49,7 +49,7 @@ def test_an_analyst_who_tests_is_shown_more_rows(tmp_path: Path, monkeypatch: py
     assert tested.max_calls >= plain.max_calls + plain.max_iterations * 32
     few = tmp_path / "few"
     few.mkdir()
-    assert prepared(few, analyst="scientific", sandbox="none", rows=60).plan.train_batch == 24
+    assert prepared(few, analyst="scientific", sandbox="none", rows=60).plan.train_batch == 20
 
 
 def test_reasoning_is_tried_where_answers_are_short_and_there_is_room(tmp_path: Path) -> None:

@@ -66,7 +66,7 @@ def test_json_is_the_only_thing_on_stdout() -> None:
     stored = json.loads((Path(data["run_dir"]) / "result.json").read_text(encoding="utf-8"))
     assert data == stored
     assert data["verdict"] == "confirmed"
-    assert result.stderr.startswith("warning: 18 validation rows: only a gain of about +0.44 or more can be")
+    assert result.stderr.startswith("warning: 22 validation rows: only a gain of about +0.36 or more can be")
     assert "\nConfirmed" in result.stderr
     assert json.loads(call("resume", data["run_id"], "--json").stdout) == data
 
