@@ -7,7 +7,7 @@ import math
 import random
 import statistics
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ COLUMNS = (
 )
 
 Cell = dict[str, Any]
+Rows = Sequence[int]  # 1 for each unseen row that was answered rightly, else 0
 
 
 def print_table(results: Path) -> None:
@@ -59,21 +60,21 @@ def _line(cell: Cell) -> str:
 
 
 def _differences(found: Sequence[Cell]) -> list[str]:
-    """Ours against each peer on the cells that both have finished: a bootstrap over tasks, seeds and rows."""
-    by_tool: dict[str, dict[tuple[str, int], list[int]]] = defaultdict(dict)
+    """Ours against each peer on the tasks that both have cells of: a bootstrap over tasks, seeds and rows."""
+    by_tool: dict[str, dict[str, list[list[int]]]] = defaultdict(lambda: defaultdict(list))
     for cell in found:
         if "correct" in cell:
-            by_tool[cell["tool"]][cell["task"], cell["seed"]] = cell["correct"]
+            by_tool[cell["tool"]][cell["task"]].append(cell["correct"])
     ours = by_tool.pop(OURS, {})
     lines = []
     for tool, theirs in sorted(by_tool.items()):
-        shared = sorted(set(ours) & set(theirs))
-        if shared:
-            mean, low, high = difference(
-                {key: ours[key] for key in shared}, {key: theirs[key] for key in shared}
+        pairs = [(ours[task], theirs[task]) for task in sorted(set(ours) & set(theirs))]
+        if pairs:
+            mean, low, high = difference(pairs)
+            cells = f"{sum(len(a) for a, _ in pairs)} and {sum(len(b) for _, b in pairs)} cells"
+            lines.append(
+                f"{OURS} − {tool}: {mean:+.3f} [{low:+.3f}, {high:+.3f}] over {len(pairs)} tasks, {cells}"
             )
-            scope = f"{len({task for task, _ in shared})} tasks, {len(shared)} cells"
-            lines.append(f"{OURS} − {tool}: {mean:+.3f} [{low:+.3f}, {high:+.3f}] over {scope}")
     return lines
 
 
@@ -154,27 +155,29 @@ def _spent(cell: Cell) -> tuple[int, int]:
     return int(sum(c.get("calls", 0) for c in counts)), int(tokens)
 
 
-def difference(
-    ours: Mapping[tuple[str, int], Sequence[int]], theirs: Mapping[tuple[str, int], Sequence[int]]
-) -> tuple[float, float, float]:
-    """Mean over tasks of the paired difference in accuracy, with its 95% bootstrap interval.
+def difference(tasks: Sequence[tuple[Sequence[Rows], Sequence[Rows]]]) -> tuple[float, float, float]:
+    """Mean over tasks of our accuracy minus theirs, with its 95% bootstrap interval.
 
-    Keys are (task, seed); rows of a cell are paired. Tasks, then seeds of a task, then rows are drawn anew.
+    tasks: of each our cells and theirs, one for each seed, all over the same unseen rows. Tasks are drawn
+    anew, then the seeds of either side (they need not be the same ones), then rows, the same for both sides.
     """
-    by_task: dict[str, list[list[int]]] = defaultdict(list)
-    for (task, seed), rows in ours.items():
-        by_task[task].append([a - b for a, b in zip(rows, theirs[task, seed], strict=True)])
-    mean = statistics.fmean(statistics.fmean(map(statistics.fmean, cells)) for cells in by_task.values())
+    mean = statistics.fmean(_accuracy(ours) - _accuracy(theirs) for ours, theirs in tasks)
     rng = random.Random(0)
-    tasks = list(by_task.values())
-    draws = []
-    for _ in range(RESAMPLES):
-        picked = rng.choices(tasks, k=len(tasks))
-        draws.append(statistics.fmean(_draw(cells, rng) for cells in picked))
-    draws.sort()
+    draws = sorted(
+        statistics.fmean(_draw(ours, theirs, rng) for ours, theirs in rng.choices(tasks, k=len(tasks)))
+        for _ in range(RESAMPLES)
+    )
     return mean, draws[int(0.025 * RESAMPLES)], draws[int(0.975 * RESAMPLES) - 1]
 
 
-def _draw(cells: Sequence[Sequence[int]], rng: random.Random) -> float:
-    picked = rng.choices(cells, k=len(cells))
-    return statistics.fmean(statistics.fmean(rng.choices(rows, k=len(rows))) for rows in picked)
+def _accuracy(cells: Sequence[Rows]) -> float:
+    return statistics.fmean(map(statistics.fmean, cells))
+
+
+def _draw(ours: Sequence[Rows], theirs: Sequence[Rows], rng: random.Random) -> float:
+    rows = rng.choices(range(len(ours[0])), k=len(ours[0]))
+    one, other = (
+        _accuracy([[cell[i] for i in rows] for cell in rng.choices(cells, k=len(cells))])
+        for cells in (ours, theirs)
+    )
+    return one - other
