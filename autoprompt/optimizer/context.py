@@ -174,6 +174,11 @@ class SearchContext:
         return tokens, tokens * cost
 
 
+def is_slower(entry: Entry, other: Entry) -> bool:
+    """Whether it writes its reasoning for each row, and `other` does not."""
+    return asks_to_reason(entry.candidate.prompt) and not asks_to_reason(other.candidate.prompt)
+
+
 def prompt_tokens(candidate: Candidate) -> int:
     """About how many tokens the candidate adds to each row (estimated)."""
     return sum(map(demo_tokens, candidate.demos)) + sum(map(estimate_tokens, candidate.components.values()))

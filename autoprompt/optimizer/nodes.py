@@ -10,7 +10,7 @@ from langgraph.runtime import Runtime
 
 from autoprompt.errors import BudgetExhausted, EndpointError, RequestRefusedError
 from autoprompt.optimizer.agents.analysis import count_errors
-from autoprompt.optimizer.context import SearchContext
+from autoprompt.optimizer.context import SearchContext, is_slower
 from autoprompt.optimizer.ending.finish import confirm_winner, open_test
 from autoprompt.optimizer.lessons import learn
 from autoprompt.optimizer.proposing.blame import blame_of, open_components
@@ -19,7 +19,7 @@ from autoprompt.optimizer.proposing.propose import propose
 from autoprompt.optimizer.settle import settle
 from autoprompt.optimizer.state import AutoPromptState
 from autoprompt.reasoning import asks_to_reason
-from autoprompt.search.plan import candidates_for, interleave
+from autoprompt.search.plan import SLOW_CANDIDATES, SLOW_PATIENCE, candidates_for, interleave
 from autoprompt.search.pool import Entry
 from autoprompt.types import Candidate, EvaluatedRow, Evaluation, Example
 
@@ -93,7 +93,10 @@ def predict(state: AutoPromptState, runtime: Runtime[SearchContext]) -> Update:
     update = _settle_pending(context, state)
     incumbent = context.pool[update["incumbent"]]
     plateau = update.get("plateau", state["plateau"])
-    if not update.get("stop_reason") and plateau >= context.settings.depth.patience:
+    patience = context.settings.depth.patience
+    if is_slower(incumbent, context.pool.original):
+        patience = min(patience, SLOW_PATIENCE)
+    if not update.get("stop_reason") and plateau >= patience:
         update["stop_reason"] = "patience"
     evaluation = Evaluation(incumbent.candidate.id, ())
     try:
@@ -149,10 +152,13 @@ def rewrite(state: AutoPromptState, runtime: Runtime[SearchContext]) -> Update:
     if state.get("stop_reason") or not state["analysis"]["has_errors"]:
         return _checkpoint(context, state, {"pending": []})
     remaining = context.budget.calls_left()
+    most = settings.depth.candidates
+    if is_slower(context.pool[state["incumbent"]], context.pool.original):
+        most = min(most, SLOW_CANDIDATES)
     number = candidates_for(
         math.inf if remaining is None else remaining,
         settings.max_iterations - iteration + 1,
-        settings.depth.candidates,
+        most,
         context.plan,
         overhead=context.plan.calls_per_row * context.plan.train_batch
         + settings.depth.writers

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from autoprompt.errors import BudgetExhausted
-from autoprompt.optimizer.context import SearchContext
-from autoprompt.reasoning import asks_to_reason
+from autoprompt.optimizer.context import SearchContext, is_slower
 from autoprompt.search.gate import Comparison, compare, is_accepted
 from autoprompt.search.operators import record_outcome
 from autoprompt.search.pool import Entry
@@ -42,7 +41,7 @@ def settle(
             plan.race,
             plan.blocks,
             lambda entries, rows: _evaluate(context, entries, rows),
-            is_slow=lambda entry: _is_slow(entry, pool[incumbent_id]),
+            is_slow=lambda entry: is_slower(entry, pool[incumbent_id]),
             on_rung=lambda rung: _tell_rung(context, pool[incumbent_id], rung),
         )
         finished = set(rungs[-1].kept) if rungs and rungs[-1].rows == len(plan.race) else set()
@@ -66,11 +65,6 @@ def settle(
             }
         )
     return settled
-
-
-def _is_slow(entry: Entry, incumbent: Entry) -> bool:
-    """Whether it writes its reasoning for each row, and the incumbent does not."""
-    return asks_to_reason(entry.candidate.prompt) and not asks_to_reason(incumbent.candidate.prompt)
 
 
 def _evaluate(context: SearchContext, entries: Any, rows: Any) -> None:

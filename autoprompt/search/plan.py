@@ -38,6 +38,10 @@ DEPTHS = {
 FIRST_BLOCK = 16  # rows of the first stage of a race: 5-0 and 7-1 already decide there
 TRAIN_BATCH = 16  # rows of train that a round evaluates for its analyst
 FEWEST_ENTRANTS = 6  # a short race finds little: few full rounds beat many thin ones where calls are scarce
+# Once the best reasons before it answers, as the original does not, every row takes many times as long: 10 s
+# and more on the embedded model, so seven candidates over 24 rows half an hour. Few race then, and a round
+# without a gain ends the search: the large step is taken.
+SLOW_CANDIDATES, SLOW_PATIENCE = 3, 1
 FRESH_SHARE = 0.4  # of validation, kept for the confirmation of the winner
 FEWEST_FRESH = 12  # fewer fresh rows could not confirm anything: all rows race, and the p-value is corrected
 

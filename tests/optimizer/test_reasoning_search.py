@@ -13,6 +13,7 @@ from autoprompt.llm.client import Completion, Options
 from autoprompt.optimizer.proposing.merging import partner_of
 from autoprompt.optimizer.proposing.propose import propose
 from autoprompt.reasoning import asks_to_reason, request
+from autoprompt.search.plan import SLOW_CANDIDATES, SLOW_PATIENCE
 from autoprompt.search.race import PROBE_ROWS
 from autoprompt.types import Candidate, Demo, Message, Usage
 
@@ -58,6 +59,19 @@ def test_where_it_helps_it_wins_and_its_own_answers_are_the_demonstrations() -> 
         right = target_of(number_of([Message("user", demo.input)]))
         assert demo.output.startswith("I look at item")
         assert demo.output.endswith(f"Answer: {right}")
+
+
+def test_once_it_has_won_few_race_and_a_round_without_a_gain_ends_the_search() -> None:
+    made = bench(student(helps=True), writer, can_reason=True, max_calls=5000)
+    state = run(made)
+    rounds = Counter(made.context.pool[e["id"]].candidate.iteration for e in made.kinds("candidate_settled"))
+    winner = made.context.pool[state["incumbent"]].candidate
+    assert winner.operator == "reason"
+    assert rounds[winner.iteration] > SLOW_CANDIDATES
+    later = {number: count for number, count in rounds.items() if number > winner.iteration}
+    assert len(later) == SLOW_PATIENCE
+    assert max(later.values()) <= SLOW_CANDIDATES
+    assert state["stop_reason"] == "patience"
 
 
 def test_where_it_harms_it_is_tried_once_and_dropped() -> None:
