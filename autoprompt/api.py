@@ -29,6 +29,7 @@ from autoprompt.llm import Budget, Models
 from autoprompt.metrics import Metric
 from autoprompt.preparation import (
     Estimate,
+    check_metric,
     check_placeholders,
     check_spending,
     estimate_run,
@@ -252,6 +253,7 @@ def evaluate(
     workflow = open_workflow(config, rows)
     if workflow is None:
         warnings = (*warnings, *check_placeholders(prompt, {config.dataset: rows}, config))
+    check_metric(config, labels, {config.dataset: rows})
     budget = Budget(config.max_calls, config.max_tokens, config.max_cost, config.max_seconds)
     emit = on_event or (lambda _: None)
     for warning in warnings:

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 from autoprompt import stats
 from autoprompt.answers import Number, normalize, read_answer, read_json, read_label, read_number, visible
+from autoprompt.dataset.faults import Faults
 from autoprompt.errors import ConfigError, DatasetError
 from autoprompt.judge import LLMJudge
 from autoprompt.llm.client import Client
@@ -104,6 +105,21 @@ def get_metric(
     return factory(labels=tuple(labels), **given)
 
 
+def check_targets(metric: Metric, rows: Mapping[Path, Sequence[Example]]) -> None:
+    """Every expected answer is one that the metric can compare with. rows: of each file.
+
+    Raises DatasetError with file and line of those that are not. A metric of one's own is not asked.
+    """
+    if not isinstance(metric, _TextMetric):
+        return
+    for path, examples in rows.items():
+        faults = Faults(path)
+        for example in examples:
+            if fault := metric.target_fault(example.target):
+                faults.add(example.line, fault)
+        faults.raise_if_any()
+
+
 @dataclass(frozen=True)
 class _TextMetric:
     """What metrics of texts share: how an answer is read, and what is said of one that cannot be."""
@@ -115,6 +131,11 @@ class _TextMetric:
     def read(self, text: str) -> str | None:
         return read_answer(text, self.labels)
 
+    def target_fault(self, target: str) -> str:
+        """Why no answer could be compared with `target`; "" where one can."""
+        del target
+        return ""
+
     def score(self, prediction: Prediction, example: Example) -> Score:
         if prediction.value is None:
             return self._unparsed(prediction.text)
@@ -125,6 +146,10 @@ class _TextMetric:
 
     def _compare(self, answer: str, example: Example) -> Score:
         raise NotImplementedError
+
+    def _refuse(self, example: Example) -> DatasetError:
+        fault = self.target_fault(example.target)
+        return DatasetError(f"row {example.id} (line {example.line}): {fault}")
 
     def _unparsed(self, text: str) -> Score:
         if not visible(text):
@@ -186,15 +211,21 @@ class Regex(_TextMetric):
                     f"metric regex: pattern {self.pattern!r} is not a pattern: {error}"
                 ) from error
 
+    def target_fault(self, target: str) -> str:
+        if self.pattern is not None:
+            return ""
+        try:
+            re.compile(target)
+        except re.error as error:
+            return f"the target {target!r} is not a pattern: {error}; mend it, or set metric_options.pattern"
+        return ""
+
     def _compare(self, answer: str, example: Example) -> Score:
         pattern = example.target if self.pattern is None else self.pattern
         try:
             found = re.search(pattern, answer)
         except re.error as error:
-            raise DatasetError(
-                f"row {example.id} (line {example.line}): the target {pattern!r} is not a pattern: {error}; "
-                "mend it, or set metric_options.pattern"
-            ) from error
+            raise self._refuse(example) from error
         return (
             Score(1.0)
             if found
@@ -221,13 +252,15 @@ class Numeric(_TextMetric):
     def read(self, text: str) -> str | None:
         return visible(text) if read_number(text) is not None else None
 
+    def target_fault(self, target: str) -> str:
+        if read_number(target) is not None:
+            return ""
+        return f"the target {_short(target)} is no number; mend it, or choose another metric"
+
     def _compare(self, answer: str, example: Example) -> Score:
         expected, found = read_number(example.target), read_number(answer)
         if expected is None:
-            raise DatasetError(
-                f"row {example.id} (line {example.line}): the target {_short(example.target)} is no number; "
-                "mend it, or choose another metric"
-            )
+            raise self._refuse(example)
         if found is None:
             return self._unparsed(answer)
         return _verdict(self._is_equal(found, expected), f"{found.value:.15g}", example.target)
@@ -265,14 +298,18 @@ class JsonMatch(_TextMetric):
     def read(self, text: str) -> str | None:
         return visible(text) if read_json(text) is not None else None
 
+    def target_fault(self, target: str) -> str:
+        try:
+            json.loads(target)
+        except ValueError as error:
+            return f"the target {_short(target)} is not JSON: {error}"
+        return ""
+
     def _compare(self, answer: str, example: Example) -> Score:
         try:
             expected = json.loads(example.target)
         except ValueError as error:
-            raise DatasetError(
-                f"row {example.id} (line {example.line}): the target {_short(example.target)} "
-                f"is not JSON: {error}"
-            ) from error
+            raise self._refuse(example) from error
         found = read_json(answer)
         if found is None:
             return self._unparsed(answer)

@@ -13,7 +13,7 @@ from autoprompt.config import RunConfig
 from autoprompt.dataset import Splits, check_fields, load_splits
 from autoprompt.errors import BudgetTooSmallError, PromptError
 from autoprompt.llm.client import Client, Options
-from autoprompt.metrics import Metric
+from autoprompt.metrics import Metric, check_targets, get_metric
 from autoprompt.program import Program, PromptProgram, placeholders, supports_demos, unknown_placeholders
 from autoprompt.reasoning import OUTPUT_TOKENS, USUAL_TOKENS, asks_to_reason
 from autoprompt.search.gate import smallest_gain
@@ -177,12 +177,22 @@ def prepare(config: RunConfig) -> Preparation:
         if asks_to_reason(prompt) and (room := _reasoning_tokens(config, labels)) < USUAL_TOKENS:
             said.append(f"the prompt asks to reason, and --max-output-tokens {room} will cut its answers")
         splits = replace(splits, warnings=(*splits.warnings, *said))
+    check_metric(config, labels, _rows_by_file(splits))
     check_budget(config.max_calls, plan, len(splits.test), optimizer_calls)
     # What a scientific analyst takes beyond a plain one must not come out of the search.
     row_calls = plan.calls_per_row * (train_batch - TRAIN_BATCH)
     beyond = max_iterations * (analyst_calls - MOST_CALLS["plain"] + row_calls)
     max_calls = config.max_calls or default_max_calls(depth, plan, len(splits.test)) + beyond
     return Preparation(config, prompt, splits, labels, depth, plan, max_iterations, max_calls, workflow)
+
+
+def check_metric(config: RunConfig, labels: tuple[str, ...], rows: Mapping[Path, Sequence[Example]]) -> None:
+    """The metric is known, its options fit it, and it can compare with every target. rows: of each file.
+
+    Raises ConfigError, and DatasetError with file and line. A judge needs its model to be made.
+    """
+    if config.metric != JUDGED:
+        check_targets(get_metric(config.metric, config.metric_options, labels=labels), rows)
 
 
 def _smallest_gain(val_rows: int, depth: Depth) -> float | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -328,7 +329,30 @@ def _prompt_text(prompt: str, folder: Path, source: str) -> str:
         ) from error
     if not text.strip():
         raise PromptError(f"{source}: {path}: the file is empty, expected a prompt")
+    if _is_export(text):
+        raise PromptError(
+            f"{source}: {path}: this is an exported prompt, with its markup and perhaps demonstrations, "
+            "expected the text alone (`autoprompt runs export RUN --to prompt.txt`). To measure what a run "
+            "found: `autoprompt eval --run RUN`, or `autoprompt check --exported prompt.yaml`."
+        )
     return text.rstrip("\r\n")
+
+
+def _is_export(text: str) -> bool:
+    """Whether it is what `runs export` writes as YAML or JSON."""
+    if re.match(r"components:\s*$", text, re.MULTILINE):
+        return True
+    try:
+        data = json.loads(text)
+    except ValueError:
+        return False
+    if isinstance(data, dict):
+        return data.get("type") == "constructor" and "lc" in data  # LangChain's
+    return (
+        isinstance(data, list)
+        and bool(data)
+        and all(isinstance(turn, dict) and set(turn) == {"role", "content"} for turn in data)
+    )
 
 
 def _with_sidecar(layers: Sequence[_Layer]) -> tuple[dict[str, Any], dict[str, str]]:

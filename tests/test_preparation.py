@@ -11,7 +11,7 @@ import pytest
 from fakes import PROMPT, run_config, write_rows
 
 from autoprompt.config import RunConfig
-from autoprompt.errors import BudgetTooSmallError, DatasetError, PromptError
+from autoprompt.errors import BudgetTooSmallError, ConfigError, DatasetError, PromptError
 from autoprompt.preparation import (
     FREE_OUTPUT_TOKENS,
     LABEL_OUTPUT_TOKENS,
@@ -50,6 +50,20 @@ def test_an_analyst_who_tests_is_shown_more_rows(tmp_path: Path, monkeypatch: py
     few = tmp_path / "few"
     few.mkdir()
     assert prepared(few, analyst="scientific", sandbox="none", rows=60).plan.train_batch == 20
+
+
+def test_a_metric_that_cannot_be_used_is_refused_before_the_first_call(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="Did you mean 'exact_match'"):
+        prepared(tmp_path, metric="exactmatch")
+    with pytest.raises(ConfigError, match="unknown option 'tolerence'"):
+        prepared(tmp_path, metric="numeric", metric_options={"tolerence": 1})
+    with pytest.raises(DatasetError) as caught:
+        prepared(tmp_path, metric="numeric")
+    first, *others = str(caught.value).splitlines()
+    assert re.match(
+        r".*\.jsonl line 1: the target 'A' is no number; mend it, or choose another metric", first
+    )
+    assert others[-1].startswith("... and 140 more")
 
 
 def test_reasoning_is_tried_where_answers_are_short_and_there_is_room(tmp_path: Path) -> None:

@@ -10,6 +10,8 @@ import pytest
 from autoprompt.config import RunConfig
 from autoprompt.errors import AutopromptError, ConfigError, DatasetError, PromptError, UsageError
 from autoprompt.settings import complete, resolve_settings, unknown_variables, variable_name
+from autoprompt.store.export import export
+from autoprompt.types import Candidate, Demo
 
 
 @pytest.fixture
@@ -82,6 +84,20 @@ def test_paths_in_yaml_are_relative_to_it(folder: Path) -> None:
 def test_prompt_file_of_a_flag_is_relative_to_here(folder: Path) -> None:
     write(folder / "p.txt", "Say 1\nor 0.\n")
     assert resolve(dataset=Path("rows.jsonl"), prompt="@p.txt").prompt == "Say 1\nor 0."
+
+
+@pytest.mark.parametrize("format", ["yaml", "langchain", "openai"])
+def test_an_exported_prompt_is_not_taken_for_a_text(folder: Path, format: str) -> None:
+    found = Candidate({"prompt": "Say 1 or 0."}, (Demo("a", "1"),))
+    write(folder / "p.txt", export(found, format))
+    with pytest.raises(PromptError, match=r"p\.txt: this is an exported prompt.*--to prompt\.txt"):
+        resolve(dataset=Path("rows.jsonl"), prompt="@p.txt")
+
+
+@pytest.mark.parametrize("text", ['{"a": 1}', "[1, 2]", "Name the components: of a car.", "[]"])
+def test_a_prompt_that_looks_like_data_is_one(folder: Path, text: str) -> None:
+    write(folder / "p.txt", text)
+    assert resolve(dataset=Path("rows.jsonl"), prompt="@p.txt").prompt == text
 
 
 @pytest.mark.parametrize("content", [None, b"\xff\xfe\x00", b"  \n"])

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 
+from autoprompt.answers import normalize
 from autoprompt.config import DataSettings
 from autoprompt.dataset.checks import check_labels, infer_labels, rare_labels
-from autoprompt.dataset.faults import named
+from autoprompt.dataset.faults import MAX_SHOWN, named
 from autoprompt.errors import DatasetError
 from autoprompt.types import Example
 
@@ -40,12 +42,28 @@ def label_warnings(examples: Sequence[Example], labels: Sequence[str]) -> list[s
     warnings = []
     rare = rare_labels(examples)
     if rare:
-        warnings.append(f"seen once only: label {named(rare)}; no part can both show and check it.")
+        shown = ", ".join(_with_line(label, examples, labels) for label in rare[:MAX_SHOWN])
+        more = f" and {len(rare) - MAX_SHOWN} more" if len(rare) > MAX_SHOWN else ""
+        warnings.append(f"seen once only: label {shown}{more}; no part can both show and check it.")
+    alike: dict[str, list[str]] = {}
+    for label in labels:
+        alike.setdefault(normalize(label), []).append(label)
+    for names in alike.values():
+        if len(names) > 1:
+            warnings.append(f"labels that differ in case or marks only: {named(names)}. Are they one?")
     seen = {example.target for example in examples}
     unseen = [label for label in labels if label not in seen]
     if unseen:
         warnings.append(f"never seen in the rows: label {named(unseen)}.")
     return warnings
+
+
+def _with_line(label: str, examples: Sequence[Example], labels: Sequence[str]) -> str:
+    line = next(example.line for example in examples if example.target == label)
+    others = {normalize(other): other for other in labels if other != label}
+    close = get_close_matches(normalize(label), others, n=1, cutoff=0.8)
+    meant = f"; did you mean {others[close[0]]!r}?" if close else ""
+    return f"{label!r} (line {line}{meant})"
 
 
 def _check_two_targets(sources: Mapping[str, tuple[Path, Sequence[Example]]]) -> None:

@@ -237,7 +237,7 @@ def _not_verified(parts: Mapping[Part, Sequence[Example]], labels: tuple[str, ..
     warnings = []
     total = sum(len(part) for part in parts.values())
     if not parts["test"]:
-        warnings.append("no test rows are sealed: the gain is measured on val, which also chose the winner.")
+        warnings.append("no test rows are sealed: nothing beyond what val confirms is verified.")
     if total < _FEW_ROWS:
         warnings.append(
             f"{total} rows in all, under {_FEW_ROWS}: differences between prompts are mostly chance."

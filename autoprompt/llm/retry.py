@@ -158,7 +158,10 @@ class LimitedClient:
         except RequestRefusedError as error:
             self._budget.settle(charge)
             if error.status == 404 and not self._has_succeeded:
-                message = f"{error}. Is there this model, at this address? Check --model and --base-url."
+                message = (
+                    f"{error}. Is there this model, at this address? Check --model and --base-url, which "
+                    "mostly ends in /v1."
+                )
                 raise EndpointError(message, status=404, is_fatal=True) from error
             if error.parameter is None or self._parameters is None:
                 raise

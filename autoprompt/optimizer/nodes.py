@@ -19,7 +19,13 @@ from autoprompt.optimizer.proposing.propose import propose
 from autoprompt.optimizer.settle import settle
 from autoprompt.optimizer.state import AutoPromptState
 from autoprompt.reasoning import asks_to_reason
-from autoprompt.search.plan import SLOW_CANDIDATES, SLOW_PATIENCE, candidates_for, interleave
+from autoprompt.search.plan import (
+    SLOW_CANDIDATES,
+    SLOW_PATIENCE,
+    candidates_for,
+    interleave,
+    race_cost,
+)
 from autoprompt.search.pool import Entry
 from autoprompt.types import Candidate, EvaluatedRow, Evaluation, Example
 
@@ -164,6 +170,10 @@ def rewrite(state: AutoPromptState, runtime: Runtime[SearchContext]) -> Update:
         + settings.depth.writers
         + context.analysis.most_calls,
     )
+    if number == 0 and not state["tried"] and remaining is not None:
+        # Answers that had to be asked again have taken of a cap at its least: one race without a second look
+        # at train is better than none.
+        number = 2 if race_cost(2, context.plan) + settings.depth.writers <= remaining else 0
     if number == 0:
         return _checkpoint(context, state, {"pending": [], "stop_reason": "max_calls"})
     brief = Brief(

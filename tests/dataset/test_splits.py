@@ -365,6 +365,13 @@ def test_what_few_rows_cannot_verify_is_said(tmp_path: Path) -> None:
     assert load(dataset=write(tmp_path / "e.jsonl", rows_of(100))).warnings == ()
 
 
+def test_labels_that_look_like_slips_are_named(tmp_path: Path) -> None:
+    rows = [*rows_of(30, ["billing", "tech"]), ("x", "Biling"), *[(f"y{n}", "Tech") for n in range(3)]]
+    said = "\n".join(load(dataset=write(tmp_path / "d.jsonl", rows)).warnings)
+    assert "seen once only: label 'Biling' (line 31; did you mean 'billing'?)" in said
+    assert "labels that differ in case or marks only: 'Tech', 'tech'. Are they one?" in said
+
+
 def test_too_few_groups_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "d.jsonl"
     rows = [{"input": f"row {i}", "target": "ab"[i % 2], "from": i // 20} for i in range(40)]

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from fakes import (
+    DEPTH,
     LABELS,
     PROMPT,
     Bench,
@@ -24,7 +25,7 @@ from test_graph import nodes_of, run
 
 from autoprompt.llm.client import Completion, Options
 from autoprompt.memory import ExperienceFile
-from autoprompt.search.plan import Depth, interleave, make_plan
+from autoprompt.search.plan import Depth, fewest_calls, interleave, make_plan
 from autoprompt.types import Message, Usage
 
 GAIN = World(base=0.2, rule_gain=0.5, demo_gain=0.4)
@@ -366,3 +367,12 @@ def test_a_capped_search_always_reaches_the_test(cap: int) -> None:
     final = run(made)
     assert made.context.budget.spent.calls <= cap
     assert final["test"]["original"]["total"] == final["test"]["best"]["total"] == 15
+
+
+def test_a_cap_that_repeats_have_eaten_into_still_pays_for_one_race() -> None:
+    splits = splits_of(32, 22, 0)
+    fewest = fewest_calls(make_plan(splits.val), 0, 1 + DEPTH.writers)
+    for cap, tried in ((fewest, 2), (fewest - 12, 2), (fewest - 20, 0)):
+        state = run(bench(splits=splits, max_calls=cap))
+        assert state["tried"] == tried, cap
+        assert state["stop_reason"] == "max_calls"

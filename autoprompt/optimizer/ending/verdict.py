@@ -291,4 +291,5 @@ def _sentence(data: Mapping[str, Any]) -> str:
     if best["tokens_per_call"] and original["tokens_per_call"]:
         numbers += f"; {best['tokens_per_call'] / original['tokens_per_call']:.1f}x tokens per call"
     lead = "Confirmed" if data["verdict"] == "confirmed" else "Not confirmed by the sealed test"
-    return f"{lead}: {numbers}."
+    returned = "" if data["verdict"] == "confirmed" else " The new prompt is returned: val had confirmed it."
+    return f"{lead}: {numbers}.{returned}"
