@@ -1,6 +1,6 @@
 """What earlier runs learned: measured lessons in a text file, and which of them a writer is shown."""
 
-from autoprompt.memory.experience import Experience, Verdict
+from autoprompt.memory.experience import Experience, Verdict, measurement
 from autoprompt.memory.file import EXPORT_FORMATS, MAX_ENTRIES, ExperienceFile
 from autoprompt.memory.selection import additive_sentence
 from autoprompt.memory.similarity import SAME_KIND, task_similarity
@@ -15,5 +15,6 @@ __all__ = [
     "Problem",
     "Verdict",
     "additive_sentence",
+    "measurement",
     "task_similarity",
 ]

@@ -6,6 +6,7 @@ import difflib
 import hashlib
 import math
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -40,7 +41,7 @@ class Experience:
     priority: how much it counts, above 0; falls as other lessons come in, rises when it is seen again.
     run_id, iteration: the last measurement; "" and 0 for an entry written by hand.
     date: of the last measurement, as YYYY-MM-DD. language: of the prompt, e.g. "zh"; None where not told.
-    sources: every measurement that went in, so that none is counted twice.
+    sources: every measurement that went in, each one word, so that none is counted twice.
     notes: lines that a person added below the entry, as they stand.
     """
 
@@ -84,6 +85,12 @@ def source(run_id: str, iteration: int, change: str) -> str:
     """The name of one measurement: what makes writing it a second time do nothing."""
     digest = hashlib.sha256(_one_line(change, LONGEST_CHANGE).encode(errors="replace")).hexdigest()[:8]
     return f"{run_id}/{iteration}/{digest}"
+
+
+def measurement(parent_id: str, candidate_id: str, row_ids: Iterable[str]) -> str:
+    """The name of a comparison of two candidates on these rows: the same in every run that makes it."""
+    asked = "\n".join((parent_id, candidate_id, *sorted(row_ids)))
+    return f"rows/{hashlib.sha256(asked.encode()).hexdigest()[:12]}"
 
 
 def is_same_lesson(a: Experience, b: Experience) -> bool:

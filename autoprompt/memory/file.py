@@ -78,7 +78,8 @@ class ExperienceFile:
     def record(self, entries: Iterable[Experience], *, run_id: str, iteration: int) -> int:
         """Add what one iteration of a run has measured; returns how many lessons were new to the file.
 
-        Writing the same change of the same run and iteration again does nothing. A lesson like one that is
+        A measurement that is there (`Experience.sources`; of an entry that names none, the same change of the
+        same run and iteration) is not counted again. A lesson like one that is
         there (same kind of task, nearly the same words) is merged into it. All others lose a little priority,
         and beyond 200 entries those with the least are forgotten.
         Raises ValueError for an entry without task or change, and for a run id of several words.
@@ -107,7 +108,7 @@ class ExperienceFile:
             run_id=run_id,
             iteration=iteration,
             date=entry.date or f"{datetime.now(UTC):%Y-%m-%d}",
-            sources=(source(run_id, iteration, entry.change),),
+            sources=entry.sources or (source(run_id, iteration, entry.change),),
         )
 
     def forget(

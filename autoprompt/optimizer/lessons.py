@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autoprompt.memory import Experience, additive_sentence
+from autoprompt.memory import Experience, additive_sentence, measurement
 from autoprompt.optimizer.context import SearchContext
 from autoprompt.optimizer.state import AutoPromptState
 
@@ -16,6 +16,7 @@ def learn(
     for candidate_id in settled:
         candidate = context.pool[candidate_id].candidate
         parent = context.pool[candidate.parents[0]].candidate
+        rows = context.pool.shared_ids(candidate.id, parent.id, context.plan.race_ids)
         new, old = context.pool.shared(candidate.id, parent.id, context.plan.race_ids)
         lesson = context.memory.learn(
             parent.prompt, candidate.prompt, old, new, iteration, change=candidate.change
@@ -32,6 +33,7 @@ def learn(
                 after=lesson.after,
                 rows=lesson.rows,
                 verdict=lesson.verdict,
+                sources=(measurement(parent.id, candidate.id, rows),),
             )
         )
         context.emit({"event": "lesson", "text": lesson.text})

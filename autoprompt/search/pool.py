@@ -98,8 +98,13 @@ class Pool:
     def shared(self, a: str, b: str, row_ids: Iterable[str]) -> tuple[list[float], list[float]]:
         """The scores of `a` and of `b` on those of `row_ids` that both were evaluated on, paired."""
         first, second = self._entries[a].scores, self._entries[b].scores
-        ids = [i for i in row_ids if i in first and i in second]
+        ids = self.shared_ids(a, b, row_ids)
         return [first[i] for i in ids], [second[i] for i in ids]
+
+    def shared_ids(self, a: str, b: str, row_ids: Iterable[str]) -> list[str]:
+        """Those of `row_ids` that both were evaluated on."""
+        first, second = self._entries[a].scores, self._entries[b].scores
+        return [i for i in row_ids if i in first and i in second]
 
     def to_records(self, candidate_ids: Iterable[str]) -> list[dict[str, Any]]:
         """One plain record per candidate, as `candidates.jsonl` keeps it."""

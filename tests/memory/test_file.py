@@ -1,12 +1,13 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from autoprompt.errors import InputError
-from autoprompt.memory import MAX_ENTRIES, Experience, ExperienceFile, Verdict
+from autoprompt.memory import MAX_ENTRIES, Experience, ExperienceFile, Verdict, measurement
 
 TASK = "Decide whether a news headline is clickbait. Answer 1 or 0."
 WORDS = (
@@ -66,6 +67,20 @@ def test_recording_again_counts_once_even_after_a_merge(file: ExperienceFile) ->
     file.record(again, run_id="r2", iteration=2)
     file.record(again, run_id="r2", iteration=2)
     assert [entry.rows for entry in file.load()] == [80]
+
+
+def test_the_same_candidates_on_the_same_rows_count_once_whatever_run_measures_them(
+    file: ExperienceFile,
+) -> None:
+    def told(rows: list[str]) -> Experience:
+        return replace(lesson("Say one digit"), sources=(measurement("old", "new", rows),))
+
+    assert file.record([told(["r1", "r2"])], run_id="r1", iteration=2) == 1
+    assert file.record([told(["r2", "r1"])], run_id="r2", iteration=5) == 0
+    (entry,) = file.load()
+    assert entry.rows == 40
+    assert file.record([told(["r3"])], run_id="r2", iteration=5) == 1
+    assert file.load()[0].rows == 80
 
 
 def test_near_duplicates_merge_by_rows(file: ExperienceFile) -> None:
