@@ -172,12 +172,13 @@ def prepare(config: RunConfig) -> Preparation:
     analyst_calls = MOST_CALLS[config.analyst]
     # Of one round, and of the second look at train that it plans with.
     optimizer_calls = analyst_calls + depth.writers + analyst_calls - 1
+    rows = _rows_by_file(splits)
+    check_metric(config, labels, rows)
     if workflow is None:
-        said = check_placeholders(prompt, _rows_by_file(splits), config)
+        said = check_placeholders(prompt, rows, config)
         if asks_to_reason(prompt) and (room := _reasoning_tokens(config, labels)) < USUAL_TOKENS:
             said.append(f"the prompt asks to reason, and --max-output-tokens {room} will cut its answers")
         splits = replace(splits, warnings=(*splits.warnings, *said))
-    check_metric(config, labels, _rows_by_file(splits))
     check_budget(config.max_calls, plan, len(splits.test), optimizer_calls)
     # What a scientific analyst takes beyond a plain one must not come out of the search.
     row_calls = plan.calls_per_row * (train_batch - TRAIN_BATCH)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -20,6 +19,7 @@ from pydantic import BaseModel, ValidationError
 from autoprompt.config import CheckFile, CheckSettings, RunConfig, ScienceConfig
 from autoprompt.dataset import Task, find_dataset, find_sidecar, load_task
 from autoprompt.errors import AutopromptError, ConfigError, PromptError, UsageError
+from autoprompt.prompt_file import prompt_text
 from autoprompt.yaml_file import load_yaml
 
 LOCAL = "local"
@@ -58,7 +58,7 @@ def complete(config: RunConfig) -> CompleteConfig:
         return config
     values = {name: getattr(config, name) for name in config.model_fields_set}
     if values.get("prompt") is not None:
-        values["prompt"] = _prompt_text(values["prompt"], Path(), "prompt")
+        values["prompt"] = prompt_text(values["prompt"], Path(), "prompt")
     values, sources = _with_sidecar([_Layer(values, {name: name for name in values})])
     return _validated(values, sources)
 
@@ -240,7 +240,7 @@ def _from_flags(flags: Mapping[str, Any], model: type[BaseModel] = RunConfig) ->
         raise UsageError(f"unknown setting {unknown[0]!r}; known: {', '.join(model.model_fields)}")
     values = {name: _parsed(name, value, flag_name(name), UsageError) for name, value in given.items()}
     if "prompt" in values:
-        values["prompt"] = _prompt_text(values["prompt"], Path(), flag_name("prompt"))
+        values["prompt"] = prompt_text(values["prompt"], Path(), flag_name("prompt"))
     return _Layer(values, {name: flag_name(name) for name in values})
 
 
@@ -251,7 +251,7 @@ def _from_environment(environ: Mapping[str, str], model: type[BaseModel] = RunCo
         if environ.get(variable, "") != "":
             values[name] = _parsed(name, environ[variable], variable, ConfigError)
     if "prompt" in values:
-        values["prompt"] = _prompt_text(values["prompt"], Path(), variable_name("prompt"))
+        values["prompt"] = prompt_text(values["prompt"], Path(), variable_name("prompt"))
     return _Layer(values, {name: variable_name(name) for name in values})
 
 
@@ -265,7 +265,7 @@ def _from_record(record: BaseModel, names: Set[str], folder: Path, source: str) 
     values = {name: getattr(record, name) for name in names}
     values = {name: value for name, value in values.items() if value is not None}
     if "prompt" in values:
-        values["prompt"] = _prompt_text(values["prompt"], folder, f"{source}: prompt")
+        values["prompt"] = prompt_text(values["prompt"], folder, f"{source}: prompt")
     return _Layer(values, {name: f"{source}: {name}" for name in values})
 
 
@@ -275,7 +275,7 @@ def _from_sidecar(path: Path, above: Sequence[_Layer]) -> _Layer:
     values = {name: getattr(task, name) for name in task.model_fields_set}
     values = {name: value for name, value in values.items() if value is not None}
     if "prompt" in values:
-        values["prompt"] = _prompt_text(values["prompt"], path.parent, f"{path}: prompt")
+        values["prompt"] = prompt_text(values["prompt"], path.parent, f"{path}: prompt")
     if any(layer.values.get("metric", task.metric) != task.metric for layer in above):
         values.pop("metric_options", None)
     has_workflow = any("workflow" in layer.values for layer in above)
@@ -312,47 +312,6 @@ def _option(pair: str, source: str, error: type[AutopromptError]) -> tuple[str, 
         return name.strip().replace("-", "_"), json.loads(text)
     except ValueError:  # plain text needs no quotes
         return name.strip().replace("-", "_"), text
-
-
-def _prompt_text(prompt: str, folder: Path, source: str) -> str:
-    """The prompt itself, or what the file after `@` holds, without the line end at its end."""
-    if not prompt.startswith("@"):
-        return prompt
-    path = folder / Path(prompt[1:]).expanduser()
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise PromptError(f"{source}: {path}: not UTF-8 text. Save the file as UTF-8.") from error
-    except OSError as error:
-        raise PromptError(
-            f"{source}: {path}: cannot be read ({error.strerror}). Give `@` and the path of a text file."
-        ) from error
-    if not text.strip():
-        raise PromptError(f"{source}: {path}: the file is empty, expected a prompt")
-    if _is_export(text):
-        raise PromptError(
-            f"{source}: {path}: this is an exported prompt, with its markup and perhaps demonstrations, "
-            "expected the text alone (`autoprompt runs export RUN --to prompt.txt`). To measure what a run "
-            "found: `autoprompt eval --run RUN`, or `autoprompt check --exported prompt.yaml`."
-        )
-    return text.rstrip("\r\n")
-
-
-def _is_export(text: str) -> bool:
-    """Whether it is what `runs export` writes as YAML or JSON."""
-    if re.match(r"components:\s*$", text, re.MULTILINE):
-        return True
-    try:
-        data = json.loads(text)
-    except ValueError:
-        return False
-    if isinstance(data, dict):
-        return data.get("type") == "constructor" and "lc" in data  # LangChain's
-    return (
-        isinstance(data, list)
-        and bool(data)
-        and all(isinstance(turn, dict) and set(turn) == {"role", "content"} for turn in data)
-    )
 
 
 def _with_sidecar(layers: Sequence[_Layer]) -> tuple[dict[str, Any], dict[str, str]]:

@@ -149,6 +149,7 @@ def bench(
     max_calls: int | None = None,
     max_iterations: int | None = None,
     memory: Path | None = None,
+    run_id: str = "run",
     **settings: Any,
 ) -> Bench:
     splits = splits or splits_of(32, 60, 20)
@@ -164,7 +165,7 @@ def bench(
         splits=splits,
         plan=plan or make_plan(splits.val),
         settings=SearchSettings(
-            run_id="run",
+            run_id=run_id,
             task=PROMPT,
             max_iterations=max_iterations or depth.max_iterations,
             depth=depth,

@@ -93,7 +93,7 @@ def test_an_unknown_name_lists_the_known_and_the_nearest() -> None:
 
 
 def test_a_registered_metric_is_known_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("autoprompt.metrics._FACTORIES", {})
+    monkeypatch.setattr("autoprompt.metrics.registry._FACTORIES", {})
 
     @register("always")
     def always(labels: tuple[str, ...] = (), value: float = 0.5) -> Metric:

@@ -45,8 +45,12 @@ class Faults:
 
 def named(names: list[str], limit: int = 12) -> str:
     """'a', 'b', 'c' and 4 more: names as messages list them."""
-    shown = ", ".join(repr(name) for name in names[:limit])
-    return shown + (f" and {len(names) - limit} more" if len(names) > limit else "")
+    return listed([repr(name) for name in names], limit)
+
+
+def listed(parts: list[str], limit: int = 12) -> str:
+    """a, b, c and 4 more."""
+    return ", ".join(parts[:limit]) + (f" and {len(parts) - limit} more" if len(parts) > limit else "")
 
 
 def require_fields(names: Iterable[str], line: int, flags: Mapping[str, str], faults: Faults) -> None:

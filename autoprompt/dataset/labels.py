@@ -9,7 +9,7 @@ from pathlib import Path
 from autoprompt.answers import normalize
 from autoprompt.config import DataSettings
 from autoprompt.dataset.checks import check_labels, infer_labels, rare_labels
-from autoprompt.dataset.faults import MAX_SHOWN, named
+from autoprompt.dataset.faults import listed, named
 from autoprompt.errors import DatasetError
 from autoprompt.types import Example
 
@@ -42,9 +42,8 @@ def label_warnings(examples: Sequence[Example], labels: Sequence[str]) -> list[s
     warnings = []
     rare = rare_labels(examples)
     if rare:
-        shown = ", ".join(_with_line(label, examples, labels) for label in rare[:MAX_SHOWN])
-        more = f" and {len(rare) - MAX_SHOWN} more" if len(rare) > MAX_SHOWN else ""
-        warnings.append(f"seen once only: label {shown}{more}; no part can both show and check it.")
+        shown = listed([_with_line(label, examples, labels) for label in rare])
+        warnings.append(f"seen once only: label {shown}; no part can both show and check it.")
     alike: dict[str, list[str]] = {}
     for label in labels:
         alike.setdefault(normalize(label), []).append(label)

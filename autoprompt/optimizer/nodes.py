@@ -19,13 +19,7 @@ from autoprompt.optimizer.proposing.propose import propose
 from autoprompt.optimizer.settle import settle
 from autoprompt.optimizer.state import AutoPromptState
 from autoprompt.reasoning import asks_to_reason
-from autoprompt.search.plan import (
-    SLOW_CANDIDATES,
-    SLOW_PATIENCE,
-    candidates_for,
-    interleave,
-    race_cost,
-)
+from autoprompt.search.plan import Depth, candidates_for, interleave, race_cost
 from autoprompt.search.pool import Entry
 from autoprompt.types import Candidate, EvaluatedRow, Evaluation, Example
 
@@ -99,10 +93,7 @@ def predict(state: AutoPromptState, runtime: Runtime[SearchContext]) -> Update:
     update = _settle_pending(context, state)
     incumbent = context.pool[update["incumbent"]]
     plateau = update.get("plateau", state["plateau"])
-    patience = context.settings.depth.patience
-    if is_slower(incumbent, context.pool.original):
-        patience = min(patience, SLOW_PATIENCE)
-    if not update.get("stop_reason") and plateau >= patience:
+    if not update.get("stop_reason") and plateau >= _depth(context, incumbent).patience:
         update["stop_reason"] = "patience"
     evaluation = Evaluation(incumbent.candidate.id, ())
     try:
@@ -154,26 +145,9 @@ def rewrite(state: AutoPromptState, runtime: Runtime[SearchContext]) -> Update:
     """Propose the next round's candidates from the best so far, the analysis and the experiences."""
     context, iteration = runtime.context, state["iteration"]
     _announce(context, "rewrite", iteration)
-    settings = context.settings
     if state.get("stop_reason") or not state["analysis"]["has_errors"]:
         return _checkpoint(context, state, {"pending": []})
-    remaining = context.budget.calls_left()
-    most = settings.depth.candidates
-    if is_slower(context.pool[state["incumbent"]], context.pool.original):
-        most = min(most, SLOW_CANDIDATES)
-    number = candidates_for(
-        math.inf if remaining is None else remaining,
-        settings.max_iterations - iteration + 1,
-        most,
-        context.plan,
-        overhead=context.plan.calls_per_row * context.plan.train_batch
-        + settings.depth.writers
-        + context.analysis.most_calls,
-    )
-    if number == 0 and not state["tried"] and remaining is not None:
-        # Answers that had to be asked again have taken of a cap at its least: one race without a second look
-        # at train is better than none.
-        number = 2 if race_cost(2, context.plan) + settings.depth.writers <= remaining else 0
+    number = _candidates(context, state)
     if number == 0:
         return _checkpoint(context, state, {"pending": [], "stop_reason": "max_calls"})
     brief = Brief(
@@ -262,6 +236,29 @@ def _seen(context: SearchContext, state: AutoPromptState) -> list[EvaluatedRow]:
         history = [entry for entry in history if asks_to_reason(entry["prompt"]) == is_reasoned]
     rounds = [context.read_results(entry["results"]) for entry in history]
     return [row for rows in rounds for row in rows if not row.is_lost]
+
+
+def _depth(context: SearchContext, incumbent: Entry) -> Depth:
+    depth = context.settings.depth
+    return depth.slow if is_slower(incumbent, context.pool.original) else depth
+
+
+def _candidates(context: SearchContext, state: AutoPromptState) -> int:
+    """How many candidates the round can race; 0 where not even two fit into what is left."""
+    plan, writers, left = context.plan, context.settings.depth.writers, context.budget.calls_left()
+    remaining = math.inf if left is None else left
+    number = candidates_for(
+        remaining,
+        context.settings.max_iterations - state["iteration"] + 1,
+        _depth(context, context.pool[state["incumbent"]]).candidates,
+        plan,
+        overhead=plan.calls_per_row * plan.train_batch + writers + context.analysis.most_calls,
+    )
+    # Answers that had to be asked again may have taken of a cap at its least: a first race without another
+    # look at train after it is better than none.
+    if number == 0 and not state["tried"] and race_cost(2, plan) + writers <= remaining:
+        return 2
+    return number
 
 
 def _affordable(

@@ -19,7 +19,7 @@ from autoprompt.llm import Budget
 from autoprompt.llm.client import Client
 from autoprompt.llm.recording import Recording
 from autoprompt.metrics import Metric, get_metric
-from autoprompt.preparation import check_placeholders, make_program, open_workflow
+from autoprompt.preparation import check_metric, check_placeholders, make_program, open_workflow
 from autoprompt.program import COMPONENT
 from autoprompt.regression.answerers import Sampled, open_answerers
 from autoprompt.regression.baseline import Baseline, DatasetFacts, read_baseline, sha256_of
@@ -56,6 +56,7 @@ def run_check(
     candidate = _candidate(config, limits, workflow)
     if workflow is None:
         warnings += check_placeholders(candidate.prompt, {config.dataset: rows}, config)
+    check_metric(config, found or (), {config.dataset: rows})
     must_pass = find_must_pass(limits.must_pass, rows, str(config.dataset))
     repeats = _repeats(limits, baseline, is_update=is_update)
     if repeats == 1 and config.temperature > 0:

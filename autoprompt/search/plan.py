@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from autoprompt.errors import BudgetTooSmallError
 from autoprompt.types import Example
@@ -26,6 +26,20 @@ class Depth:
     patience: int
     most_rows: int | None = None
 
+    @property
+    def slow(self) -> Depth:
+        """Once the best reasons before it answers, and the original does not: few race, and a round without
+        a gain ends the search.
+
+        The large step is taken, and each row takes many times as long: 5-15 s on the embedded model, so that
+        seven candidates over 24 rows took half an hour.
+        """
+        return replace(
+            self,
+            candidates=min(self.candidates, SLOW_CANDIDATES),
+            patience=min(self.patience, SLOW_PATIENCE),
+        )
+
 
 # `quick` is one good race and one refinement; the source for 15-30 calls a validation row is GEPA's and
 # MIPROv2's own budgets (see docs/optimizer.md).
@@ -38,10 +52,7 @@ DEPTHS = {
 FIRST_BLOCK = 16  # rows of the first stage of a race: 5-0 and 7-1 already decide there
 TRAIN_BATCH = 16  # rows of train that a round evaluates for its analyst
 FEWEST_ENTRANTS = 6  # a short race finds little: few full rounds beat many thin ones where calls are scarce
-# Once the best reasons before it answers, as the original does not, every row takes many times as long: 10 s
-# and more on the embedded model, so seven candidates over 24 rows half an hour. Few race then, and a round
-# without a gain ends the search: the large step is taken.
-SLOW_CANDIDATES, SLOW_PATIENCE = 3, 1
+SLOW_CANDIDATES, SLOW_PATIENCE = 3, 1  # see `Depth.slow`
 FRESH_SHARE = 0.4  # of validation, kept for the confirmation of the winner
 FEWEST_FRESH = 12  # fewer fresh rows could not confirm anything: all rows race, and the p-value is corrected
 

@@ -258,6 +258,16 @@ def test_without_fresh_rows_lessons_of_earlier_runs_are_not_used(tmp_path: Path)
     assert warning["message"].startswith("lessons of earlier runs are not used: validation is so small")
 
 
+def test_a_second_run_that_measures_the_same_again_adds_no_evidence(tmp_path: Path) -> None:
+    path, splits = tmp_path / "memory.txt", splits_of(32, 24, 20)  # without fresh rows: the same search twice
+    runs = []
+    for run_id in ("one", "two"):
+        run(bench(GAIN.student, memory=path, splits=splits, max_iterations=2, run_id=run_id))
+        runs.append({entry.id: (entry.rows, entry.after) for entry in ExperienceFile(path).load()})
+    assert runs[0]
+    assert runs[1] == runs[0]
+
+
 def test_what_helped_in_one_run_is_recalled_in_the_next(tmp_path: Path) -> None:
     def author(messages: list[Message], options: Options) -> Completion:
         is_analysis = "<current>" not in messages[-1].content

@@ -1,0 +1,81 @@
+"""What a metric is, and what those of texts share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from autoprompt.answers import read_answer, visible
+from autoprompt.errors import DatasetError
+from autoprompt.types import Example, Prediction, Score
+
+
+class Metric(Protocol):
+    """Scores one answer. Safe to call from several threads at once."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def is_aggregate(self) -> bool: ...
+
+    def read(self, text: str) -> str | None:
+        """The part of a model's answer that counts, for `Prediction.value`; None where there is none."""
+        ...
+
+    def score(self, prediction: Prediction, example: Example) -> Score:
+        """The score of one row. `prediction.value` is None for an unparsed answer, which scores 0."""
+        ...
+
+    def aggregate(self, predictions: Sequence[str], targets: Sequence[str]) -> float:
+        """The objective over all rows, in [0, 1], where `is_aggregate`; TypeError else. Unparsed: ""."""
+        ...
+
+
+@dataclass(frozen=True)
+class TextMetric:
+    """What metrics of texts share: how an answer is read, and what is said of one that cannot be."""
+
+    labels: tuple[str, ...] = ()
+    name: str = field(default="", init=False)
+    is_aggregate: bool = field(default=False, init=False)
+
+    def read(self, text: str) -> str | None:
+        return read_answer(text, self.labels)
+
+    def target_fault(self, target: str) -> str:
+        """Why no answer could be compared with `target`; "" where one can."""
+        del target
+        return ""
+
+    def score(self, prediction: Prediction, example: Example) -> Score:
+        if fault := self.target_fault(example.target):
+            raise DatasetError(f"row {example.id} (line {example.line}): {fault}")
+        if prediction.value is None:
+            return self._unparsed(prediction.text)
+        return self._compare(prediction.value, example)
+
+    def aggregate(self, predictions: Sequence[str], targets: Sequence[str]) -> float:  # noqa: ARG002
+        raise TypeError(f"{self.name} is scored row by row")
+
+    def _compare(self, answer: str, example: Example) -> Score:
+        raise NotImplementedError
+
+    def _unparsed(self, text: str) -> Score:
+        if not visible(text):
+            return Score(0.0, "unparsed: the answer is empty")
+        missing = f"names none of the labels {', '.join(self.labels)}" if self.labels else "holds no answer"
+        return Score(0.0, f"unparsed: {short(text)} {missing}")
+
+
+def verdict(is_right: bool, answer: str, target: str) -> Score:
+    return Score(1.0) if is_right else Score(0.0, f"answered {short(answer)}, expected {short(target)}")
+
+
+def short(text: str, length: int = 120) -> str:
+    """One line in quotes; of a long text its beginning and its end, where answers stand."""
+    line = " ".join(text.split())
+    if len(line) > length:
+        line = f"{line[: length // 2]} … {line[-length // 2 :]}"
+    return f"'{line}'"

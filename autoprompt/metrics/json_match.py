@@ -1,0 +1,83 @@
+"""Comparing JSON objects field by field."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from autoprompt.answers import normalize, read_json, visible
+from autoprompt.errors import ConfigError
+from autoprompt.metrics.base import TextMetric, short, verdict
+from autoprompt.metrics.registry import register
+from autoprompt.types import Example, Score
+
+
+@register("json_match")
+@dataclass(frozen=True)
+class JsonMatch(TextMetric):
+    """Share of the fields that are equal: `fields`, else all of answer and target. Fenced JSON is read."""
+
+    fields: tuple[str, ...] | None = None
+    name: str = field(default="json_match", init=False)
+
+    def __post_init__(self) -> None:
+        given: Any = self.fields  # from a YAML file: a list, and perhaps not of names
+        if given is None:
+            return
+        if not isinstance(given, list | tuple) or not given or not all(isinstance(f, str) for f in given):
+            raise ConfigError(f"metric json_match: fields is {given!r}; expected a list of names")
+        object.__setattr__(self, "fields", tuple(given))
+
+    def read(self, text: str) -> str | None:
+        return visible(text) if read_json(text) is not None else None
+
+    def target_fault(self, target: str) -> str:
+        try:
+            json.loads(target)
+        except ValueError as error:
+            return f"the target {short(target)} is not JSON: {error}"
+        return ""
+
+    def _compare(self, answer: str, example: Example) -> Score:
+        expected, found = json.loads(example.target), read_json(answer)
+        if found is None:
+            return self._unparsed(answer)
+        if not isinstance(expected, dict) or not isinstance(found, dict):
+            return verdict(_is_same(found, expected), json.dumps(found, ensure_ascii=False), example.target)
+        names = self.fields or tuple(dict.fromkeys((*expected, *found)))
+        wrong = [
+            n for n in names if n not in found or n not in expected or not _is_same(found[n], expected[n])
+        ]
+        words = [_difference(n, found, expected) for n in wrong]
+        return Score(1 - len(wrong) / len(names) if names else 1.0, "; ".join(words))
+
+    def _unparsed(self, text: str) -> Score:
+        return (
+            Score(0.0, f"unparsed: {short(text)} holds no JSON") if visible(text) else super()._unparsed(text)
+        )
+
+
+def _is_same(a: object, b: object) -> bool:
+    """Equal JSON values: numbers by value, texts as `normalize` sees them, lists and objects by part."""
+    if isinstance(a, bool) or isinstance(b, bool):
+        return a is b
+    if isinstance(a, int | float) and isinstance(b, int | float):
+        return math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-9)
+    if isinstance(a, str) and isinstance(b, str):
+        return normalize(a) == normalize(b)
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(map(_is_same, a, b))
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(_is_same(a[k], b[k]) for k in a)
+    return a == b
+
+
+def _difference(name: str, found: Mapping[str, Any], expected: Mapping[str, Any]) -> str:
+    if name not in found:
+        return f"{name} is missing"
+    if name not in expected:
+        return f"{name} is not expected"
+    return f"{name} is {short(str(found[name]))}, expected {short(str(expected[name]))}"

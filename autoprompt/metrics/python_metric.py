@@ -1,0 +1,70 @@
+"""A function of the user as a metric."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from autoprompt.errors import ConfigError
+from autoprompt.metrics.base import Metric, TextMetric, short
+from autoprompt.types import Example, Score
+
+
+@dataclass(frozen=True)
+class PythonMetric(TextMetric):
+    """A function of the user: `function(prediction: str, example: Example, **options)`."""
+
+    function: Callable[..., Any] = field(kw_only=True)
+    options: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
+    name: str = field(kw_only=True)
+
+    def _compare(self, answer: str, example: Example) -> Score:
+        try:
+            result = self.function(answer, example, **self.options)
+        except Exception as error:
+            raise ConfigError(
+                f"metric {self.name} failed on row {example.id}: {type(error).__name__}: {error}"
+            ) from error
+        value, feedback = result, ""
+        if isinstance(result, Mapping):
+            value, feedback = result.get("score"), result.get("feedback", "")
+        elif isinstance(result, tuple) and len(result) == 2:
+            value, feedback = result
+        if not isinstance(value, int | float) or not 0 <= value <= 1:
+            raise ConfigError(
+                f"metric {self.name} returned {result!r} on row {example.id}; expected a number in [0, 1], "
+                "(score, feedback), or {'score': ..., 'feedback': ...}"
+            )
+        reason = str(
+            feedback or ("" if value == 1 else f"answered {short(answer)}, expected {short(example.target)}")
+        )
+        return Score(float(value), reason)
+
+
+def python_metric(name: str, options: dict[str, Any], labels: tuple[str, ...]) -> Metric:
+    _, _, path = name.partition(":")
+    module_name, _, function_name = path.partition(":")
+    if not module_name or not function_name:
+        raise ConfigError(f"metric {name!r}: expected python:module:function, such as python:my_metrics:f")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.append(here)  # a console script does not look where the user stands
+    try:
+        module = importlib.import_module(module_name)
+    except ImportError as error:
+        raise ConfigError(f"metric {name}: cannot import {module_name}: {error}") from error
+    function = getattr(module, function_name, None)
+    if not callable(function):
+        raise ConfigError(f"metric {name}: {module_name} has no function {function_name!r}")
+    try:
+        inspect.signature(function).bind("", None, **options)
+    except TypeError as error:
+        raise ConfigError(
+            f"metric {name}: {error}; it is called as f(prediction, example, **options)"
+        ) from error
+    return PythonMetric(labels, function=function, options=options, name=name)

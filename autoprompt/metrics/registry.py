@@ -1,0 +1,96 @@
+"""Metrics by name, and whether one can compare with the targets of a dataset."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from autoprompt.dataset.faults import Faults
+from autoprompt.errors import ConfigError
+from autoprompt.judge import LLMJudge
+from autoprompt.llm.client import Client
+from autoprompt.metrics.base import Metric, TextMetric
+from autoprompt.metrics.python_metric import python_metric
+from autoprompt.types import Example
+
+_CONTEXT = ("labels", "client", "name")  # given by `get_metric`, never options of a user
+
+Factory = Callable[..., Metric]
+_FACTORIES: dict[str, Factory] = {}
+
+
+def register(name: str) -> Callable[[Factory], Factory]:
+    """Make a metric known by name. Options are the factory's keyword parameters besides `labels`."""
+
+    def add(factory: Factory) -> Factory:
+        _FACTORIES[name] = factory
+        return factory
+
+    return add
+
+
+def known_metrics() -> tuple[str, ...]:
+    return (*sorted(_FACTORIES), "python:module:function")
+
+
+def get_metric(
+    name: str,
+    options: Mapping[str, Any] | None = None,
+    *,
+    judge: Client | None = None,
+    labels: Sequence[str] = (),
+) -> Metric:
+    """The metric of that name.
+
+    judge: the model behind `llm_judge`. labels: the only answers allowed; with them an answer is read as one.
+    Raises ConfigError for an unknown name, a wrong option, or `llm_judge` without a judge.
+    """
+    given = dict(options or {})
+    if name.startswith("python:"):
+        return python_metric(name, given, tuple(labels))
+    factory = _FACTORIES.get(name)
+    if factory is None:
+        close = difflib.get_close_matches(name, known_metrics(), n=1)
+        hint = f"Did you mean {close[0]!r}? " if close else ""
+        raise ConfigError(f"unknown metric {name!r}. {hint}Known: {', '.join(known_metrics())}")
+    parameters = inspect.signature(factory).parameters
+    allowed = [p for p in parameters if p not in _CONTEXT]
+    for option in given:
+        if option not in allowed:
+            takes = f"it takes {', '.join(allowed)}" if allowed else "it takes none"
+            raise ConfigError(f"metric {name}: unknown option {option!r}; {takes}")
+    if "client" in parameters:
+        if judge is None:
+            raise ConfigError(f"metric {name} needs a judge model: set --judge-model")
+        given["client"] = judge
+    for option in allowed:
+        if parameters[option].default is inspect.Parameter.empty and option not in given:
+            raise ConfigError(
+                f"metric {name} needs the option {option!r} (metric_options: {{{option}: ...}})"
+            )
+    return factory(labels=tuple(labels), **given)
+
+
+def check_targets(metric: Metric, rows: Mapping[Path, Sequence[Example]]) -> None:
+    """Every expected answer is one that the metric can compare with. rows: of each file.
+
+    Raises DatasetError with file and line of those that are not. A metric of one's own is not asked.
+    """
+    if not isinstance(metric, TextMetric):
+        return
+    for path, examples in rows.items():
+        faults = Faults(path)
+        for example in examples:
+            if fault := metric.target_fault(example.target):
+                faults.add(example.line, fault)
+        faults.raise_if_any()
+
+
+@register("llm_judge")
+def _llm_judge(client: Client, rubric: str, labels: tuple[str, ...] = ()) -> Metric:
+    if not isinstance(rubric, str):
+        raise ConfigError(f"metric llm_judge: rubric is {rubric!r}; expected a text")
+    return LLMJudge(client, rubric, labels=labels)

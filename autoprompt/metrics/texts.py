@@ -1,0 +1,129 @@
+"""Metrics of texts and numbers: exact match, macro F1, contains, regex, numeric."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from autoprompt import stats
+from autoprompt.answers import Number, normalize, read_number, visible
+from autoprompt.errors import ConfigError
+from autoprompt.metrics.base import TextMetric, short, verdict
+from autoprompt.metrics.registry import register
+from autoprompt.types import Example, Score
+
+
+@register("exact_match")
+@dataclass(frozen=True)
+class ExactMatch(TextMetric):
+    """Equal but for case, width, spaces, and quotes or end marks around it."""
+
+    name: str = field(default="exact_match", init=False)
+
+    def _compare(self, answer: str, example: Example) -> Score:
+        return verdict(normalize(answer) == normalize(example.target), answer, example.target)
+
+
+@register("macro_f1")
+@dataclass(frozen=True)
+class MacroF1(ExactMatch):
+    """Mean F1 of the classes over all rows together; a single row is scored by exact match."""
+
+    name: str = field(default="macro_f1", init=False)
+    is_aggregate: bool = field(default=True, init=False)
+
+    def aggregate(self, predictions: Sequence[str], targets: Sequence[str]) -> float:
+        return stats.macro_f1([normalize(p) for p in predictions], [normalize(t) for t in targets])
+
+
+@register("contains")
+@dataclass(frozen=True)
+class Contains(TextMetric):
+    """The expected answer stands somewhere in the answer."""
+
+    name: str = field(default="contains", init=False)
+
+    def _compare(self, answer: str, example: Example) -> Score:
+        if normalize(example.target) in normalize(answer):
+            return Score(1.0, "")
+        return Score(0.0, f"answered {short(answer)}, which does not contain {short(example.target)}")
+
+
+@register("regex")
+@dataclass(frozen=True)
+class Regex(TextMetric):
+    """A pattern is found in the answer: `pattern`, else the row's expected answer as the pattern."""
+
+    pattern: str | None = None
+    name: str = field(default="regex", init=False)
+
+    def __post_init__(self) -> None:
+        if self.pattern is not None:
+            try:
+                re.compile(self.pattern)
+            except (re.error, TypeError) as error:
+                raise ConfigError(
+                    f"metric regex: pattern {self.pattern!r} is not a pattern: {error}"
+                ) from error
+
+    def target_fault(self, target: str) -> str:
+        if self.pattern is not None:
+            return ""
+        try:
+            re.compile(target)
+        except re.error as error:
+            return f"the target {target!r} is not a pattern: {error}; mend it, or set metric_options.pattern"
+        return ""
+
+    def _compare(self, answer: str, example: Example) -> Score:
+        pattern = example.target if self.pattern is None else self.pattern
+        found = re.search(pattern, answer)
+        return (
+            Score(1.0) if found else Score(0.0, f"answered {short(answer)}, which does not match {pattern!r}")
+        )
+
+
+@register("numeric")
+@dataclass(frozen=True)
+class Numeric(TextMetric):
+    """The last number of the answer equals the last of the target, within `tolerance` (relative or absolute).
+
+    Where only one of both has a %, 40% may be 40 or 0.4.
+    """
+
+    tolerance: float = 1e-6
+    name: str = field(default="numeric", init=False)
+
+    def __post_init__(self) -> None:
+        value = self.tolerance
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
+            raise ConfigError(f"metric numeric: tolerance is {value!r}; expected a number of at least 0")
+
+    def read(self, text: str) -> str | None:
+        return visible(text) if read_number(text) is not None else None
+
+    def target_fault(self, target: str) -> str:
+        if read_number(target) is not None:
+            return ""
+        return f"the target {short(target)} is no number; mend it, or choose another metric"
+
+    def _compare(self, answer: str, example: Example) -> Score:
+        expected, found = read_number(example.target), read_number(answer)
+        if expected is None or found is None:
+            return self._unparsed(answer)
+        return verdict(self._is_equal(found, expected), f"{found.value:.15g}", example.target)
+
+    def _is_equal(self, found: Number, expected: Number) -> bool:
+        pairs = [(found.value, expected.value)]
+        if found.is_percent and not expected.is_percent:
+            pairs.append((found.value / 100, expected.value))
+        if expected.is_percent and not found.is_percent:
+            pairs.append((found.value, expected.value / 100))
+        return any(math.isclose(a, b, rel_tol=self.tolerance, abs_tol=self.tolerance) for a, b in pairs)
+
+    def _unparsed(self, text: str) -> Score:
+        if not visible(text):
+            return super()._unparsed(text)
+        return Score(0.0, f"unparsed: {short(text)} holds no number")

@@ -1,0 +1,54 @@
+"""A prompt that is given as `@FILE`."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+from autoprompt.errors import PromptError
+
+
+def prompt_text(prompt: str, folder: Path, source: str) -> str:
+    """The prompt itself, or what the file after `@` holds, without the line end at its end.
+
+    folder: what the path is relative to. source: what the prompt came from, as messages name it.
+    Raises PromptError for a file that cannot be read, is empty, or is no text but an exported prompt.
+    """
+    if not prompt.startswith("@"):
+        return prompt
+    path = folder / Path(prompt[1:]).expanduser()
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise PromptError(f"{source}: {path}: not UTF-8 text. Save the file as UTF-8.") from error
+    except OSError as error:
+        raise PromptError(
+            f"{source}: {path}: cannot be read ({error.strerror}). Give `@` and the path of a text file."
+        ) from error
+    if not text.strip():
+        raise PromptError(f"{source}: {path}: the file is empty, expected a prompt")
+    if _is_export(text):
+        raise PromptError(
+            f"{source}: {path}: this is an exported prompt, with its markup and perhaps demonstrations, "
+            "expected the text alone (`autoprompt runs export RUN --to prompt.txt`). To measure what a run "
+            "found: `autoprompt eval --run RUN`, or `autoprompt check --exported prompt.yaml`."
+        )
+    return text.rstrip("\r\n")
+
+
+def _is_export(text: str) -> bool:
+    """Whether it is what `runs export` writes as YAML or JSON."""
+    if re.match(r"components:\s*$", text, re.MULTILINE):
+        return True
+    try:
+        data = json.loads(text)
+    except ValueError:
+        return False
+    if isinstance(data, dict):
+        return data.get("type") == "constructor" and "lc" in data  # LangChain's
+    return (
+        isinstance(data, list)
+        and bool(data)
+        and all(isinstance(turn, dict) and set(turn) == {"role", "content"} for turn in data)
+    )
