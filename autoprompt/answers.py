@@ -14,11 +14,11 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from autoprompt.tokens import UNSPACED
+from autoprompt.scripts import HANGUL, MARKS, UNPARTED
 
-_JOINT = re.compile(r"(?<=[^\W_])[\s_\-]+(?=[^\W_])")  # between the words of a label
-# In scripts without spaces a label needs no border.
-_LETTER = rf"[^\W{UNSPACED}]"
+_JOINT = re.compile(rf"(?<=(?!_)[\w{MARKS}])[\s_\-]+(?=(?!_)[\w{MARKS}])")  # between the words of a label
+# Where no space parts the words, or endings are written on (Korean), a label needs no border.
+_LETTER = rf"(?![{UNPARTED}{HANGUL}])[\w{MARKS}]"
 _OPENING, _CLOSING = "\"'`“”‘’«»「」『』*([{<【《（", "\"'`“”‘’«»「」『』*)]}>】》）"
 _SENTENCE_END = ".。!！?？,，;；:：、"
 

@@ -16,11 +16,12 @@ from autoprompt.answers import read_answer
 from autoprompt.errors import BudgetExhausted, EndpointError, PromptError, RequestRefusedError
 from autoprompt.llm.client import Client, Completion, Options
 from autoprompt.reasoning import OUTPUT_TOKENS, asks_to_reason, final_answer
+from autoprompt.scripts import NAME
 from autoprompt.types import REFUSED, Candidate, Demo, Example, Message, Prediction, Usage
 
 COMPONENT = "prompt"
 
-_PLACEHOLDER = re.compile(r"\{([^\W\d]\w*)\}")
+_PLACEHOLDER = re.compile(rf"\{{({NAME})\}}")
 _RETRIES = 2  # of an unreadable answer
 # A retry is another sample, else the cache would give the same answer for ever; far from those of repeats.
 _RETRY_SAMPLE = 1000

@@ -113,6 +113,23 @@ def test_labels_of_scripts_without_spaces(text: str, label: str | None) -> None:
     assert read_label(text, ("标题党", "非标题党")) == label
 
 
+@pytest.mark.parametrize(
+    ("text", "label"),
+    [
+        ("उत्तर: सही", "सही"),
+        ("यह सहीं नहीं", None),  # another word: the mark belongs to it
+        ("ग़लत है", "ग़लत"),
+        ("यह ग़लती है", None),
+    ],
+)
+def test_labels_of_scripts_with_marks(text: str, label: str | None) -> None:
+    assert read_label(text, ("सही", "ग़लत")) == label
+
+
+def test_labels_of_thai() -> None:
+    assert read_label("ข้อความนี้เป็นสแปมแน่นอน", ("สแปม", "ปกติ")) == "สแปม"
+
+
 def test_signed_labels_and_labels_that_differ_in_case_only() -> None:
     assert [read_label(t, ("-1", "0", "1")) for t in ("-1", "sentiment: -1", "1", "so 1")] == [
         "-1",

@@ -97,6 +97,10 @@ def test_demonstrations_need_a_template_of_the_input_alone() -> None:
         render("{input} of {desk}", DEMOS, ROW)
 
 
+def test_a_field_may_be_named_in_any_script() -> None:
+    assert placeholders("{शीर्षक} {标题}", {"शीर्षक": "", "标题": ""}) == ("शीर्षक", "标题")
+
+
 def test_placeholders_are_known_fields_in_order_of_occurrence() -> None:
     assert placeholders("{desk} {input} {desk} {other} {{#a.b#}} { input }", FIELDS) == ("desk", "input")
 

@@ -6,6 +6,9 @@ import math
 import re
 import unicodedata
 from collections import Counter
+from collections.abc import Sequence
+
+from autoprompt.scripts import HANGUL, is_unparted, runs, signs
 
 # Cosine from which two tasks count as the same kind. Measured in tests/memory/test_similarity.py on pairs of
 # task descriptions in English, Chinese and Japanese: of those that describe one task 96% are joined (80% on
@@ -14,9 +17,7 @@ from collections import Counter
 # high. Without removing the boilerplate below, the same recall needs 0.25 and joins 4% of the wrong pairs.
 SAME_KIND = 0.35
 
-_CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af"
-_RUN = re.compile(rf"[{_CJK}]+|[^\W_{_CJK}]+")
-_FIRST_IS_CJK = re.compile(f"[{_CJK}]")
+_HANGUL = re.compile(f"[{HANGUL}]")
 _GRAM = 4
 
 # Words of prompts, not of tasks: what they have in common tells nothing.
@@ -37,8 +38,8 @@ _BOILERPLATE_CJK = re.compile(
 def task_similarity(a: str, b: str) -> float:
     """Cosine of the tasks' n-grams, in [0, 1]; 1 for texts that are equal but for case and spacing.
 
-    Words are cut into runs of 4 letters, so that endings do not matter; Chinese, Japanese and Korean, which
-    are written without spaces, into pairs of characters, which is about a word there. No model and no
+    Words are cut into runs of 4 letters, so that endings do not matter; scripts without spaces, and Korean
+    with its endings, into pairs of characters, which is about a word there. No model and no
     download is needed, and the result is the same everywhere. Two languages never look alike.
     """
     if _normal(a) == _normal(b):
@@ -58,17 +59,15 @@ def _normal(text: str) -> str:
 def _weights(text: str) -> dict[str, float]:
     """n-gram -> 1 + ln(count): the tenth mention says little more than the first."""
     counts: Counter[str] = Counter()
-    for match in _RUN.finditer(_normal(text)):
-        run = match[0]
-        if _FIRST_IS_CJK.match(run):
+    for run in runs(_normal(text)):
+        if is_unparted(run) or _HANGUL.search(run):
             for part in _BOILERPLATE_CJK.sub(" ", run).split():
-                counts.update(_grams(part, 2))
+                counts.update(_grams(signs(part), 2))
         elif run not in _BOILERPLATE and not run.isdigit():
             counts.update(_grams(f"^{run}$", _GRAM))
     return {gram: 1.0 + math.log(count) for gram, count in counts.items()}
 
 
-def _grams(text: str, size: int) -> list[str]:
-    if len(text) <= size:
-        return [text]
-    return [text[start : start + size] for start in range(len(text) - size + 1)]
+def _grams(letters: Sequence[str], size: int) -> list[str]:
+    last = max(0, len(letters) - size)
+    return ["".join(letters[start : start + size]) for start in range(last + 1)]

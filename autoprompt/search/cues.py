@@ -6,15 +6,11 @@ A model that writes prompts is not asked, so this works with the smallest one, a
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
+from autoprompt.scripts import is_unparted, runs, signs
 from autoprompt.types import Example
-
-_SIGNS = "\u3041-\u30ff\u3400-\u9fff\uf900-\ufaff"  # of scripts that do not part their words
-_RUN = re.compile(f"[{_SIGNS}]+|[^\\W_{_SIGNS}]+(?:['’][^\\W\\d_]+)?")
-_IS_SIGN = re.compile(f"[{_SIGNS}]")
 
 FEWEST_ROWS = 2  # of a label that hold a cue; one row alone is a quotation
 _PRIOR = 0.5  # Jeffreys' pseudo-count of each cell
@@ -52,9 +48,10 @@ def typical(examples: Sequence[Example], most: int) -> dict[str, list[str]]:
 def grams(text: str) -> Iterator[str]:
     """Words and pairs of neighbours; of scripts that do not part their words, pairs and triples of signs."""
     before = ""
-    for run in _RUN.findall(text.casefold()):
-        if _IS_SIGN.match(run):
-            yield from (run[i : i + size] for size in (2, 3) for i in range(len(run) - size + 1))
+    for run in runs(text.casefold()):
+        if is_unparted(run):
+            each = signs(run)
+            yield from ("".join(each[i : i + size]) for size in (2, 3) for i in range(len(each) - size + 1))
             before = ""
             continue
         yield run
@@ -84,7 +81,7 @@ def _distinct(ranked: Iterator[str], most: int) -> list[str]:
     for gram in ranked:
         parts = set(gram.split())
         if len(chosen) < most and not any(
-            parts <= set(c.split()) or set(c.split()) <= parts or (gram in c and _IS_SIGN.match(gram))
+            parts <= set(c.split()) or set(c.split()) <= parts or (gram in c and is_unparted(gram))
             for c in chosen
         ):
             chosen.append(gram)

@@ -8,10 +8,12 @@ from importlib.resources import files
 from string import Template
 from typing import Literal, get_args
 
+from autoprompt.scripts import HAN, HANGUL, KANA
+
 Language = Literal["en", "zh"]
 
-_CJK = re.compile(r"[\u3400-\u9fff\uf900-\ufaff]")
-_KANA_HANGUL = re.compile(r"[\u3041-\u3096\u30a1-\u30fa\uff66-\uff9d\u1100-\u11ff\u3130-\u318f\uac00-\ud7af]")
+_HAN = re.compile(f"[{HAN}]")
+_KANA_HANGUL = re.compile(f"[{KANA}{HANGUL}]")
 _NAMES = ("analyze", "analyze_steps", "patch", "rewrite")
 _BREAK = re.compile(r"(?<=[.:?!])\s+|(?<=[。：？！])|\$\w+|</?\w+>|\n+")
 
@@ -23,7 +25,7 @@ def language_of(text: str) -> Language:
     ask the model to keep to the prompt's own language, whichever it is.
     """
     letters = [c for c in text if c.isalpha()]
-    is_chinese = len(_CJK.findall(text)) >= len(letters) / 5 and not _KANA_HANGUL.search(text)
+    is_chinese = len(_HAN.findall(text)) >= len(letters) / 5 and not _KANA_HANGUL.search(text)
     return "zh" if letters and is_chinese else "en"
 
 

@@ -128,6 +128,15 @@ def test_a_common_chinese_phrase_is_no_quote() -> None:
     assert reason == f"it copies a row of train: {row[:16]}"
 
 
+def test_four_words_with_marks_are_no_quote() -> None:
+    row = "मुझे कल से बिजली नहीं मिल रही है और कोई जवाब नहीं देता"
+    base = splits_of(32, 60, 20)
+    quoted = replace(base, train=(Example("x", row, "A", {"input": row, "target": "A"}), *base.train))
+    assert refusals("```\nबिजली नहीं मिल रही: A.\n```", splits=quoted) == []
+    (reason,) = refusals(f"```\n{row}: A.\n```", splits=quoted)
+    assert reason.startswith("it copies a row of train: मुझे कल से बिजली")
+
+
 def test_a_placeholder_of_the_parent_is_kept() -> None:
     made = bench(
         author=says("```\nSort it by the rule.\n```"), depth=WRITERS_ONLY, max_demos=0, can_demo=False

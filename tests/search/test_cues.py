@@ -50,6 +50,17 @@ def test_chinese_rows_have_pairs_and_triples_of_signs() -> None:
     assert not any(word in "第" for words in found.values() for word in words)
 
 
+def test_words_with_marks_stay_whole() -> None:
+    found = typical(
+        rows(
+            *((f"यह सेवा अच्छी है {n}", "ठीक") for n in range(6)),
+            *((f"यह सेवा खराब है {n}", "बुरा") for n in range(6)),
+        ),
+        4,
+    )
+    assert found["बुरा"][0] in ("खराब", "सेवा खराब", "खराब है")
+
+
 def test_words_that_say_nothing_are_not_named() -> None:
     same = rows(*((f"item {n}", "AB"[n % 2]) for n in range(40)))
     assert typical(same, 8) == {}

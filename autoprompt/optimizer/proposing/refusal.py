@@ -9,6 +9,7 @@ from autoprompt.optimizer.agents.rewriting import WORDING
 from autoprompt.optimizer.context import SearchContext, longest_prompt
 from autoprompt.program import placeholders
 from autoprompt.reasoning import requests_in
+from autoprompt.scripts import UNPARTED, is_unparted, runs, signs
 from autoprompt.templates import phrases
 from autoprompt.types import Candidate
 
@@ -17,10 +18,7 @@ from autoprompt.types import Candidate
 COPIED = 16
 ECHOED = 8  # the weight from which a whole sentence of ours counts
 _WORD = 2  # weight of a word; a sign weighs 1
-_SIGNS = "\u3041-\u30ff\u3400-\u9fff\uf900-\ufaff"
-_SIGN = re.compile(f"[{_SIGNS}]")
 _SELECTOR = re.compile(r"\{\{#[^{}]+#\}\}")
-_WORDS = re.compile(f"[{_SIGNS}]|[^\\W{_SIGNS}]+")
 
 
 class Refused(Exception):
@@ -109,13 +107,13 @@ def _runs(words: Sequence[str]) -> dict[tuple[str, ...], None]:
 
 
 def _weight(words: Sequence[str]) -> int:
-    return sum(1 if _SIGN.match(word) else _WORD for word in words)
+    return sum(1 if is_unparted(word) else _WORD for word in words)
 
 
 def _words(text: str) -> list[str]:
     """Words, and single characters of scripts that do not part them."""
-    return _WORDS.findall(text.casefold())
+    return [part for run in runs(text.casefold()) for part in (signs(run) if is_unparted(run) else [run])]
 
 
 def _readable(run: Sequence[str]) -> str:
-    return re.sub(rf"(?<=[{_SIGNS}]) (?=[{_SIGNS}])", "", " ".join(run))
+    return re.sub(rf"(?<=[{UNPARTED}]) (?=[{UNPARTED}])", "", " ".join(run))

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from pydantic import BaseModel
 
 from autoprompt.llm.scripted import ScriptedClient
+from autoprompt.scripts import NAME
 from autoprompt.workflow.context import (
     Attempt,
     NodeContext,
@@ -38,7 +39,7 @@ CONTEXT = "$context"  # where the variables lie among the values of a run; no id
 NEXT = "next_node_id"  # a name that is a word to the engine: the node to go on with
 ITERATION_COUNT = "_iteration_count"
 
-_PLACEHOLDER = re.compile(r"\{([^\W\d]\w*)\}")
+_PLACEHOLDER = re.compile(rf"\{{({NAME})\}}")
 
 
 class BaseNode:

@@ -1,0 +1,48 @@
+"""Writing systems, for patterns: what belongs to a word, and where no space parts one from the next.
+
+Python's `\\w` lacks the combining marks, so it tears words of Hindi, Tamil or Thai apart at their vowels.
+The constants are what stands inside a character class: `[{UNPARTED}]`, `[\\w{MARKS}]`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+HAN = r"\u3005-\u3007\u3400-\u9fff\uf900-\ufaff"
+KANA = r"\u3041-\u3096\u30a1-\u30fa\uff66-\uff9d"
+HANGUL = r"\u1100-\u11ff\u3130-\u318f\uac00-\ud7af"
+# Scripts that do not part their words: Chinese, Japanese (with its long sign), Thai and Lao, Burmese, Khmer.
+UNPARTED = HAN + KANA + r"\u30fb-\u30fe" + r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
+# What `\w` lacks of the scripts in use. Of the Indic ones the letters between the marks, too: a short class
+# is compiled for every label.
+MARKS = (
+    r"\u0300-\u036f\u0483-\u0487"  # Latin, Greek, Cyrillic
+    r"\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7"  # Hebrew
+    r"\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06dc\u06df-\u06e8\u06ea-\u06ed"  # Arabic
+    r"\u0900-\u0963\u0971-\u09fc\u09fe-\u0a75\u0a81-\u0aef\u0af9-\u0c76\u0c78-\u0c83\u0c85-\u0df3"  # Indic
+    r"\u0e31\u0e34-\u0e3a\u0e47-\u0e4e\u0eb1\u0eb4-\u0ebc\u0ec8-\u0ece"  # Thai, Lao
+    r"\u102b-\u103e\u1056-\u1059\u17b4-\u17d3\u17dd"  # Burmese, Khmer
+    r"\u200c\u200d"  # joiners inside Persian and Indic words
+)
+NAME = rf"[^\W\d][\w{MARKS}]*"  # an identifier
+
+_LETTER = rf"(?![_{UNPARTED}])[\w{MARKS}]"
+_RUN = re.compile(rf"[{UNPARTED}]+|(?:{_LETTER})+(?:['’](?:(?!\d){_LETTER})+)?")
+_IS_UNPARTED = re.compile(f"[{UNPARTED}]")
+_SIGN = re.compile(rf"[^{MARKS}][{MARKS}]*|[{MARKS}]+")
+
+
+def runs(text: str) -> Iterator[str]:
+    """The words of a text; of scripts that do not part them, all that stands between two other signs."""
+    return (found.group() for found in _RUN.finditer(text))
+
+
+def is_unparted(run: str) -> bool:
+    """Whether a run, or a part of one, is of a script that does not part its words."""
+    return _IS_UNPARTED.match(run) is not None
+
+
+def signs(run: str) -> list[str]:
+    """The characters of such a run as a reader counts them: each with the marks that belong to it."""
+    return _SIGN.findall(run)
