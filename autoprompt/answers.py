@@ -152,7 +152,7 @@ class _Labels:
         forms = {label: unicodedata.normalize("NFKC", label).strip() for label in labels if label.strip()}
         # Of labels that differ in case or marks only, the first is meant unless it is written exactly.
         self._raw = {form: label for label, form in reversed(forms.items())}
-        self._normal = {_key(label): label for label in reversed(forms)}
+        self._normal = {label_key(label): label for label in reversed(forms)}
         longest_first = sorted(self._normal.items(), key=lambda item: len(item[0]), reverse=True)
         self._by_group = {f"l{i}": label for i, (_, label) in enumerate(longest_first)}
         words = [f"(?P<l{i}>{_word(_bare(forms[label]))})" for i, (_, label) in enumerate(longest_first)]
@@ -172,7 +172,7 @@ class _Labels:
         }
 
     def exact(self, text: str) -> str | None:
-        return self._raw.get(text.strip()) or self._normal.get(_key(text))
+        return self._raw.get(text.strip()) or self._normal.get(label_key(text))
 
     def first_word(self, text: str) -> str | None:
         for match in self._words.finditer(text) if self._words else ():
@@ -189,8 +189,8 @@ def _labels(labels: tuple[str, ...]) -> _Labels:
     return _Labels(labels)
 
 
-def _key(label: str) -> str:
-    """Normalized, and with one sign for space, hyphen and underscore between words: non-clickbait."""
+def label_key(label: str) -> str:
+    """What a label is read by: normalized, with one sign for space, hyphen and underscore between words."""
     return _JOINT.sub("_", normalize(label))
 
 

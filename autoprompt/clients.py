@@ -16,9 +16,7 @@ from autoprompt.llm.endpoints import ModelChoice, checked_url, choose_model
 from autoprompt.llm.prices import REPORTED, Price
 from autoprompt.llm.recorded import RecordedClient
 from autoprompt.llm.stack import REMOTE_CONCURRENCY
-from autoprompt.metrics import Metric, get_metric
-
-JUDGED = "llm_judge"  # the metric that asks a model
+from autoprompt.metrics import JUDGED, Metric, get_metric
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +121,10 @@ class RoleModels:
     def metric(self, config: RunConfig, labels: tuple[str, ...]) -> Metric:
         judge = self.client("judge") if config.metric == JUDGED else None
         return get_metric(config.metric, config.metric_options, judge=judge, labels=labels)
+
+    def is_embedded(self, role: CallRole) -> bool:
+        """Whether the model of `role` answers in this process, on its processor."""
+        return self._clients is None and choose_model(self._settings, role).is_local
 
     def close(self) -> None:
         self._models.close()

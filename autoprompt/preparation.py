@@ -13,7 +13,8 @@ from autoprompt.config import RunConfig
 from autoprompt.dataset import Splits, check_fields, load_splits
 from autoprompt.errors import BudgetTooSmallError, PromptError
 from autoprompt.llm.client import Client, Options
-from autoprompt.metrics import Metric, check_targets, get_metric
+from autoprompt.llm.scripted import ScriptedClient
+from autoprompt.metrics import JUDGED, Metric, check_targets, get_metric
 from autoprompt.program import Program, PromptProgram, placeholders, supports_demos, unknown_placeholders
 from autoprompt.reasoning import OUTPUT_TOKENS, USUAL_TOKENS, asks_to_reason
 from autoprompt.search.gate import smallest_gain
@@ -36,7 +37,6 @@ from autoprompt.types import Example
 if TYPE_CHECKING:
     from autoprompt.workflow.task import WorkflowTask
 
-JUDGED = "llm_judge"
 LABEL_OUTPUT_TOKENS = 32  # of a task call whose answer is one of the labels
 FREE_OUTPUT_TOKENS = 1024
 SHORT_TARGET = 80  # characters; what is longer is written rather than found out
@@ -190,10 +190,11 @@ def prepare(config: RunConfig) -> Preparation:
 def check_metric(config: RunConfig, labels: tuple[str, ...], rows: Mapping[Path, Sequence[Example]]) -> None:
     """The metric is known, its options fit it, and it can compare with every target. rows: of each file.
 
-    Raises ConfigError, and DatasetError with file and line. A judge needs its model to be made.
+    Raises ConfigError, and DatasetError with file and line.
     """
-    if config.metric != JUDGED:
-        check_targets(get_metric(config.metric, config.metric_options, labels=labels), rows)
+    unasked = ScriptedClient([])  # a judge's options are checked without its model
+    metric = get_metric(config.metric, config.metric_options, judge=unasked, labels=labels)
+    check_targets(metric, rows)
 
 
 def _smallest_gain(val_rows: int, depth: Depth) -> float | None:

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
+
+import yaml
 
 from autoprompt.errors import PromptError
 
@@ -37,16 +41,22 @@ def prompt_text(prompt: str, folder: Path, source: str) -> str:
     return text.rstrip("\r\n")
 
 
+def _parsed(text: str) -> Any:
+    """What a text says as JSON or, where it may be one of ours, as YAML; None where it is neither."""
+    with suppress(ValueError, RecursionError):
+        return json.loads(text)
+    if re.search(r"^components:\s*$", text, re.MULTILINE):
+        with suppress(yaml.YAMLError):
+            return yaml.safe_load(text)
+    return None
+
+
 def _is_export(text: str) -> bool:
     """Whether it is what `runs export` writes as YAML or JSON."""
-    if re.match(r"components:\s*$", text, re.MULTILINE):
-        return True
-    try:
-        data = json.loads(text)
-    except ValueError:
-        return False
+    data = _parsed(text)
     if isinstance(data, dict):
-        return data.get("type") == "constructor" and "lc" in data  # LangChain's
+        is_langchain = data.get("type") == "constructor" and "lc" in data
+        return is_langchain or isinstance(data.get("components"), dict)
     return (
         isinstance(data, list)
         and bool(data)

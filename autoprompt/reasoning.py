@@ -32,7 +32,7 @@ _COMPARE: dict[Language, str] = {
     "en": "Then compare how things stand in the end with what is asked",
     "zh": "然后把最后的状态与题目所问的对照",
 }
-_QUOTED: dict[Language, str] = {"en": ': "{}" ', "zh": "：“{}”"}
+_QUOTED: dict[Language, str] = {"en": ': "{}" ', "zh": "：“{}”。"}
 _UNQUOTED: dict[Language, str] = {"en": ". ", "zh": "。"}
 _END: dict[Language, str] = {
     "en": 'End with a line that begins with "Answer:" and holds ',

@@ -14,6 +14,7 @@ from autoprompt.errors import BudgetExhausted, BudgetTooSmallError, Interrupted,
 from autoprompt.llm import Budget, Journal
 from autoprompt.llm.account import Account
 from autoprompt.memory import ExperienceFile
+from autoprompt.metrics import JUDGED
 from autoprompt.preparation import Preparation
 from autoprompt.search.pool import Pool
 from autoprompt.store import ProgressFile, RunFolder, RunStore
@@ -184,6 +185,8 @@ def _make_context(
             can_demo=preparation.can_demo,
             can_reason=preparation.can_reason,
             input_field=config.input_field,
+            is_embedded=models.is_embedded("task"),
+            measured_by=_measured_by(preparation, models),
         ),
         pool=Pool(labels),
         budget=budget,
@@ -206,6 +209,23 @@ def _make_context(
     )
 
 
+def _measured_by(preparation: Preparation, models: RoleModels) -> str:
+    """Another model, metric or validation set measures anew; another seed or cap does not."""
+    config = preparation.config
+    judge = models.client("judge").name if config.metric == JUDGED else None
+    options = dict(sorted(config.metric_options.items()))
+    return repr(
+        (
+            models.client("task").name,
+            config.temperature,
+            config.metric,
+            options,
+            judge,
+            preparation.splits.sha256["val"],
+        )
+    )
+
+
 def _dataset(preparation: Preparation) -> dict[str, Any]:
     splits = preparation.splits
     return {
@@ -213,6 +233,7 @@ def _dataset(preparation: Preparation) -> dict[str, Any]:
         "sha256": splits.dataset_sha256,
         "split_seed": splits.split_seed,
         "sizes": splits.sizes,
+        "parts": dict(splits.sha256),
     }
 
 
@@ -230,6 +251,14 @@ def _restore(
         raise StoreError(
             f"run {folder.run_id} cannot go on: {state['dataset']['path']} has changed since it began "
             f"(sha256 was {known}, is {found}). Put the old file back, or start a new run."
+        )
+    # A version of autoprompt that cuts them otherwise would let rows decide that the analyst has seen.
+    began, now = state["dataset"], _dataset(preparation)
+    if any(began[name] != now[name] for name in ("sizes", "parts") if name in began):
+        raise StoreError(
+            f"run {folder.run_id} cannot go on: this version of autoprompt splits {began['path']} otherwise "
+            f"than the one that began it (rows were {began['sizes']}, are {now['sizes']}). Go on with that "
+            "version, or start a new run."
         )
     _drop_candidates_after(folder, state["pool_step"])
     context.pool = Pool.from_records(list(folder.read_candidate_records()), context.settings.labels)

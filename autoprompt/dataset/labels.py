@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 
-from autoprompt.answers import normalize
+from autoprompt.answers import label_key
 from autoprompt.config import DataSettings
 from autoprompt.dataset.checks import check_labels, infer_labels, rare_labels
 from autoprompt.dataset.faults import listed, named
 from autoprompt.errors import DatasetError
 from autoprompt.types import Example
 
+Sources = Mapping[str, tuple[Path, Sequence[Example]]]  # name -> file and rows
 LABEL_METRICS = ("exact_match", "macro_f1")  # whose answer is one of the labels, where there are labels
 
 
 def task_labels(
-    sources: Mapping[str, tuple[Path, Sequence[Example]]], settings: DataSettings, *, may_be_one: bool = False
+    sources: Sources, settings: DataSettings, *, may_be_one: bool = False
 ) -> tuple[str, ...] | None:
     """The only answers of a label task, given or inferred from all rows; None for free answers.
 
-    sources: name -> file and rows. may_be_one: allow rows that all have the same target.
+    may_be_one: allow rows that all have the same target.
     Other metrics than LABEL_METRICS compare freely: there the labels are None, whatever the targets are.
     Raises DatasetError for targets that are not among the given labels, and for a single target.
     """
@@ -37,16 +39,18 @@ def task_labels(
     return infer_labels([example for _, examples in sources.values() for example in examples])
 
 
-def label_warnings(examples: Sequence[Example], labels: Sequence[str]) -> list[str]:
-    """What rows of these labels cannot show."""
+def label_warnings(sources: Sources, labels: Sequence[str]) -> list[str]:
+    """What the rows of these labels cannot show."""
     warnings = []
+    examples = [example for _, rows in sources.values() for example in rows]
     rare = rare_labels(examples)
     if rare:
-        shown = listed([_with_line(label, examples, labels) for label in rare])
+        common = [label for label in labels if label not in rare]
+        shown = listed([f"{label!r} ({_place(label, sources)}{_meant(label, common)})" for label in rare])
         warnings.append(f"seen once only: label {shown}; no part can both show and check it.")
     alike: dict[str, list[str]] = {}
     for label in labels:
-        alike.setdefault(normalize(label), []).append(label)
+        alike.setdefault(label_key(label), []).append(label)
     for names in alike.values():
         if len(names) > 1:
             warnings.append(f"labels that differ in case or marks only: {named(names)}. Are they one?")
@@ -57,15 +61,24 @@ def label_warnings(examples: Sequence[Example], labels: Sequence[str]) -> list[s
     return warnings
 
 
-def _with_line(label: str, examples: Sequence[Example], labels: Sequence[str]) -> str:
-    line = next(example.line for example in examples if example.target == label)
-    others = {normalize(other): other for other in labels if other != label}
-    close = get_close_matches(normalize(label), others, n=1, cutoff=0.8)
-    meant = f"; did you mean {others[close[0]]!r}?" if close else ""
-    return f"{label!r} (line {line}{meant})"
+def _place(label: str, sources: Sources) -> str:
+    """Where the label stands first: its line, with the file where there are several."""
+    path, line = next((p, e.line) for p, rows in sources.values() for e in rows if e.target == label)
+    return f"line {line}" if len(sources) == 1 else f"{path.name} line {line}"
 
 
-def _check_two_targets(sources: Mapping[str, tuple[Path, Sequence[Example]]]) -> None:
+def _meant(label: str, common: Sequence[str]) -> str:
+    """The label that this one may be a slip of. Not where a number or a word in front tells the two apart."""
+    key = label_key(label)
+    others = {label_key(other): other for other in common}
+    for close in get_close_matches(key, others, n=1, cutoff=0.8):
+        is_meant = re.findall(r"\d+", key) == re.findall(r"\d+", close)
+        if is_meant and not (key.endswith(close) or close.endswith(key)):
+            return f"; did you mean {others[close]!r}?"
+    return ""
+
+
+def _check_two_targets(sources: Sources) -> None:
     seen = {example.target for _, examples in sources.values() for example in examples}
     if len(seen) == 1:
         path, examples = next(iter(sources.values()))

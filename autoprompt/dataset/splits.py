@@ -29,7 +29,8 @@ _SHARES_WITHOUT_TEST: Mapping[Part, int] = {"train": 50, "val": 50, "test": 0}
 # Few rows: val comes first, while train keeps as many as it takes to describe the answers and to show some.
 # Simulated at 400 calls, 300 pairs each: 56 rows as 20/36 instead of 32/24 +0.037 [0.023, 0.051], 62 as 22/40
 # instead of halves +0.023 [0.008, 0.039], 70 as 30/40 instead of 40/30 +0.003 [-0.013, 0.019].
-_ENOUGH_VAL, _ENOUGH_TRAIN = 40, 20
+# All with two labels; of more, train keeps three rows each.
+_ENOUGH_VAL, _ENOUGH_TRAIN, _ENOUGH_OF_A_LABEL = 40, 20, 3
 _MIN_ROWS = 4
 _FEW_ROWS = 20
 # An exact one-sided test needs five rows that all go one way to reach p < .05: 0.5**5 = .031.
@@ -90,9 +91,10 @@ def load_splits(settings: DataSettings) -> Splits:
     every = [example for examples in sources.values() for example in examples]
     if len(every) < _MIN_ROWS:
         raise DatasetError(_too_few(len(every)))
-    labels = task_labels({name: (paths[name], examples) for name, examples in sources.items()}, settings)
+    placed = {name: (paths[name], examples) for name, examples in sources.items()}
+    labels = task_labels(placed, settings)
     if labels is not None:
-        warnings += label_warnings(every, labels)
+        warnings += label_warnings(placed, labels)
     # Not by what the metric makes of the targets: another metric must not move a row.
     by_target = settings.labels is not None or infer_labels(every) is not None
     parts = _cut(sources, wanted, settings, warnings, by_target=by_target)
@@ -171,9 +173,8 @@ def _cut(
         examples = sources[source]
         if len(examples) < _MIN_ROWS:
             raise DatasetError(_too_few(len(examples)))
-        regions = assign(
-            examples, _sizes(len(examples), wanted, settings), settings.split_seed, by_target=by_target
-        )
+        sizes = _sizes(examples, wanted, settings, by_target=by_target)
+        regions = assign(examples, sizes, settings.split_seed, by_target=by_target)
         for part, found in zip(_CUT_ORDER, regions, strict=True):
             if part in wanted:
                 if not found:
@@ -183,15 +184,23 @@ def _cut(
     return parts
 
 
-def _sizes(rows: int, wanted: tuple[Part, ...], settings: DataSettings) -> tuple[int, int, int]:
-    """Rows of the regions of test, val and train, whatever the caps: a changed cap must move no row."""
+def _sizes(
+    examples: Sequence[Example], wanted: tuple[Part, ...], settings: DataSettings, *, by_target: bool
+) -> tuple[int, int, int]:
+    """Rows of the regions of test, val and train, whatever the caps: a changed cap must move no row.
+
+    Groups that stay whole may shift them.
+    """
+    rows = len(examples)
     shares = _SHARES_WITHOUT_TEST if settings.no_test else _SHARES
     total = sum(shares[part] for part in wanted)
     test = max(1, rows * shares["test"] // total) if "test" in wanted else 0
     if "train" in wanted:
         val = max(1, rows * shares["val"] // total) if "val" in wanted else 0
         if val:
-            val = max(val, min(_ENOUGH_VAL, rows - test - _ENOUGH_TRAIN))
+            targets = len({example.target for example in examples}) if by_target else 0
+            train = max(_ENOUGH_TRAIN, _ENOUGH_OF_A_LABEL * targets)
+            val = max(val, min(_ENOUGH_VAL, rows - test - train))
     elif "val" in wanted:
         val = rows - test
     else:

@@ -6,7 +6,6 @@ import difflib
 import hashlib
 import math
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -27,8 +26,9 @@ _TURNS = re.compile(
 # Where two measurements of a change contradict each other, their mean counts if it is this many standard
 # errors away from 0 (one-sided p < .10); else the change makes no difference.
 _CLEAR = 1.28
-# A `resume` repeats the last writes of one run only; what is older need not be remembered.
-_MOST_SOURCES = 32
+# Of a change that was measured more often, the oldest measurements would be counted again: by then one more
+# or less tells nothing new.
+_MOST_SOURCES = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +87,13 @@ def source(run_id: str, iteration: int, change: str) -> str:
     return f"{run_id}/{iteration}/{digest}"
 
 
-def measurement(parent_id: str, candidate_id: str, row_ids: Iterable[str]) -> str:
-    """The name of a comparison of two candidates on these rows: the same in every run that makes it."""
-    asked = "\n".join((parent_id, candidate_id, *sorted(row_ids)))
-    return f"rows/{hashlib.sha256(asked.encode()).hexdigest()[:12]}"
+def measurement(parent_id: str, candidate_id: str, *, by: str) -> str:
+    """The name of a comparison of two candidates: the same in every run that makes it.
+
+    by: whatever else has a say in it, such as the model, the metric and the rows to choose from. Not how many
+    of these a race came to: the longer one holds most of the rows of the shorter.
+    """
+    return f"pair/{hashlib.sha256(f'{parent_id}/{candidate_id}/{by}'.encode()).hexdigest()[:12]}"
 
 
 def is_same_lesson(a: Experience, b: Experience) -> bool:

@@ -2,6 +2,6 @@
 
 from autoprompt.metrics import json_match, texts  # noqa: F401 they register themselves
 from autoprompt.metrics.base import Metric
-from autoprompt.metrics.registry import check_targets, get_metric, known_metrics, register
+from autoprompt.metrics.registry import JUDGED, check_targets, get_metric, known_metrics, register
 
-__all__ = ["Metric", "check_targets", "get_metric", "known_metrics", "register"]
+__all__ = ["JUDGED", "Metric", "check_targets", "get_metric", "known_metrics", "register"]

@@ -69,7 +69,7 @@ class TextMetric:
         return Score(0.0, f"unparsed: {short(text)} {missing}")
 
 
-def verdict(is_right: bool, answer: str, target: str) -> Score:
+def row_score(is_right: bool, answer: str, target: str) -> Score:
     return Score(1.0) if is_right else Score(0.0, f"answered {short(answer)}, expected {short(target)}")
 
 

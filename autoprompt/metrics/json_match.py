@@ -10,7 +10,7 @@ from typing import Any
 
 from autoprompt.answers import normalize, read_json, visible
 from autoprompt.errors import ConfigError
-from autoprompt.metrics.base import TextMetric, short, verdict
+from autoprompt.metrics.base import TextMetric, row_score, short
 from autoprompt.metrics.registry import register
 from autoprompt.types import Example, Score
 
@@ -37,8 +37,8 @@ class JsonMatch(TextMetric):
     def target_fault(self, target: str) -> str:
         try:
             json.loads(target)
-        except ValueError as error:
-            return f"the target {short(target)} is not JSON: {error}"
+        except (ValueError, RecursionError) as error:
+            return f"the target {short(target)} is not JSON ({error}); mend it, or choose another metric"
         return ""
 
     def _compare(self, answer: str, example: Example) -> Score:
@@ -46,7 +46,7 @@ class JsonMatch(TextMetric):
         if found is None:
             return self._unparsed(answer)
         if not isinstance(expected, dict) or not isinstance(found, dict):
-            return verdict(_is_same(found, expected), json.dumps(found, ensure_ascii=False), example.target)
+            return row_score(_is_same(found, expected), json.dumps(found, ensure_ascii=False), example.target)
         names = self.fields or tuple(dict.fromkeys((*expected, *found)))
         wrong = [
             n for n in names if n not in found or n not in expected or not _is_same(found[n], expected[n])

@@ -16,6 +16,7 @@ from autoprompt.metrics.base import Metric, TextMetric
 from autoprompt.metrics.python_metric import python_metric
 from autoprompt.types import Example
 
+JUDGED = "llm_judge"  # the metric that asks a model
 _CONTEXT = ("labels", "client", "name")  # given by `get_metric`, never options of a user
 
 Factory = Callable[..., Metric]
@@ -89,7 +90,7 @@ def check_targets(metric: Metric, rows: Mapping[Path, Sequence[Example]]) -> Non
         faults.raise_if_any()
 
 
-@register("llm_judge")
+@register(JUDGED)
 def _llm_judge(client: Client, rubric: str, labels: tuple[str, ...] = ()) -> Metric:
     if not isinstance(rubric, str):
         raise ConfigError(f"metric llm_judge: rubric is {rubric!r}; expected a text")

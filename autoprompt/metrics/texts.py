@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from autoprompt import stats
 from autoprompt.answers import Number, normalize, read_number, visible
 from autoprompt.errors import ConfigError
-from autoprompt.metrics.base import TextMetric, short, verdict
+from autoprompt.metrics.base import TextMetric, row_score, short
 from autoprompt.metrics.registry import register
 from autoprompt.types import Example, Score
 
@@ -23,7 +23,7 @@ class ExactMatch(TextMetric):
     name: str = field(default="exact_match", init=False)
 
     def _compare(self, answer: str, example: Example) -> Score:
-        return verdict(normalize(answer) == normalize(example.target), answer, example.target)
+        return row_score(normalize(answer) == normalize(example.target), answer, example.target)
 
 
 @register("macro_f1")
@@ -113,7 +113,7 @@ class Numeric(TextMetric):
         expected, found = read_number(example.target), read_number(answer)
         if expected is None or found is None:
             return self._unparsed(answer)
-        return verdict(self._is_equal(found, expected), f"{found.value:.15g}", example.target)
+        return row_score(self._is_equal(found, expected), f"{found.value:.15g}", example.target)
 
     def _is_equal(self, found: Number, expected: Number) -> bool:
         pairs = [(found.value, expected.value)]

@@ -43,6 +43,9 @@ class SearchSettings:
 
     locked: passages. locked_components: names of components that stay as they are, demonstrations included.
     has_steps: the program is a workflow, even if it has one prompt only: what that one gets is not the row.
+    is_embedded: the task's model answers on this machine's processor.
+    measured_by: what a comparison of two candidates depends on besides them, for the memory to tell a
+    repeated one.
     """
 
     run_id: str
@@ -59,6 +62,8 @@ class SearchSettings:
     can_demo: bool = True
     can_reason: bool = False
     input_field: str = "input"
+    is_embedded: bool = False
+    measured_by: str = ""
 
 
 @dataclass(slots=True)

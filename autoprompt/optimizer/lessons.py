@@ -16,7 +16,6 @@ def learn(
     for candidate_id in settled:
         candidate = context.pool[candidate_id].candidate
         parent = context.pool[candidate.parents[0]].candidate
-        rows = context.pool.shared_ids(candidate.id, parent.id, context.plan.race_ids)
         new, old = context.pool.shared(candidate.id, parent.id, context.plan.race_ids)
         lesson = context.memory.learn(
             parent.prompt, candidate.prompt, old, new, iteration, change=candidate.change
@@ -33,7 +32,7 @@ def learn(
                 after=lesson.after,
                 rows=lesson.rows,
                 verdict=lesson.verdict,
-                sources=(measurement(parent.id, candidate.id, rows),),
+                sources=(measurement(parent.id, candidate.id, by=context.settings.measured_by),),
             )
         )
         context.emit({"event": "lesson", "text": lesson.text})

@@ -239,8 +239,9 @@ def _seen(context: SearchContext, state: AutoPromptState) -> list[EvaluatedRow]:
 
 
 def _depth(context: SearchContext, incumbent: Entry) -> Depth:
-    depth = context.settings.depth
-    return depth.slow if is_slower(incumbent, context.pool.original) else depth
+    settings = context.settings
+    is_slow = settings.is_embedded and is_slower(incumbent, context.pool.original)
+    return settings.depth.slow if is_slow else settings.depth
 
 
 def _candidates(context: SearchContext, state: AutoPromptState) -> int:

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from autoprompt.clients import Clients, open_models
 from autoprompt.config import CheckSettings, RunConfig
+from autoprompt.evaluation import Emit
 from autoprompt.llm import Budget
 from autoprompt.llm.client import CallRole, Client, Completion, Options
 from autoprompt.llm.recording import Recording, RecordingClient, ReplayClient, read_recording
 from autoprompt.settings import LOCAL
 from autoprompt.types import Message
-
-Emit = Callable[[dict[str, Any]], None]
 
 
 class Answerers(Protocol):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from autoprompt.clients import JUDGED, Clients
+from autoprompt.clients import Clients
 from autoprompt.config import CheckSettings, RunConfig
 from autoprompt.dataset import load_checked
 from autoprompt.dataset.checks import content_key
@@ -18,7 +18,7 @@ from autoprompt.evaluation import Emit, evaluate, row_counter
 from autoprompt.llm import Budget
 from autoprompt.llm.client import Client
 from autoprompt.llm.recording import Recording
-from autoprompt.metrics import Metric, get_metric
+from autoprompt.metrics import JUDGED, Metric, get_metric
 from autoprompt.preparation import check_metric, check_placeholders, make_program, open_workflow
 from autoprompt.program import COMPONENT
 from autoprompt.regression.answerers import Sampled, open_answerers

@@ -12,13 +12,14 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
+from autoprompt.search.plan import FEWEST_FRESH
 from autoprompt.search.pool import Entry, Pool
 from autoprompt.stats import combine_inverse_normal, paired_test
 
 CONFIRM_ALPHA = 0.05  # one-sided, for the whole search
-# Of the raced and the fresh rows: about the roots of their numbers, as up to 1.7 times as many are fresh with
-# the train rows that nobody has seen.
-STAGE_WEIGHTS = (1.0, 2**0.5)
+# Of the fresh rows, where the raced ones weigh 1: about the roots of their numbers, as up to 1.7 times as
+# many are fresh with the train rows that nobody has seen. A few of these alone say little either way.
+FRESH_WEIGHT = 2**0.5
 # Longer lines than this have picked the luckiest too often for the correction of the raced rows: in simulated
 # climbs of coin flips 10 and 15 generations were confirmed in 10 and 14%, up to 6 in 1-6%.
 MOST_GENERATIONS = 6
@@ -105,11 +106,11 @@ def confirm(
     An adaptive design in two stages. The p-value of the raced rows is corrected for all that raced (Sidak
     1967), once for each generation of the winner's line: children inherit their parent's luck on these rows,
     and each round chose anew. The fresh rows are used by one comparison and need no correction. Both are
-    combined by the inverse normal method with weights fixed beforehand, as it asks (Lehmacher & Wassmer
-    1999). Combined, each is a mid-p: the exact ones, made for a test that stands alone, left 4 of the 5%
-    unused. Where one stage stands alone it is exact. is_remembered: the winner's makers knew what earlier
-    runs had measured, maybe on the raced rows: then the fresh rows decide alone, as they do for a line of
-    more than MOST_GENERATIONS, unless there are none.
+    combined by the inverse normal method with weights by their number, which no answer on them decides
+    (Lehmacher & Wassmer 1999). Combined, each is a mid-p: the exact ones, made for a test that stands alone,
+    left 4 of the 5% unused. Where one stage stands alone it is exact. is_remembered: the winner's makers knew
+    what earlier runs had measured, maybe on the raced rows: then the fresh rows decide alone, as they do for
+    a line of more than MOST_GENERATIONS, unless there are none.
 
     The error is a measured one, since how much luck is inherited is not known: `benchmarks/simulated.py` has
     worlds in which nothing helps, one whose prompts inherit nearly all of their parent's luck among them, and
@@ -128,7 +129,7 @@ def confirm(
     chances = max(1, tried) * max(1, generations)
     raced = replace(raced, p_value=_corrected(raced.p_value, chances))
     if basis == "both":
-        p_value = combine_inverse_normal([raced.p_value, fresh.p_value], STAGE_WEIGHTS)
+        p_value = combine_inverse_normal([raced.p_value, fresh.p_value], _weights(fresh.rows))
     else:
         p_value = (fresh if basis == "fresh" else raced).p_value
     is_ahead = raced.score * raced.rows + fresh.score * fresh.rows > (
@@ -149,10 +150,14 @@ def smallest_gain(race: int, fresh: int, chances: int) -> float | None:
         raced = _corrected(_luck(fixed, is_mid=bool(fresh)), chances)
         p_value = raced
         if fresh:
-            p_value = combine_inverse_normal([raced, _luck(held, is_mid=True)], STAGE_WEIGHTS)
+            p_value = combine_inverse_normal([raced, _luck(held, is_mid=True)], _weights(fresh))
         if p_value < CONFIRM_ALPHA:
             return (fixed + held) / (race + fresh)
     return None
+
+
+def _weights(fresh_rows: int) -> tuple[float, float]:
+    return 1.0, FRESH_WEIGHT * math.sqrt(min(1.0, fresh_rows / FEWEST_FRESH))
 
 
 def _luck(fixed: int, *, is_mid: bool) -> float:

@@ -28,17 +28,12 @@ class Depth:
 
     @property
     def slow(self) -> Depth:
-        """Once the best reasons before it answers, and the original does not: few race, and a round without
-        a gain ends the search.
+        """Of the embedded model once the best reasons before it answers, and the original does not.
 
-        The large step is taken, and each row takes many times as long: 5-15 s on the embedded model, so that
-        seven candidates over 24 rows took half an hour.
+        The large step is taken, and each row takes many times as long: 5-15 s, so that seven candidates over
+        24 rows took half an hour. A server answers many at once, and who caps its calls wants them used.
         """
-        return replace(
-            self,
-            candidates=min(self.candidates, SLOW_CANDIDATES),
-            patience=min(self.patience, SLOW_PATIENCE),
-        )
+        return replace(self, candidates=self.candidates * 3 // 8, patience=max(1, self.patience - 2))
 
 
 # `quick` is one good race and one refinement; the source for 15-30 calls a validation row is GEPA's and
@@ -52,9 +47,8 @@ DEPTHS = {
 FIRST_BLOCK = 16  # rows of the first stage of a race: 5-0 and 7-1 already decide there
 TRAIN_BATCH = 16  # rows of train that a round evaluates for its analyst
 FEWEST_ENTRANTS = 6  # a short race finds little: few full rounds beat many thin ones where calls are scarce
-SLOW_CANDIDATES, SLOW_PATIENCE = 3, 1  # see `Depth.slow`
 FRESH_SHARE = 0.4  # of validation, kept for the confirmation of the winner
-FEWEST_FRESH = 12  # fewer fresh rows could not confirm anything: all rows race, and the p-value is corrected
+FEWEST_FRESH = 12  # rows of validation; fewer confirm next to nothing, so all race
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,10 +98,10 @@ class Pool:
     def shared(self, a: str, b: str, row_ids: Iterable[str]) -> tuple[list[float], list[float]]:
         """The scores of `a` and of `b` on those of `row_ids` that both were evaluated on, paired."""
         first, second = self._entries[a].scores, self._entries[b].scores
-        ids = self.shared_ids(a, b, row_ids)
+        ids = self._shared_ids(a, b, row_ids)
         return [first[i] for i in ids], [second[i] for i in ids]
 
-    def shared_ids(self, a: str, b: str, row_ids: Iterable[str]) -> list[str]:
+    def _shared_ids(self, a: str, b: str, row_ids: Iterable[str]) -> list[str]:
         """Those of `row_ids` that both were evaluated on."""
         first, second = self._entries[a].scores, self._entries[b].scores
         return [i for i in row_ids if i in first and i in second]

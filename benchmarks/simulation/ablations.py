@@ -97,7 +97,7 @@ def _power(stack: ExitStack) -> None:
         return real(*args)
 
     stack.enter_context(mock.patch.object(gate, "compare", exact))
-    stack.enter_context(mock.patch.object(gate, "STAGE_WEIGHTS", (1.0, 1.0)))
+    stack.enter_context(mock.patch.object(gate, "FRESH_WEIGHT", 1.0))
 
 
 @ablation("generations: luck that is inherited is not counted")

@@ -372,6 +372,31 @@ def test_labels_that_look_like_slips_are_named(tmp_path: Path) -> None:
     assert "labels that differ in case or marks only: 'Tech', 'tech'. Are they one?" in said
 
 
+def test_what_tells_two_labels_apart_is_no_slip(tmp_path: Path) -> None:
+    rows = [*rows_of(30, ["class_2", "clickbait"]), ("x", "class_3"), ("y", "non_clickbait")]
+    said = "\n".join(load(dataset=write(tmp_path / "d.jsonl", rows)).warnings)
+    assert "seen once only: label 'class_3' (line 31), 'non_clickbait' (line 32);" in said
+    both = [*rows_of(30, ["not spam", "not_spam"])]
+    (alike,) = load(dataset=write(tmp_path / "e.jsonl", both)).warnings
+    assert alike.startswith("labels that differ in case or marks only: 'not spam', 'not_spam'")
+
+
+def test_a_label_seen_once_is_placed_in_its_file(tmp_path: Path) -> None:
+    train = write(tmp_path / "train.jsonl", rows_of(20))
+    val = write(tmp_path / "val.jsonl", [(f"v{text}", label) for text, label in rows_of(20)])
+    test = write(tmp_path / "test.jsonl", [*((f"t{text}", label) for text, label in rows_of(20)), ("x", "c")])
+    said = "\n".join(load(train=train, val=val, test=test).warnings)
+    assert "label 'c' (test.jsonl line 21)" in said
+
+
+def test_train_keeps_some_rows_of_each_of_many_labels(tmp_path: Path) -> None:
+    many = rows_of(60, [f"l{n}" for n in range(12)])
+    splits = load(dataset=write(tmp_path / "d.jsonl", many), no_test=True)
+    assert (len(splits.train), len(splits.val)) == (30, 30)
+    few = load(dataset=write(tmp_path / "f.jsonl", rows_of(60)), no_test=True)
+    assert (len(few.train), len(few.val)) == (20, 40)
+
+
 def test_too_few_groups_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "d.jsonl"
     rows = [{"input": f"row {i}", "target": "ab"[i % 2], "from": i // 20} for i in range(40)]

@@ -69,17 +69,15 @@ def test_recording_again_counts_once_even_after_a_merge(file: ExperienceFile) ->
     assert [entry.rows for entry in file.load()] == [80]
 
 
-def test_the_same_candidates_on_the_same_rows_count_once_whatever_run_measures_them(
-    file: ExperienceFile,
-) -> None:
-    def told(rows: list[str]) -> Experience:
-        return replace(lesson("Say one digit"), sources=(measurement("old", "new", rows),))
+def test_the_same_comparison_counts_once_whatever_run_makes_it(file: ExperienceFile) -> None:
+    def told(by: str) -> Experience:
+        return replace(lesson("Say one digit"), sources=(measurement("old", "new", by=by),))
 
-    assert file.record([told(["r1", "r2"])], run_id="r1", iteration=2) == 1
-    assert file.record([told(["r2", "r1"])], run_id="r2", iteration=5) == 0
+    assert file.record([told("small model")], run_id="r1", iteration=2) == 1
+    assert file.record([told("small model")], run_id="r2", iteration=5) == 0
     (entry,) = file.load()
     assert entry.rows == 40
-    assert file.record([told(["r3"])], run_id="r2", iteration=5) == 1
+    assert file.record([told("large model")], run_id="r2", iteration=5) == 1
     assert file.load()[0].rows == 80
 
 

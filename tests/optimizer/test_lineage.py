@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-from fakes import Bench, bench, scored, splits_of
+from fakes import Bench, bench, scored
 
-from autoprompt.optimizer.ending.finish import confirm_winner
 from autoprompt.optimizer.ending.lineage import ancestors, unseen
 from autoprompt.optimizer.nodes import first_state
-from autoprompt.search.plan import FEWEST_FRESH
 from autoprompt.types import Candidate, Demo
 
 
@@ -45,21 +42,6 @@ def hidden(made: Bench, winner: Candidate) -> set[str]:
     assert {r.id for r in rows} <= {r.id for r in made.context.splits.train}
     assert len({r.id for r in rows}) == len(rows)
     return {r.id for r in made.context.splits.train} - {r.id for r in rows}
-
-
-@pytest.mark.parametrize(("train", "fresh"), [(FEWEST_FRESH - 1, 0), (FEWEST_FRESH, FEWEST_FRESH)])
-def test_a_few_unseen_rows_of_train_do_not_weaken_what_a_small_race_says(train: int, fresh: int) -> None:
-    """One row that both answered rightly took 11 fixed and none broken from p = .009 to .085."""
-    made = bench(splits=splits_of(train, 22, 0))
-    assert not made.context.plan.fresh
-    state = first_state(made.context, {})
-    winner = made.context.add(
-        Candidate({"prompt": "Mind the rule."}, parents=(state["original"],), operator="describe")
-    )
-    confirm_winner(made.context, state, winner, {})
-    (found,) = made.kinds("confirmation")
-    assert found["fresh"]["rows"] == fresh
-    assert found["basis"] == ("both" if fresh else "raced")
 
 
 def test_ancestors_are_found_once_each() -> None:

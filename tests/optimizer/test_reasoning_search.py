@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from typing import Any
 
+import pytest
 from fakes import LABELS, PROMPT, Bench, bench, number_of, target_of, unit, writer
 from test_graph import run
 from test_propose import WRITERS_ONLY, brief
@@ -12,11 +14,13 @@ from test_propose import WRITERS_ONLY, brief
 from autoprompt.llm.client import Completion, Options
 from autoprompt.optimizer.proposing.merging import partner_of
 from autoprompt.optimizer.proposing.propose import propose
+from autoprompt.optimizer.proposing.telling import with_lines
 from autoprompt.reasoning import asks_to_reason, request
-from autoprompt.search.plan import SLOW_CANDIDATES, SLOW_PATIENCE
+from autoprompt.search.plan import DEPTHS
 from autoprompt.search.race import PROBE_ROWS
 from autoprompt.types import Candidate, Demo, Message, Usage
 
+STANDARD: Any = {"depth": DEPTHS["standard"], "max_calls": 20_000}
 REASONED = f"{PROMPT}\n\n{request(PROMPT, LABELS)}"
 
 
@@ -61,17 +65,54 @@ def test_where_it_helps_it_wins_and_its_own_answers_are_the_demonstrations() -> 
         assert demo.output.endswith(f"Answer: {right}")
 
 
-def test_once_it_has_won_few_race_and_a_round_without_a_gain_ends_the_search() -> None:
-    made = bench(student(helps=True), writer, can_reason=True, max_calls=5000)
+def rounds_after_the_winner(made: Bench) -> list[int]:
+    """How many candidates were raced in each."""
     state = run(made)
-    rounds = Counter(made.context.pool[e["id"]].candidate.iteration for e in made.kinds("candidate_settled"))
     winner = made.context.pool[state["incumbent"]].candidate
-    assert winner.operator == "reason"
-    assert rounds[winner.iteration] > SLOW_CANDIDATES
-    later = {number: count for number, count in rounds.items() if number > winner.iteration}
-    assert len(later) == SLOW_PATIENCE
-    assert max(later.values()) <= SLOW_CANDIDATES
+    assert asks_to_reason(winner.prompt)
+    rounds = Counter(made.context.pool[e["id"]].candidate.iteration for e in made.kinds("candidate_settled"))
     assert state["stop_reason"] == "patience"
+    return [count for number, count in rounds.items() if number > winner.iteration]
+
+
+def test_once_it_has_won_on_the_embedded_model_few_race_and_one_round_without_a_gain_is_the_last() -> None:
+    made = bench(student(helps=True), writer, can_reason=True, is_embedded=True, **STANDARD)
+    (count,) = rounds_after_the_winner(made)
+    assert count <= DEPTHS["standard"].slow.candidates
+
+
+@pytest.mark.parametrize(("prompt", "is_embedded"), [(PROMPT, False), (REASONED, True)])
+def test_a_server_and_a_prompt_that_reasons_by_itself_have_full_rounds(
+    prompt: str, is_embedded: bool
+) -> None:
+    made = bench(
+        student(helps=True), writer, prompt=prompt, can_reason=True, is_embedded=is_embedded, **STANDARD
+    )
+    counts = rounds_after_the_winner(made)
+    assert len(counts) > DEPTHS["standard"].slow.patience
+    assert max(counts) > DEPTHS["standard"].slow.candidates
+
+
+def test_what_is_told_later_stands_before_it_and_leaves_its_blank_line() -> None:
+    told = with_lines(REASONED, ["Which answer is right when:", "A: odd", "B: even"], ())
+    head, _, asked = told.rpartition("\n\n")
+    assert head == f"{PROMPT}\nWhich answer is right when:\nA: odd\nB: even"
+    assert asked == request(PROMPT, LABELS)
+    again = with_lines(told, ["Which answer is right when:", "A: 1", "B: 2"], ())
+    assert again == f"{PROMPT}\nWhich answer is right when:\nA: 1\nB: 2\n\n{asked}"
+    assert with_lines("Is it so? {input}", [asked], ["input"]) == f"{asked}\nIs it so? {{input}}"
+
+
+def test_what_is_asked_is_the_original_prompt_and_not_what_was_added_to_it() -> None:
+    made = bench(can_reason=True, depth=replace(WRITERS_ONLY, writers=0))
+    order = brief(made, number=6)
+    longer = made.context.add(Candidate({"prompt": f"{PROMPT}\nMind the rule."}))
+    longer.status = "accepted"
+    proposed = propose(made.context, replace(order, incumbent=longer.candidate.id))
+    reasoned = [c for c in proposed if c.operator == "reason"]
+    assert reasoned
+    for candidate in reasoned:
+        assert candidate.prompt.endswith(request(PROMPT, LABELS))
 
 
 def test_where_it_harms_it_is_tried_once_and_dropped() -> None:

@@ -109,7 +109,7 @@ def coin_flip_search(rng: random.Random, race: int, fresh: int, *, is_known: boo
     return confirm(pool, pool[luckiest], IDS[:race], IDS[race : race + fresh]).is_confirmed
 
 
-@pytest.mark.parametrize(("race", "fresh"), [(60, 40), (60, 0), (24, 16)])
+@pytest.mark.parametrize(("race", "fresh"), [(60, 40), (60, 0), (24, 16), (22, 11), (26, 6), (24, 1)])
 def test_the_best_of_ten_coin_flipping_prompts_is_confirmed_in_at_most_5_percent(
     race: int, fresh: int
 ) -> None:
@@ -212,6 +212,31 @@ def test_fresh_rows_without_a_change_say_nothing_for_or_against() -> None:
     result = confirm(pool, pool[winner], IDS[:20], IDS[20:40])
     assert result.fresh.p_value == 0.5
     assert result.is_confirmed
+
+
+@pytest.mark.parametrize("tied", [1, 3])
+def test_a_few_tied_rows_do_not_veto_a_clear_winner(tied: int) -> None:
+    """Weighed like twelve, one row that both had right took 11 fixed and none broken from .009 to .085."""
+    pool = Pool()
+    add(pool, "original", [0.0] * 11 + [1.0] * 11 + [1.0] * tied)
+    for n in range(7):
+        add(pool, f"no better {n}", [0.0] * 11 + [1.0] * 11)
+    winner = add(pool, "winner", [1.0] * (22 + tied))
+    alone = confirm(pool, pool[winner], IDS[:22], [])
+    found = confirm(pool, pool[winner], IDS[:22], IDS[22 : 22 + tied])
+    assert found.basis == "both"
+    assert alone.is_confirmed
+    assert found.p_value < 0.03
+
+
+def test_a_few_rows_that_it_fixes_count_for_a_winner() -> None:
+    pool = Pool()
+    add(pool, "original", [0.0] * 7 + [1.0] * 15 + [0.0] * 6 + [1.0] * 5)
+    for n in range(7):
+        add(pool, f"no better {n}", [0.0] * 7 + [1.0] * 15)
+    winner = add(pool, "winner", [1.0] * 33)
+    assert not confirm(pool, pool[winner], IDS[:22], []).is_confirmed
+    assert confirm(pool, pool[winner], IDS[:22], IDS[22:33]).is_confirmed
 
 
 def test_what_was_remembered_is_not_confirmed_without_fresh_rows() -> None:

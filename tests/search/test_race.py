@@ -104,6 +104,28 @@ def test_a_slow_one_must_be_level_with_the_leader_of_the_first_rung() -> None:
     assert track.calls == 3 * 48 + 16
 
 
+def test_a_slow_one_need_not_match_the_luckiest_of_several_that_are_alike() -> None:
+    rows = [Example(f"r{n}", f"{n}", "A", {}) for n in range(48)]
+    rights = {"slow": 4 / 6, "lucky": 12 / 16}  # of each six, of the first 16; the others have a half
+    pool = Pool(("A", "B"))
+    names = ("original", "slow", "lucky", "b", "c", "d", "e")
+    entries = {name: pool.add(Candidate({"prompt": name})) for name in names}
+
+    def evaluate(asked: Sequence[Entry], block: Sequence[Example]) -> None:
+        for entry in asked:
+            share = rights.get(entry.candidate.prompt, 0.5)
+            for row in block:
+                n = int(row.id[1:])
+                entry.scores[row.id] = float(int((n + 1) * share + 1e-9) > int(n * share + 1e-9))
+
+    def is_slow(entry: Entry) -> bool:
+        return entry is entries["slow"]
+
+    original, *others = entries.values()
+    race(pool, original, others, rows, (16, 48), evaluate, is_slow=is_slow)
+    assert len(entries["slow"].scores) > PROBE_ROWS
+
+
 def test_the_luckiest_of_several_that_are_alike_is_worth_their_mean() -> None:
     alike = [0.5, 0.5625, 0.4375, 0.625, 0.5, 0.4375]  # scatters less than coin flips of 16 rows
     assert expected_best(alike, 16) == pytest.approx(sum(alike) / len(alike))

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from autoprompt.evaluation import Job, evaluate_jobs
+from autoprompt.evaluation import Job, OnRow, evaluate_jobs
 from autoprompt.metrics import Metric
 from autoprompt.program import Program
-from autoprompt.types import Candidate, EvaluatedRow, Evaluation, Example
+from autoprompt.types import Candidate, Evaluation, Example
 
 # A search evaluates a few missing rows at times; that all of so few failed says nothing of the endpoint.
 FEWEST_TO_FAIL = 5
-
-OnRow = Callable[[EvaluatedRow], None]
 
 
 class PredictionAgent:

@@ -7,7 +7,6 @@ from autoprompt.optimizer.context import SearchContext
 from autoprompt.optimizer.ending.lineage import is_remembered, unseen
 from autoprompt.optimizer.state import AutoPromptState
 from autoprompt.search.gate import confirm
-from autoprompt.search.plan import FEWEST_FRESH
 from autoprompt.search.pool import Entry
 from autoprompt.store.folder import SEALED
 
@@ -29,8 +28,6 @@ def confirm_winner(context: SearchContext, state: AutoPromptState, winner: Entry
         more = unseen(context, winner, state["history"], state["has_memory"])[: len(plan.race)]
         if left is not None:
             more = more[: left // (2 * plan.calls_per_row)]
-        if len(fresh) + len(more) < FEWEST_FRESH:
-            more = []  # they could confirm nothing, and would only weaken what the race says
         context.evaluate(both, more, "unseen rows of train: best and original")
         fresh += more
     except BudgetExhausted as error:

@@ -291,5 +291,11 @@ def _sentence(data: Mapping[str, Any]) -> str:
     if best["tokens_per_call"] and original["tokens_per_call"]:
         numbers += f"; {best['tokens_per_call'] / original['tokens_per_call']:.1f}x tokens per call"
     lead = "Confirmed" if data["verdict"] == "confirmed" else "Not confirmed by the sealed test"
-    returned = "" if data["verdict"] == "confirmed" else " The new prompt is returned: val had confirmed it."
-    return f"{lead}: {numbers}.{returned}"
+    return f"{lead}: {numbers}.{'' if data['verdict'] == 'confirmed' else _why_returned(data)}"
+
+
+def _why_returned(data: Mapping[str, Any]) -> str:
+    """Which prompt a user has in hands whose gain the sealed test does not show."""
+    if data["gain"]["value"] < 0 and data["p_value"] < TEST_ALPHA:
+        return " The new prompt is returned, since rows before the test had confirmed it; keep your own."
+    return " The new prompt is returned: rows before the test had confirmed it."

@@ -102,7 +102,7 @@ def _reason(turn: Turn) -> Candidate:
     context = turn.context
     name, before = next(iter(turn.parent.candidate.components.items()))
     line = request(context.program.components[name], context.settings.labels)
-    text = _with(turn, name, before, ["\n" + line])  # behind a blank line: see `autoprompt.reasoning`
+    text = _with(turn, name, before, [line])
     return turn.child("reasons before it answers", texts={name: text}, demos=())
 
 

@@ -67,12 +67,20 @@ def with_lines(text: str, lines: Sequence[str], asked: Collection[str]) -> str:
 
     asked: placeholders of `text`. The lines come before the line with the first of them, where the constant
     part of a prompt ends, and before a line that asks to reason, which comes last; else at the end.
+    That one stands behind a blank line: see `autoprompt.reasoning` for what it is worth.
     """
     kept = _without(text, lines[0]) if len(lines) > 1 else text.splitlines()
     marks = ["{" + name + "}" for name in asked]
     ends = (n for n, line in enumerate(kept) if any(m in line for m in marks) or asks_to_reason(line))
     at = next(ends, len(kept))
-    return "\n".join([*kept[:at], *lines, *kept[at:]])
+    head, tail = kept[:at], kept[at:]
+    if tail and asks_to_reason(tail[0]):
+        while head and not head[-1].strip():
+            head.pop()
+        tail = ["", *tail]
+    if asks_to_reason(lines[0]) and head and head[-1].strip():
+        head = [*head, ""]
+    return "\n".join([*head, *lines, *tail])
 
 
 def described(operator: OperatorName, before: str, after: str, lines: Sequence[str]) -> str:
