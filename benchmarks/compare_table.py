@@ -62,8 +62,15 @@ def _line(cell: Cell) -> str:
 def _differences(found: Sequence[Cell]) -> list[str]:
     """Ours against each peer on the tasks that both have cells of: a bootstrap over tasks, seeds and rows."""
     by_tool: dict[str, dict[str, list[list[int]]]] = defaultdict(lambda: defaultdict(list))
+    unseen: dict[str, int] = {}
     for cell in found:
         if "correct" in cell:
+            rows = len(cell["correct"])
+            if rows != unseen.setdefault(cell["task"], rows):
+                raise SystemExit(
+                    f"{cell['task']}: {cell['tool']}, seed {cell['seed']}, was scored on {rows} rows, "
+                    f"another cell on {unseen[cell['task']]}; they do not compare. Move one of them away."
+                )
             by_tool[cell["tool"]][cell["task"]].append(cell["correct"])
     ours = by_tool.pop(OURS, {})
     lines = []

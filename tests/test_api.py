@@ -302,6 +302,15 @@ def test_the_interval_of_an_evaluation_is_that_of_its_metric(tmp_path: Path) -> 
     assert report.interval.low < report.score < report.interval.high < 0.5
 
 
+def test_targets_that_the_metric_cannot_compare_with_are_refused_before_a_call(tmp_path: Path) -> None:
+    dataset = write_rows(tmp_path / "few.jsonl", range(40))
+    made = clients()
+    with pytest.raises(DatasetError, match=r"few\.jsonl line 1: the target 'A' is no number"):
+        evaluate(run_config(tmp_path, dataset=dataset, metric="numeric"), clients=made)
+    assert isinstance(made.task, ScriptedClient)
+    assert made.task.calls == []
+
+
 def test_evaluate_takes_a_candidate_with_demonstrations(tmp_path: Path) -> None:
     dataset = write_rows(tmp_path / "few.jsonl", range(40))
     demos = tuple(Demo(f"item {n}", target_of(n), f"r{n}") for n in range(100, 116))

@@ -66,6 +66,21 @@ def test_a_metric_that_cannot_be_used_is_refused_before_the_first_call(tmp_path:
     assert others[-1].startswith("... and 140 more")
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({}, "metric llm_judge needs the option 'rubric'"),
+        ({"rubrik": "Is it kind?"}, "metric llm_judge: unknown option 'rubrik'; it takes rubric"),
+        ({"rubric": 3}, "metric llm_judge: rubric is 3; expected a text"),
+    ],
+)
+def test_the_options_of_a_judge_are_checked_without_its_model(
+    tmp_path: Path, options: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(ConfigError, match=re.escape(said)):
+        prepared(tmp_path, metric="llm_judge", metric_options=options)
+
+
 def test_reasoning_is_tried_where_answers_are_short_and_there_is_room(tmp_path: Path) -> None:
     assert prepared(tmp_path).can_reason
     assert not prepared(tmp_path, no_reasoning=True).can_reason

@@ -409,6 +409,19 @@ def test_a_dataset_that_changed_is_refused_with_both_hashes(tmp_path: Path) -> N
     assert models.sent == 100
 
 
+def test_rows_that_another_version_puts_elsewhere_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    models = Models(die_at=100)
+    with pytest.raises(Killed):
+        optimize(config_of(tmp_path), clients=models.clients)
+    monkeypatch.setattr("autoprompt.dataset.splits._SHARES", {"train": 50, "val": 20, "test": 30})
+    monkeypatch.setattr("autoprompt.dataset.splits._ENOUGH_VAL", 1)
+    with pytest.raises(StoreError, match=r"this version of autoprompt splits .*items\.jsonl otherwise"):
+        resume(only_run(tmp_path), runs_dir=tmp_path / "runs", clients=models.clients)
+    assert models.sent == 100
+
+
 def test_a_finished_run_is_returned_and_nothing_is_sent(tmp_path: Path) -> None:
     result = optimize(config_of(tmp_path), clients=Models().clients)
     (tmp_path / "items.jsonl").unlink()

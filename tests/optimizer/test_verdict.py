@@ -69,6 +69,9 @@ def test_the_verdict_is_the_two_sided_paired_test_on_sealed_rows(
     said = "Confirmed:" if verdict == "confirmed" else "Not confirmed by the sealed test:"
     assert found.message.startswith(said)
     assert f"{fixed} fixed, {broken} broken" in found.message
+    keeps = {(5, 0): "rows before the test had confirmed it.", (0, 9): "keep your own."}
+    if (fixed, broken) in keeps:
+        assert found.message.endswith(keeps[fixed, broken])
 
 
 def test_without_a_test_nothing_is_verified_and_it_is_said() -> None:

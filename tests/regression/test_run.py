@@ -17,6 +17,7 @@ from autoprompt import CheckReport, CheckSettings, Clients, ScriptedClient
 from autoprompt.errors import (
     BudgetTooSmallError,
     ConfigError,
+    DatasetError,
     EndpointError,
     PromptError,
     RequestRefusedError,
@@ -97,6 +98,14 @@ def test_the_same_prompt_passes_and_a_broken_one_fails(repository: Repository) -
     assert (data["passed"], data["comparison"]["broken"], len(data["cases"])) == (False, 6, 6)
     assert {case["input"] for case in data["cases"]} == {f"item {n}" for n in range(20, 26)}
     assert {case["line"] for case in data["cases"]} == set(range(21, 27))
+
+
+def test_targets_that_the_metric_cannot_compare_with_are_refused_before_a_call(
+    repository: Repository,
+) -> None:
+    with pytest.raises(DatasetError, match=r"items\.jsonl line 1: the target '[AB]' is no number"):
+        repository.check(wrong_on(1), is_update=True, settings={"metric": "numeric"})
+    assert repository.client.calls == []
 
 
 def test_each_repeat_is_another_sample_and_none_comes_from_the_cache(repository: Repository) -> None:

@@ -1,0 +1,72 @@
+"""The comparison's table: what it takes for a difference, and what it refuses to compare."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+SCRIPT = Path(__file__).parent.parent / "benchmarks" / "compare_table.py"
+
+
+@pytest.fixture(scope="module")
+def table() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("compare_table", SCRIPT)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def cell(tool: str, correct: list[int], seed: int = 0) -> dict[str, Any]:
+    count = {"calls": 400.0, "prompt_tokens": 9000.0, "completion_tokens": 100.0}
+    return {
+        "tool": tool,
+        "task": "toy",
+        "seed": seed,
+        "threads": 1,
+        "wall_s": 60.0,
+        "search": {"task": count},
+        "status": "finished",
+        "correct": correct,
+        "accuracy": sum(correct) / len(correct),
+        "n": len(correct),
+        "naive": {"accuracy": 0.1, "correct": [0] * len(correct)},
+        "bests": [{"id": "a", "is_leader": True, "calls": 100.0, "tokens": 910.0, "accuracy": 0.9}],
+        "operator": "demos",
+    }
+
+
+def write(folder: Path, *cells: dict[str, Any]) -> None:
+    for number, found in enumerate(cells):
+        (folder / f"{number}.json").write_text(json.dumps(found), encoding="utf-8")
+
+
+def test_a_clear_difference_has_an_interval_above_zero(table: ModuleType) -> None:
+    ours, theirs = [1] * 90 + [0] * 10, [1] * 50 + [0] * 50
+    mean, low, high = table.difference([([ours, ours], [theirs])])
+    assert mean == pytest.approx(0.4)
+    assert 0.25 < low < mean < high < 0.55
+    assert table.difference([([ours], [ours])]) == (0.0, 0.0, 0.0)
+
+
+def test_the_table_tells_what_it_took_to_reach_the_best_peer(
+    table: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(tmp_path, cell("autoprompt", [1] * 9 + [0]), cell("gepa", [1] * 5 + [0] * 5))
+    table.print_table(tmp_path)
+    said = capsys.readouterr().out
+    assert "| toy | 0 | autoprompt | 0.900 [0.596, 0.982] | 400 | 9100 | 0 | 1.0 | 1 |  |" in said
+    assert "autoprompt − gepa: +0.400" in said
+    assert "gepa ends with 0.500; reached with 0.25 of its calls and 0.10 of its tokens" in said
+
+
+def test_cells_of_other_rows_are_refused_by_name(table: ModuleType, tmp_path: Path) -> None:
+    write(tmp_path, cell("autoprompt", [1] * 9 + [0]), cell("gepa", [1] * 5, seed=2))
+    with pytest.raises(SystemExit, match="toy: gepa, seed 2, was scored on 5 rows, another cell on 10"):
+        table.print_table(tmp_path)
