@@ -54,6 +54,9 @@ def main() -> None:
     parser.add_argument("--tools", nargs="+", default=list(TOOLS), choices=list(TOOLS))
     parser.add_argument("--max-calls", type=int, default=400)
     parser.add_argument("--threads", type=int, help="of the embedded model; default: the physical cores")
+    parser.add_argument(
+        "--busy", action="store_true", help="the machine does other work: times are not compared"
+    )
     parser.add_argument("--timeout", type=float, default=3600.0, help="seconds of one cell")
     parser.add_argument("--peers-python", type=Path, help="interpreter that has dspy and gepa")
     parser.add_argument("--results", type=Path, default=RESULTS)
@@ -143,6 +146,7 @@ def measure_cell(
             "seed": seed,
             "max_calls": args.max_calls,
             "threads": args.threads or local.usable_cores(),
+            "is_busy": args.busy,
             "wall_s": round(found.pop("search_s", wall_s), 1),
             "search": rounded(proxy.totals("search")),
             "score": rounded(proxy.totals("score")),

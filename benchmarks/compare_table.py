@@ -41,6 +41,8 @@ def print_table(results: Path) -> None:
     print("|" + " --- |" * len(COLUMNS))
     for cell in sorted(found, key=lambda c: (c["task"], c["seed"], c["tool"] != OURS, c["tool"])):
         print(_line(cell))
+    if any(cell.get("is_busy") for cell in found):
+        print("\n* the machine did other work meanwhile")
     print()
     for line in [*_differences(found), *_reached(found), *_reported(found)]:
         print(line)
@@ -54,7 +56,7 @@ def _line(cell: Cell) -> str:
     task, writer = cell["search"].get("task", {}), cell["search"].get("writer", {})
     tokens = sum(c.get("prompt_tokens", 0) + c.get("completion_tokens", 0) for c in (task, writer))
     parts = [cell["task"], cell["seed"], cell["tool"], accuracy, int(task.get("calls", 0)), int(tokens)]
-    parts += [int(writer.get("calls", 0)), f"{cell['wall_s'] / 60:.1f}"]
+    parts += [int(writer.get("calls", 0)), f"{cell['wall_s'] / 60:.1f}{'*' * cell.get('is_busy', False)}"]
     parts += [cell["threads"], cell.get("demos", "")]
     return "| " + " | ".join(map(str, parts)) + " |"
 
@@ -123,9 +125,10 @@ def _reached(found: Sequence[Cell]) -> list[str]:
 
 
 def _share_of_time(ours: Cell, peers: Sequence[Cell]) -> float | None:
-    """Our wall time by that of the fastest peer; None where none ran on as many threads."""
-    times = [c["wall_s"] for c in peers if c["threads"] == ours["threads"]]
-    return ours["wall_s"] / min(times) if times else None
+    """Our wall time by that of the fastest peer; None where no quiet one ran on as many threads."""
+    quiet = [c for c in (ours, *peers) if not c.get("is_busy")]
+    times = [c["wall_s"] for c in quiet if c is not ours and c["threads"] == ours["threads"]]
+    return ours["wall_s"] / min(times) if times and ours in quiet else None
 
 
 def _by_a_best(ours: Cell, best: Cell, calls: int) -> str:
