@@ -23,8 +23,8 @@ DROP_ALPHA = 0.2
 # reasoned answers took two fifths of a run's time where they helped nothing. It goes on if it has as large a
 # share of them right as is to be expected of the leader of the whole rung. That is hard on small gains, and
 # meant so: it costs many times the tokens of an answer. By coin flips 0.63 (the original's chance, too)
-# beside seven others from 0.5 to 0.94 races in 14%, 0.5 beside seven from 0.5 to 0.75 in 21%, 0.75 beside seven of
-# 0.55 in 82%. (Beside the leader's own share, the luckiest of eight: 6%, 8% and 56%.)
+# beside seven others from 0.5 to 0.94 races in 14%, 0.5 beside seven from 0.5 to 0.75 in 21%, 0.75 beside
+# seven of 0.55 in 82%. (Beside the leader's own share, the luckiest of eight: 6%, 8% and 56%.)
 PROBE_ROWS = 6
 
 # Evaluates the missing rows of several candidates and records them in the pool.

@@ -55,6 +55,11 @@ def _telling(stack: ExitStack) -> None:
     stack.enter_context(mock.patch.object(propose, "FEWEST_TOLD", 10**9))
 
 
+@ablation("reasoning: never tried")
+def _reasoning(stack: ExitStack) -> dict[str, Any]:
+    return {"can_reason": False}
+
+
 @ablation("labels' shares: never shifted")
 def _shift(stack: ExitStack) -> None:
     stack.enter_context(mock.patch.object(propose, "LEANS", 2.0))

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable
 
 from autoprompt.llm.client import Completion, Options
+from autoprompt.reasoning import asks_to_reason
 from autoprompt.types import Message, Usage
 from simulation.world import FILLERS, HARMS, LABELS, World
 
@@ -18,7 +19,10 @@ def student(world: World) -> Callable[[list[Message]], Completion]:
         demos = tuple(m.content for m in messages[1:-1] if m.role == "user")
         target = LABELS[row % 7 % 2]
         text = target if world.is_right(row, messages[0].content, demos) else LABELS[1 - LABELS.index(target)]
-        return Completion(text, Usage(20 + 10 * len(demos), 1))
+        tokens = 20 + 10 * len(demos)
+        if asks_to_reason(messages[0].content):
+            return Completion(f"It is number {row}.\nAnswer: {text}", Usage(tokens, 60))
+        return Completion(text, Usage(tokens, 1))
 
     return answer
 

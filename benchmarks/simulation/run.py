@@ -101,6 +101,7 @@ def simulate(
     task: str = "sort the items into A and B",
     max_demos: int = 128,
     is_raced: bool = True,
+    can_reason: bool = True,
 ) -> Outcome:
     """One run of the real graph. sizes: rows by part; memory: an experience file to read and write."""
     splits = make_rows(world, seed, sizes or {"train": 75, "val": 75, "test": 0})
@@ -134,6 +135,7 @@ def simulate(
             seed=seed,
             max_demos=max_demos,
             labels=LABELS,
+            can_reason=can_reason,
         ),
         pool=pool,
         budget=budget,

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from autoprompt.dataset import Splits
+from autoprompt.reasoning import asks_to_reason
 from autoprompt.types import Example
 
 LABELS = ("A", "B")
@@ -31,9 +32,9 @@ class World:
 
     base: chance of a right answer with no rule stated. rule_gain: what a stated rule adds on the rows that it
     is about (each row needs one rule). harm: what each myth takes. demo_gain: what 16 demonstrations add on
-    average; demo_spread: how much that varies with which they are. noise: share of the rows whose luck a
-    sentence, or a set of demonstrations, draws anew. good, harmful: chances of a proposal that states a rule,
-    or a myth.
+    average; demo_spread: how much that varies with which they are. reason_gain: what reasoning before the
+    answer adds. noise: share of the rows whose luck a sentence, or a set of demonstrations, draws anew. good,
+    harmful: chances of a proposal that states a rule, or a myth.
     """
 
     name: str
@@ -42,6 +43,7 @@ class World:
     harm: float
     demo_gain: float
     demo_spread: float
+    reason_gain: float = 0.0
     noise: float = 0.4
     good: float = 0.35
     harmful: float = 0.3
@@ -51,6 +53,8 @@ class World:
         needed = self.rules[row % len(self.rules)]
         chance = self.base + (self.rule_gain if needed in text else 0.0)
         chance -= self.harm * sum(h in text for h in HARMS)
+        if asks_to_reason(text):
+            chance += self.reason_gain
         shown = sorted(demos)
         if shown:
             luck = 2 * unit(self.name, "demos", *shown) - 1
@@ -93,6 +97,15 @@ WORLDS = {
         ),
         World("demonstrations", base=0.55, rule_gain=0.06, harm=0.12, demo_gain=0.22, demo_spread=0.10),
         World("both", base=0.55, rule_gain=0.22, harm=0.12, demo_gain=0.12, demo_spread=0.06),
+        World(
+            "reasoning",
+            base=0.50,
+            rule_gain=0.15,
+            harm=0.12,
+            demo_gain=0.05,
+            demo_spread=0.04,
+            reason_gain=0.25,
+        ),
         # Nothing helps: whatever is returned but the original was luck.
         World("random", base=0.50, rule_gain=0.0, harm=0.0, demo_gain=0.0, demo_spread=0.0, noise=1.0),
         World("heirs", base=0.50, rule_gain=0.0, harm=0.0, demo_gain=0.0, demo_spread=0.0, noise=0.1),
