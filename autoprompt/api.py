@@ -233,12 +233,14 @@ def evaluate(
     config: RunConfig,
     *,
     candidate: Candidate | None = None,
+    labels_of: str = "",
     clients: Clients | None = None,
     on_event: OnEvent | None = None,
 ) -> EvaluationReport:
     """Score a prompt on every row of `config.dataset`: the whole of `autoprompt eval`. Nothing is optimized.
 
     candidate: a prompt with demonstrations, e.g. `result.best`, instead of `config.prompt`.
+    labels_of: where `config.labels` come from, if not from the user: errors name it.
     The rows are checked as for a run, and each input is scored once.
     Raises what `optimize` raises, and BudgetExhausted where a cap ends it before the last row.
     """
@@ -248,7 +250,7 @@ def evaluate(
     prompt = ""
     if config.workflow is None:
         prompt = candidate.prompt if candidate is not None else starting_prompt(config)
-    rows, found, warnings = load_checked(config.dataset, config)
+    rows, found, warnings = load_checked(config.dataset, config, labels_of=labels_of)
     labels = found or ()
     workflow = open_workflow(config, rows)
     if workflow is None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from autoprompt.analyst import make_analyst
 from autoprompt.clients import Clients, RoleModels, open_models
 from autoprompt.config import RunConfig
+from autoprompt.dataset import LABEL_METRICS
 from autoprompt.errors import BudgetExhausted, BudgetTooSmallError, Interrupted, ModelError, StoreError
 from autoprompt.llm import Budget, Journal
 from autoprompt.llm.account import Account
@@ -142,6 +143,8 @@ def _run_graph(
                 raise BudgetTooSmallError(
                     f"{error}. Give more, or fewer rows with --max-val and --max-test."
                 ) from None
+        if preparation.config.metric in LABEL_METRICS:
+            folder.write_labels(preparation.labels)
         emit({**_started(folder, preparation, models, resumed=resumed), **_lessons_read(start)})
         if saved is not None and saved.values and not saved.next:
             values: Any = saved.values

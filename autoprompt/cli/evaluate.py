@@ -70,8 +70,11 @@ def evaluate(
 
     scored: Candidate | None = None
     searched: set[str] = set()
+    labels_of = ""
     if run is not None:
         scored, searched, known = _of_run(run, candidate, flags, runs_dir)
+        if "labels" not in flags and known["labels"] is not None:
+            labels_of = f"run {run}"
         flags = known | flags
     elif candidate is not None:
         raise UsageError("--candidate is one of a run: name it with --run RUN")
@@ -79,7 +82,7 @@ def evaluate(
 
     with watching(render.console(stderr=True), quiet=quiet) as (_, emit):
         try:
-            report = api.evaluate(settings, candidate=scored, on_event=emit)
+            report = api.evaluate(settings, candidate=scored, labels_of=labels_of, on_event=emit)
         except BudgetExhausted as error:
             raise BudgetTooSmallError(
                 f"{error.cap} is too small to score every row ({error}). Raise it, or give fewer rows."
@@ -114,6 +117,7 @@ def _of_run(
     folder = RunStore(runs_dir).open(run)  # once: meanwhile another may become the `last`
     scored = api.best_of(folder.path) if candidate is None else api.candidate_of(folder.path, candidate)
     known = load_config(folder).model_dump(include=set(_FROM_RUN))
+    known["labels"] = folder.read_labels()
     if known["workflow"] is None:
         # Scored is the candidate. Its text is checked with the settings; a line end before it keeps one that
         # begins with "@" from being read as a file.

@@ -128,14 +128,18 @@ def without_doubles(
     return list(first.values()), warnings
 
 
-def check_labels(examples: Sequence[Example], path: Path, labels: Sequence[str]) -> None:
-    """Raises DatasetError naming the lines whose target is not among the labels."""
+def check_labels(examples: Sequence[Example], path: Path, labels: Sequence[str], labels_of: str = "") -> None:
+    """Raises DatasetError naming the lines whose target is not among the labels.
+
+    labels_of: where the labels come from, if not from the user.
+    """
     allowed = set(labels)
     faults = Faults(path)
     for example in examples:
         if example.target not in allowed:
             what = f"target {_short(example.target)} is not among the labels {named(list(labels), 20)}"
-            faults.add(example.line, f"{what}. Correct the row, or add it with --labels.")
+            of = f" of {labels_of}" if labels_of else ""
+            faults.add(example.line, f"{what}{of}. Correct the row, or add it with --labels.")
     faults.raise_if_any()
 
 

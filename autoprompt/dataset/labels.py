@@ -19,23 +19,24 @@ LABEL_METRICS = ("exact_match", "macro_f1")  # whose answer is one of the labels
 
 
 def task_labels(
-    sources: Sources, settings: DataSettings, *, may_be_one: bool = False
+    sources: Sources, settings: DataSettings, *, may_be_one: bool = False, labels_of: str = ""
 ) -> tuple[str, ...] | None:
     """The only answers of a label task, given or inferred from all rows; None for free answers.
 
-    may_be_one: allow rows that all have the same target.
+    Labels that are given and empty mean free answers. may_be_one: allow rows that all have the same target.
+    labels_of: where the given ones come from, if not from the user.
     Other metrics than LABEL_METRICS compare freely: there the labels are None, whatever the targets are.
     Raises DatasetError for targets that are not among the given labels, and for a single target.
     """
     if settings.metric not in LABEL_METRICS:
         return None
-    if settings.labels is not None:
+    if settings.labels:
         for path, examples in sources.values():
-            check_labels(examples, path, settings.labels)
+            check_labels(examples, path, settings.labels, labels_of)
     if not may_be_one:
         _check_two_targets(sources)
     if settings.labels is not None:
-        return settings.labels
+        return settings.labels or None
     return infer_labels([example for _, examples in sources.values() for example in examples])
 
 

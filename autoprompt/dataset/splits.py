@@ -96,7 +96,7 @@ def load_splits(settings: DataSettings) -> Splits:
     if labels is not None:
         warnings += label_warnings(placed, labels)
     # Not by what the metric makes of the targets: another metric must not move a row.
-    by_target = settings.labels is not None or infer_labels(every) is not None
+    by_target = bool(settings.labels) or infer_labels(every) is not None
     parts = _cut(sources, wanted, settings, warnings, by_target=by_target)
     warnings += _not_verified(parts, labels)
     return Splits(
@@ -113,15 +113,17 @@ def load_splits(settings: DataSettings) -> Splits:
 
 
 def load_checked(
-    path: Path, settings: DataSettings
+    path: Path, settings: DataSettings, *, labels_of: str = ""
 ) -> tuple[list[Example], tuple[str, ...] | None, tuple[str, ...]]:
     """All rows of one file, in its order, with the labels of the task and warnings: `load_splits` unsplit.
 
     The checks are the same, but that few rows will do, and rows of one target where labels are given.
+    labels_of: where those come from, if not from the user.
     """
     path = find_dataset(path)
     rows, warnings = _rows_of(path, settings)
-    labels = task_labels({"dataset": (path, rows)}, settings, may_be_one=settings.labels is not None)
+    is_given = settings.labels is not None
+    labels = task_labels({"dataset": (path, rows)}, settings, may_be_one=is_given, labels_of=labels_of)
     return rows, labels, tuple(warnings)
 
 

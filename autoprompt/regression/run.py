@@ -28,7 +28,7 @@ from autoprompt.regression.gate import check_answered, decide, find_must_pass, n
 from autoprompt.regression.measurement import MeasuredCase, Measurement, measure
 from autoprompt.regression.report import CheckReport
 from autoprompt.settings import complete, starting_prompt
-from autoprompt.store.export import read_exported
+from autoprompt.store.export import Exported, read_exported
 from autoprompt.store.files import check_writable, write_text
 from autoprompt.types import Candidate, Evaluation, Example
 
@@ -46,18 +46,21 @@ def run_check(
 ) -> CheckReport:
     """Measure, compare, decide; see `api.check`. Everything that can be refused is refused before a call."""
     config = complete(config)
-    if config.dataset is None:
+    dataset = config.dataset
+    if dataset is None:
         raise ConfigError("check needs a dataset: give --dataset FILE.")
     warnings: list[str] = []
     baseline = _baseline(limits, warnings, is_update=is_update)
-    rows, found, said = load_checked(config.dataset, config)
+    exported = None if limits.exported is None else read_exported(limits.exported)
+    config, labels_of = _with_labels(config, limits, exported)
+    rows, found, said = load_checked(dataset, config, labels_of=labels_of)
     warnings += said
     workflow = open_workflow(config, rows)
-    candidate = _candidate(config, limits, workflow)
+    candidate = _candidate(config, limits, workflow, exported)
     if workflow is None:
-        warnings += check_placeholders(candidate.prompt, {config.dataset: rows}, config)
-    check_metric(config, found or (), {config.dataset: rows})
-    must_pass = find_must_pass(limits.must_pass, rows, str(config.dataset))
+        warnings += check_placeholders(candidate.prompt, {dataset: rows}, config)
+    check_metric(config, found or (), {dataset: rows})
+    must_pass = find_must_pass(limits.must_pass, rows, str(dataset))
     repeats = _repeats(limits, baseline, is_update=is_update)
     if repeats == 1 and config.temperature > 0:
         warnings.append(
@@ -88,7 +91,7 @@ def run_check(
         if comparison is None or baseline is None
         else tuple(notes(measurement, comparison, baseline)),
         warnings=tuple(warnings),
-        dataset_path=str(config.dataset),
+        dataset_path=str(dataset),
     )
 
 
@@ -104,14 +107,25 @@ class _Task:
     repeats: int
 
 
-def _candidate(config: RunConfig, limits: CheckSettings, workflow: WorkflowTask | None) -> Candidate:
+def _with_labels(
+    config: RunConfig, limits: CheckSettings, exported: Exported | None
+) -> tuple[RunConfig, str]:
+    """The settings with the export's labels, where they have none of their own, and whose those are."""
+    if exported is None or exported.labels is None or config.labels is not None:
+        return config, ""
+    return config.model_copy(update={"labels": exported.labels}), str(limits.exported)
+
+
+def _candidate(
+    config: RunConfig, limits: CheckSettings, workflow: WorkflowTask | None, exported: Exported | None
+) -> Candidate:
     if workflow is not None:
-        if limits.exported is not None:
+        if exported is not None:
             raise ConfigError("exported holds one prompt, and a workflow is named: give one of them.")
         return Candidate(components=workflow.components)
-    if limits.exported is None:
+    if exported is None:
         return Candidate(components={COMPONENT: starting_prompt(config)})
-    found = read_exported(limits.exported)
+    found = exported.candidate
     if len(found.components) > 1:
         names = ", ".join(found.components)
         raise ConfigError(f"{limits.exported}: {len(found.components)} prompts ({names}), expected one.")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Any, Literal, cast, get_args
+from typing import Any, Literal, NamedTuple, cast, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from autoprompt.config import Label
 from autoprompt.errors import InputError
 from autoprompt.program import render
 from autoprompt.store.files import to_json, to_yaml
@@ -36,6 +37,7 @@ def export(
     """The candidate as text that ends with a line end.
 
     text: the prompt alone, without demonstrations. yaml: components, demos, labels, model.
+    labels: the only answers allowed; () for free answers, None where that is not known.
     langchain: what `langchain_core.load.load` reads as a ChatPromptTemplate; its variables are `input_field`
         and those of `fields`, the row's other fields, that the prompt asks for. All other braces are text.
     openai: a JSON list of messages, demonstrations as turns, `{input_field}` in the last user message.
@@ -69,16 +71,23 @@ class _Exported(BaseModel):
     model_config = ConfigDict(extra="forbid")
     components: dict[str, str] = Field(min_length=1)
     demos: tuple[_Turn, ...] = ()
-    labels: tuple[str, ...] | None = None
+    labels: tuple[Label, ...] | None = None
     model: str | None = None
     input_field: str = "input"
 
 
-def read_exported(path: Path) -> Candidate:
-    """The candidate that `export` wrote as YAML. Raises ConfigError with the line of what is wrong."""
+class Exported(NamedTuple):
+    """What an export holds. labels: as `export` was given them."""
+
+    candidate: Candidate
+    labels: tuple[str, ...] | None
+
+
+def read_exported(path: Path) -> Exported:
+    """What `export` wrote as YAML. Raises ConfigError with the line of what is wrong."""
     found = load_yaml(path, _Exported)
     demos = (Demo(turn.input, turn.output, component=turn.component) for turn in found.demos)
-    return Candidate(components=found.components, demos=tuple(demos))
+    return Exported(Candidate(components=found.components, demos=tuple(demos)), found.labels)
 
 
 def export_run(
@@ -105,7 +114,7 @@ def export_run(
         format,
         input_field=config.get("input_field") or "input",
         fields=fields,
-        labels=config.get("labels"),
+        labels=run.read_labels(),
         model=config.get("model"),
     )
 
@@ -157,7 +166,7 @@ def _yaml(candidate: Candidate, input_field: str, labels: Sequence[str] | None, 
     data: dict[str, Any] = {
         "components": dict(candidate.components),
         "demos": [_demo(demo) for demo in candidate.demos],
-        "labels": list(labels) if labels else None,
+        "labels": None if labels is None else list(labels),
         "model": model,
         "input_field": input_field,
     }

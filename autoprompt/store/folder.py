@@ -6,7 +6,7 @@ import os
 import re
 import socket
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -17,6 +17,7 @@ import yaml
 from filelock import FileLock, Timeout
 from pydantic import BaseModel, ValidationError
 
+from autoprompt.config import label_text
 from autoprompt.errors import StoreError
 from autoprompt.store.files import (
     JsonLines,
@@ -159,6 +160,10 @@ class RunFolder:
         write_json(path, redact(value, exact=EXACT))
         return path
 
+    def write_labels(self, labels: Sequence[str]) -> Path:
+        """Keep the only answers that the run allows, given or inferred; none of them for free answers."""
+        return self.write_json("labels.json", {"labels": list(labels)})
+
     def write_result(self, result: Mapping[str, Any]) -> Path:
         """Write `result.json`; the run counts as finished from then on."""
         return self.write_json(
@@ -228,6 +233,16 @@ class RunFolder:
         if not self.result_path.exists():
             return None
         return _checked(self.result_path, read_json(self.result_path))
+
+    def read_labels(self) -> tuple[str, ...] | None:
+        """The only answers that the run allowed, given or inferred; () for free answers.
+
+        None where it does not say: a metric that compares freely, or a run of an older version without any.
+        """
+        path = self.path / "labels.json"
+        found = read_json(path) if path.exists() else self.read_config()
+        labels = found.get("labels")
+        return None if labels is None else tuple(map(label_text, labels))
 
     def read_events(self) -> Iterator[dict[str, Any]]:
         return read_jsonl(self.events_path)

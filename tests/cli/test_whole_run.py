@@ -194,3 +194,32 @@ def test_doctor_says_that_nothing_listens() -> None:
     (failed,) = (check for check in checks["checks"] if check["is_needed"] and not check["is_ok"])
     assert failed["name"] == "endpoint"
     assert not checks["works"]
+
+
+def test_a_run_takes_its_labels_to_other_rows(endpoint: Endpoint) -> None:
+    call("run", "--config", "c.yaml", "--max-iterations", "1")
+    urgent = [row for row in Path("t.jsonl").read_text(encoding="utf-8").splitlines() if "urgent" in row]
+    Path("urgent.jsonl").write_text("\n".join(urgent), encoding="utf-8")
+    evaluation = ("eval", "--config", "c.yaml", "--run", "last", "--dataset", "urgent.jsonl")
+    fields = ("--input-field", "message", "--target-field", "priority")
+    assert "on 30 rows" in call(*evaluation, *fields).stdout
+    refused = call(*evaluation, *fields, "--labels", "normal,later", code=3)
+    assert "target 'urgent' is not among the labels 'normal', 'later'. Correct" in refused.stderr
+    Path("other.jsonl").write_text('{"message": "Hm", "priority": "later"}', encoding="utf-8")
+    refused = call(*evaluation[:-1], "other.jsonl", *fields, code=3)
+    assert "target 'later' is not among the labels 'normal', 'urgent' of run last. Correct" in refused.stderr
+    (labels,) = Path("runs").glob("*/labels.json")
+    labels.unlink()  # a run of an older version
+    assert "expected at least two labels" in call(*evaluation, *fields, code=3).stderr
+
+
+def test_a_run_with_free_answers_leaves_other_rows_free(endpoint: Endpoint) -> None:
+    free = [{"message": f"m{n}", "priority": f"p{n}"} for n in range(60)]
+    Path("free.jsonl").write_text("\n".join(map(json.dumps, free)), encoding="utf-8")
+    fields = ("--input-field", "message", "--target-field", "priority", "--prompt", "Sort.")
+    call("run", "--config", "c.yaml", "--dataset", "free.jsonl", *fields, "--max-iterations", "1")
+    few = [{"message": f"n{n}", "priority": "ab"[n % 2]} for n in range(8)]
+    Path("few.jsonl").write_text("\n".join(map(json.dumps, few)), encoding="utf-8")
+    sent = len(endpoint.requests)
+    call("eval", "--config", "c.yaml", "--run", "last", "--dataset", "few.jsonl", *fields[:4])
+    assert {request["max_tokens"] for request in endpoint.requests[sent:]} == {1024}

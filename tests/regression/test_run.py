@@ -331,3 +331,28 @@ def test_an_export_of_several_prompts_or_of_something_else_is_refused(repository
     with pytest.raises(ConfigError, match=r"best\.yaml line 1: .*components"):
         repository.check(wrong_on(), is_update=True, exported=path)
     assert repository.client.calls == []
+
+
+def test_an_export_brings_its_labels_unless_others_are_given(repository: Repository) -> None:
+    path = repository.folder / "best.yaml"
+    only_a = [n for n in range(60) if target_of(n) == "A"]
+    repository.dataset = write_rows(repository.folder / "a.jsonl", only_a)
+
+    def exported(kept: list[str] | None, **settings: Any) -> tuple[str, ...]:
+        asked: list[Options] = []
+
+        def answer(messages: list[Message], options: Options) -> str:
+            asked.append(options)
+            return target_of(number_of(messages))
+
+        path.write_text(export(Candidate({"prompt": "Look."}), "yaml", labels=kept), encoding="utf-8")
+        repository.check(answer, is_update=True, exported=path, settings={"no_cache": True, **settings})
+        return asked[0].labels
+
+    assert exported(["A", "B", "C"]) == ("A", "B", "C")
+    assert exported(["A", "B"], labels=("A", "D")) == ("A", "D")
+    assert exported([]) == ()
+    with pytest.raises(DatasetError, match=r"'A' is not among the labels 'B', 'C' of .*best\.yaml\. Correct"):
+        exported(["B", "C"])
+    with pytest.raises(DatasetError, match="expected at least two labels"):
+        exported(None)  # of an older version

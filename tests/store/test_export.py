@@ -8,6 +8,7 @@ import yaml
 from autoprompt.errors import InputError, PromptError, StoreError
 from autoprompt.program import render
 from autoprompt.store import EXPORT_FORMATS, RunStore, export, export_run
+from autoprompt.store.export import read_exported
 from autoprompt.types import Candidate, Demo, Example
 
 PLAIN = Candidate(
@@ -102,3 +103,16 @@ def test_the_best_of_a_run_is_exported_with_its_settings(tmp_path: Path) -> None
         assert export_run(run, format) == export(
             PLAIN, format, input_field="headline", labels=["0", "1"], model="local"
         )
+
+
+@pytest.mark.parametrize(("kept", "exported"), [(["0", "1"], ["0", "1"]), ([], []), (None, None)])
+def test_an_export_carries_the_labels_that_the_run_inferred(
+    tmp_path: Path, kept: list[str] | None, exported: list[str] | None
+) -> None:
+    run = RunStore(tmp_path).create({})
+    run.write_result({"best": PLAIN.to_dict()})
+    if kept is not None:
+        run.write_labels(kept)
+    path = run.write_text("w.yaml", export_run(run, "yaml"))
+    assert yaml.safe_load(path.read_text(encoding="utf-8"))["labels"] == exported
+    assert read_exported(path) == (PLAIN, None if exported is None else tuple(exported))
