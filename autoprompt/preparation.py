@@ -266,7 +266,8 @@ def make_program(
 def check_placeholders(prompt: str, rows: Mapping[Path, Sequence[Example]], config: RunConfig) -> list[str]:
     """Every row can fill in what the prompt asks for: whatever is in braces and a field of some row.
 
-    rows: of each file. Returns warnings of identifiers in braces that are no field, so perhaps misspelt.
+    rows: of each file. Returns warnings of the target in braces, and of identifiers there that are
+    no field, so perhaps misspelt.
     Raises DatasetError with file and line of the rows that cannot, and PromptError where the input field's
     name is in braces and can be no placeholder.
     """
@@ -282,7 +283,12 @@ def check_placeholders(prompt: str, rows: Mapping[Path, Sequence[Example]], conf
         )
     for path, examples in rows.items():
         check_fields(examples, path, asked)
+    # A field that is both is filled in: as the input.
+    sealed = {config.target_field} - {field}
     return [
+        f"{{{name}}} is the target, which is never filled in, and stays literal"
+        for name in placeholders(prompt, sealed)
+    ] + [
         f"{{{name}}} is no field of the rows ({', '.join(known)}) and stays literal"
         f"{_hint(name, fillable, None if field in asked else field)}"
         for name in unknown_placeholders(prompt, known)

@@ -386,6 +386,8 @@ def test_evaluate_needs_the_fields_of_its_prompt(tmp_path: Path) -> None:
 def test_evaluate_warns_of_a_placeholder_that_is_no_field(tmp_path: Path) -> None:
     report = evaluate(run_config(tmp_path, prompt="Sort {ticket}."), clients=clients())
     assert "{ticket} is no field of the rows" in report.warnings[-1]
+    report = evaluate(run_config(tmp_path, prompt="Sort {input}: {target}"), clients=clients())
+    assert "{target} is the target, which is never filled in" in report.warnings[-1]
 
 
 def test_evaluate_needs_rows_and_a_prompt(tmp_path: Path) -> None:

@@ -244,7 +244,12 @@ def test_a_few_rows_are_enough_to_prepare(tmp_path: Path) -> None:
         ("Sort {inputs}.", "{inputs} is no field of the rows (input, target) and stays literal; " + MEANT),
         ("Sort {ticket}.", "{ticket} is no field of the rows (input, target) and stays literal; " + MEANT),
         ("Sort {input}: {when}.", "{when} is no field of the rows (input, target) and stays literal"),
-        ('Sort {input}, as {"label": 1} or {}; never {target}.', None),
+        (
+            'Sort {input}, as {"label": 1} or {}; never {else}',
+            "{else} is no field of the rows (input, target) and stays literal",
+        ),
+        ('Sort {input}, as {"label": 1} or {}.', None),
+        ("Sort {input}: {target}.", "{target} is the target, which is never filled in, and stays literal"),
     ],
 )
 def test_a_placeholder_that_is_no_field_is_warned_of(tmp_path: Path, prompt: str, said: str | None) -> None:
