@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 
 from autoprompt.answers import label_key
 from autoprompt.config import DataSettings
-from autoprompt.dataset.checks import check_labels, infer_labels, rare_labels
+from autoprompt.dataset.checks import MAX_LABELS, check_labels, infer_labels, rare_labels
 from autoprompt.dataset.faults import listed, named
-from autoprompt.errors import DatasetError
+from autoprompt.errors import ConfigError, DatasetError
 from autoprompt.types import Example
 
 Sources = Mapping[str, tuple[Path, Sequence[Example]]]  # name -> file and rows
 LABEL_METRICS = ("exact_match", "macro_f1")  # whose answer is one of the labels, where there are labels
+_OTHER_SEPARATORS = re.compile("[，،、;；|｜]")
+_MOST_LIKE_LABELS, _LONGEST_LABEL = 60, 40  # beyond: answers in words, which nobody would list
 
 
 def task_labels(
@@ -26,11 +29,13 @@ def task_labels(
     Labels that are given and empty mean free answers. may_be_one: allow rows that all have the same target.
     labels_of: where the given ones come from, if not from the user.
     Other metrics than LABEL_METRICS compare freely: there the labels are None, whatever the targets are.
-    Raises DatasetError for targets that are not among the given labels, and for a single target.
+    Raises DatasetError for targets that are not among the given labels, and for a single target; ConfigError
+    for several labels given as one.
     """
     if settings.metric not in LABEL_METRICS:
         return None
     if settings.labels:
+        _check_separated(settings.labels, sources)
         for path, examples in sources.values():
             check_labels(examples, path, settings.labels, labels_of)
     if not may_be_one:
@@ -40,6 +45,23 @@ def task_labels(
     return infer_labels([example for _, examples in sources.values() for example in examples])
 
 
+def too_many_warnings(sources: Sources, settings: DataSettings) -> list[str]:
+    """Said where labels are inferred, and the targets look like labels but are too many for that."""
+    if settings.metric not in LABEL_METRICS or settings.labels is not None:
+        return []
+    counts = Counter(example.target for _, rows in sources.values() for example in rows)
+    common = [target for target, count in counts.items() if count > 1]
+    if not MAX_LABELS < len(counts) <= _MOST_LIKE_LABELS or 2 * len(common) <= len(counts):
+        return []
+    # Numbers are counts and sums more often than classes, long texts are answers in words.
+    if all(map(_is_number, common)) or max(map(len, common)) > _LONGEST_LABEL:
+        return []
+    said = f"{len(counts)} different answers, over {MAX_LABELS}: taken as free text"
+    rare = sorted(counts.keys() - set(common))
+    seen_once = f". Seen once: {_listed_with_places(rare, common, sources)}" if rare else ""
+    return [f"{said}; give --labels to have them enforced{seen_once}"]
+
+
 def label_warnings(sources: Sources, labels: Sequence[str]) -> list[str]:
     """What the rows of these labels cannot show."""
     warnings = []
@@ -47,7 +69,7 @@ def label_warnings(sources: Sources, labels: Sequence[str]) -> list[str]:
     rare = rare_labels(examples)
     if rare:
         common = [label for label in labels if label not in rare]
-        shown = listed([f"{label!r} ({_place(label, sources)}{_meant(label, common)})" for label in rare])
+        shown = _listed_with_places(rare, common, sources)
         warnings.append(f"seen once only: label {shown}; no part can both show and check it.")
     alike: dict[str, list[str]] = {}
     for label in labels:
@@ -60,6 +82,19 @@ def label_warnings(sources: Sources, labels: Sequence[str]) -> list[str]:
     if unseen:
         warnings.append(f"never seen in the rows: label {named(unseen)}.")
     return warnings
+
+
+def _listed_with_places(rare: Sequence[str], common: Sequence[str], sources: Sources) -> str:
+    """Labels with the line of each, and with the common one that it may be a slip of."""
+    return listed([f"{label!r} ({_place(label, sources)}{_meant(label, common)})" for label in rare])
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text.replace(",", ""))
+    except ValueError:
+        return False
+    return True
 
 
 def _place(label: str, sources: Sources) -> str:
@@ -77,6 +112,19 @@ def _meant(label: str, common: Sequence[str]) -> str:
         if is_meant and not (key.endswith(close) or close.endswith(key)):
             return f"; did you mean {others[close]!r}?"
     return ""
+
+
+def _check_separated(labels: Sequence[str], sources: Sources) -> None:
+    """Raises ConfigError for one label that holds several, separated by another sign than a comma."""
+    parts = [part.strip() for part in _OTHER_SEPARATORS.split(labels[0]) if part.strip()]
+    if len(labels) > 1 or len(parts) < 2:
+        return
+    seen = {example.target for _, rows in sources.values() for example in rows}
+    if labels[0] not in seen and seen & set(parts):
+        raise ConfigError(
+            f"labels: one label found, {labels[0]!r}, and the targets are its parts: separate labels by `,`: "
+            f'--labels "{",".join(parts)}".'
+        )
 
 
 def _check_two_targets(sources: Sources) -> None:

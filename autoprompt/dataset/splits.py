@@ -12,7 +12,7 @@ from autoprompt.config import DataSettings
 from autoprompt.dataset.assign import assign, capped, in_hash_order
 from autoprompt.dataset.checks import infer_labels, load_rows, without_doubles, without_leaks
 from autoprompt.dataset.faults import named
-from autoprompt.dataset.labels import label_warnings, task_labels
+from autoprompt.dataset.labels import label_warnings, task_labels, too_many_warnings
 from autoprompt.dataset.reading import find_dataset
 from autoprompt.errors import DatasetError
 from autoprompt.types import Example
@@ -95,6 +95,7 @@ def load_splits(settings: DataSettings) -> Splits:
     labels = task_labels(placed, settings)
     if labels is not None:
         warnings += label_warnings(placed, labels)
+    warnings += too_many_warnings(placed, settings)
     # Not by what the metric makes of the targets: another metric must not move a row.
     by_target = bool(settings.labels) or infer_labels(every) is not None
     parts = _cut(sources, wanted, settings, warnings, by_target=by_target)
@@ -124,6 +125,7 @@ def load_checked(
     rows, warnings = _rows_of(path, settings)
     is_given = settings.labels is not None
     labels = task_labels({"dataset": (path, rows)}, settings, may_be_one=is_given, labels_of=labels_of)
+    warnings += too_many_warnings({"dataset": (path, rows)}, settings)
     return rows, labels, tuple(warnings)
 
 

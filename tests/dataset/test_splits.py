@@ -17,7 +17,7 @@ from autoprompt.config import DataSettings
 from autoprompt.dataset import Splits, load_checked, load_splits
 from autoprompt.dataset.assign import assign, capped, quotas
 from autoprompt.dataset.checks import example_id
-from autoprompt.errors import DatasetError
+from autoprompt.errors import ConfigError, DatasetError
 from autoprompt.types import Example
 
 slow = settings(max_examples=150, deadline=None)
@@ -415,3 +415,39 @@ def test_a_group_in_two_given_files_is_a_warning(tmp_path: Path) -> None:
         (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     splits = load(train=tmp_path / "train.jsonl", val=tmp_path / "val.jsonl", group_field="from")
     assert any("2 groups also in another file" in warning for warning in splits.warnings)
+
+
+def test_answers_that_are_too_many_to_be_labels_are_said(tmp_path: Path) -> None:
+    names = [f"{word} {kind}" for word in ("late", "lost", "wrong", "broken") for kind in "abcde"]
+    path = write(tmp_path / "d.jsonl", [*rows_of(80, names), ("x", "borken a")])
+    (said,) = load_checked(path, DataSettings())[2]
+    assert said == (
+        "21 different answers, over 20: taken as free text; give --labels to have them enforced. "
+        "Seen once: 'borken a' (line 81; did you mean 'broken a'?)"
+    )
+    assert said in load(dataset=path).warnings
+    for quiet in ({"metric": "contains"}, {"labels": ()}, {"labels": (*names, "borken a")}):
+        assert load_checked(path, DataSettings(**quiet))[2] == ()
+    write(path, rows_of(84, [*names, "mad"]))
+    assert load_checked(path, DataSettings())[2] == (said.partition(". Seen")[0],)
+
+
+@pytest.mark.parametrize(
+    "targets",
+    [
+        [f"label {n}" for n in range(61)],
+        [f"{n}" for n in range(30)],
+        [f"an answer in a whole sentence, as long as such are, number {n}" for n in range(30)],
+    ],
+)
+def test_numbers_sentences_and_very_many_answers_are_no_labels(tmp_path: Path, targets: list[str]) -> None:
+    assert load_checked(write(tmp_path / "d.jsonl", rows_of(180, targets)), DataSettings())[2] == ()
+
+
+@pytest.mark.parametrize("sign", ["，", "، ", "、", ";", "；", " | "])
+def test_labels_separated_by_another_sign_are_told_to_take_a_comma(tmp_path: Path, sign: str) -> None:
+    path = write(tmp_path / "d.jsonl", [*rows_of(40), ("x", "c")])
+    with pytest.raises(ConfigError, match='separate labels by `,`: --labels "a,b"'):
+        load(dataset=path, labels=(f"a{sign}b",))
+    write(path, [(f"row {n}", f"a{sign}b" if n % 2 else "c") for n in range(40)])
+    assert load(dataset=path, labels=(f"a{sign}b", "c")).labels == (f"a{sign}b", "c")
