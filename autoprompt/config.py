@@ -59,8 +59,14 @@ class DataSettings(Settings):
     )
     drop_leaks: bool = Field(default=False, description="Drop rows that stand in two given split files.")
     split_seed: int = Field(default=0, description="Seed of the split; a change of `seed` never moves a row.")
-    max_val: Positive = Field(default=200, description="At most this many validation rows.")
-    max_test: Positive = Field(default=500, description="At most this many test rows.")
+    max_val: Positive = Field(
+        default=200,
+        description="At most this many validation rows of a split; a file of your own is used whole.",
+    )
+    max_test: Positive = Field(
+        default=500,
+        description="At most this many test rows of a split; a file of your own is used whole.",
+    )
 
     @model_validator(mode="after")
     def _test_is_given_or_left_out(self) -> Self:

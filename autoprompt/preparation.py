@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from autoprompt.analyst import MOST_CALLS, TRAIN_ROWS, check_analyst
 from autoprompt.config import RunConfig
 from autoprompt.dataset import Splits, check_fields, load_splits
+from autoprompt.dataset.splits import Part
 from autoprompt.errors import BudgetTooSmallError, PromptError
 from autoprompt.llm.client import Client, Options
 from autoprompt.llm.scripted import ScriptedClient
@@ -157,7 +158,7 @@ def prepare(config: RunConfig) -> Preparation:
     config = _with_preset(complete(config), depth)
     check_analyst(config)
     prompt = "" if config.workflow is not None else starting_prompt(config)
-    splits = load_splits(config)
+    splits = load_splits(config, capped_by=_capped_by(config, depth))
     labels = splits.labels or ()
     workflow = open_workflow(config, [*splits.train, *splits.val, *splits.test])
     if workflow is not None:
@@ -386,3 +387,9 @@ def _with_preset(config: RunConfig, depth: Depth) -> RunConfig:
         return config
     caps = {n: depth.most_rows for n in ("max_val", "max_test") if n not in config.model_fields_set}
     return config.model_copy(update=caps)
+
+
+def _capped_by(config: RunConfig, depth: Depth) -> dict[Part, str]:
+    """By value: in the stored settings of a run that is resumed, the preset's caps are the run's own."""
+    caps: dict[Part, int] = {"val": config.max_val, "test": config.max_test}
+    return {part: f"preset {config.preset}" for part, cap in caps.items() if cap == depth.most_rows}

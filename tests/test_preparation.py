@@ -255,3 +255,8 @@ def test_a_few_rows_are_enough_to_prepare(tmp_path: Path) -> None:
 def test_a_placeholder_that_is_no_field_is_warned_of(tmp_path: Path, prompt: str, said: str | None) -> None:
     found = [w for w in prepared(tmp_path, prompt=prompt).splits.warnings if "stays literal" in w]
     assert found == ([said] if said else [])
+
+
+def test_the_preset_that_caps_the_rows_is_named(tmp_path: Path) -> None:
+    (said,) = [w for w in prepared(tmp_path, rows=400).splits.warnings if "not used" in w]
+    assert "(test by preset quick and val by preset quick)" in said

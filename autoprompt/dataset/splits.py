@@ -31,6 +31,7 @@ _SHARES_WITHOUT_TEST: Mapping[Part, int] = {"train": 50, "val": 50, "test": 0}
 # instead of halves +0.023 [0.008, 0.039], 70 as 30/40 instead of 40/30 +0.003 [-0.013, 0.019].
 # All with two labels; of more, train keeps three rows each.
 _ENOUGH_VAL, _ENOUGH_TRAIN, _ENOUGH_OF_A_LABEL = 40, 20, 3
+NO_ONE: Mapping[Part, str] = {}
 _MIN_ROWS = 4
 _FEW_ROWS = 20
 # An exact one-sided test needs five rows that all go one way to reach p < .05: 0.5**5 = .031.
@@ -63,7 +64,7 @@ class Splits:
         return {"train": len(self.train), "val": len(self.val), "test": len(self.test)}
 
 
-def load_splits(settings: DataSettings) -> Splits:
+def load_splits(settings: DataSettings, *, capped_by: Mapping[Part, str] = NO_ONE) -> Splits:
     """Reads, checks and splits the rows that the settings name; no model is called.
 
     A part with a file of its own is that file. The others are cut from `dataset`, or from `train` where there
@@ -72,6 +73,7 @@ def load_splits(settings: DataSettings) -> Splits:
     or val has been in train, and none of test in val. Given files are not capped. Strata are the targets of a
     label task. With `allow_conflicts`, of equal inputs the first row in the file is kept; with
     `drop_leaks`, a row in two files stays in test before val before train before dataset.
+    capped_by: who has set a part's cap, where the user has not; warnings say so.
     Raises DatasetError with file and line of what must be mended.
     """
     paths = {name: find_dataset(path) for name, path in _given(settings).items()}
@@ -79,6 +81,7 @@ def load_splits(settings: DataSettings) -> Splits:
     warnings: list[str] = []
     if "dataset" in paths and not wanted:
         warnings.append(f"{paths.pop('dataset')}: not used, since every part has its own file.")
+    _check_different(paths)
     # Before the rows: a file that changes while it is read is then noticed at resume, not hidden.
     dataset_sha256 = _files_sha256(paths)
     rows: dict[str, tuple[Path, list[Example]]] = {}
@@ -98,7 +101,8 @@ def load_splits(settings: DataSettings) -> Splits:
     warnings += too_many_warnings(placed, settings)
     # Not by what the metric makes of the targets: another metric must not move a row.
     by_target = bool(settings.labels) or infer_labels(every) is not None
-    parts = _cut(sources, wanted, settings, warnings, by_target=by_target)
+    parts = _cut(sources, wanted, settings, warnings, capped_by, by_target=by_target)
+    warnings += _without_effect(parts, settings, capped_by)
     warnings += _not_verified(parts, labels)
     return Splits(
         train=tuple(parts["train"]),
@@ -149,6 +153,18 @@ def _given(settings: DataSettings) -> dict[str, Path]:
     return given
 
 
+def _check_different(paths: Mapping[str, Path]) -> None:
+    """Raises DatasetError for one file under two names, links followed."""
+    known: dict[Path, str] = {}
+    for name, path in paths.items():
+        other = known.setdefault(path.resolve(), name)
+        if other != name:
+            raise DatasetError(
+                f"{path}: given twice, as --{other} and as --{name}, and parts must not share rows. Give two "
+                f"files, or --dataset {path} alone to have it split."
+            )
+
+
 def _parts_to_cut(settings: DataSettings) -> tuple[Part, ...]:
     """The parts without a file, which the one source with rows to spare is cut into."""
     parts: tuple[Part, ...] = ("train", "val") if settings.no_test else ("train", "val", "test")
@@ -165,6 +181,7 @@ def _cut(
     wanted: tuple[Part, ...],
     settings: DataSettings,
     warnings: list[str],
+    capped_by: Mapping[Part, str],
     *,
     by_target: bool,
 ) -> dict[Part, list[Example]]:
@@ -184,7 +201,7 @@ def _cut(
                 if not found:
                     raise DatasetError(_no_group_left(part, settings))
                 parts[part] = found
-        warnings += _cap(parts, wanted, settings, by_target=by_target)
+        warnings += _cap(parts, wanted, settings, capped_by, by_target=by_target)
     return parts
 
 
@@ -213,7 +230,12 @@ def _sizes(
 
 
 def _cap(
-    parts: dict[Part, list[Example]], wanted: tuple[Part, ...], settings: DataSettings, *, by_target: bool
+    parts: dict[Part, list[Example]],
+    wanted: tuple[Part, ...],
+    settings: DataSettings,
+    capped_by: Mapping[Part, str],
+    *,
+    by_target: bool,
 ) -> list[str]:
     """Cuts test and val down to their caps; says how many rows that leaves unused, if any.
 
@@ -231,8 +253,27 @@ def _cap(
         return []
     are = "rows are" if unused > 1 else "row is"
     capped_are = f"{' and '.join(flags)} {'are' if len(flags) > 1 else 'is'} capped"
+    if by := [f"{part} by {capped_by[part]}" for part in flags if part in capped_by]:
+        capped_are += f" ({' and '.join(by)})"
     use = f"use{'' if len(flags) > 1 else 's'} {'them' if unused > 1 else 'it'}"
     return [f"{unused} {are} not used: {capped_are}. {' '.join(flags.values())} {use}."]
+
+
+def _without_effect(
+    parts: Mapping[Part, Sequence[Example]], settings: DataSettings, capped_by: Mapping[Part, str]
+) -> list[str]:
+    """Warnings of caps that the user has set for a part with a file of its own."""
+    warnings = []
+    caps: dict[Part, int] = {"val": settings.max_val, "test": settings.max_test}
+    for part, cap in caps.items():
+        # By value, not by what was set: the stored settings of a resumed run are all set.
+        is_own = part not in capped_by and cap != type(settings).model_fields[f"max_{part}"].default
+        if is_own and getattr(settings, part) is not None and len(parts[part]) > cap:
+            warnings.append(
+                f"--max-{part} {cap} caps what is cut from a dataset: all {len(parts[part])} rows of the "
+                f"--{part} file are used."
+            )
+    return warnings
 
 
 def _too_few(rows: int) -> str:

@@ -218,6 +218,38 @@ def test_rows_over_the_caps_are_counted_with_the_flags_that_use_them(tmp_path: P
     assert load(dataset=path, max_val=300).warnings == ()
 
 
+def test_a_preset_that_caps_is_named(tmp_path: Path) -> None:
+    path = write(tmp_path / "d.jsonl", rows_of(1000))
+    settings = DataSettings(dataset=path, max_test=50, max_val=50)
+    (said,) = load_splits(settings, capped_by={"test": "preset quick"}).warnings
+    assert said.startswith(
+        "500 rows are not used: test and val are capped (test by preset quick). --max-test"
+    )
+
+
+def test_a_cap_on_a_file_of_ones_own_is_said_to_do_nothing(tmp_path: Path) -> None:
+    train = write(tmp_path / "train.jsonl", rows_of(20))
+    val = write(tmp_path / "val.jsonl", rows_of(30, start=100))
+    test = write(tmp_path / "test.jsonl", rows_of(30, start=200))
+    files = {"train": train, "val": val, "test": test}
+    (said,) = load(**files, max_test=8, max_val=30).warnings
+    assert said == "--max-test 8 caps what is cut from a dataset: all 30 rows of the --test file are used."
+    settings = DataSettings(**files, max_test=8)
+    assert load_splits(settings, capped_by={"test": "preset quick"}).warnings == ()
+    assert load(train=train, val=val, max_test=8).warnings == load(train=train, val=val).warnings
+
+
+@pytest.mark.parametrize("drop_leaks", [True, False])
+def test_one_file_under_two_names_is_said_to_be_one(tmp_path: Path, drop_leaks: bool) -> None:
+    train = write(tmp_path / "train.jsonl", rows_of(20))
+    (tmp_path / "link.jsonl").symlink_to(train)
+    for other in (train, tmp_path / "link.jsonl"):
+        with pytest.raises(DatasetError, match=r"given twice, as --val and as --train, .* Give two files"):
+            load(train=train, val=other, drop_leaks=drop_leaks)
+    with pytest.raises(DatasetError, match="given twice, as --test and as --dataset"):
+        load(dataset=train, test=train, drop_leaks=drop_leaks)
+
+
 def test_no_row_is_lost_where_train_is_a_file(tmp_path: Path) -> None:
     train = write(tmp_path / "train.jsonl", rows_of(20, start=500))
     odd = write(tmp_path / "odd.jsonl", rows_of(51))
@@ -291,8 +323,9 @@ def test_leaks_are_dropped_from_the_less_precious_part(tmp_path: Path) -> None:
     assert splits.sizes == {"train": 18, "val": 9, "test": 10}
     assert f"{train}: 2 rows dropped that stand in another file." in splits.warnings
     assert f"{val}: 1 row dropped that stand in another file." in splits.warnings
+    copy = write(tmp_path / "copy.jsonl", rows_of(20))
     with pytest.raises(DatasetError, match="every row stands in another file"):
-        load(train=train, val=train, drop_leaks=True)
+        load(train=train, val=copy, drop_leaks=True)
     whole = write(tmp_path / "whole.jsonl", rows_of(60))
     assert load(dataset=whole, test=test, drop_leaks=True).sizes == {"train": 20, "val": 30, "test": 10}
 
