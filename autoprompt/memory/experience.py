@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import math
-import re
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from autoprompt.memory.change import Likeness, is_content_cut, likeness
 from autoprompt.memory.similarity import SAME_KIND, task_similarity
 
 Verdict = Literal["better", "worse", "no_difference"]
 
 LONGEST_TASK = 300
 LONGEST_CHANGE = 300
-# Two texts of a change with at least this much in common (difflib) are one lesson, tried twice.
-_SAME_CHANGE = 0.8
 _MOST_PRIORITY = 5.0
-# A few letters that turn a change into another one: 8 examples or 16, with reasons or without.
-_TURNS = re.compile(
-    r"\d+|\b(?:not|no|never|none|without|less|fewer|more|avoid|remove[ds]?|drop(?:ped)?|delete[ds]?)\b"
-    r"|n't\b|[不勿无非未删去减]"
-)
 # Where two measurements of a change contradict each other, their mean counts if it is this many standard
 # errors away from 0 (one-sided p < .10); else the change makes no difference.
 _CLEAR = 1.28
+_ROUNDED = 1e-4  # the file keeps four digits of a score
 # Of a change that was measured more often, the oldest measurements would be counted again: by then one more
 # or less tells nothing new.
 _MOST_SOURCES = 64
@@ -70,7 +63,10 @@ class Experience:
 
     @property
     def id(self) -> str:
-        """Eight hex digits from task and change; the same as long as nobody edits these."""
+        """Eight hex digits from task and change; the same as long as nobody edits these.
+
+        Two changes that were cut to the same beginning share it.
+        """
         return hashlib.sha256(f"{self.task}\n{self.change}".encode(errors="replace")).hexdigest()[:8]
 
     @property
@@ -98,16 +94,28 @@ def measurement(parent_id: str, candidate_id: str, *, by: str) -> str:
 
 def is_same_lesson(a: Experience, b: Experience) -> bool:
     """Whether both tell of the same change on the same kind of task."""
-    return _is_same_change(a.change, b.change) and task_similarity(a.task, b.task) >= SAME_KIND
+    return _is_same_change(a, b) and task_similarity(a.task, b.task) >= SAME_KIND
 
 
-def _is_same_change(a: str, b: str) -> bool:
-    left, right = a.casefold(), b.casefold()
-    if sorted(_TURNS.findall(left)) != sorted(_TURNS.findall(right)):
-        return False
-    matcher = difflib.SequenceMatcher(None, left, right, autojunk=False)
-    bounds = (matcher.real_quick_ratio, matcher.quick_ratio)  # both at least ratio(), and much faster
-    return all(bound() >= _SAME_CHANGE for bound in bounds) and matcher.ratio() >= _SAME_CHANGE
+def _is_same_change(a: Experience, b: Experience) -> bool:
+    if is_content_cut(a.change) or is_content_cut(b.change):
+        # Two rewrites may differ behind the cut alone. Joining them is safe only where the scores agree, so
+        # that no gain is averaged away; else the file holds the same opening twice, with what each did.
+        return a.change == b.change and _has_same_scores(a, b)
+    found = likeness(a.change, b.change)
+    # Another word that did something else is, for all that is known, another change: "with" for "without" in
+    # a language that no list of ours holds. The same words that did something else are luck.
+    return found is Likeness.SAME or (found is Likeness.NEAR and a.verdict == b.verdict)
+
+
+def _has_same_scores(a: Experience, b: Experience) -> bool:
+    pairs = ((a.before, b.before), (a.after, b.after), (a.told_gain, b.told_gain))
+    return all(
+        left == right
+        if left is None or right is None
+        else math.isclose(left, right, rel_tol=0, abs_tol=_ROUNDED)
+        for left, right in pairs
+    )
 
 
 def merge(old: Experience, new: Experience) -> Experience:

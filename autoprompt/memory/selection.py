@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from autoprompt.memory.change import ADDED, REMOVED, is_cut
 from autoprompt.memory.experience import LONGEST_TASK, Experience
 from autoprompt.memory.similarity import SAME_KIND, task_similarity
 from autoprompt.tokens import estimate_tokens
@@ -12,9 +13,6 @@ _HELPED = "What helped before:"
 _HARMED = "What did harm (avoid):"
 # A gain on n rows counts n / (n + _DOUBT) of itself: 3 lucky rows must not outrank 40 solid ones.
 _DOUBT = 20
-_ADDED = "added: "
-_REMOVED = " | removed: "
-_SURELY_WHOLE = 200  # characters; a longer change that ends in an ellipsis may have been cut to a line
 _TYPICAL_GAIN = 0.05  # of an entry that a person wrote without a number
 
 
@@ -60,9 +58,8 @@ def helpful_additions(experiences: Sequence[Experience], task: str, max_tokens: 
 
 def additive_sentence(change: str) -> str | None:
     """What a change added, word for word; None for one that did anything else, or that was cut."""
-    sentence = change.removeprefix(_ADDED).strip()
-    is_cut = change.endswith("…") and len(change) >= _SURELY_WHOLE
-    if not change.startswith(_ADDED) or _REMOVED in change or "\n" in change or is_cut:
+    sentence = change.removeprefix(ADDED).strip()
+    if not change.startswith(ADDED) or REMOVED in change or "\n" in change or is_cut(change):
         return None
     return sentence or None
 

@@ -97,11 +97,58 @@ def test_near_duplicates_merge_by_rows(file: ExperienceFile) -> None:
         ("Added 8 balanced demonstrations", "Added 16 balanced demonstrations"),
         ("要求模型先解释理由再回答", "要求模型不解释理由再回答"),
         ("Say one digit only", "Show hard cases first"),
+        (
+            "added: Decide by the numbers in it, and guess when unsure. | removed: " + "Is it true?" * 10,
+            "added: Decide by the numbers in it, and mind the sources. | removed: " + "Is it true?" * 10,
+        ),
+        ("उत्तर के साथ कारण भी साफ़ शब्दों में लिखें", "उत्तर के साथ कारण भी साफ़ शब्दों में नहीं लिखें"),
+        ("اذكر سبب الحكم في نهاية الجواب", "لا تذكر سبب الحكم في نهاية الجواب"),
+        ("اكتب سبب الحكم في نهاية الجواب دائما", "لا اكتب سبب الحكم في نهاية الجواب دائما"),
+        ("ให้อธิบายเหตุผลก่อนตอบคำถามทุกครั้ง", "ไม่ให้อธิบายเหตุผลก่อนตอบคำถามทุกครั้ง"),
+        ("先写出理由再给出最后答案", "后写出理由再给出最后答案"),
+        ("Say of each one whether the claim is clear", "Say of each one whether the claim is unclear"),
+        ("Write the label as (+1) where it holds", "Write the label as (-1) where it holds"),
+        ("added: Mind the rule of the house.", "added: Mind the rule of the house. | removed: Be brief."),
+        ("added: Mind the rule of the house.", "removed: Mind the rule of the house."),
+        ("added: !", "added: ?"),
     ],
 )
 def test_different_changes_stay_apart(file: ExperienceFile, a: str, b: str) -> None:
     file.record([lesson(a), lesson(b)], run_id="r1", iteration=2)
     assert [entry.change for entry in file.load()] == [a, b]
+
+
+def test_what_was_removed_does_not_part_what_was_added(file: ExperienceFile) -> None:
+    changes = [
+        "added: Decide by the numbers | removed: Be brief and kind.",
+        "added: Decide by the numbers. | removed: Sort by age!",
+    ]
+    file.record([lesson(change) for change in changes], run_id="r1", iteration=2)
+    assert [(entry.change, entry.rows) for entry in file.load()] == [(changes[0], 80)]
+
+
+def test_another_word_with_another_result_is_another_change(file: ExperienceFile) -> None:
+    """No list of words knows that `ohne` is the contrary of `mit`: the measurements do."""
+    both = [
+        lesson("Antworte immer kurz und mit Begründung", 0.5, 0.7),
+        lesson("Antworte immer kurz und ohne Begründung", 0.5, 0.3, verdict="worse"),
+    ]
+    file.record(both, run_id="r1", iteration=2)
+    assert [entry.gain for entry in file.load()] == [pytest.approx(0.2), pytest.approx(-0.2)]
+
+
+def test_changes_cut_to_one_beginning_merge_only_with_equal_scores(file: ExperienceFile) -> None:
+    start = "added: " + "Mind the rule. " * 40
+    for iteration, (end, after) in enumerate([("Guess.", 0.38), ("Mind sources.", 0.73), ("Ask.", 0.73)]):
+        file.record([lesson(start + end, 0.5, after)], run_id="r1", iteration=iteration)
+    assert [(entry.after, entry.rows) for entry in file.load()] == [(0.38, 40), (0.73, 80)]
+
+
+def test_a_cut_in_what_was_removed_does_not_matter(file: ExperienceFile) -> None:
+    for old, after in (("Be brief. ", 0.6), ("Sort by age. ", 0.7)):
+        change = "added: Mind the rule. | removed: " + old * 40
+        file.record([lesson(change, 0.5, after)], run_id=f"r{after}", iteration=2)
+    assert [entry.rows for entry in file.load()] == [80]
 
 
 def test_the_same_change_to_another_task_stays_apart(file: ExperienceFile) -> None:
