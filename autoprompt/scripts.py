@@ -30,7 +30,10 @@ NAME = rf"[^\W\d][\w{MARKS}]*"  # an identifier
 _LETTER = rf"(?![_{UNPARTED}])[\w{MARKS}]"
 _RUN = re.compile(rf"[{UNPARTED}]+|(?:{_LETTER})+(?:['’](?:(?!\d){_LETTER})+)?")
 _IS_UNPARTED = re.compile(f"[{UNPARTED}]")
-_SIGN = re.compile(rf"[^{MARKS}][{MARKS}]*|[{MARKS}]+")
+# Vowels of Thai and Lao that are letters of their own, written before or behind the consonant they belong to.
+_LEADING = r"\u0e40-\u0e44\u0ec0-\u0ec4"
+_FOLLOWING = r"\u0e30\u0e32\u0e33\u0e45\u0eb0\u0eb2\u0eb3"
+_SIGN = re.compile(rf"[{_LEADING}]*[^{MARKS}][{MARKS}]*(?:[{_FOLLOWING}][{MARKS}]*)*|[{MARKS}]+")
 
 
 def runs(text: str) -> Iterator[str]:
@@ -44,5 +47,5 @@ def is_unparted(run: str) -> bool:
 
 
 def signs(run: str) -> list[str]:
-    """The characters of such a run as a reader counts them: each with the marks that belong to it."""
+    """The characters of such a run as a reader counts them: each with its marks and vowels."""
     return _SIGN.findall(run)

@@ -28,7 +28,10 @@ def test_words_stay_whole(text: str, expected: list[str]) -> None:
 
 
 def test_a_sign_has_its_marks() -> None:
-    assert signs("ไทยดี") == ["ไ", "ท", "ย", "ดี"]
+    assert signs("ไทยดี") == ["ไท", "ย", "ดี"]
+    assert signs("ตั๋วราคาไม่ได้") == ["ตั๋", "ว", "รา", "คา", "ไม่", "ได้"]
+    assert signs("ນ້ຳແລະ") == ["ນ້ຳ", "ແລະ"]
+    assert signs("เ") == ["เ"]
     assert signs("标题党") == ["标", "题", "党"]
     assert is_unparted("ดี")
     assert not is_unparted("है")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 
 from autoprompt.scripts import is_unparted, runs, signs
 from autoprompt.types import Example
@@ -76,13 +77,21 @@ def _z(holding: int, rows: int, others_holding: int, others: int) -> float:
 
 
 def _distinct(ranked: Iterator[str], most: int) -> list[str]:
-    """The first `most` of which none is a part of another one."""
+    """The first `most` of which none is a part of another one, or cut from the same place of a phrase."""
     chosen: list[str] = []
     for gram in ranked:
-        parts = set(gram.split())
-        if len(chosen) < most and not any(
-            parts <= set(c.split()) or set(c.split()) <= parts or (gram in c and is_unparted(gram))
-            for c in chosen
-        ):
+        if len(chosen) < most and not any(_overlap(gram, other) for other in chosen):
             chosen.append(gram)
     return chosen
+
+
+def _overlap(a: str, b: str) -> bool:
+    """Whether one has all words of the other; of grams of signs, whether they share two neighbours."""
+    if is_unparted(a) or is_unparted(b):
+        return not _pairs(a).isdisjoint(_pairs(b))
+    left, right = set(a.split()), set(b.split())
+    return left <= right or right <= left
+
+
+def _pairs(gram: str) -> set[tuple[str, str]]:
+    return set(pairwise(signs(gram)))

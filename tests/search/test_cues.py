@@ -50,6 +50,34 @@ def test_chinese_rows_have_pairs_and_triples_of_signs() -> None:
     assert not any(word in "第" for words in found.values() for word in words)
 
 
+def test_one_phrase_does_not_fill_the_list_with_its_pieces() -> None:
+    found = typical(
+        rows(
+            *((f"{n}：什么时候到", "时间") for n in "甲乙丙丁戊己"),
+            *((f"{n}：多少钱一斤", "价格") for n in "甲乙丙丁戊己"),
+        ),
+        8,
+    )
+    for words in found.values():
+        pieces = [{word[i : i + 2] for i in range(len(word) - 1)} for word in words]
+        assert sum(map(len, pieces)) == len(set().union(*pieces))
+
+
+def test_thai_cues_are_no_cut_letters() -> None:
+    found = typical(
+        rows(
+            *((f"{n}: ตั๋วราคาเท่าไร", "ราคา") for n in range(6)),
+            *((f"{n}: เข้าระบบไม่ได้", "ปัญหา") for n in range(6)),
+        ),
+        8,
+    )
+    assert set(found) == {"ราคา", "ปัญหา"}
+    for word in (word for words in found.values() for word in words):
+        assert word[-1] not in "เแโใไ"
+        assert word[0] not in "ะาำ"
+        assert not word.startswith("ม่")
+
+
 def test_words_with_marks_stay_whole() -> None:
     found = typical(
         rows(
