@@ -20,7 +20,8 @@ _JOINT = re.compile(rf"(?<=(?!_)[\w{MARKS}])[\s_\-]+(?=(?!_)[\w{MARKS}])")  # be
 # Where no space parts the words, or endings are written on (Korean), a label needs no border.
 _LETTER = rf"(?![{UNPARTED}{HANGUL}])[\w{MARKS}]"
 _OPENING, _CLOSING = "\"'`“”‘’«»「」『』*([{<【《（", "\"'`“”‘’«»「」『』*)]}>】》）"
-_SENTENCE_END = ".。!！?？,，;；:：、"
+# Latin and Chinese; Indic; Arabic; Armenian, Ethiopic, Burmese, Khmer.
+_SENTENCE_END = ".。!！?？,，;；:：、" + "।॥" + "،؛؟۔" + "։።፣፧၊။។៕"
 
 _MARKER = re.compile(
     r"(?:answer|label|category|class|classification|output|result|prediction|verdict|conclusion"

@@ -239,7 +239,19 @@ def test_the_last_json_inside_a_text_counts() -> None:
 
 @pytest.mark.parametrize(
     ("one", "other"),
-    [(" Yes. ", "yes"), ("“Yes”", "yes"), ("ＹＥＳ", "yes"), ("a\n b", "a b"), ("(A)", "a"), ("**x**", "x")],
+    [
+        (" Yes. ", "yes"),
+        ("“Yes”", "yes"),
+        ("ＹＥＳ", "yes"),
+        ("a\n b", "a b"),
+        ("(A)", "a"),
+        ("**x**", "x"),
+        ("शिकायत।", "शिकायत"),
+        ("شكوى؟", "شكوى"),
+        ("شکایت۔", "شکایت"),
+        ("ቅሬታ።", "ቅሬታ"),
+        ("បណ្តឹង។", "បណ្តឹង"),
+    ],
 )
 def test_normalized_texts_are_equal(one: str, other: str) -> None:
     assert normalize(one) == normalize(other)
