@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from pathlib import Path
+from typing import Literal
 
 from autoprompt.answers import label_key
 from autoprompt.config import DataSettings
 from autoprompt.dataset.checks import MAX_LABELS, check_labels, infer_labels, rare_labels
 from autoprompt.dataset.faults import listed, named
+from autoprompt.dataset.slips import meant
 from autoprompt.errors import ConfigError, DatasetError
 from autoprompt.types import Example
 
@@ -76,7 +78,7 @@ def label_warnings(sources: Sources, labels: Sequence[str]) -> list[str]:
         alike.setdefault(label_key(label), []).append(label)
     for names in alike.values():
         if len(names) > 1:
-            warnings.append(f"labels that differ in case or marks only: {named(names)}. Are they one?")
+            warnings.append(_alike(names))
     seen = {example.target for example in examples}
     unseen = [label for label in labels if label not in seen]
     if unseen:
@@ -86,7 +88,11 @@ def label_warnings(sources: Sources, labels: Sequence[str]) -> list[str]:
 
 def _listed_with_places(rare: Sequence[str], common: Sequence[str], sources: Sources) -> str:
     """Labels with the line of each, and with the common one that it may be a slip of."""
-    return listed([f"{label!r} ({_place(label, sources)}{_meant(label, common)})" for label in rare])
+    return listed([f"{label!r} ({_place(label, sources)}{_shown(meant(label, common))})" for label in rare])
+
+
+def _shown(close: str | None) -> str:
+    return "" if close is None else f"; did you mean {close!r}?"
 
 
 def _is_number(text: str) -> bool:
@@ -103,15 +109,20 @@ def _place(label: str, sources: Sources) -> str:
     return f"line {line}" if len(sources) == 1 else f"{path.name} line {line}"
 
 
-def _meant(label: str, common: Sequence[str]) -> str:
-    """The label that this one may be a slip of. Not where a number or a word in front tells the two apart."""
-    key = label_key(label)
-    others = {label_key(other): other for other in common}
-    for close in get_close_matches(key, others, n=1, cutoff=0.8):
-        is_meant = re.findall(r"\d+", key) == re.findall(r"\d+", close)
-        if is_meant and not (key.endswith(close) or close.endswith(key)):
-            return f"; did you mean {others[close]!r}?"
-    return ""
+def _alike(names: list[str]) -> str:
+    """What is said of labels that read the same; those that look the same are told by their Unicode form."""
+    looks = Counter(unicodedata.normalize("NFC", name) for name in names)
+    how = "in Unicode form" if len(looks) == 1 else "in case or marks"
+    shown = [
+        f"{name!r} ({_form(name)})" if looks[unicodedata.normalize("NFC", name)] > 1 else repr(name)
+        for name in names
+    ]
+    return f"labels that differ {how} only: {listed(shown, limit=12)}. Are they one?"
+
+
+def _form(text: str) -> str:
+    forms: tuple[Literal["NFC", "NFD"], ...] = ("NFC", "NFD")
+    return next((form for form in forms if unicodedata.is_normalized(form, text)), "neither NFC nor NFD")
 
 
 def _check_separated(labels: Sequence[str], sources: Sources) -> None:

@@ -80,8 +80,8 @@ class ExperienceFile:
 
         A measurement that is there (`Experience.sources`; of an entry that names none, the same change of the
         same run and iteration) is not counted again. A lesson like one that is there (same kind of task, the
-        same words or all but one) is merged into it. All others lose a little priority, and beyond 200 entries
-        those with the least are forgotten.
+        same words or all but one) is merged into it. All others lose a little priority, and beyond 200
+        entries those with the least are forgotten.
         Raises ValueError for an entry without task or change, and for a run id of several words.
         """
         fresh = [self._stamped(entry, run_id, iteration) for entry in entries]

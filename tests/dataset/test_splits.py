@@ -414,6 +414,50 @@ def test_what_tells_two_labels_apart_is_no_slip(tmp_path: Path) -> None:
     assert alike.startswith("labels that differ in case or marks only: 'not spam', 'not_spam'")
 
 
+@pytest.mark.parametrize(
+    ("slip", "meant"),
+    [
+        ("प्रसंशा", "प्रशंसा"),
+        ("شكوي", "شكوى"),
+        ("投訴", "投诉"),
+        ("诉投", "投诉"),
+        ("불먼", "불만"),
+        ("บวด", "บวก"),
+        ("tehc", "tech"),
+        ("teck", "tech"),
+    ],
+)
+def test_a_slip_in_a_short_label_is_named(tmp_path: Path, slip: str, meant: str) -> None:
+    rows = [*rows_of(30, [meant, "other"]), ("x", slip)]
+    said = "\n".join(load(dataset=write(tmp_path / "d.jsonl", rows)).warnings)
+    assert f"did you mean '{meant}'?" in said
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("差评", "好评"), ("es", "en"), ("sad", "bad"), ("Q1", "Q2"), ("不好", "好"), ("ใช่", "ไม่")],
+)
+def test_another_short_label_is_no_slip(tmp_path: Path, one: str, other: str) -> None:
+    rows = [*rows_of(30, [other, "something"]), ("x", one)]
+    said = "\n".join(load(dataset=write(tmp_path / "d.jsonl", rows)).warnings)
+    assert "did you mean" not in said
+
+
+def test_labels_that_look_the_same_are_told_by_their_unicode_form(tmp_path: Path) -> None:
+    composed, parted = "t\u00e9ch", "te\u0301ch"
+    (said,) = load(dataset=write(tmp_path / "d.jsonl", rows_of(40, [composed, parted]))).warnings
+    expected = f"labels that differ in Unicode form only: '{parted}' (NFD), '{composed}' (NFC). Are they one?"
+    assert said == expected
+    rows = rows_of(60, [composed, parted, "T\u00e9ch"])
+    (said,) = load(dataset=write(tmp_path / "e.jsonl", rows)).warnings
+    assert said.startswith("labels that differ in case or marks only: 'T\u00e9ch', 'te\u0301ch' (NFD), ")
+
+
+def test_a_label_with_the_end_mark_of_its_script_is_grouped(tmp_path: Path) -> None:
+    (said,) = load(dataset=write(tmp_path / "d.jsonl", rows_of(40, ["शिकायत", "शिकायत।"]))).warnings
+    assert said == "labels that differ in case or marks only: 'शिकायत', 'शिकायत।'. Are they one?"
+
+
 def test_a_label_seen_once_is_placed_in_its_file(tmp_path: Path) -> None:
     train = write(tmp_path / "train.jsonl", rows_of(20))
     val = write(tmp_path / "val.jsonl", [(f"v{text}", label) for text, label in rows_of(20)])
