@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from autoprompt.batch.trials import Trial, from_record, to_record
+from autoprompt.batch.trials import Trial, check_unchanged, from_record, to_record
 from autoprompt.clients import Clients
 from autoprompt.errors import AutopromptError, Interrupted
 from autoprompt.llm.account import Account
@@ -84,6 +84,7 @@ def run_job(
         store = RunStore(job.batch_dir)
         folder, is_there = _folder(store, job.trial)
         how = "resumed" if is_there else "started"
+        check_unchanged(job.trial)
         preparation = prepare(job.trial.config)
         if not is_there:
             folder = store.create(

@@ -15,7 +15,7 @@ from typing import Any
 
 from autoprompt.batch.spec import BatchFile, ExecutorSettings, checked_name, is_batch, load_batch_file
 from autoprompt.config import CheckFile, RunConfig
-from autoprompt.errors import AutopromptError, ConfigError, UsageError
+from autoprompt.errors import AutopromptError, ConfigError, StoreError, UsageError
 from autoprompt.llm.ledger import Caps
 from autoprompt.settings import CompleteConfig, resolve_settings, resolve_trial
 from autoprompt.yaml_file import line_at
@@ -37,12 +37,14 @@ class Trial:
     id: the name of its folder: words for people, and eight digits of what it would do (settings, texts and
         the content of its data), so that it is the same wherever it stands in the file.
     own: what distinguishes it, as it was written: setting -> value. where: file and line.
+    sha256: of the files that its id was made of: setting -> digest.
     """
 
     id: str
     own: Mapping[str, Any]
     config: CompleteConfig
     where: str
+    sha256: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def label(self) -> str:
@@ -202,7 +204,7 @@ def _make(config: CompleteConfig, own: Mapping[str, Any], where: str) -> Trial:
     number = hashlib.sha256(text.encode()).hexdigest()[:8]
     words = "-".join(filter(None, (_word(name, value) for name, value in own.items())))
     words = words[:_LONGEST_WORDS].strip("-")
-    return Trial(f"{words}-{number}" if words else number, own, _absolute(config), where)
+    return Trial(f"{words}-{number}" if words else number, own, _absolute(config), where, data)
 
 
 def _word(name: str, value: Any) -> str:
@@ -279,13 +281,34 @@ def _joined(faults: Sequence[str]) -> str:
 def to_record(trial: Trial) -> dict[str, Any]:
     """Plain data, for a worker in another process and for the batch's folder."""
     config = trial.config.model_dump(mode="json", exclude_unset=True)
-    return {"id": trial.id, "own": dict(trial.own), "where": trial.where, "config": config}
+    return {
+        "id": trial.id,
+        "own": dict(trial.own),
+        "where": trial.where,
+        "config": config,
+        "sha256": dict(trial.sha256),
+    }
 
 
 def from_record(record: Mapping[str, Any]) -> Trial:
     """What `to_record` made; the settings are complete, whatever a sidecar says by now."""
     config = CompleteConfig.model_validate(record["config"])
-    return Trial(record["id"], record["own"], config, record["where"])
+    return Trial(record["id"], record["own"], config, record["where"], record.get("sha256", {}))
+
+
+def check_unchanged(trial: Trial) -> None:
+    """The files are those that its id was made of: one table must not mix two datasets under old names.
+
+    Raises StoreError where one has changed.
+    """
+    for name, known in trial.sha256.items():
+        path: Path = getattr(trial.config, name)
+        if path.is_file() and (found := _digest(path)) != known:  # a missing one is told by who reads it
+            raise StoreError(
+                f"trial {trial.id} cannot go on: {path} has changed since its batch began (sha256 was {known}, "
+                f"is {found}). Put the old file back and resume, or run the batch's file again: a changed row "
+                "makes another trial."
+            )
 
 
 def with_memory(trial: Trial, path: Path) -> Trial:

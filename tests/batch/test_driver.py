@@ -11,7 +11,7 @@ from batches import Home, scripted
 from fakes import write_rows
 
 from autoprompt import Clients, ScriptedClient
-from autoprompt.batch import BatchResult, run_batch
+from autoprompt.batch import BatchResult, resume_batch, run_batch
 from autoprompt.errors import ConfigError, EndpointError, Interrupted, StoreError
 from autoprompt.llm import Message
 from autoprompt.store import RunStore
@@ -203,6 +203,23 @@ def test_trials_no_longer_asked_for_are_named(home: Home) -> None:
     result = run(home, home.write_batch())
     assert result.is_complete
     assert "2 trials in" in result.warnings[-1]
+
+
+def test_a_resumed_batch_mixes_no_rows_of_a_changed_file_into_its_table(home: Home) -> None:
+    path = home.path / "rows.jsonl"
+    before = path.read_text(encoding="utf-8")
+    undisturbed = run(home, home.write_batch(seeds=(0, 1, 2)), name="whole")
+    with pytest.raises(Interrupted):
+        run(home, home.write_batch(seeds=(0, 1, 2)), clients=Clients(ScriptedClient(_interrupt)))
+    path.write_text(before.replace("item 3\"", "item 3003\""), encoding="utf-8")
+    clients = scripted()
+    refused = resume_batch("b", runs_dir=home.runs_dir, clients=clients)
+    # The first had begun, the others had not.
+    assert [row.status for row in refused.rows] == ["failed"] * 3
+    assert all("rows.jsonl has changed since its batch began" in row.error for row in refused.rows)
+    assert asked(clients) == 0
+    path.write_text(before, encoding="utf-8")
+    assert facts(resume_batch("b", runs_dir=home.runs_dir, clients=clients)) == facts(undisturbed)
 
 
 def test_a_name_that_another_run_has_is_refused(home: Home) -> None:

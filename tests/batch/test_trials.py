@@ -180,3 +180,5 @@ def test_a_trial_comes_back_from_its_record(home: Home) -> None:
     assert again.config.model_fields_set == trial.config.model_fields_set
     assert dict(again.config) | {"memory": 0} == dict(trial.config) | {"memory": 0}
     assert (again.id, again.own, again.where) == (trial.id, trial.own, trial.where)
+    assert again.sha256 == trial.sha256
+    assert set(trial.sha256) == {"dataset"}
