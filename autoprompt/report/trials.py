@@ -134,9 +134,8 @@ def read_trials(folder: Path) -> TrialsSummary:
     """
     table = _table(folder)
     known = {str(row["trial"]): row for row in table.get("rows", ()) if "trial" in row}
-    folders = {path.name: path for path in member_folders(folder)}
-    found = {name: _read(path) for name, path in folders.items()}
-    runs = {name: run for name, run in found.items() if isinstance(run, str) or run.kind == OPTIMIZATION}
+    found = ((path.name, _read(path)) for path in member_folders(folder))
+    runs = {name: run for name, run in found if run is not None}
     differing = _named(known) or _differing([r.settings for r in runs.values() if isinstance(r, RunSummary)])
     trials = tuple(
         _trial(name, runs.get(name), known.get(name, {}), differing)
@@ -152,9 +151,13 @@ def _table(folder: Path) -> dict[str, Any]:
         return {}
 
 
-def _read(path: Path) -> RunSummary | str:
+def _read(path: Path) -> RunSummary | str | None:
+    """None for what is no optimization: its result, as that of a batch beside runs, holds no verdict."""
+    folder = RunFolder(path)
     try:
-        return read_summary(RunFolder(path), with_rows=False)
+        if folder.read_info().get("kind") != OPTIMIZATION:
+            return None
+        return read_summary(folder, with_rows=False)
     except StoreError as error:
         return str(error)
 

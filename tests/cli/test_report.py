@@ -93,5 +93,8 @@ def test_hostile_texts_do_not_steer_the_terminal(here: Path) -> None:
 def test_a_run_of_another_kind_is_refused_and_not_compared(made: RunFolder, here: Path) -> None:
     other = RunStore(here / "runs").create({"name": "flow"}, kind="workflow")
     assert "is a workflow" in call(other.run_id, code=3).stderr
+    batch = RunStore(here / "runs").create({"name": "b"}, kind="batch", run_id="b")
+    batch.write_result({"status": "finished", "trials": 1})
+    assert "is a batch" in call("b", code=3).stderr
     call(str(here / "runs"), "-o", "all.html")
     assert "0 trials" in (here / "all.html").read_text(encoding="utf-8")

@@ -73,6 +73,16 @@ def test_a_broken_trial_and_one_that_was_not_run_are_told(tmp_path: Path) -> Non
     assert found.explanation == "No trial has opened its sealed test yet."
 
 
+def test_a_batch_and_an_investigation_beside_runs_are_passed_over(tmp_path: Path) -> None:
+    RunStore(tmp_path).create({"dataset": Path("x.jsonl")}, run_id="one")
+    batch = RunStore(tmp_path).create({"name": "b"}, kind="batch", run_id="b")
+    batch.write_result({"status": "finished", "model": "m", "calls": 9, "cost_usd": 0.0, "trials": 2})
+    RunStore(tmp_path).create({"name": "s"}, kind="science", run_id="s")
+    found = read_trials(tmp_path)
+    assert [trial.name for trial in found.trials] == ["one"]
+    assert "one" in trials_page(found)
+
+
 def test_only_folders_with_a_run_are_members(folder: Path, tmp_path: Path) -> None:
     assert len(member_folders(folder)) == 4
     assert member_folders(tmp_path / "nowhere") == []
