@@ -75,10 +75,20 @@ def _fitting(report: CheckReport, most_bytes: int) -> str:
 
 
 def _file(path: str, environ: Mapping[str, str]) -> str:
-    """Relative to the checkout, where the file lies in it."""
-    absolute = Path(path).absolute()
-    root = Path(environ.get("GITHUB_WORKSPACE") or Path.cwd())
-    return absolute.relative_to(root).as_posix() if absolute.is_relative_to(root) else path
+    """From the repository's root, as GitHub looks for it; a file outside of it keeps its path.
+
+    Both by their names and not resolved: a dataset may be a link to what lies outside of the repository.
+    """
+    absolute = Path(os.path.abspath(path))  # noqa: PTH100 - takes `..` out, as Path.absolute does not
+    given = environ.get("GITHUB_WORKSPACE")
+    root = Path(os.path.abspath(given)) if given else _repository(Path.cwd())  # noqa: PTH100
+    near = absolute.relative_to(root) if absolute.is_relative_to(root) else Path(os.path.normpath(path))
+    return near.as_posix()
+
+
+def _repository(folder: Path) -> Path:
+    """The nearest folder around `folder` with a checkout of git; without one, `folder` itself."""
+    return next((near for near in (folder, *folder.parents) if (near / ".git").exists()), folder)
 
 
 def _data(text: str) -> str:

@@ -149,7 +149,9 @@ def read_summary(folder: RunFolder, *, with_rows: bool = True) -> RunSummary:
         page = folder.path / "transcript.md"
         raise StoreError(f"run {folder.run_id} is an investigation and no optimization: read {page}")
     if info.get("kind") == "batch":
-        raise StoreError(f"run {folder.run_id} is a batch and no optimization: its trials lie in {folder.path}")
+        raise StoreError(
+            f"run {folder.run_id} is a batch and no optimization: its trials lie in {folder.path}"
+        )
     config = folder.read_config()
     events = list(folder.read_events())
     candidates = search.read_candidates(list(folder.read_candidate_records()), events)

@@ -211,7 +211,7 @@ def test_a_resumed_batch_mixes_no_rows_of_a_changed_file_into_its_table(home: Ho
     undisturbed = run(home, home.write_batch(seeds=(0, 1, 2)), name="whole")
     with pytest.raises(Interrupted):
         run(home, home.write_batch(seeds=(0, 1, 2)), clients=Clients(ScriptedClient(_interrupt)))
-    path.write_text(before.replace("item 3\"", "item 3003\""), encoding="utf-8")
+    path.write_text(before.replace('item 3"', 'item 3003"'), encoding="utf-8")
     clients = scripted()
     refused = resume_batch("b", runs_dir=home.runs_dir, clients=clients)
     # The first had begun, the others had not.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,30 @@ def test_a_file_beside_the_checkout_keeps_its_path(tmp_path: Path) -> None:
     lines = list(github.annotate(failing(), {"GITHUB_WORKSPACE": str(tmp_path)}))
     assert ",line=1," in lines[1]
     assert "file=datasets/rows.jsonl" in lines[1]
+
+
+@pytest.mark.parametrize(
+    ("marker", "has_workspace", "shown"),
+    [(None, False, "rows.jsonl"), (".git", False, "sub/rows.jsonl"), (None, True, "sub/rows.jsonl")],
+)
+def test_a_file_is_named_from_the_root_of_the_repository(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, marker: str | None, has_workspace: bool, shown: str
+) -> None:
+    folder = tmp_path / "sub"
+    folder.mkdir()
+    if marker is not None:
+        (tmp_path / marker).mkdir()
+    monkeypatch.chdir(folder)
+    found = replace(failing(), dataset_path="ci/../rows.jsonl")
+    environ = {"GITHUB_WORKSPACE": f"{tmp_path}/"} if has_workspace else {}
+    lines = list(github.annotate(found, environ))
+    assert f"::error file={shown},line=1," in lines[1]
+
+
+def test_a_file_outside_of_the_repository_keeps_its_path_without_detours(tmp_path: Path) -> None:
+    found = replace(failing(), dataset_path="/data/ci/../rows.jsonl")
+    lines = list(github.annotate(found, {"GITHUB_WORKSPACE": str(tmp_path)}))
+    assert "file=/data/rows.jsonl,line=1," in lines[1]
 
 
 def test_the_summary_is_added_to_the_steps_file(tmp_path: Path) -> None:
