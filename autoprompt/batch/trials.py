@@ -305,9 +305,9 @@ def check_unchanged(trial: Trial) -> None:
         path: Path = getattr(trial.config, name)
         if path.is_file() and (found := _digest(path)) != known:  # a missing one is told by who reads it
             raise StoreError(
-                f"trial {trial.id} cannot go on: {path} has changed since its batch began (sha256 was {known}, "
-                f"is {found}). Put the old file back and resume, or run the batch's file again: a changed row "
-                "makes another trial."
+                f"trial {trial.id} cannot go on: {path} has changed since its batch began (sha256 was "
+                f"{known}, is {found}). Put the old file back and resume, or run the batch's file again: a "
+                "changed row makes another trial."
             )
 
 

@@ -20,6 +20,7 @@ from autoprompt.settings import unknown_variables
 if TYPE_CHECKING:
     from autoprompt.batch import BatchResult
 
+_UNBROKEN = 10_000  # columns, which no line of a table fills
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
@@ -67,10 +68,13 @@ def batch(
     if dry_run:
         planned, trials = plan_batch(files, **chosen)
         if as_json:
-            print_json(batch_table.plan_to_dict(planned, trials))
-        else:
-            for part in batch_table.plan(planned, trials):
-                render.console().print(part)
+            print_json(batch_table.plan_to_dict(planned, trials, runs_dir))
+            return
+        console = render.console()
+        if not console.is_terminal:
+            console.width = _UNBROKEN  # ids are copied and searched there, for `--only`
+        for part in batch_table.plan(planned, trials, runs_dir):
+            console.print(part)
         return
     watch_batch(
         lambda emit: run_batch(files, jobs=jobs, fail_fast=fail_fast, on_event=emit, **chosen),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import RenderableType
@@ -103,9 +104,9 @@ def _failures(found: BatchResult) -> Iterator[Text]:
         yield Text(f"... and {len(wrong) - MOST_FAILURES} more; table.csv names them all", "red")
 
 
-def plan(batch: Batch, trials: Sequence[Planned]) -> Iterator[RenderableType]:
+def plan(batch: Batch, trials: Sequence[Planned], runs_dir: Path) -> Iterator[RenderableType]:
     """What `--dry-run` shows."""
-    data = plan_to_dict(batch, trials)
+    data = plan_to_dict(batch, trials, runs_dir)
     columns = columns_of([Row(p.trial.id, p.trial.own) for p in trials])
     numbers = ("calls at most", "tokens about", "cost about")
     made = render.table("trial", *columns, *numbers, right=numbers)
@@ -121,14 +122,15 @@ def plan(batch: Batch, trials: Sequence[Planned]) -> Iterator[RenderableType]:
         f"{total['tokens']:,} tokens; cost: {money(total['cost_usd'])}. What trials share is sent once"
     )
     yield from (Text(f"warning: {clean(warning)}", "yellow") for warning in data["warnings"])
-    yield Text(f"executor: {batch.executor.kind}; results would lie in {clean(batch.name)}; nothing was sent")
+    place = clean(data["run_dir"])
+    yield Text(f"executor: {batch.executor.kind}; results would lie in {place}; nothing was sent")
 
 
 def _estimate_cells(row: Mapping[str, Any]) -> tuple[str, str, str]:
     return f"{row['calls']:,}", f"{row['tokens']:,}", money(row["cost_usd"])
 
 
-def plan_to_dict(batch: Batch, trials: Sequence[Planned]) -> dict[str, Any]:
+def plan_to_dict(batch: Batch, trials: Sequence[Planned], runs_dir: Path) -> dict[str, Any]:
     """Plain data: each trial with its estimate, and all that are to run together."""
     rows: list[dict[str, Any]] = []
     for planned in trials:
@@ -156,7 +158,8 @@ def plan_to_dict(batch: Batch, trials: Sequence[Planned]) -> dict[str, Any]:
         "cost_usd": None if None in costs else sum(costs),
     }
     warnings = [*batch.warnings, *_said_of_trials(trials), *_too_small(batch, total)]
-    return {"name": batch.name, "trials": rows, "total": total, "warnings": warnings}
+    place = str(runs_dir / batch.name)
+    return {"name": batch.name, "run_dir": place, "trials": rows, "total": total, "warnings": warnings}
 
 
 def _said_of_trials(trials: Sequence[Planned]) -> list[str]:

@@ -55,6 +55,20 @@ def test_a_dry_run_sends_and_writes_nothing(online: Home, endpoint: FakeEndpoint
     assert not online.runs_dir.exists()
 
 
+def test_a_dry_run_away_from_a_terminal_names_whole_ids_and_the_place(
+    online: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    prompts = [f"Decide A or B, {'with great care' * n}." for n in (1, 2)]
+    path = online.write(defaults=online.defaults(), matrix={"prompt": prompts, "seed": [0, 1]})
+    told = call("batch", path, "--dry-run").stdout
+    data = json.loads(call("batch", path, "--dry-run", "--json").stdout)
+    assert [line.split()[0] for line in told.splitlines()[2:6]] == [row["trial"] for row in data["trials"]]
+    assert max(len(row["trial"]) for row in data["trials"]) > 50
+    assert "results would lie in runs/b; nothing was sent" in told
+    assert data["run_dir"] == "runs/b"
+
+
 def test_a_failed_trial_is_exit_code_1_and_a_row(online: Home) -> None:
     path = online.write(defaults=online.defaults(), include=[{"prompt": "refuse"}, {"seed": 1}])
     done = call("batch", path)
