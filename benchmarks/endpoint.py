@@ -22,7 +22,12 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from aiohttp import web
+try:
+    from aiohttp import web
+except ModuleNotFoundError:
+    raise SystemExit(
+        "benchmarks/endpoint.py needs aiohttp: pip install -e '.[dev]' in the checkout"
+    ) from None
 
 FAULTS = ("429", "500", "drop", "hang", "empty", "garbage")
 RULES = ("numbers", "questions", "names", "tone", "length", "promises", "sources")
