@@ -26,6 +26,7 @@ from autoprompt.errors import BudgetTooSmallError, ConfigError, ModelError, Stor
 from autoprompt.evaluation import evaluate as evaluate_rows
 from autoprompt.evaluation import row_counter
 from autoprompt.llm import Budget, Models
+from autoprompt.llm.endpoints import LOCAL, choose_model
 from autoprompt.metrics import Metric
 from autoprompt.preparation import (
     Estimate,
@@ -162,7 +163,8 @@ def estimate(config: RunConfig) -> Estimate:
     warnings = check_models(preparation.config)
     price = _price_per_token(config)
     check_spending(preparation, price)
-    found = estimate_run(preparation, price)
+    name, judge_price = _judge(preparation.config)
+    found = estimate_run(preparation, price, judge_model=name, judge_price=judge_price)
     return replace(found, warnings=(*found.warnings, *warnings))
 
 
@@ -174,6 +176,17 @@ def _price_per_token(config: RunConfig) -> float | None:
         return None
     price = Models(config, budget=Budget()).price("task")
     return None if price is None else price.input_usd / 1e6
+
+
+def _judge(config: RunConfig) -> tuple[str, float | None]:
+    """The model that would judge, as far as it is named, and USD of a prompt token of it."""
+    choice = choose_model(config, "judge")
+    if choice == choose_model(config, "task"):
+        return choice.model or choice.base_url or LOCAL, _price_per_token(config)
+    if choice.model is None and not choice.is_local:  # which one it has, only the endpoint could say
+        return str(choice.base_url), None
+    price = Models(config, budget=Budget()).price("judge")
+    return choice.model or LOCAL, None if price is None else price.input_usd / 1e6
 
 
 @dataclass(frozen=True, slots=True)

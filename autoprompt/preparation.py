@@ -112,7 +112,10 @@ class Preparation:
 class Estimate:
     """What a run is expected to use at most; tokens estimated from text lengths (see `estimate_tokens`).
 
-    task_calls + optimizer_calls: the cap on calls; optimizer_calls: the most that the writer may take of it.
+    task_calls + optimizer_calls + judge_calls: the cap on calls; optimizer_calls: the most that the writer
+        may take of it; judge_calls: one for each row, about, as an unreadable grade is asked for again.
+    judge_model: "" where no model judges. judge_cost_usd: the judge's part of cost_usd, None where the price
+        of its model is not known; cost_usd is None then, too.
     fewest_calls: the smallest cap on calls with which the run would mean something.
     smallest_gain: see `autoprompt.search.gate.smallest_gain`, for the candidates of one round.
     """
@@ -127,6 +130,14 @@ class Estimate:
     fewest_calls: int = 0
     calls_per_row: int = 1
     smallest_gain: float | None = None
+    judge_calls: int = 0
+    judge_model: str = ""
+    judge_cost_usd: float | None = 0.0
+
+    @property
+    def calls(self) -> int:
+        """Of all roles."""
+        return self.task_calls + self.optimizer_calls + self.judge_calls
 
     def to_dict(self) -> dict[str, Any]:
         return {**asdict(self), "sizes": dict(self.sizes), "warnings": list(self.warnings)}
@@ -312,35 +323,54 @@ def _rows_by_file(splits: Splits) -> dict[Path, list[Example]]:
     return {path: sorted(found, key=lambda example: example.line) for path, found in rows.items()}
 
 
-def estimate_run(preparation: Preparation, price_per_token: float | None) -> Estimate:
+def estimate_run(
+    preparation: Preparation,
+    price_per_token: float | None,
+    *,
+    judge_model: str = "",
+    judge_price: float | None = None,
+) -> Estimate:
     """An upper bound in calls, and the tokens that so many calls of rows like these take.
 
     price_per_token: USD of a prompt token of the task model, None where unknown; output is a small part,
     unless the winner reasons (`--no-reasoning` rules that out; the caps hold in any case).
+    judge_model, judge_price: its name, and the same of it; where no model judges they say nothing.
     """
     p = preparation
+    is_judged = p.config.metric == JUDGED
     optimizer_calls = min(p.max_calls, p.max_iterations * (p.analyst_calls + p.depth.writers))
-    task_calls = p.max_calls - optimizer_calls
+    row_calls = p.max_calls - optimizer_calls
+    judge_calls = row_calls // p.plan.calls_per_row if is_judged else 0
+    task_calls = row_calls - judge_calls
     per_row = _tokens_per_row(p)
     prompt = estimate_tokens(p.prompt) // p.prompts
     demos = min(p.config.max_demos, USUAL_DEMOS, len(p.splits.train)) if p.can_demo else 0
     longer = min(p.config.max_prompt_tokens, prompt + demos * (per_row + 10))
     per_call = max(longer, prompt + USUAL_TOKENS if p.can_reason else 0) + per_row + 8
     tokens = round(task_calls * per_call + optimizer_calls * _writer_tokens(p))
-    cost = None if price_per_token is None else tokens * price_per_token
+    judged = round(judge_calls * _judge_tokens(p)) if is_judged else 0
+    judge_cost = _cost(judged, judge_price) if is_judged else 0.0
+    cost = _cost(tokens, price_per_token)
     fewest = fewest_calls(p.plan, len(p.splits.test), p.analyst_calls + p.depth.writers)
     return Estimate(
         p.splits.sizes,
         task_calls,
         optimizer_calls,
-        tokens,
-        cost,
+        tokens + judged,
+        None if cost is None or judge_cost is None else cost + judge_cost,
         p.max_iterations,
         p.splits.warnings,
         fewest,
         p.plan.calls_per_row,
         _smallest_gain(len(p.splits.val), p.depth),
+        judge_calls,
+        judge_model if is_judged else "",
+        judge_cost,
     )
+
+
+def _cost(tokens: int, price_per_token: float | None) -> float | None:
+    return None if price_per_token is None else tokens * price_per_token
 
 
 def check_spending(preparation: Preparation, price_per_token: float | None) -> None:
@@ -374,6 +404,15 @@ def check_spending(preparation: Preparation, price_per_token: float | None) -> N
 def _tokens_per_row(preparation: Preparation) -> float:
     rows = [*preparation.splits.val, *preparation.splits.test][:200]
     return sum(estimate_tokens(row.input) for row in rows) / max(1, len(rows))
+
+
+def _judge_tokens(preparation: Preparation) -> float:
+    """Of a call to the judge: rubric, row, an answer as long as the target, instruction and grade."""
+    p = preparation
+    rows = [*p.splits.val, *p.splits.test][:200]
+    target = sum(estimate_tokens(row.target) for row in rows) / max(1, len(rows))
+    rubric = estimate_tokens(str(p.config.metric_options.get("rubric", "")))
+    return rubric + _tokens_per_row(p) + 2 * target + 150
 
 
 def _writer_tokens(preparation: Preparation) -> float:

@@ -248,7 +248,31 @@ def test_an_estimate_sends_nothing(tmp_path: Path) -> None:
     found = estimate(run_config(tmp_path, model="local"))
     assert found.cost_usd == 0.0
     assert found.task_calls > 0
+    assert (found.judge_calls, found.judge_model, found.judge_cost_usd) == (0, "", 0.0)
     assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "model", "is_priced"),
+    [
+        ({"judge_model": "gpt-4o", "judge_base_url": "https://api.openai.com/v1"}, "gpt-4o", True),
+        ({"judge_model": "mine"}, "mine", False),
+        ({"judge_base_url": "http://127.0.0.1:8/v1"}, "http://127.0.0.1:8/v1", False),
+        ({}, "m", True),
+    ],
+)
+def test_an_estimate_tells_the_judges_part(
+    tmp_path: Path, changes: dict[str, Any], model: str, is_priced: bool
+) -> None:
+    own = {"model": "m", "base_url": "http://127.0.0.1:9/v1", "price_input": 1.0, "price_output": 1.0}
+    judged = {"metric": "llm_judge", "metric_options": {"rubric": "Be brief."}}
+    found = estimate(run_config(tmp_path, max_calls=500, **own, **judged, **changes))
+    assert found.calls == 500
+    assert found.task_calls <= found.judge_calls + 1 <= found.task_calls + 1
+    assert found.judge_model == model
+    assert (found.judge_cost_usd is not None, found.cost_usd is not None) == (is_priced, is_priced)
+    if found.judge_cost_usd is not None and found.cost_usd is not None:
+        assert 0 < found.judge_cost_usd < found.cost_usd
 
 
 @pytest.mark.parametrize(

@@ -135,7 +135,7 @@ def plan_to_dict(batch: Batch, trials: Sequence[Planned], runs_dir: Path) -> dic
     rows: list[dict[str, Any]] = []
     for planned in trials:
         found = planned.estimate
-        calls = found.task_calls + found.optimizer_calls
+        calls = found.calls
         rows.append(
             {
                 "trial": planned.trial.id,

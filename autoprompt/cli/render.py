@@ -307,13 +307,22 @@ def estimate(data: Mapping[str, Any], settings: RunConfig) -> RenderableType:
     sizes = ", ".join(f"{count} {part}" for part, count in data["sizes"].items())
     model = settings.model or settings.base_url
     least = data.get("smallest_gain")
+    judged = data.get("judge_calls", 0)
+    calls = data["task_calls"] + data["optimizer_calls"] + judged
     lines = [
         f"rows: {sizes}",
-        f"at most {data['task_calls'] + data['optimizer_calls']:,} calls ({clean(str(model))}), up to "
-        f"{data['optimizer_calls']:,} of them the writer's",
+        f"at most {calls:,} calls ({clean(str(model))}), up to "
+        f"{data['optimizer_calls']:,} of them the writer's{_judges(data) if judged else ''}",
         f"up to about {data['tokens']:,} tokens; cost: {money(data['cost_usd'])}",
     ]
     if least is not None:
         lines.append(f"smallest gain that these rows can confirm: about {least:+.2f}, if no row gets worse")
     lines += [f"warning: {clean(warning)}" for warning in data.get("warnings", ())]
     return Group(*(Text(line) for line in [*lines, "nothing was sent"]))
+
+
+def _judges(data: Mapping[str, Any]) -> str:
+    """The judge's part of the calls and of the cost."""
+    cost = data["judge_cost_usd"]
+    price = "price unknown" if cost is None else f"about {money(cost)}"
+    return f", about {data['judge_calls']:,} the judge's ({clean(data['judge_model'])}, {price})"

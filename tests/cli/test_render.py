@@ -231,6 +231,13 @@ def test_an_estimate_says_that_nothing_was_sent() -> None:
         "warning: few rows",
         "nothing was sent",
     ]
+    judged = {**data, "judge_calls": 600, "judge_model": "gpt-y\x1b", "judge_cost_usd": 0.25}
+    text = shown(render.estimate(judged, RunConfig.model_validate({"model": "gpt-x"})))
+    said = "at most 1,806 calls (gpt-x), up to 6 of them the writer's, about 600 the judge's"
+    assert f"{said} (gpt-y, about $0.25)" in " ".join(text.split())
+    judged["judge_cost_usd"] = None
+    text = shown(render.estimate(judged, RunConfig.model_validate({"model": "gpt-x"})))
+    assert "the judge's (gpt-y, price unknown)" in " ".join(text.split())
 
 
 SHOWN = """
