@@ -36,11 +36,22 @@ _NEGATION = re.compile(
 )
 _THOUGHT = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL | re.IGNORECASE)
 _FENCE = re.compile(r"```[\w-]*\n?(.*?)```", re.DOTALL)
+# All digits that single marks join; what such a run means is for `_Digits` to say. Each part begins with
+# another character than the one before may go on with, so that a long answer costs no quadratic search.
 _NUMBER = re.compile(
     r"(?P<sign>(?<![\w)])[-+]\s?)?[$€£¥]?\s?"
-    r"(?P<digits>\d{1,3}(?:,\d{3})+(?!\d)(?:\.\d+)?|\d+(?:\.\d+)?|(?<!\w)\.\d+)(?P<power>[eE][-+]?\d+)?"
+    r"(?P<digits>(?:(?<!\w)\.)?\d+(?:(?: / |[.,'’/ ])\d+)*)(?P<power>[eE][-+]?\d+)?"
     r"\s?(?P<percent>%)?"
 )
+_PLAIN = re.compile(r"\d*\.\d+|\d+")
+_GROUPED = re.compile(r"[1-9]\d{0,2}([,.' ])\d{3}(?:\1\d{3})*(?:(?!\1)[.,]\d+)?")
+_INDIAN = re.compile(r"[1-9]\d?(?:,\d\d)+,\d{3}(?:\.\d+)?")
+_DECIMAL_COMMA = re.compile(r"\d+,\d+")
+_FRACTION = re.compile(r"(?:(?P<whole>\d+) )?(?P<above>\d+)/(?P<below>0*[1-9]\d*)")
+_ONE_SIGN_FRACTION = re.compile("[¼-¾⅐-⅞]")
+_CLAUSE_COMMA = re.compile(r"，(?!\d{3}(?!\d))")  # parts a Chinese sentence, and writes no decimals
+_FOREIGN_DIGIT = re.compile(r"[^\D0-9]")
+_NUMBER_MARKS = str.maketrans({"−": "-", "⁄": "/", "’": "'", "٫": ".", "٬": "'", "٪": "%", "\\": None})
 # An answer that says "Answer:" a thousand times must not cost a quadratic search.
 _MARKERS, _MARKED = 20, 500  # markers looked at, characters behind each
 
@@ -102,17 +113,63 @@ def read_label(text: str, labels: Sequence[str]) -> str | None:
 
 
 def read_number(text: str) -> Number | None:
-    """The last number in `text`: 1,234.50, -3, $5, 40%, 1e-3, full-width digits. None where there is none."""
-    plain = (
-        unicodedata.normalize("NFKC", visible(text)).replace("−", "-").replace("{,}", ",").replace("\\", "")
-    )
+    """The last number in `text`; None where there is none.
+
+    Read are -3, $5, 40%, 1e-3, digits of all scripts, groups and decimals as languages write them (1,234.50,
+    1.234,50, 1 234,50, 1'234.50, 12,5) and fractions (1/2, 2 1/2, ½). What could be both is English: 1,234 is
+    a group, 1.234 a decimal. Of a list (1,2,3) or a date the last part is the number.
+    """
+    plain = _plain_marks(visible(text))
     found = list(_NUMBER.finditer(plain))
     if not found:
         return None
     last = found[-1]
-    digits = last["digits"].replace(",", "") + (last["power"] or "")
-    value = float(digits) * (-1 if (last["sign"] or "").startswith("-") else 1)
+    start, end = last.span("digits")
+    is_inside = (
+        bool(re.match(rf"{_LETTER}|/", plain[max(0, start - 1) : start])) or plain[end : end + 1] == "/"
+    )
+    digits, power = last["digits"].replace(" / ", "/"), last["power"] or ""
+    value = _value(digits, power, is_inside=is_inside)
+    sign = last["sign"] or ""
+    while value is None:  # a list, a date, a version: no number as a whole, and the sign is not the last's
+        mark = next(mark for mark in " /,'." if mark in digits)
+        digits, sign = digits.rpartition(mark)[2], ""
+        is_inside = is_inside and mark != " "
+        value = _value(digits, power, is_inside=is_inside)
+    if sign.startswith("-"):
+        value = -value
     return Number(value, bool(last["percent"])) if math.isfinite(value) else None
+
+
+def _plain_marks(text: str) -> str:
+    """`text` with the digits and marks of numbers as ASCII has them, and any space as a plain one."""
+    # NFKC alone would make 2½ a 21/2, and of a clause's comma a decimal one.
+    text = _ONE_SIGN_FRACTION.sub(r" \g<0>", _CLAUSE_COMMA.sub(", ", text))
+    text = unicodedata.normalize("NFKC", text).replace("{,}", ",").translate(_NUMBER_MARKS)
+    return _FOREIGN_DIGIT.sub(lambda digit: str(unicodedata.decimal(digit[0])), text)
+
+
+def _value(digits: str, power: str, *, is_inside: bool) -> float | None:
+    """What digits and the marks between them say; None where they are no one number.
+
+    is_inside: they stand in a word or a path, where a space or a slash joins nothing.
+    """
+    if _PLAIN.fullmatch(digits):
+        return float(digits + power)
+    if is_inside and not {" ", "/"}.isdisjoint(digits):
+        return None
+    if grouped := _GROUPED.fullmatch(digits):
+        return float(digits.replace(grouped[1], "").replace(",", ".") + power)
+    if _INDIAN.fullmatch(digits):
+        return float(digits.replace(",", "") + power)
+    if _DECIMAL_COMMA.fullmatch(digits):
+        return float(digits.replace(",", ".") + power)
+    if fraction := _FRACTION.fullmatch(digits):
+        above, below = float(fraction["above"]), float(fraction["below"] + power)
+        is_mixed = fraction["whole"] is not None
+        if below and math.isfinite(below) and not (is_mixed and above >= below):
+            return float(fraction["whole"] or 0) + above / below
+    return None
 
 
 def read_json(text: str) -> Any | None:

@@ -179,7 +179,14 @@ def test_readers_take_any_text(text: str) -> None:
 
 
 def test_long_answers_are_read_in_time() -> None:
-    for text in ("{" * 100_000, "[" * 100_000, "not " * 50_000, "answer: " * 20_000, "1," * 100_000):
+    numbers = ("1,", "1 ", "1/", "1'", "1 / ", "1 1/2 ", ".1", ",111", " 111", "½", "- ", "１，")
+    for text in (
+        "{" * 100_000,
+        "[" * 100_000,
+        "not " * 50_000,
+        "answer: " * 20_000,
+        *(number * 50_000 for number in numbers),
+    ):
         read_label(text, CLICKBAIT)
         read_number(text)
         read_json(text)
@@ -211,16 +218,80 @@ def test_the_last_number_counts(text: str, value: float | None) -> None:
     assert (number.value if number else None) == value
 
 
-def test_a_percent_sign_is_seen() -> None:
-    number = read_number("It grew by 40 %.")
-    assert number == (40.0, True)
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("12,5", 12.5),
+        ("Das sind 12,50 €.", 12.5),
+        ("3,14159", 3.14159),
+        ("0,125", 0.125),  # no group begins with 0
+        ("1,234", 1234),
+        ("1.234", 1.234),
+        ("1.234,5", 1234.5),
+        ("1.234.567", 1234567),
+        ("1,234,567.8", 1234567.8),
+        ("12,34,567", 1234567),
+        ("1 234,56", 1234.56),
+        ("1\u00a0234\u00a0567,5", 1234567.5),
+        ("1\u202f234", 1234),
+        ("1'234.50", 1234.5),
+        ("1’234", 1234),
+        ("٣٫١٤", 3.14),
+        ("١٬٢٣٤", 1234),
+        ("१२", 12),
+        ("½", 0.5),
+        ("1/2", 0.5),
+        ("-3/4 of it", -0.75),
+        ("2½", 2.5),
+        ("2 1/2 cups", 2.5),
+        ("答案是1/2", 0.5),
+    ],
+)
+def test_numbers_are_read_as_languages_write_them(text: str, value: float) -> None:
+    number = read_number(text)
+    assert number is not None
+    assert number.value == value
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("3, 4", 4),
+        ("1,2,3", 3),
+        ("-1,2,3", 3),
+        ("3，4", 4),
+        ("1/2/2024", 2024),
+        ("in A1/2", 2),
+        ("see /x/1/2", 2),
+        ("Q1 250", 250),
+        ("in 2024 12,5", 12.5),
+        ("20 30", 30),
+        ("1 234 5", 5),
+        ("1/0", 0),
+        ("1/2.5", 2.5),
+    ],
+)
+def test_of_what_is_no_one_number_the_last_part_counts(text: str, value: float) -> None:
+    number = read_number(text)
+    assert number is not None
+    assert number.value == value
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("It grew by 40 %.", 40), ("٥٠٪", 50), ("12,5%", 12.5), ("1/2 %", 0.5)]
+)
+def test_a_percent_sign_is_seen(text: str, value: float) -> None:
+    assert read_number(text) == (value, True)
 
 
 @given(st.integers(-(10**12), 10**12))
 def test_grouped_numbers_are_read(value: int) -> None:
-    number = read_number(f"The total is {value:,}.")
-    assert number is not None
-    assert number.value == value
+    for mark in ",.' ":
+        if mark == "." and abs(value) < 10**6:
+            continue  # 1.234 is a decimal
+        number = read_number(f"The total is {value:,}.".replace(",", mark))
+        assert number is not None
+        assert number.value == value
 
 
 @given(st.dictionaries(st.text(max_size=5), st.integers() | st.text(max_size=5), min_size=1, max_size=3))
