@@ -88,18 +88,29 @@ class Regex(TextMetric):
 @register("numeric")
 @dataclass(frozen=True)
 class Numeric(TextMetric):
-    """The last number of the answer equals the last of the target, within `tolerance` (relative or absolute).
+    """The last number of the answer equals the last of the target, nearly.
 
+    tolerance: how far apart they may be: this share of the larger one, or this difference. Under 1.
+    absolute: the difference alone, instead of `tolerance`.
     Where only one of both has a %, 40% may be 40 or 0.4.
     """
 
     tolerance: float = 1e-6
+    absolute: float | None = None
     name: str = field(default="numeric", init=False)
 
     def __post_init__(self) -> None:
-        value = self.tolerance
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
-            raise ConfigError(f"metric numeric: tolerance is {value!r}; expected a number of at least 0")
+        for name, value in (("tolerance", self.tolerance), ("absolute", self.absolute)):
+            if value is None and name == "absolute":
+                continue
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
+                raise ConfigError(f"metric numeric: {name} is {value!r}; expected a number of at least 0")
+        if self.tolerance >= 1:
+            raise ConfigError(
+                f"metric numeric: tolerance is {self.tolerance!r}; expected less than 1. It is a share too (0.01 "
+                "is 1 %), so with 1 every answer of the right sign would be right. For a difference alone set "
+                f"absolute={self.tolerance!r}"
+            )
 
     def read(self, text: str) -> str | None:
         return visible(text) if read_number(text) is not None else None
@@ -121,7 +132,10 @@ class Numeric(TextMetric):
             pairs.append((found.value / 100, expected.value))
         if expected.is_percent and not found.is_percent:
             pairs.append((found.value, expected.value / 100))
-        return any(math.isclose(a, b, rel_tol=self.tolerance, abs_tol=self.tolerance) for a, b in pairs)
+        share, difference = self.tolerance, self.tolerance
+        if self.absolute is not None:
+            share, difference = 0.0, self.absolute
+        return any(math.isclose(a, b, rel_tol=share, abs_tol=difference) for a, b in pairs)
 
     def _unparsed(self, text: str) -> Score:
         if not visible(text):
