@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from autoprompt.errors import ConfigError, DatasetError
 from autoprompt.llm.scripted import ScriptedClient
-from autoprompt.metrics import Metric, get_metric, known_metrics, register
+from autoprompt.metrics import Metric, check_targets, get_metric, known_metrics, register
 from autoprompt.types import Example, Prediction, Score
 
 
@@ -137,6 +138,31 @@ def test_numeric_refuses_a_wrong_tolerance(tolerance: object) -> None:
         get_metric("numeric", {"tolerance": tolerance})
 
 
+@pytest.mark.parametrize("tolerance", [1, 1.0, 5])
+def test_a_tolerance_that_would_pass_any_answer_is_refused(tolerance: float) -> None:
+    with pytest.raises(ConfigError, match=rf"expected less than 1\..* set absolute={tolerance}$"):
+        get_metric("numeric", {"tolerance": tolerance})
+    with pytest.raises(ConfigError, match="absolute is -1; expected a number of at least 0"):
+        get_metric("numeric", {"absolute": -1})
+
+
+@pytest.mark.parametrize(
+    ("options", "answer", "is_right"),
+    [
+        ({"tolerance": 0.01}, "1009", True),
+        ({"absolute": 1}, "1001", True),
+        ({"absolute": 1}, "1002", False),
+        ({"absolute": 1, "tolerance": 0.5}, "1002", False),
+        ({"absolute": 0}, "1000.0001", False),
+        ({"absolute": None}, "1000.0001", True),
+    ],
+)
+def test_a_difference_alone_replaces_the_tolerance(
+    options: dict[str, Any], answer: str, is_right: bool
+) -> None:
+    assert score(get_metric("numeric", options), answer, "1000").is_correct is is_right
+
+
 @pytest.mark.parametrize(("name", "target"), [("numeric", "many"), ("regex", "("), ("json_match", "{")])
 def test_a_target_that_the_metric_cannot_use_names_the_row(name: str, target: str) -> None:
     with pytest.raises(DatasetError, match=r"row r1 \(line 7\)"):
@@ -164,9 +190,34 @@ def test_json_match_counts_fields() -> None:
     assert (
         score(get_metric("json_match"), "[1]", '{"a": 1}').reason == "answered '[1]', expected '{\"a\": 1}'"
     )
-    for fields in ("name", [], [1]):
+    for fields in (" , ", 3, [], [1]):
         with pytest.raises(ConfigError, match="expected a list of names"):
             get_metric("json_match", {"fields": fields})
+
+
+def test_json_match_takes_names_with_commas_as_a_command_line_gives_them() -> None:
+    for fields, value in (("age", 0.0), ("name, age", 0.5)):
+        metric = get_metric("json_match", {"fields": fields})
+        assert score(metric, '{"name": "Ann", "age": 31}', '{"name": "Ann", "age": 30}').value == value
+
+
+@pytest.mark.parametrize(
+    ("fields", "targets", "message"),
+    [
+        (["itm"], ['{"item": 1}', '{"qty": 2}'], "json_match: no target has 'itm'; did you mean 'item'?"),
+        (["zz"], ['{"item": 1}', '{"qty": 2}'], "no target has 'zz'; fields of the targets: item, qty"),
+        (["zz"], ["[1]"], "no target has 'zz'; none is a JSON object"),
+    ],
+)
+def test_fields_that_no_target_has_are_refused(fields: list[str], targets: list[str], message: str) -> None:
+    metric = get_metric("json_match", {"fields": fields})
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        check_targets(metric, {Path("rows.jsonl"): [row(target) for target in targets]})
+
+
+def test_a_field_that_only_some_targets_have_is_compared() -> None:
+    rows = {Path("train.jsonl"): [row('{"item": 1}')], Path("val.jsonl"): [row('{"qty": 1}'), row("[1]")]}
+    check_targets(get_metric("json_match", {"fields": "item,qty"}), rows)
 
 
 def test_the_judge_needs_a_model_and_a_rubric() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -47,6 +47,11 @@ class TextMetric:
     def target_fault(self, target: str) -> str:
         """Why no answer could be compared with `target`; "" where one can."""
         del target
+        return ""
+
+    def options_fault(self, targets: Iterable[str]) -> str:
+        """Why the options fit none of `targets`, each of which is without a fault; "" where they do."""
+        del targets
         return ""
 
     def score(self, prediction: Prediction, example: Example) -> Score:

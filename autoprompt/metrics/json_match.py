@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +19,10 @@ from autoprompt.types import Example, Score
 @register("json_match")
 @dataclass(frozen=True)
 class JsonMatch(TextMetric):
-    """Share of the fields that are equal: `fields`, else all of answer and target. Fenced JSON is read."""
+    """Share of the fields that are equal: `fields`, else all of answer and target. Fenced JSON is read.
+
+    fields: names, as a list or as one text with commas.
+    """
 
     fields: tuple[str, ...] | None = None
     name: str = field(default="json_match", init=False)
@@ -27,8 +31,10 @@ class JsonMatch(TextMetric):
         given: Any = self.fields  # from a YAML file: a list, and perhaps not of names
         if given is None:
             return
+        if isinstance(given, str):
+            given = [name.strip() for name in given.split(",") if name.strip()]
         if not isinstance(given, list | tuple) or not given or not all(isinstance(f, str) for f in given):
-            raise ConfigError(f"metric json_match: fields is {given!r}; expected a list of names")
+            raise ConfigError(f"metric json_match: fields is {self.fields!r}; expected a list of names")
         object.__setattr__(self, "fields", tuple(given))
 
     def read(self, text: str) -> str | None:
@@ -39,6 +45,20 @@ class JsonMatch(TextMetric):
             json.loads(target)
         except (ValueError, RecursionError) as error:
             return f"the target {short(target)} is not JSON ({error}); mend it, or choose another metric"
+        return ""
+
+    def options_fault(self, targets: Iterable[str]) -> str:
+        if self.fields is None:
+            return ""
+        objects = [data for data in map(json.loads, targets) if isinstance(data, dict)]
+        known = list(dict.fromkeys(name for data in objects for name in data))
+        for name in self.fields:
+            if name not in known:
+                close = difflib.get_close_matches(name, known, n=1)
+                hint = (
+                    f"did you mean {close[0]!r}?" if close else f"fields of the targets: {', '.join(known)}"
+                )
+                return f"no target has {name!r}; {hint if known else 'none is a JSON object'}"
         return ""
 
     def _compare(self, answer: str, example: Example) -> Score:

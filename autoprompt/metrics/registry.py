@@ -78,7 +78,8 @@ def get_metric(
 def check_targets(metric: Metric, rows: Mapping[Path, Sequence[Example]]) -> None:
     """Every expected answer is one that the metric can compare with. rows: of each file.
 
-    Raises DatasetError with file and line of those that are not. A metric of one's own is not asked.
+    Raises DatasetError with file and line of those that are not, and ConfigError for options that fit none.
+    A metric of one's own is not asked.
     """
     if not isinstance(metric, TextMetric):
         return
@@ -88,6 +89,8 @@ def check_targets(metric: Metric, rows: Mapping[Path, Sequence[Example]]) -> Non
             if fault := metric.target_fault(example.target):
                 faults.add(example.line, fault)
         faults.raise_if_any()
+    if fault := metric.options_fault(row.target for examples in rows.values() for row in examples):
+        raise ConfigError(f"metric {metric.name}: {fault}")
 
 
 @register(JUDGED)
