@@ -140,7 +140,7 @@ def test_numeric_refuses_a_wrong_tolerance(tolerance: object) -> None:
 
 @pytest.mark.parametrize("tolerance", [1, 1.0, 5])
 def test_a_tolerance_that_would_pass_any_answer_is_refused(tolerance: float) -> None:
-    with pytest.raises(ConfigError, match=rf"expected less than 1\..* set absolute={tolerance}$"):
+    with pytest.raises(ConfigError, match=rf"expected under 1\..* set absolute={tolerance}$"):
         get_metric("numeric", {"tolerance": tolerance})
     with pytest.raises(ConfigError, match="absolute is -1; expected a number of at least 0"):
         get_metric("numeric", {"absolute": -1})

@@ -107,8 +107,8 @@ class Numeric(TextMetric):
                 raise ConfigError(f"metric numeric: {name} is {value!r}; expected a number of at least 0")
         if self.tolerance >= 1:
             raise ConfigError(
-                f"metric numeric: tolerance is {self.tolerance!r}; expected less than 1. It is a share too (0.01 "
-                "is 1 %), so with 1 every answer of the right sign would be right. For a difference alone set "
+                f"metric numeric: tolerance is {self.tolerance!r}; expected under 1. It is a share too (0.01 "
+                "is 1 %), so with 1 every answer of the right sign is right. For a difference alone set "
                 f"absolute={self.tolerance!r}"
             )
 
