@@ -51,6 +51,8 @@ def run_check(
         raise ConfigError("check needs a dataset: give --dataset FILE.")
     warnings: list[str] = []
     baseline = _baseline(limits, warnings, is_update=is_update)
+    if config.workflow is not None and limits.exported is not None:
+        raise ConfigError("exported holds one prompt, and a workflow is named: give one of them.")
     exported = None if limits.exported is None else read_exported(limits.exported)
     config, labels_of = _with_labels(config, limits, exported)
     rows, found, said = load_checked(dataset, config, labels_of=labels_of)
@@ -120,8 +122,6 @@ def _candidate(
     config: RunConfig, limits: CheckSettings, workflow: WorkflowTask | None, exported: Exported | None
 ) -> Candidate:
     if workflow is not None:
-        if exported is not None:
-            raise ConfigError("exported holds one prompt, and a workflow is named: give one of them.")
         return Candidate(components=workflow.components)
     if exported is None:
         return Candidate(components={COMPONENT: starting_prompt(config)})
