@@ -25,6 +25,7 @@ from autoprompt.dataset import load_checked
 from autoprompt.errors import BudgetTooSmallError, ConfigError, ModelError, StoreError, UsageError
 from autoprompt.evaluation import evaluate as evaluate_rows
 from autoprompt.evaluation import row_counter
+from autoprompt.judge import Grades
 from autoprompt.llm import Budget, Models
 from autoprompt.llm.endpoints import LOCAL, choose_model
 from autoprompt.metrics import Metric
@@ -193,7 +194,8 @@ def _judge(config: RunConfig) -> tuple[str, float | None]:
 class EvaluationReport:
     """A prompt's score on a whole dataset. score and interval (95%) in [0, 1].
 
-    warnings: sentences about rows that were dropped and placeholders that are none.
+    warnings: sentences about rows that were dropped and placeholders that are none,
+    and about answers that a judge gave no grade.
     """
 
     evaluation: Evaluation
@@ -215,6 +217,11 @@ class EvaluationReport:
         return sum(row.is_unparsed for row in self.evaluation.rows)
 
     @property
+    def unscored(self) -> int:
+        """Rows that a judge gave no grade; they score 0."""
+        return sum(row.is_unscored for row in self.evaluation.rows)
+
+    @property
     def failed(self) -> int:
         return sum(row.error is not None for row in self.evaluation.rows)
 
@@ -231,6 +238,7 @@ class EvaluationReport:
             "ci95": list(self.interval),
             "n": self.n,
             "unparsed": self.unparsed,
+            "unscored": self.unscored,
             "failed": self.failed,
             "calls": self.calls,
             "prompt_tokens": self.usage.prompt_tokens,
@@ -285,6 +293,12 @@ def evaluate(
             evaluation = evaluate_rows(
                 program, the_candidate, rows, metric, concurrency=concurrency, on_row=on_row
             )
+    grades = Grades.of(metric)
+    grades.add(evaluation.rows)
+    grades.check()
+    if grades.warning:
+        warnings = (*warnings, grades.warning)
+        emit({"event": "warning", "message": grades.warning})
     spent = budget.spent
     score, interval = _score(evaluation, metric)
     return EvaluationReport(

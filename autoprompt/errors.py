@@ -11,6 +11,7 @@ AutopromptError                70  internal error
 ├── ModelError                  4  an endpoint or a model failed
 │   ├── EndpointError              no answer, or an answer that is not one (retried first)
 │   ├── AuthenticationError        the key is missing or refused (not retried)
+│   ├── JudgeError                 most of a judge's replies hold no grade
 │   ├── RequestRefusedError        the endpoint will not take this request (not retried)
 │   └── RuntimeMissingError        the embedded runtime or its weights are not there
 ├── BudgetExhausted             0  control flow: a cap is reached, the run ends with its best
@@ -87,6 +88,10 @@ class EndpointError(ModelError):
 
 class AuthenticationError(ModelError):
     pass
+
+
+class JudgeError(ModelError):
+    """A judge that grades hardly anything: the scores would say nothing of the prompt."""
 
 
 class RequestRefusedError(ModelError):

@@ -11,7 +11,15 @@ from autoprompt.analyst import make_analyst
 from autoprompt.clients import Clients, RoleModels, open_models
 from autoprompt.config import RunConfig
 from autoprompt.dataset import LABEL_METRICS
-from autoprompt.errors import BudgetExhausted, BudgetTooSmallError, Interrupted, ModelError, StoreError
+from autoprompt.errors import (
+    BudgetExhausted,
+    BudgetTooSmallError,
+    Interrupted,
+    JudgeError,
+    ModelError,
+    StoreError,
+)
+from autoprompt.judge import Grades
 from autoprompt.llm import Budget, Journal
 from autoprompt.llm.account import Account
 from autoprompt.memory import ExperienceFile
@@ -79,7 +87,10 @@ def run_in_folder(
         raise Interrupted(
             f"interrupted; the state is saved. Go on with: autoprompt resume {folder.run_id}"
         ) from None
-    except ModelError:
+    except ModelError as error:
+        # A resume has the same judge, and the replies that it gave.
+        if isinstance(error, JudgeError):
+            raise
         if not (resumed or has_answers(folder)):  # removed by `optimize`: there is nothing to go on with
             raise
         message = f"stopped; what was answered is kept. Go on with: autoprompt resume {folder.run_id}"
@@ -271,6 +282,8 @@ def _restore(
     if state["spent"]:
         budget.restore(state["spent"])
     journal.mark_counted(state["journal_position"])
+    if state.get("grades"):
+        context.prediction.grades = Grades(**state["grades"])
     if state.get("held"):
         budget.restore_hold(state["held"])
         return
@@ -338,7 +351,7 @@ def _finish(
     from autoprompt.optimizer.ending.verdict import RunFacts, make_result
     from autoprompt.program import component_diffs, render_candidate
 
-    splits = preparation.splits
+    splits, grades = preparation.splits, context.prediction.grades
     facts = RunFacts(
         run_id=folder.run_id,
         run_dir=str(folder.path),
@@ -349,7 +362,7 @@ def _finish(
         split_seed=splits.split_seed,
         sha256=splits.sha256,
         test_opened=final.get("test", {}).get("opened", 0),
-        warnings=[*splits.warnings, *_model_warnings(folder)],
+        warnings=list(filter(None, [*splits.warnings, *_model_warnings(folder), grades.warning])),
     )
     result = make_result(final, context, facts, budget.spent)
     folder.write_text("best_prompt.txt", render_candidate(result.best) + "\n")

@@ -11,6 +11,7 @@ from typing import Any, Literal
 Role = Literal["system", "user", "assistant", "tool"]
 
 REFUSED = "refused: "  # beginning of the error of a row whose request the endpoint would not take
+UNSCORED = "unscored: "  # beginning of the reason of a row whose answer the judge gave no grade
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +157,11 @@ class EvaluatedRow:
     completion_tokens: int = 0
     trace: tuple[Step, ...] = ()
     output: str = ""
+
+    @property
+    def is_unscored(self) -> bool:
+        """Whether a judge was asked for a grade and gave none; the row scores 0."""
+        return self.error is None and self.reason.startswith(UNSCORED)
 
     @property
     def is_lost(self) -> bool:

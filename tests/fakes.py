@@ -88,6 +88,22 @@ class World:
         return Completion(answer, Usage(20 + 10 * demos, 1))
 
 
+JUDGED = {"metric": "llm_judge", "metric_options": {"rubric": "Is the label right?"}}
+
+
+def grader(mute: Callable[[int], bool]) -> Answer:
+    """A judge that knows the truth; on the items that `mute` names it gives no grade."""
+
+    def grade(messages: list[Message], options: Options) -> Completion:
+        found = re.search(r"item (\d+).*<answer>\n(.*)\n</answer>", messages[-1].content, re.DOTALL)
+        assert found is not None
+        if mute(int(found[1])):
+            return Completion("I would rather not say.", Usage(50, 5))
+        return Completion("5" if found[2] == target_of(int(found[1])) else "1", Usage(50, 1))
+
+    return grade
+
+
 def writer(messages: list[Message], options: Options) -> Completion:
     """Analyses in a fixed sentence; writes the current prompt with one sentence more, drawn by the seed."""
     request = messages[-1].content

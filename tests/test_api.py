@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from fakes import LABELS, PROMPT, World, run_config, target_of, write_rows, writer
+from fakes import JUDGED, LABELS, PROMPT, World, grader, run_config, target_of, write_rows, writer
 
 import autoprompt
 from autoprompt import Candidate, Clients, RunConfig, estimate, evaluate, optimize
@@ -17,6 +18,7 @@ from autoprompt.errors import (
     DatasetError,
     EndpointError,
     Interrupted,
+    JudgeError,
     ModelError,
     PromptError,
     StoreError,
@@ -357,6 +359,28 @@ def test_evaluate_counts_what_cannot_be_read_and_what_failed(tmp_path: Path) -> 
     report = evaluate(run_config(tmp_path, dataset=dataset), clients=Clients(ScriptedClient(student)))
     assert report.unparsed == 5
     assert all(row.score == 0.0 for row in report.evaluation.rows[:5])
+
+
+def test_evaluate_counts_what_its_judge_gave_no_grade_and_refuses_one_that_grades_hardly_anything(
+    tmp_path: Path,
+) -> None:
+    dataset = write_rows(tmp_path / "few.jsonl", range(20))
+    config = run_config(tmp_path, dataset=dataset, **JUDGED)
+
+    def judged(mute: Callable[[int], bool]) -> Clients:
+        judge = ScriptedClient(grader(mute), name="grader", identity="grader")
+        return Clients(ScriptedClient(GAIN.student, name="student", identity="student"), judge=judge)
+
+    for _ in ("asked", "from the cache"):
+        events: list[dict[str, Any]] = []
+        report = evaluate(config, clients=judged(lambda n: n < 3), on_event=events.append)
+        said = "judge grader: 3 of 20 answers have no grade; the judge replied 'I would rather not say.'"
+        assert report.unscored == report.to_dict()["unscored"] == 3
+        assert report.warnings[-1].startswith(said)
+        assert {"event": "warning", "message": report.warnings[-1]} in events
+    other = config.model_copy(update={"no_cache": True})
+    with pytest.raises(JudgeError, match=r"judge grader: 11 of 20 .*'I would rather not say\.'"):
+        evaluate(other, clients=judged(lambda n: n < 11))
 
 
 def test_evaluate_checks_its_rows_as_a_run_does(tmp_path: Path) -> None:

@@ -6,11 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoprompt.errors import EndpointError
-from autoprompt.judge import LLMJudge, read_grade
+from autoprompt.errors import EndpointError, JudgeError
+from autoprompt.judge import Grades, LLMJudge, read_grade
 from autoprompt.llm.client import Options
 from autoprompt.llm.scripted import ScriptedClient
-from autoprompt.types import Example, Message, Prediction
+from autoprompt.metrics import get_metric
+from autoprompt.types import EvaluatedRow, Example, Message, Prediction
 
 ROW = Example("r1", "Q {x}", "A", {"input": "Q {x}", "target": "A"})
 ANSWER = Prediction("my answer", "my answer")
@@ -71,14 +72,52 @@ def test_an_unreadable_reply_is_asked_once_more_and_then_counted() -> None:
     score = judge.score(ANSWER, ROW)
     assert score.value == 0
     assert score.reason.startswith("unscored: the judge replied 'hm'")
-    assert judge.unscored == 1
     assert [(o.role, o.sample) for o in seen] == [("judge", 0), ("judge", 1001)]
 
 
 def test_a_readable_second_reply_counts() -> None:
-    judge = LLMJudge(ScriptedClient(["hm", "4"]), "r")
-    assert judge.score(ANSWER, ROW).value == 0.75
-    assert judge.unscored == 0
+    assert LLMJudge(ScriptedClient(["hm", "4"]), "r").score(ANSWER, ROW).value == 0.75
+
+
+def graded(reasons: list[str]) -> list[EvaluatedRow]:
+    return [EvaluatedRow("r", "in", "out", "target", False, 0.0, reason) for reason in reasons]
+
+
+MISSING = "unscored: the judge replied 'hm', which holds no grade from 1 to 5"
+
+
+def test_answers_without_a_grade_are_counted_with_judge_and_reply() -> None:
+    grades = Grades.of(LLMJudge(ScriptedClient([], name="grader"), "r"))
+    grades.add(graded(["fair", "good"]))
+    assert grades.warning == ""
+    failed = EvaluatedRow("r", "in", "", "target", False, 0.0, "failed: 503", error="503")
+    unread = EvaluatedRow("r", "in", "", "target", False, 0.0, "unparsed: ...", is_unparsed=True)
+    grades.add([*graded([MISSING]), failed, unread])
+    assert grades.warning.startswith("judge grader: 1 of 3 answers have no grade; the judge replied 'hm'")
+    assert Grades(**grades.to_dict()) == grades
+
+
+@pytest.mark.parametrize(
+    ("missing", "rows", "is_error"), [(6, 10, True), (5, 10, False), (9, 9, False), (51, 100, True)]
+)
+def test_a_judge_that_grades_hardly_anything_is_an_error(missing: int, rows: int, is_error: bool) -> None:
+    grades = Grades("grader")
+    grades.add(graded([MISSING] * missing + ["fair"] * (rows - missing)))
+    if not is_error:
+        grades.check()
+        return
+    with pytest.raises(
+        JudgeError, match=rf"^judge grader: {missing} of {rows} .*'hm'.* --judge-model"
+    ) as info:
+        grades.check()
+    assert info.value.exit_code == 4
+
+
+def test_reasons_of_another_metric_are_no_missing_grades() -> None:
+    grades = Grades.of(get_metric("exact_match"))
+    grades.add(graded([MISSING] * 20))
+    grades.check()
+    assert grades.warning == ""
 
 
 def test_an_unparsed_answer_is_not_sent_to_the_judge() -> None:

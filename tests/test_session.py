@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fakes import PROMPT, World, run_config, target_of, write_rows, writer
+from fakes import JUDGED, PROMPT, World, grader, run_config, target_of, write_rows, writer
 
 from autoprompt import Clients, RunConfig, RunResult, optimize, resume
-from autoprompt.errors import BudgetTooSmallError, ConfigError, Interrupted, StoreError
+from autoprompt.errors import BudgetTooSmallError, ConfigError, Interrupted, JudgeError, StoreError
 from autoprompt.llm import Journal, ScriptedClient
 from autoprompt.llm.client import Completion, Options
 from autoprompt.memory import ExperienceFile
@@ -309,6 +309,44 @@ def test_a_capped_run_meets_its_cap_at_the_same_place_after_a_kill(
     with pytest.raises(Killed):
         optimize(config_of(broken, dataset=dataset, **cap), clients=killed.clients)
     check_resumed(broken, killed, Undisturbed(expected, models, []), unanswered=1)
+
+
+def judged_by(mute: Callable[[int], bool], models: Models) -> Clients:
+    clients = models.clients
+    return Clients(clients.task, clients.optimizer, ScriptedClient(grader(mute), name="grader"))
+
+
+def test_a_run_says_what_its_judge_gave_no_grade_and_so_does_a_resumed_one(tmp_path: Path) -> None:
+    folders = [tmp_path / "whole", tmp_path / "killed"]
+    for folder in folders:
+        folder.mkdir()
+    configs = [config_of(folder, max_iterations=1, **JUDGED) for folder in folders]
+    events: list[dict[str, Any]] = []
+    models = Models()
+    whole = optimize(configs[0], clients=judged_by(lambda n: n % 7 == 0, models), on_event=events.append)
+    (warning,) = (w for w in whole.to_dict()["warnings"] if w.startswith("judge grader: "))
+    assert "the judge replied 'I would rather not say.'" in warning
+    assert sum(e["event"] == "warning" and "judge grader: " in e["message"] for e in events) == 1
+    assert whole.to_dict()["original"]["unscored"] > 0
+
+    killed = Models(die_at=models.sent - 3)
+    with pytest.raises(Killed):
+        optimize(configs[1], clients=judged_by(lambda n: n % 7 == 0, killed))
+    killed.die_at = -1
+    clients = judged_by(lambda n: n % 7 == 0, killed)
+    result = resume(only_run(folders[1]), runs_dir=folders[1] / "runs", clients=clients)
+    assert warning in result.to_dict()["warnings"]
+
+
+def test_a_run_whose_judge_grades_hardly_anything_ends_with_its_name(tmp_path: Path) -> None:
+    events: list[dict[str, Any]] = []
+    with pytest.raises(JudgeError, match=r"judge grader: .*'I would rather not say\.'"):
+        optimize(
+            config_of(tmp_path, **JUDGED),
+            clients=judged_by(lambda n: True, Models()),
+            on_event=events.append,
+        )
+    assert not any("autoprompt resume" in e.get("message", "") for e in events)
 
 
 def data(folder: Path) -> Path:

@@ -139,8 +139,11 @@ def _lines(report: EvaluationReport) -> list[str]:
         f"{report.metric} {report.score:.3f} (95% interval {low:.3f} to {high:.3f}) on {report.n} rows, "
         f"{report.model}"
     ]
-    if report.unparsed or report.failed:
-        lines.append(f"{report.unparsed} rows with an unreadable answer, {report.failed} that failed")
+    if report.unparsed or report.failed or report.unscored:
+        missing = f"{report.unparsed} rows with an unreadable answer, {report.failed} that failed"
+        lines.append(
+            missing + (f", {report.unscored} that the judge gave no grade" if report.unscored else "")
+        )
     lines.append(
         f"{report.calls:,} calls, {report.usage.total_tokens:,} tokens, cost {money(report.cost_usd)}, "
         f"{duration(report.seconds)}"

@@ -364,6 +364,10 @@ def _checkpoint(context: SearchContext, state: AutoPromptState, update: Update) 
     context.files.append_candidates([{**r, "step": step} for r in context.pool.to_records(changed)])
     update["pool_step"] = step
     update["journal_position"] = context.journal_position()
+    grades = context.prediction.grades
+    if grades.unscored and not state.get("grades", {}).get("unscored"):
+        context.emit({"event": "warning", "message": f"{grades.warning}, and the search goes on"})
+    update["grades"] = grades.to_dict()
     update["spent"] = context.budget.spent.to_dict()
     update["held"] = context.budget.held
     return update

@@ -15,6 +15,7 @@ from autoprompt.dataset import load_checked
 from autoprompt.dataset.checks import content_key
 from autoprompt.errors import BudgetExhausted, BudgetTooSmallError, ConfigError, UsageError
 from autoprompt.evaluation import Emit, evaluate, row_counter
+from autoprompt.judge import Grades
 from autoprompt.llm import Budget
 from autoprompt.llm.client import Client
 from autoprompt.llm.recording import Recording
@@ -212,8 +213,10 @@ def _measured(
         client = models.client("task")
         if comparable is not None:
             check_comparable(comparable, metric, task.rows, str(config.dataset))
-        cases = _ask_all(task, client, metric, models.concurrency(), budget, emit)
-        late = models.warnings()
+        grades = Grades.of(metric)
+        cases = _ask_all(task, client, metric, grades, models.concurrency(), budget, emit)
+        grades.check()
+        late = [*models.warnings(), *filter(None, [grades.warning])]
     if recording is not None and limits.record is not None:
         write_text(limits.record, recording.to_text())
     measurement = Measurement(
@@ -232,7 +235,13 @@ def _measured(
 
 
 def _ask_all(
-    task: _Task, client: Client, metric: Metric, concurrency: int, budget: Budget, emit: Emit
+    task: _Task,
+    client: Client,
+    metric: Metric,
+    grades: Grades,
+    concurrency: int,
+    budget: Budget,
+    emit: Emit,
 ) -> tuple[MeasuredCase, ...]:
     """Every row, every repeat. Raises BudgetTooSmallError where a cap does not let all of them through."""
     config, total = task.config, len(task.rows) * task.repeats
@@ -242,7 +251,9 @@ def _ask_all(
         program = make_program(
             config, task.candidate.prompt, task.workflow, task.labels, Sampled(client, repeat), metric
         )
-        return evaluate(program, task.candidate, task.rows, metric, concurrency=concurrency, on_row=on_row)
+        found = evaluate(program, task.candidate, task.rows, metric, concurrency=concurrency, on_row=on_row)
+        grades.add(found.rows)
+        return found
 
     try:
         with budget.block(total):

@@ -108,6 +108,14 @@ def test_a_refused_key_ends_with_4(monkeypatch: pytest.MonkeyPatch) -> None:
     assert list(Path("runs").iterdir()) == []
 
 
+def test_a_judge_that_gives_no_grade_ends_with_4() -> None:
+    judged = ("--metric", "llm_judge", "--metric-option", "rubric=Is it right?")
+    for command in ("eval", "run"):
+        stderr = call(command, "--config", "c.yaml", *judged, code=4).stderr
+        assert re.search(r"error: judge m: (\d+) of \1 answers have no grade; the judge replied '", stderr)
+        assert "autoprompt resume" not in stderr
+
+
 def test_a_cap_that_is_too_small_is_said_before_anything_is_sent(endpoint: Endpoint) -> None:
     assert "--max-calls" in call("run", "--config", "c.yaml", "--max-calls", "5", code=3).stderr
     assert "max_calls" in call("eval", "--config", "c.yaml", "--max-calls", "5", code=3).stderr

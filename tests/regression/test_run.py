@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fakes import LABELS, number_of, run_config, target_of, write_rows
+from fakes import JUDGED, LABELS, grader, number_of, run_config, target_of, write_rows
 from pytest_socket import disable_socket, enable_socket
 
 import autoprompt
@@ -19,6 +19,7 @@ from autoprompt.errors import (
     ConfigError,
     DatasetError,
     EndpointError,
+    JudgeError,
     PromptError,
     RequestRefusedError,
     StoreError,
@@ -227,6 +228,20 @@ def test_a_dead_endpoint_is_a_model_error(repository: Repository) -> None:
 
     with pytest.raises(EndpointError, match="gone"):
         repository.check(dead, settings={"no_cache": True})
+
+
+def test_a_judge_that_gives_no_grade_is_said_or_ends_the_check(repository: Repository) -> None:
+    def check(mute: Callable[[int], bool]) -> CheckReport:
+        judge = ScriptedClient(grader(mute), name="grader")
+        config = run_config(repository.folder, dataset=repository.dataset, **JUDGED)
+        clients = Clients(ScriptedClient(wrong_on()), judge=judge)
+        return autoprompt.check(
+            config, CheckSettings(baseline=repository.path), is_update=True, clients=clients
+        )
+
+    assert "judge grader: 4 of 40 answers have no grade" in check(lambda n: n < 4).warnings[-1]
+    with pytest.raises(JudgeError, match="judge grader: 40 of 40"):
+        check(lambda n: True)
 
 
 def test_another_prompt_model_and_dataset_are_compared_and_said(repository: Repository) -> None:

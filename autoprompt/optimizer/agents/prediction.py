@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from autoprompt.evaluation import Job, OnRow, evaluate_jobs
+from autoprompt.judge import Grades
 from autoprompt.metrics import Metric
 from autoprompt.program import Program
 from autoprompt.types import Candidate, Evaluation, Example
@@ -23,6 +24,7 @@ class PredictionAgent:
         self._program = program
         self._metric = metric
         self._concurrency = concurrency
+        self.grades = Grades.of(metric)  # of all that was predicted, and of what was before a resume
 
     @property
     def metric(self) -> Metric:
@@ -59,9 +61,9 @@ class PredictionAgent:
 
         All rows of one candidate are sent before those of the next, so that an endpoint with a prefix cache
         reads each candidate's instruction once; with many requests at once no worker waits for a candidate to
-        end.
+        end. Raises what `evaluate_jobs` raises, and JudgeError where a judge has given hardly any grade.
         """
-        return evaluate_jobs(
+        evaluations = evaluate_jobs(
             self._program,
             jobs,
             self._metric,
@@ -69,3 +71,7 @@ class PredictionAgent:
             on_row=on_row,
             fewest_to_fail=FEWEST_TO_FAIL,
         )
+        for evaluation in evaluations:
+            self.grades.add(evaluation.rows)
+        self.grades.check()
+        return evaluations

@@ -224,7 +224,8 @@ def _mean(values: Sequence[float]) -> float:
 def _side(rows: Sequence[EvaluatedRow], score: tuple[float, Interval] | None) -> dict[str, Any]:
     """One side of the comparison on the sealed test; without one its score is None."""
     if not rows or score is None:
-        return {"score": None, "ci95": None, "n": 0, "tokens_per_call": None, "unparsed": 0, "failed": 0}
+        missing = {"unparsed": 0, "unscored": 0, "failed": 0}
+        return {"score": None, "ci95": None, "n": 0, "tokens_per_call": None, **missing}
     answered = [r for r in rows if r.error is None]
     return {
         "score": score[0],
@@ -232,6 +233,7 @@ def _side(rows: Sequence[EvaluatedRow], score: tuple[float, Interval] | None) ->
         "n": len(rows),
         "tokens_per_call": round(_mean([r.prompt_tokens + r.completion_tokens for r in answered]), 1),
         "unparsed": sum(r.is_unparsed for r in rows),
+        "unscored": sum(r.is_unscored for r in rows),
         "failed": sum(r.error is not None for r in rows),
     }
 
