@@ -75,7 +75,8 @@ def optimize(
     preparation = prepare(config)
     if clients is None:
         check_models(preparation.config)
-    check_spending(preparation, _price_per_token(config) if clients is None else None)
+    price = _price_per_token(config) if clients is None else None
+    check_spending(preparation, price, judge_price=None if price is None else _judge(config)[1])
     settings = preparation.config.model_dump(exclude_none=True) | dict(preparation.splits.paths)
     store = RunStore(config.runs_dir)
     folder = store.create(settings, kind="optimize", name=store_name(config))
@@ -163,8 +164,8 @@ def estimate(config: RunConfig) -> Estimate:
     preparation = prepare(config)
     warnings = check_models(preparation.config)
     price = _price_per_token(config)
-    check_spending(preparation, price)
     name, judge_price = _judge(preparation.config)
+    check_spending(preparation, price, judge_price=judge_price)
     found = estimate_run(preparation, price, judge_model=name, judge_price=judge_price)
     return replace(found, warnings=(*found.warnings, *warnings))
 

@@ -373,11 +373,13 @@ def _cost(tokens: int, price_per_token: float | None) -> float | None:
     return None if price_per_token is None else tokens * price_per_token
 
 
-def check_spending(preparation: Preparation, price_per_token: float | None) -> None:
+def check_spending(
+    preparation: Preparation, price_per_token: float | None, *, judge_price: float | None = None
+) -> None:
     """Refuse a cap on tokens or cost that the final comparison alone would pass; it names one that works.
 
     By an estimate, since nothing has been counted yet: calls with the original prompt, whose length a winner
-    may pass. price_per_token: as in `estimate_run`; the cap on cost is not checked where it is None.
+    may pass. Prices as in `estimate_run`; the cap on cost is not checked where one that is needed is None.
     Raises BudgetTooSmallError.
     """
     p = preparation
@@ -385,19 +387,28 @@ def check_spending(preparation: Preparation, price_per_token: float | None) -> N
     per_call = estimate_tokens(p.prompt) // p.prompts + _tokens_per_row(p) + 8
     calls = final_cost(p.plan, test_rows)
     writing = (p.analyst_calls + p.depth.writers) * _writer_tokens(p)
-    least = fewest_calls(p.plan, test_rows, 0) * per_call + writing
+    is_judged = p.config.metric == JUDGED
+
+    def taken(row_calls: int, price: float, price_of_judge: float) -> float:
+        judged = row_calls // p.plan.calls_per_row if is_judged else 0
+        return (row_calls - judged) * per_call * price + judged * _judge_tokens(p) * price_of_judge
+
     caps = (
-        ("--max-tokens", p.config.max_tokens, 1.0, "{:.0f}"),
-        ("--max-cost", p.config.max_cost, price_per_token, "{:.6f}"),
+        ("--max-tokens", p.config.max_tokens, 1.0, 1.0, "{:.0f}"),
+        ("--max-cost", p.config.max_cost, price_per_token, judge_price if is_judged else 0.0, "{:.6f}"),
     )
-    for flag, cap, price, shown in caps:
-        if cap is None or price is None or cap >= calls * per_call * price:
+    for flag, cap, price, price_of_judge, shown in caps:
+        if cap is None or price is None or price_of_judge is None:
             continue
-        final = shown.format(calls * per_call * price)
+        final = taken(calls, price, price_of_judge)
+        if cap >= final:
+            continue
+        least = taken(fewest_calls(p.plan, test_rows, 0), price, price_of_judge) + writing * price
+        tokens = taken(calls, 1.0, 1.0) / calls
         raise BudgetTooSmallError(
-            f"{flag} {cap:g} is too small: the final comparison is {calls} calls of about {per_call:.0f} "
-            f"tokens, {final} together, and one round needs the rest: give {flag} "
-            f"{shown.format(least * price)} or more, or fewer rows with --max-test and --max-val."
+            f"{flag} {cap:g} is too small: the final comparison is {calls} calls of about {tokens:.0f} "
+            f"tokens, {shown.format(final)} together, and one round needs the rest: give {flag} "
+            f"{shown.format(least)} or more, or fewer rows with --max-test and --max-val."
         )
 
 

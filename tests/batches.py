@@ -17,6 +17,21 @@ from autoprompt.llm import ScriptedClient
 from autoprompt.types import Message
 
 RULE = "Mind the rule."
+FLOW = """\
+name: sorter
+nodes:
+  - {id: start, type: start, data: {variables: [input]}}
+  - id: decide
+    type: llm
+    data:
+      prompt_template:
+        - {role: system, text: Decide A or B.}
+        - {role: user, text: "{{#start.input#}}"}
+  - id: end
+    type: end
+    data:
+      outputs: [{variable: kind, value_selector: [decide, text]}]
+"""
 
 
 def reply(body: dict[str, Any]) -> Reply:
@@ -82,7 +97,16 @@ class Home:
         return path
 
     def write_batch(self, name: str = "b.yaml", *, seeds: Sequence[int] = (0, 1), **spec: Any) -> Path:
-        return self.write(name, defaults=self.defaults(), matrix={"seed": list(seeds)}, **spec)
+        given = {"defaults": self.defaults(), "matrix": {"seed": list(seeds)}} | spec
+        return self.write(name, **given)
+
+    def write_workflow(self) -> dict[str, Any]:
+        """A workflow instead of the prompt, and a file of tools beside it: the defaults of its trials."""
+        (self.path / "flow.yaml").write_text(FLOW, encoding="utf-8")
+        (self.path / "tools.py").write_text("# none yet\n", encoding="utf-8")
+        defaults = self.defaults(workflow="flow.yaml", tools="tools.py", input_field="input")
+        del defaults["prompt"]
+        return defaults
 
     def told(self, kind: str) -> list[dict[str, Any]]:
         return [event for event in self.events if event["event"] == kind]

@@ -129,6 +129,21 @@ def test_a_cap_on_spending_too_small_names_one_that_passes(tmp_path: Path, name:
     check_spending(prepared(tmp_path, **{name: float(least)}), price)
 
 
+def test_a_judge_takes_its_own_price_of_a_cap_on_cost(tmp_path: Path) -> None:
+    rubric = {"rubric": "Is it kind?"}
+    judged = prepared(tmp_path, metric="llm_judge", metric_options=rubric, max_cost=1e-4)
+
+    def least(judge_price: float) -> float:
+        with pytest.raises(BudgetTooSmallError) as refused:
+            check_spending(judged, 1e-6, judge_price=judge_price)
+        (needed,) = re.findall(r"give --max-cost (\S+) or more", str(refused.value))
+        return float(needed)
+
+    # A judge reads some 160 tokens for each row of about 10.
+    assert least(1e-5) > 5 * least(1e-6)
+    check_spending(judged, 1e-6)  # what the judge costs nobody knows
+
+
 def test_a_cap_on_cost_is_not_checked_without_a_price(tmp_path: Path) -> None:
     check_spending(prepared(tmp_path, max_cost=0.0001), None)
 

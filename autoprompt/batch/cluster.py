@@ -21,7 +21,7 @@ from typing import Any
 from autoprompt.batch.executor import Report
 from autoprompt.batch.hub import Hub, HubLedger, Place
 from autoprompt.batch.job import Job, Outcome
-from autoprompt.batch.parcel import data_files, unpack
+from autoprompt.batch.parcel import input_files, unpack
 from autoprompt.batch.remote import work
 from autoprompt.batch.spec import ExecutorSettings
 from autoprompt.batch.trials import Trial
@@ -84,7 +84,7 @@ class RayExecutor:
             name=f"autoprompt {job.trial.id}",
         )
         # In a list, references stay references: a worker with the same storage fetches nothing.
-        files = [(str(path), self._put(path)) for path in data_files(job.trial)]
+        files = [(str(path), self._put(path)) for path in input_files(job.trial)]
         ref = task.remote(job.to_dict(), self._secrets, files, _memory(job.trial), self._place, self._hub)
         self._jobs[ref] = job
 

@@ -12,21 +12,21 @@ from pathlib import Path
 from typing import Any
 
 from autoprompt.batch.job import Job
-from autoprompt.batch.trials import DATA_FILES, Trial
+from autoprompt.batch.trials import INPUT_FILES, Trial
 from autoprompt.store.files import write_text
 
 _PLACES = "places.json"  # in a parcel: what was called what over there
 
 
-def data_files(trial: Trial) -> list[Path]:
-    """The files that the trial reads."""
-    return [path for name in DATA_FILES if (path := getattr(trial.config, name)) is not None]
+def input_files(trial: Trial) -> list[Path]:
+    """The files that the trial reads, but for its memory."""
+    return [path for name in INPUT_FILES if (path := getattr(trial.config, name)) is not None]
 
 
 def settle_in(job: Job, root: Path, files: Mapping[str, bytes], memory: str | None) -> Job:
     """The job with its files under `root`, for a process that does not see the batch's folder."""
     config, changed = job.trial.config, {}
-    for name in DATA_FILES:
+    for name in INPUT_FILES:
         path = getattr(config, name)
         if path is None:
             continue
@@ -45,7 +45,7 @@ def settle_in(job: Job, root: Path, files: Mapping[str, bytes], memory: str | No
 def pack(job: Job, original: Job) -> bytes:
     """The run folder and the experience file of a trial that was worked on elsewhere, as a tar file."""
     places = {str(job.batch_dir / job.trial.id): str(original.batch_dir / job.trial.id)}
-    for name in (*DATA_FILES, "memory"):
+    for name in (*INPUT_FILES, "memory"):
         here, there = getattr(job.trial.config, name), getattr(original.trial.config, name)
         if here is not None and there is not None:
             places[str(here)] = str(there)

@@ -20,10 +20,10 @@ from autoprompt.llm.ledger import Caps
 from autoprompt.settings import CompleteConfig, resolve_settings, resolve_trial
 from autoprompt.yaml_file import line_at
 
-DATA_FILES = ("dataset", "train", "val", "test")
+INPUT_FILES = ("dataset", "train", "val", "test", "workflow", "tools")
 # What changes neither the questions nor the decisions: a trial stays the same trial without it.
 _NOT_ITS_OWN = frozenset(
-    {"runs_dir", "memory", "cache_dir", "no_cache", "concurrency", "rpm", "tpm", "timeout", *DATA_FILES}
+    {"runs_dir", "memory", "cache_dir", "no_cache", "concurrency", "rpm", "tpm", "timeout", *INPUT_FILES}
 )
 _PRESETS_OWN = ("max_val", "max_test")  # given at their defaults, they are still above the preset's
 _LONGEST_WORDS = 48
@@ -35,7 +35,7 @@ class Trial:
     """One run of a batch.
 
     id: the name of its folder: words for people, and eight digits of what it would do (settings, texts and
-        the content of its data), so that it is the same wherever it stands in the file.
+        the content of the files it reads), so that it is the same wherever it stands in the file.
     own: what distinguishes it, as it was written: setting -> value. where: file and line.
     sha256: of the files that its id was made of: setting -> digest.
     """
@@ -120,8 +120,8 @@ def select(trials: Sequence[Trial], patterns: Sequence[str]) -> list[Trial]:
 
 
 def shown(name: str, value: Any) -> str:
-    """A value of a setting in few words; of a data file its name."""
-    if name in DATA_FILES:
+    """A value of a setting in few words; of a file that is read its name."""
+    if name in INPUT_FILES:
         return Path(str(value)).name
     text = ",".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
     text = " ".join(text.split())
@@ -199,7 +199,7 @@ def _make(config: CompleteConfig, own: Mapping[str, Any], where: str) -> Trial:
         for name, value in config.model_dump(mode="json", exclude_unset=True).items()
         if name not in _NOT_ITS_OWN and (value != default[name] or name in _PRESETS_OWN)
     }
-    data = {name: _digest(path) for name in DATA_FILES if (path := getattr(config, name)) is not None}
+    data = {name: _digest(path) for name in INPUT_FILES if (path := getattr(config, name)) is not None}
     text = json.dumps([settings, data], sort_keys=True, ensure_ascii=True)
     number = hashlib.sha256(text.encode()).hexdigest()[:8]
     words = "-".join(filter(None, (_word(name, value) for name, value in own.items())))
@@ -208,7 +208,7 @@ def _make(config: CompleteConfig, own: Mapping[str, Any], where: str) -> Trial:
 
 
 def _word(name: str, value: Any) -> str:
-    text = _slug(Path(str(value)).stem if name in DATA_FILES else shown(name, value))
+    text = _slug(Path(str(value)).stem if name in INPUT_FILES else shown(name, value))
     return f"{_slug(name)}-{text}" if isinstance(value, bool | int | float) else text
 
 
@@ -307,7 +307,7 @@ def check_unchanged(trial: Trial) -> None:
             raise StoreError(
                 f"trial {trial.id} cannot go on: {path} has changed since its batch began (sha256 was "
                 f"{known}, is {found}). Put the old file back and resume, or run the batch's file again: a "
-                "changed row makes another trial."
+                "changed file makes another trial."
             )
 
 

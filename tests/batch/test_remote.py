@@ -14,7 +14,7 @@ from fake_endpoint import FakeEndpoint
 from autoprompt.batch.folder import BatchFolder
 from autoprompt.batch.hub import Hub, HubCache, HubLedger, Place
 from autoprompt.batch.job import Job, Outcome
-from autoprompt.batch.parcel import data_files, unpack
+from autoprompt.batch.parcel import input_files, unpack
 from autoprompt.batch.remote import work_with
 from autoprompt.batch.trials import load_batch
 from autoprompt.errors import BudgetExhausted, Interrupted
@@ -60,8 +60,8 @@ class Bench:
         ticket = self.ledger.admit(self.trial.id, 0)
         assert ticket is not None
         job = Job(self.trial, ticket, self.folder.path)
-        files = [(str(path), path.read_bytes()) for path in data_files(self.trial)]
-        for path in data_files(self.trial) if hides_data else ():
+        files = [(str(path), path.read_bytes()) for path in input_files(self.trial)]
+        for path in input_files(self.trial) if hides_data else ():
             path.unlink()
         memory = self.trial.config.memory.read_text(encoding="utf-8")
         return job, work_with(job.to_dict(), files, memory, self.place, self.hub, get)
@@ -120,6 +120,17 @@ def test_a_worker_that_sees_the_folder_and_not_the_data_is_sent_them(
     unpack(answer["parcel"], job)
     assert not left.exists()
     assert bench.folder.trial(job.trial.id).read_result() is not None
+
+
+def test_a_worker_elsewhere_is_sent_the_workflow(online: Home) -> None:
+    bench = Bench(online, defaults=online.write_workflow())
+    job, answer = bench.work(hides_data=True)
+    assert Outcome.from_dict(answer["outcome"]) == Outcome("finished", is_shared=False)
+    unpack(answer["parcel"], job)
+    run = bench.folder.trial(job.trial.id)
+    assert run.read_result() is not None
+    assert run.read_config()["workflow"] == str(online.path / "flow.yaml")
+    assert run.read_config()["tools"] == str(online.path / "tools.py")
 
 
 def test_it_starts_again_from_the_answers_that_all_share(online: Home, endpoint: FakeEndpoint) -> None:

@@ -9,8 +9,8 @@ import pytest
 from batches import Home
 from fakes import write_rows
 
-from autoprompt.batch.trials import Batch, from_record, load_batch, select, to_record
-from autoprompt.errors import ConfigError, UsageError
+from autoprompt.batch.trials import Batch, check_unchanged, from_record, load_batch, select, to_record
+from autoprompt.errors import ConfigError, StoreError, UsageError
 
 
 def load(*files: Path, **environ: str) -> Batch:
@@ -182,3 +182,16 @@ def test_a_trial_comes_back_from_its_record(home: Home) -> None:
     assert (again.id, again.own, again.where) == (trial.id, trial.own, trial.where)
     assert again.sha256 == trial.sha256
     assert set(trial.sha256) == {"dataset"}
+
+
+@pytest.mark.parametrize("name", ["flow.yaml", "tools.py"])
+def test_an_edited_workflow_makes_another_trial(home: Home, name: str) -> None:
+    path = home.write_batch(defaults=home.write_workflow())
+    before = load(path).trials
+    assert set(before[0].sha256) == {"dataset", "workflow", "tools"}
+    check_unchanged(before[0])
+    with (home.path / name).open("a", encoding="utf-8") as stream:
+        stream.write("# a word more\n")
+    assert not {t.id for t in before} & {t.id for t in load(path).trials}
+    with pytest.raises(StoreError, match=f"{name} has changed since its batch began"):
+        check_unchanged(before[0])
