@@ -48,7 +48,7 @@ from autoprompt.session import (
     run_in_folder,
     store_name,
 )
-from autoprompt.settings import as_complete, complete, starting_prompt
+from autoprompt.settings import as_complete, complete, starting_prompt, with_known_labels
 from autoprompt.stats import Interval, aggregate_interval, mean_interval
 from autoprompt.store import RunFolder, RunStore
 from autoprompt.types import Candidate, Evaluation, Usage
@@ -255,6 +255,7 @@ def evaluate(
     config: RunConfig,
     *,
     candidate: Candidate | None = None,
+    known_labels: tuple[str, ...] | None = None,
     labels_of: str = "",
     clients: Clients | None = None,
     on_event: OnEvent | None = None,
@@ -262,11 +263,12 @@ def evaluate(
     """Score a prompt on every row of `config.dataset`: the whole of `autoprompt eval`. Nothing is optimized.
 
     candidate: a prompt with demonstrations, e.g. `result.best`, instead of `config.prompt`.
-    labels_of: where `config.labels` come from, if not from the user: errors name it.
+    known_labels: those of the run that the candidate is of, for where the user names none; () for free
+    answers. labels_of: the run, as errors name it.
     The rows are checked as for a run, and each input is scored once.
     Raises what `optimize` raises, and BudgetExhausted where a cap ends it before the last row.
     """
-    config = complete(config)
+    config, labels_of = with_known_labels(complete(config), known_labels, labels_of)
     if config.dataset is None:
         raise ConfigError("eval needs a dataset: give --dataset FILE.")
     prompt = ""
@@ -283,19 +285,18 @@ def evaluate(
     for warning in warnings:
         emit({"event": "warning", "message": warning})
     started = time.monotonic()
-    on_row = row_counter(emit, budget, "rows", len(rows))
     with open_models(config, clients, budget, None, emit) as models:
         metric = models.metric(config, labels)
         client = models.client("task")
         program = make_program(config, prompt, workflow, labels, client, metric)
         the_candidate = candidate or Candidate(components=program.components)
         concurrency = models.concurrency()
+        grades = Grades.of(metric)
+        on_row = grades.counting(row_counter(emit, budget, "rows", len(rows)))
         with budget.block(len(rows)):
             evaluation = evaluate_rows(
                 program, the_candidate, rows, metric, concurrency=concurrency, on_row=on_row
             )
-    grades = Grades.of(metric)
-    grades.add(evaluation.rows)
     grades.check()
     if grades.warning:
         warnings = (*warnings, grades.warning)

@@ -168,6 +168,7 @@ def _evaluate_row(program: Program, candidate: Candidate, example: Example, metr
         completion_tokens=prediction.usage.completion_tokens,
         trace=prediction.trace,
         output="" if answer == prediction.text.strip() else prediction.text,
+        is_unscored=score.is_unscored,
     )
 
 

@@ -68,6 +68,19 @@ def as_complete(config: RunConfig) -> CompleteConfig:
     return CompleteConfig.model_construct(config.model_fields_set, **dict(config))
 
 
+def with_known_labels(
+    config: CompleteConfig, labels: tuple[str, ...] | None, source: str
+) -> tuple[CompleteConfig, str]:
+    """The settings with the labels that a run or an export knows, where the user names none; their source.
+
+    labels: None where it does not know, () for free answers. source: the run or the export; the labels of
+    the user (by flag, environment, config file or the dataset's sidecar) have the source "".
+    """
+    if labels is None or config.labels is not None:
+        return config, ""
+    return config.model_copy(update={"labels": labels}), source
+
+
 def starting_prompt(config: RunConfig) -> str:
     """The prompt that the settings name. Raises PromptError if there is none, with what to add."""
     if config.prompt is None:

@@ -11,7 +11,6 @@ from typing import Any, Literal
 Role = Literal["system", "user", "assistant", "tool"]
 
 REFUSED = "refused: "  # beginning of the error of a row whose request the endpoint would not take
-UNSCORED = "unscored: "  # beginning of the reason of a row whose answer the judge gave no grade
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,10 +123,14 @@ class Prediction:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """value in [0, 1], higher is better, and the reason in words that an analyst can use."""
+    """value in [0, 1], higher is better, and the reason in words that an analyst can use.
+
+    is_unscored: a judge was asked for a grade and gave none; value is 0.
+    """
 
     value: float
     reason: str = ""
+    is_unscored: bool = False
 
     @property
     def is_correct(self) -> bool:
@@ -141,6 +144,7 @@ class EvaluatedRow:
     confidence: the probability that the model gave to the right label; None where unknown. It grades what
         0/1 scores cannot tell apart and is never reported as accuracy.
     output: all that the model wrote, where that is more than `prediction`; else "".
+    is_unscored: as in `Score`.
     """
 
     example_id: str
@@ -157,11 +161,7 @@ class EvaluatedRow:
     completion_tokens: int = 0
     trace: tuple[Step, ...] = ()
     output: str = ""
-
-    @property
-    def is_unscored(self) -> bool:
-        """Whether a judge was asked for a grade and gave none; the row scores 0."""
-        return self.error is None and self.reason.startswith(UNSCORED)
+    is_unscored: bool = False
 
     @property
     def is_lost(self) -> bool:

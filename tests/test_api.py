@@ -380,7 +380,12 @@ def test_evaluate_counts_what_its_judge_gave_no_grade_and_refuses_one_that_grade
         assert {"event": "warning", "message": report.warnings[-1]} in events
     other = config.model_copy(update={"no_cache": True})
     with pytest.raises(JudgeError, match=r"judge grader: 11 of 20 .*'I would rather not say\.'"):
-        evaluate(other, clients=judged(lambda n: n < 11))
+        evaluate(other, clients=judged(lambda n: 2 <= n < 13))
+    nothing = judged(lambda n: True)
+    with pytest.raises(JudgeError, match="judge grader: 10 of 10"):
+        evaluate(other, clients=nothing)
+    assert isinstance(nothing.judge, ScriptedClient)
+    assert len(nothing.judge.calls) == 2 * 10  # the other rows are not paid for
 
 
 def test_evaluate_checks_its_rows_as_a_run_does(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -71,7 +73,8 @@ def test_an_unreadable_reply_is_asked_once_more_and_then_counted() -> None:
     judge = LLMJudge(ScriptedClient(reply), "r")
     score = judge.score(ANSWER, ROW)
     assert score.value == 0
-    assert score.reason.startswith("unscored: the judge replied 'hm'")
+    assert score.is_unscored
+    assert score.reason.startswith("the judge replied 'hm'")
     assert [(o.role, o.sample) for o in seen] == [("judge", 0), ("judge", 1001)]
 
 
@@ -79,20 +82,20 @@ def test_a_readable_second_reply_counts() -> None:
     assert LLMJudge(ScriptedClient(["hm", "4"]), "r").score(ANSWER, ROW).value == 0.75
 
 
-def graded(reasons: list[str]) -> list[EvaluatedRow]:
-    return [EvaluatedRow("r", "in", "out", "target", False, 0.0, reason) for reason in reasons]
-
-
-MISSING = "unscored: the judge replied 'hm', which holds no grade from 1 to 5"
+def graded(*, missing: int = 0, graded: int = 0) -> list[EvaluatedRow]:
+    """Rows without a grade, then rows with one."""
+    row = EvaluatedRow("r", "in", "out", "target", False, 0.0, "unscored: says the judge itself")
+    none = replace(row, reason="the judge replied 'hm', which holds no grade", is_unscored=True)
+    return [none] * missing + [row] * graded
 
 
 def test_answers_without_a_grade_are_counted_with_judge_and_reply() -> None:
     grades = Grades.of(LLMJudge(ScriptedClient([], name="grader"), "r"))
-    grades.add(graded(["fair", "good"]))
+    grades.add(graded(graded=2))
     assert grades.warning == ""
     failed = EvaluatedRow("r", "in", "", "target", False, 0.0, "failed: 503", error="503")
     unread = EvaluatedRow("r", "in", "", "target", False, 0.0, "unparsed: ...", is_unparsed=True)
-    grades.add([*graded([MISSING]), failed, unread])
+    grades.add([*graded(missing=1), failed, unread])
     assert grades.warning.startswith("judge grader: 1 of 3 answers have no grade; the judge replied 'hm'")
     assert Grades(**grades.to_dict()) == grades
 
@@ -102,7 +105,7 @@ def test_answers_without_a_grade_are_counted_with_judge_and_reply() -> None:
 )
 def test_a_judge_that_grades_hardly_anything_is_an_error(missing: int, rows: int, is_error: bool) -> None:
     grades = Grades("grader")
-    grades.add(graded([MISSING] * missing + ["fair"] * (rows - missing)))
+    grades.add(graded(missing=missing, graded=rows - missing))
     if not is_error:
         grades.check()
         return
@@ -113,9 +116,24 @@ def test_a_judge_that_grades_hardly_anything_is_an_error(missing: int, rows: int
     assert info.value.exit_code == 4
 
 
+def test_a_judge_that_grades_nothing_is_found_out_early() -> None:
+    for before, fails_at in ((0, 10), (1, None)):
+        grades, seen = Grades("grader"), list[EvaluatedRow]()
+        count = grades.counting(seen.append)
+        for row in graded(graded=before):
+            count(row)
+        for number, row in enumerate(graded(missing=19), start=1):
+            if number == fails_at:
+                with pytest.raises(JudgeError, match="10 of 10"):
+                    count(row)
+                break
+            count(row)
+        assert len(seen) == (fails_at or 20)
+
+
 def test_reasons_of_another_metric_are_no_missing_grades() -> None:
     grades = Grades.of(get_metric("exact_match"))
-    grades.add(graded([MISSING] * 20))
+    grades.add(graded(missing=20))
     grades.check()
     assert grades.warning == ""
 

@@ -28,7 +28,6 @@ _FROM_RUN = (
     "tools",
     "input_field",
     "target_field",
-    "labels",
     "metric",
     "metric_options",
     "model",
@@ -70,11 +69,9 @@ def evaluate(
 
     scored: Candidate | None = None
     searched: set[str] = set()
-    labels_of = ""
+    labels: tuple[str, ...] | None = None
     if run is not None:
-        scored, searched, known = _of_run(run, candidate, flags, runs_dir)
-        if "labels" not in flags and known["labels"] is not None:
-            labels_of = f"run {run}"
+        scored, searched, labels, known = _of_run(run, candidate, flags, runs_dir)
         flags = known | flags
     elif candidate is not None:
         raise UsageError("--candidate is one of a run: name it with --run RUN")
@@ -82,7 +79,9 @@ def evaluate(
 
     with watching(render.console(stderr=True), quiet=quiet) as (_, emit):
         try:
-            report = api.evaluate(settings, candidate=scored, labels_of=labels_of, on_event=emit)
+            report = api.evaluate(
+                settings, candidate=scored, known_labels=labels, labels_of=f"run {run}", on_event=emit
+            )
         except BudgetExhausted as error:
             raise BudgetTooSmallError(
                 f"{error.cap} is too small to score every row ({error}). Raise it, or give fewer rows."
@@ -106,8 +105,8 @@ def evaluate(
 
 def _of_run(
     run: str, candidate: str | None, flags: Mapping[str, Any], runs_dir: Path
-) -> tuple[Candidate, set[str], dict[str, Any]]:
-    """Of a run: the candidate to score, ids of the rows that it has searched with, its settings as flags."""
+) -> tuple[Candidate, set[str], tuple[str, ...] | None, dict[str, Any]]:
+    """Of a run: the candidate to score, ids of the rows it has searched with, labels, settings as flags."""
     from autoprompt import api
     from autoprompt.session import load_config
     from autoprompt.store import RunStore
@@ -117,12 +116,11 @@ def _of_run(
     folder = RunStore(runs_dir).open(run)  # once: meanwhile another may become the `last`
     scored = api.best_of(folder.path) if candidate is None else api.candidate_of(folder.path, candidate)
     known = load_config(folder).model_dump(include=set(_FROM_RUN))
-    known["labels"] = folder.read_labels()
     if known["workflow"] is None:
         # Scored is the candidate. Its text is checked with the settings; a line end before it keeps one that
         # begins with "@" from being read as a file.
         known["prompt"] = f"\n{scored.prompt}"
-    return scored, folder.rows_searched(), known
+    return scored, folder.rows_searched(), folder.read_labels(), known
 
 
 def _not_unseen(searched: Collection[str], report: EvaluationReport) -> str:

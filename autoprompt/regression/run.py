@@ -28,7 +28,7 @@ from autoprompt.regression.comparison import Comparison, check_comparable, compa
 from autoprompt.regression.gate import check_answered, decide, find_must_pass, notes
 from autoprompt.regression.measurement import MeasuredCase, Measurement, measure
 from autoprompt.regression.report import CheckReport
-from autoprompt.settings import complete, starting_prompt
+from autoprompt.settings import complete, starting_prompt, with_known_labels
 from autoprompt.store.export import Exported, read_exported
 from autoprompt.store.files import check_writable, write_text
 from autoprompt.types import Candidate, Evaluation, Example
@@ -55,7 +55,8 @@ def run_check(
     if config.workflow is not None and limits.exported is not None:
         raise ConfigError("exported holds one prompt, and a workflow is named: give one of them.")
     exported = None if limits.exported is None else read_exported(limits.exported)
-    config, labels_of = _with_labels(config, limits, exported)
+    known = None if exported is None else exported.labels
+    config, labels_of = with_known_labels(config, known, str(limits.exported))
     rows, found, said = load_checked(dataset, config, labels_of=labels_of)
     warnings += said
     workflow = open_workflow(config, rows)
@@ -108,15 +109,6 @@ class _Task:
     rows: Sequence[Example]
     labels: tuple[str, ...]
     repeats: int
-
-
-def _with_labels(
-    config: RunConfig, limits: CheckSettings, exported: Exported | None
-) -> tuple[RunConfig, str]:
-    """The settings with the export's labels, where they have none of their own, and whose those are."""
-    if exported is None or exported.labels is None or config.labels is not None:
-        return config, ""
-    return config.model_copy(update={"labels": exported.labels}), str(limits.exported)
 
 
 def _candidate(
@@ -245,15 +237,13 @@ def _ask_all(
 ) -> tuple[MeasuredCase, ...]:
     """Every row, every repeat. Raises BudgetTooSmallError where a cap does not let all of them through."""
     config, total = task.config, len(task.rows) * task.repeats
-    on_row = row_counter(emit, budget, "rows", total)
+    on_row = grades.counting(row_counter(emit, budget, "rows", total))
 
     def ask(repeat: int) -> Evaluation:
         program = make_program(
             config, task.candidate.prompt, task.workflow, task.labels, Sampled(client, repeat), metric
         )
-        found = evaluate(program, task.candidate, task.rows, metric, concurrency=concurrency, on_row=on_row)
-        grades.add(found.rows)
-        return found
+        return evaluate(program, task.candidate, task.rows, metric, concurrency=concurrency, on_row=on_row)
 
     try:
         with budget.block(total):

@@ -216,6 +216,8 @@ def test_a_run_takes_its_labels_to_other_rows(endpoint: Endpoint) -> None:
     Path("other.jsonl").write_text('{"message": "Hm", "priority": "later"}', encoding="utf-8")
     refused = call(*evaluation[:-1], "other.jsonl", *fields, code=3)
     assert "target 'later' is not among the labels 'normal', 'urgent' of run last. Correct" in refused.stderr
+    Path("other.task.yaml").write_text("labels: [normal, urgent, later]", encoding="utf-8")
+    assert "on 1 rows" in call(*evaluation[:-1], "other.jsonl", *fields).stdout  # the user's own go first
     (labels,) = Path("runs").glob("*/labels.json")
     labels.unlink()  # a run of an older version
     assert "expected at least two labels" in call(*evaluation, *fields, code=3).stderr
