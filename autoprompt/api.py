@@ -83,9 +83,6 @@ def optimize(
     try:
         with folder.lock():
             _name_twin(store, folder, on_event)
-            folder.write_text("original_prompt.txt", preparation.prompt)
-            if preparation.workflow is not None:
-                preparation.workflow.write_original(folder)
             return run_in_folder(folder, preparation, clients, on_event, resumed=False)
     except (ModelError, ConfigError, BudgetTooSmallError, UsageError):
         if not has_answers(folder):
@@ -134,8 +131,6 @@ def resume(
         if finished is not None:
             return finished
         preparation = prepare(as_complete(load_config(folder)))
-        if preparation.workflow is not None:
-            preparation.workflow.check_unchanged(folder)
         return run_in_folder(folder, preparation, clients, on_event, resumed=True)
 
 

@@ -348,7 +348,7 @@ def estimate_run(
     longer = min(p.config.max_prompt_tokens, prompt + demos * (per_row + 10))
     per_call = max(longer, prompt + USUAL_TOKENS if p.can_reason else 0) + per_row + 8
     tokens = round(task_calls * per_call + optimizer_calls * _writer_tokens(p))
-    judged = round(judge_calls * _judge_tokens(p)) if is_judged else 0
+    judged = round(judge_calls * judge_tokens(p))
     judge_cost = _cost(judged, judge_price) if is_judged else 0.0
     cost = _cost(tokens, price_per_token)
     fewest = fewest_calls(p.plan, len(p.splits.test), p.analyst_calls + p.depth.writers)
@@ -391,7 +391,7 @@ def check_spending(
 
     def taken(row_calls: int, price: float, price_of_judge: float) -> float:
         judged = row_calls // p.plan.calls_per_row if is_judged else 0
-        return (row_calls - judged) * per_call * price + judged * _judge_tokens(p) * price_of_judge
+        return (row_calls - judged) * per_call * price + judged * judge_tokens(p) * price_of_judge
 
     caps = (
         ("--max-tokens", p.config.max_tokens, 1.0, 1.0, "{:.0f}"),
@@ -417,9 +417,14 @@ def _tokens_per_row(preparation: Preparation) -> float:
     return sum(estimate_tokens(row.input) for row in rows) / max(1, len(rows))
 
 
-def _judge_tokens(preparation: Preparation) -> float:
-    """Of a call to the judge: rubric, row, an answer as long as the target, instruction and grade."""
+def judge_tokens(preparation: Preparation) -> float:
+    """Of a call to the judge: rubric, row, an answer as long as the target, instruction and grade.
+
+    0 where no model judges.
+    """
     p = preparation
+    if p.config.metric != JUDGED:
+        return 0.0
     rows = [*p.splits.val, *p.splits.test][:200]
     target = sum(estimate_tokens(row.target) for row in rows) / max(1, len(rows))
     rubric = estimate_tokens(str(p.config.metric_options.get("rubric", "")))

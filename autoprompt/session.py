@@ -24,7 +24,7 @@ from autoprompt.llm import Budget, Journal
 from autoprompt.llm.account import Account
 from autoprompt.memory import ExperienceFile
 from autoprompt.metrics import JUDGED
-from autoprompt.preparation import Preparation
+from autoprompt.preparation import Preparation, judge_tokens
 from autoprompt.search.pool import Pool
 from autoprompt.store import ProgressFile, RunFolder, RunStore
 from autoprompt.store.files import write_jsonl
@@ -40,6 +40,7 @@ OnEvent = Callable[[Event], None]
 
 # Events that come with every row: for a live view, not for the log.
 _FLEETING = ("rows_evaluated", "weights_progress")
+ORIGINAL_PROMPT = "original_prompt.txt"
 _MODELS = "models"  # what a warning is about that stands in the result too
 
 
@@ -55,8 +56,9 @@ def run_in_folder(
     """Run the graph in a locked folder, from its last checkpoint if there is one, to a written result.
 
     account: of a trial, whose calls count for its batch too.
+    Raises StoreError where a resumed run's workflow is not the one that it began with.
     """
-
+    _keep_original(folder, preparation)
     progress = ProgressFile(folder.progress_path)
 
     def emit(event: Event) -> None:
@@ -96,6 +98,15 @@ def run_in_folder(
         message = f"stopped; what was answered is kept. Go on with: autoprompt resume {folder.run_id}"
         emit({"event": "warning", "message": message})
         raise
+
+
+def _keep_original(folder: RunFolder, preparation: Preparation) -> None:
+    """What the run begins with, as it is: in the folder's settings, what looks like a key is blacked out."""
+    if preparation.workflow is not None:
+        preparation.workflow.check_unchanged(folder)
+        preparation.workflow.write_original(folder)
+    if not (path := folder.path / ORIGINAL_PROMPT).exists():
+        folder.write_text(path.name, preparation.prompt)
 
 
 def _with_warnings(folder: RunFolder, models: RoleModels, emit: OnEvent) -> OnEvent:
@@ -200,6 +211,7 @@ def _make_context(
             can_reason=preparation.can_reason,
             input_field=config.input_field,
             is_embedded=models.is_embedded("task"),
+            judge_tokens=judge_tokens(preparation),
             measured_by=_measured_by(preparation, models),
         ),
         pool=Pool(labels),
@@ -396,7 +408,7 @@ def load_config(folder: RunFolder) -> RunConfig:
     """The settings that a run was started with."""
     config = folder.read_settings(RunConfig)
     # The text as it was: in config.yaml, what looks like a key is blacked out.
-    path = folder.path / "original_prompt.txt"
+    path = folder.path / ORIGINAL_PROMPT
     if config.workflow is not None or not path.exists():  # killed between the two files
         return config
     return config.model_copy(update={"prompt": path.read_text(encoding="utf-8")})

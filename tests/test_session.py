@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import time
@@ -338,6 +339,23 @@ def test_a_run_says_what_its_judge_gave_no_grade_and_so_does_a_resumed_one(tmp_p
     assert warning in result.to_dict()["warnings"]
 
 
+def test_a_cap_on_tokens_keeps_the_judges_back_for_the_test(tmp_path: Path) -> None:
+    def judged(cap: int) -> RunResult:
+        models = Models()
+        judge = ScriptedClient(lambda m, o: Completion("5", Usage(150, 5)), name="grader")
+        clients = Clients(models.clients.task, models.clients.optimizer, judge)
+        settings = {**JUDGED, "max_iterations": 1, "max_tokens": cap}
+        return optimize(config_of(tmp_path, rows=60, **settings), clients=clients)
+
+    with pytest.raises(BudgetTooSmallError) as refused:
+        judged(1000)
+    (final,) = re.findall(r"tokens, (\d+) together", str(refused.value))
+    result = judged(int(final) + 1500).to_dict()
+    assert result["stop_reason"] == "max_tokens"
+    assert result["original"]["n"] == result["best"]["n"] == 18
+    assert result["tokens"]["judge"] == result["spending"]["judge"]["prompt_tokens"] * 31 // 30
+
+
 def test_a_run_whose_judge_grades_hardly_anything_ends_with_its_name(tmp_path: Path) -> None:
     events: list[dict[str, Any]] = []
     with pytest.raises(JudgeError, match=r"judge grader: .*'I would rather not say\.'"):
@@ -399,7 +417,7 @@ def test_a_model_that_mumbles_cannot_eat_the_final_test(extra: int, tmp_path: Pa
 def test_max_tokens_ends_the_search_with_its_best(cap: int, tmp_path: Path) -> None:
     models = Models()
     result = optimize(config_of(tmp_path, max_tokens=cap), clients=models.clients).to_dict()
-    spent = result["tokens"]["task"] + result["tokens"]["optimizer"]
+    spent = sum(result["tokens"].values())
     assert spent <= cap + 500  # what was on the wire: one call of the writer
     assert result["stop_reason"] in ("max_tokens", "patience", "max_iterations", "max_calls", "no_errors")
     if cap == 4_000:

@@ -93,7 +93,6 @@ def run_job(
             )
         with folder.lock():
             if read_result(folder) is None:
-                folder.write_text("original_prompt.txt", preparation.prompt)
                 run_in_folder(
                     folder, preparation, clients, _thinned(on_event), resumed=is_there, account=account
                 )

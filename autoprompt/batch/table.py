@@ -68,7 +68,7 @@ def read_scores(result: Mapping[str, Any]) -> dict[str, Any]:
         "test_rows": best.get("n"),
         "stop_reason": result.get("stop_reason"),
         "calls": result["calls"],
-        "tokens": tokens["task"] + tokens["optimizer"],
+        "tokens": sum(tokens.values()),
         "cost_usd": result["cost_usd"],
         "seconds": result["seconds"],
     }

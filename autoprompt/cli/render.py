@@ -153,9 +153,10 @@ def _facts(data: Mapping[str, Any], cap: int | None) -> Iterator[Text]:
             f"answers missing on the test rows, of both prompts: {failed}; unreadable: {unparsed}", "yellow"
         )
     tokens = data["tokens"]
+    judged = f", {tokens['judge']:,} of the judge" if "judge" in tokens else ""
     yield Text(
-        f"{data['calls']:,} calls, {tokens['task'] + tokens['optimizer']:,} tokens "
-        f"({tokens['optimizer']:,} for writing), cost {money(data['cost_usd'])}, "
+        f"{data['calls']:,} calls, {sum(tokens.values()):,} tokens "
+        f"({tokens['optimizer']:,} for writing{judged}), cost {money(data['cost_usd'])}, "
         f"{duration(data['seconds'])}; candidates: {data['candidates']['tried']} tried, "
         f"{data['candidates']['accepted']} accepted; ended by {_ended_by(data, cap)}"
     )

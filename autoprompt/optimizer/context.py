@@ -44,6 +44,7 @@ class SearchSettings:
     locked: passages. locked_components: names of components that stay as they are, demonstrations included.
     has_steps: the program is a workflow, even if it has one prompt only: what that one gets is not the row.
     is_embedded: the task's model answers on this machine's processor.
+    judge_tokens: about how many a judge's call takes; 0 where no model judges.
     measured_by: what a comparison of two candidates depends on besides them, for the memory to tell a
     repeated one.
     """
@@ -63,6 +64,7 @@ class SearchSettings:
     can_reason: bool = False
     input_field: str = "input"
     is_embedded: bool = False
+    judge_tokens: float = 0.0
     measured_by: str = ""
 
 
@@ -108,8 +110,9 @@ class SearchContext:
         if not total:
             return []
         grown = sum(self.grown(c) * len(missing) for c, missing in jobs) / total
-        tokens, cost = self._expected(total, grown)
-        with self.budget.block(self.plan.calls_per_row * total, tokens=tokens, cost_usd=cost):
+        calls = self.plan.calls_per_row * total
+        tokens, cost = self._expected(calls, grown)
+        with self.budget.block(calls, tokens=tokens, cost_usd=cost):
             evaluations = self.prediction.predict_jobs(jobs, on_row=self.row_counter(what, total))
         for evaluation in evaluations:
             self.pool.record(evaluation.candidate_id, evaluation.rows)
@@ -165,17 +168,23 @@ class SearchContext:
         return max(0, grown) // len(candidate.components)
 
     def _expected(self, calls: int, grown: float) -> tuple[int, float]:
-        """Tokens and cost of calls `grown` tokens longer than those so far.
+        """Tokens and cost of calls, a judge's included, if the others are `grown` tokens longer than so far.
 
         Before the first one, as where the cache has answered, tokens by their texts, and no cost.
         """
         spent = self.budget.spent
-        if not spent.task_calls:
+        asked = spent.task_calls + spent.judge_calls
+        if not asked:
             rows = self.splits.test or self.splits.val
             row = sum(estimate_tokens(r.input) for r in rows) / len(rows)
-            return round(calls * (prompt_tokens(self.pool.original.candidate) + row + 8 + grown)), 0.0
-        tokens = round(calls * (spent.task.total_tokens / spent.task_calls + grown))
-        cost = spent.known_cost_usd / max(1, spent.task.total_tokens)
+            own = prompt_tokens(self.pool.original.candidate) + row + 8 + grown
+            judged = self.settings.judge_tokens
+            is_judged = judged > 0
+            per_row = own * (self.plan.calls_per_row - is_judged) + judged
+            return round(calls * per_row / self.plan.calls_per_row), 0.0
+        usage = spent.task + spent.judge
+        tokens = round((calls * usage.total_tokens + calls * grown * spent.task_calls) / asked)
+        cost = spent.known_cost_usd / max(1, usage.total_tokens)
         return tokens, tokens * cost
 
 

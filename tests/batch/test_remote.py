@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from batches import Home
+from batches import FLOW, Home
 from fake_endpoint import FakeEndpoint
 
 from autoprompt.batch.folder import BatchFolder
@@ -130,6 +130,7 @@ def test_a_worker_elsewhere_is_sent_the_workflow(online: Home) -> None:
     run = bench.folder.trial(job.trial.id)
     assert run.read_result() is not None
     assert run.read_config()["workflow"] == str(online.path / "flow.yaml")
+    assert (run.path / "original_workflow.yaml").read_text(encoding="utf-8") == FLOW
     assert run.read_config()["tools"] == str(online.path / "tools.py")
 
 
