@@ -48,7 +48,11 @@ _GROUPED = re.compile(r"[1-9]\d{0,2}([,.' ])\d{3}(?:\1\d{3})*(?:(?!\1)[.,]\d+)?"
 _INDIAN = re.compile(r"[1-9]\d?(?:,\d\d)+,\d{3}(?:\.\d+)?")
 _DECIMAL_COMMA = re.compile(r"\d+,\d+")
 _FRACTION = re.compile(r"(?:(?P<whole>\d+) )?(?P<above>\d+)/(?P<below>0*[1-9]\d*)")
-_ONE_SIGN_FRACTION = re.compile("[¼-¾⅐-⅞]")
+_ONE_SIGN_FRACTION = re.compile(r"[^\S\n]?([¼-¾⅐-⅞])")
+_FIXED_GROUPS = re.compile(r"(?<!\w)\d{1,3}(?:[\u00a0\u2007\u2009\u202f]\d{3})+(?!\d)")  # no-break spaces
+_TWO_OR_GROUPS = re.compile(r"[1-9]\d{0,2} [1-9]\d\d")  # not 12 000: no number is written 000
+# Of a language that may well group by spaces: not English, nor what has no spaces between its words.
+_FOREIGN_LETTER = re.compile(rf"(?![\x00-\x7f{UNPARTED}{HANGUL}])[^\W\d_]")
 _CLAUSE_COMMA = re.compile(r"，(?!\d{3}(?!\d))")  # parts a Chinese sentence, and writes no decimals
 _FOREIGN_DIGIT = re.compile(r"[^\D0-9]")
 _NUMBER_MARKS = str.maketrans({"−": "-", "⁄": "/", "’": "'", "٫": ".", "٬": "'", "٪": "%", "\\": None})
@@ -116,8 +120,14 @@ def read_number(text: str) -> Number | None:
     """The last number in `text`; None where there is none.
 
     Read are -3, $5, 40%, 1e-3, digits of all scripts, groups and decimals as languages write them (1,234.50,
-    1.234,50, 1 234,50, 1'234.50, 12,5) and fractions (1/2, 2 1/2, ½). What could be both is English: 1,234 is
-    a group, 1.234 a decimal. Of a list (1,2,3) or a date the last part is the number.
+    1.234,50, 1 234,50, 1'234.50, 12,5) and fractions (1/2, 2 1/2, ½). Of a list (1,2,3) or a date the last
+    part is the number. What could be both:
+    - 1,234 is a group and 1.234 a decimal, as in English.
+    - 3,4 is a decimal, even in (3,4): a pair would be no one number.
+    - 15/20 is a fraction, even where it may be a score.
+    - 3 500 behind a word is two numbers ("bought 3 500 ml bottles"), unless letters show that the language is
+      another than English ("est égal à 3 500"). Elsewhere ("Answer: 3 500") it is one, and so is, anywhere,
+      what has more groups, decimals or a group that begins with 0 (12 000).
     """
     plain = _plain_marks(visible(text))
     found = list(_NUMBER.finditer(plain))
@@ -129,7 +139,7 @@ def read_number(text: str) -> Number | None:
         bool(re.match(rf"{_LETTER}|/", plain[max(0, start - 1) : start])) or plain[end : end + 1] == "/"
     )
     digits, power = last["digits"].replace(" / ", "/"), last["power"] or ""
-    value = _value(digits, power, is_inside=is_inside)
+    value = None if _is_two(digits, plain, start) else _value(digits, power, is_inside=is_inside)
     sign = last["sign"] or ""
     while value is None:  # a list, a date, a version: no number as a whole, and the sign is not the last's
         mark = next(mark for mark in " /,'." if mark in digits)
@@ -144,9 +154,18 @@ def read_number(text: str) -> Number | None:
 def _plain_marks(text: str) -> str:
     """`text` with the digits and marks of numbers as ASCII has them, and any space as a plain one."""
     # NFKC alone would make 2½ a 21/2, and of a clause's comma a decimal one.
-    text = _ONE_SIGN_FRACTION.sub(r" \g<0>", _CLAUSE_COMMA.sub(", ", text))
+    text = _ONE_SIGN_FRACTION.sub(r" \1", _CLAUSE_COMMA.sub(", ", text))
+    text = _FIXED_GROUPS.sub(lambda groups: "'".join(groups[0].split()), text)
     text = unicodedata.normalize("NFKC", text).replace("{,}", ",").translate(_NUMBER_MARKS)
     return _FOREIGN_DIGIT.sub(lambda digit: str(unicodedata.decimal(digit[0])), text)
+
+
+def _is_two(digits: str, text: str, start: int) -> bool:
+    """Whether a space parts two numbers, rather than groups of one. start: where they begin in `text`."""
+    if not _TWO_OR_GROUPS.fullmatch(digits):
+        return False
+    is_behind_word = text[:start].rstrip(" ")[-1:].isalpha()
+    return is_behind_word and not _FOREIGN_LETTER.search(text)
 
 
 def _value(digits: str, power: str, *, is_inside: bool) -> float | None:

@@ -243,7 +243,12 @@ def test_the_last_number_counts(text: str, value: float | None) -> None:
         ("1/2", 0.5),
         ("-3/4 of it", -0.75),
         ("2½", 2.5),
+        ("4 ½ cups", 4.5),
+        ("-100\u00a0¾", -100.75),
         ("2 1/2 cups", 2.5),
+        ("2\u00a01/2 cups", 2.5),
+        ("(3,4)", 3.4),
+        ("He scored 15/20", 0.75),
         ("答案是1/2", 0.5),
     ],
 )
@@ -262,8 +267,12 @@ def test_numbers_are_read_as_languages_write_them(text: str, value: float) -> No
         ("3，4", 4),
         ("1/2/2024", 2024),
         ("in A1/2", 2),
+        ("Q1 1/2", 0.5),
+        ("2\n½", 0.5),
+        ("of 15 20/10", 2),
         ("see /x/1/2", 2),
         ("Q1 250", 250),
+        ("Q1\u00a0250", 250),
         ("in 2024 12,5", 12.5),
         ("20 30", 30),
         ("1 234 5", 5),
@@ -272,6 +281,34 @@ def test_numbers_are_read_as_languages_write_them(text: str, value: float) -> No
     ],
 )
 def test_of_what_is_no_one_number_the_last_part_counts(text: str, value: float) -> None:
+    number = read_number(text)
+    assert number is not None
+    assert number.value == value
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("I bought 3 500 ml bottles.", 500),
+        ("Answer to question 2 150", 150),
+        ("Answer to question 2 -150", -150),
+        ("They are 3 500\nin all", 500),
+        ("回答问题2 150", 150),
+        ("3 500", 3500),
+        ("-3 500 ml", -3500),
+        ("#### 3 500", 3500),
+        ("It costs $3 500.", 3500),
+        ("Answer: **3 500** km", 3500),
+        ("They are\n3 500", 3500),
+        ("It is 12 000 km", 12000),  # 000 is no number of its own
+        ("It is 1 234 567", 1234567),
+        ("It is 3 500,5 or 3 500.5", 3500.5),
+        ("It is 3\u00a0500 or 3\u202f500", 3500),
+        ("La réponse est 3 500.", 3500),
+        ("Итого 3 500 рублей", 3500),
+    ],
+)
+def test_a_space_behind_an_english_word_may_part_two_numbers(text: str, value: float) -> None:
     number = read_number(text)
     assert number is not None
     assert number.value == value
@@ -289,7 +326,7 @@ def test_grouped_numbers_are_read(value: int) -> None:
     for mark in ",.' ":
         if mark == "." and abs(value) < 10**6:
             continue  # 1.234 is a decimal
-        number = read_number(f"The total is {value:,}.".replace(",", mark))
+        number = read_number(f"The total: {value:,}.".replace(",", mark))
         assert number is not None
         assert number.value == value
 
