@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from autoprompt.answers import label_key
 from autoprompt.scripts import HANGUL, UNPARTED, signs
 
-_FEWEST_LETTERS = 4  # of a label in which one wrong letter is a slip
+_FEWEST_LETTERS = 4  # of a label in which one wrong letter, or a swap, is a slip
 _SYLLABIC = re.compile(f"[{UNPARTED}{HANGUL}]+")  # where two signs are a whole word
 
 
@@ -19,7 +19,7 @@ def meant(label: str, common: Sequence[str]) -> str | None:
     key = label_key(label)
     others = {label_key(other): other for other in common}
     # On few letters difflib's ratio is low where one is wrong: 0.75 of 4.
-    slips = (other for other in others if _is_short_slip(key, other))
+    slips = (other for other in others if _is_one_slip(key, other))
     for close in (*get_close_matches(key, others, n=1, cutoff=0.8), *slips):
         is_meant = re.findall(r"\d+", key) == re.findall(r"\d+", close)
         if is_meant and not (key.endswith(close) or close.endswith(key)):
@@ -27,11 +27,11 @@ def meant(label: str, common: Sequence[str]) -> str | None:
     return None
 
 
-def _is_short_slip(a: str, b: str) -> bool:
+def _is_one_slip(a: str, b: str) -> bool:
     """Whether one sign differs, or two neighbours are swapped.
 
-    One of two or three letters is no slip (en, es; bad, sad), nor is the first of two signs of Chinese, which
-    is a word in front (好评, 差评).
+    Of two or three letters neither is a slip (en, es; bad, sad; no, on). Of Chinese, and its like, one sign
+    of two is, but not the first, which is a word in front (好评, 差评); a swap is not (名人, 人名).
     """
     is_syllabic = _SYLLABIC.fullmatch(a) is not None
     one, other = (signs(a), signs(b)) if is_syllabic else (list(a), list(b))
@@ -40,7 +40,7 @@ def _is_short_slip(a: str, b: str) -> bool:
     at = [n for n, (x, y) in enumerate(zip(one, other, strict=True)) if x != y]
     if len(at) == 1:
         return at[0] > 0 if is_syllabic else len(one) >= _FEWEST_LETTERS
-    if len(at) != 2:
+    if len(at) != 2 or len(one) < _FEWEST_LETTERS:
         return False
     first, last = at
     is_swap = (one[first], one[last]) == (other[last], other[first])
