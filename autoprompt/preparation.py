@@ -445,6 +445,6 @@ def _with_preset(config: RunConfig, depth: Depth) -> RunConfig:
 
 
 def _capped_by(config: RunConfig, depth: Depth) -> dict[Part, str]:
-    """By value: in the stored settings of a run that is resumed, the preset's caps are the run's own."""
+    """The parts whose cap is the preset's, or equal to it: the stored settings do not say who has set it."""
     caps: dict[Part, int] = {"val": config.max_val, "test": config.max_test}
     return {part: f"preset {config.preset}" for part, cap in caps.items() if cap == depth.most_rows}

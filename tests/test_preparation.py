@@ -273,5 +273,10 @@ def test_a_placeholder_that_is_no_field_is_warned_of(tmp_path: Path, prompt: str
 
 
 def test_the_preset_that_caps_the_rows_is_named(tmp_path: Path) -> None:
-    (said,) = [w for w in prepared(tmp_path, rows=400).splits.warnings if "not used" in w]
-    assert "(test by preset quick and val by preset quick)" in said
+    found = prepared(tmp_path, rows=400)
+    (said,) = [w for w in found.splits.warnings if "not used" in w]
+    assert "(test at the cap of preset quick and val at the cap of preset quick)" in said
+    # True of equal caps of the user's, too, and the same when the run is resumed.
+    assert said in prepared(tmp_path, rows=400, max_val=50, max_test=50).splits.warnings
+    stored = RunConfig(**found.config.model_dump(exclude_none=True))
+    assert prepare(as_complete(stored)).splits.warnings == found.splits.warnings

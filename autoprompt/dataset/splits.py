@@ -73,7 +73,7 @@ def load_splits(settings: DataSettings, *, capped_by: Mapping[Part, str] = NO_ON
     or val has been in train, and none of test in val. Given files are not capped. Strata are the targets of a
     label task. With `allow_conflicts`, of equal inputs the first row in the file is kept; with
     `drop_leaks`, a row in two files stays in test before val before train before dataset.
-    capped_by: who has set a part's cap, where the user has not; warnings say so.
+    capped_by: whose cap a part has, if not one of the user's own choice; warnings say so.
     Raises DatasetError with file and line of what must be mended.
     """
     paths = {name: find_dataset(path) for name, path in _given(settings).items()}
@@ -253,8 +253,8 @@ def _cap(
         return []
     are = "rows are" if unused > 1 else "row is"
     capped_are = f"{' and '.join(flags)} {'are' if len(flags) > 1 else 'is'} capped"
-    if by := [f"{part} by {capped_by[part]}" for part in flags if part in capped_by]:
-        capped_are += f" ({' and '.join(by)})"
+    if at := [f"{part} at the cap of {capped_by[part]}" for part in flags if part in capped_by]:
+        capped_are += f" ({' and '.join(at)})"
     use = f"use{'' if len(flags) > 1 else 's'} {'them' if unused > 1 else 'it'}"
     return [f"{unused} {are} not used: {capped_are}. {' '.join(flags.values())} {use}."]
 

@@ -223,7 +223,7 @@ def test_a_preset_that_caps_is_named(tmp_path: Path) -> None:
     settings = DataSettings(dataset=path, max_test=50, max_val=50)
     (said,) = load_splits(settings, capped_by={"test": "preset quick"}).warnings
     assert said.startswith(
-        "500 rows are not used: test and val are capped (test by preset quick). --max-test"
+        "500 rows are not used: test and val are capped (test at the cap of preset quick). --max-test"
     )
 
 
