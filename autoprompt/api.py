@@ -19,22 +19,21 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from autoprompt.clients import Clients, check_models, open_models
+from autoprompt.clients import Clients, check_models, open_models, price_given
 from autoprompt.config import CheckSettings, RunConfig, ScienceConfig
 from autoprompt.dataset import load_checked
 from autoprompt.errors import BudgetTooSmallError, ConfigError, ModelError, StoreError, UsageError
 from autoprompt.evaluation import evaluate as evaluate_rows
 from autoprompt.evaluation import row_counter
+from autoprompt.forecast import Estimate, Prices, check_spending, estimate_run
 from autoprompt.judge import Grades
-from autoprompt.llm import Budget, Models
+from autoprompt.llm import Budget, CallRole, Models
 from autoprompt.llm.endpoints import LOCAL, choose_model
-from autoprompt.metrics import Metric
+from autoprompt.llm.prices import Price
+from autoprompt.metrics import JUDGED, Metric
 from autoprompt.preparation import (
-    Estimate,
     check_metric,
     check_placeholders,
-    check_spending,
-    estimate_run,
     make_program,
     open_workflow,
     prepare,
@@ -75,8 +74,7 @@ def optimize(
     preparation = prepare(config)
     if clients is None:
         check_models(preparation.config)
-    price = _price_per_token(config) if clients is None else None
-    check_spending(preparation, price, judge_price=None if price is None else _judge(config)[1])
+    check_spending(preparation, _prices(config) if clients is None else Prices())
     settings = preparation.config.model_dump(exclude_none=True) | dict(preparation.splits.paths)
     store = RunStore(config.runs_dir)
     folder = store.create(settings, kind="optimize", name=store_name(config))
@@ -158,32 +156,27 @@ def estimate(config: RunConfig) -> Estimate:
     """What a run would use at most: `--dry-run`. Refuses what a run would before anything is sent."""
     preparation = prepare(config)
     warnings = check_models(preparation.config)
-    price = _price_per_token(config)
-    name, judge_price = _judge(preparation.config)
-    check_spending(preparation, price, judge_price=judge_price)
-    found = estimate_run(preparation, price, judge_model=name, judge_price=judge_price)
+    prices = _prices(preparation.config)
+    check_spending(preparation, prices)
+    found = estimate_run(preparation, prices)
     return replace(found, warnings=(*found.warnings, *warnings))
 
 
-def _price_per_token(config: RunConfig) -> float | None:
-    """USD of a prompt token of the task model; None where it is not known, or no model is named yet."""
-    if config.price_input is not None and config.price_output is not None:
-        return config.price_input / 1e6
-    if config.base_url is not None and config.model is None:
-        return None
-    price = Models(config, budget=Budget()).price("task")
-    return None if price is None else price.input_usd / 1e6
+def _prices(config: RunConfig) -> Prices:
+    """Of the models that are named or priced; which one an endpoint has else, only it could say."""
+    models = Models(config, budget=Budget())
+    task = choose_model(config, "task")
 
+    def price(role: CallRole) -> Price | None:
+        choice = choose_model(config, role)
+        if choice.model is None and not choice.is_local:
+            return price_given(config) if choice == task else None
+        return models.price(role)
 
-def _judge(config: RunConfig) -> tuple[str, float | None]:
-    """The model that would judge, as far as it is named, and USD of a prompt token of it."""
-    choice = choose_model(config, "judge")
-    if choice == choose_model(config, "task"):
-        return choice.model or choice.base_url or LOCAL, _price_per_token(config)
-    if choice.model is None and not choice.is_local:  # which one it has, only the endpoint could say
-        return str(choice.base_url), None
-    price = Models(config, budget=Budget()).price("judge")
-    return choice.model or LOCAL, None if price is None else price.input_usd / 1e6
+    if config.metric != JUDGED:
+        return Prices(price("task"), price("optimizer"))
+    judge = choose_model(config, "judge")
+    return Prices(price("task"), price("optimizer"), price("judge"), judge.model or judge.base_url or LOCAL)
 
 
 @dataclass(frozen=True, slots=True)

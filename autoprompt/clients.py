@@ -78,7 +78,7 @@ class RoleModels:
                 concurrency=self.concurrency(),
                 rpm=settings.rpm,
                 tpm=settings.tpm,
-                price=_price_given(settings) or REPORTED if slot == "task" else REPORTED,
+                price=price_given(settings) or REPORTED if slot == "task" else REPORTED,
                 journal=self._journal,
                 cache=self._cache,
             )
@@ -176,7 +176,8 @@ def _missing_weights(choice: ModelChoice) -> list[str]:
     return [f"the embedded model's weights ({size:.2f} GB) are fetched first"]
 
 
-def _price_given(settings: ModelSettings) -> Price | None:
+def price_given(settings: ModelSettings) -> Price | None:
+    """The task model's price, where the settings have it."""
     if settings.price_input is None or settings.price_output is None:
         return None
     return Price(settings.price_input, settings.price_output)

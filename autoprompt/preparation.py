@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from autoprompt.analyst import MOST_CALLS, TRAIN_ROWS, check_analyst
 from autoprompt.config import RunConfig
 from autoprompt.dataset import Splits, check_fields, load_splits
 from autoprompt.dataset.splits import Part
-from autoprompt.errors import BudgetTooSmallError, PromptError
+from autoprompt.errors import PromptError
 from autoprompt.llm.client import Client, Options
 from autoprompt.llm.scripted import ScriptedClient
 from autoprompt.metrics import JUDGED, Metric, check_targets, get_metric
@@ -26,13 +26,10 @@ from autoprompt.search.plan import (
     Plan,
     check_budget,
     default_max_calls,
-    fewest_calls,
-    final_cost,
     fresh_rows,
     make_plan,
 )
 from autoprompt.settings import complete, starting_prompt
-from autoprompt.tokens import estimate_tokens
 from autoprompt.types import Example
 
 if TYPE_CHECKING:
@@ -42,7 +39,6 @@ LABEL_OUTPUT_TOKENS = 32  # of a task call whose answer is one of the labels
 FREE_OUTPUT_TOKENS = 1024
 SHORT_TARGET = 80  # characters; what is longer is written rather than found out
 LARGE_GAIN = 0.3  # warned where validation cannot show less
-USUAL_DEMOS = 48  # of a long candidate, for the estimate beforehand; see search/demos.py
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,41 +102,6 @@ class Preparation:
             return False
         short = sum(len(row.target) <= SHORT_TARGET for row in self.splits.train)
         return bool(self.labels) or 10 * short >= 9 * len(self.splits.train) > 0
-
-
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """What a run is expected to use at most; tokens estimated from text lengths (see `estimate_tokens`).
-
-    task_calls + optimizer_calls + judge_calls: the cap on calls; optimizer_calls: the most that the writer
-        may take of it; judge_calls: one for each row, about, as an unreadable grade is asked for again.
-    judge_model: "" where no model judges. judge_cost_usd: the judge's part of cost_usd, None where the price
-        of its model is not known; cost_usd is None then, too.
-    fewest_calls: the smallest cap on calls with which the run would mean something.
-    smallest_gain: see `autoprompt.search.gate.smallest_gain`, for the candidates of one round.
-    """
-
-    sizes: Mapping[str, int]
-    task_calls: int
-    optimizer_calls: int
-    tokens: int
-    cost_usd: float | None
-    max_iterations: int
-    warnings: tuple[str, ...]
-    fewest_calls: int = 0
-    calls_per_row: int = 1
-    smallest_gain: float | None = None
-    judge_calls: int = 0
-    judge_model: str = ""
-    judge_cost_usd: float | None = 0.0
-
-    @property
-    def calls(self) -> int:
-        """Of all roles."""
-        return self.task_calls + self.optimizer_calls + self.judge_calls
-
-    def to_dict(self) -> dict[str, Any]:
-        return {**asdict(self), "sizes": dict(self.sizes), "warnings": list(self.warnings)}
 
 
 def task_options(config: RunConfig, labels: tuple[str, ...]) -> Options:
@@ -209,18 +170,19 @@ def check_metric(config: RunConfig, labels: tuple[str, ...], rows: Mapping[Path,
     check_targets(metric, rows)
 
 
-def _smallest_gain(val_rows: int, depth: Depth) -> float | None:
+def smallest_gain_of(val_rows: int, depth: Depth) -> float | None:
+    """See `autoprompt.search.gate.smallest_gain`; None where so many rows can show none."""
     fresh = fresh_rows(val_rows)
     return smallest_gain(val_rows - fresh, fresh, depth.candidates)
 
 
 def _too_few_rows(val_rows: int, depth: Depth) -> str | None:
     """A warning where validation is so small that only a very large gain could be told from luck."""
-    least = _smallest_gain(val_rows, depth)
+    least = smallest_gain_of(val_rows, depth)
     if least is not None and least <= LARGE_GAIN:
         return None
     could = "nothing could" if least is None else f"only a gain of about {least:+.2f} or more can"
-    more = " and ".join(f"{rows} can show {_smallest_gain(rows, depth):+.2f}" for rows in (30, 50))
+    more = " and ".join(f"{rows} can show {smallest_gain_of(rows, depth):+.2f}" for rows in (30, 50))
     return (
         f"{val_rows} validation rows: {could} be told from luck, so the original prompt may be returned "
         f"whatever is found. At best, with no row broken, {more}"
@@ -321,119 +283,6 @@ def _rows_by_file(splits: Splits) -> dict[Path, list[Example]]:
             source = next(path for path in (name, "dataset", "train") if path in splits.paths)
             rows.setdefault(splits.paths[source], []).extend(examples)
     return {path: sorted(found, key=lambda example: example.line) for path, found in rows.items()}
-
-
-def estimate_run(
-    preparation: Preparation,
-    price_per_token: float | None,
-    *,
-    judge_model: str = "",
-    judge_price: float | None = None,
-) -> Estimate:
-    """An upper bound in calls, and the tokens that so many calls of rows like these take.
-
-    price_per_token: USD of a prompt token of the task model, None where unknown; output is a small part,
-    unless the winner reasons (`--no-reasoning` rules that out; the caps hold in any case).
-    judge_model, judge_price: its name, and the same of it; where no model judges they say nothing.
-    """
-    p = preparation
-    is_judged = p.config.metric == JUDGED
-    optimizer_calls = min(p.max_calls, p.max_iterations * (p.analyst_calls + p.depth.writers))
-    row_calls = p.max_calls - optimizer_calls
-    judge_calls = row_calls // p.plan.calls_per_row if is_judged else 0
-    task_calls = row_calls - judge_calls
-    per_row = _tokens_per_row(p)
-    prompt = estimate_tokens(p.prompt) // p.prompts
-    demos = min(p.config.max_demos, USUAL_DEMOS, len(p.splits.train)) if p.can_demo else 0
-    longer = min(p.config.max_prompt_tokens, prompt + demos * (per_row + 10))
-    per_call = max(longer, prompt + USUAL_TOKENS if p.can_reason else 0) + per_row + 8
-    tokens = round(task_calls * per_call + optimizer_calls * _writer_tokens(p))
-    judged = round(judge_calls * judge_tokens(p))
-    judge_cost = _cost(judged, judge_price) if is_judged else 0.0
-    cost = _cost(tokens, price_per_token)
-    fewest = fewest_calls(p.plan, len(p.splits.test), p.analyst_calls + p.depth.writers)
-    return Estimate(
-        p.splits.sizes,
-        task_calls,
-        optimizer_calls,
-        tokens + judged,
-        None if cost is None or judge_cost is None else cost + judge_cost,
-        p.max_iterations,
-        p.splits.warnings,
-        fewest,
-        p.plan.calls_per_row,
-        _smallest_gain(len(p.splits.val), p.depth),
-        judge_calls,
-        judge_model if is_judged else "",
-        judge_cost,
-    )
-
-
-def _cost(tokens: int, price_per_token: float | None) -> float | None:
-    return None if price_per_token is None else tokens * price_per_token
-
-
-def check_spending(
-    preparation: Preparation, price_per_token: float | None, *, judge_price: float | None = None
-) -> None:
-    """Refuse a cap on tokens or cost that the final comparison alone would pass; it names one that works.
-
-    By an estimate, since nothing has been counted yet: calls with the original prompt, whose length a winner
-    may pass. Prices as in `estimate_run`; the cap on cost is not checked where one that is needed is None.
-    Raises BudgetTooSmallError.
-    """
-    p = preparation
-    test_rows = len(p.splits.test)
-    per_call = estimate_tokens(p.prompt) // p.prompts + _tokens_per_row(p) + 8
-    calls = final_cost(p.plan, test_rows)
-    writing = (p.analyst_calls + p.depth.writers) * _writer_tokens(p)
-    is_judged = p.config.metric == JUDGED
-
-    def taken(row_calls: int, price: float, price_of_judge: float) -> float:
-        judged = row_calls // p.plan.calls_per_row if is_judged else 0
-        return (row_calls - judged) * per_call * price + judged * judge_tokens(p) * price_of_judge
-
-    caps = (
-        ("--max-tokens", p.config.max_tokens, 1.0, 1.0, "{:.0f}"),
-        ("--max-cost", p.config.max_cost, price_per_token, judge_price if is_judged else 0.0, "{:.6f}"),
-    )
-    for flag, cap, price, price_of_judge, shown in caps:
-        if cap is None or price is None or price_of_judge is None:
-            continue
-        final = taken(calls, price, price_of_judge)
-        if cap >= final:
-            continue
-        least = taken(fewest_calls(p.plan, test_rows, 0), price, price_of_judge) + writing * price
-        tokens = taken(calls, 1.0, 1.0) / calls
-        raise BudgetTooSmallError(
-            f"{flag} {cap:g} is too small: the final comparison is {calls} calls of about {tokens:.0f} "
-            f"tokens, {shown.format(final)} together, and one round needs the rest: give {flag} "
-            f"{shown.format(least)} or more, or fewer rows with --max-test and --max-val."
-        )
-
-
-def _tokens_per_row(preparation: Preparation) -> float:
-    rows = [*preparation.splits.val, *preparation.splits.test][:200]
-    return sum(estimate_tokens(row.input) for row in rows) / max(1, len(rows))
-
-
-def judge_tokens(preparation: Preparation) -> float:
-    """Of a call to the judge: rubric, row, an answer as long as the target, instruction and grade.
-
-    0 where no model judges.
-    """
-    p = preparation
-    if p.config.metric != JUDGED:
-        return 0.0
-    rows = [*p.splits.val, *p.splits.test][:200]
-    target = sum(estimate_tokens(row.target) for row in rows) / max(1, len(rows))
-    rubric = estimate_tokens(str(p.config.metric_options.get("rubric", "")))
-    return rubric + _tokens_per_row(p) + 2 * target + 150
-
-
-def _writer_tokens(preparation: Preparation) -> float:
-    """Of a call to analyst or writer: the rows that it is shown, both prompts, template and answer."""
-    return 12 * (_tokens_per_row(preparation) + 20) + 2 * estimate_tokens(preparation.prompt) + 900
 
 
 def _with_preset(config: RunConfig, depth: Depth) -> RunConfig:

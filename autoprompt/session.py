@@ -19,12 +19,13 @@ from autoprompt.errors import (
     ModelError,
     StoreError,
 )
+from autoprompt.forecast import judge_tokens
 from autoprompt.judge import Grades
 from autoprompt.llm import Budget, Journal
 from autoprompt.llm.account import Account
 from autoprompt.memory import ExperienceFile
 from autoprompt.metrics import JUDGED
-from autoprompt.preparation import Preparation, judge_tokens
+from autoprompt.preparation import Preparation
 from autoprompt.search.pool import Pool
 from autoprompt.store import ProgressFile, RunFolder, RunStore
 from autoprompt.store.files import write_jsonl

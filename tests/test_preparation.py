@@ -16,8 +16,6 @@ from autoprompt.preparation import (
     FREE_OUTPUT_TOKENS,
     LABEL_OUTPUT_TOKENS,
     Preparation,
-    check_spending,
-    estimate_run,
     prepare,
 )
 from autoprompt.reasoning import request
@@ -119,35 +117,6 @@ def test_a_cap_too_small_is_refused_with_the_smallest_that_works(tmp_path: Path)
     assert prepared(tmp_path, max_calls=needed).max_calls == needed
 
 
-@pytest.mark.parametrize(("name", "small"), [("max_tokens", 50), ("max_cost", 0.0001)])
-def test_a_cap_on_spending_too_small_names_one_that_passes(tmp_path: Path, name: str, small: float) -> None:
-    price = 1e-6
-    flag = "--" + name.replace("_", "-")
-    with pytest.raises(BudgetTooSmallError, match=f"{flag} {small:g} is too small") as refused:
-        check_spending(prepared(tmp_path, **{name: small}), price)
-    (least,) = re.findall(rf"give {flag} (\S+) or more", str(refused.value))
-    check_spending(prepared(tmp_path, **{name: float(least)}), price)
-
-
-def test_a_judge_takes_its_own_price_of_a_cap_on_cost(tmp_path: Path) -> None:
-    rubric = {"rubric": "Is it kind?"}
-    judged = prepared(tmp_path, metric="llm_judge", metric_options=rubric, max_cost=1e-4)
-
-    def least(judge_price: float) -> float:
-        with pytest.raises(BudgetTooSmallError) as refused:
-            check_spending(judged, 1e-6, judge_price=judge_price)
-        (needed,) = re.findall(r"give --max-cost (\S+) or more", str(refused.value))
-        return float(needed)
-
-    # A judge reads some 160 tokens for each row of about 10.
-    assert least(1e-5) > 5 * least(1e-6)
-    check_spending(judged, 1e-6)  # what the judge costs nobody knows
-
-
-def test_a_cap_on_cost_is_not_checked_without_a_price(tmp_path: Path) -> None:
-    check_spending(prepared(tmp_path, max_cost=0.0001), None)
-
-
 def test_no_prompt_is_refused(tmp_path: Path) -> None:
     with pytest.raises(PromptError, match=r"no prompt to start from.*items\.task\.yaml"):
         prepared(tmp_path, prompt=None)
@@ -232,18 +201,6 @@ def test_answers_are_short_for_labels_and_long_for_texts(tmp_path: Path) -> None
     free = prepared(tmp_path, metric="contains").task_options
     assert (free.max_output_tokens, free.labels) == (FREE_OUTPUT_TOKENS, ())
     assert prepared(tmp_path, max_output_tokens=7).task_options.max_output_tokens == 7
-
-
-def test_an_estimate_is_an_upper_bound_with_a_price_where_one_is_known(tmp_path: Path) -> None:
-    found = prepared(tmp_path)
-    estimate = estimate_run(found, 1e-6)
-    assert estimate.task_calls + estimate.optimizer_calls == found.max_calls
-    assert estimate.cost_usd == pytest.approx(estimate.tokens * 1e-6)
-    assert estimate_run(found, None).cost_usd is None
-    data = estimate.to_dict()
-    assert json.loads(json.dumps(data)) == data
-    bigger = prepared(tmp_path, prompt=PROMPT + " Think well." * 50)
-    assert estimate_run(bigger, None).tokens > estimate.tokens
 
 
 def test_a_few_rows_are_enough_to_prepare(tmp_path: Path) -> None:

@@ -18,8 +18,9 @@ from autoprompt.batch.table import BatchResult
 from autoprompt.batch.trials import Batch, Trial, load_batch, select
 from autoprompt.clients import Clients
 from autoprompt.errors import AutopromptError, ConfigError
+from autoprompt.forecast import Estimate, Prices, estimate_run
 from autoprompt.llm.ledger import FileLedger
-from autoprompt.preparation import Estimate, estimate_run, prepare
+from autoprompt.preparation import prepare
 from autoprompt.store import RunFolder, RunStore
 
 _LOCAL_JOBS = 2
@@ -123,7 +124,7 @@ def _estimates(trials: Sequence[Trial], clients: Clients | None) -> list[tuple[T
             if clients is None:
                 found.append((trial, api.estimate(trial.config)))
             else:
-                found.append((trial, estimate_run(prepare(trial.config), None)))
+                found.append((trial, estimate_run(prepare(trial.config), Prices())))
         except AutopromptError as error:
             faults.append(f"{trial.where}: {trial.label}: {error}")
     if faults:

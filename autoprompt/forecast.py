@@ -1,0 +1,255 @@
+"""What a run will take at most, in calls, tokens and money, and whether the caps leave room for it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from autoprompt.errors import BudgetTooSmallError
+from autoprompt.llm.prices import Price
+from autoprompt.metrics import JUDGED
+from autoprompt.preparation import FREE_OUTPUT_TOKENS, Preparation, smallest_gain_of
+from autoprompt.reasoning import USUAL_TOKENS
+from autoprompt.search.plan import fewest_calls, final_cost
+from autoprompt.tokens import estimate_tokens
+
+USUAL_DEMOS = 48  # of a long candidate; see search/demos.py
+FRAME_TOKENS = 8  # of a call: the marks between its messages
+JUDGE_REPLY = 50  # tokens: a grade and its reason in one sentence
+WRITER_REPLY = 300  # tokens, besides a prompt as long as the original
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """Of the models of a run; None where one is not known. judge_model: its name, as far as it has one."""
+
+    task: Price | None = None
+    optimizer: Price | None = None
+    judge: Price | None = None
+    judge_model: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What a run is expected to use at most; tokens estimated from text lengths (see `estimate_tokens`).
+
+    task_calls + optimizer_calls + judge_calls: the cap on calls; optimizer_calls: the most that the writer
+        may take of it; judge_calls: one for each row, about, as an unreadable grade is asked for again.
+    tokens, cost_usd: no more than the caps on them. cost_usd: None where a price that is needed is not known.
+    judge_model: "" where no model judges. judge_cost_usd: the judge's part of cost_usd.
+    fewest_calls: the smallest cap on calls with which the run would mean something.
+    smallest_gain: see `autoprompt.search.gate.smallest_gain`, for the candidates of one round.
+    """
+
+    sizes: Mapping[str, int]
+    task_calls: int
+    optimizer_calls: int
+    tokens: int
+    cost_usd: float | None
+    max_iterations: int
+    warnings: tuple[str, ...]
+    fewest_calls: int = 0
+    calls_per_row: int = 1
+    smallest_gain: float | None = None
+    judge_calls: int = 0
+    judge_model: str = ""
+    judge_cost_usd: float | None = 0.0
+
+    @property
+    def calls(self) -> int:
+        """Of all roles."""
+        return self.task_calls + self.optimizer_calls + self.judge_calls
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "sizes": dict(self.sizes), "warnings": list(self.warnings)}
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """Tokens of a call, about."""
+
+    prompt: float
+    completion: float
+
+    @property
+    def tokens(self) -> float:
+        return self.prompt + self.completion
+
+    def cost(self, price: Price | None) -> float | None:
+        """USD of one such call; None where the price is not known."""
+        if price is None:
+            return None
+        return (self.prompt * price.input_usd + self.completion * price.output_usd) / 1e6
+
+
+def estimate_run(preparation: Preparation, prices: Prices) -> Estimate:
+    """An upper bound in calls, and what so many calls of rows like these take in tokens and money.
+
+    Each task call is taken to be as long as those of a winner with demonstrations, or to reason, whichever
+    is more, so that a run usually takes much less; its caps hold in any case.
+    """
+    p = preparation
+    optimizer_calls = min(p.max_calls, p.max_iterations * (p.analyst_calls + p.depth.writers))
+    row_calls = p.max_calls - optimizer_calls
+    judge_calls = _judge_calls(p, row_calls)
+    task_calls = row_calls - judge_calls
+    kinds, writing, judging = _winners_calls(p), _writer_call(p), _judge_call(p)
+    tokens = round(
+        task_calls * max(call.tokens for call in kinds)
+        + optimizer_calls * writing.tokens
+        + judge_calls * judging.tokens
+    )
+    task_costs = [call.cost(prices.task) for call in kinds]
+    judged = _times(judge_calls, judging.cost(prices.judge))
+    cost = _sum(
+        _times(task_calls, None if None in task_costs else max(filter(None, task_costs), default=0.0)),
+        _times(optimizer_calls, writing.cost(prices.optimizer)),
+        judged,
+    )
+    warnings = list(p.splits.warnings)
+    tokens, cost = _capped(p, tokens, cost, warnings)
+    fewest = fewest_calls(p.plan, len(p.splits.test), p.analyst_calls + p.depth.writers)
+    return Estimate(
+        p.splits.sizes,
+        task_calls,
+        optimizer_calls,
+        tokens,
+        cost,
+        p.max_iterations,
+        tuple(warnings),
+        fewest,
+        p.plan.calls_per_row,
+        smallest_gain_of(len(p.splits.val), p.depth),
+        judge_calls,
+        prices.judge_model if judge_calls else "",
+        judged,
+    )
+
+
+def _capped(p: Preparation, tokens: int, cost: float | None, warnings: list[str]) -> tuple[int, float | None]:
+    """Tokens and cost as far as the caps on them let the run get; `warnings` says where they end it."""
+    most_tokens, most_cost = p.config.max_tokens, p.config.max_cost
+    ended = "may end the search before its rounds are over, which could take up to about"
+    if most_tokens is not None and tokens > most_tokens:
+        warnings.append(f"--max-tokens {most_tokens:,} {ended} {tokens:,} tokens")
+        tokens = most_tokens
+    if most_cost is not None and cost is not None and cost > most_cost:
+        warnings.append(f"--max-cost {most_cost:g} {ended} ${cost:.4g}")
+        cost = most_cost
+    return tokens, cost
+
+
+def check_spending(preparation: Preparation, prices: Prices) -> None:
+    """Refuse a cap on tokens or cost that is too small for one round and the final comparison.
+
+    By an estimate, since nothing has been counted yet: calls with the original prompt, whose length a winner
+    may pass. The cap on cost is not checked where a price that is needed is not known.
+    Raises BudgetTooSmallError with the smallest cap that passes.
+    """
+    p = preparation
+    final = final_cost(p.plan, len(p.splits.test))
+    calls = fewest_calls(p.plan, len(p.splits.test), 0)
+    judged = _judge_calls(p, calls)
+    own, writing, judging = _original_call(p), _writer_call(p), _judge_call(p)
+    writers = p.analyst_calls + p.depth.writers
+    tokens = (calls - judged) * own.tokens + writers * writing.tokens + judged * judging.tokens
+    cost = _sum(
+        _times(calls - judged, own.cost(prices.task)),
+        _times(writers, writing.cost(prices.optimizer)),
+        _times(judged, judging.cost(prices.judge)),
+    )
+    for flag, cap, least, digits in (
+        ("--max-tokens", p.config.max_tokens, tokens, 0),
+        ("--max-cost", p.config.max_cost, cost, 6),
+    ):
+        if cap is None or least is None:
+            continue
+        needed = math.ceil(least * 10**digits) / 10**digits
+        if cap < needed:
+            shown = f"{needed:.{digits}f}"
+            raise BudgetTooSmallError(
+                f"{flag} {cap:g} is too small: one round and the final comparison ({final} of "
+                f"{calls + writers} calls) take about {shown} with prompts no longer than the original: "
+                f"give {flag} {shown} or more, or fewer rows with --max-test and --max-val."
+            )
+
+
+def judge_tokens(preparation: Preparation) -> float:
+    """About how many tokens a call to the judge takes; 0 where no model judges."""
+    return _judge_call(preparation).tokens
+
+
+def _original_call(p: Preparation) -> _Call:
+    """A task call with the prompt that the user gave. Of several prompts each is about one call of a row."""
+    return _Call(estimate_tokens(p.prompt) // p.prompts + _row_tokens(p) + FRAME_TOKENS, _answer_tokens(p))
+
+
+def _winners_calls(p: Preparation) -> list[_Call]:
+    """A task call of a long winner: one with demonstrations, and one that reasons if that is tried."""
+    original = _original_call(p)
+    prompt, answer = estimate_tokens(p.prompt) // p.prompts, original.completion
+    demos = min(p.config.max_demos, USUAL_DEMOS, len(p.splits.train)) if p.can_demo else 0
+    longer = min(p.config.max_prompt_tokens, prompt + demos * (_row_tokens(p) + answer + FRAME_TOKENS))
+    # A free answer may be worked out, however short it ends.
+    written = answer if p.labels else min(max(answer, USUAL_TOKENS), _room(p))
+    found = [_Call(original.prompt - prompt + longer, written)]
+    if p.can_reason:
+        found.append(_Call(original.prompt, USUAL_TOKENS))
+    return found
+
+
+def _answer_tokens(p: Preparation) -> float:
+    """Of an answer that says no more than it has to: the longest label, or a text as long as the targets."""
+    if p.labels:
+        return min(max(map(estimate_tokens, p.labels)) + 1, _room(p))
+    return min(_mean([row.target for row in _rows(p)]), _room(p))
+
+
+def _room(p: Preparation) -> int:
+    return p.task_options.max_output_tokens or FREE_OUTPUT_TOKENS
+
+
+def _judge_calls(p: Preparation, row_calls: int) -> int:
+    """Those of the calls for rows that are the judge's."""
+    return row_calls // p.plan.calls_per_row if p.config.metric == JUDGED else 0
+
+
+def _judge_call(p: Preparation) -> _Call:
+    """Rubric, row, target, an answer about as long, and instruction; all 0 where no model judges."""
+    if p.config.metric != JUDGED:
+        return _Call(0.0, 0.0)
+    rubric = estimate_tokens(str(p.config.metric_options.get("rubric", "")))
+    target = _mean([row.target for row in _rows(p)])
+    return _Call(rubric + _row_tokens(p) + 2 * target + 100, JUDGE_REPLY)
+
+
+def _writer_call(p: Preparation) -> _Call:
+    """A call to analyst or writer: the rows that it is shown, both prompts, template and answer."""
+    prompt = estimate_tokens(p.prompt)
+    return _Call(12 * (_row_tokens(p) + 20) + prompt + 900 - WRITER_REPLY, prompt + WRITER_REPLY)
+
+
+def _row_tokens(p: Preparation) -> float:
+    return _mean([row.input for row in _rows(p)])
+
+
+def _rows(p: Preparation) -> Sequence[Any]:
+    return [*p.splits.val, *p.splits.test][:200]
+
+
+def _mean(texts: Sequence[str]) -> float:
+    return sum(map(estimate_tokens, texts)) / max(1, len(texts))
+
+
+def _times(calls: int, cost: float | None) -> float | None:
+    """Nothing costs nothing, whatever its price."""
+    if not calls:
+        return 0.0
+    return None if cost is None else calls * cost
+
+
+def _sum(*costs: float | None) -> float | None:
+    known = [cost for cost in costs if cost is not None]
+    return sum(known) if len(known) == len(costs) else None

@@ -1,0 +1,31 @@
+"""What the context keeps back of a budget."""
+
+from __future__ import annotations
+
+import pytest
+from fakes import bench, splits_of
+
+from autoprompt.search.plan import make_plan
+from autoprompt.types import Candidate, Usage
+
+CALLS = 2 * (24 + 20) * 2  # winner and original on fresh and test rows, each graded
+
+
+@pytest.mark.parametrize("grown", [0, 100])
+def test_the_judges_tokens_are_kept_back_by_its_own_measure(grown: int) -> None:
+    splits = splits_of(32, 60, 20)
+    context = bench(splits=splits, plan=make_plan(splits.val, calls_per_row=2), judge_tokens=155.0).context
+    original = context.add(Candidate(context.program.components)).candidate
+    longer = Candidate({name: text + " word" * grown for name, text in original.components.items()})
+    context.hold_final(longer)
+    by_texts = context.budget.held["tokens"]
+    assert 155 * CALLS / 2 < by_texts < (155 + 30 + grown) * CALLS / 2
+    context.budget.release_hold()
+
+    for role, usage in (("task", Usage(29, 1)), ("judge", Usage(250, 5))):
+        for _ in range(10):
+            context.budget.charge(role)
+            context.budget.add_usage(role, usage)
+    context.hold_final(longer)
+    # Half of the calls are the judge's, and half of the others are the original's.
+    assert context.budget.held["tokens"] == pytest.approx((255 + 30 + grown / 2) * CALLS / 2, rel=0.05)
