@@ -1,5 +1,6 @@
 """What earlier runs learned: measured lessons in a text file, and which of them a writer is shown."""
 
+from autoprompt.memory.change import cut_mark
 from autoprompt.memory.experience import Experience, Verdict, measurement
 from autoprompt.memory.file import EXPORT_FORMATS, MAX_ENTRIES, ExperienceFile
 from autoprompt.memory.selection import additive_sentence
@@ -15,6 +16,7 @@ __all__ = [
     "Problem",
     "Verdict",
     "additive_sentence",
+    "cut_mark",
     "measurement",
     "task_similarity",
 ]

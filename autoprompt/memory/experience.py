@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from autoprompt.memory.change import Likeness, is_content_cut, likeness
+from autoprompt.memory.change import cut_mark, digest
 from autoprompt.memory.similarity import SAME_KIND, task_similarity
 
 Verdict = Literal["better", "worse", "no_difference"]
@@ -18,7 +18,6 @@ _MOST_PRIORITY = 5.0
 # Where two measurements of a change contradict each other, their mean counts if it is this many standard
 # errors away from 0 (one-sided p < .10); else the change makes no difference.
 _CLEAR = 1.28
-_ROUNDED = 1e-4  # the file keeps four digits of a score
 # Of a change that was measured more often, the oldest measurements would be counted again: by then one more
 # or less tells nothing new.
 _MOST_SOURCES = 64
@@ -35,6 +34,7 @@ class Experience:
     run_id, iteration: the last measurement; "" and 0 for an entry written by hand.
     date: of the last measurement, as YYYY-MM-DD. language: of the prompt, e.g. "zh"; None where not told.
     sources: every measurement that went in, each one word, so that none is counted twice.
+    cut: `cut_mark` of a change that its line tells a part of; void once a person has edited the line.
     notes: lines that a person added below the entry, as they stand.
     """
 
@@ -52,22 +52,31 @@ class Experience:
     priority: float = 1.0
     language: str | None = None
     sources: tuple[str, ...] = ()
+    cut: str = ""
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "task", _one_line(self.task, LONGEST_TASK))
-        object.__setattr__(self, "change", _one_line(self.change, LONGEST_CHANGE))
+        change = _one_line(self.change, LONGEST_CHANGE)
+        if change.split() != self.change.split():
+            object.__setattr__(self, "cut", cut_mark(change, self.change))
+        object.__setattr__(self, "change", change)
         object.__setattr__(self, "operator", _one_line(self.operator, LONGEST_CHANGE))
         if self.before is not None and self.after is not None:
             object.__setattr__(self, "told_gain", None)
 
     @property
     def id(self) -> str:
-        """Eight hex digits from task and change; the same as long as nobody edits these.
+        """Eight hex digits from task and change; the same as long as nobody edits these."""
+        text = f"{self.task}\n{self.change}{self.cut}"
+        return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:8]
 
-        Two changes that were cut to the same beginning share it.
-        """
-        return hashlib.sha256(f"{self.task}\n{self.change}".encode(errors="replace")).hexdigest()[:8]
+    @property
+    def digest(self) -> str:
+        """Of the whole change; where a person has edited the line since it was cut, of the line."""
+        line, _, whole = self.cut.partition(" of ")
+        shown = digest(self.change)
+        return whole if line == shown else shown
 
     @property
     def gain(self) -> float | None:
@@ -75,12 +84,6 @@ class Experience:
         if self.before is None or self.after is None:
             return self.told_gain
         return self.after - self.before
-
-
-def source(run_id: str, iteration: int, change: str) -> str:
-    """The name of one measurement: what makes writing it a second time do nothing."""
-    digest = hashlib.sha256(_one_line(change, LONGEST_CHANGE).encode(errors="replace")).hexdigest()[:8]
-    return f"{run_id}/{iteration}/{digest}"
 
 
 def measurement(parent_id: str, candidate_id: str, *, by: str) -> str:
@@ -94,28 +97,7 @@ def measurement(parent_id: str, candidate_id: str, *, by: str) -> str:
 
 def is_same_lesson(a: Experience, b: Experience) -> bool:
     """Whether both tell of the same change on the same kind of task."""
-    return _is_same_change(a, b) and task_similarity(a.task, b.task) >= SAME_KIND
-
-
-def _is_same_change(a: Experience, b: Experience) -> bool:
-    if is_content_cut(a.change) or is_content_cut(b.change):
-        # Two rewrites may differ behind the cut alone. Joining them is safe only where the scores agree, so
-        # that no gain is averaged away; else the file holds the same opening twice, with what each did.
-        return a.change == b.change and _has_same_scores(a, b)
-    found = likeness(a.change, b.change)
-    # Another word that did something else is, for all that is known, another change: "with" for "without" in
-    # a language that no list of ours holds. The same words that did something else are luck.
-    return found is Likeness.SAME or (found is Likeness.NEAR and a.verdict == b.verdict)
-
-
-def _has_same_scores(a: Experience, b: Experience) -> bool:
-    pairs = ((a.before, b.before), (a.after, b.after), (a.told_gain, b.told_gain))
-    return all(
-        left == right
-        if left is None or right is None
-        else math.isclose(left, right, rel_tol=0, abs_tol=_ROUNDED)
-        for left, right in pairs
-    )
+    return a.digest == b.digest and task_similarity(a.task, b.task) >= SAME_KIND
 
 
 def merge(old: Experience, new: Experience) -> Experience:

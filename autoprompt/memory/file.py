@@ -14,7 +14,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from autoprompt.errors import InputError
-from autoprompt.memory.experience import Experience, is_same_lesson, merge, source
+from autoprompt.memory.experience import Experience, is_same_lesson, merge
 from autoprompt.memory.selection import helpful_additions, select
 from autoprompt.memory.similarity import SAME_KIND, task_similarity
 from autoprompt.memory.text import HEADER, Block, Problem, parse, render
@@ -80,8 +80,8 @@ class ExperienceFile:
 
         A measurement that is there (`Experience.sources`; of an entry that names none, the same change of the
         same run and iteration) is not counted again. A lesson like one that is there (same kind of task, the
-        same words or all but one) is merged into it. All others lose a little priority, and beyond 200
-        entries those with the least are forgotten.
+        same words) is merged into it. All others lose a little priority, and beyond 200 entries those with
+        the least are forgotten.
         Raises ValueError for an entry without task or change, and for a run id of several words.
         """
         fresh = [self._stamped(entry, run_id, iteration) for entry in entries]
@@ -108,7 +108,7 @@ class ExperienceFile:
             run_id=run_id,
             iteration=iteration,
             date=entry.date or f"{datetime.now(UTC):%Y-%m-%d}",
-            sources=entry.sources or (source(run_id, iteration, entry.change),),
+            sources=entry.sources or (f"{run_id}/{iteration}/{entry.id}",),
         )
 
     def forget(
@@ -198,10 +198,11 @@ def _forget_least(blocks: list[Block]) -> None:
 
 def _the_one(entries: Sequence[Experience], wanted: str, path: Path) -> Experience:
     fitting = [entry for entry in entries if wanted and entry.id.startswith(wanted.lower())]
-    if len({entry.id for entry in fitting}) == 1:
+    if len(fitting) == 1:
         return fitting[0]
     if fitting:
-        raise InputError(f"{wanted!r} fits {', '.join(entry.id for entry in fitting)}. Give more of the id.")
+        several = ", ".join(entry.id for entry in fitting)
+        raise InputError(f"{wanted!r} fits {several}. Give more of the id, or edit {path}.")
     raise InputError(f"no entry {wanted!r} in {path}. `autoprompt memory show` lists them.")
 
 

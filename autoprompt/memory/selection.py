@@ -19,7 +19,8 @@ _TYPICAL_GAIN = 0.05  # of an entry that a person wrote without a number
 def select(experiences: Sequence[Experience], task: str, max_tokens: int) -> str:
     """Experiences of the same kind of task as text for a request, "" where there are none.
 
-    What helped comes first, then what did harm; changes without effect are left out, they only cost tokens.
+    What helped comes first, then what did harm; changes without effect are left out, they only cost tokens,
+    and of entries with one text (a cut one, or one of two tasks) all but the first in rank.
     At most about `max_tokens` tokens, chosen by likeness of task, gain and priority. Without ids, runs and
     dates, so the text is the same as long as the lessons are. Depends on nothing but its arguments.
     An entry without a task is a person's advice for every task.
@@ -27,11 +28,13 @@ def select(experiences: Sequence[Experience], task: str, max_tokens: int) -> str
     left = max_tokens - estimate_tokens(_HELPED) - estimate_tokens(_HARMED)
     helped: list[str] = []
     harmed: list[str] = []
+    shown: set[str] = set()
     for entry in _ranked(experiences, task):
         line = _line(entry)
         part = helped if entry.verdict == "better" else harmed
         cost = estimate_tokens(line) + 1  # its line end
-        if cost <= left and line not in part:
+        if cost <= left and entry.change not in shown:
+            shown.add(entry.change)
             part.append(line)
             left -= cost
     sections = [[title, *lines] for title, lines in ((_HELPED, helped), (_HARMED, harmed)) if lines]
@@ -68,7 +71,7 @@ def _ranked(experiences: Sequence[Experience], task: str) -> list[Experience]:
     """Those that tell of tasks like this one, by likeness, gain and priority."""
     ranked = sorted(
         ((_rank(entry, likeness), entry) for entry in experiences if (likeness := _likeness(entry, task))),
-        key=lambda pair: (-pair[0], pair[1].change, pair[1].task),
+        key=lambda pair: (-pair[0], pair[1].change, pair[1].task, pair[1].verdict == "better"),
     )
     return [entry for _, entry in ranked]
 

@@ -165,6 +165,7 @@ _FIELDS: dict[str, Callable[[str], dict[str, Any]]] = {
     "priority": lambda value: {"priority": _number(value, 0, 1000)},
     "language": lambda value: {"language": value or None},
     "counted": lambda value: {"sources": tuple(value.split())},
+    "cut": lambda value: {"cut": value},
 }
 
 
@@ -187,4 +188,6 @@ def _entry_lines(entry: Experience) -> list[str]:
         lines.append(f"  language: {entry.language}")
     if entry.sources:
         lines.append(f"  counted: {' '.join(entry.sources)}")
+    if entry.cut:
+        lines.append(f"  cut: {entry.cut}")
     return [*lines, *entry.notes]

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from autoprompt.memory import Experience, additive_sentence, measurement
+import sys
+
+from autoprompt.memory import Experience, additive_sentence, cut_mark, measurement
+from autoprompt.optimizer.agents.rewriting import describe_change
 from autoprompt.optimizer.context import SearchContext
 from autoprompt.optimizer.state import AutoPromptState
+from autoprompt.types import Candidate
 
 
 def learn(
@@ -27,6 +31,7 @@ def learn(
             Experience(
                 task=context.settings.task,
                 change=lesson.change,
+                cut=cut_mark(lesson.change, whole_change(parent, candidate, lesson.change)),
                 operator=candidate.operator,
                 before=lesson.before,
                 after=lesson.after,
@@ -42,3 +47,16 @@ def learn(
     added = (additive_sentence(lesson.change) for lesson in lessons if lesson.verdict == "better")
     helped = dict.fromkeys([*state.get("helped", []), *filter(None, added)])
     return "\n".join(filter(None, [known, *own])), list(helped)
+
+
+def whole_change(parent: Candidate, candidate: Candidate, change: str) -> str:
+    """`change` with what was cut of it, as two rewrites may differ there alone.
+
+    What a text says anew comes last, behind demonstrations: what follows its `removed` counts for nothing.
+    """
+    for name, text in candidate.components.items():
+        before = parent.components[name]
+        short = describe_change(before, text)
+        if short in change:
+            change = change.replace(short, "") + describe_change(before, text, sys.maxsize)
+    return change

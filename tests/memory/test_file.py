@@ -10,10 +10,7 @@ from autoprompt.errors import InputError
 from autoprompt.memory import MAX_ENTRIES, Experience, ExperienceFile, Verdict, measurement
 
 TASK = "Decide whether a news headline is clickbait. Answer 1 or 0."
-WORDS = (
-    "alpha,bravo,charlie,delta,echo,foxtrot,golf,hotel,india,juliet,kilo,lima,mike,november,oscar,papa,quebec,"
-    "romeo,sierra,tango,uniform,victor,whiskey,xray,yankee,zulu"
-)
+LONG = "added: " + "Mind the rule of the house. " * 15
 
 
 @pytest.fixture
@@ -27,10 +24,8 @@ def lesson(
     return Experience(TASK, change, verdict, before=before, after=after, rows=rows)
 
 
-def unlike(number: int) -> str:
-    """A text that is a near-duplicate of no other number's."""
-    words = WORDS.split(",")
-    return " ".join(words[(number * step + number // 26) % 26] * 2 for step in (1, 3, 5, 7)) + f" {number}"
+def change_of(number: int) -> str:
+    return f"Say it {number} times"
 
 
 def test_a_missing_file_is_empty(file: ExperienceFile) -> None:
@@ -59,11 +54,12 @@ def test_recording_the_same_iteration_again_changes_nothing(file: ExperienceFile
     assert file.record(both, run_id="r1", iteration=2) == 0
     assert file.path.read_bytes() == before
     assert file.record(both[:1], run_id="r1", iteration=3) == 1
+    assert file.record([lesson("Say why")], run_id="r1", iteration=3) == 1
 
 
 def test_recording_again_counts_once_even_after_a_merge(file: ExperienceFile) -> None:
     file.record([lesson("Answer with one digit only")], run_id="r1", iteration=2)
-    again = [lesson("Answer with a single digit only")]
+    again = [lesson("answer with one digit, only.")]
     file.record(again, run_id="r2", iteration=2)
     file.record(again, run_id="r2", iteration=2)
     assert [entry.rows for entry in file.load()] == [80]
@@ -81,9 +77,9 @@ def test_the_same_comparison_counts_once_whatever_run_makes_it(file: ExperienceF
     assert file.load()[0].rows == 80
 
 
-def test_near_duplicates_merge_by_rows(file: ExperienceFile) -> None:
+def test_the_same_change_merges_by_rows(file: ExperienceFile) -> None:
     file.record([lesson("Answer with one digit only", 0.5, 0.6, 30)], run_id="r1", iteration=2)
-    file.record([lesson("Answer with a single digit only", 0.7, 0.9, 10)], run_id="r2", iteration=5)
+    file.record([lesson("answer with ONE digit, only.", 0.7, 0.9, 10)], run_id="r2", iteration=5)
     (entry,) = file.load()
     assert (entry.change, entry.rows, entry.verdict) == ("Answer with one digit only", 40, "better")
     assert (entry.before, entry.after) == (pytest.approx(0.55), pytest.approx(0.675))
@@ -108,6 +104,17 @@ def test_near_duplicates_merge_by_rows(file: ExperienceFile) -> None:
         ("先写出理由再给出最后答案", "后写出理由再给出最后答案"),
         ("Say of each one whether the claim is clear", "Say of each one whether the claim is unclear"),
         ("Write the label as (+1) where it holds", "Write the label as (-1) where it holds"),
+        ("Write the label as (1) where it holds", "Write the label as (-1) where it holds"),
+        ("Answer 1 if x < 5", "Answer 1 if x > 5"),
+        ("Say -1 for news and 1 for ads", "Say 1 for news and -1 for ads"),
+        ("Round to 10", "Round to 10%"),
+        ("Give the price in $", "Give the price in €"),
+        ("Mark what holds with ✓", "Mark what holds with ✗"),
+        ("If the ticket is unclear, answer billing.", "If the ticket is unclear, answer tech."),
+        ("When both are there, the first counts", "When both are there, the last counts"),
+        ("Say why before you answer the question", "Say why after you answer the question"),
+        ("Show two examples of each answer", "Show five examples of each answer"),
+        ("If unsure, answer a or b", "If unsure, answer b or a"),
         ("added: Mind the rule of the house.", "added: Mind the rule of the house. | removed: Be brief."),
         ("added: Mind the rule of the house.", "removed: Mind the rule of the house."),
         ("added: !", "added: ?"),
@@ -127,28 +134,71 @@ def test_what_was_removed_does_not_part_what_was_added(file: ExperienceFile) -> 
     assert [(entry.change, entry.rows) for entry in file.load()] == [(changes[0], 80)]
 
 
-def test_another_word_with_another_result_is_another_change(file: ExperienceFile) -> None:
-    """No list of words knows that `ohne` is the contrary of `mit`: the measurements do."""
-    both = [
-        lesson("Antworte immer kurz und mit Begründung", 0.5, 0.7),
-        lesson("Antworte immer kurz und ohne Begründung", 0.5, 0.3, verdict="worse"),
-    ]
-    file.record(both, run_id="r1", iteration=2)
-    assert [entry.gain for entry in file.load()] == [pytest.approx(0.2), pytest.approx(-0.2)]
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        ("Say ONE digit, only!", "say one digit only"),
+        ("只回答数字，不要解释", "只回答 数字不要 解释"),
+        ("Answer with `yes`", "Answer with yes"),
+        ("回答１或０", "回答1或0"),
+        ("removed: Be brief.", "removed: be brief"),
+        ("added: !", "added:  !"),
+    ],
+)
+def test_the_same_words_are_one_change(file: ExperienceFile, a: str, b: str) -> None:
+    file.record([lesson(a), lesson(b)], run_id="r1", iteration=2)
+    assert [entry.rows for entry in file.load()] == [80]
 
 
-def test_changes_cut_to_one_beginning_merge_only_with_equal_scores(file: ExperienceFile) -> None:
-    start = "added: " + "Mind the rule. " * 40
-    for iteration, (end, after) in enumerate([("Guess.", 0.38), ("Mind sources.", 0.73), ("Ask.", 0.73)]):
-        file.record([lesson(start + end, 0.5, after)], run_id="r1", iteration=iteration)
-    assert [(entry.after, entry.rows) for entry in file.load()] == [(0.38, 40), (0.73, 80)]
+def test_a_cut_change_is_one_entry_whatever_its_scores(file: ExperienceFile) -> None:
+    for number in range(30):
+        file.record([lesson(LONG, 0.5, 0.6 + number / 500)], run_id=f"r{number}", iteration=2)
+    (entry,) = file.load()
+    assert (entry.rows, entry.after) == (1200, pytest.approx(0.629, abs=1e-3))
+
+
+def test_changes_cut_to_one_beginning_are_two_entries_with_two_ids(file: ExperienceFile) -> None:
+    for run_id in ("r1", "r2"):
+        both = [lesson(LONG + "Guess.", 0.5, 0.62), lesson(LONG + "Ask.", 0.5, 0.3, verdict="worse")]
+        file.record(both, run_id=run_id, iteration=2)
+    helped, harmed = file.load()
+    assert (helped.change, helped.rows, harmed.rows) == (harmed.change, 80, 80)
+    assert (helped.gain, harmed.gain) == (pytest.approx(0.12), pytest.approx(-0.2))
+    assert file.forget([helped.id]) == [helped]
+    assert file.load() == [harmed]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "count"),
+    [
+        ("Mind the rule of the house. Mind", "Mind the rule of the city. Mind", 2),
+        ("added: Mind the rule of the house. Mind", "added: Mind the rule\n  of the house; mind", 1),
+    ],
+)
+def test_of_a_cut_change_that_a_person_edits_the_words_count(
+    file: ExperienceFile, old: str, new: str, count: int
+) -> None:
+    file.record([lesson(LONG)], run_id="r1", iteration=2)
+    text = file.path.read_text(encoding="utf-8")
+    assert old in text
+    file.path.write_text(text.replace(old, new, 1), encoding="utf-8")
+    file.record([lesson(LONG)], run_id="r2", iteration=2)
+    assert len(file.load()) == count
+
+
+def test_a_cut_change_written_by_an_earlier_version_is_left_as_it_is(file: ExperienceFile) -> None:
+    old = f"- [better +0.10 on 40 rows] {LONG[:239]}…\n  task: {TASK}\n  score: 0.5 -> 0.6\n"
+    file.path.parent.mkdir()
+    file.path.write_text(old + old, encoding="utf-8")
+    file.record([lesson(LONG)], run_id="r2", iteration=2)
+    assert [entry.rows for entry in file.load()] == [40, 40, 40]
 
 
 def test_a_cut_in_what_was_removed_does_not_matter(file: ExperienceFile) -> None:
     for old, after in (("Be brief. ", 0.6), ("Sort by age. ", 0.7)):
         change = "added: Mind the rule. | removed: " + old * 40
         file.record([lesson(change, 0.5, after)], run_id=f"r{after}", iteration=2)
-    assert [entry.rows for entry in file.load()] == [80]
+    assert [(entry.rows, entry.cut) for entry in file.load()] == [(80, "")]
 
 
 def test_the_same_change_to_another_task_stays_apart(file: ExperienceFile) -> None:
@@ -174,7 +224,7 @@ def test_priority_falls_with_other_entries_and_slower_for_warnings(file: Experie
     first = [lesson("Say one digit only"), lesson("Show hard cases first", 0.5, 0.3, verdict="worse")]
     file.record(first, run_id="r1", iteration=2)
     for number in range(10):
-        file.record([lesson(unlike(number))], run_id="r2", iteration=number)
+        file.record([lesson(change_of(number))], run_id="r2", iteration=number)
     helped, harmed = file.load()[:2]
     assert helped.priority == pytest.approx(0.98**10, rel=1e-3)
     assert harmed.priority == pytest.approx(0.99**10, rel=1e-3)
@@ -189,11 +239,11 @@ def test_the_oldest_are_forgotten_and_warnings_and_confirmed_lessons_last(file: 
     for iteration in (3, 4):
         file.record([confirmed], run_id="r0", iteration=iteration)
     for start in range(0, 220, 20):
-        file.record([lesson(unlike(n)) for n in range(start, start + 20)], run_id="r2", iteration=start)
+        file.record([lesson(change_of(n)) for n in range(start, start + 20)], run_id="r2", iteration=start)
     changes = [entry.change for entry in file.load()]
     assert len(changes) == MAX_ENTRIES
-    assert {confirmed.change, warning.change, unlike(219)} <= set(changes)
-    assert unlike(0) not in changes
+    assert {confirmed.change, warning.change, change_of(219)} <= set(changes)
+    assert change_of(0) not in changes
 
 
 def test_what_a_person_wrote_survives_a_write(file: ExperienceFile) -> None:
@@ -247,7 +297,7 @@ def test_search_finds_words_and_like_tasks(file: ExperienceFile) -> None:
 
 
 def test_forget_by_id_and_by_condition(file: ExperienceFile) -> None:
-    file.record([lesson(unlike(n), rows=n) for n in (1, 2, 3)], run_id="r1", iteration=2)
+    file.record([lesson(change_of(n), rows=n) for n in (1, 2, 3)], run_id="r1", iteration=2)
     first = file.load()[0]
     assert [entry.id for entry in file.forget([first.id[:6]])] == [first.id]
     assert [entry.rows for entry in file.forget(where=lambda entry: entry.rows == 2)] == [2]
@@ -255,6 +305,15 @@ def test_forget_by_id_and_by_condition(file: ExperienceFile) -> None:
     with pytest.raises(InputError, match=f"no entry '{first.id}'"):
         file.forget([file.load()[0].id, first.id])
     assert len(file.load()) == 1
+
+
+def test_an_id_that_two_entries_have_forgets_neither(file: ExperienceFile) -> None:
+    file.path.parent.mkdir()
+    file.path.write_text("- [better] Say one digit\n- [worse] Say one digit\n", encoding="utf-8")
+    doomed = file.load()[0].id
+    with pytest.raises(InputError, match=f"'{doomed}' fits {doomed}, {doomed}. Give more of the id, or edit"):
+        file.forget([doomed])
+    assert len(file.load()) == 2
 
 
 def test_export(file: ExperienceFile) -> None:

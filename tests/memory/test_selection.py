@@ -73,6 +73,14 @@ def test_the_text_keeps_to_its_tokens_and_drops_the_least() -> None:
     assert "Change 1 " not in text
 
 
+def test_a_text_is_shown_once_with_what_counts_most() -> None:
+    again = [replace(HELPED, before=0.25, after=0.3 + n / 20) for n in range(5)]
+    harm = replace(HARMED, change=HELPED.change, before=0.5, after=0.25)
+    for entries in ([*again, harm], [harm, *again]):
+        shown = select(entries, TASK, 1500)
+        assert shown == "What did harm (avoid):\n- Say one digit only (-0.25 on 40 rows)"
+
+
 def test_solid_gains_outrank_lucky_ones() -> None:
     lucky = replace(HELPED, change="Lucky", after=0.8, rows=3)
     solid = replace(HELPED, change="Solid", after=0.7, rows=60)

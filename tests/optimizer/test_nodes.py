@@ -283,6 +283,21 @@ def test_what_helped_in_one_run_is_recalled_in_the_next(tmp_path: Path) -> None:
     assert [c.prompt for c in recalled] == [f"{PROMPT}\nMind the rule (+1)."]
 
 
+def test_lessons_that_differ_behind_the_cut_stay_apart(tmp_path: Path) -> None:
+    def author(messages: list[Message], options: Options) -> Completion:
+        is_analysis = "<current>" not in messages[-1].content
+        end = f"Believe the myth {options.seed}."
+        return Completion("Think." if is_analysis else f"ADD: {'Mind the rule of the house. ' * 15}{end}")
+
+    path = tmp_path / "memory.txt"
+    made = bench(World(base=0.7).student, author, memory=path, **TEXTS)
+    run(made)
+    lessons = [entry for entry in ExperienceFile(path).load() if "house" in entry.change]
+    assert len({entry.change for entry in lessons}) == 1
+    told = sum("house" in event["text"] for event in made.kinds("lesson"))
+    assert len({entry.id for entry in lessons}) == len(lessons) == told > 1
+
+
 def test_later_writers_are_told_what_did_harm() -> None:
     def author(messages: list[Message], options: Options) -> Completion:
         current = re.search(r"<current>\n(.*?)\n</current>", messages[-1].content, re.DOTALL)
