@@ -169,7 +169,8 @@ def _run_graph(
         if preparation.config.metric in LABEL_METRICS:
             folder.write_labels(preparation.labels)
         emit({**_started(folder, preparation, models, resumed=resumed), **_lessons_read(start)})
-        if saved is not None and saved.values and not saved.next:
+        # Not `next`: that is empty, too, where a node has ended and the checkpoint after it was not written.
+        if saved is not None and saved.values and not saved.tasks:
             values: Any = saved.values
         else:
             values = graph.invoke(start, settings, context=context, durability="sync")

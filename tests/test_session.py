@@ -166,6 +166,30 @@ def test_killed_at_each_node_and_resumed(
     check_resumed(tmp_path, models, undisturbed)
 
 
+@pytest.mark.parametrize("number", range(2, NODES + 2))
+def test_killed_between_a_nodes_writes_and_its_checkpoint_and_resumed(
+    number: int, tmp_path: Path, undisturbed: Undisturbed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A full disk, or a kill at the wrong moment: what the node returned is stored, the state after it is not."""
+    from langgraph.checkpoint.sqlite import SqliteSaver
+
+    original, seen = SqliteSaver.put, 0
+
+    def dying(self: SqliteSaver, *args: Any) -> Any:
+        nonlocal seen
+        seen += 1
+        if seen == number:
+            raise Killed
+        return original(self, *args)
+
+    monkeypatch.setattr(SqliteSaver, "put", dying)
+    models = Models()
+    with pytest.raises(Killed):
+        optimize(config_of(tmp_path), clients=models.clients)
+    monkeypatch.undo()
+    check_resumed(tmp_path, models, undisturbed)
+
+
 WRITES = [
     *(("append_candidates", n) for n in (1, 2, 5, 13)),
     *(("write_predictions", n) for n in (1, 3, 5)),

@@ -223,7 +223,8 @@ def _run_graph(
             journal.mark_counted(saved.values.get("journal_position", 0))
         _hold_conclusion(context)
         context.emit(_started(folder, config, context, resumed=resumed))
-        if saved is not None and begun and not saved.next:
+        # Not `next`: that is empty, too, where a node has ended and the checkpoint after it was not written.
+        if saved is not None and begun and not saved.tasks:
             values: Any = saved.values
         else:
             first: ScienceState | None = None if begun else {"number": 0}

@@ -19,6 +19,7 @@ pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGKILL"
 CHILD = """
 import json, os, signal, sys
 from pathlib import Path
+from langgraph.checkpoint.sqlite import SqliteSaver
 from autoprompt import Clients, ScienceConfig, ScriptedClient, api
 
 die_at, resumed = sys.argv[1], sys.argv[2] == "resume"
@@ -37,6 +38,16 @@ def answer(messages):
         return LAST
     code = f"with open('ran.txt', 'a') as f: f.write('{done + 1}')\\nprint('seen {done + 1}')"
     return f"<Inference>\\n{done}\\n</Inference>\\n\\n<Experiment>\\n{code}\\n</Experiment>"
+
+put, puts = SqliteSaver.put, 0
+
+def noting(self, *args):
+    global puts
+    puts += 1
+    note(f"checkpoint {puts}")
+    return put(self, *args)
+
+SqliteSaver.put = noting
 
 def on_event(event):
     if event["event"] in ("pass_answered", "experiment_started", "observation"):
@@ -71,7 +82,17 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
 
 @pytest.mark.parametrize(
     "die_at",
-    ["asked 2", "pass_answered 2", "experiment_started 2", "observation 2", "asked 4", "pass_answered 4"],
+    [
+        *(
+            "asked 2",
+            "pass_answered 2",
+            "experiment_started 2",
+            "observation 2",
+            "asked 4",
+            "pass_answered 4",
+        ),
+        *(f"checkpoint {n}" for n in range(2, 9)),  # a node has ended, and the state after it is not stored
+    ],
 )
 def test_a_killed_run_goes_on_where_it_was(
     die_at: str, undisturbed: dict[str, object], tmp_path: Path
