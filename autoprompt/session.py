@@ -57,8 +57,9 @@ def run_in_folder(
     """Run the graph in a locked folder, from its last checkpoint if there is one, to a written result.
 
     account: of a trial, whose calls count for its batch too.
-    Raises StoreError where a resumed run's workflow is not the one that it began with.
+    Raises StoreError where a resumed run's workflow or clients are not those that it began with.
     """
+    folder.keep_clients(are_own=clients is not None)
     _keep_original(folder, preparation)
     progress = ProgressFile(folder.progress_path)
 

@@ -170,7 +170,7 @@ def test_killed_at_each_node_and_resumed(
 def test_killed_between_a_nodes_writes_and_its_checkpoint_and_resumed(
     number: int, tmp_path: Path, undisturbed: Undisturbed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A full disk, or a kill at the wrong moment: what the node returned is stored, the state after it is not."""
+    """A full disk, or a kill at the wrong moment: what the node returned is stored, no state after it."""
     from langgraph.checkpoint.sqlite import SqliteSaver
 
     original, seen = SqliteSaver.put, 0
@@ -188,6 +188,18 @@ def test_killed_between_a_nodes_writes_and_its_checkpoint_and_resumed(
         optimize(config_of(tmp_path), clients=models.clients)
     monkeypatch.undo()
     check_resumed(tmp_path, models, undisturbed)
+
+
+def test_a_run_with_its_own_clients_goes_on_with_no_others(tmp_path: Path) -> None:
+    models = Models(die_at=5)
+    with pytest.raises(Killed):
+        optimize(config_of(tmp_path), clients=models.clients)
+    with pytest.raises(StoreError, match="began with models of the program that started it"):
+        resume(only_run(tmp_path), runs_dir=tmp_path / "runs")
+    models.die_at = -1
+    resume(only_run(tmp_path), runs_dir=tmp_path / "runs", clients=models.clients)
+    # What it found is to be read without them.
+    assert resume(only_run(tmp_path), runs_dir=tmp_path / "runs").verdict
 
 
 WRITES = [

@@ -67,6 +67,7 @@ def run_batch(
     estimates = _estimates(chosen, clients)
     folder = BatchFolder.make(runs_dir, batch.name)
     with folder.run.lock():
+        folder.run.keep_clients(are_own=clients is not None)
         return _drive(folder, batch, {t.id: e.fewest_calls for t, e in estimates}, clients, on_event)
 
 

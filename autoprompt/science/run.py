@@ -120,6 +120,7 @@ def _run_in_folder(
         if on_event is not None:
             on_event(event)
 
+    folder.keep_clients(are_own=clients is not None)
     budget = Budget(config.max_calls, config.max_tokens, config.max_cost, config.max_seconds)
     started = time.monotonic()
     try:

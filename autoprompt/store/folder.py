@@ -255,6 +255,21 @@ class RunFolder:
         """Candidate id -> its last record, in the order in which the ids first came."""
         return {row["id"]: row for row in read_jsonl(self.candidates_path)}
 
+    def keep_clients(self, *, are_own: bool) -> None:
+        """Note whose models the run has: objects of the program that began it, or those of its settings.
+
+        Raises StoreError where it began with the former, and goes on with the latter: another model's answers
+        would stand beside theirs.
+        """
+        mark = self.path / "own_clients"
+        if are_own:
+            mark.touch()
+        elif mark.exists():
+            raise StoreError(
+                f"run {self.run_id} began with models of the program that started it, and its settings name "
+                "none: go on with it in Python, with `clients=` as there, or start a new run."
+            )
+
     def check_has_prompts(self) -> None:
         """Raises StoreError for a run of another kind than an optimization."""
         kind = self.read_info().get("kind", "optimize")

@@ -222,6 +222,13 @@ def test_a_resumed_batch_mixes_no_rows_of_a_changed_file_into_its_table(home: Ho
     assert facts(resume_batch("b", runs_dir=home.runs_dir, clients=clients)) == facts(undisturbed)
 
 
+def test_a_batch_with_its_own_clients_goes_on_with_no_others(home: Home) -> None:
+    with pytest.raises(Interrupted):
+        run(home, home.write_batch(), clients=Clients(ScriptedClient(_interrupt)))
+    with pytest.raises(StoreError, match="run b began with models of the program that started it"):
+        resume_batch("b", runs_dir=home.runs_dir)
+
+
 def test_a_name_that_another_run_has_is_refused(home: Home) -> None:
     RunStore(home.runs_dir).create({}, kind="optimize", run_id="b")
     with pytest.raises(StoreError, match="not a batch"):

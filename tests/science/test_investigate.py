@@ -233,6 +233,14 @@ def test_a_run_whose_data_has_changed_does_not_go_on(passengers: Path) -> None:
         api.resume_investigation("last", clients=Clients(client))
 
 
+def test_an_investigation_with_its_own_client_goes_on_with_no_other(passengers: Path) -> None:
+    client = ScriptedClient([experiment("print(1)"), EndpointError("gone", is_fatal=True)])
+    with pytest.raises(EndpointError):
+        api.investigate(config(data=(passengers,)), clients=Clients(client))
+    with pytest.raises(StoreError, match="began with models of the program that started it"):
+        api.resume_investigation("last")
+
+
 def test_two_numbers_of_passes_are_refused() -> None:
     with pytest.raises(ValueError, match="give one"):
         ScienceConfig.model_validate(
