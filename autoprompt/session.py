@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from autoprompt.analyst import make_analyst
 from autoprompt.clients import Clients, RoleModels, open_models
 from autoprompt.config import RunConfig
 from autoprompt.dataset import LABEL_METRICS
+from autoprompt.dataset.checks import input_id
 from autoprompt.errors import (
     BudgetExhausted,
     BudgetTooSmallError,
@@ -29,6 +31,7 @@ from autoprompt.preparation import Preparation
 from autoprompt.search.pool import Pool
 from autoprompt.store import ProgressFile, RunFolder, RunStore
 from autoprompt.store.files import write_jsonl
+from autoprompt.store.openings import record_opening
 from autoprompt.types import Candidate
 
 if TYPE_CHECKING:
@@ -42,6 +45,7 @@ OnEvent = Callable[[Event], None]
 # Events that come with every row: for a live view, not for the log.
 _FLEETING = ("rows_evaluated", "weights_progress")
 ORIGINAL_PROMPT = "original_prompt.txt"
+TEST_OPENED = "test_opened"
 _MODELS = "models"  # what a warning is about that stands in the result too
 
 
@@ -234,7 +238,7 @@ def _make_context(
         emit=emit,
         experiences=None if config.no_memory else ExperienceFile(config.memory),
         journal_position=lambda: _synced_position(journal),
-        open_test=lambda: _count_opening(folder, preparation),
+        open_test=lambda: _count_opening(folder, preparation, emit),
     )
 
 
@@ -322,8 +326,24 @@ def _synced_position(journal: Journal) -> int:
     return position
 
 
-def _count_opening(folder: RunFolder, preparation: Preparation) -> int:
-    return RunStore(folder.path.parent).record_opening(preparation.splits.sha256["test"], folder.run_id)
+def _count_opening(folder: RunFolder, preparation: Preparation, emit: OnEvent) -> int:
+    """Runs that have opened rows of this test, this one included; noted once, however often it is resumed."""
+    if known := _opening(folder):
+        return int(known["runs"])
+    splits = preparation.splits
+    opening = record_opening(
+        RunStore(folder.path.parent).openings_path,
+        [input_id(row.input) for row in splits.test],
+        test_sha256=splits.sha256["test"],
+        run_id=folder.run_id,
+    )
+    emit({"event": TEST_OPENED, **asdict(opening)})
+    return opening.runs
+
+
+def _opening(folder: RunFolder) -> Event:
+    """What was noted when the sealed test was opened; empty where it was not, or by an older version."""
+    return next((event for event in folder.read_events() if event.get("event") == TEST_OPENED), {})
 
 
 def _lessons_read(start: AutoPromptState | None) -> Event:
@@ -377,6 +397,7 @@ def _finish(
         split_seed=splits.split_seed,
         sha256=splits.sha256,
         test_opened=final.get("test", {}).get("opened", 0),
+        test_rows_opened_before=_opening(folder).get("rows_before"),
         warnings=list(filter(None, [*splits.warnings, *_model_warnings(folder), grades.warning])),
     )
     result = make_result(final, context, facts, budget.spent)

@@ -73,6 +73,7 @@ EVENTS = {
     "best_changed",
     "lesson",
     "confirmation",
+    "test_opened",
     "run_finished",
 }
 
@@ -194,6 +195,20 @@ def test_a_second_run_is_answered_from_the_cache_and_the_test_is_counted(tmp_pat
     assert again.task.calls == []
     assert second["best"] == first["best"]
     assert (first["splits"]["test_opened"], second["splits"]["test_opened"]) == (1, 2)
+
+
+def test_openings_of_the_test_are_known_by_the_inputs_of_its_rows(tmp_path: Path) -> None:
+    """A corrected label or a few more rows make no unseen test of a seen one."""
+    config = run_config(tmp_path, no_memory=True, max_calls=900)
+    optimize(config, clients=clients(shares_cache=True))
+    rows = [json.loads(line) for line in (tmp_path / "items.jsonl").read_text().splitlines()]
+    for row in rows:
+        row["target"] = f"is {row['target']}"
+    rows += [{"input": f"item {n}", "target": rows[0]["target"]} for n in range(150, 156)]
+    (tmp_path / "items.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    splits = optimize(config, clients=clients(shares_cache=True)).to_dict()["splits"]
+    assert splits["test_opened"] == 2
+    assert splits["sizes"]["test"] - 10 < splits["test_rows_opened_before"] <= splits["sizes"]["test"]
 
 
 def test_lessons_of_a_run_reach_the_next_one_and_no_memory_leaves_no_file(tmp_path: Path) -> None:

@@ -130,11 +130,8 @@ def _facts(data: Mapping[str, Any], cap: int | None) -> Iterator[Text]:
             f"{data['fixed']} rows fixed, {data['broken']} broken; p = {data['p_value']:.2g} "
             f"(paired, exact); verdict: {data['verdict'].replace('_', ' ')}"
         )
-    opened = (data.get("splits") or {}).get("test_opened") or 0
-    if opened > 1:
-        yield Text(
-            f"{opened} runs have opened these test rows so far: they are less and less unseen", "yellow"
-        )
+    if opened := wording.opened_before(data.get("splits") or {}):
+        yield Text(opened, "yellow")
     validation = data["validation"]
     is_original = data["best"].get("is_original", False)
     if validation["best"] is not None:

@@ -83,6 +83,11 @@ def example_id(text: str, target: str) -> str:
     return hashlib.sha256(content.encode()).hexdigest()[:16]
 
 
+def input_id(text: str) -> str:
+    """16 hex digits from the input alone: a row keeps it when its target is corrected."""
+    return hashlib.sha256(content_key(text).encode()).hexdigest()[:16]
+
+
 def infer_labels(examples: Sequence[Example]) -> tuple[str, ...] | None:
     """The distinct targets, sorted, where they look like labels: at most 20, each seen twice on average."""
     targets: set[str] = set()

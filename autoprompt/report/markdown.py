@@ -179,7 +179,7 @@ def _facts(run: RunSummary) -> Iterator[str]:
         f"{literal(run.model, 80)} · {numbers.count(run.calls)} calls, {numbers.count(run.tokens)} tokens, "
         f"cost {cost}{took} · {tried} candidates tried · run {_code(run.run_id)}"
     )
-    for warning in run.warnings:
+    for warning in filter(None, (run.opened_before, *run.warnings)):
         yield f"- warning: {literal(warning, 300)}"
     yield ""
     yield "Again: " + _code(shown(run.command))

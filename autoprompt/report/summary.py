@@ -45,7 +45,8 @@ class RunSummary:
     confusion: under the original and under the best prompt; empty where answers are no labels.
     lessons_read: of earlier runs, as the writers were shown them; lessons: what this run noted.
     settings: `config.yaml`; command: does the run again.
-    test_opened: runs that have looked at these test rows so far, this one included.
+    test_opened: runs that have looked at rows of this test so far, this one included; opened_before says it
+        in a sentence, "" where it is the first.
     """
 
     run_id: str
@@ -91,6 +92,7 @@ class RunSummary:
     split_sizes: Mapping[str, int]
     sha256: Mapping[str, str]
     test_opened: int
+    opened_before: str
     budget: Mapping[str, Any]
     warnings: tuple[str, ...]
 
@@ -233,6 +235,7 @@ def _make(files: _Files) -> RunSummary:
         split_sizes=dict(splits.get("sizes") or started.get("sizes") or {}),
         sha256=dict(splits.get("sha256") or {}),
         test_opened=int(splits.get("test_opened") or 0),
+        opened_before=wording.opened_before(splits),
         budget=dict(started.get("budget") or {}),
         warnings=_warnings(result, started, files.events),
     )

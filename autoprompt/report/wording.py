@@ -79,6 +79,16 @@ def _one_in(p: float) -> str:
     return f"{max(1, round(p * size)):,} of {size:,}"
 
 
+def opened_before(splits: Mapping[str, Any]) -> str:
+    """That earlier runs have opened rows of the test, in a sentence; "" where none has. splits: a result's."""
+    runs, rows = int(splits.get("test_opened") or 0), splits.get("test_rows_opened_before")
+    total = (splits.get("sizes") or {}).get("test")
+    if runs < 2:
+        return ""
+    some = "" if rows is None or rows == total else f" ({rows} of the {total} before this one)"
+    return f"{runs} runs have opened these test rows so far{some}: they are less and less unseen"
+
+
 def unfinished(run_id: str, progress: Progress, calls: int, *, is_running: bool) -> tuple[str, str]:
     """Headline and explanation of a run that has no result yet."""
     if progress.best_score is None or progress.original_score is None:

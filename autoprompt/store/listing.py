@@ -13,10 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from filelock import FileLock
-
 from autoprompt.errors import StoreError
-from autoprompt.store.files import append_jsonl, read_jsonl
 from autoprompt.store.folder import RunFolder, fill_new_folder
 from autoprompt.store.progress import read_progress
 
@@ -134,17 +131,10 @@ class RunStore:
         found = (path for path in self.runs_dir.iterdir() if path.is_dir() and not path.name.startswith("."))
         return sorted(found, key=_begun, reverse=True)
 
-    def record_opening(self, test_sha256: str, run_id: str) -> int:
-        """Note that a run opens a sealed test; how many runs of this store have opened it, this one included.
-
-        A test that many runs have looked at is a validation set by another name. Noting it twice counts once.
-        """
-        path = self.runs_dir / "test_openings.jsonl"
-        with FileLock(path.with_suffix(".lock")):
-            runs = {row["run_id"] for row in read_jsonl(path) if row["test_sha256"] == test_sha256}
-            if run_id not in runs:
-                append_jsonl(path, [{"test_sha256": test_sha256, "run_id": run_id}])
-        return len(runs | {run_id})
+    @property
+    def openings_path(self) -> Path:
+        """How often rows of sealed tests were opened by runs of this store; see `record_opening`."""
+        return self.runs_dir / "test_openings.jsonl"
 
     def list(self) -> list[RunLine]:
         """All runs, newest first. A folder that cannot be read is listed as broken, with the reason."""

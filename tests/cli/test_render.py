@@ -89,7 +89,10 @@ def test_no_gain_and_no_test() -> None:
 
 def test_a_test_that_was_opened_before_is_said() -> None:
     text = shown(*render.result({**RESULT, "splits": {"test_opened": 3}}, "a", "b"))
-    assert "3 runs have opened these test rows" in text
+    assert "3 runs have opened these test rows so far: they are" in text
+    splits = {"sizes": {"test": 37}, "test_opened": 3, "test_rows_opened_before": 36}
+    text = shown(*render.result({**RESULT, "splits": splits}, "a", "b"))
+    assert "3 runs have opened these test rows so far (36 of the 37 before this one): they are" in text
 
 
 def returned_original(**more: Any) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from autoprompt.optimizer.nodes import first_state
 from autoprompt.types import Candidate, Demo, EvaluatedRow
 
 FACTS = RunFacts(
-    "run", "runs/run", "exact_match", "m", "w", {"train": 32}, 0, {"test": "abc"}, 2, ("careful",)
+    "run", "runs/run", "exact_match", "m", "w", {"train": 32}, 0, {"test": "abc"}, 2, 30, ("careful",)
 )
 
 
@@ -118,6 +118,7 @@ def test_the_result_holds_candidates_facts_and_costs() -> None:
         "split_seed": 0,
         "sha256": {"test": "abc"},
         "test_opened": 2,
+        "test_rows_opened_before": 30,
     }
     assert (data["model"], data["optimizer_model"], data["metric"]) == ("m", "w", "exact_match")
     assert found.best_prompt == "Better."

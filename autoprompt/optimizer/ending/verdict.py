@@ -69,7 +69,11 @@ class RunResult:
 
 @dataclass(frozen=True, slots=True)
 class RunFacts:
-    """What the result repeats of the run's settings."""
+    """What the result repeats of the run's settings.
+
+    test_opened: runs that have opened rows of this test, this one included. test_rows_opened_before: how many
+        of the rows earlier ones had opened; None where that is not known.
+    """
 
     run_id: str
     run_dir: str
@@ -80,6 +84,7 @@ class RunFacts:
     split_seed: int
     sha256: Mapping[str, str]
     test_opened: int
+    test_rows_opened_before: int | None
     warnings: Sequence[str]
 
 
@@ -135,6 +140,7 @@ def make_result(state: AutoPromptState, context: SearchContext, facts: RunFacts,
             "split_seed": facts.split_seed,
             "sha256": dict(facts.sha256),
             "test_opened": facts.test_opened,
+            "test_rows_opened_before": facts.test_rows_opened_before,
         },
         "candidates": {
             "tried": state["tried"],
