@@ -59,7 +59,12 @@ def explanation(result: Mapping[str, Any]) -> str:
         return f"Measured on rows that the search never saw. {_chance(p)}"
     if result["verdict"] == "not_confirmed":
         return f"On rows that the search never saw, the difference may be chance. {_chance(p)}"
-    return "No row that the search never saw says whether the gain is real."
+    if result["validation"].get("chose_the_winner", True):
+        return "No sealed row has checked this: the rows behind it also chose the prompt, which flatters it."
+    return (
+        "No sealed row has checked this: its rows made and chose nothing, but a prompt that they do not show "
+        "to be better is not returned, so the gain may be somewhat smaller than it looks."
+    )
 
 
 def _chance(p: float | None) -> str:
@@ -80,7 +85,10 @@ def _one_in(p: float) -> str:
 
 
 def opened_before(splits: Mapping[str, Any]) -> str:
-    """That earlier runs have opened rows of the test, in a sentence; "" where none has. splits: a result's."""
+    """That earlier runs have opened rows of the test, in a sentence; "" where none has.
+
+    splits: those of a result.
+    """
     runs, rows = int(splits.get("test_opened") or 0), splits.get("test_rows_opened_before")
     total = (splits.get("sizes") or {}).get("test")
     if runs < 2:

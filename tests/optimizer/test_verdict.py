@@ -83,7 +83,11 @@ def test_without_a_test_nothing_is_verified_and_it_is_said() -> None:
     assert (data["p_value"], data["gain"], data["best"]["score"], data["best"]["n"]) == (None, None, None, 0)
     assert data["validation"]["best"] == 0.8  # the fresh rows: raced ones flatter
     assert data["validation"]["original"] == 0.5
-    assert "0.50 -> 0.80 on 24 rows that the search had not used" in found.message
+    assert "0.50 -> 0.80 on 24 rows that had no part in making or choosing it" in found.message
+    found = result(0, 0, test={}, confirmation={**confirmation, "train_rows": 14})
+    assert "on 24 rows (10 of validation, 14 of train) that had no part in making" in found.message
+    none = {"confirmed": True, "fresh": {**part, "rows": 0}, "raced": part}
+    assert "on 24 validation rows that also chose it" in result(0, 0, test={}, confirmation=none).message
     assert "There is no sealed test: nothing beyond that is verified." in found.message
 
 

@@ -286,10 +286,8 @@ def _sentence(data: Mapping[str, Any]) -> str:
     if data["verdict"] == "untested":
         has_test = data["splits"]["sizes"].get("test", 0) > 0
         why = "The budget ended before the sealed test" if has_test else "There is no sealed test"
-        is_fresh = not validation["chose_the_winner"]
-        rows = "rows that the search had not used" if is_fresh else "rows that also chose it"
         return (
-            f"{validation['original']:.2f} -> {validation['best']:.2f} on {validation['rows']} {rows}. "
+            f"{validation['original']:.2f} -> {validation['best']:.2f} on {_validation_rows(validation)}. "
             f"{why}: nothing beyond that is verified."
         )
     numbers = (
@@ -301,6 +299,16 @@ def _sentence(data: Mapping[str, Any]) -> str:
         numbers += f"; {best['tokens_per_call'] / original['tokens_per_call']:.1f}x tokens per call"
     lead = "Confirmed" if data["verdict"] == "confirmed" else "Not confirmed by the sealed test"
     return f"{lead}: {numbers}.{'' if data['verdict'] == 'confirmed' else _why_returned(data)}"
+
+
+def _validation_rows(validation: Mapping[str, Any]) -> str:
+    """Which rows the scores before the test are of, and what part these had in the search."""
+    rows = validation["rows"]
+    if validation["chose_the_winner"]:
+        return f"{rows} validation rows that also chose it"
+    train = validation["confirmation"].get("train_rows") or 0
+    parts = f" ({rows - train} of validation, {train} of train)" if train else ""
+    return f"{rows} rows{parts} that had no part in making or choosing it"
 
 
 def _why_returned(data: Mapping[str, Any]) -> str:
