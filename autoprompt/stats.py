@@ -2,7 +2,7 @@
 
 Every p-value lies in [0, 1] and is the chance of so good a result if there were no difference. Scores are
 numbers in [0, 1], higher is better. Random draws come from `seed` alone: the same input gives the same
-number on every machine. Nothing here rounds.
+number on every machine. Nothing here rounds but `p_text`, for people.
 """
 
 from __future__ import annotations
@@ -19,12 +19,21 @@ Alternative = Literal["greater", "two-sided"]
 _NORMAL = NormalDist()
 _EXACT_UP_TO = 14  # rows that differ: 2^14 = 16,384 sign patterns are enumerated, more are drawn
 _CHUNK = 8  # signs are drawn by the byte: one table of 256 sums replaces eight additions
+_LEAST_P_SHOWN = 0.00001
 _TIE = 1e-9  # sums of floats that should be equal differ by less than this
 
 
 class Interval(NamedTuple):
     low: float
     high: float
+
+
+def p_text(value: float) -> str:
+    """`p = 0.00004`, never in powers of ten; `p < 0.00001` below that. The one form of all that is shown."""
+    if value < _LEAST_P_SHOWN:
+        return f"p < {_LEAST_P_SHOWN:.5f}"
+    digits = 5 if value < 0.0001 else 4 if value < 0.01 else 3 if value < 0.1 else 2
+    return f"p = {value:.{digits}f}"
 
 
 def wilson_interval(successes: float, n: int, confidence: float = 0.95) -> Interval:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from autoprompt.report.wording import confirmation, rung
+from autoprompt.stats import p_text
 
 PHASES = {
     "predict": "measuring candidates",
@@ -152,7 +153,7 @@ class Progress:
         self.tried += 1
         self.accepted += bool(event["accepted"])
         p_value = event.get("p_value")
-        chance = "" if p_value is None else f", p {p_value:.2g}"
+        chance = "" if p_value is None else f", {p_text(p_value)}"
         verdict = "accepted" if event["accepted"] else "dropped"
         against = _score(event.get("parent_score"))
         return (

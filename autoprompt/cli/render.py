@@ -20,6 +20,7 @@ from autoprompt.report.diff import Piece, diff_words, is_linewise
 from autoprompt.report.records import TradeOff
 from autoprompt.report.summary import read_trade_off
 from autoprompt.search.gate import CONFIRM_ALPHA, smallest_gain
+from autoprompt.stats import p_text
 from autoprompt.store import RunFolder
 
 _DEMOS_SHOWN = 3
@@ -127,7 +128,7 @@ def _test_table(data: Mapping[str, Any]) -> Table:
 def _facts(data: Mapping[str, Any], cap: int | None) -> Iterator[Text]:
     if data["p_value"] is not None:
         yield Text(
-            f"{data['fixed']} rows fixed, {data['broken']} broken; p = {data['p_value']:.2g} "
+            f"{data['fixed']} rows fixed, {data['broken']} broken; {p_text(data['p_value'])} "
             f"(paired, exact); verdict: {data['verdict'].replace('_', ' ')}"
         )
     if opened := wording.opened_before(data.get("splits") or {}):
@@ -175,7 +176,7 @@ def _trade_off(found: TradeOff, run_id: str, *, is_unchanged: bool) -> Iterator[
 def _not_held(confirmation: Mapping[str, Any]) -> str:
     """Why the original is returned although a candidate was ahead of it on the rows of the race."""
     raced, fresh, p_value = confirmation["raced"], confirmation["fresh"], confirmation["p_value"]
-    chance = "" if p_value is None else f", p {p_value:.2g}"
+    chance = "" if p_value is None else f", {p_text(p_value)}"
     basis = _basis(confirmation)
     if not fresh["rows"]:
         said = (

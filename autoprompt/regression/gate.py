@@ -12,6 +12,7 @@ from autoprompt.errors import ConfigError, EndpointError
 from autoprompt.regression.baseline import Baseline
 from autoprompt.regression.comparison import Comparison
 from autoprompt.regression.measurement import MeasuredCase, Measurement
+from autoprompt.stats import p_text
 from autoprompt.types import Example
 
 ALPHA = 0.05  # one-sided: the chance that a check of an unchanged prompt fails by bad luck
@@ -122,7 +123,7 @@ def _drop_message(measurement: Measurement, comparison: Comparison) -> str:
     return (
         f"{measurement.metric.name} fell from {comparison.score_before:.3f} to {comparison.score_now:.3f} on "
         f"{len(comparison.cases)} cases: {len(comparison.broken)} broke, {len(comparison.fixed)} were fixed, "
-        f"p = {comparison.p_value:.2g} ({comparison.test}, one-sided)"
+        f"{p_text(comparison.p_value)} ({comparison.test}, one-sided)"
     )
 
 

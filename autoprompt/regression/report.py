@@ -10,6 +10,7 @@ from autoprompt.regression.baseline import Baseline
 from autoprompt.regression.comparison import ComparedCase, Comparison
 from autoprompt.regression.gate import ALPHA, Reason
 from autoprompt.regression.measurement import MeasuredCase, Measurement
+from autoprompt.stats import p_text
 
 CaseState = Literal["broke", "fixed", "same", "new", "lost"]
 
@@ -80,7 +81,7 @@ class CheckReport:
         said = (
             f"Passed: {measured.metric.name} {found.score_now:.3f} against {found.score_before:.3f} in the "
             f"baseline on {len(found.cases)} cases: {len(found.broken)} broke, {len(found.fixed)} fixed, "
-            f"p = {found.p_value:.2g} ({found.test}, one-sided)"
+            f"{p_text(found.p_value)} ({found.test}, one-sided)"
         )
         if found.drop <= 0:
             return said

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from autoprompt.stats import p_text
+
 MINUS = "\N{MINUS SIGN}"
-_LEAST_P = 0.00001
 
 
 def score(value: float | None, digits: int = 3) -> str:
@@ -32,15 +33,8 @@ def interval(bounds: Sequence[float] | None, digits: int = 3) -> str:
 
 
 def p_value(value: float | None) -> str:
-    """`p = 0.00004`, never in powers of ten; `p < 0.00001` below that."""
-    if value is None:
-        return "–"
-    if value < _LEAST_P:
-        return "p < 0.00001"
-    if value < 0.0001:
-        return f"p = {value:.5f}"
-    digits = 4 if value < 0.01 else 3 if value < 0.1 else 2
-    return f"p = {value:.{digits}f}"
+    """`p = 0.00004`; a dash where there is none."""
+    return "–" if value is None else p_text(value)
 
 
 def p_number(value: float | None) -> str:

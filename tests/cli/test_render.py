@@ -120,8 +120,8 @@ def test_a_winner_that_held_but_not_beyond_luck_is_told_apart() -> None:
     confirmation["fresh"]["score"] = 0.6667
     text = shown(*render.result(data, "a", "a"), width=300)
     assert (
-        "ahead on fresh rows too, 0.667 against 0.519 on 18 rows, but not beyond luck, p 0.21; needed: under "
-        "0.05, race and fresh rows together, 7 candidates"
+        "ahead on fresh rows too, 0.667 against 0.519 on 18 rows, but not beyond luck, p = 0.21; needed: "
+        "under 0.05, race and fresh rows together, 7 candidates"
     ) in text
     confirmation["basis"] = "fresh"
     assert "needed: under 0.05, fresh rows alone count after so many rounds" in told(data)
@@ -137,11 +137,16 @@ def test_a_run_of_before_the_basis_was_written_down_claims_none() -> None:
     confirmation = data["validation"]["confirmation"]
     confirmation["fresh"]["score"] = 0.6667
     del confirmation["basis"]
-    assert "but not beyond luck, p 0.21; needed: under 0.05\n" in told(data)
+    assert "but not beyond luck, p = 0.21; needed: under 0.05\n" in told(data)
 
 
 def told(data: dict[str, Any]) -> str:
     return shown(*render.result(data, "a", "a"), width=300)
+
+
+def test_a_small_p_value_has_no_power_of_ten() -> None:
+    assert "broken; p = 0.00002 (paired, exact)" in told({**RESULT, "p_value": 1.5e-05})
+    assert "broken; p < 0.00001 (paired, exact)" in told({**RESULT, "p_value": 1e-12})
 
 
 def test_a_winner_that_did_not_hold_is_told() -> None:
@@ -149,13 +154,13 @@ def test_a_winner_that_did_not_hold_is_told() -> None:
     text = shown(*render.result(data, "a", "a"), width=200)
     assert (
         "the best candidate, 0.815 on the rows that chose it, did not hold on fresh rows: "
-        "0.500 against 0.519 on 18 rows, p 0.21\n"
+        "0.500 against 0.519 on 18 rows, p = 0.21\n"
     ) in text
     assert "validation on 27 rows: original 0.500\n" in text
     data["validation"]["confirmation"]["fresh"]["rows"] = 0
     assert (
         "the best candidate, 0.815 against 0.500 on the 27 rows that chose it, is not better beyond luck, "
-        "p 0.21; so few rows can show at best a gain of +0.30: more would tell"
+        "p = 0.21; so few rows can show at best a gain of +0.30: more would tell"
         in shown(*render.result(data, "a", "a"), width=200)
     )
 

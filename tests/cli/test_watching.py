@@ -136,7 +136,7 @@ def test_each_step_is_a_line() -> None:
         "after 16 rows 4 of 8 go on; abcdef (0.812) is ahead of the best so far (0.500)",
         "after 16 rows 4 of 8 go on; abcdef (0.812) leads the best so far (0.875) by its confidence",
         "after 30 rows the race is over; none is ahead of the best so far (0.500)",
-        "accepted abcdef: 0.710 against 0.600 on 30 rows, p 0.012",
+        "accepted abcdef: 0.710 against 0.600 on 30 rows, p = 0.012",
         "best so far: abcdef, 0.710 on 30 validation rows (original 0.600)",
         "lesson: numbers help",
         "winner abcdef is better than the original: 0.900 against 0.500 on 20 fresh rows; "
@@ -260,7 +260,7 @@ PANEL = """\
 │ time        0:08; 0:08 left in this step, at most 0:42 to the end                      │
 │                                                                                        │
 │ run r1 started: local; rows: 4 train, 3 val, 3 test                                    │
-│ dropped abcdef: 0.710 against 0.600 on 30 rows, p 0.012                                │
+│ dropped abcdef: 0.710 against 0.600 on 30 rows, p = 0.012                              │
 │ best so far: abcdef, 0.700 on 30 validation rows (original 0.600)                      │
 ╰──────────────────────────────────────────────────────────────────────────────── local ─╯
 """

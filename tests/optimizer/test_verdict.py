@@ -74,6 +74,10 @@ def test_the_verdict_is_the_two_sided_paired_test_on_sealed_rows(
         assert found.message.endswith(keeps[fixed, broken])
 
 
+def test_a_small_p_value_is_told_as_in_the_report() -> None:
+    assert ", p = 0.00002;" in result(17, 0).message
+
+
 def test_without_a_test_nothing_is_verified_and_it_is_said() -> None:
     part = {"rows": 24, "score": 0.8, "other_score": 0.5}
     confirmation = {"confirmed": True, "fresh": part, "raced": {**part, "score": 1.0}}

@@ -16,6 +16,7 @@ from autoprompt.stats import (
     Interval,
     aggregate_draws,
     mean_interval,
+    p_text,
     paired_difference_interval,
     paired_test,
     percentile_interval,
@@ -292,7 +293,7 @@ def _sentence(data: Mapping[str, Any]) -> str:
         )
     numbers = (
         f"{original['score']:.2f} -> {best['score']:.2f} on {best['n']} unseen rows, "
-        f"p = {data['p_value']:.2g}; "
+        f"{p_text(data['p_value'])}; "
         f"{data['fixed']} fixed, {data['broken']} broken"
     )
     if best["tokens_per_call"] and original["tokens_per_call"]:
