@@ -210,7 +210,8 @@ class CheckSettings(Settings):
         description="Check this prompt with its demonstrations, a YAML file of `runs export`, not `prompt`.",
     )
     must_pass: tuple[str, ...] = Field(
-        default=(), description="Rows that may never fail, each by its id or its whole input."
+        default=(),
+        description="Rows that may never fail, each by its whole input or by the `id` in its file.",
     )
     junit: Path | None = Field(default=None, description="Write a JUnit XML file, one testcase for each row.")
     github: bool = Field(default=False, description="Write GitHub annotations and the step's summary.")

@@ -66,6 +66,11 @@ class Example:
     group: str | None = None
     line: int = 0
 
+    @property
+    def own_id(self) -> str:
+        """The field `id` that its file may have; "" where there is none. It need not be unique."""
+        return self.fields.get("id", "").strip()
+
 
 @dataclass(frozen=True, slots=True)
 class Demo:

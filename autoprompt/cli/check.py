@@ -193,6 +193,6 @@ def _table(views: list[CaseView]) -> RenderableType:
             Text(what, "red" if view.is_failure else ""),
             *(Text(score) for score in scores),
             *(Text(render.shortened(text, _LONGEST_CELL)) for text in texts),
-            Text(f"{example.id} line {example.line}"),
+            Text(f"{clean(view.case.name)} line {example.line}"),
         )
     return made

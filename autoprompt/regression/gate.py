@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -31,22 +32,29 @@ class Reason:
 
 
 def find_must_pass(names: Sequence[str], examples: Sequence[Example], dataset: str) -> frozenset[str]:
-    """Ids of the cases that may never fail. names: ids or whole inputs.
+    """Ids of the cases that may never fail. names: whole inputs, the rows' own `id` fields, or our ids.
 
-    Raises ConfigError for a name that is neither.
+    Raises ConfigError for a name that is none of them, or of several rows.
     """
-    by_name: dict[str, str] = {}
+    by_name: dict[str, dict[str, Example]] = defaultdict(dict)
     for example in examples:
-        by_name[content_key(example.input)] = example.id
-        by_name[example.id] = example.id
-    unknown = [name for name in names if content_key(name) not in by_name]
+        for known in (example.input, example.own_id, example.id):
+            by_name[content_key(known)][example.id] = example
+    unknown = [name for name in names if not name.strip() or content_key(name) not in by_name]
     if unknown:
         shown = ", ".join(repr(name if len(name) <= 60 else name[:59] + "…") for name in unknown[:5])
         raise ConfigError(
             f"must_pass: {shown} is neither the id nor the input of a row of {dataset}. A row that was "
-            "changed has another id; take the name out, or correct it."
+            "changed has another id, unless the file gives it one in a field `id`; take the name out, or "
+            "correct it."
         )
-    return frozenset(by_name[content_key(name)] for name in names)
+    for name in names:
+        if len(found := by_name[content_key(name)]) > 1:
+            rows = ", ".join(f"{row.id} (line {row.line})" for row in list(found.values())[:5])
+            raise ConfigError(
+                f"must_pass: {name!r} names {len(found)} rows of {dataset}: {rows}. Give one of these ids."
+            )
+    return frozenset(case_id for name in names for case_id in by_name[content_key(name)])
 
 
 def decide(
@@ -64,10 +72,12 @@ def decide(
     if limits.min_score is not None and score < limits.min_score - _EQUAL:
         what = f"{measurement.metric.name} is {score:.3f}, under the least of {limits.min_score:g}"
         found.append(Reason("min_score", what))
-    failed = tuple(case.id for case in measurement.cases if case.id in must_pass and case.has_failed)
+    failed = [case for case in measurement.cases if case.id in must_pass and case.has_failed]
     if failed:
         what = "a case" if len(failed) == 1 else f"{len(failed)} cases"
-        found.append(Reason("must_pass", f"{what} that must pass failed: {', '.join(failed[:5])}", failed))
+        names = ", ".join(case.name for case in failed[:5])
+        ids = tuple(case.id for case in failed)
+        found.append(Reason("must_pass", f"{what} that must pass failed: {names}", ids))
     return tuple(found)
 
 
@@ -77,7 +87,7 @@ def check_answered(measurement: Measurement, must_pass: Collection[str]) -> None
     if not lost:
         return
     said = f"{len(lost)} of {len(measurement.cases)} cases got no answer; the first: {lost[0].error}"
-    needed = [case.id for case in lost if case.id in must_pass]
+    needed = [case.name for case in lost if case.id in must_pass]
     if needed:
         raise EndpointError(f"{said}. Case {needed[0]} must pass, and nothing is known of it.")
     if len(lost) > MOST_LOST * len(measurement.cases):

@@ -37,7 +37,9 @@ def annotate(report: CheckReport, environ: Mapping[str, str] = os.environ) -> It
             f"{was}: {one_line(example.input, _LONGEST)}"
         )
         what = "must pass" if view.must_pass else "broke"
-        yield command("error", said, file=file, line=example.line, title=f"{title}: row {example.id} {what}")
+        yield command(
+            "error", said, file=file, line=example.line, title=f"{title}: row {view.case.name} {what}"
+        )
 
 
 def command(kind: str, message: str, **properties: object) -> str:

@@ -78,6 +78,8 @@ def _facts(report: CheckReport) -> dict[str, object]:
 
 def _case_facts(view: CaseView) -> dict[str, object]:
     facts: dict[str, object] = {"state": view.state}
+    if own := view.case.example.own_id:
+        facts["row_id"] = own
     if view.before is not None:
         facts["score_before"] = f"{view.before:g}"
     if view.now is not None:

@@ -79,7 +79,12 @@ def _row(view: CaseView) -> str:
     what = ("❌ " if view.is_failure else "") + _WORDS[view.state]
     scores = ("" if score is None else f"{score:.3g}" for score in (view.before, view.now))
     texts = (_cell(text) for text in (example.target, view.case.prediction, example.input))
-    return f"| {what} | {' | '.join(scores)} | {' | '.join(texts)} | `{example.id}` line {example.line} |"
+    return f"| {what} | {' | '.join(scores)} | {' | '.join(texts)} | {_name(view)} line {example.line} |"
+
+
+def _name(view: CaseView) -> str:
+    case = view.case
+    return f"`{case.id}`" if case.name == case.id else _escaped(case.name)
 
 
 def _cell(text: str) -> str:

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 
 from autoprompt.metrics import Metric
 from autoprompt.regression.baseline import Baseline, BaselineCase, DatasetFacts, now, rounded
+from autoprompt.regression.text import one_line
 from autoprompt.types import EvaluatedRow, Evaluation, Example, Usage
 
 _RIGHT = 1.0 - 1e-9
+_LONGEST_NAME = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,11 @@ class MeasuredCase:
     @property
     def id(self) -> str:
         return self.example.id
+
+    @property
+    def name(self) -> str:
+        """As messages name it: by the row's own `id` where it has one, which people know."""
+        return one_line(self.example.own_id, _LONGEST_NAME) or self.id
 
     @property
     def is_lost(self) -> bool:

@@ -30,6 +30,7 @@ class CaseView:
         example = self.case.example
         return {
             "id": example.id,
+            "row_id": example.own_id or None,
             "state": self.state,
             "before": self.before,
             "now": self.now,

@@ -17,8 +17,9 @@ from autoprompt.types import Example
 Scores = Sequence[float]
 
 
-def example(name: str, target: str = "1", text: str = "") -> Example:
-    return Example(name, text or f"input of {name}", target, {}, line=int(name[1:]) + 1)
+def example(name: str, target: str = "1", text: str = "", own: str = "") -> Example:
+    fields = {"id": own} if own else {}
+    return Example(name, text or f"input of {name}", target, fields, line=int(name[1:]) + 1)
 
 
 def case(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from measured import case, example, measurement, numbered, report
 
 from autoprompt.config import CheckSettings
 from autoprompt.errors import ConfigError, EndpointError
 from autoprompt.regression.gate import check_answered, decide, find_must_pass
+from autoprompt.regression.markdown import to_markdown
 from autoprompt.regression.measurement import Measurement
 
 BEFORE = measurement(numbered(*[1] * 40, *[0] * 10))
@@ -82,6 +85,28 @@ def test_cases_are_named_by_id_or_input() -> None:
     assert find_must_pass(("Caf\u00e9",), rows, "d") == {"r1"}
     with pytest.raises(ConfigError, match=r"'Fire' is neither the id nor the input of a row of d"):
         find_must_pass(("Fire", "r1"), rows, "d")
+
+
+def test_cases_are_named_by_the_id_of_their_file_where_it_is_the_only_one() -> None:
+    rows = [example(f"r{n}", own=own) for n, own in enumerate(("T0046", "T0047", "T9", "T9", "r0"))]
+    assert find_must_pass(("T0046", "r1"), rows, "d") == {"r0", "r1"}
+    with pytest.raises(ConfigError, match=r"'T9' names 2 rows of d: r2 \(line 3\), r3 \(line 4\). Give"):
+        find_must_pass(("T9",), rows, "d")
+    with pytest.raises(ConfigError, match="'r0' names 2 rows"):
+        find_must_pass(("r0",), rows, "d")
+    with pytest.raises(ConfigError, match="'T1' is neither"):
+        find_must_pass(("T1",), rows, "d")
+    with pytest.raises(ConfigError, match="' ' is neither"):
+        find_must_pass((" ",), rows[:1], "d")
+
+
+def test_a_case_that_must_pass_is_told_by_the_id_of_its_file() -> None:
+    found = measurement([replace(case("r0", (0,)), example=example("r0", own="T0046"))])
+    failed = report(found, found, must_pass=("r0",))
+    (reason,) = failed.reasons
+    assert (reason.message, reason.cases) == ("a case that must pass failed: T0046", ("r0",))
+    assert "| T0046 line 1 |" in to_markdown(failed)
+    assert failed.to_dict()["cases"][0]["row_id"] == "T0046"
 
 
 def test_too_few_answers_are_the_endpoints_fault_and_no_regression() -> None:
