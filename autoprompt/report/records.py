@@ -183,17 +183,6 @@ class Confusion:
 
 
 @dataclass(frozen=True, slots=True)
-class Spending:
-    """What one role used. calls: requests sent, retries included. cost_usd: None where a price is unknown."""
-
-    role: str
-    calls: int
-    prompt_tokens: int
-    completion_tokens: int
-    cost_usd: float | None
-
-
-@dataclass(frozen=True, slots=True)
 class Lesson:
     """What one change did, as the run noted it. verdict: better, worse, no_difference, or "" if unknown."""
 

@@ -17,15 +17,14 @@ from autoprompt.report.records import (
     Lesson,
     Progress,
     Side,
-    Spending,
     Step,
     TradeOff,
     Validation,
 )
 from autoprompt.report.reproduce import command
 from autoprompt.report.rows import confusion, read_rows
-from autoprompt.report.spending import read_spending, total_cost
 from autoprompt.store import RunFolder
+from autoprompt.store.spending import Spending, read_spending, total_cost
 
 Status = Literal["finished", "running", "interrupted"]
 Verdict = Literal["confirmed", "not_confirmed", "untested", "unfinished"]

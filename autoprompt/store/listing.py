@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from autoprompt.errors import StoreError
 from autoprompt.store.folder import RunFolder, fill_new_folder
-from autoprompt.store.progress import read_progress
+from autoprompt.store.spending import from_journal, total_cost
 
 LAST = "last"  # a name for the newest run; `remove` does not know it, since a run may have begun meanwhile
 _DATED = re.compile(r"\d{8}-\d{6}-")
@@ -215,9 +215,11 @@ def summarize(folder: RunFolder) -> RunLine:
 
 
 def _spent_so_far(folder: RunFolder) -> Mapping[str, Any]:
-    """Of a run without a result: what its progress tells of, which may be half a second old."""
-    spent = read_progress(folder.progress_path).get("spent")
-    return spent if isinstance(spent, Mapping) and isinstance(spent.get("calls"), int) else {}
+    """Of a run without a result: what its journal tells, as for `runs show` and the report."""
+    if not folder.journal_path.exists():
+        return {}
+    spending = from_journal(folder.journal_path)
+    return {"calls": sum(part.calls for part in spending), "cost_usd": total_cost(spending)}
 
 
 @dataclass(frozen=True, slots=True)

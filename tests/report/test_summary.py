@@ -13,6 +13,7 @@ from run_folders import hostile_run, real_run, row
 from autoprompt.errors import StoreError
 from autoprompt.report import RunSummary, read_summary
 from autoprompt.store import RunFolder, RunStore
+from autoprompt.store.listing import summarize
 
 
 def result_of(run: RunFolder) -> dict[str, Any]:
@@ -167,8 +168,11 @@ def interrupted(run: RunFolder, to: Path) -> RunFolder:
 
 
 def test_an_interrupted_run_with_torn_lines_is_read(run: RunFolder, tmp_path: Path) -> None:
-    found = read_summary(interrupted(run, tmp_path))
+    cut = interrupted(run, tmp_path)
+    found = read_summary(cut)
     assert (found.status, found.verdict) == ("interrupted", "unfinished")
+    line = summarize(cut)
+    assert (line.calls, line.cost_usd) == (found.calls, found.cost_usd)
     assert found.calls == 50
     assert found.headline.startswith("Round ")
     assert f"autoprompt resume {found.run_id}" in found.explanation

@@ -6,6 +6,7 @@ import pytest
 
 from autoprompt.errors import StoreError
 from autoprompt.store import RunFolder, RunStore, diff
+from autoprompt.store.files import append_jsonl
 from autoprompt.store.progress import ProgressFile
 
 RESULT = {
@@ -86,16 +87,17 @@ def test_the_listing_shows_states_and_survives_broken_folders(store: RunStore) -
 
 def cut_off(store: RunStore, settings: dict[str, Any], calls: int) -> RunFolder:
     folder = store.create(settings)
-    ProgressFile(folder.progress_path).note(
-        {"done": 1, "total": 2, "spent": {"calls": calls, "cost_usd": 0.0}}
-    )
+    # Half a second behind, as a kill leaves it: nothing goes by it.
+    ProgressFile(folder.progress_path).note({"done": 1, "total": 2, "spent": {"calls": 1, "cost_usd": 0.0}})
+    roles = ["task"] * (calls - 1) + ["optimizer"] * bool(calls)
+    append_jsonl(folder.journal_path, [{"role": role, "attempts": 1, "cost_usd": 0.5} for role in roles])
     return folder
 
 
 def test_an_interrupted_run_says_how_many_calls_it_made(store: RunStore) -> None:
     assert cut_off(store, {}, 7).run_id == store.list()[0].run_id
-    assert (store.list()[0].calls, store.list()[0].cost_usd) == (7, 0.0)
-    (store.list()[0].path / "progress.json").write_text("[")
+    assert (store.list()[0].calls, store.list()[0].cost_usd) == (7, 3.5)
+    (store.list()[0].path / "journal.jsonl").unlink()
     assert store.list()[0].calls is None
 
 

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from autoprompt.report.records import Spending
-
 ROLES = ("task", "optimizer", "judge")
+
+
+@dataclass(frozen=True, slots=True)
+class Spending:
+    """What one role used. calls: requests sent, retries included. cost_usd: None where a price is unknown."""
+
+    role: str
+    calls: int
+    prompt_tokens: int
+    completion_tokens: int
+    cost_usd: float | None
 
 
 def read_spending(result: Mapping[str, Any] | None, journal: Path) -> tuple[Spending, ...]:
