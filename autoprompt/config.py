@@ -47,7 +47,10 @@ class DataSettings(Settings):
     test: Path | None = Field(default=None, description="Sealed rows for the verdict, instead of a split.")
     no_test: bool = Field(default=False, description="Keep no sealed test; all rows go to train and val.")
     input_field: str = Field(default="input", description="Field that holds the input.")
-    target_field: str = Field(default="target", description="Field that holds the expected answer.")
+    target_field: str = Field(
+        default="target",
+        description="Field that holds the expected answer; for `json_match` also an object or a list.",
+    )
     group_field: str | None = Field(default=None, description="Rows equal in this field stay in one split.")
     labels: tuple[Label, ...] | None = Field(
         default=None, description="The only answers allowed; inferred if not given."

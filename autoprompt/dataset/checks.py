@@ -21,12 +21,18 @@ MAX_LABELS = 20
 
 
 def load_rows(
-    path: Path, *, input_field: str = "input", target_field: str = "target", group_field: str | None = None
+    path: Path,
+    *,
+    input_field: str = "input",
+    target_field: str = "target",
+    group_field: str | None = None,
+    takes_json: bool = False,
 ) -> list[Example]:
     """The rows of one file, in its order, each checked for itself.
 
-    Values become text: 1 -> "1", true -> "true", 1.0 -> "1.0", an object or list -> its JSON (a target may
-    not be one). White space around a target is dropped. A row without a group value is a group of its own.
+    Values become text: 1 -> "1", true -> "true", 1.0 -> "1.0", an object or list -> its JSON (a target may be
+    one with takes_json only, and is then compact). White space around a target is dropped. A row without a
+    group value is a group of its own.
     Raises DatasetError with every fault's file and line, the first ten in words.
     """
     flags = {"--input-field": input_field, "--target-field": target_field}
@@ -40,12 +46,12 @@ def load_rows(
         if is_first:
             require_fields(record, line, flags, faults)
             is_first = False
-        what = _row_fault(record, flags.values(), target_field)
+        what = _row_fault(record, flags.values(), target_field, takes_json=takes_json)
         if what:
             faults.add(line, what)
             continue
         fields = {sys.intern(str(name)): as_text(value) for name, value in record.items()}
-        target = fields[target_field].strip()
+        target = _target_text(record[target_field])
         # Labels repeat in every row: one string for each is enough.
         target = fields[target_field] = known.setdefault(target, target)
         text = fields[input_field]
@@ -70,6 +76,12 @@ def as_text(value: Any) -> str:
     if isinstance(value, (bool, int, float, list, dict)):
         return json.dumps(value, ensure_ascii=False, default=str)
     return str(value)
+
+
+def _target_text(value: Any) -> str:
+    if isinstance(value, (list, dict)):
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+    return as_text(value).strip()
 
 
 def content_key(text: str) -> str:
@@ -212,15 +224,17 @@ def rare_labels(examples: Iterable[Example]) -> list[str]:
     return sorted(label for label, count in Counter(e.target for e in examples).items() if count == 1)
 
 
-def _row_fault(record: Mapping[str, Any], wanted: Iterable[str], target_field: str) -> str | None:
+def _row_fault(
+    record: Mapping[str, Any], wanted: Iterable[str], target_field: str, *, takes_json: bool
+) -> str | None:
     for name in wanted:
         if name not in record:
             return f"no field {name!r}; the fields are {named([str(n) for n in record])}. Fill it in."
     target = record[target_field]
-    if isinstance(target, (dict, list)):
+    if isinstance(target, (dict, list)) and not takes_json:
         kind = "an object" if isinstance(target, dict) else "a list"
         what = f"target {target_field!r} is {kind}, expected a text, a number, true or false"
-        return f"{what}. For JSON answers write it as a text in quotes."
+        return f"{what}. For JSON answers give --metric json_match, or write it as a text in quotes."
     for name, value in record.items():
         if isinstance(value, bytes):
             return f"field {name!r} holds bytes, expected text. Decode it when you write the file."

@@ -19,6 +19,7 @@ from autoprompt.types import Example
 
 Sources = Mapping[str, tuple[Path, Sequence[Example]]]  # name -> file and rows
 LABEL_METRICS = ("exact_match", "macro_f1")  # whose answer is one of the labels, where there are labels
+JSON_METRIC = "json_match"  # whose targets may be objects and lists
 _OTHER_SEPARATORS = re.compile("[，،、;；|｜]")
 _MOST_LIKE_LABELS, _LONGEST_LABEL = 60, 40  # beyond: answers in words, which nobody would list
 

@@ -12,7 +12,7 @@ from autoprompt.config import DataSettings
 from autoprompt.dataset.assign import assign, capped, in_hash_order
 from autoprompt.dataset.checks import infer_labels, load_rows, without_doubles, without_leaks
 from autoprompt.dataset.faults import named
-from autoprompt.dataset.labels import label_warnings, task_labels, too_many_warnings
+from autoprompt.dataset.labels import JSON_METRIC, label_warnings, task_labels, too_many_warnings
 from autoprompt.dataset.reading import find_dataset
 from autoprompt.errors import DatasetError
 from autoprompt.types import Example
@@ -140,6 +140,7 @@ def _rows_of(path: Path, settings: DataSettings) -> tuple[list[Example], list[st
         input_field=settings.input_field,
         target_field=settings.target_field,
         group_field=settings.group_field,
+        takes_json=settings.metric == JSON_METRIC,
     )
     return without_doubles(found, path, allow_conflicts=settings.allow_conflicts)
 

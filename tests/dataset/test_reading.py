@@ -11,7 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from autoprompt.dataset import infer_labels, load_rows
+from autoprompt.config import DataSettings
+from autoprompt.dataset import infer_labels, load_checked, load_rows
 from autoprompt.dataset.table import DELIMITERS, find_delimiter
 from autoprompt.errors import DatasetError
 from autoprompt.types import Example
@@ -122,6 +123,19 @@ def test_values_become_text(tmp_path: Path) -> None:
     assert [row.fields[name] for name in values] == [
         "1", "true", "1.0", "", '{"k": ["标"]}', "1", "0.1", "12345678901234567890",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("target", [{"name": "标 题", "tags": [1, True]}, ["a", {"b": None}], {}])
+def test_a_target_for_json_match_may_be_an_object_or_a_list(tmp_path: Path, target: object) -> None:
+    rows = [{"mail": f"mail {n}", "out": target} for n in range(2)]
+    path = write(tmp_path, "d.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    settings = DataSettings(dataset=path, input_field="mail", target_field="out", metric="json_match")
+    found, labels, _ = load_checked(path, settings)
+    assert labels is None
+    assert {row.target for row in found} == {json.dumps(target, ensure_ascii=False, separators=(",", ":"))}
+    assert all(row.fields["out"] == row.target for row in found)
+    with pytest.raises(DatasetError, match=r"target 'out' is an? (object|list).*give --metric json_match"):
+        load_checked(path, settings.model_copy(update={"metric": "exact_match"}))
 
 
 @pytest.mark.parametrize(
