@@ -15,6 +15,7 @@ __all__ = [
     "Clients",
     "Completion",
     "EvaluationReport",
+    "Exported",
     "Investigation",
     "Message",
     "Options",
@@ -28,6 +29,7 @@ __all__ = [
     "evaluate",
     "investigate",
     "optimize",
+    "read_exported",
     "register",
     "resume",
     "run_batch",
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
     from autoprompt.optimizer.ending.verdict import RunResult
     from autoprompt.regression import CheckReport
     from autoprompt.science.records import Investigation
+    from autoprompt.store.export import Exported, read_exported
     from autoprompt.types import Candidate, Message
 
 _HOMES = {
@@ -56,6 +59,7 @@ _HOMES = {
     "Clients": "autoprompt.clients",
     "Completion": "autoprompt.llm.client",
     "EvaluationReport": "autoprompt.api",
+    "Exported": "autoprompt.store.export",
     "Investigation": "autoprompt.science.records",
     "Message": "autoprompt.types",
     "Options": "autoprompt.llm.client",
@@ -68,6 +72,7 @@ _HOMES = {
     "evaluate": "autoprompt.api",
     "investigate": "autoprompt.api",
     "optimize": "autoprompt.api",
+    "read_exported": "autoprompt.store.export",
     "register": "autoprompt.metrics",
     "resume": "autoprompt.api",
     "run_batch": "autoprompt.batch",
@@ -81,3 +86,8 @@ def __getattr__(name: str) -> Any:
     import importlib
 
     return getattr(importlib.import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    """Names that were not used yet, too: a shell completes them."""
+    return sorted({*globals(), *__all__})

@@ -90,6 +90,7 @@ def test_every_public_name_is_there_and_an_unknown_one_is_said() -> None:
     for name in autoprompt.__all__:
         assert getattr(autoprompt, name) is not None
     assert autoprompt.Message is Message
+    assert set(autoprompt.__all__) <= set(dir(autoprompt))
     with pytest.raises(AttributeError, match="'nothing'"):
         _ = autoprompt.nothing
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from autoprompt.config import Label
+from autoprompt.dataset.checks import as_text
 from autoprompt.errors import InputError
 from autoprompt.program import render
 from autoprompt.store.files import to_json, to_yaml
@@ -55,7 +56,7 @@ def export(
             messages = _messages(
                 candidate, {name: f"{{{name}}}" for name in (input_field, *fields)}, input_field
             )
-            return to_json([{"role": m.role, "content": m.content} for m in messages], indent=2) + "\n"
+            return to_json(_turns(messages), indent=2) + "\n"
         case "langchain":
             return _langchain(candidate, (input_field, *fields), input_field)
 
@@ -77,17 +78,34 @@ class _Exported(BaseModel):
 
 
 class Exported(NamedTuple):
-    """What an export holds. labels: as `export` was given them."""
+    """What an export holds. labels: as `export` was given them. input_field: of a row, holds its input."""
 
     candidate: Candidate
     labels: tuple[str, ...] | None
+    input_field: str = "input"
+
+    def messages(self, row: str | Mapping[str, Any]) -> list[dict[str, str]]:
+        """What a run sends for this row, `[{"role": ..., "content": ...}, ...]`, demonstrations as turns.
+
+        row: the input alone, or all fields that the prompt asks for. Raises InputError for a row without
+        the input, and for the prompts of a workflow.
+        """
+        given = {self.input_field: row} if isinstance(row, str) else row
+        if self.input_field not in given:
+            raise InputError(f"the row has no {self.input_field!r}; its fields are {', '.join(given)}")
+        fields = {name: as_text(value) for name, value in given.items()}
+        return _turns(_messages(self.candidate, fields, self.input_field))
 
 
-def read_exported(path: Path) -> Exported:
-    """What `export` wrote as YAML. Raises ConfigError with the line of what is wrong."""
-    found = load_yaml(path, _Exported)
+def read_exported(path: str | Path) -> Exported:
+    """A prompt that `runs export` wrote as YAML, to be sent from one's own program.
+
+    Raises ConfigError with the line of what is wrong.
+    """
+    found = load_yaml(Path(path), _Exported)
     demos = (Demo(turn.input, turn.output, component=turn.component) for turn in found.demos)
-    return Exported(Candidate(components=found.components, demos=tuple(demos)), found.labels)
+    candidate = Candidate(components=found.components, demos=tuple(demos))
+    return Exported(candidate, found.labels, found.input_field)
 
 
 def export_run(
@@ -145,6 +163,10 @@ def _messages(candidate: Candidate, row: dict[str, str], input_field: str) -> li
     example = Example(id="", input=row[input_field], target="", fields=row)
     # No field is the target's here: a row to be answered has none.
     return render(candidate.prompt, candidate.demos, example, input_field=input_field, target_field="")
+
+
+def _turns(messages: Sequence[Message]) -> list[dict[str, str]]:
+    return [{"role": message.role, "content": message.content} for message in messages]
 
 
 def _langchain(candidate: Candidate, names: Sequence[str], input_field: str) -> str:

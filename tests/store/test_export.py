@@ -60,6 +60,25 @@ def test_other_fields_of_the_row_stay_variables() -> None:
     assert [(m.type, m.content) for m in messages] == [("human", "By sport: h {other}")]
 
 
+@pytest.mark.parametrize("candidate", [PLAIN, INLINE])
+def test_an_exported_prompt_sends_what_a_run_sends(candidate: Candidate, tmp_path: Path) -> None:
+    path = tmp_path / "prompt.yaml"
+    path.write_text(export(candidate, "yaml", input_field="headline"), encoding="utf-8")
+    found = read_exported(str(path))
+    example = Example("", "It burns", "", {"headline": "It burns"})
+    wanted = render(candidate.prompt, candidate.demos, example, input_field="headline", target_field="")
+    turns = [{"role": message.role, "content": message.content} for message in wanted]
+    assert found.messages("It burns") == found.messages({"headline": "It burns", "year": 7}) == turns
+    with pytest.raises(InputError, match="the row has no 'headline'; its fields are text"):
+        found.messages({"text": "It burns"})
+
+
+def test_fields_of_a_row_become_text_in_the_messages_of_an_export(tmp_path: Path) -> None:
+    path = tmp_path / "prompt.yaml"
+    path.write_text(export(Candidate({"prompt": "{year}: {input}?"}), "yaml"), encoding="utf-8")
+    assert read_exported(path).messages({"input": "x", "year": 7})[-1]["content"].startswith("7: x?")
+
+
 def test_text_is_the_prompt_alone() -> None:
     assert export(PLAIN, "text") == PLAIN.prompt + "\n"
     assert export(SEVERAL, "text") == "[plan]\nPlan.\n\n[write]\nWrite.\n"
@@ -115,4 +134,4 @@ def test_an_export_carries_the_labels_that_the_run_inferred(
         run.write_labels(kept)
     path = run.write_text("w.yaml", export_run(run, "yaml"))
     assert yaml.safe_load(path.read_text(encoding="utf-8"))["labels"] == exported
-    assert read_exported(path) == (PLAIN, None if exported is None else tuple(exported))
+    assert read_exported(path)[:2] == (PLAIN, None if exported is None else tuple(exported))
