@@ -26,7 +26,8 @@ LOCAL = "local"
 _DATA_FILES = ("dataset", "train", "val", "test")
 _Record = TypeVar("_Record", bound=BaseModel)
 _FLAG_NAMES = {"metric_options": "--metric-option"}
-_EXCLUSIVE = ("record", "replay")
+_ANSWERS = ("record", "replay")
+_EXCLUSIVE = ("test", "no_test", *_ANSWERS)  # the pairs that a validator names without a place
 _PREFIX = "AUTOPROMPT_"
 # Variables beside the settings: where the weights lie, and the other roles' keys.
 _OTHER_VARIABLES = ("WEIGHTS_DIR", "OPTIMIZER_API_KEY", "JUDGE_API_KEY")
@@ -163,8 +164,8 @@ def resolve_check(
     if config_file is not None:
         layers.append(_from_config_file(config_file, CheckFile, CheckSettings))
     # `--record` on the command line outdoes a `replay` of the file.
-    first = next((n for n, layer in enumerate(layers, 1) if layer.values.keys() & set(_EXCLUSIVE)), 0)
-    layers[first:] = [_without(layer, _EXCLUSIVE) for layer in layers[first:]]
+    first = next((n for n, layer in enumerate(layers, 1) if layer.values.keys() & set(_ANSWERS)), 0)
+    layers[first:] = [_without(layer, _ANSWERS) for layer in layers[first:]]
     others = {name: value for name, value in flags.items() if name not in own}
     if others.get("prompt") is not None:
         if own.get("exported") is not None:
@@ -404,19 +405,26 @@ def _validated_as(model: type[_Record], values: Mapping[str, Any], sources: Mapp
     try:
         return model.model_validate(values)
     except ValidationError as error:
-        faults = [_fault(dict(details), sources) for details in error.errors()]
-        is_flag = any(fault.startswith("--") for fault in faults)
-        raise (UsageError if is_flag else ConfigError)("\n".join(dict.fromkeys(faults))) from error
+        found = [dict(details) for details in error.errors()]
+        faults = dict.fromkeys(_fault(details, sources) for details in found)
+        is_flag = any(source.startswith("--") for details in found for source in _named(details, sources))
+        raise (UsageError if is_flag else ConfigError)("\n".join(faults)) from error
 
 
 def _fault(details: Mapping[str, Any], sources: Mapping[str, str]) -> str:
     said = str(details["msg"]).removeprefix("Value error, ")
-    said = said[:1].lower() + said[1:]
-    where = details["loc"]
-    if not where:
-        pairs = ("test", "no_test", *_EXCLUSIVE)
-        return f"{said}: {', '.join(sources[name] for name in pairs if name in sources)}"
-    return f"{sources.get(where[0], where[0])}: {details['input']!r} found; {said}"
+    said, named = said[:1].lower() + said[1:], _named(details, sources)
+    if details["loc"]:
+        return f"{named[0]}: {details['input']!r} found; {said}"
+    return f"{' and '.join(named)} exclude each other: give one of them" if len(named) == 2 else said
+
+
+def _named(details: Mapping[str, Any], sources: Mapping[str, str]) -> list[str]:
+    """The sources that a fault is about: of one value, or of two that exclude each other."""
+    if where := details["loc"]:
+        return [sources.get(where[0], str(where[0]))]
+    words = str(details["msg"]).split()
+    return [sources[name] for name in _EXCLUSIVE if name in words and name in sources]
 
 
 def _check_locked(config: RunConfig, sources: Mapping[str, str]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable
 from contextlib import redirect_stdout
@@ -11,11 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from autoprompt.cli import batch_table, clean, options, render
+from autoprompt.cli import batch_table, options, render
 from autoprompt.cli.batch_view import watching
 from autoprompt.cli.panel import Emit
-from autoprompt.cli.run import print_json
-from autoprompt.settings import unknown_variables
+from autoprompt.cli.run import print_json, read_environment
 
 if TYPE_CHECKING:
     from autoprompt.batch import BatchResult
@@ -57,11 +55,7 @@ def batch(
 
     Called again, it skips what is finished and goes on with what is not. Exit code 1: a trial has no result.
     """
-    from dotenv import load_dotenv
-
-    load_dotenv(Path(".env"), override=False)
-    for warning in unknown_variables(os.environ):
-        typer.echo(f"warning: {clean(warning)}", err=True)
+    read_environment()
     from autoprompt.batch import plan_batch, run_batch
 
     chosen: dict[str, Any] = {"name": name, "runs_dir": runs_dir, "only": only or ()}

@@ -14,7 +14,7 @@ from rich.text import Text
 from autoprompt.cli import clean, options, render
 from autoprompt.cli.panel import watching
 from autoprompt.cli.progress import duration, money
-from autoprompt.cli.run import print_json, read_environment
+from autoprompt.cli.run import check_metric, print_json, read_environment
 from autoprompt.config import CheckSettings
 from autoprompt.errors import AutopromptError, Interrupted, UsageError
 from autoprompt.settings import resolve_check
@@ -56,6 +56,7 @@ def check(
     """
     writer = None if output is None else _writer(output)
     read_environment()
+    check_metric(flags)
     settings, limits = resolve_check(flags, config_file=config, environ=os.environ)
     for path in filter(None, (output, limits.junit)):
         check_writable(path)

@@ -22,7 +22,7 @@ from rich.text import Text
 
 from autoprompt.cli import clean, options, render
 from autoprompt.cli.progress import megabytes
-from autoprompt.cli.run import print_json
+from autoprompt.cli.run import print_json, read_environment
 from autoprompt.errors import ModelError
 from autoprompt.llm import weights
 
@@ -55,9 +55,7 @@ def doctor(
     as_json: options.Json = False,
 ) -> None:
     """Say what works on this machine. Exit code 0 if a run with these settings can start."""
-    from dotenv import load_dotenv
-
-    load_dotenv(Path(".env"), override=False)
+    read_environment()
     checks = list(_checks(model, base_url, os.environ))
     works = all(check.is_ok for check in checks if check.is_needed)
     if as_json:

@@ -93,11 +93,10 @@ def run_flow(
 def _settings(flags: dict[str, Any], config: Path | None) -> Any:
     import os
 
-    from dotenv import load_dotenv
-
+    from autoprompt.cli.run import read_environment
     from autoprompt.settings import resolve_models
 
-    load_dotenv(Path(".env"), override=False)
+    read_environment()
     return resolve_models(flags, config_file=config, environ=os.environ)
 
 

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from autoprompt.cli import options
-from autoprompt.cli.run import watch
+from autoprompt.cli.run import read_environment, watch
 from autoprompt.errors import StoreError
 from autoprompt.store import RunFolder, RunStore
 
@@ -66,9 +66,7 @@ def resume(
 
     Of a finished run the result is shown.
     """
-    from dotenv import load_dotenv
-
-    load_dotenv(Path(".env"), override=False)
+    read_environment()
     folder = RunStore(runs_dir).open(run)
     kind = str(folder.read_info().get("kind"))
     if kind not in _KINDS:

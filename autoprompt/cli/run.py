@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,7 +14,7 @@ from rich.console import Console
 from autoprompt.cli import clean, options, render
 from autoprompt.cli.panel import Emit, watching
 from autoprompt.config import RunConfig
-from autoprompt.errors import Interrupted
+from autoprompt.errors import ConfigError, Interrupted, UsageError
 from autoprompt.settings import resolve_settings, unknown_variables
 
 if TYPE_CHECKING:
@@ -51,7 +51,20 @@ def run(
 def read_settings(flags: dict[str, Any], config_file: Path | None) -> RunConfig:
     """The effective settings."""
     read_environment()
+    check_metric(flags)
     return resolve_settings(flags, config_file=config_file, environ=os.environ)
+
+
+def check_metric(flags: Mapping[str, Any]) -> None:
+    """Raises UsageError for a metric on the command line that is none."""
+    if "metric" not in flags:
+        return
+    from autoprompt.metrics.registry import check_name
+
+    try:
+        check_name(flags["metric"])
+    except ConfigError as error:
+        raise UsageError(f"--metric: {error}") from error
 
 
 def read_environment() -> None:

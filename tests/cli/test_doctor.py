@@ -28,3 +28,14 @@ def test_a_missing_key_is_a_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     # This server wants one: that, and not the missing variable, is what stops a run.
     assert any(line.startswith("no    endpoint ") for line in lines)
     assert result.exit_code == 4
+
+
+@pytest.mark.parametrize(
+    "command", [["doctor", "--model", "m", "--base-url", "http://127.0.0.1:9"], ["resume", "last"]]
+)
+def test_a_misspelt_variable_is_warned_of(
+    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("AUTOPROMPT_MAX_CALL", "5")
+    assert "did you mean AUTOPROMPT_MAX_CALLS?" in CliRunner().invoke(app, command).stderr
