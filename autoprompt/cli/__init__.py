@@ -10,6 +10,7 @@ import errno
 import importlib
 import io
 import json
+import signal
 import sys
 import traceback
 from typing import Any
@@ -165,4 +166,9 @@ def main() -> None:
         # A terminal that has no form for a character must not end a run.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
+    for name in ("SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)
+        # As Ctrl-C, so that what is left says how to go on. What `nohup` has set to be ignored stays so.
+        if number is not None and signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, signal.default_int_handler)
     app(prog_name="autoprompt")

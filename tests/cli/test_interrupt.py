@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -35,8 +34,13 @@ def wait_until(is_so: Callable[[], bool], seconds: float = 30.0) -> None:
         time.sleep(0.01)
 
 
-@pytest.mark.parametrize("command", ["run", "eval"])
-def test_ctrl_c_ends_at_once(command: str, silent: Endpoint, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("command", "number"),
+    [("run", 2), ("eval", 2), ("run", 15), ("run", 1)],
+    ids=["run INT", "eval INT", "run TERM", "run HUP"],
+)
+def test_an_interrupt_ends_at_once(command: str, number: int, silent: Endpoint, tmp_path: Path) -> None:
+    """Ctrl-C, a request to end, and a terminal that is closed."""
     rows = [{"input": f"item {n}", "target": "AB"[n % 2]} for n in range(60)]
     (tmp_path / "t.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     (tmp_path / "c.yaml").write_text(
@@ -55,7 +59,7 @@ def test_ctrl_c_ends_at_once(command: str, silent: Endpoint, tmp_path: Path) -> 
         try:
             wait_until(lambda: len(silent.requests) == ROWS_AT_ONCE)
             begun = time.monotonic()
-            process.send_signal(signal.SIGINT)
+            process.send_signal(number)
             _, told = process.communicate(timeout=30)
             took_s = time.monotonic() - begun
         finally:
