@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from autoprompt.api import EvaluationReport
     from autoprompt.types import Candidate
 
+_PRICES = ("price_input", "price_output")  # of the run's model, and of no other
 # What a run's best is scored with where no flag says otherwise: what the run itself used.
 _FROM_RUN = (
     "workflow",
@@ -32,6 +33,7 @@ _FROM_RUN = (
     "metric_options",
     "model",
     "base_url",
+    *_PRICES,
 )
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -116,6 +118,8 @@ def _of_run(
     folder = RunStore(runs_dir).open(run)  # once: meanwhile another may become the `last`
     scored = api.best_of(folder.path) if candidate is None else api.candidate_of(folder.path, candidate)
     known = load_config(folder).model_dump(include=set(_FROM_RUN))
+    if flags.keys() & {"model", "base_url"}:
+        known = {name: value for name, value in known.items() if name not in _PRICES}
     if known["workflow"] is None:
         # Scored is the candidate. Its text is checked with the settings; a line end before it keeps one that
         # begins with "@" from being read as a file.

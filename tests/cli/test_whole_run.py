@@ -152,6 +152,16 @@ def test_the_best_prompt_of_a_run_is_scored_as_it_is(endpoint: Endpoint) -> None
     assert len(endpoint.requests) == sent
 
 
+def test_a_run_s_prices_are_those_of_its_model() -> None:
+    prices = ("--price-input", "1", "--price-output", "2")
+    call("run", "--config", "c.yaml", "--max-iterations", "1", "--no-cache", *prices)
+    evaluation = ("eval", "--config", "c.yaml", "--run", "last", "--no-cache", "--json")
+    found = json.loads(call(*evaluation).stdout)
+    paid = (found["prompt_tokens"] + 2 * found["completion_tokens"]) / 1e6
+    assert found["cost_usd"] == pytest.approx(paid)
+    assert json.loads(call(*evaluation, "--model", "m").stdout)["cost_usd"] is None
+
+
 def test_any_candidate_of_a_run_is_scored_and_rows_of_the_search_are_no_proof() -> None:
     call("run", "--config", "c.yaml", "--max-iterations", "1")
     shown = json.loads(call("runs", "show", "last", "--json").stdout)
