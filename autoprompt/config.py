@@ -55,7 +55,13 @@ class DataSettings(Settings):
     labels: tuple[Label, ...] | None = Field(
         default=None, description="The only answers allowed; inferred if not given."
     )
-    metric: str = Field(default="exact_match", description="How an answer is scored.")
+    metric: str = Field(
+        default="exact_match",
+        description=(
+            "How an answer is scored: `exact_match`, `macro_f1`, `contains`, `regex`, `numeric`, "
+            "`json_match`, `llm_judge` or `python:module:function`."
+        ),
+    )
     metric_options: dict[str, Any] = Field(default_factory=dict, description="Options of the metric.")
     allow_conflicts: bool = Field(
         default=False, description="Go on with equal inputs that have different targets."
