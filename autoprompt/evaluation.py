@@ -184,5 +184,8 @@ def _raise_if_all_failed(rows: Sequence[EvaluatedRow]) -> None:
         return
     message = f"all {len(rows)} calls failed; the first: {errors[0].removeprefix(REFUSED)}"
     if all(error.startswith(REFUSED) for error in errors):
-        raise RequestRefusedError(message)
+        raise RequestRefusedError(
+            f"{message}. The endpoint takes no such request: check the model's name, its settings and the "
+            "length of the rows; `autoprompt doctor` with the same --model and --base-url asks it."
+        )
     raise EndpointError(message)

@@ -21,6 +21,11 @@ def prompt_text(prompt: str, folder: Path, source: str) -> str:
     """
     if not prompt.startswith("@"):
         return prompt
+    if prompt == "@-":
+        raise PromptError(
+            f"{source}: @-: a prompt is not read from standard input. Save it to a file and give `@` and its "
+            'path, or the text itself: --prompt "$(cat)".'
+        )
     path = folder / Path(prompt[1:]).expanduser()
     try:
         text = path.read_text(encoding="utf-8-sig")

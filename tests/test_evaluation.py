@@ -126,7 +126,7 @@ def test_if_every_row_failed_the_endpoint_did(concurrency: int) -> None:
     with pytest.raises(EndpointError, match="all 5 calls failed; the first: no answer 0"):
         evaluate(program, CANDIDATE, rows(5), METRIC, concurrency=concurrency)
     refused = FakeProgram(lambda i: Prediction("", None, error=REFUSED + "too long"))
-    with pytest.raises(RequestRefusedError, match="the first: too long"):
+    with pytest.raises(RequestRefusedError, match=r"the first: too long\. .*`autoprompt doctor`"):
         evaluate(refused, CANDIDATE, rows(2), METRIC, concurrency=concurrency)
 
 

@@ -152,6 +152,7 @@ def test_a_missing_dataset_is_said(folder: Path) -> None:
         ),
         ({}, {"AUTOPROMPT_SEED": "x"}, ConfigError, "AUTOPROMPT_SEED: 'x' found"),
         ({}, {"AUTOPROMPT_PRESET": "huge"}, ConfigError, "AUTOPROMPT_PRESET: 'huge' found.*quick"),
+        ({"prompt": "@-"}, {}, PromptError, "--prompt: @-: a prompt is not read from standard input"),
         ({"sede": 1}, {}, UsageError, "unknown setting 'sede'; known: .*seed"),
     ],
 )

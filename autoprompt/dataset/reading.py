@@ -47,6 +47,8 @@ def _found(path: Path) -> Path:
     for candidate in (path, DATASETS_DIR / path):
         if candidate.is_file():
             return candidate
+    if str(path) == "-":
+        raise DatasetError("-: rows are not read from standard input. Save them to a file and give its path.")
     if path.is_dir():
         inside = sorted(entry.name for entry in path.iterdir() if entry.is_file())
         holds = f" It holds {named(inside)}." if inside else ""

@@ -52,8 +52,9 @@ def from_status(
     text = f"{shown_url(url)}: HTTP {status}: {said}"
     if status in (401, 403):
         return AuthenticationError(f"{text}. Check the key (OPENAI_API_KEY) and what it may use.")
-    if error.get("code") == "insufficient_quota":
-        return QuotaError(f"{text}. The account has no quota left.", status=status, is_fatal=True)
+    if status == 402 or error.get("code") == "insufficient_quota":
+        todo = "The account has no quota left: top it up, or name another endpoint."
+        return QuotaError(f"{text}. {todo}", status=status, is_fatal=True)
     if status in (408, 409, 425, 429) or status >= 500:
         return EndpointError(text, status=status, retry_after_s=_retry_after(headers))
     parameter = _refused_parameter(error, said, sent) if status in (400, 422) else None

@@ -132,6 +132,11 @@ def test_a_missing_file_is_refused_with_the_closest_name(
     assert "'clickbait.jsonl'" in message
 
 
+def test_standard_input_is_no_dataset() -> None:
+    with pytest.raises(DatasetError, match=r"^-: rows are not read from standard input"):
+        find_dataset(Path("-"))
+
+
 def test_a_path_that_the_system_refuses_is_refused_by_name() -> None:
     assert "cannot be read: File name too long" in refusal(dataset="x" * 300)
 

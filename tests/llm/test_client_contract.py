@@ -181,6 +181,7 @@ def test_without_a_grammar_a_cut_answer_is_what_it_is(make: Make, endpoint: Fake
         (error(503), EndpointError, 503),
         (error(429), EndpointError, 429),
         (error(429, code="insufficient_quota"), QuotaError, 429),
+        (error(402, "Insufficient credits"), QuotaError, 402),
         (error(401, f"Incorrect API key provided: {KEY}"), AuthenticationError, None),
         (error(403), AuthenticationError, None),
         (error(404, "no such model"), RequestRefusedError, 404),
