@@ -18,7 +18,7 @@ from autoprompt.cli.run import check_metric, print_json, read_environment
 from autoprompt.config import CheckSettings
 from autoprompt.errors import AutopromptError, Interrupted, UsageError
 from autoprompt.settings import resolve_check
-from autoprompt.store.files import check_writable, to_json, write_text
+from autoprompt.store.files import check_writable, to_json, write_output
 
 if TYPE_CHECKING:
     from autoprompt.regression import CheckReport
@@ -119,9 +119,9 @@ def _write_files(
     from autoprompt.regression.junit import to_junit
 
     if limits.junit is not None:
-        write_text(limits.junit, to_junit(report))
+        write_output(limits.junit, to_junit(report))
     if output is not None and writer is not None:
-        write_text(output, writer(report))
+        write_output(output, writer(report))
     if limits.github and not github.write_summary(report):
         typer.echo("warning: GITHUB_STEP_SUMMARY is not set: no summary is written", err=True)
 

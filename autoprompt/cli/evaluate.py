@@ -15,7 +15,7 @@ from autoprompt.cli.panel import watching
 from autoprompt.cli.progress import duration, money
 from autoprompt.cli.run import print_json, read_settings
 from autoprompt.errors import BudgetExhausted, BudgetTooSmallError, Interrupted, UsageError
-from autoprompt.store.files import write_text
+from autoprompt.store.files import check_writable, write_output
 
 if TYPE_CHECKING:
     from autoprompt.api import EvaluationReport
@@ -67,6 +67,7 @@ def evaluate(
     """Score a prompt on a whole dataset, without optimization."""
     if output is not None:
         scores.check_ending(output)  # before anything is paid
+        check_writable(output)
     from autoprompt import api
 
     scored: Candidate | None = None
@@ -99,7 +100,7 @@ def evaluate(
         console.print(Text(f"warning: {warning}", "yellow"))
         report = replace(report, warnings=(*report.warnings, warning))
     if output is not None:
-        write_text(output, scores.written(report, output))
+        write_output(output, scores.written(report, output))
         console.print(Text(f"rows: {output}"))
     if as_json:
         print_json(report.to_dict())

@@ -47,6 +47,8 @@ def init(
             typer.echo(f"kept     {target} (it was there)")
         else:
             typer.echo(f"written  {target}")
+    if ci:
+        (folder / "baselines").mkdir(exist_ok=True)
     before = "" if folder == Path() else f"cd {folder} && "
     if not ci:
         typer.echo(f"Next: {before}autoprompt run --config autoprompt.yaml --dry-run")

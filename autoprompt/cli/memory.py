@@ -14,7 +14,7 @@ from autoprompt.cli import clean, options, render
 from autoprompt.cli.run import print_json
 from autoprompt.errors import UsageError
 from autoprompt.memory import EXPORT_FORMATS, Experience, ExperienceFile
-from autoprompt.store.files import write_text
+from autoprompt.store.files import write_output
 
 app = typer.Typer(
     rich_markup_mode=None, add_completion=False, no_args_is_help=True, help="The experience file."
@@ -83,7 +83,7 @@ def export(
     if to is None:
         typer.echo(text, nl=False)
     else:
-        write_text(to, text)
+        write_output(to, text)
         typer.echo(f"{to}: written ({form})", err=True)
 
 

@@ -11,7 +11,7 @@ import typer
 from autoprompt.cli import clean, options
 from autoprompt.errors import InputError, UsageError
 from autoprompt.store import RunFolder, RunStore
-from autoprompt.store.files import to_json, write_bytes, write_text
+from autoprompt.store.files import to_json, write_output
 
 if TYPE_CHECKING:
     from autoprompt.report import RunSummary
@@ -82,9 +82,9 @@ def _write_one(folder: RunFolder, path: Path) -> None:
     if path.suffix.lower() == ".png":
         from autoprompt.report.picture import png
 
-        write_bytes(path, png(summary))
+        write_output(path, png(summary))
     else:
-        write_text(path, _text(summary, path.suffix.lower()))
+        write_output(path, _text(summary, path.suffix.lower()))
     typer.echo(clean(f"{summary.mark}: {summary.headline}"), err=True)
 
 
@@ -122,5 +122,5 @@ def _write_many(folder: Path, path: Path) -> None:
             from autoprompt.report.html import trials_page
 
             text = trials_page(trials)
-    write_text(path, text)
+    write_output(path, text)
     typer.echo(clean(trials.headline), err=True)

@@ -21,7 +21,7 @@ from autoprompt.cli.run import print_json
 from autoprompt.errors import StoreError, UsageError
 from autoprompt.store import EXPORT_FORMATS, RunDiff, RunFolder, RunLine, RunStore, diff, export_run
 from autoprompt.store.export import WORKFLOW, is_workflow_run
-from autoprompt.store.files import write_text
+from autoprompt.store.files import write_output
 from autoprompt.store.listing import summarize
 
 if TYPE_CHECKING:
@@ -297,7 +297,7 @@ def export(
     if to is None:
         typer.echo(text, nl=False)
     else:
-        write_text(to, text)
+        write_output(to, text)
         typer.echo(f"{to}: written ({chosen})", err=True)
     best = (folder.read_result() or {}).get("best") if candidate is None else folder.find_candidate(candidate)
     demos = (best or {}).get("demos") or ()

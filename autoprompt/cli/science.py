@@ -21,6 +21,7 @@ from autoprompt.cli.run import print_json, read_environment
 from autoprompt.config import ScienceConfig
 from autoprompt.errors import Interrupted, UsageError
 from autoprompt.settings import resolve_science
+from autoprompt.store.files import check_writable
 
 if TYPE_CHECKING:
     from autoprompt.science import Investigation
@@ -130,6 +131,8 @@ def _read_task(text: str) -> str:
 
 def watch(begin: Callable[[Emit], Investigation], *, output: Path | None, as_json: bool, quiet: bool) -> None:
     """Runs `begin` under the live view and shows what came out. Ctrl-C says how to go on."""
+    if output is not None:
+        check_writable(output / "result.json" if output.is_dir() else output)
     with watching_passes(render.console(stderr=True), quiet=quiet) as (view, emit):
         try:
             found = begin(emit)
@@ -185,7 +188,7 @@ def result(found: Investigation, output: Path | None = None) -> Iterator[Rendera
 def copy_results(found: Investigation, folder: Path) -> None:
     """Transcript, scripts and new files, as plain files for others to use."""
     run = Path(found.run_dir)
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(exist_ok=True)
     for name in ("transcript.json", "transcript.md", "result.json"):
         shutil.copy2(run / name, folder / name)
     shutil.copytree(run / "passes", folder / "passes", dirs_exist_ok=True)

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from autoprompt.errors import ConfigError
-from autoprompt.store.files import to_json, write_text
+from autoprompt.store.files import to_json, write_output
 
 SCHEMA_VERSION = 1
 _MARKERS = ("<<<<<<<", "=======", ">>>>>>>", "|||||||")
@@ -107,7 +107,7 @@ def write_baseline(path: Path, baseline: Baseline) -> bool:
         baseline
     ):
         return False
-    write_text(path, to_text(baseline))
+    write_output(path, to_text(baseline))
     return True
 
 

@@ -30,7 +30,7 @@ from autoprompt.regression.measurement import MeasuredCase, Measurement, measure
 from autoprompt.regression.report import CheckReport
 from autoprompt.settings import complete, starting_prompt, with_known_labels
 from autoprompt.store.export import Exported, read_exported
-from autoprompt.store.files import check_writable, write_text
+from autoprompt.store.files import check_writable, write_output
 from autoprompt.types import Candidate, Evaluation, Example
 
 if TYPE_CHECKING:
@@ -210,7 +210,7 @@ def _measured(
         grades.check()
         late = [*models.warnings(), *filter(None, [grades.warning])]
     if recording is not None and limits.record is not None:
-        write_text(limits.record, recording.to_text())
+        write_output(limits.record, recording.to_text())
     measurement = Measurement(
         cases=cases,
         repeats=task.repeats,

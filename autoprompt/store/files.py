@@ -85,13 +85,50 @@ def _sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def check_writable(path: Path) -> None:
-    """To be asked before something is paid for. Raises StoreError if `write_text` could not write there."""
+def check_writable(path: Path, *, makes_folders: bool = False) -> None:
+    """To be asked before something is paid for. Raises StoreError if nothing could be written there.
+
+    makes_folders: whether who writes there makes the folders that are missing.
+    """
     if path.is_dir():
         raise StoreError(f"{path}: is a folder, expected a file to write. Give the path of a file.")
-    folder = next(parent for parent in path.absolute().parents if parent.exists())
-    if not folder.is_dir() or not os.access(folder, os.W_OK):
-        raise StoreError(f"{path}: cannot be written, {folder} does not allow it. Give another path.")
+    if _is_device(path):
+        return
+    folder = path.resolve().parent
+    if not (folder.exists() or makes_folders):
+        raise StoreError(f"{path}: there is no folder {path.parent}. Make it, or give another path.")
+    folder = next(parent for parent in (folder, *folder.parents) if parent.exists())
+    try:
+        # The mode of a folder does not tell: root is allowed what a read-only file system refuses.
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise StoreError(
+            f"{path}: cannot be written, {folder} does not allow it. Give another path."
+        ) from error
+
+
+def _is_device(path: Path) -> bool:
+    """Whether it is a device or a pipe, e.g. /dev/stdout: written to, never replaced."""
+    return path.exists() and not path.is_file()
+
+
+def write_output(path: Path, content: str | bytes) -> None:
+    """Write a file that the user named. Makes no folder, unlike the others: a typo would become one.
+
+    A link stays a link. Raises StoreError that names the path as it was given.
+    """
+    check_writable(path)
+    data = content if isinstance(content, bytes) else content.encode(errors="replace")
+    try:
+        if _is_device(path):
+            path.write_bytes(data)
+        else:
+            write_bytes(path.resolve(), data)
+    except OSError as error:
+        raise StoreError(
+            f"{path}: cannot be written ({error.strerror}). Make room there, or give another path."
+        ) from error
 
 
 def write_text(path: Path, text: str) -> None:

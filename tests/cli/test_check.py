@@ -20,6 +20,7 @@ BASELINE = Path("baselines/t.json")
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, endpoint: Endpoint) -> Path:
     monkeypatch.chdir(tmp_path)
+    BASELINE.parent.mkdir()
     rows = [
         {
             "message": f"{'It burns now' if n % 2 else 'Some day, 标题'} ({n})",
@@ -135,6 +136,7 @@ def test_every_file_is_written_pass_or_fail(monkeypatch: pytest.MonkeyPatch) -> 
     check("--update-baseline")
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", "summary.md")
     monkeypatch.setenv("GITHUB_WORKSPACE", str(Path.cwd()))
+    Path("out").mkdir()
     files = ("--junit", "out/j.xml", "-o", "out/r.md", "--github")
     result = check("--prompt", BAD, *files, code=1)
     suite = JUnitXml.fromfile("out/j.xml")

@@ -160,6 +160,14 @@ def test_a_prompt_is_exported() -> None:
     assert Path("naive.txt").read_text() == "Say 1 or 0 only.\n"
 
 
+def test_an_export_makes_no_folder() -> None:
+    folder = finished("Say 1 or 0 only.")
+    said = "error: typo/a.txt: there is no folder typo. Make it, or give another path."
+    assert said in call("runs", "export", folder.run_id, "--to", "typo/a.txt", code=3).stderr
+    assert said in call("memory", "export", "--to", "typo/a.txt", code=3).stderr
+    assert not Path("typo").exists()
+
+
 def test_the_ending_chooses_the_form_and_lost_demonstrations_are_said() -> None:
     folder = finished("p", demos=2)
     assert "2 demonstrations" in call("runs", "export", folder.run_id).stderr

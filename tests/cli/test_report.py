@@ -57,6 +57,12 @@ def test_json_is_the_whole_summary(made: RunFolder, here: Path) -> None:
     assert len(data["rows"]) == data["best"]["rows"]
 
 
+def test_a_report_makes_no_folder(made: RunFolder) -> None:
+    said = "error: typo/r.html: there is no folder typo. Make it, or give another path."
+    assert said in call(str(made.path), "-o", "typo/r.html", code=3).stderr
+    assert not Path("typo").exists()
+
+
 def test_an_unknown_ending_and_an_unknown_run_are_refused(made: RunFolder) -> None:
     assert ".html, .md, .json, .svg, .png" in call(str(made.path), "-o", "r.pdf", code=2).stderr
     assert "no run 'nothing'" in call("nothing", code=3).stderr

@@ -70,6 +70,14 @@ def test_the_conclusion_is_shown_and_everything_kept(scientist: Endpoint, tmp_pa
     assert len(scientist.requests) == sent
 
 
+def test_an_output_folder_that_cannot_be_made_is_said_before_anything_is_sent(
+    scientist: Endpoint, tmp_path: Path
+) -> None:
+    done = science(tmp_path, scientist, "How many?", "-o", "typo/got")
+    assert (done.returncode, scientist.requests) == (3, [])
+    assert done.stderr.startswith("error: typo/got: there is no folder typo. Make it")
+
+
 def test_json_is_alone_on_stdout_and_quiet_is_quiet(scientist: Endpoint, tmp_path: Path) -> None:
     done = science(tmp_path, scientist, "How many?", "--max-iterations", "1", "--json", "--quiet")
     found = json.loads(done.stdout)

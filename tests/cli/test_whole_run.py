@@ -137,6 +137,13 @@ def test_an_evaluation_in_every_form() -> None:
     assert json.loads(call("eval", "--config", "c.yaml", "--json").stdout)["score"] == 0.5
 
 
+def test_a_file_that_cannot_be_written_is_said_before_anything_is_sent(endpoint: Endpoint) -> None:
+    for name in ("typo/r.json", "c.yaml/r.json"):
+        result = call("eval", "--config", "c.yaml", "-o", name, code=3)
+        assert result.stderr.startswith(f"error: {name}: ")
+    assert (endpoint.requests, Path("typo").exists()) == ([], False)
+
+
 def test_the_best_prompt_of_a_run_is_scored_as_it_is(endpoint: Endpoint) -> None:
     told = "@home: sort support messages. KNOWN RULE: look at what happens now."
     config = Path("c.yaml").read_text(encoding="utf-8")

@@ -31,7 +31,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
         repeats=2,
         metric_options={"tolerance": 0.1},
     ).as_baseline()
-    path = tmp_path / "sub" / "b.json"
+    path = tmp_path / "b.json"
     assert write_baseline(path, baseline)
     assert read_baseline(path) == baseline
     assert json.loads(path.read_text(encoding="utf-8"))["cases"]["r1"] == {"scores": [0.5], "answers": [""]}

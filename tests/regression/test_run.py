@@ -59,6 +59,7 @@ class Repository:
     def __init__(self, folder: Path, rows: int = 40) -> None:
         self.folder = folder
         self.path = folder / "baselines" / "items.json"
+        self.path.parent.mkdir()
         self.dataset = write_rows(folder / "items.jsonl", range(rows))
         self.events: list[dict[str, Any]] = []
 
@@ -177,7 +178,6 @@ def test_what_cannot_be_checked_is_refused(
 def test_a_broken_baseline_stops_a_check_and_not_an_update(
     repository: Repository,
 ) -> None:
-    repository.path.parent.mkdir()
     repository.path.write_text("<<<<<<< HEAD\n", encoding="utf-8")
     with pytest.raises(ConfigError, match="conflict marker"):
         repository.check(wrong_on())

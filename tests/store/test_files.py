@@ -10,10 +10,12 @@ from autoprompt.errors import StoreError
 from autoprompt.store.files import (
     JsonLines,
     append_jsonl,
+    check_writable,
     read_json,
     read_jsonl,
     to_json,
     write_json,
+    write_output,
     write_text,
 )
 
@@ -87,6 +89,43 @@ def test_rights_are_those_of_any_new_file_and_then_kept(tmp_path: Path) -> None:
     path.chmod(0o640)
     write_text(path, "b")
     assert path.stat().st_mode & 0o777 == 0o640
+
+
+def test_an_output_that_cannot_be_written_names_its_own_path_and_makes_no_folder(tmp_path: Path) -> None:
+    missing = tmp_path / "typo" / "dir" / "a.txt"
+    for write in (check_writable, lambda path: write_output(path, "a")):
+        with pytest.raises(StoreError, match=f"^{missing}: there is no folder {missing.parent}. Make it"):
+            write(missing)
+    (tmp_path / "file").touch()
+    with pytest.raises(StoreError, match=r"cannot be written, .*/file does not allow it"):
+        write_output(tmp_path / "file" / "a.txt", "a")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+    check_writable(missing, makes_folders=True)
+    with pytest.raises(StoreError, match="does not allow it"):
+        check_writable(tmp_path / "file" / "a" / "b.txt", makes_folders=True)
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="a folder that even root cannot write to")
+def test_a_folder_that_its_mode_says_root_may_write_to_is_tried() -> None:
+    for makes_folders in (False, True):
+        with pytest.raises(StoreError, match=r"^/proc/x\.html: cannot be written, /proc does not allow it"):
+            check_writable(Path("/proc/x.html"), makes_folders=makes_folders)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links and pipes")
+def test_an_output_goes_through_links_and_into_pipes(tmp_path: Path) -> None:
+    link, pipe = tmp_path / "link", tmp_path / "pipe"
+    link.symlink_to("aim")
+    write_output(link, "a")
+    assert (link.is_symlink(), (tmp_path / "aim").read_text()) == (True, "a")
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    write_output(pipe, "b")
+    assert (os.read(reader, 9), pipe.is_fifo()) == (b"b", True)
+    os.close(reader)
+    if Path("/dev/full").exists():
+        with pytest.raises(StoreError, match=r"^/dev/full: cannot be written \(No space left on device\)"):
+            write_output(Path("/dev/full"), "a")
 
 
 @pytest.mark.skipif(os.name == "nt", reason="SIGKILL")
