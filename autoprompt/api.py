@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from autoprompt.clients import Clients, check_models, open_models, price_given
 from autoprompt.config import CheckSettings, RunConfig, ScienceConfig
 from autoprompt.dataset import load_checked
-from autoprompt.errors import BudgetTooSmallError, ConfigError, ModelError, StoreError, UsageError
+from autoprompt.errors import ConfigError, InputError, ModelError, StoreError, UsageError
 from autoprompt.evaluation import evaluate as evaluate_rows
 from autoprompt.evaluation import row_counter
 from autoprompt.forecast import Estimate, Prices, check_spending, estimate_run
@@ -40,6 +40,7 @@ from autoprompt.preparation import (
 )
 from autoprompt.session import (
     OnEvent,
+    check_memory,
     has_answers,
     load_config,
     read_candidate,
@@ -68,10 +69,11 @@ def optimize(
     dict with the key "event"; the same, but for the progress of single rows, is in `events.jsonl`.
     Writes `runs/<id>/`; a run that is killed goes on with `resume`. A cap that is reached ends the search,
     not the run; an error before the first answer leaves no folder. Raises DatasetError, ConfigError,
-    PromptError and BudgetTooSmallError before anything is sent, ModelError when the endpoint fails,
-    Interrupted on Ctrl-C.
+    PromptError, BudgetTooSmallError, and InputError for the experience file before anything is sent,
+    ModelError when the endpoint fails, Interrupted on Ctrl-C.
     """
     preparation = prepare(config)
+    check_memory(preparation.config)
     if clients is None:
         check_models(preparation.config)
     check_spending(preparation, _prices(config) if clients is None else Prices())
@@ -82,7 +84,7 @@ def optimize(
         with folder.lock():
             _name_twin(store, folder, on_event)
             return run_in_folder(folder, preparation, clients, on_event, resumed=False)
-    except (ModelError, ConfigError, BudgetTooSmallError, UsageError):
+    except (ModelError, InputError, UsageError):
         if not has_answers(folder):
             store.remove(folder.run_id)
             if on_event is not None:
@@ -155,6 +157,7 @@ def candidate_of(run: str | Path, candidate_id: str, *, runs_dir: Path = Path("r
 def estimate(config: RunConfig) -> Estimate:
     """What a run would use at most: `--dry-run`. Refuses what a run would before anything is sent."""
     preparation = prepare(config)
+    check_memory(preparation.config)
     warnings = check_models(preparation.config)
     prices = _prices(preparation.config)
     check_spending(preparation, prices)

@@ -30,7 +30,7 @@ from autoprompt.metrics import JUDGED
 from autoprompt.preparation import Preparation
 from autoprompt.search.pool import Pool
 from autoprompt.store import ProgressFile, RunFolder, RunStore
-from autoprompt.store.files import write_jsonl
+from autoprompt.store.files import check_writable, write_jsonl
 from autoprompt.store.openings import record_opening
 from autoprompt.types import Candidate
 
@@ -46,7 +46,7 @@ OnEvent = Callable[[Event], None]
 _FLEETING = ("rows_evaluated", "weights_progress")
 ORIGINAL_PROMPT = "original_prompt.txt"
 TEST_OPENED = "test_opened"
-_MODELS = "models"  # what a warning is about that stands in the result too
+_MODELS = "models"  # what a warning is about: those with an "about" stand in the result too
 
 
 def run_in_folder(
@@ -117,7 +117,7 @@ def _keep_original(folder: RunFolder, preparation: Preparation) -> None:
 
 def _with_warnings(folder: RunFolder, models: RoleModels, emit: OnEvent) -> OnEvent:
     """`emit` that says what was found out about the models, once in a run, before the next event."""
-    known = set(_model_warnings(folder))
+    known = set(_late_warnings(folder))
 
     def emit_all(event: Event) -> None:
         for message in models.warnings():
@@ -129,9 +129,10 @@ def _with_warnings(folder: RunFolder, models: RoleModels, emit: OnEvent) -> OnEv
     return emit_all
 
 
-def _model_warnings(folder: RunFolder) -> list[str]:
-    """Those of all processes that worked on this run."""
-    return [event["message"] for event in folder.read_events() if event.get("about") == _MODELS]
+def _late_warnings(folder: RunFolder) -> list[str]:
+    """What was found out about the models and the memory, by all processes that worked on this run."""
+    found = (event["message"] for event in folder.read_events() if "about" in event)
+    return list(dict.fromkeys(found))
 
 
 def _run_graph(
@@ -398,7 +399,7 @@ def _finish(
         sha256=splits.sha256,
         test_opened=final.get("test", {}).get("opened", 0),
         test_rows_opened_before=_opening(folder).get("rows_before"),
-        warnings=list(filter(None, [*splits.warnings, *_model_warnings(folder), grades.warning])),
+        warnings=list(filter(None, [*splits.warnings, *_late_warnings(folder), grades.warning])),
     )
     result = make_result(final, context, facts, budget.spent)
     folder.write_text("best_prompt.txt", render_candidate(result.best) + "\n")
@@ -436,6 +437,14 @@ def load_config(folder: RunFolder) -> RunConfig:
     if config.workflow is not None or not path.exists():  # killed between the two files
         return config
     return config.model_copy(update={"prompt": path.read_text(encoding="utf-8")})
+
+
+def check_memory(config: RunConfig) -> None:
+    """The experience file can be read and written. Raises InputError that says how it cannot."""
+    if config.no_memory:
+        return
+    check_writable(config.memory, makes_folders=True)
+    ExperienceFile(config.memory).load()
 
 
 def has_answers(folder: RunFolder) -> bool:

@@ -17,6 +17,7 @@ from autoprompt.errors import (
     ConfigError,
     DatasetError,
     EndpointError,
+    InputError,
     Interrupted,
     JudgeError,
     ModelError,
@@ -25,7 +26,7 @@ from autoprompt.errors import (
     UsageError,
 )
 from autoprompt.llm import ScriptedClient
-from autoprompt.llm.client import Completion
+from autoprompt.llm.client import Completion, Options
 from autoprompt.store import RunStore
 from autoprompt.types import Demo, Message
 
@@ -233,6 +234,37 @@ def test_nothing_is_written_or_sent_for_a_config_that_is_refused(tmp_path: Path)
     assert not (tmp_path / "runs").exists()
     with pytest.raises(StoreError):
         RunStore(tmp_path / "runs").open("nothing")
+
+
+def test_an_experience_file_that_will_not_do_is_said_before_anything_is_sent(tmp_path: Path) -> None:
+    (tmp_path / "latin.txt").write_bytes(b"\xe9t\xe9")
+    student = ScriptedClient(GAIN.student)
+    for name, said in (("latin.txt", "not UTF-8 text"), ("latin.txt/m.txt", "does not allow it")):
+        config = run_config(tmp_path, memory=tmp_path / name, model="local")
+        with pytest.raises(InputError, match=f"{name}: .*{said}"):
+            estimate(config)
+        with pytest.raises(InputError, match=f"{name}: .*{said}"):
+            optimize(config, clients=Clients(student))
+        estimate(config.model_copy(update={"no_memory": True}))
+    assert (student.calls, (tmp_path / "runs").exists()) == ([], False)
+
+
+def test_a_run_whose_experience_file_breaks_ends_with_its_result(tmp_path: Path) -> None:
+    folder = tmp_path / "lessons"
+
+    def student(messages: list[Message], options: Options) -> Completion:
+        folder.touch()  # a file is now where the folder was to be made
+        return GAIN.student(messages, options)
+
+    events: list[dict[str, Any]] = []
+    config = run_config(tmp_path, max_calls=900, max_iterations=4, memory=folder / "m.txt")
+    models = Clients(ScriptedClient(student), ScriptedClient(writer))
+    result = optimize(config, clients=models, on_event=events.append)
+    assert result.verdict == "confirmed"
+    (said,) = (warning for warning in result.to_dict()["warnings"] if "lessons" in warning)
+    assert "are not kept for later ones" in said
+    assert f"{folder / 'm.txt'}: cannot be written" in said
+    assert said in (event.get("message") for event in events)
 
 
 def test_a_run_that_nothing_answered_leaves_no_folder_and_no_advice(tmp_path: Path) -> None:

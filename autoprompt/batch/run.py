@@ -20,6 +20,7 @@ from autoprompt.clients import Clients
 from autoprompt.errors import AutopromptError, ConfigError
 from autoprompt.forecast import Estimate, Prices, estimate_run
 from autoprompt.llm.ledger import FileLedger
+from autoprompt.memory import ExperienceFile
 from autoprompt.preparation import prepare
 from autoprompt.store import RunFolder, RunStore
 
@@ -122,8 +123,11 @@ def _estimates(trials: Sequence[Trial], clients: Clients | None) -> list[tuple[T
     faults: list[str] = []
     for trial in trials:
         try:
+            if not trial.config.no_memory:  # read only: each trial writes to a copy in the batch's folder
+                ExperienceFile(trial.config.memory).load()
             if clients is None:
-                found.append((trial, api.estimate(trial.config)))
+                config = trial.config.model_copy(update={"no_memory": True})
+                found.append((trial, api.estimate(config)))
             else:
                 found.append((trial, estimate_run(prepare(trial.config), Prices())))
         except AutopromptError as error:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from autoprompt.memory import Experience, additive_sentence, cut_mark, measurement
+from autoprompt.errors import InputError
+from autoprompt.memory import Experience, ExperienceFile, additive_sentence, cut_mark, measurement
 from autoprompt.optimizer.agents.rewriting import describe_change
 from autoprompt.optimizer.context import SearchContext
 from autoprompt.optimizer.state import AutoPromptState
@@ -42,7 +43,7 @@ def learn(
         )
         context.emit({"event": "lesson", "text": lesson.text})
     if entries and context.experiences is not None:
-        context.experiences.record(entries, run_id=context.settings.run_id, iteration=iteration)
+        _keep(entries, context.experiences, context, iteration)
     own = [lesson.text for lesson in lessons if lesson.verdict != "no_difference"]
     added = (additive_sentence(lesson.change) for lesson in lessons if lesson.verdict == "better")
     helped = dict.fromkeys([*state.get("helped", []), *filter(None, added)])
@@ -60,3 +61,12 @@ def whole_change(parent: Candidate, candidate: Candidate, change: str) -> str:
         if short in change:
             change = change.replace(short, "") + describe_change(before, text, sys.maxsize)
     return change
+
+
+def _keep(entries: list[Experience], file: ExperienceFile, context: SearchContext, iteration: int) -> None:
+    """A file that broke since the run began costs its lessons, and not the run that is paid for."""
+    try:
+        file.record(entries, run_id=context.settings.run_id, iteration=iteration)
+    except InputError as error:
+        said = f"lessons of this run are not kept for later ones: {error}"
+        context.emit({"event": "warning", "about": "memory", "message": said})

@@ -197,6 +197,14 @@ def test_the_lessons_of_trials_stay_with_them(home: Home) -> None:
     assert all(path.read_text(encoding="utf-8").startswith("# mine") for path in kept)
 
 
+def test_experiences_that_cannot_be_read_are_said_before_anything_is_sent(home: Home) -> None:
+    (home.path / "memory.txt").write_bytes(b"\xff")
+    clients = scripted()
+    with pytest.raises(ConfigError, match=r"memory\.txt: not UTF-8 text"):
+        run(home, home.write_batch(), clients=clients)
+    assert (asked(clients), home.runs_dir.exists()) == (0, False)
+
+
 def test_trials_no_longer_asked_for_are_named(home: Home) -> None:
     run(home, home.write_batch())
     write_rows(home.path / "rows.jsonl", range(1, 41))
