@@ -239,7 +239,7 @@ def test_nothing_is_written_or_sent_for_a_config_that_is_refused(tmp_path: Path)
 def test_an_experience_file_that_will_not_do_is_said_before_anything_is_sent(tmp_path: Path) -> None:
     (tmp_path / "latin.txt").write_bytes(b"\xe9t\xe9")
     student = ScriptedClient(GAIN.student)
-    for name, said in (("latin.txt", "not UTF-8 text"), ("latin.txt/m.txt", "does not allow it")):
+    for name, said in (("latin.txt", "not UTF-8 text"), ("latin.txt/m.txt", "is no folder")):
         config = run_config(tmp_path, memory=tmp_path / name, model="local")
         with pytest.raises(InputError, match=f"{name}: .*{said}"):
             estimate(config)

@@ -103,9 +103,8 @@ def check_writable(path: Path, *, makes_folders: bool = False) -> None:
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
-        raise StoreError(
-            f"{path}: cannot be written, {folder} does not allow it. Give another path."
-        ) from error
+        reason = "does not allow it" if folder.is_dir() else "is no folder"
+        raise StoreError(f"{path}: cannot be written, {folder} {reason}. Give another path.") from error
 
 
 def _is_device(path: Path) -> bool:
