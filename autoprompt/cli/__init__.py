@@ -13,6 +13,7 @@ import json
 import signal
 import sys
 import traceback
+from contextlib import suppress
 from typing import Any
 
 import typer
@@ -108,7 +109,9 @@ def _ended(ctx: Any, message: str, exit_code: int, *, prefix: str = "error: ") -
 
 def _tell_program(ctx: Any, message: str, exit_code: int) -> None:
     """With --json stdout holds one object, whatever happens."""
-    if ctx.meta["autoprompt.json"]:
+    if not ctx.meta["autoprompt.json"]:
+        return
+    with suppress(OSError):  # a full disk or a closed pipe, perhaps the error itself: it stands on stderr
         typer.echo(json.dumps({"error": message, "exit_code": exit_code}, ensure_ascii=False))
 
 

@@ -121,3 +121,19 @@ def test_a_reader_that_leaves_early_is_no_error(tmp_path: Path) -> None:
     done = subprocess.run(command, shell=True, capture_output=True, text=True, cwd=tmp_path, check=True)
     assert done.stdout.startswith("Usage:")
     assert "error" not in done.stderr.lower()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a disk that is always full")
+@pytest.mark.parametrize("arguments", [["runs", "list"], ["runs", "list", "--json"]])
+def test_a_full_disk_behind_stdout_is_a_sentence(tmp_path: Path, arguments: list[str]) -> None:
+    code = "from autoprompt.cli import main; main()"
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", code, *arguments],
+            cwd=tmp_path,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert (done.returncode, done.stderr) == (3, "error: system: No space left on device\n")
