@@ -98,9 +98,10 @@ def _name_twin(store: RunStore, folder: RunFolder, on_event: OnEvent | None) -> 
     twin = store.interrupted_twin(folder)
     if twin is None:
         return
+    again = RunFolder(twin.path).reference
     said = (
         f"run {twin.run_id}, with the same settings, was interrupted after {twin.calls} calls. To go on with "
-        f"it instead of this one, if its data has not changed: autoprompt resume {twin.run_id}"
+        f"it instead of this one, if its data has not changed: autoprompt resume {again}"
     )
     event = {"event": "warning", "message": said}
     folder.append_event(event)
@@ -124,7 +125,7 @@ def resume(
     folder = RunStore(runs_dir).open(run)
     if (kind := folder.read_info().get("kind")) != "optimize":
         raise StoreError(
-            f"run {folder.run_id} is no optimization ({kind}): autoprompt resume {folder.run_id}"
+            f"run {folder.run_id} is no optimization ({kind}): autoprompt resume {folder.reference}"
         )
     with folder.lock():
         finished = read_result(folder)
@@ -140,7 +141,7 @@ def best_of(run: str | Path, *, runs_dir: Path = Path("runs")) -> Candidate:
     result = read_result(folder)
     if result is None:
         raise StoreError(
-            f"run {folder.run_id} has no result yet. Go on with: autoprompt resume {folder.run_id}"
+            f"run {folder.run_id} has no result yet. Go on with: autoprompt resume {folder.reference}"
         )
     return result.best
 

@@ -93,7 +93,7 @@ def run_in_folder(
             return _run_graph(folder, preparation, models, budget, journal, telling, resumed=resumed)
     except KeyboardInterrupt:
         raise Interrupted(
-            f"interrupted; the state is saved. Go on with: autoprompt resume {folder.run_id}"
+            f"interrupted; the state is saved. Go on with: autoprompt resume {folder.reference}"
         ) from None
     except ModelError as error:
         # A resume has the same judge, and the replies that it gave.
@@ -101,7 +101,7 @@ def run_in_folder(
             raise
         if not (resumed or has_answers(folder)):  # removed by `optimize`: there is nothing to go on with
             raise
-        message = f"stopped; what was answered is kept. Go on with: autoprompt resume {folder.run_id}"
+        message = f"stopped; what was answered is kept. Go on with: autoprompt resume {folder.reference}"
         emit({"event": "warning", "message": message})
         raise
 
@@ -421,6 +421,7 @@ def read_result(folder: RunFolder) -> RunResult | None:
         return None
     candidates = folder.read_candidates()
     best, original = candidates[data["best"]["id"]], next(iter(candidates.values()))
+    data = {**data, "run_dir": str(folder.path)}  # the folder may have been moved, or be seen from elsewhere
     return RunResult(data, read_candidate(best), read_candidate(original))
 
 

@@ -291,7 +291,7 @@ def test_a_run_that_begins_anew_names_the_one_that_was_cut_off(tmp_path: Path) -
         optimize(run_config(tmp_path), clients=clients(), on_event=stop)
     events: list[dict[str, Any]] = []
     optimize(run_config(tmp_path), clients=clients(), on_event=events.append)
-    assert f"autoprompt resume {cut_off[0]}" in events[0]["message"]
+    assert f"autoprompt resume {tmp_path / 'runs' / cut_off[0]}" in events[0]["message"]
 
 
 def test_an_estimate_sends_nothing(tmp_path: Path) -> None:

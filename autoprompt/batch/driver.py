@@ -96,7 +96,7 @@ class Driver:
                     break
         except (KeyboardInterrupt, Interrupted):
             raise Interrupted(
-                f"interrupted; the state is saved. Go on with: autoprompt resume {self._batch.name}"
+                f"interrupted; the state is saved. Go on with: autoprompt resume {self._folder.run.reference}"
             ) from None
         finally:
             executor.stop()

@@ -12,6 +12,7 @@ from rich.text import Text
 from autoprompt.batch.table import BatchResult, Group, Row, columns_of, own_cells
 from autoprompt.cli import clean, render
 from autoprompt.cli.progress import duration, money
+from autoprompt.store import RunFolder
 
 if TYPE_CHECKING:
     from autoprompt.batch import Batch, Planned
@@ -41,7 +42,7 @@ def result(found: BatchResult) -> Iterator[RenderableType]:
     yield Text()
     yield Text(f"Everything lies in {clean(found.run_dir)}; a line for each trial is in table.csv")
     if not found.is_complete:
-        yield Text(f"Go on with: autoprompt resume {clean(found.name)}")
+        yield Text(f"Go on with: autoprompt resume {clean(RunFolder(Path(found.run_dir)).reference)}")
 
 
 def _group_table(groups: Sequence[Group]) -> RenderableType:

@@ -28,6 +28,7 @@ class PassView:
     """What is known of a running investigation. Feed it events with `add`."""
 
     run_id: str = ""
+    run_dir: str = ""
     model: str = ""
     max_iterations: int = 0
     budget: Mapping[str, Any] = field(default_factory=dict)
@@ -46,7 +47,7 @@ class PassView:
     def _told(self, event: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         match event["event"]:
             case "investigation_started":
-                for name in ("run_id", "model", "max_iterations", "budget"):
+                for name in ("run_id", "run_dir", "model", "max_iterations", "budget"):
                     setattr(self, name, event[name])
                 verb = "resumed" if event["resumed"] else "started"
                 yield "", f"run {self.run_id} {verb}: {self.model}; sandbox: {event['sandbox']}"

@@ -85,7 +85,7 @@ def result(
     yield from _facts(data, preset_cap)
     yield Text()
     if found := read_trade_off(data):
-        yield from _trade_off(found, data["run_id"], is_unchanged=data["best"].get("is_original", False))
+        yield from _trade_off(found, _reference(data), is_unchanged=data["best"].get("is_original", False))
         yield Text()
     if len(data["best"]["components"]) > 1 and "components" in data["original"]:
         yield from _component_changes(data)
@@ -160,7 +160,7 @@ def _facts(data: Mapping[str, Any], cap: int | None) -> Iterator[Text]:
     )
 
 
-def _trade_off(found: TradeOff, run_id: str, *, is_unchanged: bool) -> Iterator[RenderableType]:
+def _trade_off(found: TradeOff, run: str, *, is_unchanged: bool) -> Iterator[RenderableType]:
     """Score against length, and how to measure another candidate than the best."""
     yield Text(wording.trade_off(found, is_unchanged), "bold")
     columns = ("mean of rows", "prompt tokens, about", "demonstrations")
@@ -169,7 +169,7 @@ def _trade_off(found: TradeOff, run_id: str, *, is_unchanged: bool) -> Iterator[
         cells = (choice.name, score(choice.score), f"{choice.tokens:,}", str(choice.demos))
         made.add_row(*(Text(clean(cell)) for cell in cells))
     yield made
-    said = f"autoprompt eval --run {clean(run_id)} --candidate ID --dataset OTHER_ROWS"
+    said = f"autoprompt eval --run {run} --candidate ID --dataset OTHER_ROWS"
     yield Text(f"Measure one, original or best on other rows: {said}", "dim")
 
 
@@ -261,21 +261,25 @@ def _demos(demos: Sequence[Mapping[str, str]]) -> Iterator[Text]:
         yield Text(f"  ... and {len(demos) - _DEMOS_SHOWN} more", "dim")
 
 
+def _reference(data: Mapping[str, Any]) -> str:
+    return clean(RunFolder(Path(data["run_dir"])).reference)
+
+
 def next_steps(data: Mapping[str, Any], *, is_show: bool = False) -> Iterator[Text]:
-    run_id = clean(data["run_id"])
+    run = _reference(data)
     yield Text()
     yield Text(f"Everything lies in {clean(data['run_dir'])}")
     yield Text("Next:")
     if not is_show:
-        yield Text(f"  autoprompt runs show {run_id}")
-    yield Text(f"  autoprompt report {run_id} --open")
+        yield Text(f"  autoprompt runs show {run}")
+    yield Text(f"  autoprompt report {run} --open")
     if len(data["best"]["components"]) > 1:
-        yield Text(f"  autoprompt runs export {run_id} --to workflow.yaml")
+        yield Text(f"  autoprompt runs export {run} --to workflow.yaml")
     elif data["best"]["demos"]:  # which a text file would not hold
-        yield Text(f"  autoprompt runs export {run_id} --to prompt.json")
+        yield Text(f"  autoprompt runs export {run} --to prompt.json")
     else:
-        yield Text(f"  autoprompt runs export {run_id} --to prompt.txt")
-    yield Text(f"  autoprompt eval --run {run_id} --dataset OTHER_ROWS")
+        yield Text(f"  autoprompt runs export {run} --to prompt.txt")
+    yield Text(f"  autoprompt eval --run {run} --dataset OTHER_ROWS")
 
 
 def prompt_diff(old: str, new: str) -> RenderableType:

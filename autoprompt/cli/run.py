@@ -16,6 +16,7 @@ from autoprompt.cli.panel import Emit, watching
 from autoprompt.config import RunConfig
 from autoprompt.errors import ConfigError, Interrupted, UsageError
 from autoprompt.settings import resolve_settings, unknown_variables
+from autoprompt.store import RunFolder
 
 if TYPE_CHECKING:
     from autoprompt.optimizer.ending.verdict import RunResult
@@ -95,8 +96,9 @@ def watch(start: Callable[[Emit], RunResult], *, as_json: bool, quiet: bool) -> 
         except KeyboardInterrupt as error:  # before or after the part of the run that saves by itself
             if not progress.run_id:
                 raise Interrupted("interrupted before anything was sent") from error
+            again = RunFolder(Path(progress.run_dir)).reference
             raise Interrupted(
-                f"interrupted; the state is saved. Go on with: autoprompt resume {progress.run_id}"
+                f"interrupted; the state is saved. Go on with: autoprompt resume {again}"
             ) from error
     show_result(result, render.console(stderr=as_json))
     if as_json:

@@ -143,8 +143,9 @@ def _show_batch(folder: RunFolder, *, as_json: bool) -> None:
 
     table = BatchFolder.open(folder).read_table()
     if not table:
-        name = folder.run_id
-        raise StoreError(f"batch {name} has no table yet. Go on with: autoprompt resume {name}")
+        raise StoreError(
+            f"batch {folder.run_id} has no table yet. Go on with: autoprompt resume {folder.reference}"
+        )
     if as_json:
         print_json(table)
         return
@@ -187,7 +188,7 @@ def _shown(
     original = next((c for c in candidates if c.get("operator") == "original"), None)
     before = _joined(original["components"]) if original else str(config.get("prompt") or "")
     yield from render.result(
-        {"run_dir": str(folder.path), **result},
+        {**result, "run_dir": str(folder.path)},
         before,
         _joined(best["components"]),
         preset_cap=render.preset_cap(folder.path),

@@ -21,11 +21,11 @@ from autoprompt.cli.run import print_json, read_environment
 from autoprompt.config import ScienceConfig
 from autoprompt.errors import Interrupted, UsageError
 from autoprompt.settings import resolve_science
+from autoprompt.store import RunFolder
 from autoprompt.store.files import check_writable
 
 if TYPE_CHECKING:
     from autoprompt.science import Investigation
-    from autoprompt.store import RunFolder
 
 _DEFAULT = "start"
 _STOPS = {
@@ -139,8 +139,9 @@ def watch(begin: Callable[[Emit], Investigation], *, output: Path | None, as_jso
         except KeyboardInterrupt as error:  # before or after the part that saves by itself
             if not view.run_id:
                 raise Interrupted("interrupted before anything was sent") from error
+            again = RunFolder(Path(view.run_dir)).reference
             raise Interrupted(
-                f"interrupted; the state is saved. Go on with: autoprompt resume {view.run_id}"
+                f"interrupted; the state is saved. Go on with: autoprompt resume {again}"
             ) from error
     if output is not None:
         copy_results(found, output)
@@ -212,7 +213,7 @@ def show_run(folder: RunFolder, *, as_json: bool) -> None:
         console.print(Text(clean(str(config["io"]))))
     console.print(Text())
     if data is None:
-        console.print(Text(f"Not finished. Go on with: autoprompt resume {clean(folder.run_id)}"))
+        console.print(Text(f"Not finished. Go on with: autoprompt resume {clean(folder.reference)}"))
         return
     from autoprompt.science import Investigation
 

@@ -9,9 +9,10 @@ from typing import Any
 
 from autoprompt.config import RunConfig
 from autoprompt.settings import flag_name
+from autoprompt.store.folder import is_usual
 
-# Where the run's own files lie: another machine has other folders.
-_PLACES = ("runs_dir", "memory", "cache_dir")
+# Another machine has others.
+_PLACES = ("memory", "cache_dir")
 _FIRST = ("dataset", "train", "val", "test", "prompt")
 _LONGEST_PROMPT = 200
 
@@ -32,7 +33,7 @@ def command(config: Mapping[str, Any], folder: Path) -> str:
 def _flag(name: str, value: Any, folder: Path) -> list[str]:
     if name == "prompt" and value is not None and _is_long(str(value)):
         return [flag_name(name), f"@{folder / 'original_prompt.txt'}"]
-    if not is_set(name, value):
+    if not is_set(name, value) or (name == "runs_dir" and is_usual(Path(value))):
         return []
     flag = flag_name(name)
     if value is True:

@@ -269,7 +269,7 @@ def _verdict(
     """Verdict, headline and explanation."""
     result = files.result
     if result is None:
-        said = wording.unfinished(files.folder.run_id, progress, calls, is_running=status == "running")
+        said = wording.unfinished(files.folder.reference, progress, calls, is_running=status == "running")
         return "unfinished", *said
     known: dict[str, Verdict] = {"confirmed": "confirmed", "not_confirmed": "not_confirmed"}
     verdict = known.get(str(result.get("verdict")), "untested")

@@ -78,7 +78,7 @@ def resume(
     kind = folder.read_info().get("kind")
     if kind != KIND:
         raise StoreError(
-            f"run {folder.run_id} is no investigation ({kind}): autoprompt resume {folder.run_id}"
+            f"run {folder.run_id} is no investigation ({kind}): autoprompt resume {folder.reference}"
         )
     with folder.lock():
         finished = folder.read_result()
@@ -140,11 +140,11 @@ def _run_in_folder(
             return _finish(folder, config, context, state, models, time.monotonic() - started)
     except KeyboardInterrupt:
         raise Interrupted(
-            f"interrupted; the state is saved. Go on with: autoprompt resume {folder.run_id}"
+            f"interrupted; the state is saved. Go on with: autoprompt resume {folder.reference}"
         ) from None
     except ModelError:
         if resumed or _has_answers(folder):
-            message = f"stopped; what was answered is kept. Go on with: autoprompt resume {folder.run_id}"
+            message = f"stopped; what was answered is kept. Go on with: autoprompt resume {folder.reference}"
             emit({"event": "warning", "message": message})
         raise
 

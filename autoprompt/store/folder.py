@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -17,7 +18,7 @@ import yaml
 from filelock import FileLock, Timeout
 from pydantic import BaseModel, ValidationError
 
-from autoprompt.config import label_text
+from autoprompt.config import RunConfig, label_text
 from autoprompt.errors import StoreError
 from autoprompt.store.files import (
     JsonLines,
@@ -42,6 +43,12 @@ _LOCK_PATIENCE_S = 0.5
 _EVALUATION_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
+def is_usual(runs_dir: Path) -> bool:
+    """Whether commands look for runs there without being told."""
+    usual: Path = RunConfig.model_fields["runs_dir"].default
+    return runs_dir.absolute() == usual.absolute()
+
+
 class RunFolder:
     """A run on disk. Made by `RunStore.create`, found by `RunStore.open`.
 
@@ -58,6 +65,11 @@ class RunFolder:
     @property
     def run_id(self) -> str:
         return self.path.name
+
+    @property
+    def reference(self) -> str:
+        """What a command calls this run, for a shell: its id where runs usually lie, else its path."""
+        return self.run_id if is_usual(self.path.parent) else shlex.quote(str(self.path))
 
     @property
     def info_path(self) -> Path:
@@ -299,7 +311,7 @@ class RunFolder:
             raise StoreError(f"{beginning!r} fits {len(found)} candidates: {fitting}. Give more of the id.")
         raise StoreError(
             f"run {self.run_id} has no candidate {beginning!r} among its {len(known)}. They are listed by: "
-            f"autoprompt runs show {self.run_id}"
+            f"autoprompt runs show {self.reference}"
         )
 
     def rows_searched(self) -> set[str]:

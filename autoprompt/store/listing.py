@@ -119,7 +119,7 @@ class RunStore:
             )
         path = Path(run)
         if run and (path / "run.json").is_file():
-            return path.absolute()
+            return path if path.name.strip(".") else path.absolute()  # `.` names no run
         close = difflib.get_close_matches(run, ids, n=3, cutoff=0.4) or sorted(ids, reverse=True)[:3]
         hint = f"Did you mean {' or '.join(close)}?" if close else "There are none yet."
         raise StoreError(f"no run {run!r} in {self.runs_dir}. {hint}")
@@ -266,8 +266,8 @@ def best_of(run: RunFolder) -> dict[str, Any]:
     best = (run.read_result() or {}).get("best")
     if not isinstance(best, dict) or "components" not in best:
         raise StoreError(
-            f"run {run.run_id} has no best prompt yet. Finish it: autoprompt resume {run.run_id}; or take a "
-            f"candidate as it is, with --candidate: autoprompt runs show {run.run_id} lists them"
+            f"run {run.run_id} has no best prompt yet. Finish it: autoprompt resume {run.reference}; or take "
+            f"a candidate as it is, with --candidate: autoprompt runs show {run.reference} lists them"
         )
     return best
 

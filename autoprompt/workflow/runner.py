@@ -85,7 +85,7 @@ def stream_run(
         try:
             ending = yield from _events(definition, inputs, settings, folder, keep, resumed=resumed)
         except KeyboardInterrupt:
-            kept = "" if folder is None else f"; what was finished is kept. Go on with: {folder.run_id}"
+            kept = "" if folder is None else f"; what was finished is kept. Go on with: {folder.reference}"
             raise Interrupted(f"interrupted{kept}") from None
         except Exception as error:  # noqa: BLE001  it is the run's last event; `Workflow.run` raises it
             ending = GraphRunFailed(error=str(error), error_type=type(error).__name__, cause=error)

@@ -14,6 +14,7 @@ EVENTS: list[dict[str, Any]] = [
     {
         "event": "investigation_started",
         "run_id": "r1",
+        "run_dir": "runs/r1",
         "resumed": False,
         "model": "m",
         "max_iterations": 3,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+import shlex
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -87,6 +88,19 @@ def test_a_dry_run_sends_nothing(endpoint: Endpoint) -> None:
     assert json.loads(call("run", "--config", "c.yaml", "--dry-run", "--json").stdout)["sizes"]["test"] == 18
     assert endpoint.requests == []
     assert not Path("runs").exists()
+
+
+def test_next_steps_work_as_they_are_printed_wherever_the_run_lies() -> None:
+    shown = call("run", "--config", "c.yaml", "--runs-dir", "my runs").stdout
+    steps = [line.strip() for line in shown.partition("\nNext:\n")[2].splitlines()]
+    assert len(steps) == 4
+    for step in steps:
+        call(*(word for word in shlex.split(step.replace("OTHER_ROWS", "t.jsonl"))[1:] if word != "--open"))
+    (folder,) = (path for path in Path("my runs").iterdir() if path.is_dir())
+    assert f"autoprompt runs export '{folder}' --to" in call("runs", "show", str(folder)).stdout
+    call("report", str(folder), "-o", "r.md")
+    (again,) = (line for line in Path("r.md").read_text("utf-8").splitlines() if line.startswith("Again: "))
+    assert "--runs-dir" in again
 
 
 def test_a_misspelt_variable_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

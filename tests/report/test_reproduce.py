@@ -30,8 +30,13 @@ def test_defaults_are_left_out_and_lists_are_joined() -> None:
     assert words == [
         *("autoprompt", "run", "--dataset", "/data/a b.csv", "--prompt", "Say 'yes'."),
         *("--labels", "a,b", "--max-calls", "500", "--no-cache", "--metric-option", "pattern=x=y"),
-        *("--locked", "one", "--locked", "two"),
+        *("--locked", "one", "--locked", "two", "--runs-dir", "/elsewhere"),
     ]
+
+
+def test_the_usual_folder_of_runs_is_left_out() -> None:
+    for usual in (Path("runs"), Path("runs").absolute()):
+        assert "--runs-dir" not in command({"prompt": "p", "runs_dir": str(usual)}, Path("runs/x"))
 
 
 def test_a_prompt_of_several_lines_is_named_by_its_file() -> None:

@@ -175,7 +175,7 @@ def test_an_interrupted_run_with_torn_lines_is_read(run: RunFolder, tmp_path: Pa
     assert (line.calls, line.cost_usd) == (found.calls, found.cost_usd)
     assert found.calls == 50
     assert found.headline.startswith("Round ")
-    assert f"autoprompt resume {found.run_id}" in found.explanation
+    assert f"autoprompt resume {cut.path}" in found.explanation
     assert found.progress.best_score is not None
     assert found.best_candidate is not None
 

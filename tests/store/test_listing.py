@@ -150,7 +150,7 @@ def test_diff_shows_texts_and_scores_side_by_side(store: RunStore) -> None:
 
 def test_diff_of_an_unfinished_run_says_how_to_finish_it(store: RunStore) -> None:
     run = store.create({})
-    with pytest.raises(StoreError, match=f"autoprompt resume {run.run_id}"):
+    with pytest.raises(StoreError, match=f"autoprompt resume {run.path}"):
         diff(run, finished(store))
 
 
