@@ -111,6 +111,7 @@ def _of_run(
 ) -> tuple[Candidate, set[str], tuple[str, ...] | None, dict[str, Any]]:
     """Of a run: the candidate to score, ids of the rows it has searched with, labels, settings as flags."""
     from autoprompt import api
+    from autoprompt.llm.endpoints import is_embedded
     from autoprompt.session import load_config
     from autoprompt.store import RunStore
 
@@ -121,6 +122,10 @@ def _of_run(
     known = load_config(folder).model_dump(include=set(_FROM_RUN))
     if flags.keys() & {"model", "base_url"}:
         known = {name: value for name, value in known.items() if name not in _PRICES}
+    if is_embedded(flags.get("model") or ""):  # of the run's two, what the flag does not speak of is left out
+        del known["base_url"]
+    if "base_url" in flags and is_embedded(known["model"] or ""):
+        del known["model"]
     if known["workflow"] is None:
         # Scored is the candidate. Its text is checked with the settings; a line end before it keeps one that
         # begins with "@" from being read as a file.

@@ -94,10 +94,13 @@ def _settings(flags: dict[str, Any], config: Path | None) -> Any:
     import os
 
     from autoprompt.cli.run import read_environment
+    from autoprompt.llm.endpoints import choose_model
     from autoprompt.settings import resolve_models
 
     read_environment()
-    return resolve_models(flags, config_file=config, environ=os.environ)
+    settings = resolve_models(flags, config_file=config, environ=os.environ)
+    choose_model(settings, "task")  # what excludes each other is said before a run begins
+    return settings
 
 
 def show(flow: FlowRun, stream: Iterator[Event], events: bool, as_json: bool, quiet: bool) -> None:

@@ -73,22 +73,26 @@ def choose_model(
     """Read the settings for one role. Sends nothing.
 
     The optimizer's default is the task's model, the judge's the optimizer's. A model named for one of them
-    without an address is looked for at the address of the task.
+    without an address is looked for at the address of the task. Raises UsageError for the embedded model at
+    an address.
     """
     openai_url = environment.get("OPENAI_BASE_URL") or OPENAI_URL
     key = environment.get("OPENAI_API_KEY", "")
+    _check_exclusive("", settings.model, settings.base_url)
     choice = _choice(settings.model, settings.base_url, openai_url, key)
     if role == "task":
         return choice
     key = environment.get("AUTOPROMPT_OPTIMIZER_API_KEY") or key
     given_url = settings.base_url or openai_url
     if settings.optimizer_model is not None or settings.optimizer_base_url is not None:
+        _check_exclusive("optimizer_", settings.optimizer_model, settings.optimizer_base_url)
         choice = _choice(settings.optimizer_model, settings.optimizer_base_url, given_url, key)
     if role == "optimizer":
         return choice
     key = environment.get("AUTOPROMPT_JUDGE_API_KEY") or key
     given_url = settings.optimizer_base_url or given_url
     if settings.judge_model is not None or settings.judge_base_url is not None:
+        _check_exclusive("judge_", settings.judge_model, settings.judge_base_url)
         choice = _choice(settings.judge_model, settings.judge_base_url, given_url, key)
     return choice
 
@@ -168,10 +172,24 @@ def list_models(base_url: str, api_key: str = "") -> list[dict[str, Any]] | None
 
 
 def _choice(model: str | None, base_url: str | None, default_url: str, api_key: str) -> ModelChoice:
-    names_local = model is not None and (model == LOCAL or model.startswith(LOCAL + ":"))
-    if base_url is None and (model is None or names_local):
+    if base_url is None and (model is None or is_embedded(model)):
         return ModelChoice(model, None, "")
     return ModelChoice(model, base_url or default_url, api_key)
+
+
+def is_embedded(model: str) -> bool:
+    """Whether this is `local` or `local:NAME`."""
+    return model.partition(":")[0] == LOCAL
+
+
+def _check_exclusive(prefix: str, model: str | None, base_url: str | None) -> None:
+    """prefix: of the two settings' names."""
+    if model is not None and base_url is not None and is_embedded(model):
+        raise UsageError(
+            f"{prefix}model {model!r} is the embedded model, and {prefix}base_url {shown_url(base_url)} an "
+            "endpoint: they exclude each other. Look at flags, AUTOPROMPT_... variables and the config file. "
+            "A model that an endpoint calls so cannot be used."
+        )
 
 
 def checked_url(base_url: str) -> str:

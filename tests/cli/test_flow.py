@@ -103,6 +103,12 @@ def test_inputs_and_mocks_may_stand_in_files(tmp_path: Path) -> None:
     assert result.stdout == "found: mocked\n"
 
 
+def test_the_embedded_model_at_an_endpoint_is_refused_and_no_run_is_made(tmp_path: Path) -> None:
+    model = ("--model", "local", "--base-url", "http://127.0.0.1:9/v1")
+    assert "an endpoint: they exclude each" in call("flow", "run", "flow.yaml", *model, code=2).stderr
+    assert not (tmp_path / "runs").exists()
+
+
 def test_a_missing_input_is_told_and_no_run_is_made(tmp_path: Path) -> None:
     result = call("flow", "run", "flow.yaml", "--tools", "tools.py", code=3)
     assert "--input query=..." in result.stderr

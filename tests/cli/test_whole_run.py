@@ -183,6 +183,22 @@ def test_a_run_s_prices_are_those_of_its_model() -> None:
     assert json.loads(call(*evaluation, "--model", "m").stdout)["cost_usd"] is None
 
 
+def test_the_embedded_model_has_no_endpoint(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AUTOPROMPT_MODEL", "local")
+    config = Path("c.yaml").read_text(encoding="utf-8")
+    Path("d.yaml").write_text(config.replace("model: m\n", ""), encoding="utf-8")
+    for command in (("run",), ("run", "--dry-run"), ("eval",)):
+        said = call(*command, "--config", "d.yaml", code=2).stderr
+        assert f"model 'local' is the embedded model, and base_url {endpoint.base_url} an endpoint" in said
+    assert (endpoint.requests, Path("runs").exists()) == ([], False)
+
+
+def test_a_run_at_an_endpoint_is_scored_with_the_embedded_model() -> None:
+    call("run", "--config", "c.yaml", "--max-iterations", "1")
+    said = call("eval", "--run", "last", "--dataset", "t.jsonl", "--model", "local:none", code=3).stderr
+    assert "'none'" in said
+
+
 def test_any_candidate_of_a_run_is_scored_and_rows_of_the_search_are_no_proof() -> None:
     call("run", "--config", "c.yaml", "--max-iterations", "1")
     shown = json.loads(call("runs", "show", "last", "--json").stdout)

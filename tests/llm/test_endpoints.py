@@ -45,7 +45,6 @@ def test_the_default_is_the_embedded_model_whatever_keys_there_are() -> None:
         ("task", {"model": "local:smol"}, ("local:smol", None, "")),
         ("task", {"model": "m"}, ("m", OPENAI_URL, "sk-task-key")),
         ("task", {"model": "m", "base_url": "http://a/v1"}, ("m", "http://a/v1", "sk-task-key")),
-        ("task", {"model": "local", "base_url": "http://a/v1"}, ("local", "http://a/v1", "sk-task-key")),
         ("task", {"base_url": "http://a/v1"}, (None, "http://a/v1", "sk-task-key")),
         ("optimizer", {"model": "m"}, ("m", OPENAI_URL, "sk-task-key")),
         ("optimizer", {"optimizer_model": "w"}, ("w", OPENAI_URL, "sk-optimizer-key")),
@@ -70,6 +69,17 @@ def test_who_answers_for_a_role(
     choice = choose_model(settings(**values), role, KEYS)
     assert (choice.model, choice.base_url, choice.api_key) == expected
     assert "sk-" not in repr(choice)
+
+
+@pytest.mark.parametrize("prefix", ["", "optimizer_", "judge_"])
+@pytest.mark.parametrize("model", ["local", "local:smol"])
+def test_the_embedded_model_has_no_address(prefix: str, model: str) -> None:
+    values = {f"{prefix}model": model, f"{prefix}base_url": "http://a/v1"}
+    said = (
+        f"^{prefix}model '{model}' is the embedded model, and {prefix}base_url http://a/v1 an endpoint: they"
+    )
+    with pytest.raises(UsageError, match=said):
+        choose_model(settings(**values), "judge", KEYS)
 
 
 def test_an_address_of_the_environment_is_used_for_a_named_model() -> None:
