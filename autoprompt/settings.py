@@ -397,6 +397,7 @@ def _no_prompt(config: RunConfig) -> str:
 
 def _validated(values: Mapping[str, Any], sources: Mapping[str, str]) -> CompleteConfig:
     config = _validated_as(CompleteConfig, values, sources)
+    _check_fields(config, sources)
     _check_locked(config, sources)
     return config
 
@@ -425,6 +426,14 @@ def _named(details: Mapping[str, Any], sources: Mapping[str, str]) -> list[str]:
         return [sources.get(where[0], str(where[0]))]
     words = str(details["msg"]).split()
     return [sources[name] for name in _EXCLUSIVE if name in words and name in sources]
+
+
+def _check_fields(config: RunConfig, sources: Mapping[str, str]) -> None:
+    if config.input_field != config.target_field:
+        return
+    given = [sources[name] for name in ("input_field", "target_field") if name in sources]
+    said = f"{', '.join(given)}: input and target are the same field, {config.input_field!r}. Name the other"
+    raise (UsageError if any(source.startswith("--") for source in given) else ConfigError)(said)
 
 
 def _check_locked(config: RunConfig, sources: Mapping[str, str]) -> None:
