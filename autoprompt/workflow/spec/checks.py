@@ -25,7 +25,7 @@ from autoprompt.workflow.spec import records
 from autoprompt.workflow.spec.faults import Faults, Where
 from autoprompt.workflow.spec.fields import NodeData
 from autoprompt.workflow.spec.order import Order, chained, order
-from autoprompt.workflow.spec.outputs import outputs
+from autoprompt.workflow.spec.outputs import kind_of, outputs
 from autoprompt.workflow.spec.reading import FileEdge, FileGraph, FileNode, WorkflowFile
 from autoprompt.workflow.spec.records import (
     CONTAINER_TYPES,
@@ -38,6 +38,7 @@ from autoprompt.workflow.tools import registered_tools
 
 SUCCESS, FAIL = "success-branch", "fail-branch"
 RESERVED = ("sys", "env", "conversation")
+_INPUT_OF_MESSAGES = " For an input that is given a list of messages, declare `type: json_object`."
 
 
 @dataclass(frozen=True)
@@ -341,11 +342,18 @@ def check_extractions(checker: Checker, nodes: Iterable[CheckedNode]) -> None:
                 continue
             source = checked.virtual.get(spec.source_node_id)
             own = spec if source is None else spec.model_copy(update={"source_node_id": source.id})
-            error = extraction.check(own, raw, types) or _no_messages(own, by_id)
+            error = extraction.check(own, raw, types)
+            if error is None or isinstance(error, ModelConfigNotFoundError):
+                error = _no_messages(own, by_id) or error
             if isinstance(error, ModelConfigNotFoundError) and not checker.needs_model:
                 continue
             if error is not None:
-                checker.faults.add(extraction_where(checked.file, spec), error.reason, name)
+                source_data = by_id[own.source_node_id].data if own.source_node_id in by_id else None
+                is_input = isinstance(error, InvalidVariableTypeError) and isinstance(
+                    source_data, records.StartData
+                )
+                said = error.reason + (_INPUT_OF_MESSAGES if is_input else "")
+                checker.faults.add(extraction_where(checked.file, spec), said, name)
 
 
 def _no_messages(spec: ExtractionSpec, nodes: Mapping[str, CheckedNode]) -> ExtractionError | None:
@@ -354,10 +362,13 @@ def _no_messages(spec: ExtractionSpec, nodes: Mapping[str, CheckedNode]) -> Extr
     given = (spec.source_node_id, spec.source_variable)
     if source.file.type in MODEL_TYPES and spec.source_variable != "context":
         return InvalidVariableTypeError(given, str)
-    known = None if source.data is None else outputs(source.data)
+    if source.data is None:
+        return None
+    known = outputs(source.data)
     if known is not None and spec.source_variable not in known:
         return VariableNotFoundError(given, [f"{spec.source_node_id}.{name}" for name in sorted(known)])
-    return None
+    kind = kind_of(source.data, spec.source_variable)
+    return None if kind is None else InvalidVariableTypeError(given, kind)
 
 
 def extraction_where(node: FileNode, spec: ExtractionSpec) -> Where:

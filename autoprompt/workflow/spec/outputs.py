@@ -75,3 +75,34 @@ _NAMED: Mapping[type[NodeData], Callable[[Any], Outputs | None]] = {
         {variable.label for variable in data.loop_variables} | {"index", "loop_round", "answer"}
     ),
 }
+
+
+# What a variable of a type is; lists, JSON and what names no type may hold anything.
+_KINDS: Mapping[str, type] = {
+    **dict.fromkeys(("text-input", "paragraph", "select", "string", "secret", "text"), str),
+    **dict.fromkeys(("number", "float"), float),
+    "integer": int,
+    **dict.fromkeys(("checkbox", "boolean", "bool"), bool),
+    "object": dict,
+}
+_FIXED_KINDS: Mapping[type[NodeData], Mapping[str, type]] = {
+    records.AnswerData: {"answer": str},
+    records.TemplateData: {"output": str},
+    records.IfElseData: {"result": bool, "selected_case_id": str},
+    records.HttpRequestData: {"body": str, "status_code": int, "headers": dict},
+    records.IterationData: {"index": int, "answer": str},
+}
+_DECLARED: Mapping[type[NodeData], Callable[[Any], Mapping[str, str]]] = {
+    records.StartData: lambda data: {given.variable: given.type for given in data.variables},
+    records.CodeData: lambda data: {name: output.type for name, output in data.outputs.items()},
+    records.LoopData: lambda data: {given.label: given.var_type for given in data.loop_variables},
+}
+
+
+def kind_of(data: NodeData, variable: str) -> type | None:
+    """What a variable that a node gives is in every run, None where only a run can tell."""
+    fixed = _FIXED_KINDS.get(type(data), {}).get(variable)
+    declared = _DECLARED.get(type(data))
+    if fixed is not None or declared is None:
+        return fixed
+    return _KINDS.get(declared(data).get(variable, "").lower())

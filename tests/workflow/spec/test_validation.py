@@ -203,6 +203,53 @@ def test_extraction_from_what_is_no_list_of_messages(tmp_path: Path) -> None:
     assert "node 't.ext_1': variable llm1.text is no list of messages" in told(faults_of(text, tmp_path))
 
 
+def extracting(source: str) -> str:
+    node, _, variable = source.partition(".")
+    return EXTRACTING.replace("NODE", node).replace("VARIABLE", variable)
+
+
+EXTRACTING = """
+    nodes:
+      - id: start
+        type: start
+        data:
+          variables:
+            - customer_text
+            - {variable: age, type: number}
+            - {variable: chat, type: json_object}
+      - {id: note, type: template-transform, data: {template: "Hello"}}
+      - {id: code, type: code, data: {code: "x", outputs: {n: {type: number}, talk: {type: "array[object]"}}}}
+      - id: t
+        type: llm
+        data:
+          model: m
+          inputs:
+            - name: keys
+              type: extraction
+              value:
+                source_node_id: NODE
+                source_variable: VARIABLE
+                extraction_prompt: get it
+                model: {name: m}
+          prompt_template: "{{#keys#}}"
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "kind"),
+    [("start.customer_text", "str"), ("start.age", "float"), ("note.output", "str"), ("code.n", "float")],
+)
+def test_extraction_from_a_text_or_a_number(source: str, kind: str, tmp_path: Path) -> None:
+    faults = told(faults_of(extracting(source), tmp_path))
+    assert f"node 't.ext_1': variable {source} is no list of messages, it is {kind}." in faults
+    assert ("declare `type: json_object`" in faults) == source.startswith("start.")
+
+
+@pytest.mark.parametrize("source", ["start.chat", "code.talk"])
+def test_extraction_from_what_may_hold_messages(source: str, tmp_path: Path) -> None:
+    assert faults_of(extracting(source), tmp_path) == []
+
+
 def test_extraction_without_a_model(tmp_path: Path) -> None:
     text = """
         nodes:
