@@ -77,8 +77,13 @@ def _earlier_lessons(context: SearchContext) -> tuple[str, list[str]]:
     that race, which then could not confirm what comes of them, and no other rows could.
     """
     file, task = context.experiences, context.settings.task
-    known = file.select(task) if file is not None else ""
-    if file is None or not known:
+    if file is None:
+        return "", []
+    for problem in file.problems():
+        message = f"{file.path} {problem}. This entry is not used; mend it or take it out."
+        context.emit({"event": "warning", "message": message})
+    known = file.select(task)
+    if not known:
         return "", []
     if not context.plan.fresh:
         context.emit({"event": "warning", "message": _TOO_SMALL_FOR_LESSONS})

@@ -245,6 +245,15 @@ def test_experiences_are_read_once_and_reach_the_writer(tmp_path: Path) -> None:
     assert all(known in request for request in requests)
 
 
+def test_a_broken_experience_is_told_once_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "memory.txt"
+    path.write_text("# mine\n- [better] Mind the rule\n- [bettr +zz on rows] Mind it\n", encoding="utf-8")
+    made = bench(GAIN.student, memory=path, max_iterations=2)
+    run(made)
+    (warning,) = made.kinds("warning")
+    assert warning["message"].startswith(f"{path} line 3: '- [bettr +zz on rows] Mind it' is no entry")
+
+
 def test_without_fresh_rows_lessons_of_earlier_runs_are_not_used(tmp_path: Path) -> None:
     """What comes of them could not be confirmed: a second run would return the original whatever it found."""
     path, splits = tmp_path / "memory.txt", splits_of(32, 24, 20)
