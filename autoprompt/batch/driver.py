@@ -122,7 +122,7 @@ class Driver:
             rows=rows,
             sent=total.calls,
             tokens=total.tokens,
-            paid_usd=total.cost_usd,
+            paid_usd=None if any(row.paid_usd is None for row in rows) else total.cost_usd,
             seconds=self._seconds,
             warnings=self._batch.warnings,
             groups=tuple(group_rows(rows)),
@@ -221,6 +221,7 @@ class Driver:
         trial, spent = state.trial, self._spent.get(state.trial.id, Amount())
         folder = self._folder.trial(trial.id)
         facts = state.scores or {"model": trial.config.model}
+        is_unpriced = bool(spent.calls and state.scores and state.scores["cost_usd"] is None)
         return Row(
             trial=trial.id,
             own=trial.own,
@@ -228,7 +229,7 @@ class Driver:
             how=state.how,
             attempts=state.attempts,
             sent=spent.calls,
-            paid_usd=spent.cost_usd,
+            paid_usd=None if is_unpriced else spent.cost_usd,
             error=state.error,
             run_dir=str(folder.path) if folder.path.is_dir() else "",
             **facts,
@@ -280,7 +281,7 @@ def _summary(result: BatchResult) -> dict[str, Any]:
         "status": "finished",
         "model": models.pop() if len(models) == 1 else None,
         "calls": result.sent,
-        "cost_usd": result.cost_usd,
+        "cost_usd": result.paid_usd,
         "trials": len(result.rows),
         "table": "table.csv",
     }

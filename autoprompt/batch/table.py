@@ -22,7 +22,8 @@ class Row:
 
     own: what distinguishes it. how: whether it was started, resumed or started again; attempts: how often.
     calls, tokens, cost_usd: what its search counted, answers that another trial had paid for included, so
-        that trials compare. sent, paid_usd: what was sent and paid for it in truth, in all attempts.
+        that trials compare. sent, paid_usd: what was sent and paid for it in truth, in all attempts;
+        paid_usd None where something was sent and its price is not known.
     """
 
     trial: str
@@ -45,7 +46,7 @@ class Row:
     tokens: int | None = None
     cost_usd: float | None = None
     sent: int = 0
-    paid_usd: float = 0.0
+    paid_usd: float | None = 0.0
     seconds: float | None = None
     error: str = ""
     run_dir: str = ""
@@ -142,7 +143,8 @@ def _group(rows: Sequence[Row]) -> Group:
 class BatchResult:
     """What a batch came to. `to_dict()` is `table.json`.
 
-    sent, tokens, paid_usd: what all trials have sent, used and paid together, in all attempts.
+    sent, tokens, paid_usd: what all trials have sent, used and paid together, in all attempts; paid_usd
+        None where a price is not known: the rest would look like the whole.
     seconds: time that drivers were at work. warnings: sentences.
     """
 
@@ -151,7 +153,7 @@ class BatchResult:
     rows: tuple[Row, ...]
     sent: int = 0
     tokens: int = 0
-    paid_usd: float = 0.0
+    paid_usd: float | None = 0.0
     seconds: float = 0.0
     warnings: tuple[str, ...] = ()
     groups: tuple[Group, ...] = field(default=())
@@ -164,12 +166,6 @@ class BatchResult:
     def not_run(self) -> tuple[Row, ...]:
         """Trials for which the batch's budget had no room."""
         return tuple(row for row in self.rows if row.status == "not run")
-
-    @property
-    def cost_usd(self) -> float | None:
-        """What was paid. None where a price is not known: the rest would look like the whole."""
-        has_unknown = any(row.sent and row.calls is not None and row.cost_usd is None for row in self.rows)
-        return None if has_unknown else self.paid_usd
 
     @property
     def is_complete(self) -> bool:

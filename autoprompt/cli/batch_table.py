@@ -35,7 +35,7 @@ def result(found: BatchResult) -> Iterator[RenderableType]:
     said = ", ".join(f"{number} {status}" for status, number in count.items() if number)
     yield Text(f"{len(found.rows)} trials: {said}", "bold" if found.is_complete else "bold yellow")
     yield Text(
-        f"{found.sent:,} calls sent, {found.tokens:,} tokens, {money(found.cost_usd)} paid, "
+        f"{found.sent:,} calls sent, {found.tokens:,} tokens, {money(found.paid_usd)} paid, "
         f"{duration(found.seconds)} in all"
     )
     yield from (Text(f"warning: {clean(warning)}", "yellow") for warning in found.warnings)

@@ -7,14 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from batches import Home, scripted
+from batches import Home, scripted, solve
 from fakes import write_rows
 
 from autoprompt import Clients, ScriptedClient
 from autoprompt.batch import BatchResult, resume_batch, run_batch
 from autoprompt.errors import ConfigError, EndpointError, Interrupted, StoreError
 from autoprompt.llm import Message
+from autoprompt.llm.client import Completion
 from autoprompt.store import RunStore
+from autoprompt.types import Usage
 
 
 def run(home: Home, path: Path, *, clients: Clients | None = None, **more: Any) -> BatchResult:
@@ -54,6 +56,18 @@ def test_what_trials_share_is_sent_once_and_counts_for_each(home: Home) -> None:
     assert other.calls is not None
     assert one.sent == one.calls
     assert other.sent < other.calls
+
+
+def test_what_an_unpriced_model_was_paid_is_not_known(home: Home) -> None:
+    def speak(messages: list[Message]) -> Completion:
+        return Completion(solve(messages[0].content, messages[-1].content), Usage(10, 1, None))
+
+    result = run(home, home.write_batch(), clients=Clients(ScriptedClient(speak, identity="world")))
+    assert [row.paid_usd for row in result.rows] == [None, None]
+    assert result.paid_usd is None
+    assert [event["row"].paid_usd for event in home.told("trial_ended")] == [None, None]
+    copied = run(home, home.write_batch("again.yaml"), clients=Clients(ScriptedClient([], identity="world")))
+    assert (copied.sent, copied.paid_usd) == (0, 0.0)
 
 
 def test_a_trial_finds_the_same_alone_and_after_others(home: Home) -> None:

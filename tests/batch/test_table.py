@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import statistics
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -81,14 +80,9 @@ def test_columns_are_what_differs() -> None:
     assert columns_of([row(0)]) == ["preset", "seed"]
 
 
-def test_a_cost_that_is_known_in_part_is_not_known() -> None:
-    known = BatchResult("b", "runs/b", (row(0, 0.8), row(1, 0.9)), paid_usd=0.5)
-    assert known.cost_usd == 0.5
-    unpriced = row(1, 0.9, cost_usd=None)
-    partly = BatchResult("b", "runs/b", (row(0, 0.8), replace(unpriced, sent=3)), paid_usd=0.25)
-    assert partly.cost_usd is None
-    from_the_cache = BatchResult("b", "runs/b", (row(0, 0.8), unpriced), paid_usd=0.25)
-    assert from_the_cache.cost_usd == 0.25
-    failed = replace(row(1), sent=3, cost_usd=None)
-    assert BatchResult("b", "runs/b", (row(0, 0.8), failed), paid_usd=0.25).cost_usd == 0.25
-    assert BatchResult("b", "runs/b", (row(0),)).cost_usd == 0.0
+def test_a_price_that_is_not_known_is_empty_and_not_nought() -> None:
+    found = BatchResult("n", "runs/n", (row(0, 0.8, cost_usd=None, sent=3, paid_usd=None),), paid_usd=None)
+    (line,) = csv.DictReader(io.StringIO(found.to_csv()))
+    assert (line["sent"], line["paid_usd"]) == ("3", "")
+    assert found.to_dict()["paid_usd"] is None
+    assert BatchResult.from_dict(found.to_dict()).paid_usd is None
