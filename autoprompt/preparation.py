@@ -135,7 +135,7 @@ def prepare(config: RunConfig) -> Preparation:
     workflow = open_workflow(config, [*splits.train, *splits.val, *splits.test])
     if workflow is not None:
         prompt = workflow.text
-        told = workflow.warnings(config.model or config.base_url)
+        told = workflow.warnings(config.model or config.base_url, config.locked)
         splits = replace(splits, warnings=(*splits.warnings, *told))
     train_batch = min(TRAIN_ROWS[config.analyst], max(TRAIN_BATCH, len(splits.train)))
     plan = make_plan(splits.val, calls_per_row(config, workflow), train_batch)

@@ -40,13 +40,32 @@ class WorkflowTask:
     def components(self) -> dict[str, str]:
         return dict(self.workflow.components)
 
-    def warnings(self, model: str | None) -> list[str]:
-        """What differs from a run of the file by itself. model: the one that every node is asked with."""
+    def warnings(self, model: str | None, locked: Iterable[str] = ()) -> list[str]:
+        """What differs from a run of the file by itself, and locks that may have been meant otherwise.
+
+        model: the one that every node is asked with. locked: as given to `open_task`.
+        """
+        return [*self._other_models(model), *self._locks_of_nodes(locked)]
+
+    def _other_models(self, model: str | None) -> list[str]:
         named = [getattr(node.data, "model", None) for node in self.workflow.definition.all_nodes()]
         others = {spec.name for spec in named if spec is not None and not _is_local(spec, model)}
         if not others:
             return []
         return [f"{self.path} names {', '.join(sorted(others))}; here every node asks {model} (--model)"]
+
+    def _locks_of_nodes(self, locked: Iterable[str]) -> list[str]:
+        """Passages that are also the name of a node with prompts, which they do not lock."""
+        said = []
+        for mark in locked:
+            own = [name for name in self.components if name.rpartition(".")[0] == mark]
+            if own and mark not in self.components:
+                flags = " ".join(f"--locked {name}" for name in own)
+                said.append(
+                    f"locked: {mark!r} is taken for a passage, which every rewrite must keep. To keep the "
+                    f"prompts of node {mark!r} as they are, say {flags}"
+                )
+        return said
 
     @property
     def calls_per_row(self) -> int:

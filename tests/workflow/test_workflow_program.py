@@ -305,6 +305,15 @@ def test_a_workflow_is_optimized_and_its_file_written(tmp_path: Path) -> None:
     assert [step["node"] for step in rows[0]["trace"]] == ["look", "judge"]
 
 
+def test_a_passage_that_is_also_the_name_of_a_node_is_told(tmp_path: Path) -> None:
+    flow = FLOW.replace("which shape", "which shape you look at")
+    found = task(tmp_path, flow, locked=("look",))
+    assert found.locked == frozenset()
+    (said,) = found.warnings("m", ("look", "which shape", "judge.instruction"))
+    assert "'look' is taken for a passage" in said
+    assert "--locked look.system" in said
+
+
 def test_a_locked_component_of_the_settings_stays(tmp_path: Path) -> None:
     found = optimize(config(tmp_path, locked=("look.system",)), clients=Clients(ScriptedClient(model)))
     assert set(found.best.changed_since(found.original)) <= {"judge.instruction"}
