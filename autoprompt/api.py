@@ -34,6 +34,7 @@ from autoprompt.metrics import JUDGED, Metric
 from autoprompt.preparation import (
     check_metric,
     check_placeholders,
+    input_of,
     make_program,
     open_workflow,
     prepare,
@@ -266,7 +267,8 @@ def evaluate(
     prompt = ""
     if config.workflow is None:
         prompt = candidate.prompt if candidate is not None else starting_prompt(config)
-    rows, found, warnings = load_checked(config.dataset, config, labels_of=labels_of)
+    of = input_of(config)
+    rows, found, warnings = load_checked(config.dataset, config, labels_of=labels_of, input_of=of)
     labels = found or ()
     workflow = open_workflow(config, rows)
     if workflow is None:

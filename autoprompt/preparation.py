@@ -130,7 +130,7 @@ def prepare(config: RunConfig) -> Preparation:
     config = _with_preset(complete(config), depth)
     check_analyst(config)
     prompt = "" if config.workflow is not None else starting_prompt(config)
-    splits = load_splits(config, capped_by=_capped_by(config, depth))
+    splits = load_splits(config, capped_by=_capped_by(config, depth), input_of=input_of(config))
     labels = splits.labels or ()
     workflow = open_workflow(config, [*splits.train, *splits.val, *splits.test])
     if workflow is not None:
@@ -187,6 +187,15 @@ def _too_few_rows(val_rows: int, depth: Depth) -> str | None:
         f"{val_rows} validation rows: {could} be told from luck, so the original prompt may be returned "
         f"whatever is found. At best, with no row broken, {more}"
     )
+
+
+def input_of(config: RunConfig) -> tuple[str, ...]:
+    """The fields that make up a row's input where none is named: the inputs of the workflow, in its order."""
+    if config.workflow is None or config.input_field != RunConfig.model_fields["input_field"].default:
+        return ()
+    from autoprompt.workflow.task import start_variables
+
+    return start_variables(config.workflow)
 
 
 def open_workflow(config: RunConfig, rows: Sequence[Example]) -> WorkflowTask | None:

@@ -150,6 +150,7 @@ def test_a_missing_dataset_is_said(folder: Path) -> None:
             ConfigError,
             "^AUTOPROMPT_TEST and AUTOPROMPT_NO_TEST exclude each other",
         ),
+        (
             {"input_field": "x", "target_field": "x"},
             {},
             UsageError,

@@ -27,8 +27,12 @@ def load_rows(
     target_field: str = "target",
     group_field: str | None = None,
     takes_json: bool = False,
+    input_of: Sequence[str] = (),
 ) -> list[Example]:
     """The rows of one file, in its order, each checked for itself.
+
+    input_of: fields that make up the input where the rows have no field of its name: one as it is, several
+    as lines of `name: value`, which become a field of that name.
 
     Values become text: 1 -> "1", true -> "true", 1.0 -> "1.0", an object or list -> its JSON (a target may be
     one with takes_json only, and is then compact). White space around a target is dropped. A row without a
@@ -42,9 +46,14 @@ def load_rows(
     examples: list[Example] = []
     known: dict[str, str] = {}
     is_first = True
-    for line, record in read_records(path, faults, flags):
+    input_of = () if target_field in input_of else tuple(input_of)
+    asked = {flag: name for flag, name in flags.items() if not (input_of and flag == "--input-field")}
+    for line, found in read_records(path, faults, asked):
+        record = _with_input(found, input_field, input_of)
         if is_first:
-            require_fields(record, line, flags, faults)
+            names = named([*input_of])
+            also = f" Or have a field for each input of the workflow: {names}." if input_of else ""
+            require_fields(record, line, flags, faults, also)
             is_first = False
         what = _row_fault(record, flags.values(), target_field, takes_json=takes_json)
         if what:
@@ -65,6 +74,15 @@ def load_rows(
         faults.add(1, "no rows, expected at least 4. Fill the file, or give another one.")
     faults.raise_if_any()
     return examples
+
+
+def _with_input(record: Mapping[str, Any], input_field: str, input_of: Sequence[str]) -> Mapping[str, Any]:
+    """The record with an input made of other fields, where it has none and all of those."""
+    if not input_of or input_field in record or not all(name in record for name in input_of):
+        return record
+    if len(input_of) == 1:
+        return {**record, input_field: record[input_of[0]]}
+    return {**record, input_field: "\n".join(f"{name}: {as_text(record[name])}" for name in input_of)}
 
 
 def as_text(value: Any) -> str:

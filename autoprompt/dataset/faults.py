@@ -53,14 +53,16 @@ def listed(parts: list[str], limit: int = 12) -> str:
     return ", ".join(parts[:limit]) + (f" and {len(parts) - limit} more" if len(parts) > limit else "")
 
 
-def require_fields(names: Iterable[str], line: int, flags: Mapping[str, str], faults: Faults) -> None:
+def require_fields(
+    names: Iterable[str], line: int, flags: Mapping[str, str], faults: Faults, also: str = ""
+) -> None:
     """Fails where a field that is needed is not among the names; no row of the file could be read.
 
-    flags: the flag that maps a field -> the field's name as it is set now.
+    flags: the flag that maps a field -> the field's name as it is set now. also: what else would do.
     """
     there = [str(name) for name in names]
     missing = {flag: name for flag, name in flags.items() if name not in there}
     if missing:
         lacks = "no field " + " and no field ".join(repr(name) for name in missing.values())
         has = f"the fields are {named(there)}" if there else "there are none"
-        faults.fail(line, f"{lacks}; {has}. Map another field with {' and '.join(missing)}.")
+        faults.fail(line, f"{lacks}; {has}. Map another field with {' and '.join(missing)}.{also}")

@@ -64,7 +64,9 @@ class Splits:
         return {"train": len(self.train), "val": len(self.val), "test": len(self.test)}
 
 
-def load_splits(settings: DataSettings, *, capped_by: Mapping[Part, str] = NO_ONE) -> Splits:
+def load_splits(
+    settings: DataSettings, *, capped_by: Mapping[Part, str] = NO_ONE, input_of: Sequence[str] = ()
+) -> Splits:
     """Reads, checks and splits the rows that the settings name; no model is called.
 
     A part with a file of its own is that file. The others are cut from `dataset`, or from `train` where there
@@ -74,6 +76,7 @@ def load_splits(settings: DataSettings, *, capped_by: Mapping[Part, str] = NO_ON
     label task. With `allow_conflicts`, of equal inputs the first row in the file is kept; with
     `drop_leaks`, a row in two files stays in test before val before train before dataset.
     capped_by: whose cap a part has, if not one of the user's own choice; warnings say so.
+    input_of: as in `load_rows`.
     Raises DatasetError with file and line of what must be mended.
     """
     paths = {name: find_dataset(path) for name, path in _given(settings).items()}
@@ -86,7 +89,7 @@ def load_splits(settings: DataSettings, *, capped_by: Mapping[Part, str] = NO_ON
     dataset_sha256 = _files_sha256(paths)
     rows: dict[str, tuple[Path, list[Example]]] = {}
     for name, path in paths.items():
-        kept, said = _rows_of(path, settings)
+        kept, said = _rows_of(path, settings, input_of)
         rows[name] = (path, kept)
         warnings += said
     sources, said = without_leaks(rows, drop_leaks=settings.drop_leaks)
@@ -118,22 +121,22 @@ def load_splits(settings: DataSettings, *, capped_by: Mapping[Part, str] = NO_ON
 
 
 def load_checked(
-    path: Path, settings: DataSettings, *, labels_of: str = ""
+    path: Path, settings: DataSettings, *, labels_of: str = "", input_of: Sequence[str] = ()
 ) -> tuple[list[Example], tuple[str, ...] | None, tuple[str, ...]]:
     """All rows of one file, in its order, with the labels of the task and warnings: `load_splits` unsplit.
 
     The checks are the same, but that few rows will do, and rows of one target where labels are given.
-    labels_of: where those come from, if not from the user.
+    labels_of: where those come from, if not from the user. input_of: as in `load_rows`.
     """
     path = find_dataset(path)
-    rows, warnings = _rows_of(path, settings)
+    rows, warnings = _rows_of(path, settings, input_of)
     is_given = settings.labels is not None
     labels = task_labels({"dataset": (path, rows)}, settings, may_be_one=is_given, labels_of=labels_of)
     warnings += too_many_warnings({"dataset": (path, rows)}, settings)
     return rows, labels, tuple(warnings)
 
 
-def _rows_of(path: Path, settings: DataSettings) -> tuple[list[Example], list[str]]:
+def _rows_of(path: Path, settings: DataSettings, input_of: Sequence[str]) -> tuple[list[Example], list[str]]:
     """The rows of one file, each input once, and warnings."""
     found = load_rows(
         path,
@@ -141,6 +144,7 @@ def _rows_of(path: Path, settings: DataSettings) -> tuple[list[Example], list[st
         target_field=settings.target_field,
         group_field=settings.group_field,
         takes_json=settings.metric == JSON_METRIC,
+        input_of=input_of,
     )
     return without_doubles(found, path, allow_conflicts=settings.allow_conflicts)
 

@@ -20,7 +20,7 @@ from autoprompt.llm import Budget
 from autoprompt.llm.client import Client
 from autoprompt.llm.recording import Recording
 from autoprompt.metrics import JUDGED, Metric, get_metric
-from autoprompt.preparation import check_metric, check_placeholders, make_program, open_workflow
+from autoprompt.preparation import check_metric, check_placeholders, input_of, make_program, open_workflow
 from autoprompt.program import COMPONENT
 from autoprompt.regression.answerers import Sampled, open_answerers
 from autoprompt.regression.baseline import Baseline, DatasetFacts, read_baseline, sha256_of
@@ -57,7 +57,7 @@ def run_check(
     exported = None if limits.exported is None else read_exported(limits.exported)
     known = None if exported is None else exported.labels
     config, labels_of = with_known_labels(config, known, str(limits.exported))
-    rows, found, said = load_checked(dataset, config, labels_of=labels_of)
+    rows, found, said = load_checked(dataset, config, labels_of=labels_of, input_of=input_of(config))
     warnings += said
     workflow = open_workflow(config, rows)
     candidate = _candidate(config, limits, workflow, exported)

@@ -126,6 +126,15 @@ def file_with(folder: RunFolder, candidate: Candidate) -> str:
     return rewritten(source, original["components"], candidate.components, demonstrations(candidate))
 
 
+def start_variables(path: Path) -> tuple[str, ...]:
+    """Names of a workflow's inputs, in the order of the file; its faults are told by `open_task`."""
+    from autoprompt.workflow.spec.checking import check_workflow
+
+    _, _, graph = check_workflow(path, needs_model=False)
+    data = (node.data for node in graph.nodes.values() if node.file.type == "start")
+    return tuple(variable.variable for start in data for variable in getattr(start, "variables", ()))
+
+
 def open_task(
     path: Path,
     rows: Sequence[Example],

@@ -247,3 +247,24 @@ def test_labels_are_inferred_where_targets_repeat() -> None:
     )
     assert infer_labels(_examples([str(i) for i in range(21)] * 9)) is None
     assert infer_labels([]) is None
+
+
+def test_the_input_is_made_of_fields_where_it_has_none_of_its_own(tmp_path: Path) -> None:
+    table = "question,target,passage\nWho?,A,It was she\n"
+    (row,) = load_rows(write(tmp_path, "d.csv", table), input_of=("passage", "question"))
+    assert row.input == "passage: It was she\nquestion: Who?"
+    assert row.fields["input"] == row.input
+    (one,) = load_rows(write(tmp_path, "one.csv", table), input_of=("question",))
+    assert one.input == "Who?"
+    (own,) = load_rows(
+        write(tmp_path, "own.csv", "input,question,target\nx,Who?,A\n"), input_of=("question",)
+    )
+    assert own.input == "x"
+
+
+@pytest.mark.parametrize("input_of", [("passage", "question"), ("question", "target")])
+def test_fields_that_make_no_input(input_of: tuple[str, ...], tmp_path: Path) -> None:
+    path = write(tmp_path, "d.jsonl", '{"question": "Who?", "target": "A"}')
+    with pytest.raises(DatasetError, match="no field 'input'") as told:
+        load_rows(path, input_of=input_of)
+    assert ("each input of the workflow: 'passage', 'question'" in str(told.value)) == ("passage" in input_of)

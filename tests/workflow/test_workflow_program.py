@@ -23,6 +23,7 @@ from autoprompt.errors import (
 )
 from autoprompt.llm import ScriptedClient
 from autoprompt.llm.client import Completion, Options
+from autoprompt.preparation import prepare
 from autoprompt.store import RunStore
 from autoprompt.types import Candidate, Demo, Example, Message, Usage
 from autoprompt.workflow.program import WorkflowProgram
@@ -358,3 +359,22 @@ def test_a_run_whose_workflow_has_changed_does_not_go_on(tmp_path: Path) -> None
     assert found.best == whole.best
     assert found.to_dict()["calls"] == whole.to_dict()["calls"]
     assert len(client.calls) == whole.to_dict()["calls"] - 99
+
+
+def test_rows_with_a_field_for_each_input_need_no_input_field(tmp_path: Path) -> None:
+    flow = FLOW.replace("[item]", "[item, colour]")
+    flow = flow.replace("{{#start.item#}}", "{{#start.colour#}} {{#start.item#}}")
+    settings = config(tmp_path, input_field="input")
+    lines = [
+        json.dumps({"colour": colour, "item": f"item {n}", "kind": "A" if n % 3 else "B"})
+        for n in range(45)
+        for colour in ("red", "blue")
+    ]
+    (tmp_path / "items.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    write_flow(tmp_path, flow)
+    client = ScriptedClient(model)
+    report = evaluate(settings, clients=Clients(client))
+    assert report.n == 90  # rows of equal items are different rows
+    assert prepare(settings).splits.val[0].input.startswith("item: item ")
+    assert {call[-1].content for call in client.calls} >= {"red item 0", "blue item 0"}
+    assert optimize(settings, clients=Clients(ScriptedClient(model))).to_dict()["verdict"] == "confirmed"
