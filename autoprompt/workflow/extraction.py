@@ -111,13 +111,8 @@ def model_of(data: Any) -> ModelSpec | None:
         model = model["value"]
     if isinstance(model, ModelSpec):
         return model
-    if not isinstance(model, Mapping) or not (model.get("name") or model.get("model")):
-        return None
-    named = {
-        "name": model.get("name") or model.get("model"),
-        **{k: v for k, v in model.items() if k != "model"},
-    }
-    return ModelSpec.model_validate({name: value for name, value in named.items() if value is not None})
+    is_named = bool(model.get("name") or model.get("model")) if isinstance(model, Mapping) else bool(model)
+    return ModelSpec.model_validate(model) if is_named and isinstance(model, str | Mapping) else None
 
 
 def _field(data: Any, name: str) -> Any:

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from autoprompt.config import ModelSettings
 from autoprompt.errors import AuthenticationError, ConfigError
@@ -33,7 +33,10 @@ _LOCAL = "local"
 
 
 class ModelSpec(BaseModel):
-    """A model as a node names it. completion_params: temperature, max_tokens, stop, seed; others are told."""
+    """A model as a node names it; a bare text is its name.
+
+    completion_params: temperature, max_tokens, stop, seed; others are told.
+    """
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
@@ -41,6 +44,18 @@ class ModelSpec(BaseModel):
     name: str
     mode: str = "chat"
     completion_params: dict[str, Any] = Field(default_factory=dict)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _tolerant(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            return {"name": value}
+        if not isinstance(value, Mapping):
+            return value
+        given = {name: part for name, part in value.items() if part is not None}
+        if not given.get("name") and "model" in given:
+            given["name"] = given["model"]  # as agents' parameters spell it
+        return given
 
 
 class ModelSource(Protocol):

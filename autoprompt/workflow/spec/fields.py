@@ -13,7 +13,6 @@ from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
 
 from autoprompt.workflow.conditions import OPERATORS, LogicalOperator, canonical_operator
 from autoprompt.workflow.definition import RetryConfig
-from autoprompt.workflow.models import ModelSpec
 from autoprompt.workflow.template import Selector, only_reference
 
 
@@ -69,22 +68,6 @@ Identifier = Annotated[str, BeforeValidator(_text)]
 Text = Annotated[str, BeforeValidator(_text_or_empty)]
 Flag = Annotated[bool, BeforeValidator(_none_is_false)]
 Mapped = Annotated[dict[str, Any], BeforeValidator(_none_is_empty_dict)]
-
-
-class ModelConfig(ModelSpec):
-    """A model as a file names it. A bare text is its name."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _tolerant(cls, value: Any) -> Any:
-        if isinstance(value, str):
-            return {"name": value}
-        if not isinstance(value, Mapping):
-            return value
-        given = {name: part for name, part in value.items() if part is not None}
-        if "name" not in given and "model" in given:
-            given["name"] = given["model"]  # as agents' parameters spell it
-        return given
 
 
 class DefaultValue(Record):

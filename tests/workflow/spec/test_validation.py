@@ -260,6 +260,24 @@ def test_extraction_without_a_model(tmp_path: Path) -> None:
     assert "node 't.ext_1': no model for the extraction from code.context" in told(faults_of(text, tmp_path))
 
 
+@pytest.mark.parametrize("own", [", model: gpt-y", ""])
+def test_a_model_by_its_plain_name_will_do_for_an_extraction(own: str, tmp_path: Path) -> None:
+    text = """
+        nodes:
+          - {id: llm1, type: llm, data: {model: gpt-x, prompt_template: "Hello"}}
+          - id: t
+            type: llm
+            data:
+              model: gpt-x
+              inputs:
+                - name: keys
+                  type: extraction
+                  value: {source_node_id: llm1, source_variable: context, extraction_prompt: get itOWN}
+              prompt_template: "{{#keys#}}"
+    """
+    assert faults_of(text.replace("OWN", own), tmp_path) == []
+
+
 def test_extraction_from_a_later_node(tmp_path: Path) -> None:
     text = """
         nodes:

@@ -8,13 +8,13 @@ from typing import Annotated, Any, Literal
 from pydantic import AliasChoices, BeforeValidator, Field, field_validator, model_validator
 
 from autoprompt.workflow.http_tools import HttpTool
+from autoprompt.workflow.models import ModelSpec
 from autoprompt.workflow.spec.fields import (
     Flag,
     Identifier,
     Input,
     Mapped,
     MaybeSelector,
-    ModelConfig,
     NamedSelectors,
     NodeData,
     PathSelector,
@@ -65,7 +65,7 @@ class PromptConfig(Record):
 class ModelNodeData(NodeData):
     """What the nodes that ask a model share."""
 
-    model: ModelConfig | None = None
+    model: ModelSpec | None = None
     memory: MemoryConfig | None = None
 
     @field_validator("model", mode="before")
