@@ -47,6 +47,17 @@ def test_an_entry_is_recorded_with_run_and_date(file: ExperienceFile) -> None:
     assert file.path.read_text(encoding="utf-8").startswith("# What was changed")
 
 
+def test_the_header_says_the_rules_itself(file: ExperienceFile) -> None:
+    file.record([lesson("Say one digit only")], run_id="r1", iteration=2)
+    text = file.path.read_text(encoding="utf-8")
+    header = [line for line in text.splitlines() if line.startswith("#")]
+    assert not any("README" in line for line in header)
+    example = next(line.partition(": ")[2] for line in header if "[better]" in line)
+    file.path.write_text(f"{text}\n{example}\n", encoding="utf-8")  # what it shows is an entry
+    assert file.load()[-1].change == "What was changed"
+    assert "autoprompt memory --help" in header[-1]
+
+
 def test_recording_the_same_iteration_again_changes_nothing(file: ExperienceFile) -> None:
     both = [lesson("Say one digit only"), lesson("Show hard cases first")]
     file.record(both, run_id="r1", iteration=2)
