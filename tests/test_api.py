@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import json
+import pydoc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -94,6 +96,17 @@ def test_every_public_name_is_there_and_an_unknown_one_is_said() -> None:
     assert set(autoprompt.__all__) <= set(dir(autoprompt))
     with pytest.raises(AttributeError, match="'nothing'"):
         _ = autoprompt.nothing
+
+
+def test_no_signature_shows_the_environment() -> None:
+    """A default is printed with the signature, by help() and in notebooks: with every key in it."""
+    assert "environ: 'Mapping[str, str] | None' = None" in pydoc.render_doc(autoprompt.run_batch)
+    folder = Path(autoprompt.__file__).parent
+    for path in folder.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.arguments):
+                defaults = [ast.unparse(d) for d in (*node.defaults, *node.kw_defaults) if d is not None]
+                assert not [default for default in defaults if "environ" in default], path
 
 
 def test_a_run_finds_a_better_prompt_proves_it_and_leaves_a_folder(tmp_path: Path) -> None:

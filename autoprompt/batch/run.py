@@ -47,13 +47,14 @@ def run_batch(
     fail_fast: bool = False,
     clients: Clients | None = None,
     on_event: Callable[[Event], None] | None = None,
-    environ: Mapping[str, str] = os.environ,
+    environ: Mapping[str, str] | None = None,
 ) -> BatchResult:
     """Run every trial of a batch that has no result yet: the whole of `autoprompt batch`.
 
     files: a batch file, or the settings of several runs; or a `Batch`. only: see `trials.select`.
     clients: one's own models; the trials then run one after the other in this process.
-    on_event: called with each step as a plain dict with the key "event".
+    on_event: called with each step as a plain dict with the key "event". environ: the variables to read
+    settings from; default: those of the process.
     Writes `runs/NAME/`; called again, it skips what is finished and goes on with what is not. A trial that
     fails is a row of the result. Raises ConfigError for everything that is wrong in any of the files or
     trials before anything is sent, StoreError for a batch that another process holds, Interrupted on Ctrl-C.
@@ -94,7 +95,7 @@ def plan_batch(
     name: str | None = None,
     runs_dir: Path = Path("runs"),
     only: Sequence[str] = (),
-    environ: Mapping[str, str] = os.environ,
+    environ: Mapping[str, str] | None = None,
 ) -> tuple[Batch, list[Planned]]:
     """The trials and what they would use at most: `--dry-run`. Sends and writes nothing; raises the same."""
     batch = files if isinstance(files, Batch) else _load(files, environ, name)
@@ -103,7 +104,8 @@ def plan_batch(
     return batch, [Planned(trial, estimate, trial.id in done) for trial, estimate in estimates]
 
 
-def _load(files: Sequence[Path | str], environ: Mapping[str, str], name: str | None) -> Batch:
+def _load(files: Sequence[Path | str], environ: Mapping[str, str] | None, name: str | None) -> Batch:
+    environ = os.environ if environ is None else environ
     return load_batch([Path(file) for file in files], environ=environ, name=name)
 
 

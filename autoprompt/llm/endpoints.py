@@ -68,7 +68,7 @@ class Endpoint:
 
 
 def choose_model(
-    settings: ModelSettings, role: CallRole, environment: Mapping[str, str] = os.environ
+    settings: ModelSettings, role: CallRole, environment: Mapping[str, str] | None = None
 ) -> ModelChoice:
     """Read the settings for one role. Sends nothing.
 
@@ -76,6 +76,7 @@ def choose_model(
     without an address is looked for at the address of the task. Raises UsageError for the embedded model at
     an address.
     """
+    environment = os.environ if environment is None else environment
     openai_url = environment.get("OPENAI_BASE_URL") or OPENAI_URL
     key = environment.get("OPENAI_API_KEY", "")
     _check_exclusive("", settings.model, settings.base_url)

@@ -42,11 +42,12 @@ class Models:
         budget: Budget,
         journal: Journal | None = None,
         cache: AnswerCache | None = None,
-        environment: Mapping[str, str] = os.environ,
+        environment: Mapping[str, str] | None = None,
         on_progress: Progress | None = None,
     ) -> None:
         check_prices(settings)
-        self._settings, self._environment, self._on_progress = settings, environment, on_progress
+        self._settings, self._on_progress = settings, on_progress
+        self._environment = os.environ if environment is None else environment
         self._budget, self._journal, self._cache = budget, journal, cache
         self._clients: dict[ModelChoice, RecordedClient] = {}
 

@@ -20,9 +20,9 @@ _MOST_BYTES = 1_000_000
 _LONGEST = 300
 
 
-def annotate(report: CheckReport, environ: Mapping[str, str] = os.environ) -> Iterator[str]:
+def annotate(report: CheckReport, environ: Mapping[str, str] | None = None) -> Iterator[str]:
     """One workflow command a line: the verdict first, then the rows that failed."""
-    file = _file(report.dataset_path, environ)
+    file = _file(report.dataset_path, os.environ if environ is None else environ)
     title = "Prompt check"
     if report.is_passed:
         yield command("notice", report.message, title=title)
@@ -54,9 +54,9 @@ def silenced() -> tuple[str, str]:
     return f"::stop-commands::{token}", f"::{token}::"
 
 
-def write_summary(report: CheckReport, environ: Mapping[str, str] = os.environ) -> bool:
+def write_summary(report: CheckReport, environ: Mapping[str, str] | None = None) -> bool:
     """Add the Markdown to the step's summary. False where no step has one. Raises OSError."""
-    path = environ.get("GITHUB_STEP_SUMMARY")
+    path = (os.environ if environ is None else environ).get("GITHUB_STEP_SUMMARY")
     if not path:
         return False
     file = Path(path)

@@ -108,9 +108,10 @@ class NamedModels:
         budget: Budget,
         journal: Journal | None = None,
         cache: ResponseCache | None = None,
-        environment: Mapping[str, str] = os.environ,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
-        self._settings, self._environment = settings, environment
+        self._settings = settings
+        self._environment = os.environ if environment is None else environment
         self._budget, self._journal, self._cache = budget, journal, cache
         self._opened: dict[tuple[str | None, str | None, str], Models] = {}
         self._lock = threading.Lock()
