@@ -32,6 +32,7 @@ from autoprompt.llm.endpoints import LOCAL, choose_model
 from autoprompt.llm.prices import Price
 from autoprompt.metrics import JUDGED, Metric
 from autoprompt.preparation import (
+    calls_per_row,
     check_metric,
     check_placeholders,
     input_of,
@@ -287,7 +288,7 @@ def evaluate(
         concurrency = models.concurrency()
         grades = Grades.of(metric)
         on_row = grades.counting(row_counter(emit, budget, "rows", len(rows)))
-        with budget.block(len(rows)):
+        with budget.block(len(rows) * calls_per_row(config, workflow)):
             evaluation = evaluate_rows(
                 program, the_candidate, rows, metric, concurrency=concurrency, on_row=on_row
             )

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from autoprompt.answers import read_answer, read_json
-from autoprompt.errors import ConfigError, JudgeError
+from autoprompt.errors import BudgetExhausted, ConfigError, JudgeError
 from autoprompt.llm.client import Client, Options
 from autoprompt.types import EvaluatedRow, Example, Message, Prediction, Score
 
@@ -33,7 +33,7 @@ _FEWEST_TO_STOP = 10  # answers; that a judge could not grade most of fewer may 
 class LLMJudge:
     """Grades 1 to 5 as (grade - 1) / 4, with the judge's reason.
 
-    An answer that it gives no grade, asked twice, is unscored; see `Grades`.
+    An answer that it gives no grade, asked twice if a call is left for that, is unscored; see `Grades`.
     Raises what the client raises; an EndpointError is that row's failure, not the run's.
     """
 
@@ -73,7 +73,12 @@ class LLMJudge:
                 sample=sample,
                 is_retry=sample > 0,
             )
-            reply = self.client.complete(messages, options).text
+            try:
+                reply = self.client.complete(messages, options).text
+            except BudgetExhausted:
+                if not options.is_retry:
+                    raise
+                break
             if (graded := read_grade(reply)) is not None:
                 return graded
         said = f"the judge replied {reply[:80]!r}, which holds no grade from 1 to 5"

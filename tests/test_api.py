@@ -472,8 +472,17 @@ def test_evaluate_does_not_begin_what_a_cap_forbids(tmp_path: Path) -> None:
     made = clients()
     with pytest.raises(BudgetExhausted):
         evaluate(run_config(tmp_path, dataset=dataset, max_calls=39), clients=made)
+    with pytest.raises(BudgetExhausted, match="80 more needed"):
+        evaluate(run_config(tmp_path, dataset=dataset, max_calls=79, **JUDGED), clients=made)
     assert isinstance(made.task, ScriptedClient)
     assert made.task.calls == []
+
+
+def test_a_judge_that_no_call_is_left_to_ask_again_costs_its_row_and_no_other(tmp_path: Path) -> None:
+    config = run_config(tmp_path, dataset=write_rows(tmp_path / "few.jsonl", range(20)), **JUDGED)
+    judged = Clients(ScriptedClient(GAIN.student), judge=ScriptedClient(grader(lambda n: n == 7)))
+    report = evaluate(config.model_copy(update={"max_calls": 40}), clients=judged)
+    assert (report.calls, report.n, report.unscored, report.failed) == (40, 20, 1, 0)
 
 
 def test_the_librarys_runs_read_sidecar_and_prompt_file_as_the_command_does(tmp_path: Path) -> None:

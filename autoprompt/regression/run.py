@@ -20,7 +20,14 @@ from autoprompt.llm import Budget
 from autoprompt.llm.client import Client
 from autoprompt.llm.recording import Recording
 from autoprompt.metrics import JUDGED, Metric, get_metric
-from autoprompt.preparation import check_metric, check_placeholders, input_of, make_program, open_workflow
+from autoprompt.preparation import (
+    calls_per_row,
+    check_metric,
+    check_placeholders,
+    input_of,
+    make_program,
+    open_workflow,
+)
 from autoprompt.program import COMPONENT
 from autoprompt.regression.answerers import Sampled, open_answerers
 from autoprompt.regression.baseline import Baseline, DatasetFacts, read_baseline, sha256_of
@@ -237,6 +244,7 @@ def _ask_all(
 ) -> tuple[MeasuredCase, ...]:
     """Every row, every repeat. Raises BudgetTooSmallError where a cap does not let all of them through."""
     config, total = task.config, len(task.rows) * task.repeats
+    per_row = calls_per_row(config, task.workflow)
     on_row = grades.counting(row_counter(emit, budget, "rows", total))
 
     def ask(repeat: int) -> Evaluation:
@@ -246,12 +254,12 @@ def _ask_all(
         return evaluate(program, task.candidate, task.rows, metric, concurrency=concurrency, on_row=on_row)
 
     try:
-        with budget.block(total):
+        with budget.block(total * per_row):
             return measure(ask, task.rows, task.repeats, keeps_answers=metric.is_aggregate)
     except BudgetExhausted as error:
         raise BudgetTooSmallError(
-            f"{error.cap} is too small to ask {total:,} times ({len(task.rows):,} rows, {task.repeats} "
-            f"each; {error}). Raise it, or give fewer rows."
+            f"{error.cap} is too small to ask {total:,} times ({len(task.rows):,} rows, {task.repeats} each"
+            f"{f', {per_row} calls a time' if per_row > 1 else ''}; {error}). Raise it, or give fewer rows."
         ) from error
 
 

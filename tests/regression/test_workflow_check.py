@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from autoprompt import CheckReport, CheckSettings, Clients, RunConfig, ScriptedClient, check
-from autoprompt.errors import ConfigError
+from autoprompt.errors import BudgetTooSmallError, ConfigError
 from autoprompt.llm.client import Options
 from autoprompt.regression import write_baseline
 from autoprompt.types import Message
@@ -77,6 +77,23 @@ def test_a_workflow_that_became_worse_fails(config: RunConfig, tmp_path: Path) -
     worse, _ = run(config, tmp_path)
     assert worse.message.startswith("Failed: exact_match fell from 1.000 to 0.500 on 20 cases: 10 broke")
     assert "the prompt is not the one" in worse.notes[0]
+
+
+def test_a_check_does_not_begin_where_the_cap_is_too_small_for_every_node(
+    config: RunConfig, tmp_path: Path
+) -> None:
+    look = FLOW[FLOW.index("  - id: look") : FLOW.index("  - id: end")]
+    flow = FLOW.replace(look, look + look.replace("id: look", "id: again"))
+    (tmp_path / "flow.yaml").write_text(flow, encoding="utf-8")
+    client = ScriptedClient(answer)
+    with pytest.raises(BudgetTooSmallError, match="20 rows, 2 each, 2 calls a time"):
+        check(
+            config.model_copy(update={"max_calls": 79}),
+            CheckSettings(baseline=tmp_path / "b.json", repeat=2),
+            is_update=True,
+            clients=Clients(client),
+        )
+    assert client.calls == []
 
 
 def test_a_workflow_and_an_exported_prompt_exclude_each_other(config: RunConfig, tmp_path: Path) -> None:

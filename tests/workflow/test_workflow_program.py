@@ -15,6 +15,7 @@ from autoprompt.api import estimate, evaluate
 from autoprompt.api import resume as resume_run
 from autoprompt.errors import (
     AuthenticationError,
+    BudgetExhausted,
     ConfigError,
     DatasetError,
     EndpointError,
@@ -331,6 +332,16 @@ def test_a_workflow_is_evaluated(tmp_path: Path) -> None:
     assert (report.n, report.calls) == (90, 180)
     assert 0.5 < report.score < 0.9
     assert report.to_dict()["rows"][0]["trace"][0]["node"] == "look"
+
+
+def test_an_evaluation_does_not_begin_where_the_cap_is_too_small_for_every_node(tmp_path: Path) -> None:
+    client = ScriptedClient(model)
+    settings = config(tmp_path)
+    rows = evaluate(settings, clients=Clients(ScriptedClient(model))).n
+    with pytest.raises(BudgetExhausted, match=f"{2 * rows} more needed"):
+        evaluate(settings.model_copy(update={"max_calls": 2 * rows - 1}), clients=Clients(client))
+    assert client.calls == []
+    assert evaluate(settings.model_copy(update={"max_calls": 2 * rows}), clients=Clients(client)).n == rows
 
 
 def test_a_run_whose_workflow_has_changed_does_not_go_on(tmp_path: Path) -> None:
