@@ -148,7 +148,8 @@ class Grades:
 def read_grade(reply: str) -> Score | None:
     """A judge's reply as a score in [0, 1]; None where it holds no grade.
 
-    1 to 5 is asked for; "8 out of 10" is divided, and a number under 1 was meant on a scale of 0 to 1.
+    1 to 5 is asked for, and "8 out of 10" is divided. A number under 1 is no grade: where 0.9 were meant of a
+    scale of 0 to 1, so would a perfect answer's 1 be, which is the lowest grade here.
     """
     data = read_json(reply)
     reason = ""
@@ -163,6 +164,9 @@ def read_grade(reply: str) -> Score | None:
         return None
     value, out_of = float(match[1]), float(match[2] or 0)
     if out_of and out_of != 5:
-        value = 1 + 4 * value / out_of
-    scaled = value if value < 1 else (value - 1) / 4
-    return Score(scaled, reason) if 0 <= scaled <= 1 else None
+        scaled = value / out_of
+    elif value < 1 and not out_of:
+        return None
+    else:
+        scaled = max(0.0, (value - 1) / 4)
+    return Score(scaled, reason) if scaled <= 1 else None

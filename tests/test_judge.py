@@ -25,7 +25,11 @@ ANSWER = Prediction("my answer", "my answer")
         ('{"reason": "names the fact", "score": 5}', 1.0, "names the fact"),
         ('```json\n{"score": 3, "reason": "half"}\n```', 0.5, "half"),
         ('{"score": "4/5", "reason": ""}', 0.75, ""),
-        ('{"score": 0.8}', 0.8, ""),
+        ('{"score": "0.8/1"}', 0.8, ""),
+        ('{"score": "1 out of 1"}', 1.0, ""),
+        ('{"score": "0/5"}', 0.0, ""),
+        ("0.5 out of 5", 0.0, ""),
+        ('{"score": 1.0}', 0.0, ""),
         ('{"grade": 2}', 0.25, ""),
         ("Score: 4\nIt is fine.", 0.75, "Score: 4 It is fine."),
         ("**Rating:** 8 out of 10", 0.8, "**Rating:** 8 out of 10"),
@@ -41,7 +45,8 @@ def test_grades_are_read(reply: str, value: float, reason: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "reply", ["", "good", '{"score": 9}', '{"score": true}', '{"reason": "x"}', "Score: 80/5"]
+    "reply",
+    ["", "good", '{"score": 9}', '{"score": true}', '{"reason": "x"}', "Score: 80/5", '{"score": 0.9}', "0"],
 )
 def test_what_holds_no_grade_is_none(reply: str) -> None:
     assert read_grade(reply) is None
