@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Any
 from autoprompt.clients import Clients, check_models, open_models, price_given
 from autoprompt.config import CheckSettings, RunConfig, ScienceConfig
 from autoprompt.dataset import load_checked
-from autoprompt.errors import ConfigError, InputError, ModelError, StoreError, UsageError
+from autoprompt.errors import ConfigError, EmptyAnswersError, InputError, ModelError, StoreError, UsageError
+from autoprompt.evaluation import EmptyAnswers, row_counter
 from autoprompt.evaluation import evaluate as evaluate_rows
-from autoprompt.evaluation import row_counter
 from autoprompt.forecast import Estimate, Prices, check_spending, estimate_run
 from autoprompt.judge import Grades
 from autoprompt.llm import Budget, CallRole, Models
@@ -86,8 +86,9 @@ def optimize(
         with folder.lock():
             _name_twin(store, folder, on_event)
             return run_in_folder(folder, preparation, clients, on_event, resumed=False)
-    except (ModelError, InputError, UsageError):
-        if not has_answers(folder):
+    except (ModelError, InputError, UsageError) as error:
+        # Empty answers are this run's own: a resume would have the same again.
+        if isinstance(error, EmptyAnswersError) or not has_answers(folder):
             store.remove(folder.run_id)
             if on_event is not None:
                 said = f"no answer came, so run {folder.run_id} is not kept"
@@ -287,11 +288,13 @@ def evaluate(
         the_candidate = candidate or Candidate(components=program.components)
         concurrency = models.concurrency()
         grades = Grades.of(metric)
-        on_row = grades.counting(row_counter(emit, budget, "rows", len(rows)))
+        answers = EmptyAnswers()
+        on_row = answers.counting(grades.counting(row_counter(emit, budget, "rows", len(rows))))
         with budget.block(len(rows) * calls_per_row(config, workflow)):
             evaluation = evaluate_rows(
                 program, the_candidate, rows, metric, concurrency=concurrency, on_row=on_row
             )
+    answers.check()
     grades.check()
     if grades.warning:
         warnings = (*warnings, grades.warning)

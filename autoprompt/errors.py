@@ -11,6 +11,7 @@ AutopromptError                70  internal error
 ├── ModelError                  4  an endpoint or a model failed
 │   ├── EndpointError              no answer, or an answer that is not one (retried first)
 │   ├── AuthenticationError        the key is missing or refused (not retried)
+│   ├── EmptyAnswersError          the first rows were all answered with an empty text
 │   ├── JudgeError                 most of a judge's replies hold no grade
 │   ├── RequestRefusedError        the endpoint will not take this request (not retried)
 │   └── RuntimeMissingError        the embedded runtime or its weights are not there
@@ -88,6 +89,10 @@ class EndpointError(ModelError):
 
 class AuthenticationError(ModelError):
     pass
+
+
+class EmptyAnswersError(ModelError):
+    """A model that says nothing: its rows would score 0 whatever the prompt, at three requests each."""
 
 
 class JudgeError(ModelError):

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from queue import SimpleQueue
 from threading import Thread
 from typing import Any, TypeVar
 
-from autoprompt.errors import EndpointError, RequestRefusedError
+from autoprompt.errors import EmptyAnswersError, EndpointError, RequestRefusedError
 from autoprompt.llm.budget import Budget
 from autoprompt.metrics import Metric
 from autoprompt.program import Program
 from autoprompt.types import REFUSED, Candidate, EvaluatedRow, Evaluation, Example, Prediction, Score
+
+_FEWEST_EMPTY = 10  # answers; where half of all are empty, so many in a row are one chance in a thousand
 
 Job = tuple[Candidate, Sequence[Example]]
 Row = tuple[int, int]  # place of the job, place of the row in it
@@ -34,6 +37,45 @@ def row_counter(emit: Emit, budget: Budget, what: str, total: int) -> OnRow:
         emit({**event, "spent": budget.spent.to_dict()})
 
     return on_row
+
+
+@dataclass
+class EmptyAnswers:
+    """Ends an evaluation whose first answers are all empty texts, which no search or comparison can use.
+
+    Failed rows are no answers. As soon as one answer is not empty, however unreadable, all is well for good.
+    """
+
+    empty: int = 0
+    has_text: bool = False
+    has_tokens: bool = False
+
+    def counting(self, on_row: OnRow) -> OnRow:
+        """`on_row` that counts the row first. It raises EmptyAnswersError after the first few."""
+
+        def count(row: EvaluatedRow) -> None:
+            self.has_text |= bool(row.prediction.strip() or row.output.strip())
+            if row.error is None and not self.has_text:
+                self.empty += 1
+                self.has_tokens |= row.completion_tokens > 0
+                self.check(_FEWEST_EMPTY)
+            on_row(row)
+
+        return count
+
+    def check(self, fewest: int = 1) -> None:
+        """Raises EmptyAnswersError where all answers so far, and at least `fewest`, are empty."""
+        if self.has_text or self.empty < fewest:
+            return
+        said = f"the model has said nothing: the first {self.empty} answers are all empty"
+        if self.empty == 1:
+            said = "the model has said nothing: the only answer is empty"
+        if self.has_tokens:
+            raise EmptyAnswersError(
+                f"{said}, although tokens were spent on them. A model that reasons first may have used "
+                "them up: try a larger --max-output-tokens."
+            )
+        raise EmptyAnswersError(f"{said}. Try it with another client: is it a chat model, and well loaded?")
 
 
 def evaluate(

@@ -16,6 +16,7 @@ from autoprompt.dataset.checks import input_id
 from autoprompt.errors import (
     BudgetExhausted,
     BudgetTooSmallError,
+    EmptyAnswersError,
     Interrupted,
     JudgeError,
     ModelError,
@@ -96,8 +97,8 @@ def run_in_folder(
             f"interrupted; the state is saved. Go on with: autoprompt resume {folder.reference}"
         ) from None
     except ModelError as error:
-        # A resume has the same judge, and the replies that it gave.
-        if isinstance(error, JudgeError):
+        # A resume has the same model and judge, and the replies that they gave.
+        if isinstance(error, EmptyAnswersError | JudgeError):
             raise
         if not (resumed or has_answers(folder)):  # removed by `optimize`: there is nothing to go on with
             raise

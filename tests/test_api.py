@@ -18,6 +18,7 @@ from autoprompt.errors import (
     BudgetExhausted,
     ConfigError,
     DatasetError,
+    EmptyAnswersError,
     EndpointError,
     InputError,
     Interrupted,
@@ -30,7 +31,7 @@ from autoprompt.errors import (
 from autoprompt.llm import ScriptedClient
 from autoprompt.llm.client import Completion, Options
 from autoprompt.store import RunStore
-from autoprompt.types import Demo, Message
+from autoprompt.types import Demo, Message, Usage
 
 GAIN = World(base=0.2, rule_gain=0.5, demo_gain=0.4)
 
@@ -289,6 +290,33 @@ def test_a_run_that_nothing_answered_leaves_no_folder_and_no_advice(tmp_path: Pa
         optimize(run_config(tmp_path), clients=Clients(ScriptedClient(refuses)), on_event=events.append)
     assert RunStore(tmp_path / "runs").list() == []
     assert not any("resume" in event.get("message", "") for event in events)
+
+
+@pytest.mark.parametrize("tokens", [0, 32])
+def test_a_model_that_says_nothing_ends_run_and_evaluation_early(tmp_path: Path, tokens: int) -> None:
+    silent = ScriptedClient(lambda messages: Completion("", Usage(50, tokens)))
+    said = "the first 10 answers are all empty, although tokens were spent.* --max-output-tokens"
+    said = said if tokens else r"the first 10 answers are all empty\. "
+    events: list[dict[str, Any]] = []
+    config = run_config(tmp_path, concurrency=1)
+    with pytest.raises(EmptyAnswersError, match=said) as info:
+        optimize(config, clients=Clients(silent), on_event=events.append)
+    assert info.value.exit_code == 4
+    assert len(silent.calls) == 30
+    assert not any("autoprompt resume" in e.get("message", "") for e in events)
+    assert list((tmp_path / "runs").glob("*/")) == []
+    with pytest.raises(EmptyAnswersError, match=said):
+        evaluate(config.model_copy(update={"dataset": tmp_path / "items.jsonl"}), clients=Clients(silent))
+    few = write_rows(tmp_path / "few.jsonl", range(3))
+    with pytest.raises(EmptyAnswersError, match="the first 3 answers"):
+        evaluate(config.model_copy(update={"dataset": few}), clients=Clients(silent))
+
+
+def test_a_first_answer_that_cannot_be_read_is_an_answer(tmp_path: Path) -> None:
+    few = write_rows(tmp_path / "few.jsonl", range(20))
+    answers = ScriptedClient(lambda messages: "hm" if messages[-1].content == "item 7" else "")
+    report = evaluate(run_config(tmp_path, dataset=few, concurrency=1), clients=Clients(answers))
+    assert (report.unparsed, report.score) == (20, 0.0)
 
 
 def test_a_run_that_begins_anew_names_the_one_that_was_cut_off(tmp_path: Path) -> None:

@@ -156,7 +156,7 @@ def _facts(data: Mapping[str, Any], cap: int | None) -> Iterator[Text]:
         f"{data['calls']:,} calls, {sum(tokens.values()):,} tokens "
         f"({tokens['optimizer']:,} for writing{judged}), cost {money(data['cost_usd'])}, "
         f"{duration(data['seconds'])}; candidates: {data['candidates']['tried']} tried, "
-        f"{data['candidates']['accepted']} accepted; ended by {_ended_by(data, cap)}"
+        f"{data['candidates']['accepted']} accepted; {_ending(data, cap)}"
     )
 
 
@@ -209,15 +209,15 @@ def _basis(confirmation: Mapping[str, Any]) -> str:
     return ""
 
 
-def _ended_by(data: Mapping[str, Any], cap: int | None) -> str:
+def _ending(data: Mapping[str, Any], cap: int | None) -> str:
     reason = str(data["stop_reason"])
     if reason != "max_calls":
-        return reason
-    left = data.get("calls_left")
-    unused = f", {left:,} left: no further round fits" if left else ""
-    if cap is None:
-        return f"the cap on calls{unused}"
-    return f"the preset's cap of {cap:,} calls{unused} (--max-calls raises it)"
+        return f"ended by {reason}"
+    whose = "the cap on calls" if cap is None else f"the preset's cap of {cap:,} calls"
+    raised = "" if cap is None else " (--max-calls raises it)"
+    if left := data.get("calls_left"):
+        return f"ended with {left:,} calls left of {whose}, too few for a further round{raised}"
+    return f"ended by {whose}{raised}"
 
 
 def _changes(data: Mapping[str, Any], original: str, best: str) -> Iterator[RenderableType]:

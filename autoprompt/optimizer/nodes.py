@@ -9,7 +9,9 @@ from typing import Any
 from langgraph.runtime import Runtime
 
 from autoprompt.errors import BudgetExhausted, EndpointError, RequestRefusedError
+from autoprompt.evaluation import EmptyAnswers, OnRow
 from autoprompt.optimizer.agents.analysis import count_errors
+from autoprompt.optimizer.agents.prediction import FEWEST_TO_FAIL
 from autoprompt.optimizer.context import SearchContext, is_slower
 from autoprompt.optimizer.ending.finish import confirm_winner, open_test
 from autoprompt.optimizer.lessons import learn
@@ -324,7 +326,10 @@ def _look_for_errors(context: SearchContext, incumbent: Entry, iteration: int) -
         rows += batch
         with context.budget.block(context.plan.calls_per_row * len(batch)):
             on_row = context.row_counter("train rows of the best", len(batch))
-            found = context.prediction.predict(incumbent.candidate, batch, on_row=on_row)
+            if number == 0 and iteration == 1:
+                found = _first_look(context, incumbent, batch, on_row)
+            else:
+                found = context.prediction.predict(incumbent.candidate, batch, on_row=on_row)
         evaluation = Evaluation(evaluation.candidate_id, evaluation.rows + found.rows)
         if evaluation.correct < len(evaluation.rows):
             break
@@ -332,6 +337,14 @@ def _look_for_errors(context: SearchContext, incumbent: Entry, iteration: int) -
         # Nothing wrong on train: whether it is perfect is for the rows that decide to say.
         context.evaluate([incumbent], context.plan.race, "race rows of the best")
     return evaluation
+
+
+def _first_look(context: SearchContext, original: Entry, batch: list[Example], on_row: OnRow) -> Evaluation:
+    """The original's answers, the first of the run. Raises EmptyAnswersError where they are all empty."""
+    answers = EmptyAnswers()
+    found = context.prediction.predict(original.candidate, batch, on_row=answers.counting(on_row))
+    answers.check(FEWEST_TO_FAIL)
+    return found
 
 
 def _errs_in_race(context: SearchContext, incumbent: Entry) -> bool:

@@ -14,7 +14,7 @@ from autoprompt.config import CheckSettings, RunConfig
 from autoprompt.dataset import load_checked
 from autoprompt.dataset.checks import content_key
 from autoprompt.errors import BudgetExhausted, BudgetTooSmallError, ConfigError, UsageError
-from autoprompt.evaluation import Emit, evaluate, row_counter
+from autoprompt.evaluation import Emit, EmptyAnswers, evaluate, row_counter
 from autoprompt.judge import Grades
 from autoprompt.llm import Budget
 from autoprompt.llm.client import Client
@@ -245,7 +245,8 @@ def _ask_all(
     """Every row, every repeat. Raises BudgetTooSmallError where a cap does not let all of them through."""
     config, total = task.config, len(task.rows) * task.repeats
     per_row = calls_per_row(config, task.workflow)
-    on_row = grades.counting(row_counter(emit, budget, "rows", total))
+    answers = EmptyAnswers()
+    on_row = answers.counting(grades.counting(row_counter(emit, budget, "rows", total)))
 
     def ask(repeat: int) -> Evaluation:
         program = make_program(
@@ -255,12 +256,14 @@ def _ask_all(
 
     try:
         with budget.block(total * per_row):
-            return measure(ask, task.rows, task.repeats, keeps_answers=metric.is_aggregate)
+            cases = measure(ask, task.rows, task.repeats, keeps_answers=metric.is_aggregate)
     except BudgetExhausted as error:
         raise BudgetTooSmallError(
             f"{error.cap} is too small to ask {total:,} times ({len(task.rows):,} rows, {task.repeats} each"
             f"{f', {per_row} calls a time' if per_row > 1 else ''}; {error}). Raise it, or give fewer rows."
         ) from error
+    answers.check()
+    return cases
 
 
 def _facts(path: Path | None, rows: Sequence[Example]) -> DatasetFacts:

@@ -103,6 +103,14 @@ def test_a_test_that_the_budget_did_not_reach_is_not_called_missing() -> None:
     assert "The budget ended before the sealed test" in found.message
 
 
+def test_a_cap_that_has_calls_left_was_not_reached() -> None:
+    made = bench(splits=splits_of(32, 60, 10))
+    made.context.budget.max_calls = 302
+    state: dict[str, Any] = {**first_state(made.context, {}), "stop_reason": "max_calls"}
+    found = make_result(state, made.context, FACTS, Spent(task_calls=9))  # type: ignore[arg-type]
+    assert "No other prompt was tried (the 302 calls that were left are too few for a round)" in found.message
+
+
 def test_the_original_is_returned_in_so_many_words() -> None:
     made = bench()
     original = first_state(made.context, {})["original"]

@@ -18,6 +18,7 @@ from autoprompt.errors import (
     BudgetTooSmallError,
     ConfigError,
     DatasetError,
+    EmptyAnswersError,
     EndpointError,
     JudgeError,
     PromptError,
@@ -242,6 +243,12 @@ def test_a_judge_that_gives_no_grade_is_said_or_ends_the_check(repository: Repos
     assert "judge grader: 4 of 40 answers have no grade" in check(lambda n: n < 4).warnings[-1]
     with pytest.raises(JudgeError, match="judge grader: 10 of 10"):
         check(lambda n: True)
+
+
+def test_a_model_that_says_nothing_ends_the_check(repository: Repository) -> None:
+    repository.check(wrong_on(), is_update=True)
+    with pytest.raises(EmptyAnswersError, match="the first 10 answers are all empty"):
+        repository.check(lambda messages, options: "", settings={"no_cache": True})
 
 
 def test_another_prompt_model_and_dataset_are_compared_and_said(repository: Repository) -> None:

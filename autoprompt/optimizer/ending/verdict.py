@@ -279,7 +279,10 @@ def _sentence(data: Mapping[str, Any]) -> str:
     if best["is_original"]:
         tried = data["candidates"]["tried"]
         if not tried:
-            return f"No other prompt was tried ({data['stop_reason']}): the original prompt is returned."
+            why = data["stop_reason"]
+            if why == "max_calls" and data["calls_left"]:
+                why = f"the {data['calls_left']} calls that were left are too few for a round"
+            return f"No other prompt was tried ({why}): the original prompt is returned."
         return (
             f"No candidate of {tried} was better than the original beyond luck: "
             "the original prompt is returned."
