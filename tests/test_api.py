@@ -319,6 +319,49 @@ def test_a_first_answer_that_cannot_be_read_is_an_answer(tmp_path: Path) -> None
     assert (report.unparsed, report.score) == (20, 0.0)
 
 
+class Broken:
+    """A client of one's own that raises on the rows of `fails`, and gives None on those of `forgets`."""
+
+    name = "mine"
+
+    def __init__(
+        self, fails: Callable[[int], bool], forgets: Callable[[int], bool] = lambda n: False
+    ) -> None:
+        self.fails, self.forgets, self.asked = fails, forgets, 0
+
+    def complete(self, messages: Any, options: Any = None) -> Any:
+        self.asked += 1
+        number = int(messages[-1].content.split()[-1])
+        if self.fails(number):
+            raise ValueError("my program broke")
+        return None if self.forgets(number) else Completion(target_of(number))
+
+    def close(self) -> None:
+        raise AssertionError("closed by another than its owner")
+
+
+def test_what_ones_own_client_raises_fails_its_row_alone(tmp_path: Path) -> None:
+    few = write_rows(tmp_path / "few.jsonl", range(20))
+    config = run_config(tmp_path, dataset=few)
+    client = Broken(lambda n: n == 3, lambda n: n == 4)
+    report = evaluate(config, clients=Clients(client))
+    assert (report.failed, report.evaluation.correct, client.asked) == (2, 18, 20)
+    errors = [row.error for row in report.evaluation.rows if row.error]
+    assert errors[0] == "client mine raised ValueError: my program broke"
+    assert errors[1] == "client mine returned None; expected an autoprompt.Completion with a text"
+    with pytest.raises(EndpointError, match="all 20 calls failed; the first: client mine raised ValueError"):
+        evaluate(config, clients=Clients(Broken(lambda n: True)))
+
+    def stops(messages: Any) -> Completion:
+        raise Interrupted("enough")
+
+    with pytest.raises(Interrupted, match="enough"):
+        evaluate(config, clients=Clients(ScriptedClient(stops)))
+    writes = ScriptedClient(writer)
+    result = optimize(run_config(tmp_path), clients=Clients(Broken(lambda n: n % 10 == 3), writes)).to_dict()
+    assert result["original"]["failed"] > 0
+
+
 def test_a_run_that_begins_anew_names_the_one_that_was_cut_off(tmp_path: Path) -> None:
     cut_off = []
 

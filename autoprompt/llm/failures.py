@@ -29,6 +29,10 @@ class QuotaError(EndpointError):
     """The account has nothing left: waiting does not help."""
 
 
+class OwnClientError(EndpointError):
+    """A client of one's own broke, or returned no completion. Whether to try again is its own business."""
+
+
 # "Unsupported parameter", "Unrecognized request argument", "extra fields not permitted", ... but not
 # "max_tokens is too large", which names a value.
 _NOT_TAKEN = re.compile(

@@ -16,7 +16,7 @@ from autoprompt.errors import (
 )
 from autoprompt.llm.budget import Budget, Charge
 from autoprompt.llm.client import Client, Completion, Options
-from autoprompt.llm.failures import BrokenAnswerError, TimedOutError, UnreachableError
+from autoprompt.llm.failures import BrokenAnswerError, OwnClientError, TimedOutError, UnreachableError
 from autoprompt.llm.prices import FREE, Price, Reported
 from autoprompt.llm.rate import Gate, Slot
 from autoprompt.llm.wire import Parameters
@@ -200,7 +200,7 @@ class LimitedClient:
     def _failed(self, error: EndpointError, tries: _Tries, slot: Slot) -> Completion | None:
         """Set the wait for the next attempt, or settle for what there is, or raise."""
         tries.error = error
-        if error.is_fatal:
+        if error.is_fatal or isinstance(error, OwnClientError):
             raise error
         if error.status == 429:
             self._gate.throttled(slot)

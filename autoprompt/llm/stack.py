@@ -13,6 +13,7 @@ from autoprompt.llm.budget import Budget
 from autoprompt.llm.client import CallRole, Client
 from autoprompt.llm.endpoints import Endpoint, ModelChoice, choose_model, open_endpoint
 from autoprompt.llm.journal import Journal
+from autoprompt.llm.own import OwnClient
 from autoprompt.llm.prices import FREE, REPORTED, Price, Reported, check_prices, find_price
 from autoprompt.llm.rate import Gate
 from autoprompt.llm.recorded import RecordedClient
@@ -154,12 +155,13 @@ def wrap(
     slot: keeps its answers in the journal apart from those of the run's other clients.
     cache: used only for a client with a text as its attribute `identity`, which then stands for it as an
     address does for an endpoint: clients that share it share their answers, in all runs.
+    An exception of the client fails its row; see `OwnClient`.
     The client stays its owner's: `close()` does not close it.
     """
     identity = getattr(client, "identity", None)
     endpoint = f"own:{slot}" if identity is None else f"identity:{identity}"
     limited = LimitedClient(
-        client,
+        OwnClient(client),
         budget=budget,
         gate=Gate(concurrency, rpm=rpm, tpm=tpm, account=budget.account, endpoint=endpoint),
         price=price,
