@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 Role = Literal["system", "user", "assistant", "tool"]
@@ -56,7 +57,8 @@ class Example:
     """One row. `id` comes from the content alone, so it is the same in every file and on every machine.
 
     fields: every field of the row as text, for `{placeholders}`; `input` and `target` are two of them.
-    line: 1-based line (or record number) in `path`, for error messages.
+    path, line: the file and the 1-based line (or record number) in it, for error messages; None and 0 where
+        unknown.
     """
 
     id: str
@@ -65,6 +67,12 @@ class Example:
     fields: Mapping[str, str]
     group: str | None = None
     line: int = 0
+    path: Path | None = field(default=None, compare=False)
+
+    @property
+    def place(self) -> str:
+        """`items.jsonl line 12`; of a row that no file is known of, its id."""
+        return f"row {self.id}" if self.path is None else f"{self.path} line {self.line}"
 
     @property
     def own_id(self) -> str:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from autoprompt.dataset.checks import load_rows
 from autoprompt.errors import ConfigError, DatasetError
 from autoprompt.llm.scripted import ScriptedClient
 from autoprompt.metrics import Metric, check_targets, get_metric, known_metrics, register
@@ -247,6 +248,16 @@ def functions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
         "    return prediction == example.target, 'compare the case'\n"
         "def whole(prediction, example):\n"
         "    return {'score': 0.25, 'feedback': example.fields['input']}\n"
+        "def why(prediction, row):\n"
+        "    return {'score': 0.5, 'reason': row.target}\n"
+        "def natural(prediction, target, most=1):\n"
+        "    return most if prediction.strip() == target else 0.0\n"
+        "def unused(prediction, _):\n"
+        "    return 1\n"
+        "def unclear(prediction, label):\n"
+        "    return prediction == label\n"
+        "async def later(prediction, example):\n"
+        "    return 1\n"
         "def broken(prediction, example):\n"
         "    return {}[prediction]\n"
         "def high(prediction, example):\n"
@@ -265,7 +276,24 @@ def test_a_function_of_the_user_may_answer_in_three_ways(functions: str) -> None
     assert score(get_metric(functions + "length", {"most": 3}), "abc", "x") == Score(1.0, "")
     assert score(get_metric(functions + "pair"), "X", "x") == Score(0.0, "compare the case")
     assert score(get_metric(functions + "whole"), "X", "x") == Score(0.25, "text")
+    assert score(get_metric(functions + "why"), "X", "x") == Score(0.5, "x")
+    assert score(get_metric(functions + "unused"), "X", "x").is_correct
     assert get_metric(functions + "pair").name == functions + "pair"
+
+
+def test_a_function_gets_the_row_or_its_expected_answer_by_the_parameters_name(functions: str) -> None:
+    natural = get_metric(functions + "natural")
+    assert score(natural, " x", "x").is_correct
+    assert score(natural, "y", "x").value == 0
+    assert score(get_metric(functions + "natural", {"most": 0.5}), "x", "x").value == 0.5
+
+
+def test_a_function_that_fails_names_file_and_line(functions: str, tmp_path: Path) -> None:
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text('{"input": "a", "target": "x"}\n\n{"input": "b", "target": "y"}\n', encoding="utf-8")
+    last = load_rows(rows)[-1]
+    with pytest.raises(ConfigError, match=r"rows\.jsonl line 3: KeyError"):
+        get_metric(functions + "broken").score(Prediction("a", "a"), last)
 
 
 @pytest.mark.parametrize(
@@ -289,6 +317,8 @@ def test_a_function_that_fails_is_named(functions: str, function: str, message: 
         ("python:no_such_module_x:f", {}, "cannot import no_such_module_x"),
         ("absent", {}, "has no function 'absent'"),
         ("number", {}, "has no function 'number'"),
+        ("unclear", {}, "second parameter is called 'label'. Call it `target`"),
+        ("later", {}, "is an async def"),
         ("pair", {"most": 3}, "unexpected keyword argument 'most'"),
     ],
 )
@@ -297,3 +327,14 @@ def test_a_function_that_cannot_be_used_is_refused_before_any_call(
 ) -> None:
     with pytest.raises(ConfigError, match=message):
         get_metric(name if name.startswith("python:") else functions + name, options)
+
+
+def test_the_readmes_metric_scores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    readme = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+    found = re.search(r"```python\n(# my_metrics\.py.*?)```", readme, re.DOTALL)
+    assert found is not None
+    (tmp_path / "readme_metrics.py").write_text(found[1], encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    metric = get_metric("python:readme_metrics:shares_words", {"least": 0.9})
+    assert score(metric, "to be sent", "to be") == Score(1.0, "words that it lacks: []")
+    assert score(metric, "to", "to be") == Score(0.0, "words that it lacks: ['be']")

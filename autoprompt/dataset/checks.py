@@ -69,7 +69,7 @@ def load_rows(
             faults.add(line, what)
             continue
         group = fields[group_field] or None if group_field else None
-        examples.append(Example(example_id(text, target), text, target, fields, group, line))
+        examples.append(Example(example_id(text, target), text, target, fields, group, line, path))
     if not examples and not faults.count:
         faults.add(1, "no rows, expected at least 4. Fill the file, or give another one.")
     faults.raise_if_any()

@@ -14,30 +14,38 @@ from autoprompt.errors import ConfigError
 from autoprompt.metrics.base import Metric, TextMetric, short
 from autoprompt.types import Example, Score
 
+# By its name, the second parameter is the row or its expected answer.
+_ROW_NAMES = ("example", "row")
+_TARGET_NAMES = ("target", "expected", "gold", "reference")
+
 
 @dataclass(frozen=True)
 class PythonMetric(TextMetric):
-    """A function of the user: `function(prediction: str, example: Example, **options)`."""
+    """A function of the user: `function(prediction: str, example: Example, **options)`.
+
+    takes_target: whether its second parameter is the expected answer as text instead, for its name.
+    """
 
     function: Callable[..., Any] = field(kw_only=True)
+    takes_target: bool = field(default=False, kw_only=True)
     options: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
     name: str = field(kw_only=True)
 
     def _compare(self, answer: str, example: Example) -> Score:
         try:
-            result = self.function(answer, example, **self.options)
+            result = self.function(answer, example.target if self.takes_target else example, **self.options)
         except Exception as error:
             raise ConfigError(
-                f"metric {self.name} failed on row {example.id}: {type(error).__name__}: {error}"
+                f"metric {self.name} failed on {example.place}: {type(error).__name__}: {error}"
             ) from error
         value, feedback = result, ""
         if isinstance(result, Mapping):
-            value, feedback = result.get("score"), result.get("feedback", "")
+            value, feedback = result.get("score"), result.get("feedback") or result.get("reason", "")
         elif isinstance(result, tuple) and len(result) == 2:
             value, feedback = result
         if not isinstance(value, int | float) or not 0 <= value <= 1:
             raise ConfigError(
-                f"metric {self.name} returned {result!r} on row {example.id}; expected a number in [0, 1], "
+                f"metric {self.name} returned {result!r} on {example.place}; expected a number in [0, 1], "
                 "(score, feedback), or {'score': ..., 'feedback': ...}"
             )
         reason = str(
@@ -61,10 +69,29 @@ def python_metric(name: str, options: dict[str, Any], labels: tuple[str, ...]) -
     function = getattr(module, function_name, None)
     if not callable(function):
         raise ConfigError(f"metric {name}: {module_name} has no function {function_name!r}")
+    takes_target = _check_call(name, function, options)
+    return PythonMetric(labels, function=function, takes_target=takes_target, options=options, name=name)
+
+
+def _check_call(name: str, function: Callable[..., Any], options: Mapping[str, Any]) -> bool:
+    """Whether the function wants the expected answer's text. Raises ConfigError where it cannot be called."""
+    if inspect.iscoroutinefunction(function):
+        raise ConfigError(f"metric {name} is an async def, which gives no score. Make it a plain def.")
     try:
-        inspect.signature(function).bind("", None, **options)
-    except TypeError as error:
+        signature = inspect.signature(function)
+        signature.bind("", None, **options)
+    except (TypeError, ValueError) as error:
         raise ConfigError(
             f"metric {name}: {error}; it is called as f(prediction, example, **options)"
         ) from error
-    return PythonMetric(labels, function=function, options=options, name=name)
+    by_place = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    places = [parameter.name for parameter in signature.parameters.values() if parameter.kind in by_place]
+    second = places[1] if len(places) > 1 else _ROW_NAMES[0]
+    # A text compared with a whole row is never right: every score would be 0, and nothing would say why.
+    if second not in (*_TARGET_NAMES, *_ROW_NAMES) and not second.startswith("_"):
+        raise ConfigError(
+            f"metric {name}: its second parameter is called {second!r}. Call it `target` to get the expected "
+            "answer as text, or `example` to get the whole row (example.target, example.input, "
+            f"example.fields[...]). Names for the text: {', '.join(_TARGET_NAMES)}."
+        )
+    return second in _TARGET_NAMES
