@@ -15,6 +15,7 @@ For example:
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -53,6 +54,7 @@ from autoprompt.session import (
 from autoprompt.settings import as_complete, complete, starting_prompt, with_known_labels
 from autoprompt.stats import Interval, aggregate_interval, mean_interval
 from autoprompt.store import RunFolder, RunStore
+from autoprompt.store.given import keep_rows
 from autoprompt.types import Candidate, Evaluation, Usage
 
 if TYPE_CHECKING:
@@ -61,12 +63,21 @@ if TYPE_CHECKING:
     from autoprompt.science import Investigation
 
 
+Rows = Iterable[Mapping[str, Any]]
+
+
 def optimize(
-    config: RunConfig, *, clients: Clients | None = None, on_event: OnEvent | None = None
+    config: RunConfig,
+    *,
+    rows: Rows | None = None,
+    clients: Clients | None = None,
+    on_event: OnEvent | None = None,
 ) -> RunResult:
     """Search for a better prompt and prove it: the whole of `autoprompt run`.
 
     What `config` does not say comes from the dataset's sidecar; its `prompt` may be `@FILE`.
+    rows: the dataset itself, as dicts, where `config` names no file; they are kept beside the runs, so that
+    `resume` has them.
     clients: one's own models instead of those that `config` names. on_event: called with each step as a plain
     dict with the key "event"; the same, but for the progress of single rows, is in `events.jsonl`.
     Writes `runs/<id>/`; a run that is killed goes on with `resume`. A cap that is reached ends the search,
@@ -74,6 +85,7 @@ def optimize(
     PromptError, BudgetTooSmallError, and InputError for the experience file before anything is sent,
     ModelError when the endpoint fails, Interrupted on Ctrl-C.
     """
+    config = _with_rows(config, rows)
     preparation = prepare(config)
     check_memory(preparation.config)
     if clients is None:
@@ -94,6 +106,15 @@ def optimize(
                 said = f"no answer came, so run {folder.run_id} is not kept"
                 on_event({"event": "warning", "message": said})
         raise
+
+
+def _with_rows(config: RunConfig, rows: Rows | None) -> RunConfig:
+    """The settings with the rows as their dataset."""
+    if rows is None:
+        return config
+    if named := [name for name in ("dataset", "train", "val", "test") if getattr(config, name) is not None]:
+        raise ConfigError(f"rows are given, and {named[0]} names a file: give one of them.")
+    return config.model_copy(update={"dataset": keep_rows(rows, config.runs_dir)})
 
 
 def _name_twin(store: RunStore, folder: RunFolder, on_event: OnEvent | None) -> None:
@@ -158,9 +179,9 @@ def candidate_of(run: str | Path, candidate_id: str, *, runs_dir: Path = Path("r
     return read_candidate(RunStore(runs_dir).open(run).find_candidate(candidate_id))
 
 
-def estimate(config: RunConfig) -> Estimate:
+def estimate(config: RunConfig, *, rows: Rows | None = None) -> Estimate:
     """What a run would use at most: `--dry-run`. Refuses what a run would before anything is sent."""
-    preparation = prepare(config)
+    preparation = prepare(_with_rows(config, rows))
     check_memory(preparation.config)
     warnings = check_models(preparation.config)
     prices = _prices(preparation.config)
@@ -249,6 +270,7 @@ class EvaluationReport:
 def evaluate(
     config: RunConfig,
     *,
+    rows: Rows | None = None,
     candidate: Candidate | None = None,
     known_labels: tuple[str, ...] | None = None,
     labels_of: str = "",
@@ -257,25 +279,26 @@ def evaluate(
 ) -> EvaluationReport:
     """Score a prompt on every row of `config.dataset`: the whole of `autoprompt eval`. Nothing is optimized.
 
+    rows: as in `optimize`.
     candidate: a prompt with demonstrations, e.g. `result.best`, instead of `config.prompt`.
     known_labels: those of the run that the candidate is of, for where the user names none; () for free
     answers. labels_of: the run, as errors name it.
     The rows are checked as for a run, and each input is scored once.
     Raises what `optimize` raises, and BudgetExhausted where a cap ends it before the last row.
     """
-    config, labels_of = with_known_labels(complete(config), known_labels, labels_of)
+    config, labels_of = with_known_labels(complete(_with_rows(config, rows)), known_labels, labels_of)
     if config.dataset is None:
         raise ConfigError("eval needs a dataset: give --dataset FILE.")
     prompt = ""
     if config.workflow is None:
         prompt = candidate.prompt if candidate is not None else starting_prompt(config)
     of = input_of(config)
-    rows, found, warnings = load_checked(config.dataset, config, labels_of=labels_of, input_of=of)
+    examples, found, warnings = load_checked(config.dataset, config, labels_of=labels_of, input_of=of)
     labels = found or ()
-    workflow = open_workflow(config, rows)
+    workflow = open_workflow(config, examples)
     if workflow is None:
-        warnings = (*warnings, *check_placeholders(prompt, {config.dataset: rows}, config))
-    check_metric(config, labels, {config.dataset: rows})
+        warnings = (*warnings, *check_placeholders(prompt, {config.dataset: examples}, config))
+    check_metric(config, labels, {config.dataset: examples})
     budget = Budget(config.max_calls, config.max_tokens, config.max_cost, config.max_seconds)
     emit = on_event or (lambda _: None)
     for warning in warnings:
@@ -289,10 +312,10 @@ def evaluate(
         concurrency = models.concurrency()
         grades = Grades.of(metric)
         answers = EmptyAnswers()
-        on_row = answers.counting(grades.counting(row_counter(emit, budget, "rows", len(rows))))
-        with budget.block(len(rows) * calls_per_row(config, workflow)):
+        on_row = answers.counting(grades.counting(row_counter(emit, budget, "rows", len(examples))))
+        with budget.block(len(examples) * calls_per_row(config, workflow)):
             evaluation = evaluate_rows(
-                program, the_candidate, rows, metric, concurrency=concurrency, on_row=on_row
+                program, the_candidate, examples, metric, concurrency=concurrency, on_row=on_row
             )
     answers.check()
     grades.check()

@@ -438,6 +438,39 @@ def test_an_estimate_asks_no_endpoint_for_its_model_and_says_what_is_fetched_fir
     assert said == "the embedded model's weights (1.12 GB) are fetched first"
 
 
+def test_rows_of_a_program_are_the_dataset_and_stay_for_a_resume(tmp_path: Path) -> None:
+    rows = [{"input": f"item {n}", "target": target_of(n)} for n in range(150)]
+    config = run_config(tmp_path, dataset=None, max_calls=900)
+    assert estimate(config, rows=rows).fewest_calls <= 900
+    result = optimize(config, rows=rows, clients=clients())
+    assert result.verdict == "confirmed"
+    (kept,) = (tmp_path / "runs" / ".datasets").iterdir()
+    assert [json.loads(line) for line in kept.read_text(encoding="utf-8").splitlines()] == rows
+    (line,) = RunStore(tmp_path / "runs").list()
+    assert (line.run_id, line.status) == (result.run_id, "finished")
+    (tmp_path / "runs" / result.run_id / "result.json").unlink()
+    resumed = autoprompt.resume(result.run_id, runs_dir=tmp_path / "runs", clients=clients())
+    assert resumed.best == result.best
+    assert evaluate(config, rows=iter(rows[:20]), clients=clients()).n == 20
+
+
+@pytest.mark.parametrize(
+    ("rows", "dataset", "error", "said"),
+    [
+        ([{"input": "a", "target": "b"}], "items.jsonl", ConfigError, "rows are given, and dataset names"),
+        ([{"input": "a", "target": "b"}, "c"], None, DatasetError, r"rows\[1\] is 'c', expected a dict"),
+        ([{"input": {1}, "target": "b"}], None, DatasetError, r"rows\[0\]: .*set.* plain values"),
+        ([{"input": float("nan"), "target": "b"}], None, DatasetError, r"rows\[0\]: "),
+        ([], None, DatasetError, "the file is empty"),
+    ],
+)
+def test_rows_that_will_not_do_are_refused(
+    tmp_path: Path, rows: list[Any], dataset: str | None, error: type[Exception], said: str
+) -> None:
+    with pytest.raises(error, match=said):
+        evaluate(run_config(tmp_path, dataset=dataset), rows=rows, clients=clients())
+
+
 def test_evaluate_scores_every_row(tmp_path: Path) -> None:
     dataset = write_rows(tmp_path / "few.jsonl", range(40))
     events: list[dict[str, Any]] = []
