@@ -254,8 +254,8 @@ def functions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
         "    return most if prediction.strip() == target else 0.0\n"
         "def unused(prediction, _):\n"
         "    return 1\n"
-        "def unclear(prediction, label):\n"
-        "    return prediction == label\n"
+        "def unclear(prediction, sample):\n"
+        "    return prediction == sample.target\n"
         "async def later(prediction, example):\n"
         "    return 1\n"
         "def broken(prediction, example):\n"
@@ -286,6 +286,7 @@ def test_a_function_gets_the_row_or_its_expected_answer_by_the_parameters_name(f
     assert score(natural, " x", "x").is_correct
     assert score(natural, "y", "x").value == 0
     assert score(get_metric(functions + "natural", {"most": 0.5}), "x", "x").value == 0.5
+    assert score(get_metric(functions + "unclear"), "x", "x").is_correct  # of any other name: the row
 
 
 def test_a_function_that_fails_names_file_and_line(functions: str, tmp_path: Path) -> None:
@@ -317,7 +318,6 @@ def test_a_function_that_fails_is_named(functions: str, function: str, message: 
         ("python:no_such_module_x:f", {}, "cannot import no_such_module_x"),
         ("absent", {}, "has no function 'absent'"),
         ("number", {}, "has no function 'number'"),
-        ("unclear", {}, "second parameter is called 'label'. Call it `target`"),
         ("later", {}, "is an async def"),
         ("pair", {"most": 3}, "unexpected keyword argument 'most'"),
     ],

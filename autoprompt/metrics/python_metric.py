@@ -14,9 +14,9 @@ from autoprompt.errors import ConfigError
 from autoprompt.metrics.base import Metric, TextMetric, short
 from autoprompt.types import Example, Score
 
-# By its name, the second parameter is the row or its expected answer.
-_ROW_NAMES = ("example", "row")
-_TARGET_NAMES = ("target", "expected", "gold", "reference")
+# Of these names, the second parameter is the expected answer; of any other, the whole row. A text that is compared
+# with a row is never right: every score would be 0, and nothing would say why.
+_TARGET_NAMES = ("target", "expected", "gold", "reference", "label", "truth", "ground_truth", "y_true")
 
 
 @dataclass(frozen=True)
@@ -86,12 +86,4 @@ def _check_call(name: str, function: Callable[..., Any], options: Mapping[str, A
         ) from error
     by_place = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     places = [parameter.name for parameter in signature.parameters.values() if parameter.kind in by_place]
-    second = places[1] if len(places) > 1 else _ROW_NAMES[0]
-    # A text compared with a whole row is never right: every score would be 0, and nothing would say why.
-    if second not in (*_TARGET_NAMES, *_ROW_NAMES) and not second.startswith("_"):
-        raise ConfigError(
-            f"metric {name}: its second parameter is called {second!r}. Call it `target` to get the expected "
-            "answer as text, or `example` to get the whole row (example.target, example.input, "
-            f"example.fields[...]). Names for the text: {', '.join(_TARGET_NAMES)}."
-        )
-    return second in _TARGET_NAMES
+    return len(places) > 1 and places[1] in _TARGET_NAMES
