@@ -14,8 +14,8 @@ from autoprompt.errors import ConfigError
 from autoprompt.metrics.base import Metric, TextMetric, short
 from autoprompt.types import Example, Score
 
-# Of these names, the second parameter is the expected answer; of any other, the whole row. A text that is compared
-# with a row is never right: every score would be 0, and nothing would say why.
+# Of these names, the second parameter is the expected answer; of any other, the whole row. A text that is
+# compared with a row is never right: every score would be 0, and nothing would say why.
 _TARGET_NAMES = ("target", "expected", "gold", "reference", "label", "truth", "ground_truth", "y_true")
 
 
