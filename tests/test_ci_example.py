@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
+import shutil
+import subprocess
 from pathlib import Path
 from types import ModuleType
 
@@ -12,7 +15,7 @@ import yaml
 from pytest_socket import disable_socket, enable_socket
 from typer.testing import CliRunner, Result
 
-from autoprompt.cli import app
+from autoprompt.cli import app, init
 from autoprompt.config import CheckFile
 from autoprompt.yaml_file import load_yaml
 
@@ -93,13 +96,46 @@ def test_init_with_ci_adds_nothing_else_to_a_started_folder(
     assert "kept     ci.yaml (it was there)" in call("init", "--ci").stdout
 
 
+@pytest.mark.skipif(shutil.which("bash") is None, reason="the runner's shell")
+@pytest.mark.parametrize(
+    ("step", "unset", "code", "said"),
+    [
+        ("Install autoprompt", "PACKAGE", 1, "::error title=Prompt check::PACKAGE in .github/"),
+        ("Compare with the baseline", "OPENAI_API_KEY", 0, "::warning title=Prompt check::OPENAI_API_KEY"),
+    ],
+)
+def test_the_workflow_says_what_is_not_set(step: str, unset: str, code: int, said: str) -> None:
+    workflow = yaml.safe_load((STARTER / "prompt-check.yml").read_text(encoding="utf-8"))
+    (script,) = (s["run"] for s in workflow["jobs"]["check"]["steps"] if s.get("name") == step)
+    environment = {**os.environ, "PATH": "", unset: ""}  # nothing that it calls could be found
+    bash = str(shutil.which("bash"))
+    done = subprocess.run([bash, "-e", "-c", script], env=environment, capture_output=True, text=True)
+    assert (done.returncode, done.stdout.startswith(said)) == (code, True), done
+
+
+def test_init_names_what_the_workflow_installs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for package, is_asked in (("", True), ("git+https://example.org/a/autoprompt.git@0f3", False)):
+        monkeypatch.setattr(init, "address", lambda package=package: package)
+        said = call("init", "--ci", f"n{len(package)}").stdout
+        assert ("set PACKAGE in .github/workflows/prompt-check.yml" in said) == is_asked
+        assert ("is the autoprompt that you mean: git+https://" in said) != is_asked
+        text = Path(f"n{len(package)}/.github/workflows/prompt-check.yml").read_text(encoding="utf-8")
+        assert yaml.safe_load(text)["env"] == {"PACKAGE": package}
+
+
 def test_the_workflow_in_the_docs_is_the_one_that_init_writes() -> None:
     text = (STARTER / "prompt-check.yml").read_text(encoding="utf-8")
     assert (ROOT / "docs" / "prompt-check.yml").read_text(encoding="utf-8") == text
     workflow = yaml.load(text, Loader=yaml.BaseLoader)  # BaseLoader: YAML 1.1 would read `on` as true
     assert set(workflow["on"]) == {"pull_request", "schedule", "workflow_dispatch"}
     assert workflow["permissions"] == {"contents": "read"}
+    assert workflow["env"] == {"PACKAGE": ""}
     (job,) = workflow["jobs"].values()
+    assert "env" not in job
+    assert [step["name"] for step in job["steps"] if "OPENAI_API_KEY" in step.get("env", {})] == [
+        "Compare with the baseline"
+    ]
     (command,) = (step["run"] for step in job["steps"] if "autoprompt check" in step.get("run", ""))
     for flag in (word for word in command.split() if word.startswith("--")):
         assert flag in call("check", "--help").stdout
