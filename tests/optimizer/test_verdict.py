@@ -66,6 +66,13 @@ def test_the_verdict_is_the_two_sided_paired_test_on_sealed_rows(
     for side in (data["best"], data["original"]):
         assert 0 <= side["ci95"][0] <= side["score"] <= side["ci95"][1] <= 1
         assert side["n"] == n
+    assert (found.score, found.original_score) == (data["best"]["score"], data["original"]["score"])
+    assert found.score_interval == tuple(data["best"]["ci95"])
+    assert found.original_interval == tuple(data["original"]["ci95"])
+    assert (found.gain, found.gain_interval) == (data["gain"]["value"], (low, high))
+    assert (found.p_value, found.fixed, found.broken) == (data["p_value"], fixed, broken)
+    assert (found.calls, found.cost_usd) == (11, 0.0)
+    assert found.is_confirmed == (verdict == "confirmed")
     said = "Confirmed:" if verdict == "confirmed" else "Not confirmed by the sealed test:"
     assert found.message.startswith(said)
     assert f"{fixed} fixed, {broken} broken" in found.message
@@ -85,6 +92,9 @@ def test_without_a_test_nothing_is_verified_and_it_is_said() -> None:
     data = found.to_dict()
     assert found.verdict == "untested"
     assert (data["p_value"], data["gain"], data["best"]["score"], data["best"]["n"]) == (None, None, None, 0)
+    assert (found.score, found.original_score, found.gain, found.p_value) == (None, None, None, None)
+    assert (found.score_interval, found.original_interval, found.gain_interval) == (None, None, None)
+    assert not found.is_confirmed
     assert data["validation"]["best"] == 0.8  # the fresh rows: raced ones flatter
     assert data["validation"]["original"] == 0.5
     assert "0.50 -> 0.80 on 24 rows that had no part in making or choosing it" in found.message
