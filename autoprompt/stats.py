@@ -20,6 +20,7 @@ _NORMAL = NormalDist()
 _EXACT_UP_TO = 14  # rows that differ: 2^14 = 16,384 sign patterns are enumerated, more are drawn
 _CHUNK = 8  # signs are drawn by the byte: one table of 256 sums replaces eight additions
 _LEAST_P_SHOWN = 0.00001
+_FEW_VALUES = 5  # of so few graded scores the bootstrap's 95% covered the mean in 46% (2) to 83% (4) of draws
 _TIE = 1e-9  # sums of floats that should be equal differ by less than this
 
 
@@ -58,16 +59,17 @@ def wilson_interval(successes: float, n: int, confidence: float = 0.95) -> Inter
 def mean_interval(
     values: Sequence[float], confidence: float = 0.95, *, seed: int = 0, resamples: int = 2000
 ) -> Interval:
-    """Where the true mean lies: Wilson where all values are 0 or 1, else the percentile bootstrap.
+    """Where the mean of scores in [0, 1] lies: Wilson where all are 0 or 1, else the percentile bootstrap.
 
-    (0, 1) for no values. The bootstrap knows only what it was given: under some 20 values it is too narrow,
-    and equal values give an interval of no width. Source: Efron & Tibshirani 1993, chapter 13.
+    (0, 1) for no values. The bootstrap knows only what it was given: under some 20 values it is too narrow.
+    Where it knows nothing (under 5 values, or equal ones), see `_bounded_interval`.
+    Source: Efron & Tibshirani 1993, chapter 13.
     """
     if not values:
         return Interval(0.0, 1.0)
     if _is_binary(values):
         return wilson_interval(sum(values), len(values), confidence)
-    return _bootstrap(values, confidence, seed, resamples)
+    return _bounded_interval(values, Interval(0.0, 1.0), confidence, seed, resamples)
 
 
 # Two-sided 95% quantiles of Student's t for 1 to 30 degrees of freedom; above, the normal's is near enough
@@ -80,12 +82,13 @@ _STUDENT_95 = (
 
 
 def student_interval(values: Sequence[float]) -> Interval | None:
-    """Where the mean of repeated runs lies, 95%, by Student's t; None for fewer than two values.
+    """Where the mean of repeated runs lies, 95%, by Student's t; None where values do not tell how they vary.
 
-    For few values that are about normal, such as one score for each seed; not cut to [0, 1].
+    That is, for fewer than two, and for equal ones. For few values that are about normal, such as one score
+    for each seed; not cut to what is possible.
     """
     n = len(values)
-    if n < 2:
+    if n < 2 or max(values) - min(values) <= _TIE:
         return None
     mean = fmean(values)
     z = _NORMAL.inv_cdf(0.975)
@@ -146,14 +149,15 @@ def paired_difference_interval(
 ) -> Interval:
     """Where the true mean of b - a lies, row by row; in [-1, 1] for scores. (-1, 1) for no rows.
 
-    Newcombe's method 10 for 0/1 scores (Newcombe 1998, Statistics in Medicine 17:2635), the percentile
-    bootstrap of the differences for graded ones. Raises ValueError if the lengths differ.
+    Newcombe's method 10 for 0/1 scores (Newcombe 1998, Statistics in Medicine 17:2635), for graded ones the
+    percentile bootstrap of the differences, as in `mean_interval`. Raises ValueError if the lengths differ.
     """
     _check_lengths(a, b)
     if not a:
         return Interval(-1.0, 1.0)
     if not (_is_binary(a) and _is_binary(b)):
-        return _bootstrap([y - x for x, y in zip(a, b, strict=True)], confidence, seed, resamples)
+        differences = [y - x for x, y in zip(a, b, strict=True)]
+        return _bounded_interval(differences, Interval(-1.0, 1.0), confidence, seed, resamples)
     cells = Counter((bool(y), bool(x)) for x, y in zip(a, b, strict=True))
     both, only_b, only_a, none = (
         cells[True, True],
@@ -332,6 +336,28 @@ def _check_lengths(a: Sequence[object], b: Sequence[object]) -> None:
 
 def _side(one: float, other: float, phi: float) -> float:
     return math.sqrt(max(0.0, one * one - 2 * phi * one * other + other * other))
+
+
+def _bounded_interval(
+    values: Sequence[float], bounds: Interval, confidence: float, seed: int, resamples: int
+) -> Interval:
+    """Where the mean of values within `bounds` lies: the percentile bootstrap, where it knows enough.
+
+    Equal values: Wilson's interval for 0 of n bounds the share of rows that are otherwise, wherever in the
+    bounds those are; of all 0 or all 1 that is Wilson's own. Under 5 values: Wilson's with the mean as the
+    rate, since values in [0, 1] vary no more than 0/1 values of the same mean. Source: Bhatia & Davis 2000,
+    American Mathematical Monthly 107:353.
+    """
+    n, mean = len(values), fmean(values)
+    low, high = bounds
+    if max(values) - min(values) <= _TIE:
+        others = wilson_interval(0, n, confidence).high
+        return Interval(mean - others * (mean - low), mean + others * (high - mean))
+    if n < _FEW_VALUES:
+        rate = (mean - low) / (high - low)
+        share = wilson_interval(min(max(rate, 0.0), 1.0) * n, n, confidence)
+        return Interval(low + share.low * (high - low), low + share.high * (high - low))
+    return _bootstrap(values, confidence, seed, resamples)
 
 
 def _bootstrap(values: Sequence[float], confidence: float, seed: int, resamples: int) -> Interval:

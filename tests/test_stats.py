@@ -182,6 +182,36 @@ def test_mean_interval_is_wilson_for_0_and_1_and_the_bootstrap_else() -> None:
     assert stats.mean_interval(values) == (low, high)
 
 
+def test_the_interval_of_few_graded_scores_is_wilsons_of_their_mean() -> None:
+    """Where the bootstrap has too little to draw from."""
+    expected = scipy_stats.binomtest(2, 4).proportion_ci(0.95, method="wilson")
+    assert stats.mean_interval([0.3, 0.7, 0.4, 0.6]) == pytest.approx((expected.low, expected.high))
+    low, high = stats.paired_difference_interval([0.5] * 4, [0.3, 0.7, 0.4, 0.6])
+    assert (low, high) == pytest.approx((2 * expected.low - 1, 2 * expected.high - 1))
+    rng, hits = Random(3), 0
+    for _ in range(200):
+        low, high = stats.mean_interval([rng.betavariate(2, 2) for _ in range(3)])
+        hits += low <= 0.5 <= high
+    assert hits / 200 >= 0.95
+
+
+@given(value=st.floats(0, 1), n=st.integers(1, 60))
+def test_the_interval_of_equal_scores_has_a_width(value: float, n: int) -> None:
+    others = scipy_stats.binomtest(0, n).proportion_ci(0.95, method="wilson").high
+    low, high = stats.mean_interval([value] * n)
+    assert 0 <= low <= value + 1e-12
+    assert value - 1e-12 <= high <= 1
+    assert high - low == pytest.approx(others)
+    assert stats.paired_difference_interval([value] * n, [value] * n)[0] < 0
+
+
+def test_two_seeds_that_gained_the_same_tell_no_interval() -> None:
+    assert stats.student_interval([0.16, 0.16]) is None
+    assert stats.student_interval([0.1 + 0.2, 0.3, 0.3]) is None
+    wanted = scipy_stats.t.interval(0.95, 1, 0.17, scipy_stats.sem([0.16, 0.18]))
+    assert stats.student_interval([0.16, 0.18]) == pytest.approx(wanted, abs=1e-4)
+
+
 def test_graded_differences_use_the_bootstrap() -> None:
     a = [i / 50 for i in range(50)]
     b = [min(1.0, x + (0.2 if i % 2 else 0.0)) for i, x in enumerate(a)]

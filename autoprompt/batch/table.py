@@ -79,9 +79,10 @@ def read_scores(result: Mapping[str, Any]) -> dict[str, Any]:
 class Group:
     """Trials that differ only in their seeds. Means and standard deviations over those that were tested.
 
-    n: trials that were tested; trials: all of them. gain_ci95: of the mean over seeds, by Student's t; of a
-    single trial, its own paired interval. The seeds of the search share their test rows, so the interval over
-    them tells how much the search varies, and each trial's own how much the rows do.
+    n: trials that were tested; trials: all of them. gain_ci95: of the mean over seeds, by Student's t, cut to
+    [-1, 1], None where all gained the same; of a single trial, its own paired interval. The seeds of the
+    search share their test rows, so the interval over them tells how much the search varies, and each
+    trial's own how much the rows do.
     calls, tokens, cost_usd, seconds: means of a trial.
     """
 
@@ -117,7 +118,9 @@ def _group(rows: Sequence[Row]) -> Group:
     ended = [row for row in rows if row.status == "finished"]
     gains = [row.gain for row in tested if row.gain is not None]
     interval: Interval | tuple[float, float] | None = student_interval(gains)
-    if len(gains) == 1:
+    if interval is not None:  # of two or three seeds it may reach beyond what a gain can be
+        interval = (max(-1.0, interval[0]), min(1.0, interval[1]))
+    elif len(gains) == 1:
         interval = next(row.gain_ci95 for row in tested if row.gain is not None)
     costs = [row.cost_usd for row in ended]
     return Group(

@@ -35,6 +35,13 @@ def test_seeds_are_taken_together() -> None:
     assert (standard.n, standard.best, standard.gain_ci95, standard.calls) == (0, None, None, None)
 
 
+def test_the_interval_over_seeds_is_possible_and_has_a_width() -> None:
+    (apart,) = group_rows([row(0, 0.5), row(1, 0.68)])  # t of one degree of freedom: -1.05 to 1.23
+    assert apart.gain_ci95 == (-1.0, 1.0)
+    (equal,) = group_rows([row(0, 0.66), row(1, 0.66)])
+    assert (equal.gain, equal.gain_ci95) == (pytest.approx(0.16), None)
+
+
 def test_a_single_trial_keeps_its_own_interval() -> None:
     (group,) = group_rows([row(0, 0.8)])
     assert group.gain_ci95 == pytest.approx((0.2, 0.4))
