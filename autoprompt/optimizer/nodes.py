@@ -8,7 +8,7 @@ from typing import Any
 
 from langgraph.runtime import Runtime
 
-from autoprompt.errors import BudgetExhausted, EndpointError, RequestRefusedError
+from autoprompt.errors import BudgetExhausted, EndpointError, InputError, RequestRefusedError
 from autoprompt.evaluation import EmptyAnswers, OnRow
 from autoprompt.optimizer.agents.analysis import count_errors
 from autoprompt.optimizer.agents.prediction import FEWEST_TO_FAIL
@@ -76,21 +76,27 @@ def _earlier_lessons(context: SearchContext) -> tuple[str, list[str]]:
     """What the writers are told of earlier runs, and sentences that helped before.
 
     Nothing where validation is too small to keep rows fresh: those lessons may have been measured on the rows
-    that race, which then could not confirm what comes of them, and no other rows could.
+    that race, which then could not confirm what comes of them, and no other rows could. And nothing from a
+    file that broke since the run began: one that is resumed in its first round reads it again.
     """
     file, task = context.experiences, context.settings.task
     if file is None:
         return "", []
-    for problem in file.problems():
+    try:
+        problems, known, helpful = file.problems(), file.select(task), file.helpful_additions(task)
+    except InputError as error:
+        said = f"lessons of earlier runs are not used: {error}"
+        context.emit({"event": "warning", "about": "memory", "message": said})
+        return "", []
+    for problem in problems:
         message = f"{file.path} {problem}. This entry is not used; mend it or take it out."
         context.emit({"event": "warning", "message": message})
-    known = file.select(task)
     if not known:
         return "", []
     if not context.plan.fresh:
         context.emit({"event": "warning", "message": _TOO_SMALL_FOR_LESSONS})
         return "", []
-    return known, file.helpful_additions(task)
+    return known, helpful
 
 
 def predict(state: AutoPromptState, runtime: Runtime[SearchContext]) -> Update:

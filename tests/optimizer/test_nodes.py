@@ -254,6 +254,17 @@ def test_a_broken_experience_is_told_once_with_its_line(tmp_path: Path) -> None:
     assert warning["message"].startswith(f"{path} line 3: '- [bettr +zz on rows] Mind it' is no entry")
 
 
+def test_an_experience_file_that_broke_costs_its_lessons_alone(tmp_path: Path) -> None:
+    path = tmp_path / "memory.txt"
+    path.write_bytes(b"\xff")
+    made = bench(GAIN.student, memory=path, max_iterations=2)
+    assert run(made)["confirmation"]["confirmed"]
+    read, *kept = (warning["message"] for warning in made.kinds("warning"))
+    assert read.startswith(f"lessons of earlier runs are not used: {path}: not UTF-8 text")
+    assert kept
+    assert all(said.startswith("lessons of this run are not kept for later ones: ") for said in kept)
+
+
 def test_without_fresh_rows_lessons_of_earlier_runs_are_not_used(tmp_path: Path) -> None:
     """What comes of them could not be confirmed: a second run would return the original whatever it found."""
     path, splits = tmp_path / "memory.txt", splits_of(32, 24, 20)
