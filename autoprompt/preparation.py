@@ -291,7 +291,9 @@ def _rows_by_file(splits: Splits) -> dict[Path, list[Example]]:
         if examples:
             source = next(path for path in (name, "dataset", "train") if path in splits.paths)
             rows.setdefault(splits.paths[source], []).extend(examples)
-    return {path: sorted(found, key=lambda example: example.line) for path, found in rows.items()}
+    return {
+        path: sorted(found, key=lambda example: (example.line, example.row)) for path, found in rows.items()
+    }
 
 
 def _with_preset(config: RunConfig, depth: Depth) -> RunConfig:

@@ -57,8 +57,8 @@ class Example:
     """One row. `id` comes from the content alone, so it is the same in every file and on every machine.
 
     fields: every field of the row as text, for `{placeholders}`; `input` and `target` are two of them.
-    path, line: the file and the 1-based line (or record number) in it, for error messages; None and 0 where
-        unknown.
+    path, line, row: the file, the 1-based line (or record number) in it, and of a JSON list, which may be all
+        on one line, the number of the row too; for error messages. None and 0 where unknown.
     """
 
     id: str
@@ -68,11 +68,17 @@ class Example:
     group: str | None = None
     line: int = 0
     path: Path | None = field(default=None, compare=False)
+    row: int = field(default=0, compare=False)
+
+    @property
+    def at(self) -> str:
+        """`line 12`, and of a JSON list `line 1 (row 7)`."""
+        return f"line {self.line} (row {self.row})" if self.row else f"line {self.line}"
 
     @property
     def place(self) -> str:
         """`items.jsonl line 12`; of a row that no file is known of, its id."""
-        return f"row {self.id}" if self.path is None else f"{self.path} line {self.line}"
+        return f"row {self.id}" if self.path is None else f"{self.path} {self.at}"
 
     @property
     def own_id(self) -> str:

@@ -69,7 +69,9 @@ def load_rows(
             faults.add(line, what)
             continue
         group = fields[group_field] or None if group_field else None
-        examples.append(Example(example_id(text, target), text, target, fields, group, line, path))
+        examples.append(
+            Example(example_id(text, target), text, target, fields, group, line, path, faults.row)
+        )
     if not examples and not faults.count:
         faults.add(1, "no rows, expected at least 4. Fill the file, or give another one.")
     faults.raise_if_any()
@@ -150,9 +152,9 @@ def without_doubles(
             continue
         conflicts += 1
         if not allow_conflicts:
-            found = f"target {_short(example.target)}, but line {kept.line} has {_short(kept.target)}"
+            found = f"target {_short(example.target)}, but {kept.at} has {_short(kept.target)}"
             todo = "Correct one, or keep the first with --allow-conflicts."
-            faults.add(example.line, f"{found} for the same input {_short(example.input)}. {todo}")
+            faults.add_row(example, f"{found} for the same input {_short(example.input)}. {todo}")
     faults.raise_if_any()
     warnings = []
     if doubles:
@@ -174,7 +176,7 @@ def check_labels(examples: Sequence[Example], path: Path, labels: Sequence[str],
         if example.target not in allowed:
             what = f"target {_short(example.target)} is not among the labels {named(list(labels), 20)}"
             of = f" of {labels_of}" if labels_of else ""
-            faults.add(example.line, f"{what}{of}. Correct the row, or add it with --labels.")
+            faults.add_row(example, f"{what}{of}. Correct the row, or add it with --labels.")
     faults.raise_if_any()
 
 
@@ -186,7 +188,7 @@ def check_fields(examples: Sequence[Example], path: Path, asked: Sequence[str]) 
         if missing:
             what = f"no field {named(missing)}, and the prompt asks for it; the fields are"
             todo = "Fill it in, or take the placeholder out of the prompt."
-            faults.add(example.line, f"{what} {named(list(example.fields))}. {todo}")
+            faults.add_row(example, f"{what} {named(list(example.fields))}. {todo}")
     faults.raise_if_any()
 
 
@@ -198,7 +200,7 @@ def without_leaks(
     sources: name -> file and rows, the most precious first (test, val, train, dataset).
     Raises DatasetError naming both places, unless drop_leaks.
     """
-    places: dict[str, tuple[Path, int]] = {}
+    places: dict[str, tuple[Path, str]] = {}
     groups: dict[str, str] = {}
     kept: dict[str, list[Example]] = {}
     warnings = []
@@ -209,9 +211,9 @@ def without_leaks(
         shared_groups = set()
         for key, example in zip(keys, examples, strict=True):
             if key in places:
-                other, line = places[key]
-                where = f"the same input as {other} line {line}: {_short(example.input)}"
-                faults.add(example.line, f"{where}. Take it out of one file, or give --drop-leaks.")
+                other, at = places[key]
+                where = f"the same input as {other} {at}: {_short(example.input)}"
+                faults.add_row(example, f"{where}. Take it out of one file, or give --drop-leaks.")
             else:
                 kept[name].append(example)
                 if example.group is not None and groups.get(example.group, name) != name:
@@ -231,7 +233,7 @@ def without_leaks(
                 f"{path}: every row stands in another file too. Give files that do not overlap."
             )
         for key, example in zip(keys, examples, strict=True):
-            places.setdefault(key, (path, example.line))
+            places.setdefault(key, (path, example.at))
             if example.group is not None:
                 groups.setdefault(example.group, name)
     return kept, warnings

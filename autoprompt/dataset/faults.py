@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from autoprompt.errors import DatasetError
+from autoprompt.types import Example
 
 MAX_SHOWN = 10
 
@@ -15,24 +16,33 @@ class Faults:
     """The faults of one file. The first ten are kept, the rest only counted: a broken file may have millions.
 
     unit: what the numbers count, "line" for text, "row" where there are no lines (Parquet).
+    row: number of the row that is being read, where lines do not tell rows apart (a JSON list); 0 elsewhere.
     """
 
     def __init__(self, path: Path, unit: str = "line") -> None:
         self.path = path
         self.unit = unit
+        self.row = 0
         self.count = 0
         self._shown: list[str] = []
 
     def add(self, line: int, what: str) -> None:
-        self.count += 1
-        if len(self._shown) < MAX_SHOWN:
-            self._shown.append(f"{self.path} {self.unit} {line}: {what}")
+        self._add(f"{self.unit} {line}{f' (row {self.row})' if self.row else ''}", what)
+
+    def add_row(self, example: Example, what: str) -> None:
+        """Of a row that has been read."""
+        self._add(example.at, what)
 
     def fail(self, line: int, what: str) -> NoReturn:
         """For a fault after which the rest of the file cannot be read."""
         self.add(line, what)
         self.raise_if_any()
         raise AssertionError("unreachable: a fault was just added")
+
+    def _add(self, at: str, what: str) -> None:
+        self.count += 1
+        if len(self._shown) < MAX_SHOWN:
+            self._shown.append(f"{self.path} {at}: {what}")
 
     def raise_if_any(self) -> None:
         """Raises DatasetError with all faults; its first line carries the file and the line."""

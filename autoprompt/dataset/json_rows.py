@@ -56,6 +56,7 @@ def read_json_list(file: BinaryIO, faults: Faults) -> Iterator[tuple[int, dict[s
     else:
         yield from _elements(window, faults)
     window.skip_space()
+    faults.row = 0
     if window.peek():
         faults.fail(window.line, "text after the end of the list. Put all rows into the one list.")
 
@@ -63,7 +64,7 @@ def read_json_list(file: BinaryIO, faults: Faults) -> Iterator[tuple[int, dict[s
 def _elements(window: _Window, faults: Faults) -> Iterator[tuple[int, dict[str, Any]]]:
     while True:
         window.skip_space()
-        line = window.line
+        line, faults.row = window.line, faults.row + 1
         value, is_too_long = window.value()
         if is_too_long:
             faults.add(line, TOO_LONG)

@@ -56,7 +56,7 @@ class TextMetric:
 
     def score(self, prediction: Prediction, example: Example) -> Score:
         if fault := self.target_fault(example.target):
-            raise DatasetError(f"row {example.id} (line {example.line}): {fault}")
+            raise DatasetError(f"row {example.id} ({example.at}): {fault}")
         if prediction.value is None:
             return self._unparsed(prediction.text)
         return self._compare(prediction.value, example)

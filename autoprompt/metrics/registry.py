@@ -93,7 +93,7 @@ def check_targets(metric: Metric, rows: Mapping[Path, Sequence[Example]]) -> Non
         faults = Faults(path)
         for example in examples:
             if fault := metric.target_fault(example.target):
-                faults.add(example.line, fault)
+                faults.add_row(example, fault)
         faults.raise_if_any()
     if fault := metric.options_fault(row.target for examples in rows.values() for row in examples):
         raise ConfigError(f"metric {metric.name}: {fault}")

@@ -237,8 +237,7 @@ def _check_rows(
         except InputError as error:
             fields = ", ".join(name for name in row.fields if name != target_field)
             raise DatasetError(
-                f"line {row.line}: the row does not do as input of {path}: {error} "
-                f"The row has the fields {fields}."
+                f"{row.at}: the row does not do as input of {path}: {error} The row has the fields {fields}."
             ) from error
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -107,7 +108,7 @@ def test_a_broken_file_is_named_with_line_finding_and_remedy(kind: str, tmp_path
     message = refusal(dataset=path)
     first = message.splitlines()[0]
     if line:
-        assert first.startswith(f"{path} line {line}: ")
+        assert re.sub(r" \(row \d+\)", "", first).startswith(f"{path} line {line}: ")
     assert found in first
     assert todo in first
     assert len(first) < 600
@@ -185,3 +186,16 @@ def test_a_row_just_under_the_limit_is_read(tmp_path: Path) -> None:
         "d.csv": f"input,target\n{text},a\n",
     }.items():
         assert load_rows(write(tmp_path, name, content))[0].input == text
+
+
+def test_rows_of_a_json_list_on_one_line_are_told_apart(tmp_path: Path) -> None:
+    bad = [*GOOD[:6], {"input": "x"}, {"input": "y", "target": " "}, 3, *GOOD[6:]]
+    said = refusal(dataset=write(tmp_path, "one.json", json.dumps(bad))).splitlines()
+    assert [line.partition("one.json ")[2][:15] for line in said] == [f"line 1 (row {n}):" for n in (7, 8, 9)]
+    twice = [*GOOD, {"input": "row 0", "target": "b"}]
+    said = refusal(dataset=write(tmp_path, "twice.json", json.dumps(twice))).splitlines()
+    assert "line 1 (row 41): target 'b', but line 1 (row 1) has 'a'" in said[0]
+    rows = [*GOOD, {"input": "more", "target": "c"}]
+    (said,) = refusal(dataset=write(tmp_path, "c.json", json.dumps(rows)), labels=("a", "b")).splitlines()
+    assert "line 1 (row 41): target 'c' is not among the labels" in said
+    assert "(row" not in refusal(dataset=write(tmp_path, "list.json", json.dumps(GOOD) + "x"))
