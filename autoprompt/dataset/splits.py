@@ -14,6 +14,7 @@ from autoprompt.dataset.checks import infer_labels, load_rows, without_doubles, 
 from autoprompt.dataset.faults import named
 from autoprompt.dataset.labels import JSON_METRIC, label_warnings, task_labels, too_many_warnings
 from autoprompt.dataset.reading import find_dataset
+from autoprompt.dataset.twins import with_families
 from autoprompt.errors import DatasetError
 from autoprompt.types import Example
 
@@ -200,7 +201,14 @@ def _cut(
         if len(examples) < _MIN_ROWS:
             raise DatasetError(_too_few(len(examples)))
         sizes = _sizes(examples, wanted, settings, by_target=by_target)
+        alike = ""
         regions = assign(examples, sizes, settings.split_seed, by_target=by_target)
+        if settings.group_field is None:
+            families, said = with_families(examples)
+            whole = assign(families, sizes, settings.split_seed, by_target=by_target)
+            if all(part or not size for part, size in zip(whole, sizes, strict=True)):
+                regions, alike = whole, said  # else few rows: a part would be left without any
+        warnings += filter(None, [alike])
         for part, found in zip(_CUT_ORDER, regions, strict=True):
             if part in wanted:
                 if not found:

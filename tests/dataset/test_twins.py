@@ -1,0 +1,110 @@
+"""Rows that are nearly alike stay in one part."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+from autoprompt.config import RunConfig
+from autoprompt.dataset import Splits, load_splits
+from autoprompt.dataset.twins import with_families
+from autoprompt.types import Example
+
+PEOPLE = ("cook", "guard", "nurse", "baker", "pilot", "clerk", "judge", "tailor", "farmer", "porter")
+DEEDS = (
+    *("likes salt", "sold a lamp", "lost keys", "reads maps", "paid late"),
+    *("grows figs", "met a poet", "cut wood", "fears owls"),
+)
+
+
+def rows_of(texts: list[str]) -> list[Example]:
+    return [Example(f"r{n:03}", text, "A" if n % 2 else "B", {}) for n, text in enumerate(texts)]
+
+
+def groups_of(texts: list[str]) -> list[str | None]:
+    return [row.group for row in with_families(rows_of(texts))[0]]
+
+
+def swapped() -> list[str]:
+    """Sentences that differ from another in two swapped nouns, behind words that all have."""
+    texts = []
+    for deed in DEEDS:
+        a, b = random.Random(deed).sample(PEOPLE, 2)
+        texts += [
+            f"Who is it? Name the one. The {x} told the {y} that he {deed}." for x, y in ((a, b), (b, a))
+        ]
+    return texts
+
+
+def write(path: Path, texts: list[str]) -> Path:
+    rows = [{"input": text, "target": "A" if n // 2 % 2 else "B"} for n, text in enumerate(texts)]
+    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def parts_with(splits: Splits, texts: tuple[str, str]) -> int:
+    parts = (splits.train, splits.val, splits.test)
+    return sum(any(row.input in texts for row in part) for part in parts)
+
+
+def test_twins_are_one_group_whatever_the_order_of_their_words() -> None:
+    groups = groups_of(swapped())
+    assert None not in groups
+    assert groups[0::2] == groups[1::2]
+    assert len(set(groups)) == len(DEEDS)
+
+
+def test_rows_of_common_words_alone_are_no_twins() -> None:
+    places = [(a, b, turn) for a in range(9) for b in range(9) for turn in "lr"]
+    steps = [f"Take {a} steps. Turn {turn}. Take {b} steps." for a, b, turn in places]
+    sizes = [groups_of(steps).count(name) for name in set(groups_of(steps)) - {None}]
+    assert max(sizes, default=0) <= len(steps) // 10
+    assert groups_of([f"item {n}" for n in range(50)]) == [None] * 50
+    assert groups_of(["same words"] * 2) == [None] * 2  # nothing is rare among them
+
+
+def test_scripts_without_spaces_are_compared_by_pairs_of_signs() -> None:
+    parcel = "化姆斯特寄出的包裹还没有到"
+    groups = groups_of([parcel, parcel + "呢", "我想退款", "如何重置密码"])
+    assert groups == ["twins of r000", "twins of r000", None, None]
+
+
+def test_a_row_with_a_group_keeps_it() -> None:
+    rows = rows_of(swapped())
+    own = [Example(row.id, row.input, row.target, {}, "mine") for row in rows]
+    assert {row.group for row in with_families(own)[0]} == {"mine"}
+
+
+def test_twins_stay_in_one_part_and_it_is_said(tmp_path: Path) -> None:
+    texts = swapped() + [f"Quite another thing, number {n}, about {n * 7919}." for n in range(20)]
+    path = write(tmp_path / "rows.jsonl", texts)
+    for seed in range(5):
+        splits = load_splits(RunConfig(dataset=path, split_seed=seed))
+        for n in range(0, len(DEEDS) * 2, 2):
+            assert parts_with(splits, (texts[n], texts[n + 1])) == 1
+    said = [warning for warning in splits.warnings if "nearly alike" in warning]
+    assert len(said) == 1
+    assert "18 of 38 rows" in said[0]
+    assert "rows.jsonl line 1 and " in said[0]
+    assert "rows.jsonl line 2" in said[0]
+
+
+def test_a_group_field_says_instead_what_belongs_together(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    rows = [{"input": t, "target": "AB"[n % 2], "page": n % 6} for n, t in enumerate(swapped())]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    splits = load_splits(RunConfig(dataset=path, group_field="page"))
+    assert not any("nearly alike" in warning for warning in splits.warnings)
+
+
+def test_of_few_rows_families_are_torn_rather_than_a_part_left_empty(tmp_path: Path) -> None:
+    splits = load_splits(RunConfig(dataset=write(tmp_path / "rows.jsonl", swapped()[:4])))
+    assert min(splits.sizes.values()) > 0
+    assert not any("nearly alike" in warning for warning in splits.warnings)
+
+
+def test_many_rows_take_no_time() -> None:
+    words = [f"w{n}" for n in range(3000)]
+    texts = [" ".join(random.Random(n).choices(words, k=30)) for n in range(3000)]
+    assert set(groups_of(texts)) == {None}
