@@ -22,8 +22,8 @@ from autoprompt.types import Example
 LIKENESS = 0.7
 _STEP = 0.1  # by which twins are taken more strictly where rows made of few words hang together in chains
 _LARGEST = 10  # rows of a family, or a tenth of all
-# Rows with a word, above which it finds no twins, so that time stays linear: they are overlooked among tens of
-# thousands of rows made of a few hundred words.
+# Rows with a word, above which it finds no twins, so that time stays linear: they are overlooked among tens
+# of thousands of rows made of a few hundred words.
 _COMMON = 100
 
 
