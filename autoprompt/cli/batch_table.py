@@ -118,9 +118,11 @@ def plan(batch: Batch, trials: Sequence[Planned], runs_dir: Path) -> Iterator[Re
     yield made
     yield Text()
     total = data["total"]
+    is_shared = not all(planned.trial.config.no_cache for planned in trials)
     yield Text(
         f"{total['trials']} trials to run, {total['done']} done; at most {total['calls']:,} calls, about "
-        f"{total['tokens']:,} tokens; cost: {money(total['cost_usd'])}. What trials share is sent once"
+        f"{total['tokens']:,} tokens; cost: {money(total['cost_usd'])}"
+        + (". What trials share is sent once" if is_shared else "")
     )
     yield from (Text(f"warning: {clean(warning)}", "yellow") for warning in data["warnings"])
     place = clean(data["run_dir"])

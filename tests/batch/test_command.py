@@ -69,6 +69,13 @@ def test_a_dry_run_away_from_a_terminal_names_whole_ids_and_the_place(
     assert data["run_dir"] == "runs/b"
 
 
+def test_a_dry_run_without_a_cache_shares_nothing(online: Home) -> None:
+    sentence = "What trials share is sent once"
+    assert sentence in call("batch", online.write_batch(), "--dry-run").stdout
+    alone = online.write_batch(defaults=online.defaults(no_cache=True))
+    assert sentence not in call("batch", alone, "--dry-run").stdout
+
+
 def test_a_failed_trial_is_exit_code_1_and_a_row(online: Home) -> None:
     path = online.write(defaults=online.defaults(), include=[{"prompt": "refuse"}, {"seed": 1}])
     done = call("batch", path)
