@@ -18,7 +18,6 @@ from autoprompt.cli.run import print_json, read_environment
 if TYPE_CHECKING:
     from autoprompt.batch import BatchResult
 
-_UNBROKEN = 10_000  # columns, which no line of a table fills
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
@@ -64,11 +63,7 @@ def batch(
         if as_json:
             print_json(batch_table.plan_to_dict(planned, trials, runs_dir))
             return
-        console = render.console()
-        if not console.is_terminal:
-            console.width = _UNBROKEN  # ids are copied and searched there, for `--only`
-        for part in batch_table.plan(planned, trials, runs_dir):
-            console.print(part)
+        batch_table.show(batch_table.plan(planned, trials, runs_dir))
         return
     watch_batch(
         lambda emit: run_batch(files, jobs=jobs, fail_fast=fail_fast, on_event=emit, **chosen),
@@ -82,9 +77,7 @@ def watch_batch(start: Callable[[Emit], BatchResult], *, as_json: bool, quiet: b
     # Ray prints what it has lost on stdout, which is the result's.
     with watching(render.console(stderr=True), quiet=quiet) as emit, redirect_stdout(sys.stderr):
         result = start(emit)
-    console = render.console(stderr=as_json)
-    for part in batch_table.result(result):
-        console.print(part)
+    batch_table.show(batch_table.result(result), stderr=as_json)
     if as_json:
         print_json(result.to_dict())
     if result.failed or result.not_run:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,17 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 40  # more trials than this are not read one by one: the CSV has them
 MOST_FAILURES = 10
+_UNBROKEN = 10_000  # columns, which no line of a table fills
 _STATUS_STYLES = {"failed": "red", "not run": "yellow", "interrupted": "yellow", "finished": ""}
+
+
+def show(parts: Iterable[RenderableType], *, stderr: bool = False) -> None:
+    """Print the parts; away from a terminal, where ids and numbers are searched, on whole lines."""
+    console = render.console(stderr=stderr)
+    if not console.is_terminal:
+        console.width = _UNBROKEN
+    for part in parts:
+        console.print(part)
 
 
 def result(found: BatchResult) -> Iterator[RenderableType]:

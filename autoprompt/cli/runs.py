@@ -149,8 +149,7 @@ def _show_batch(folder: RunFolder, *, as_json: bool) -> None:
     if as_json:
         print_json(table)
         return
-    for part in batch_table.result(BatchResult.from_dict(table)):
-        render.console().print(part)
+    batch_table.show(batch_table.result(BatchResult.from_dict(table)))
 
 
 def _shown(

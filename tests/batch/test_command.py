@@ -76,6 +76,16 @@ def test_a_dry_run_without_a_cache_shares_nothing(online: Home) -> None:
     assert sentence not in call("batch", alone, "--dry-run").stdout
 
 
+def test_away_from_a_terminal_no_number_of_the_table_is_broken(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    batch_table.show(batch_table.result(result(rows(3))))
+    text = capsys.readouterr().out
+    assert text.count("+0.100..+0.400") == 3
+    assert "0.750 ± 0.000" in text
+
+
 def test_a_failed_trial_is_exit_code_1_and_a_row(online: Home) -> None:
     path = online.write(defaults=online.defaults(), include=[{"prompt": "refuse"}, {"seed": 1}])
     done = call("batch", path)
