@@ -13,8 +13,10 @@ import json
 import signal
 import sys
 import traceback
-from contextlib import suppress
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout, suppress
+from contextvars import ContextVar
+from typing import Any, TextIO
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -42,6 +44,10 @@ COMMANDS = {
 }
 
 
+# Where results for programs go while stdout is kept for them; None: stdout.
+_RESULTS: ContextVar[TextIO | None] = ContextVar("results", default=None)
+
+
 def load_command(name: str) -> Any:
     """The command of this name, with its module imported."""
     module, help_text = COMMANDS[name]
@@ -63,6 +69,7 @@ class LazyGroup(TyperGroup):
         """`--debug` is taken anywhere, since it is thought of after a command has failed."""
         ctx.meta["autoprompt.debug"] = "--debug" in args
         ctx.meta["autoprompt.json"] = "--json" in args
+        ctx.meta["autoprompt.events"] = "--events" in args
         return super().parse_args(ctx, [arg for arg in args if arg != "--debug"])
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -70,6 +77,10 @@ class LazyGroup(TyperGroup):
         return (name, load_command(name), rest) if name in COMMANDS else (name, command, rest)
 
     def invoke(self, ctx: Any) -> Any:
+        with _results_alone(is_on=ctx.meta["autoprompt.json"] or ctx.meta["autoprompt.events"]):
+            return self._invoke(ctx)
+
+    def _invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
         except Interrupted as error:
@@ -98,6 +109,25 @@ class LazyGroup(TyperGroup):
             raise _ended(ctx, said, 70) from error
 
 
+@contextmanager
+def _results_alone(*, is_on: bool) -> Iterator[None]:
+    """What code of users prints (metrics, tools, clients) goes to stderr, so that stdout can be parsed."""
+    if not is_on:
+        yield
+        return
+    token = _RESULTS.set(sys.stdout)
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        _RESULTS.reset(token)
+
+
+def print_line(text: str) -> None:
+    """A result for a program, on stdout."""
+    typer.echo(text, file=_RESULTS.get())
+
+
 def _ended(ctx: Any, message: str, exit_code: int, *, prefix: str = "error: ") -> typer.Exit:
     """The end of the program by an error: said to people on stderr, and with --json on stdout too."""
     if prefix:
@@ -112,7 +142,7 @@ def _tell_program(ctx: Any, message: str, exit_code: int) -> None:
     if not ctx.meta["autoprompt.json"]:
         return
     with suppress(OSError):  # a full disk or a closed pipe, perhaps the error itself: it stands on stderr
-        typer.echo(json.dumps({"error": message, "exit_code": exit_code}, ensure_ascii=False))
+        print_line(json.dumps({"error": message, "exit_code": exit_code}, ensure_ascii=False))
 
 
 def _is_typers(error: Exception) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from autoprompt.cli import clean, options, render
+from autoprompt.cli import clean, options, print_line, render
 from autoprompt.cli.flow_view import FlowView, nested
 from autoprompt.cli.run import print_json
 from autoprompt.config import BudgetSettings, ModelSettings
@@ -107,7 +107,7 @@ def show(flow: FlowRun, stream: Iterator[Event], events: bool, as_json: bool, qu
     """Follow a run to its end. Raises what it failed with."""
     if events:
         for event in stream:
-            typer.echo(json.dumps(event.to_dict(), ensure_ascii=False, default=str))
+            print_line(json.dumps(event.to_dict(), ensure_ascii=False, default=str))
         flow.check()
         return
     with FlowView(render.console(stderr=True), quiet=quiet) as view:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from autoprompt.cli import clean, options, render
+from autoprompt.cli import clean, options, print_line, render
 from autoprompt.cli.panel import Emit, watching
 from autoprompt.config import RunConfig
 from autoprompt.errors import ConfigError, Interrupted, UsageError
@@ -113,4 +113,4 @@ def show_result(result: RunResult, console: Console) -> None:
 
 
 def print_json(data: dict[str, Any]) -> None:
-    typer.echo(json.dumps(data, ensure_ascii=False, indent=2, default=str))
+    print_line(json.dumps(data, ensure_ascii=False, indent=2, default=str))

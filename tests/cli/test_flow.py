@@ -96,6 +96,16 @@ def test_events_are_one_object_a_line_and_nothing_else() -> None:
     ]
 
 
+@pytest.mark.parametrize("form", ["--json", "--events"])
+def test_what_a_tool_prints_does_not_mix_with_results_for_programs(form: str, tmp_path: Path) -> None:
+    loud = TOOLS.replace("    return text", "    print('asked for', text)\n    return text")
+    (tmp_path / "tools.py").write_text(loud, encoding="utf-8")
+    found = call(*RUN, form)
+    assert "asked for keys" in found.stderr
+    for text in [found.stdout] if form == "--json" else found.stdout.splitlines():
+        assert isinstance(json.loads(text), dict)
+
+
 def test_inputs_and_mocks_may_stand_in_files(tmp_path: Path) -> None:
     (tmp_path / "in.yaml").write_text("query: from a file\n", encoding="utf-8")
     (tmp_path / "m.yaml").write_text("mocks: {tool1: {outputs: {text: mocked}}}\n", encoding="utf-8")

@@ -158,6 +158,19 @@ def test_a_file_that_cannot_be_written_is_said_before_anything_is_sent(endpoint:
     assert (endpoint.requests, Path("typo").exists()) == ([], False)
 
 
+@pytest.mark.parametrize("command", ["eval", "run", "check"])
+def test_what_a_metric_of_ones_own_prints_does_not_mix_with_json(
+    command: str, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = "def f(answer, row):\n    print('looking at', row.target)\n    return answer == row.target\n"
+    (here / "loud_metric.py").write_text(code, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(here))
+    given = (command, "--config", "c.yaml", "--metric", "python:loud_metric:f", "--json")
+    found = call(*given, *(["--baseline", "b.json", "--update-baseline"] if command == "check" else []))
+    assert isinstance(json.loads(found.stdout), dict)
+    assert "looking at urgent" in found.stderr
+
+
 def test_the_best_prompt_of_a_run_is_scored_as_it_is(endpoint: Endpoint) -> None:
     told = "@home: sort support messages. KNOWN RULE: look at what happens now."
     config = Path("c.yaml").read_text(encoding="utf-8")
