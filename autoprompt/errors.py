@@ -24,6 +24,10 @@ Messages say where, what was found, what was expected, and what to do.
 
 from __future__ import annotations
 
+import errno
+
+_SQLITE_IO_ERROR, _SQLITE_FULL = 10, 13
+
 
 class AutopromptError(Exception):
     """Base of all errors raised on purpose. `exit_code` is what the CLI returns for it."""
@@ -127,3 +131,17 @@ class BudgetExhausted(AutopromptError):
 
 class Interrupted(AutopromptError):
     exit_code = 130
+
+
+def disk_fault(error: BaseException) -> str | None:
+    """What the disk refuses, by the word of the system or of SQLite; None where it is something else.
+
+    A full disk is an input/output error to SQLite where it was to map its shared memory.
+    """
+    if isinstance(error, OSError):
+        return "no space left on the disk" if error.errno in (errno.ENOSPC, errno.EDQUOT) else None
+    code = getattr(error, "sqlite_errorcode", None)
+    if code == _SQLITE_FULL:
+        return "no space left on the disk"
+    is_io_error = code is not None and code & 0xFF == _SQLITE_IO_ERROR  # above: which one
+    return "the disk cannot be read or written, it may be full" if is_io_error else None

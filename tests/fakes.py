@@ -6,7 +6,9 @@ import hashlib
 import json
 import random
 import re
+import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -307,3 +309,14 @@ def run_config(folder: Path, *, rows: int = 150, **changes: Any) -> RunConfig:
         "concurrency": 1,
     }
     return RunConfig(**{**settings, **changes})
+
+
+def disk_full_error() -> sqlite3.OperationalError:
+    """What SQLite raises where the disk has no room, from SQLite itself."""
+    with closing(sqlite3.connect(":memory:")) as database:
+        database.execute("PRAGMA max_page_count = 1")
+        try:
+            database.execute("CREATE TABLE t (x)")
+        except sqlite3.OperationalError as error:
+            return error
+    raise AssertionError("a table fitted into one page")

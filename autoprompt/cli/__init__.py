@@ -21,7 +21,7 @@ from typing import Any, TextIO
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from autoprompt.errors import AutopromptError, Interrupted
+from autoprompt.errors import AutopromptError, Interrupted, disk_fault
 
 # Name -> (module, what it does). A module's `app` is the command, or the group of commands.
 COMMANDS = {
@@ -44,6 +44,7 @@ COMMANDS = {
 }
 
 
+_MAKE_ROOM = ". Make room; what had begun, a run or a batch, then goes on with: autoprompt resume RUN"
 # Where results for programs go while stdout is kept for them; None: stdout.
 _RESULTS: ContextVar[TextIO | None] = ContextVar("results", default=None)
 
@@ -97,7 +98,7 @@ class LazyGroup(TyperGroup):
             if ctx.meta["autoprompt.debug"]:
                 traceback.print_exc()
             said = f"{error.filename or 'system'}: {error.strerror or error}"
-            raise _ended(ctx, said, 3) from error
+            raise _ended(ctx, said + (_MAKE_ROOM if disk_fault(error) else ""), 3) from error
         except Exception as error:
             if _is_typers(error):
                 if hasattr(error, "format_message"):  # a usage error; Exit and Abort say nothing
@@ -105,6 +106,8 @@ class LazyGroup(TyperGroup):
                 raise
             if ctx.meta["autoprompt.debug"]:
                 traceback.print_exc()
+            if fault := disk_fault(error):
+                raise _ended(ctx, f"system: {fault} ({error}){_MAKE_ROOM}", 3) from error
             said = f"{type(error).__name__}: {error}\nthis is a bug; --debug shows it"
             raise _ended(ctx, said, 70) from error
 

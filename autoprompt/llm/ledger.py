@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from autoprompt.errors import BudgetExhausted, Interrupted, StoreError
+from autoprompt.errors import BudgetExhausted, Interrupted, StoreError, disk_fault
 
 _BUSY_TIMEOUT_S = 60.0
 _WINDOW_S = 60.0
@@ -144,6 +144,8 @@ class FileLedger:
                 for statement in _SCHEMA:
                     self._database.execute(statement)
         except sqlite3.DatabaseError as error:
+            if disk_fault(error):
+                raise
             raise StoreError(
                 f"{path}: the books of the batch cannot be opened ({error}). Another file lies there, or "
                 "it is broken: move it away, and the batch counts from zero again."

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from autoprompt.errors import StoreError
+from autoprompt.errors import StoreError, disk_fault
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.sqlite import SqliteSaver
@@ -61,7 +61,7 @@ def open_checkpointer(path: Path) -> Iterator[SqliteSaver]:
     One process at a time (hold `RunFolder.lock`). Only plain data comes back from it: an object of a class
     that is put into the state is handed back as its parts, so keep state to dicts, lists, strings, numbers.
     Write-ahead log with `synchronous = NORMAL`: `kill -9` loses nothing, a power cut at most the last steps.
-    Raises StoreError if the file is no such database.
+    Raises StoreError if the file is no such database, sqlite3.OperationalError where the disk fails.
     """
     from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
@@ -77,5 +77,7 @@ def open_checkpointer(path: Path) -> Iterator[SqliteSaver]:
             connection.execute("PRAGMA wal_autocheckpoint = 128")  # pages of 4 KiB
             saver.setup()
         except sqlite3.DatabaseError as error:
+            if disk_fault(error):
+                raise
             raise StoreError(f"{path}: not a checkpoint file ({error}). Delete it to start over.") from error
         yield saver

@@ -15,7 +15,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from autoprompt.errors import InputError, StoreError
+from autoprompt.errors import InputError, StoreError, disk_fault
 from autoprompt.workflow.events import (
     Event,
     NodeRunException,
@@ -211,5 +211,7 @@ def open_executions(path: Path, run_id: str) -> Iterator[Executions]:
             connection.execute("PRAGMA synchronous = NORMAL")
             connection.executescript(_SCHEMA)
         except sqlite3.DatabaseError as error:
+            if disk_fault(error):
+                raise
             raise StoreError(f"{path}: not a SQLite file ({error}).") from error
         yield Executions(connection, run_id)

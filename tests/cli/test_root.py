@@ -10,12 +10,14 @@ from pathlib import Path
 
 import pytest
 import typer
+from fakes import disk_full_error
 from typer.testing import CliRunner
 
 from autoprompt import __version__
 from autoprompt.cli import COMMANDS, LazyGroup, app, docs, load_command
 from autoprompt.errors import AuthenticationError, ConfigError, Interrupted, UsageError
 
+ROOM = ". Make room; what had begun, a run or a batch, then goes on with: autoprompt resume RUN\n"
 RAISED: dict[str, BaseException] = {
     "usage": UsageError("say it otherwise"),
     "input": ConfigError("c.yaml line 3: [bold]wrong\x1b[31m"),
@@ -23,7 +25,9 @@ RAISED: dict[str, BaseException] = {
     "interrupted": Interrupted("state saved; go on with: autoprompt resume r1"),
     "ctrl-c": KeyboardInterrupt(),
     "bug": ZeroDivisionError("division by zero"),
+    "file": OSError(errno.EACCES, "Permission denied", "runs/x"),
     "disk": OSError(errno.ENOSPC, "No space left on device", "runs/x"),
+    "database": disk_full_error(),
 }
 
 
@@ -50,7 +54,13 @@ def failing_app() -> typer.Typer:
         ("interrupted", 130, "state saved; go on with: autoprompt resume r1\n"),
         ("ctrl-c", 130, "interrupted\n"),
         ("bug", 70, "error: ZeroDivisionError: division by zero\nthis is a bug; --debug shows it\n"),
-        ("disk", 3, "error: runs/x: No space left on device\n"),
+        ("file", 3, "error: runs/x: Permission denied\n"),
+        ("disk", 3, f"error: runs/x: No space left on device{ROOM}"),
+        (
+            "database",
+            3,
+            f"error: system: no space left on the disk (database or disk is full){ROOM}",
+        ),
     ],
 )
 def test_an_error_is_a_sentence_and_a_code(what: str, code: int, said: str) -> None:

@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 import pytest
+from fakes import disk_full_error
+from langgraph.checkpoint.sqlite import SqliteSaver
 
-from autoprompt.errors import StoreError
+from autoprompt.errors import StoreError, disk_fault
 from autoprompt.store import open_checkpointer
 
 CONFIG: Any = {"configurable": {"thread_id": "run"}, "recursion_limit": 1000}
@@ -119,3 +121,22 @@ def test_another_file_is_not_taken_for_checkpoints(tmp_path: Path) -> None:
     path.write_text("not a database at all " * 100)
     with pytest.raises(StoreError, match=r"c\.sqlite: not a checkpoint file"), open_checkpointer(path):
         pass
+
+
+def test_a_full_disk_does_not_invite_to_delete_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(saver: SqliteSaver) -> None:
+        raise disk_full_error()
+
+    monkeypatch.setattr(SqliteSaver, "setup", full)
+    with pytest.raises(sqlite3.OperationalError, match="full"), open_checkpointer(tmp_path / "c.sqlite"):
+        pass
+
+
+def test_an_error_of_input_and_output_may_be_a_full_disk() -> None:
+    """So SQLite says where there is no room for its shared memory: `SQLITE_IOERR_SHMSIZE`."""
+    error = sqlite3.OperationalError("disk I/O error")
+    assert disk_fault(error) is None
+    error.sqlite_errorcode = sqlite3.SQLITE_IOERR_SHMSIZE
+    assert "may be full" in (disk_fault(error) or "")
