@@ -14,7 +14,7 @@ from autoprompt.dataset.checks import infer_labels, load_rows, without_doubles, 
 from autoprompt.dataset.faults import named
 from autoprompt.dataset.labels import JSON_METRIC, label_warnings, task_labels, too_many_warnings
 from autoprompt.dataset.reading import find_dataset
-from autoprompt.dataset.twins import with_families
+from autoprompt.dataset.twins import twins_across, with_families
 from autoprompt.errors import DatasetError
 from autoprompt.types import Example
 
@@ -94,7 +94,7 @@ def load_splits(
         rows[name] = (path, kept)
         warnings += said
     sources, said = without_leaks(rows, drop_leaks=settings.drop_leaks)
-    warnings += said
+    warnings += [*said, *(twins_across(sources) if len(sources) > 1 else [])]
     every = [example for examples in sources.values() for example in examples]
     if len(every) < _MIN_ROWS:
         raise DatasetError(_too_few(len(every)))

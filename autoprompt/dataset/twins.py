@@ -33,10 +33,7 @@ def with_families(examples: Sequence[Example]) -> tuple[list[Example], str]:
     Twins have words in common that make up 0.7 of the weight of all words of both, each weighed by the
     logarithm of its rarity, whatever their order; twins of twins are one family.
     """
-    words = [_words(example.input) for example in examples]
-    counts = Counter(word for found in words for word in found)
-    weights = {word: math.log(len(examples) / count) for word, count in counts.items()}
-    families = _families(words, counts, weights)
+    families = _found(examples)
     named = dict[int, str]()
     for family in families:
         name = "twins of " + min(examples[i].id for i in family)
@@ -48,6 +45,27 @@ def with_families(examples: Sequence[Example]) -> tuple[list[Example], str]:
     return grouped, _warning(examples, families) if 20 * len(named) >= len(examples) else ""
 
 
+def twins_across(sources: Mapping[str, Sequence[Example]]) -> list[str]:
+    """Warnings of files whose rows are nearly alike to rows that are learned from; of under 5% none.
+
+    sources: rows of each file, by the setting that names it. Given files are taken as they are.
+    """
+    learned = [row for name in ("dataset", "train") for row in sources.get(name, ())]
+    warnings = []
+    for name in ("val", "test"):
+        rows = sources.get(name, ())
+        found = _found([*learned, *rows]) if learned else []
+        twins = [row for family in found if family[0] < len(learned) for row in family if row >= len(learned)]
+        if rows and 20 * len(twins) >= len(rows):
+            first = rows[twins[0] - len(learned)]
+            warnings.append(
+                f"{len(twins)} of {len(rows)} rows of {name} are nearly alike to rows that are learned from, "
+                f"such as {first.place}: an example of one answers the other, so what is measured on them is "
+                "too good."
+            )
+    return warnings
+
+
 def _warning(examples: Sequence[Example], families: Sequence[Sequence[int]]) -> str:
     if not families:
         return ""
@@ -57,6 +75,13 @@ def _warning(examples: Sequence[Example], families: Sequence[Sequence[int]]) -> 
         f"{second.place}: such rows stay together in train, val or test, since an example of one answers the "
         "other. --group-field FIELD says instead which rows belong together."
     )
+
+
+def _found(examples: Sequence[Example]) -> list[list[int]]:
+    words = [_words(example.input) for example in examples]
+    counts = Counter(word for found in words for word in found)
+    weights = {word: math.log(len(examples) / count) for word, count in counts.items()}
+    return _families(words, counts, weights)
 
 
 def _words(text: str) -> frozenset[str]:

@@ -98,6 +98,16 @@ def test_a_group_field_says_instead_what_belongs_together(tmp_path: Path) -> Non
     assert not any("nearly alike" in warning for warning in splits.warnings)
 
 
+def test_twins_across_given_files_are_told(tmp_path: Path) -> None:
+    texts = swapped()
+    files = {"train": texts[0::2], "test": texts[1::2], "val": [f"Other {n * 7919} {n}" for n in range(9)]}
+    paths = {name: write(tmp_path / f"{name}.jsonl", found) for name, found in files.items()}
+    warnings = load_splits(RunConfig(**paths)).warnings
+    (said,) = (warning for warning in warnings if "nearly alike" in warning)
+    assert said.startswith("9 of 9 rows of test are nearly alike to rows that are learned from")
+    assert "test.jsonl line 1" in said
+
+
 def test_of_few_rows_families_are_torn_rather_than_a_part_left_empty(tmp_path: Path) -> None:
     splits = load_splits(RunConfig(dataset=write(tmp_path / "rows.jsonl", swapped()[:4])))
     assert min(splits.sizes.values()) > 0
