@@ -16,6 +16,14 @@ from endpoint import KEY, Endpoint, serving
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGINT for another process")
 
 ROWS_AT_ONCE = 6
+# The signals as they are at first: under `nohup` a hangup is ignored, and so the program leaves it.
+CHILD = """
+import signal
+for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+from autoprompt.cli import main
+main()
+"""
 
 
 @pytest.fixture
@@ -49,7 +57,7 @@ def test_an_interrupt_ends_at_once(command: str, number: int, silent: Endpoint, 
         encoding="utf-8",
     )
     with subprocess.Popen(
-        [sys.executable, "-c", "from autoprompt.cli import main; main()", command, "--config", "c.yaml"],
+        [sys.executable, "-c", CHILD, command, "--config", "c.yaml"],
         cwd=tmp_path,
         env={**os.environ, "OPENAI_API_KEY": KEY},
         stdout=subprocess.PIPE,
