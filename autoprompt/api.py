@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any
 
 from autoprompt.clients import Clients, check_models, open_models, price_given
 from autoprompt.config import CheckSettings, RunConfig, ScienceConfig
-from autoprompt.dataset import load_checked
 from autoprompt.errors import ConfigError, EmptyAnswersError, InputError, ModelError, StoreError, UsageError
 from autoprompt.evaluation import EmptyAnswers, row_counter
 from autoprompt.evaluation import evaluate as evaluate_rows
@@ -32,25 +31,9 @@ from autoprompt.llm import Budget, CallRole, Models
 from autoprompt.llm.endpoints import LOCAL, choose_model
 from autoprompt.llm.prices import Price
 from autoprompt.metrics import JUDGED, Metric
-from autoprompt.preparation import (
-    calls_per_row,
-    check_metric,
-    check_placeholders,
-    input_of,
-    make_program,
-    open_workflow,
-    prepare,
-)
-from autoprompt.session import (
-    OnEvent,
-    check_memory,
-    has_answers,
-    load_config,
-    read_candidate,
-    read_result,
-    run_in_folder,
-    store_name,
-)
+from autoprompt.past_run import has_answers, load_config, read_candidate, read_result
+from autoprompt.preparation import calls_per_row, check_memory, check_rows, make_program, prepare
+from autoprompt.session import OnEvent, run_in_folder
 from autoprompt.settings import as_complete, complete, starting_prompt, with_known_labels
 from autoprompt.stats import Interval, aggregate_interval, mean_interval
 from autoprompt.store import RunFolder, RunStore
@@ -93,7 +76,7 @@ def optimize(
     check_spending(preparation, _prices(config) if clients is None else Prices())
     settings = preparation.config.model_dump(exclude_none=True) | dict(preparation.splits.paths)
     store = RunStore(config.runs_dir)
-    folder = store.create(settings, kind="optimize", name=store_name(config))
+    folder = store.create(settings, kind="optimize", name=_store_name(config))
     try:
         with folder.lock():
             _name_twin(store, folder, on_event)
@@ -106,6 +89,11 @@ def optimize(
                 said = f"no answer came, so run {folder.run_id} is not kept"
                 on_event({"event": "warning", "message": said})
         raise
+
+
+def _store_name(config: RunConfig) -> str:
+    path: Path = config.dataset or config.train or Path("run")
+    return path.stem
 
 
 def _with_rows(config: RunConfig, rows: Rows | None) -> RunConfig:
@@ -292,13 +280,8 @@ def evaluate(
     prompt = ""
     if config.workflow is None:
         prompt = candidate.prompt if candidate is not None else starting_prompt(config)
-    of = input_of(config)
-    examples, found, warnings = load_checked(config.dataset, config, labels_of=labels_of, input_of=of)
-    labels = found or ()
-    workflow = open_workflow(config, examples)
-    if workflow is None:
-        warnings = (*warnings, *check_placeholders(prompt, {config.dataset: examples}, config))
-    check_metric(config, labels, {config.dataset: examples})
+    checked = check_rows(config, config.dataset, prompt, labels_of=labels_of)
+    examples, labels, warnings = checked.examples, checked.labels, checked.warnings
     budget = Budget(config.max_calls, config.max_tokens, config.max_cost, config.max_seconds)
     emit = on_event or (lambda _: None)
     for warning in warnings:
@@ -307,13 +290,13 @@ def evaluate(
     with open_models(config, clients, budget, None, emit) as models:
         metric = models.metric(config, labels)
         client = models.client("task")
-        program = make_program(config, prompt, workflow, labels, client, metric)
-        the_candidate = candidate or Candidate(components=program.components)
+        program = make_program(config, prompt, checked.workflow, labels, client, metric)
+        the_candidate = candidate or Candidate(components=checked.components)
         concurrency = models.concurrency()
         grades = Grades.of(metric)
         answers = EmptyAnswers()
         on_row = answers.counting(grades.counting(row_counter(emit, budget, "rows", len(examples))))
-        with budget.block(len(examples) * calls_per_row(config, workflow)):
+        with budget.block(len(examples) * calls_per_row(config, checked.workflow)):
             evaluation = evaluate_rows(
                 program, the_candidate, examples, metric, concurrency=concurrency, on_row=on_row
             )

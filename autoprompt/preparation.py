@@ -10,13 +10,21 @@ from typing import TYPE_CHECKING
 
 from autoprompt.analyst import MOST_CALLS, TRAIN_ROWS, check_analyst
 from autoprompt.config import RunConfig
-from autoprompt.dataset import Splits, check_fields, load_splits
+from autoprompt.dataset import Splits, check_fields, load_checked, load_splits
 from autoprompt.dataset.splits import Part
 from autoprompt.errors import PromptError
 from autoprompt.llm.client import Client, Options
 from autoprompt.llm.scripted import ScriptedClient
+from autoprompt.memory import ExperienceFile
 from autoprompt.metrics import JUDGED, Metric, check_targets, get_metric
-from autoprompt.program import Program, PromptProgram, placeholders, supports_demos, unknown_placeholders
+from autoprompt.program import (
+    COMPONENT,
+    Program,
+    PromptProgram,
+    placeholders,
+    supports_demos,
+    unknown_placeholders,
+)
 from autoprompt.reasoning import OUTPUT_TOKENS, USUAL_TOKENS, asks_to_reason
 from autoprompt.search.gate import smallest_gain
 from autoprompt.search.plan import (
@@ -30,6 +38,7 @@ from autoprompt.search.plan import (
     make_plan,
 )
 from autoprompt.settings import complete, starting_prompt
+from autoprompt.store.files import check_writable
 from autoprompt.types import Example
 
 if TYPE_CHECKING:
@@ -244,6 +253,42 @@ def make_program(
         reasoning_tokens=_reasoning_tokens(config, labels),
         **fields,
     )
+
+
+def check_memory(config: RunConfig) -> None:
+    """The experience file can be read and written. Raises InputError that says how it cannot."""
+    if config.no_memory:
+        return
+    check_writable(config.memory, makes_folders=True)
+    ExperienceFile(config.memory).load()
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedRows:
+    """Rows to ask a prompt or a workflow about, as they are: nothing is split, and nothing has been sent.
+
+    components: the texts that are asked, by name; of a single prompt that one.
+    """
+
+    examples: tuple[Example, ...]
+    labels: tuple[str, ...]
+    workflow: WorkflowTask | None
+    components: Mapping[str, str]
+    warnings: tuple[str, ...]
+
+
+def check_rows(config: RunConfig, dataset: Path, prompt: str, *, labels_of: str = "") -> CheckedRows:
+    """Read the rows and check them, the metric and the prompt or the workflow against each other.
+
+    prompt: "" where the settings name a workflow. labels_of: see `load_checked`. Raises as `prepare` does.
+    """
+    examples, found, warnings = load_checked(dataset, config, labels_of=labels_of, input_of=input_of(config))
+    workflow = open_workflow(config, examples)
+    if workflow is None:
+        warnings = (*warnings, *check_placeholders(prompt, {dataset: examples}, config))
+    check_metric(config, found or (), {dataset: examples})
+    components = {COMPONENT: prompt} if workflow is None else workflow.components
+    return CheckedRows(tuple(examples), found or (), workflow, components, tuple(warnings))
 
 
 def check_placeholders(prompt: str, rows: Mapping[Path, Sequence[Example]], config: RunConfig) -> list[str]:

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autoprompt.analyst import make_analyst
 from autoprompt.clients import Clients, RoleModels, open_models
-from autoprompt.config import RunConfig
 from autoprompt.dataset import LABEL_METRICS
 from autoprompt.dataset.checks import input_id
 from autoprompt.errors import (
@@ -28,10 +26,11 @@ from autoprompt.llm import Budget, Journal
 from autoprompt.llm.account import Account
 from autoprompt.memory import ExperienceFile
 from autoprompt.metrics import JUDGED
+from autoprompt.past_run import ORIGINAL_PROMPT, has_answers
 from autoprompt.preparation import Preparation
 from autoprompt.search.pool import Pool
 from autoprompt.store import ProgressFile, RunFolder, RunStore
-from autoprompt.store.files import check_writable, write_jsonl
+from autoprompt.store.files import write_jsonl
 from autoprompt.store.openings import record_opening
 from autoprompt.types import Candidate
 
@@ -45,7 +44,6 @@ OnEvent = Callable[[Event], None]
 
 # Events that come with every row: for a live view, not for the log.
 _FLEETING = ("rows_evaluated", "weights_progress")
-ORIGINAL_PROMPT = "original_prompt.txt"
 TEST_OPENED = "test_opened"
 _MODELS = "models"  # what a warning is about: those with an "about" stand in the result too
 
@@ -411,50 +409,3 @@ def _finish(
     folder.write_result(result.to_dict())
     emit({"event": "run_finished", "result": result.to_dict()})
     return result
-
-
-def read_result(folder: RunFolder) -> RunResult | None:
-    """The result of a finished run, as it was written; None for an unfinished one."""
-    from autoprompt.optimizer.ending.verdict import RunResult
-
-    data = folder.read_result()
-    if data is None:
-        return None
-    candidates = folder.read_candidates()
-    best, original = candidates[data["best"]["id"]], next(iter(candidates.values()))
-    data = {**data, "run_dir": str(folder.path)}  # the folder may have been moved, or be seen from elsewhere
-    return RunResult(data, read_candidate(best), read_candidate(original))
-
-
-def read_candidate(record: Mapping[str, Any]) -> Candidate:
-    """The candidate of a line of `candidates.jsonl`."""
-    return next(iter(Pool.from_records([record]).entries)).candidate
-
-
-def load_config(folder: RunFolder) -> RunConfig:
-    """The settings that a run was started with."""
-    config = folder.read_settings(RunConfig)
-    # The text as it was: in config.yaml, what looks like a key is blacked out.
-    path = folder.path / ORIGINAL_PROMPT
-    if config.workflow is not None or not path.exists():  # killed between the two files
-        return config
-    return config.model_copy(update={"prompt": path.read_text(encoding="utf-8")})
-
-
-def check_memory(config: RunConfig) -> None:
-    """The experience file can be read and written. Raises InputError that says how it cannot."""
-    if config.no_memory:
-        return
-    check_writable(config.memory, makes_folders=True)
-    ExperienceFile(config.memory).load()
-
-
-def has_answers(folder: RunFolder) -> bool:
-    """Whether a run got so far that a model answered."""
-    with Journal(folder.journal_path) as journal:
-        return journal.has_answers
-
-
-def store_name(config: RunConfig) -> str:
-    path: Path = config.dataset or config.train or Path("run")
-    return path.stem

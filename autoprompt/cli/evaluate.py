@@ -112,7 +112,7 @@ def _of_run(
     """Of a run: the candidate to score, ids of the rows it has searched with, labels, settings as flags."""
     from autoprompt import api
     from autoprompt.llm.endpoints import is_embedded
-    from autoprompt.session import load_config
+    from autoprompt.past_run import load_config
     from autoprompt.store import RunStore
 
     if given := [name for name in ("prompt", "workflow") if name in flags]:

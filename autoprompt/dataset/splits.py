@@ -65,6 +65,16 @@ class Splits:
         return {"train": len(self.train), "val": len(self.val), "test": len(self.test)}
 
 
+_TOGETHER = (
+    ": such rows stay together in train, val or test, since an example of one answers the other. "
+    "--group-field FIELD says instead which rows belong together."
+)
+_TORN = (
+    ", and too few others are there to keep them in one part: an example of one answers the other, so what "
+    "is measured is too good. Add rows."
+)
+
+
 def load_splits(
     settings: DataSettings, *, capped_by: Mapping[Part, str] = NO_ONE, input_of: Sequence[str] = ()
 ) -> Splits:
@@ -201,14 +211,15 @@ def _cut(
         if len(examples) < _MIN_ROWS:
             raise DatasetError(_too_few(len(examples)))
         sizes = _sizes(examples, wanted, settings, by_target=by_target)
-        alike = ""
-        regions = assign(examples, sizes, settings.split_seed, by_target=by_target)
-        if settings.group_field is None:
-            families, said = with_families(examples)
-            whole = assign(families, sizes, settings.split_seed, by_target=by_target)
-            if all(part or not size for part, size in zip(whole, sizes, strict=True)):
-                regions, alike = whole, said  # else few rows: a part would be left without any
-        warnings += filter(None, [alike])
+        rows, alike = (examples, "") if settings.group_field else with_families(examples)
+        regions = assign(rows, sizes, settings.split_seed, by_target=by_target)
+        is_torn = rows != examples and any(
+            size and not part for size, part in zip(sizes, regions, strict=True)
+        )
+        if is_torn:  # of few rows: whole families leave a part without any
+            regions = assign(examples, sizes, settings.split_seed, by_target=by_target)
+        if alike:
+            warnings.append(alike + (_TORN if is_torn else _TOGETHER))
         for part, found in zip(_CUT_ORDER, regions, strict=True):
             if part in wanted:
                 if not found:

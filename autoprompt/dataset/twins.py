@@ -21,6 +21,7 @@ from autoprompt.types import Example
 # gsm8k none are, of sms 2; of the sentences above 62 of 64 (45 at 0.8).
 LIKENESS = 0.7
 _STEP = 0.1  # by which twins are taken more strictly where rows made of few words hang together in chains
+_LEARNED = ("dataset", "train")  # files with rows that demonstrations may come from
 _LARGEST = 10  # rows of a family, or a tenth of all
 # Rows with a word, above which it finds no twins, so that time stays linear: they are overlooked among tens
 # of thousands of rows made of a few hundred words.
@@ -28,7 +29,7 @@ _COMMON = 100
 
 
 def with_families(examples: Sequence[Example]) -> tuple[list[Example], str]:
-    """The rows, twins in one group, and a warning where there are many. Rows with a group already keep it.
+    """The rows, twins in one group, and how many they are if they are many. Rows with a group keep it.
 
     Twins have words in common that make up 0.7 of the weight of all words of both, each weighed by the
     logarithm of its rarity, whatever their order; twins of twins are one family.
@@ -42,7 +43,10 @@ def with_families(examples: Sequence[Example]) -> tuple[list[Example], str]:
         replace(example, group=named[i]) if i in named and example.group is None else example
         for i, example in enumerate(examples)
     ]
-    return grouped, _warning(examples, families) if 20 * len(named) >= len(examples) else ""
+    if not _are_many(len(named), len(examples)):
+        return grouped, ""
+    first, second = (examples[i].place for i in families[0][:2])
+    return grouped, f"{len(named)} of {len(examples)} rows are nearly alike, such as {first} and {second}"
 
 
 def twins_across(sources: Mapping[str, Sequence[Example]]) -> list[str]:
@@ -50,31 +54,23 @@ def twins_across(sources: Mapping[str, Sequence[Example]]) -> list[str]:
 
     sources: rows of each file, by the setting that names it. Given files are taken as they are.
     """
-    learned = [row for name in ("dataset", "train") for row in sources.get(name, ())]
-    warnings = []
-    for name in ("val", "test"):
-        rows = sources.get(name, ())
-        found = _found([*learned, *rows]) if learned else []
-        twins = [row for family in found if family[0] < len(learned) for row in family if row >= len(learned)]
-        if rows and 20 * len(twins) >= len(rows):
-            first = rows[twins[0] - len(learned)]
-            warnings.append(
-                f"{len(twins)} of {len(rows)} rows of {name} are nearly alike to rows that are learned from, "
-                f"such as {first.place}: an example of one answers the other, so what is measured on them is "
-                "too good."
-            )
-    return warnings
+    rows = [(name, row) for name, found in sources.items() for row in found]
+    twins: dict[str, list[Example]] = defaultdict(list)
+    for family in _found([row for _, row in rows]):
+        if any(rows[i][0] in _LEARNED for i in family):
+            for name, row in (rows[i] for i in family):
+                twins[name].append(row)
+    return [
+        f"{len(found)} of {len(sources[name])} rows of {name} are nearly alike to rows that are learned "
+        f"from, such as {found[0].place}: an example of one answers the other, so what is measured on them is "
+        "too good."
+        for name, found in sorted(twins.items())
+        if name not in _LEARNED and _are_many(len(found), len(sources[name]))
+    ]
 
 
-def _warning(examples: Sequence[Example], families: Sequence[Sequence[int]]) -> str:
-    if not families:
-        return ""
-    first, second = (examples[i] for i in families[0][:2])
-    return (
-        f"{sum(map(len, families))} of {len(examples)} rows are nearly alike, such as {first.place} and "
-        f"{second.place}: such rows stay together in train, val or test, since an example of one answers the "
-        "other. --group-field FIELD says instead which rows belong together."
-    )
+def _are_many(twins: int, rows: int) -> bool:
+    return twins > 0 and 20 * twins >= rows
 
 
 def _found(examples: Sequence[Example]) -> list[list[int]]:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from autoprompt.clients import Clients
 from autoprompt.config import CheckSettings, RunConfig
-from autoprompt.dataset import load_checked
 from autoprompt.dataset.checks import content_key
 from autoprompt.errors import BudgetExhausted, BudgetTooSmallError, ConfigError, UsageError
 from autoprompt.evaluation import Emit, EmptyAnswers, evaluate, row_counter
@@ -20,15 +19,7 @@ from autoprompt.llm import Budget
 from autoprompt.llm.client import Client
 from autoprompt.llm.recording import Recording
 from autoprompt.metrics import JUDGED, Metric, get_metric
-from autoprompt.preparation import (
-    calls_per_row,
-    check_metric,
-    check_placeholders,
-    input_of,
-    make_program,
-    open_workflow,
-)
-from autoprompt.program import COMPONENT
+from autoprompt.preparation import calls_per_row, check_rows, make_program
 from autoprompt.regression.answerers import Sampled, open_answerers
 from autoprompt.regression.baseline import Baseline, DatasetFacts, read_baseline, sha256_of
 from autoprompt.regression.comparison import Comparison, check_comparable, compare
@@ -64,13 +55,12 @@ def run_check(
     exported = None if limits.exported is None else read_exported(limits.exported)
     known = None if exported is None else exported.labels
     config, labels_of = with_known_labels(config, known, str(limits.exported))
-    rows, found, said = load_checked(dataset, config, labels_of=labels_of, input_of=input_of(config))
-    warnings += said
-    workflow = open_workflow(config, rows)
-    candidate = _candidate(config, limits, workflow, exported)
-    if workflow is None:
-        warnings += check_placeholders(candidate.prompt, {dataset: rows}, config)
-    check_metric(config, found or (), {dataset: rows})
+    prompt = "" if config.workflow is not None else _prompt(config, limits, exported)
+    checked = check_rows(config, dataset, prompt, labels_of=labels_of)
+    rows = checked.examples
+    warnings += checked.warnings
+    demos = () if exported is None else exported.candidate.demos
+    candidate = Candidate(components=checked.components, demos=demos)
     must_pass = find_must_pass(limits.must_pass, rows, str(dataset))
     repeats = _repeats(limits, baseline, is_update=is_update)
     if repeats == 1 and config.temperature > 0:
@@ -80,7 +70,7 @@ def run_check(
     for path in filter(None, (limits.record, limits.baseline if is_update else None)):
         check_writable(path)
     warnings += _shown_rows(candidate, rows)
-    task = _Task(config, candidate, workflow, rows, found or (), repeats)
+    task = _Task(config, candidate, checked.workflow, rows, checked.labels, repeats)
     for warning in warnings:
         emit({"event": "warning", "message": warning})
     measurement, late = _measured(task, limits, clients, emit, comparable=None if is_update else baseline)
@@ -118,18 +108,14 @@ class _Task:
     repeats: int
 
 
-def _candidate(
-    config: RunConfig, limits: CheckSettings, workflow: WorkflowTask | None, exported: Exported | None
-) -> Candidate:
-    if workflow is not None:
-        return Candidate(components=workflow.components)
+def _prompt(config: RunConfig, limits: CheckSettings, exported: Exported | None) -> str:
     if exported is None:
-        return Candidate(components={COMPONENT: starting_prompt(config)})
+        return starting_prompt(config)
     found = exported.candidate
     if len(found.components) > 1:
         names = ", ".join(found.components)
         raise ConfigError(f"{limits.exported}: {len(found.components)} prompts ({names}), expected one.")
-    return Candidate(components={COMPONENT: found.prompt}, demos=found.demos)
+    return found.prompt
 
 
 def _prompt_hash(candidate: Candidate, workflow: WorkflowTask | None) -> str:

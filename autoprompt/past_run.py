@@ -1,0 +1,51 @@
+"""What a run left in its folder, finished or cut off, as objects."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from autoprompt.config import RunConfig
+from autoprompt.llm import Journal
+from autoprompt.search.pool import Pool
+from autoprompt.store import RunFolder
+from autoprompt.types import Candidate
+
+if TYPE_CHECKING:
+    from autoprompt.optimizer.ending.verdict import RunResult
+
+ORIGINAL_PROMPT = "original_prompt.txt"
+
+
+def read_result(folder: RunFolder) -> RunResult | None:
+    """The result of a finished run, as it was written; None for an unfinished one."""
+    from autoprompt.optimizer.ending.verdict import RunResult
+
+    data = folder.read_result()
+    if data is None:
+        return None
+    candidates = folder.read_candidates()
+    best, original = candidates[data["best"]["id"]], next(iter(candidates.values()))
+    data = {**data, "run_dir": str(folder.path)}  # the folder may have been moved, or be seen from elsewhere
+    return RunResult(data, read_candidate(best), read_candidate(original))
+
+
+def read_candidate(record: Mapping[str, Any]) -> Candidate:
+    """The candidate of a line of `candidates.jsonl`."""
+    return next(iter(Pool.from_records([record]).entries)).candidate
+
+
+def load_config(folder: RunFolder) -> RunConfig:
+    """The settings that a run was started with."""
+    config = folder.read_settings(RunConfig)
+    # The text as it was: in config.yaml, what looks like a key is blacked out.
+    path = folder.path / ORIGINAL_PROMPT
+    if config.workflow is not None or not path.exists():  # killed between the two files
+        return config
+    return config.model_copy(update={"prompt": path.read_text(encoding="utf-8")})
+
+
+def has_answers(folder: RunFolder) -> bool:
+    """Whether a run got so far that a model answered."""
+    with Journal(folder.journal_path) as journal:
+        return journal.has_answers
