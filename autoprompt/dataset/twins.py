@@ -62,8 +62,8 @@ def twins_across(sources: Mapping[str, Sequence[Example]]) -> list[str]:
                 twins[name].append(row)
     return [
         f"{len(found)} of {len(sources[name])} rows of {name} are nearly alike to rows that are learned "
-        f"from, such as {found[0].place}: an example of one answers the other, so what is measured on them is "
-        "too good."
+        f"from, such as {found[0].place}: an example of one answers the other, so what is measured on them "
+        "is too good."
         for name, found in sorted(twins.items())
         if name not in _LEARNED and _are_many(len(found), len(sources[name]))
     ]
