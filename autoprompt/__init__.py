@@ -12,8 +12,10 @@ __all__ = [
     "Candidate",
     "CheckReport",
     "CheckSettings",
+    "Client",
     "Clients",
     "Completion",
+    "Estimate",
     "EvaluationReport",
     "Exported",
     "Investigation",
@@ -23,6 +25,7 @@ __all__ = [
     "RunResult",
     "ScienceConfig",
     "ScriptedClient",
+    "Usage",
     "__version__",
     "check",
     "estimate",
@@ -36,19 +39,21 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from autoprompt.api import EvaluationReport, check, estimate, evaluate, investigate, optimize, resume
+    from autoprompt.api import check, estimate, investigate, optimize, resume
     from autoprompt.batch import BatchResult, run_batch
     from autoprompt.clients import Clients
     from autoprompt.config import CheckSettings, RunConfig, ScienceConfig
     from autoprompt.errors import AutopromptError
-    from autoprompt.llm.client import Completion, Options
+    from autoprompt.forecast import Estimate
+    from autoprompt.llm.client import Client, Completion, Options
     from autoprompt.llm.scripted import ScriptedClient
     from autoprompt.metrics import register
-    from autoprompt.optimizer.ending.verdict import RunResult
+    from autoprompt.optimizer.ending.result import RunResult
     from autoprompt.regression import CheckReport
     from autoprompt.science.records import Investigation
+    from autoprompt.scoring import EvaluationReport, evaluate
     from autoprompt.store.export import Exported, read_exported
-    from autoprompt.types import Candidate, Message
+    from autoprompt.types import Candidate, Message, Usage
 
 _HOMES = {
     "AutopromptError": "autoprompt.errors",
@@ -56,20 +61,23 @@ _HOMES = {
     "Candidate": "autoprompt.types",
     "CheckReport": "autoprompt.regression",
     "CheckSettings": "autoprompt.config",
+    "Client": "autoprompt.llm.client",
     "Clients": "autoprompt.clients",
     "Completion": "autoprompt.llm.client",
-    "EvaluationReport": "autoprompt.api",
+    "Estimate": "autoprompt.forecast",
+    "EvaluationReport": "autoprompt.scoring",
     "Exported": "autoprompt.store.export",
     "Investigation": "autoprompt.science.records",
     "Message": "autoprompt.types",
     "Options": "autoprompt.llm.client",
     "RunConfig": "autoprompt.config",
-    "RunResult": "autoprompt.optimizer.ending.verdict",
+    "RunResult": "autoprompt.optimizer.ending.result",
     "ScienceConfig": "autoprompt.config",
     "ScriptedClient": "autoprompt.llm.scripted",
+    "Usage": "autoprompt.types",
     "check": "autoprompt.api",
     "estimate": "autoprompt.api",
-    "evaluate": "autoprompt.api",
+    "evaluate": "autoprompt.scoring",
     "investigate": "autoprompt.api",
     "optimize": "autoprompt.api",
     "read_exported": "autoprompt.store.export",

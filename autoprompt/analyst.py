@@ -22,6 +22,7 @@ from typing import Any
 
 from autoprompt.config import RunConfig
 from autoprompt.errors import ConfigError
+from autoprompt.extras import install_extra
 from autoprompt.llm.budget import Budget
 from autoprompt.llm.client import Client
 from autoprompt.optimizer.agents import AnalysisAgent
@@ -30,7 +31,7 @@ from autoprompt.sandbox import Level
 from autoprompt.sandbox.interpreter import absolute
 from autoprompt.sandbox.probing import choose
 from autoprompt.science.conditions import coded_conditions, stated_conditions, unique
-from autoprompt.science.context import Bench, Emit, ScienceContext, window
+from autoprompt.science.context import Bench, ScienceContext, window
 from autoprompt.science.cuts import best_cuts
 from autoprompt.science.findings import Finding, causes, confirmed_sentences, recount
 from autoprompt.science.records import PassLog, PassRecord
@@ -38,7 +39,7 @@ from autoprompt.science.transcript import markdown, messages
 from autoprompt.search.plan import TRAIN_BATCH
 from autoprompt.store.files import to_json, write_text
 from autoprompt.templates import Language, fill, language_of
-from autoprompt.types import EvaluatedRow
+from autoprompt.types import EvaluatedRow, OnEvent
 
 PASSES = 3  # two experiments and the conclusion
 # Requests of one analysis at most; where nothing is found, the plain analyst is asked.
@@ -74,7 +75,7 @@ def check_analyst(config: RunConfig) -> None:
         return
     choose(config.sandbox)
     if util.find_spec("pandas") is None:
-        raise ConfigError("--analyst scientific needs pandas: pip install 'autoprompt[science]'")
+        raise ConfigError(f"--analyst scientific needs pandas: {install_extra('science')}")
 
 
 @dataclass(slots=True)
@@ -91,7 +92,7 @@ class ScientificAnalyst:
     folder: Path
     level: Level
     budget: Budget
-    emit: Emit
+    emit: OnEvent
     context_tokens: int
     most_calls: int = MOST_CALLS["scientific"]
 

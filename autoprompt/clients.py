@@ -24,6 +24,8 @@ class Clients:
     """One's own models instead of those that the settings name, e.g. scripted ones in tests.
 
     optimizer: analyst and writer; default: `task`. judge: default: `optimizer`.
+    A client has a text as its attribute `name`, and `complete(messages, options)` that returns a
+    `Completion`; several threads call it at once.
     They stay their owner's: a run does not close them. Their answers are kept in the run's own journal. The
     response cache, which all runs share, takes only those of a client with an attribute `identity`, a text
     that says which model it is. What an answer cost is what the client says in `Usage.cost_usd`, unless the
@@ -46,6 +48,12 @@ class Clients:
         return next(other for other in roles if self.of(other) is self.of(role))
 
 
+def check_clients(clients: object) -> None:
+    """Raises ConfigError for what is no `Clients`, such as a client that was not put into one."""
+    if clients is not None and not isinstance(clients, Clients):
+        raise ConfigError(f"clients is {clients!r:.80}, expected Clients: give clients=Clients(client).")
+
+
 class RoleModels:
     """The clients of a run by role, made or given; with budget, journal and cache around them."""
 
@@ -59,6 +67,7 @@ class RoleModels:
         cache: AnswerCache | None,
         on_progress: Callable[[int, int, str], None] | None = None,
     ) -> None:
+        check_clients(clients)
         self._clients = clients
         self._settings = settings
         self._models = Models(settings, budget=budget, journal=journal, cache=cache, on_progress=on_progress)

@@ -7,13 +7,27 @@ default.
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterable
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ModelWrapValidatorHandler,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
 Preset = Literal["quick", "standard", "thorough"]
 Sandboxing = Literal["auto", "strict", "none"]
+_UNKNOWN = "extra_forbidden"  # pydantic's word, which those who read YAML know it by
 DEFAULT_PASSES = 5  # of a scientific workflow; the one place that says so
 
 
@@ -24,6 +38,20 @@ def label_text(value: Any) -> Any:
     return str(value) if isinstance(value, int | float) else value
 
 
+def metric_name(value: Any) -> Any:
+    """A function as a metric, by its name: a run that goes on tomorrow must find it again."""
+    if not callable(value):
+        return value
+    module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", "")
+    if not module or getattr(sys.modules.get(module), name, None) is not value:
+        shown = name or type(value).__name__
+        raise ValueError(
+            f"{shown} has no name in a module, by which a resumed run could find it. Write a def at the top "
+            "of a module; its options go into metric_options"
+        )
+    return f"python:{module}:{name}"
+
+
 Label = Annotated[str, BeforeValidator(label_text)]
 Positive = Annotated[int, Field(gt=0)]
 
@@ -32,6 +60,30 @@ class Settings(BaseModel):
     """A record of settings: frozen, and a name that it does not know is an error."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _unknown_names_are_told_the_nearest(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        try:
+            return handler(data)
+        except ValidationError as error:
+            if all(details["type"] != _UNKNOWN for details in error.errors()):
+                raise
+            found = [_with_nearest(details, cls.model_fields) for details in error.errors()]
+            raise ValidationError.from_exception_data(error.title, found) from None
+
+
+def _with_nearest(details: ErrorDetails, known: Iterable[str]) -> InitErrorDetails:
+    """A fault as it is, but that of an unknown name says which is meant, or which there are."""
+    kind: str | PydanticCustomError = details["type"]
+    where, context = details["loc"], details.get("ctx", {})
+    if kind == _UNKNOWN and len(where) == 1:
+        close = get_close_matches(str(where[0]), known, n=1)
+        hint = f"Did you mean {close[0]!r}?" if close else f"Known: {', '.join(known)}."
+        kind = PydanticCustomError(_UNKNOWN, "{said}", {"said": f"Unknown setting. {hint}"})
+    elif kind == _UNKNOWN:  # of a record in this one, which has said it
+        kind = PydanticCustomError(_UNKNOWN, "{said}", {"said": details["msg"]})
+    return InitErrorDetails(type=kind, loc=where, input=details["input"], ctx=context)
 
 
 class DataSettings(Settings):
@@ -51,11 +103,13 @@ class DataSettings(Settings):
         default="target",
         description="Field that holds the expected answer; for `json_match` also an object or a list.",
     )
-    group_field: str | None = Field(default=None, description="Rows equal in this field stay in one split.")
+    group_field: str | None = Field(
+        default=None, description="Rows equal in this field stay in one split, and count together in tests."
+    )
     labels: tuple[Label, ...] | None = Field(
         default=None, description="The only answers allowed; inferred if not given."
     )
-    metric: str = Field(
+    metric: Annotated[str, BeforeValidator(metric_name)] = Field(
         default="exact_match",
         description=(
             "How an answer is scored: `exact_match`, `macro_f1`, `contains`, `regex`, `numeric`, "
@@ -68,13 +122,19 @@ class DataSettings(Settings):
     )
     drop_leaks: bool = Field(default=False, description="Drop rows that stand in two given split files.")
     split_seed: int = Field(default=0, description="Seed of the split; a change of `seed` never moves a row.")
-    max_val: Positive = Field(
-        default=200,
-        description="At most this many validation rows of a split; a file of your own is used whole.",
+    max_val: Positive | None = Field(
+        default=None,
+        description=(
+            "At most this many validation rows of a split; a file of your own is used whole. Default: the "
+            "preset's, or as many as `max_calls` has room for."
+        ),
     )
-    max_test: Positive = Field(
-        default=500,
-        description="At most this many test rows of a split; a file of your own is used whole.",
+    max_test: Positive | None = Field(
+        default=None,
+        description=(
+            "At most this many test rows of a split; a file of your own is used whole. Default: the "
+            "preset's, or as many as `max_calls` has room for."
+        ),
     )
 
     @model_validator(mode="after")
@@ -200,7 +260,26 @@ class RunConfig(DataSettings, CallSettings):
         return value
 
 
-class CheckSettings(Settings):
+class ExportedSettings(Settings):
+    """Which prompt `autoprompt eval` and `autoprompt check` measure, where it is not `prompt`."""
+
+    exported: Path | None = Field(
+        default=None,
+        description="Measure this prompt with its demonstrations, YAML of `runs export`, not `prompt`.",
+    )
+
+
+class EvaluationFile(RunConfig, ExportedSettings):
+    """What a config file of `autoprompt eval` may hold."""
+
+    @model_validator(mode="after")
+    def _one_prompt(self) -> Self:
+        if self.prompt is not None and self.exported is not None:
+            raise ValueError("prompt and exported exclude each other")
+        return self
+
+
+class CheckSettings(ExportedSettings):
     """The gate of `autoprompt check`: what is compared, what it bears, and what it writes."""
 
     baseline: Path | None = Field(default=None, description="The scores to compare with: a JSON file in git.")
@@ -213,10 +292,6 @@ class CheckSettings(Settings):
     repeat: Annotated[int, Field(ge=1, le=100)] | None = Field(
         default=None,
         description="Answers asked for each row; default: as many as the baseline holds, else 1.",
-    )
-    exported: Path | None = Field(
-        default=None,
-        description="Check this prompt with its demonstrations, a YAML file of `runs export`, not `prompt`.",
     )
     must_pass: tuple[str, ...] = Field(
         default=(),
@@ -236,14 +311,8 @@ class CheckSettings(Settings):
         return self
 
 
-class CheckFile(RunConfig, CheckSettings):
+class CheckFile(EvaluationFile, CheckSettings):
     """What a config file of `autoprompt check` may hold."""
-
-    @model_validator(mode="after")
-    def _one_prompt(self) -> Self:
-        if self.prompt is not None and self.exported is not None:
-            raise ValueError("prompt and exported exclude each other")
-        return self
 
 
 class PassSettings(Settings):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Generator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Any, TypeVar
 
@@ -13,20 +14,20 @@ from autoprompt.errors import EmptyAnswersError, EndpointError, RequestRefusedEr
 from autoprompt.llm.budget import Budget
 from autoprompt.metrics import Metric
 from autoprompt.program import Program
-from autoprompt.types import REFUSED, Candidate, EvaluatedRow, Evaluation, Example, Prediction, Score
+from autoprompt.types import REFUSED, Candidate, EvaluatedRow, Evaluation, Example, OnEvent, Prediction, Score
 
 _FEWEST_EMPTY = 10  # answers; where half of all are empty, so many in a row are one chance in a thousand
+GRACE_S = 5.0
 
 Job = tuple[Candidate, Sequence[Example]]
 Row = tuple[int, int]  # place of the job, place of the row in it
 Done = tuple[Row, EvaluatedRow]
 OnRow = Callable[[EvaluatedRow], None]
-Emit = Callable[[dict[str, Any]], None]
 Task = TypeVar("Task")
 Outcome = TypeVar("Outcome")
 
 
-def row_counter(emit: Emit, budget: Budget, what: str, total: int) -> OnRow:
+def row_counter(emit: OnEvent, budget: Budget, what: str, total: int) -> OnRow:
     """Reports each row that is done, with what has been spent so far, as a `rows_evaluated` event."""
     done = 0
 
@@ -107,7 +108,7 @@ def evaluate_jobs(
     A failed row is a row with score 0 and its error. If every row of every job failed, and there are at least
     `fewest_to_fail`: EndpointError, or RequestRefusedError where each was refused. What no row can survive
     (budget, key, runtime) stops the sending, waits for the rows on the wire and is raised; Ctrl-C stops the
-    sending and waits for nothing.
+    sending and waits for them GRACE_S seconds, a second one not at all.
     """
     tasks = [(job, place) for job, (_, examples) in enumerate(jobs) for place in range(len(examples))]
     rows: list[list[EvaluatedRow | None]] = [[None] * len(examples) for _, examples in jobs]
@@ -177,8 +178,17 @@ def in_threads(
     finally:
         for _ in range(threads):
             handed.put(None)
+        _await_answers(ended, running)
     if failures:
         raise min(failures, key=lambda failure: failure[0])[1]
+
+
+def _await_answers(ended: SimpleQueue[Any], running: int) -> None:
+    """After Ctrl-C: what is on the wire is paid for, and its answers are journaled as they arrive."""
+    until = time.monotonic() + GRACE_S
+    with suppress(Empty):
+        for _ in range(running):
+            ended.get(timeout=max(0.0, until - time.monotonic()))
 
 
 def _evaluate_row(program: Program, candidate: Candidate, example: Example, metric: Metric) -> EvaluatedRow:
@@ -211,6 +221,7 @@ def _evaluate_row(program: Program, candidate: Candidate, example: Example, metr
         trace=prediction.trace,
         output="" if answer == prediction.text.strip() else prediction.text,
         is_unscored=score.is_unscored,
+        group=example.group,
     )
 
 

@@ -121,7 +121,7 @@ def estimate_run(preparation: Preparation, prices: Prices) -> Estimate:
         tuple(warnings),
         fewest,
         p.plan.calls_per_row,
-        smallest_gain_of(len(p.splits.val), p.depth),
+        smallest_gain_of(p.plan, p.depth),
         judge_calls,
         prices.judge_model if judge_calls else "",
         judged,

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from autoprompt.config import RunConfig
 from autoprompt.llm import Journal
+from autoprompt.optimizer.ending.result import RunResult
 from autoprompt.search.pool import Pool
 from autoprompt.store import RunFolder
 from autoprompt.types import Candidate
-
-if TYPE_CHECKING:
-    from autoprompt.optimizer.ending.verdict import RunResult
 
 ORIGINAL_PROMPT = "original_prompt.txt"
 
 
 def read_result(folder: RunFolder) -> RunResult | None:
     """The result of a finished run, as it was written; None for an unfinished one."""
-    from autoprompt.optimizer.ending.verdict import RunResult
-
     data = folder.read_result()
     if data is None:
         return None

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 
 from autoprompt.analyst import MOST_CALLS, TRAIN_ROWS, check_analyst
 from autoprompt.config import RunConfig
-from autoprompt.dataset import Splits, check_fields, load_checked, load_splits
-from autoprompt.dataset.splits import Part
+from autoprompt.dataset import Splits, check_fields, load_checked
+from autoprompt.dataset.caps import Cap, chosen_caps, own_caps
+from autoprompt.dataset.checks import content_key
+from autoprompt.dataset.splits import Regions, cut_rows
 from autoprompt.errors import PromptError
 from autoprompt.llm.client import Client, Options
 from autoprompt.llm.scripted import ScriptedClient
@@ -29,17 +31,22 @@ from autoprompt.reasoning import OUTPUT_TOKENS, USUAL_TOKENS, asks_to_reason
 from autoprompt.search.gate import smallest_gain
 from autoprompt.search.plan import (
     DEPTHS,
+    FEWEST_ENTRANTS,
     TRAIN_BATCH,
     Depth,
+    Overhead,
     Plan,
+    calls_for,
     check_budget,
     default_max_calls,
     fresh_rows,
     make_plan,
 )
+from autoprompt.search.room import rows_with_room
 from autoprompt.settings import complete, starting_prompt
+from autoprompt.stats import in_groups
 from autoprompt.store.files import check_writable
-from autoprompt.types import Example
+from autoprompt.types import Candidate, Example, Part
 
 if TYPE_CHECKING:
     from autoprompt.workflow.task import WorkflowTask
@@ -136,24 +143,27 @@ def prepare(config: RunConfig) -> Preparation:
     code cannot be confined.
     """
     depth = DEPTHS[config.preset]
-    config = _with_preset(complete(config), depth)
+    config = complete(config)
     check_analyst(config)
     prompt = "" if config.workflow is not None else starting_prompt(config)
-    splits = load_splits(config, capped_by=_capped_by(config, depth), input_of=input_of(config))
-    labels = splits.labels or ()
-    workflow = open_workflow(config, [*splits.train, *splits.val, *splits.test])
+    regions = cut_rows(config, input_of=input_of(config))
+    labels = regions.labels or ()
+    workflow = open_workflow(config, [row for rows in regions.parts.values() for row in rows])
+    train_batch = min(TRAIN_ROWS[config.analyst], max(TRAIN_BATCH, len(regions.parts["train"])))
+    analyst_calls = MOST_CALLS[config.analyst]
+    # Of one round, and of the second look at train that it plans with.
+    optimizer_calls = analyst_calls + depth.writers + analyst_calls - 1
+    overhead = Overhead(optimizer_calls, calls_per_row(config, workflow), train_batch)
+    caps = _preset_caps(config.preset, depth)
+    splits = regions.capped(caps | _caps_with_room(regions, caps, config.max_calls, overhead))
     if workflow is not None:
         prompt = workflow.text
         told = workflow.warnings(config.model or config.base_url, config.locked)
         splits = replace(splits, warnings=(*splits.warnings, *told))
-    train_batch = min(TRAIN_ROWS[config.analyst], max(TRAIN_BATCH, len(splits.train)))
-    plan = make_plan(splits.val, calls_per_row(config, workflow), train_batch)
-    if (warning := _too_few_rows(len(splits.val), depth)) is not None:
+    plan = make_plan(splits.val, overhead.calls_per_row, train_batch)
+    if (warning := _too_few_rows(plan, depth)) is not None:
         splits = replace(splits, warnings=(*splits.warnings, warning))
     max_iterations = config.max_iterations or depth.max_iterations
-    analyst_calls = MOST_CALLS[config.analyst]
-    # Of one round, and of the second look at train that it plans with.
-    optimizer_calls = analyst_calls + depth.writers + analyst_calls - 1
     rows = _rows_by_file(splits)
     check_metric(config, labels, rows)
     if workflow is None:
@@ -163,8 +173,8 @@ def prepare(config: RunConfig) -> Preparation:
         splits = replace(splits, warnings=(*splits.warnings, *said))
     check_budget(config.max_calls, plan, len(splits.test), optimizer_calls)
     # What a scientific analyst takes beyond a plain one must not come out of the search.
-    row_calls = plan.calls_per_row * (train_batch - TRAIN_BATCH)
-    beyond = max_iterations * (analyst_calls - MOST_CALLS["plain"] + row_calls)
+    looks = plan.calls_per_row * (train_batch - TRAIN_BATCH)
+    beyond = max_iterations * (analyst_calls - MOST_CALLS["plain"] + looks)
     max_calls = config.max_calls or default_max_calls(depth, plan, len(splits.test)) + beyond
     return Preparation(config, prompt, splits, labels, depth, plan, max_iterations, max_calls, workflow)
 
@@ -179,22 +189,27 @@ def check_metric(config: RunConfig, labels: tuple[str, ...], rows: Mapping[Path,
     check_targets(metric, rows)
 
 
-def smallest_gain_of(val_rows: int, depth: Depth) -> float | None:
-    """See `autoprompt.search.gate.smallest_gain`; None where so many rows can show none."""
-    fresh = fresh_rows(val_rows)
-    return smallest_gain(val_rows - fresh, fresh, depth.candidates)
+def smallest_gain_of(plan: Plan, depth: Depth) -> float | None:
+    """See `autoprompt.search.gate.smallest_gain`; None where validation can show none."""
+    return smallest_gain(*plan.groups, depth.candidates)
 
 
-def _too_few_rows(val_rows: int, depth: Depth) -> str | None:
+def _shown_by(rows: int, depth: Depth) -> float | None:
+    fresh = fresh_rows(rows)
+    return smallest_gain(rows - fresh, fresh, depth.candidates)
+
+
+def _too_few_rows(plan: Plan, depth: Depth) -> str | None:
     """A warning where validation is so small that only a very large gain could be told from luck."""
-    least = smallest_gain_of(val_rows, depth)
+    least = smallest_gain_of(plan, depth)
     if least is not None and least <= LARGE_GAIN:
         return None
     could = "nothing could" if least is None else f"only a gain of about {least:+.2f} or more can"
-    more = " and ".join(f"{rows} can show {smallest_gain_of(rows, depth):+.2f}" for rows in (30, 50))
+    more = " and ".join(f"{rows} can show {_shown_by(rows, depth):+.2f}" for rows in (30, 50))
+    rows, groups = len(plan.race) + len(plan.fresh), sum(plan.groups)
     return (
-        f"{val_rows} validation rows: {could} be told from luck, so the original prompt may be returned "
-        f"whatever is found. At best, with no row broken, {more}"
+        f"{rows} validation rows{in_groups(groups, rows)}: {could} be told from luck, so the original "
+        f"prompt may be returned whatever is found. At best, with no row broken, {more}"
     )
 
 
@@ -291,6 +306,15 @@ def check_rows(config: RunConfig, dataset: Path, prompt: str, *, labels_of: str 
     return CheckedRows(tuple(examples), found or (), workflow, components, tuple(warnings))
 
 
+def shown_rows(candidate: Candidate, rows: Sequence[Example]) -> list[str]:
+    """A warning where rows are demonstrations too: a model that is shown the answer gives it."""
+    shown = {content_key(demo.input) for demo in candidate.demos}
+    count = sum(content_key(row.input) in shown for row in rows)
+    if not count:
+        return []
+    return [f"{count} of the rows are among the prompt's demonstrations: they say nothing about it"]
+
+
 def check_placeholders(prompt: str, rows: Mapping[Path, Sequence[Example]], config: RunConfig) -> list[str]:
     """Every row can fill in what the prompt asks for: whatever is in braces and a field of some row.
 
@@ -341,15 +365,29 @@ def _rows_by_file(splits: Splits) -> dict[Path, list[Example]]:
     }
 
 
-def _with_preset(config: RunConfig, depth: Depth) -> RunConfig:
-    """The preset's caps on rows, where the user has set none."""
+def _preset_caps(preset: str, depth: Depth) -> dict[Part, Cap]:
     if depth.most_rows is None:
-        return config
-    caps = {n: depth.most_rows for n in ("max_val", "max_test") if n not in config.model_fields_set}
-    return config.model_copy(update=caps)
+        return {}
+    cap = Cap(depth.most_rows, f"preset {preset}")
+    return {"val": cap, "test": cap}
 
 
-def _capped_by(config: RunConfig, depth: Depth) -> dict[Part, str]:
-    """The parts whose cap is the preset's, or equal to it: the stored settings do not say who has set it."""
-    caps: dict[Part, int] = {"val": config.max_val, "test": config.max_test}
-    return {part: f"preset {config.preset}" for part, cap in caps.items() if cap == depth.most_rows}
+def _caps_with_room(
+    regions: Regions, preset: Mapping[Part, Cap], max_calls: int | None, overhead: Overhead
+) -> dict[Part, Cap]:
+    """Of the parts that are cut, that the user has not capped, and that the cap on calls has no room for."""
+    if max_calls is None:
+        return {}
+    chosen, given = chosen_caps(regions.settings, preset), own_caps(regions.settings)
+    movable = [part for part in given if part in regions.cut and given[part] is None]
+    whole = {part: len(regions.parts[part]) for part in given}
+    sizes = {part: min(n, chosen[part].rows) if part in regions.cut else n for part, n in whole.items()}
+    fitted = rows_with_room(max_calls, sizes["val"], sizes["test"], overhead, movable=movable)
+    used = {part: whole[part] if part in movable else sizes[part] for part in given}
+    enough = f"--max-calls {calls_for(FEWEST_ENTRANTS, used['val'], used['test'], overhead)}"
+    caps = {}
+    for part in movable:
+        if fitted[part] < sizes[part]:
+            beyond = [f"--max-{part} {whole[part]}"] if whole[part] > sizes[part] else []
+            caps[part] = Cap(fitted[part], f"--max-calls {max_calls}", (enough, *beyond))
+    return caps

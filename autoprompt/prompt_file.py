@@ -37,11 +37,11 @@ def prompt_text(prompt: str, folder: Path, source: str) -> str:
         ) from error
     if not text.strip():
         raise PromptError(f"{source}: {path}: the file is empty, expected a prompt")
-    if _is_export(text):
+    if export_form(text):
         raise PromptError(
             f"{source}: {path}: this is an exported prompt, with its markup and perhaps demonstrations, "
             "expected the text alone (`autoprompt runs export RUN --to prompt.txt`). To measure what a run "
-            "found: `autoprompt eval --run RUN`, or `autoprompt check --exported prompt.yaml`."
+            "found: `autoprompt eval --run RUN`, or `autoprompt eval --exported prompt.yaml`."
         )
     return text.rstrip("\r\n")
 
@@ -56,14 +56,24 @@ def _parsed(text: str) -> Any:
     return None
 
 
-def _is_export(text: str) -> bool:
-    """Whether it is what `runs export` writes as YAML or JSON."""
+def export_form(text: str) -> str | None:
+    """The form of `runs export` that a text has: "yaml", "langchain" or "openai"; None for another text."""
     data = _parsed(text)
     if isinstance(data, dict):
-        is_langchain = data.get("type") == "constructor" and "lc" in data
-        return is_langchain or isinstance(data.get("components"), dict)
-    return (
-        isinstance(data, list)
-        and bool(data)
-        and all(isinstance(turn, dict) and set(turn) == {"role", "content"} for turn in data)
-    )
+        if data.get("type") == "constructor" and "lc" in data:
+            return "langchain"
+        return "yaml" if isinstance(data.get("components"), dict) else None
+    is_turns = isinstance(data, list) and data and all(_is_turn(entry) for entry in data)
+    return "openai" if is_turns else None
+
+
+def is_export(path: Path) -> bool:
+    """Whether a file holds an exported prompt; False where it cannot be read."""
+    try:
+        return export_form(path.read_text(encoding="utf-8-sig")) is not None
+    except (OSError, UnicodeDecodeError):
+        return False
+
+
+def _is_turn(entry: Any) -> bool:
+    return isinstance(entry, dict) and set(entry) == {"role", "content"}

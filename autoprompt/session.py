@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -32,15 +32,13 @@ from autoprompt.search.pool import Pool
 from autoprompt.store import ProgressFile, RunFolder, RunStore
 from autoprompt.store.files import write_jsonl
 from autoprompt.store.openings import record_opening
-from autoprompt.types import Candidate
+from autoprompt.store.spending import note_spending
+from autoprompt.types import Candidate, Event, OnEvent
 
 if TYPE_CHECKING:
     from autoprompt.optimizer.context import SearchContext
-    from autoprompt.optimizer.ending.verdict import RunResult
+    from autoprompt.optimizer.ending.result import RunResult
     from autoprompt.optimizer.state import AutoPromptState
-
-Event = dict[str, Any]
-OnEvent = Callable[[Event], None]
 
 # Events that come with every row: for a live view, not for the log.
 _FLEETING = ("rows_evaluated", "weights_progress")
@@ -147,8 +145,8 @@ def _run_graph(
     # LangGraph takes a second to import: not before everything that can be refused has been.
     from langchain_core.runnables import RunnableConfig
 
+    from autoprompt.optimizer.beginning import first_state
     from autoprompt.optimizer.graph import build_graph, recursion_limit
-    from autoprompt.optimizer.nodes import first_state
     from autoprompt.store.checkpoints import open_checkpointer
 
     context = _make_context(folder, preparation, models, budget, journal, emit)
@@ -221,7 +219,7 @@ def _make_context(
             judge_tokens=judge_tokens(preparation),
             measured_by=_measured_by(preparation, models),
         ),
-        pool=Pool(labels),
+        pool=Pool(labels, preparation.splits.groups),
         budget=budget,
         prediction=PredictionAgent(program, metric, concurrency=models.concurrency()),
         analysis=make_analyst(
@@ -237,7 +235,7 @@ def _make_context(
         files=folder,
         emit=emit,
         experiences=None if config.no_memory else ExperienceFile(config.memory),
-        journal_position=lambda: _synced_position(journal),
+        journal_position=lambda: _synced_position(folder, journal),
         open_test=lambda: _count_opening(folder, preparation, emit),
     )
 
@@ -267,6 +265,7 @@ def _dataset(preparation: Preparation) -> dict[str, Any]:
         "split_seed": splits.split_seed,
         "sizes": splits.sizes,
         "parts": dict(splits.sha256),
+        "groups": splits.group_counts,
     }
 
 
@@ -286,15 +285,17 @@ def _restore(
             f"(sha256 was {known}, is {found}). Put the old file back, or start a new run."
         )
     # A version of autoprompt that cuts them otherwise would let rows decide that the analyst has seen.
-    began, now = state["dataset"], _dataset(preparation)
-    if any(began[name] != now[name] for name in ("sizes", "parts") if name in began):
+    # One that knew no groups among them has raced rows that this one would take for fresh.
+    began, now = {"groups": {}, **state["dataset"]}, _dataset(preparation)
+    if any(began[name] != now[name] for name in ("sizes", "parts", "groups") if name in began):
         raise StoreError(
             f"run {folder.run_id} cannot go on: this version of autoprompt splits {began['path']} otherwise "
             f"than the one that began it (rows were {began['sizes']}, are {now['sizes']}). Go on with that "
             "version, or start a new run."
         )
     _drop_candidates_after(folder, state["pool_step"])
-    context.pool = Pool.from_records(list(folder.read_candidate_records()), context.settings.labels)
+    records = list(folder.read_candidate_records())
+    context.pool = Pool.from_records(records, context.settings.labels, preparation.splits.groups)
     if state["original"] not in context.pool:
         original = context.add(Candidate(components=context.program.components))
         original.status = "accepted"
@@ -319,10 +320,11 @@ def _drop_candidates_after(folder: RunFolder, step: int) -> None:
         write_jsonl(folder.candidates_path, kept)
 
 
-def _synced_position(journal: Journal) -> int:
+def _synced_position(folder: RunFolder, journal: Journal) -> int:
     """The journal's position, on the disk before a checkpoint names it."""
     position = journal.position
     journal.checkpoint()
+    note_spending(folder.journal_path)
     return position
 
 
@@ -394,6 +396,7 @@ def _finish(
         model=models.client("task").name,
         optimizer_model=models.client("optimizer").name,
         split_sizes=splits.sizes,
+        split_groups=splits.group_counts,
         split_seed=splits.split_seed,
         sha256=splits.sha256,
         test_opened=final.get("test", {}).get("opened", 0),

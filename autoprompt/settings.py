@@ -7,38 +7,41 @@ A `RunConfig` made in Python stands in the place of the flags (`complete`); no v
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, field
-from difflib import get_close_matches
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from autoprompt.config import CheckFile, CheckSettings, RunConfig, ScienceConfig
-from autoprompt.dataset import Task, find_dataset, find_sidecar, load_task
-from autoprompt.errors import AutopromptError, ConfigError, PromptError, UsageError
+from autoprompt.config import (
+    CheckFile,
+    CheckSettings,
+    EvaluationFile,
+    ExportedSettings,
+    RunConfig,
+    ScienceConfig,
+)
+from autoprompt.dataset import first_fields
+from autoprompt.dataset.faults import named
+from autoprompt.errors import ConfigError, PromptError, UsageError
 from autoprompt.prompt_file import prompt_text
-from autoprompt.yaml_file import load_yaml
+from autoprompt.setting_sources import (
+    DATA_FILES,
+    Layer,
+    from_config_file,
+    from_environment,
+    from_flags,
+    from_record,
+    merged,
+    with_sidecar,
+)
 
 LOCAL = "local"
-_DATA_FILES = ("dataset", "train", "val", "test")
 _Record = TypeVar("_Record", bound=BaseModel)
-_FLAG_NAMES = {"metric_options": "--metric-option"}
+_Own = TypeVar("_Own", bound=ExportedSettings)
 _ANSWERS = ("record", "replay")
 _EXCLUSIVE = ("test", "no_test", *_ANSWERS)  # the pairs that a validator names without a place
-_PREFIX = "AUTOPROMPT_"
-# Variables beside the settings: where the weights lie, and the other roles' keys.
-_OTHER_VARIABLES = ("WEIGHTS_DIR", "OPTIMIZER_API_KEY", "JUDGE_API_KEY")
-
-
-@dataclass(frozen=True, slots=True)
-class _Layer:
-    """Values of one source. source: of each value, as a message names it, e.g. `--seed`."""
-
-    values: Mapping[str, Any] = field(default_factory=dict)
-    source: Mapping[str, str] = field(default_factory=dict)
 
 
 class CompleteConfig(RunConfig):
@@ -60,7 +63,7 @@ def complete(config: RunConfig) -> CompleteConfig:
     values = {name: getattr(config, name) for name in config.model_fields_set}
     if values.get("prompt") is not None:
         values["prompt"] = prompt_text(values["prompt"], Path(), "prompt")
-    values, sources = _with_sidecar([_Layer(values, {name: name for name in values})])
+    values, sources = with_sidecar([Layer(values, {name: name for name in values})])
     return _validated(values, sources)
 
 
@@ -116,9 +119,9 @@ def resolve_settings(
     Raises UsageError for a bad flag or no data at all; ConfigError and PromptError for a bad variable or
     file, with its line; DatasetError for a data file that is not there.
     """
-    layers = [_from_flags(flags), _from_environment(environ)]
+    layers = [from_flags(flags), from_environment(environ)]
     if config_file is not None:
-        layers.append(_from_config_file(config_file, record, RunConfig))
+        layers.append(from_config_file(config_file, record, RunConfig))
     return _resolved(layers, environ, needs_prompt=needs_prompt)
 
 
@@ -131,16 +134,16 @@ def resolve_trial(
         file. Of both, what is in `model_fields_set`; a prompt that is `@FILE` is relative to `folder`.
     source: what messages begin with, e.g. `batch.yaml line 3`. Raises what `resolve_settings` raises.
     """
-    layers = [_from_record(own, own.model_fields_set, folder, source), _from_environment(environ)]
-    below = _from_record(defaults, defaults.model_fields_set, folder, f"{source}: defaults")
+    layers = [from_record(own, own.model_fields_set, folder, source), from_environment(environ)]
+    below = from_record(defaults, defaults.model_fields_set, folder, f"{source}: defaults")
     return _resolved([*layers, below], environ)
 
 
 def _resolved(
-    layers: Sequence[_Layer], environ: Mapping[str, str], *, needs_prompt: bool = True
+    layers: Sequence[Layer], environ: Mapping[str, str], *, needs_prompt: bool = True
 ) -> CompleteConfig:
-    values, sources = _with_sidecar(layers)
-    if not values.keys() & set(_DATA_FILES):
+    values, sources = with_sidecar(layers)
+    if not values.keys() & set(DATA_FILES):
         raise UsageError(
             "no data. Give --dataset FILE (JSONL, JSON, CSV, TSV or Parquet), or --config FILE that names "
             "one; `autoprompt init` makes a folder to start from."
@@ -159,27 +162,65 @@ def resolve_check(
 
     flags: names of either kind. Sources and errors as in `resolve_settings`.
     """
-    own = {name: value for name, value in flags.items() if name in CheckSettings.model_fields}
-    layers = [_from_flags(own, CheckSettings), _from_environment(environ, CheckSettings)]
-    if config_file is not None:
-        layers.append(_from_config_file(config_file, CheckFile, CheckSettings))
+    layers, others = _own_layers(flags, CheckSettings, CheckFile, config_file, environ)
     # `--record` on the command line outdoes a `replay` of the file.
     first = next((n for n, layer in enumerate(layers, 1) if layer.values.keys() & set(_ANSWERS)), 0)
-    layers[first:] = [_without(layer, _ANSWERS) for layer in layers[first:]]
-    others = {name: value for name, value in flags.items() if name not in own}
+    layers[first:] = [layer.without(_ANSWERS) for layer in layers[first:]]
+    return _resolved_beside(CheckSettings, CheckFile, layers, others, config_file, environ)
+
+
+def resolve_evaluation(
+    flags: Mapping[str, Any], *, config_file: Path | None, environ: Mapping[str, str]
+) -> tuple[CompleteConfig, ExportedSettings]:
+    """The effective settings of an evaluation, and which exported prompt it scores.
+
+    flags: names of either kind. Sources and errors as in `resolve_settings`.
+    """
+    layers, others = _own_layers(flags, ExportedSettings, EvaluationFile, config_file, environ)
+    return _resolved_beside(ExportedSettings, EvaluationFile, layers, others, config_file, environ)
+
+
+def _own_layers(
+    flags: Mapping[str, Any],
+    own: type[BaseModel],
+    file: type[BaseModel],
+    config_file: Path | None,
+    environ: Mapping[str, str],
+) -> tuple[list[Layer], dict[str, Any]]:
+    """Of a command that takes an exported prompt: the sources of its own settings, and the other flags.
+
+    file: what its config file may hold. A prompt on the command line outdoes an `exported` of the file.
+    """
+    given = {name: value for name, value in flags.items() if name in own.model_fields}
+    layers = [from_flags(given, own), from_environment(environ, own)]
+    if config_file is not None:
+        layers.append(from_config_file(config_file, file, own))
+    others = {name: value for name, value in flags.items() if name not in given}
     if others.get("prompt") is not None:
-        if own.get("exported") is not None:
+        if given.get("exported") is not None:
             raise UsageError("--prompt and --exported exclude each other")
-        layers = [_without(layer, ("exported",)) for layer in layers]
-    limits = _validated_as(CheckSettings, *_merged(layers))
+        layers = [layer.without(("exported",)) for layer in layers]
+    return layers, others
+
+
+def _resolved_beside(
+    own: type[_Own],
+    file: type[RunConfig],
+    layers: Sequence[Layer],
+    others: Mapping[str, Any],
+    config_file: Path | None,
+    environ: Mapping[str, str],
+) -> tuple[CompleteConfig, _Own]:
+    """Both records, from what `_own_layers` gives: a prompt is needed where none is exported."""
+    chosen = _validated_as(own, *merged(layers))
     config = resolve_settings(
         others,
         config_file=config_file,
         environ=environ,
-        record=CheckFile,
-        needs_prompt=limits.exported is None,
+        record=file,
+        needs_prompt=chosen.exported is None,
     )
-    return config, limits
+    return config, chosen
 
 
 def resolve_models(
@@ -189,10 +230,10 @@ def resolve_models(
 
     Where no model is named none is filled in: the workflow's own are asked then.
     """
-    layers = [_from_flags(flags), _from_environment(environ)]
+    layers = [from_flags(flags), from_environment(environ)]
     if config_file is not None:
-        layers.append(_from_config_file(config_file, RunConfig, RunConfig))
-    values, sources = _merged(layers)
+        layers.append(from_config_file(config_file, RunConfig, RunConfig))
+    values, sources = merged(layers)
     _fill_addresses(values, sources, environ)
     return _validated(values, sources)
 
@@ -205,10 +246,10 @@ def resolve_science(
     A number of passes in a nearer place replaces one in a farther place, whichever of its names it has.
     Raises UsageError, ConfigError.
     """
-    layers = [_from_flags(flags, ScienceConfig), _from_environment(environ, ScienceConfig)]
+    layers = [from_flags(flags, ScienceConfig), from_environment(environ, ScienceConfig)]
     if config_file is not None:
-        layers.append(_from_config_file(config_file, ScienceConfig, ScienceConfig))
-    values, sources = _merged(layers)
+        layers.append(from_config_file(config_file, ScienceConfig, ScienceConfig))
+    values, sources = merged(layers)
     names = ("max_iterations", "agent")
     nearest = next((layer.values for layer in layers if layer.values.keys() & set(names)), {})
     values = {name: value for name, value in values.items() if name not in names or name in nearest}
@@ -216,139 +257,6 @@ def resolve_science(
         raise UsageError("no task. Say in words what is to be found out: autoprompt science TASK")
     _fill_models(values, sources, environ)
     return _validated_as(ScienceConfig, values, sources)
-
-
-def flag_name(name: str) -> str:
-    """The flag of a setting: `max_calls` -> `--max-calls`."""
-    return _FLAG_NAMES.get(name, "--" + name.replace("_", "-"))
-
-
-def variable_name(name: str) -> str:
-    """The environment variable of a setting: `max_calls` -> `AUTOPROMPT_MAX_CALLS`."""
-    return f"{_PREFIX}{name.upper()}"
-
-
-def unknown_variables(environ: Mapping[str, str]) -> list[str]:
-    """Warnings of variables that begin with AUTOPROMPT_ and that nothing reads. Values are not shown."""
-    settings = dict.fromkeys((*CheckFile.model_fields, *ScienceConfig.model_fields))
-    known = [*(name.upper() for name in settings), *_OTHER_VARIABLES]
-    warnings = []
-    for variable in sorted(environ):
-        name = variable.removeprefix(_PREFIX)
-        if name in (variable, *known):
-            continue
-        close = get_close_matches(name, known, n=1)
-        hint = f"; did you mean {_PREFIX}{close[0]}?" if close else ""
-        warnings.append(f"{variable} is no setting and is ignored{hint}")
-    return warnings
-
-
-def _without(layer: _Layer, names: Sequence[str]) -> _Layer:
-    return _Layer({n: v for n, v in layer.values.items() if n not in names}, layer.source)
-
-
-def _from_flags(flags: Mapping[str, Any], model: type[BaseModel] = RunConfig) -> _Layer:
-    given = {name: value for name, value in flags.items() if value is not None}
-    unknown = sorted(given.keys() - model.model_fields.keys())
-    if unknown:
-        raise UsageError(f"unknown setting {unknown[0]!r}; known: {', '.join(model.model_fields)}")
-    values = {name: _parsed(name, value, flag_name(name), UsageError) for name, value in given.items()}
-    if "prompt" in values:
-        values["prompt"] = prompt_text(values["prompt"], Path(), flag_name("prompt"))
-    return _Layer(values, {name: flag_name(name) for name in values})
-
-
-def _from_environment(environ: Mapping[str, str], model: type[BaseModel] = RunConfig) -> _Layer:
-    values: dict[str, Any] = {}
-    for name in model.model_fields:
-        variable = variable_name(name)
-        if environ.get(variable, "") != "":
-            values[name] = _parsed(name, environ[variable], variable, ConfigError)
-    if "prompt" in values:
-        values["prompt"] = prompt_text(values["prompt"], Path(), variable_name("prompt"))
-    return _Layer(values, {name: variable_name(name) for name in values})
-
-
-def _from_config_file(path: Path, model: type[BaseModel], wanted: type[BaseModel]) -> _Layer:
-    """The values of `wanted` in a file that may hold all of `model`."""
-    record = load_yaml(path, model)
-    return _from_record(record, record.model_fields_set & wanted.model_fields.keys(), path.parent, str(path))
-
-
-def _from_record(record: BaseModel, names: Set[str], folder: Path, source: str) -> _Layer:
-    values = {name: getattr(record, name) for name in names}
-    values = {name: value for name, value in values.items() if value is not None}
-    if "prompt" in values:
-        values["prompt"] = prompt_text(values["prompt"], folder, f"{source}: prompt")
-    return _Layer(values, {name: f"{source}: {name}" for name in values})
-
-
-def _from_sidecar(path: Path, above: Sequence[_Layer]) -> _Layer:
-    """What the sidecar says, but for what belongs to a prompt or a metric that was replaced above it."""
-    task: Task = load_task(path)
-    values = {name: getattr(task, name) for name in task.model_fields_set}
-    values = {name: value for name, value in values.items() if value is not None}
-    if "prompt" in values:
-        values["prompt"] = prompt_text(values["prompt"], path.parent, f"{path}: prompt")
-    if any(layer.values.get("metric", task.metric) != task.metric for layer in above):
-        values.pop("metric_options", None)
-    has_workflow = any("workflow" in layer.values for layer in above)
-    if has_workflow:
-        values.pop("prompt", None)
-    if has_workflow or any("prompt" in layer.values for layer in above):
-        values.pop("locked", None)
-    return _Layer(values, {name: f"{path}: {name}" for name in values})
-
-
-def _parsed(name: str, value: Any, source: str, error: type[AutopromptError]) -> Any:
-    """Texts of flags and variables in the form that the setting has."""
-    if name == "labels" and isinstance(value, str):
-        return tuple(label.strip() for label in value.split(",") if label.strip())
-    if name in ("locked", "must_pass"):
-        return (
-            tuple(line for line in value.splitlines() if line.strip())
-            if isinstance(value, str)
-            else tuple(value)
-        )
-    if name == "data":
-        return tuple(Path(path) for path in (value.split(os.pathsep) if isinstance(value, str) else value))
-    if name == "metric_options" and not isinstance(value, Mapping):
-        pairs = value.split(",") if isinstance(value, str) else value
-        return dict(_option(pair, source, error) for pair in pairs)
-    return value
-
-
-def _option(pair: str, source: str, error: type[AutopromptError]) -> tuple[str, Any]:
-    name, equals, text = pair.partition("=")
-    if not equals or not name.strip():
-        raise error(f"{source}: {pair!r} found, expected NAME=VALUE, e.g. tolerance=0.01")
-    try:
-        return name.strip().replace("-", "_"), json.loads(text)
-    except ValueError:  # plain text needs no quotes
-        return name.strip().replace("-", "_"), text
-
-
-def _with_sidecar(layers: Sequence[_Layer]) -> tuple[dict[str, Any], dict[str, str]]:
-    """Values and their sources, with those of the first sidecar beside a data file, whose paths are found."""
-    values, _ = _merged(layers)
-    files = {name: find_dataset(Path(values[name])) for name in _DATA_FILES if values.get(name) is not None}
-    sidecar = next((found for path in files.values() if (found := find_sidecar(path)) is not None), None)
-    if sidecar is not None:
-        layers = [*layers, _from_sidecar(sidecar, layers)]
-    values, sources = _merged(layers)
-    return values | files, sources
-
-
-def _merged(layers: Sequence[_Layer]) -> tuple[dict[str, Any], dict[str, str]]:
-    values: dict[str, Any] = {}
-    sources: dict[str, str] = {}
-    for layer in reversed(layers):
-        options = {**values.get("metric_options", {}), **layer.values.get("metric_options", {})}
-        values |= layer.values
-        sources |= layer.source
-        if options:
-            values["metric_options"] = options
-    return values, sources
 
 
 def _fill_models(values: dict[str, Any], sources: dict[str, str], environ: Mapping[str, str]) -> None:
@@ -382,17 +290,28 @@ def _is_remote(model: Any) -> bool:
 
 
 def _no_prompt(config: RunConfig) -> str:
-    data = next((path for name in _DATA_FILES if (path := getattr(config, name)) is not None), None)
+    data = next((path for name in DATA_FILES if (path := getattr(config, name)) is not None), None)
     if data is None:
         return "no prompt to start from. Add --prompt TEXT or --prompt @FILE."
     name = data.name.partition(".")[0] or data.stem
+    there = first_fields(data)
+    given = config.input_field, config.target_field
+    is_sure = not there or all(field in there for field in given)
+    fields = [_yaml_text(field) for field in given] if is_sure else ["FIELD", "FIELD"]
+    listed = "" if is_sure else f"\nThe fields are {named(there)}."
     return (
         f"{data}: no prompt to start from. Add --prompt TEXT or --prompt @FILE, or write it beside the data, "
         f"into {data.with_name(f'{name}.task.yaml')}:\n"
-        "  prompt: Is this headline clickbait? Answer 1 or 0.\n"
-        f"  input_field: {config.input_field}      # the field of the rows that holds the input\n"
-        f"  target_field: {config.target_field}    # ... and the one that holds the expected answer"
+        "  prompt: TEXT\n"
+        f"  input_field: {fields[0]}    # the field of the rows that holds the input\n"
+        f"  target_field: {fields[1]}    # ... and the one that holds the expected answer{listed}"
     )
+
+
+def _yaml_text(name: str) -> str:
+    """A name as it may stand in YAML."""
+    is_plain = re.fullmatch(r"[^\W\d]\w*", name) and name.lower() not in ("true", "false", "null")
+    return name if is_plain else json.dumps(name, ensure_ascii=False)
 
 
 def _validated(values: Mapping[str, Any], sources: Mapping[str, str]) -> CompleteConfig:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 Role = Literal["system", "user", "assistant", "tool"]
+Event = dict[str, Any]  # a step of a run as plain data; its kind is under "event"
+OnEvent = Callable[[Event], None]
+Part = Literal["train", "val", "test"]  # of a dataset
 
 REFUSED = "refused: "  # beginning of the error of a row whose request the endpoint would not take
 
@@ -57,6 +60,7 @@ class Example:
     """One row. `id` comes from the content alone, so it is the same in every file and on every machine.
 
     fields: every field of the row as text, for `{placeholders}`; `input` and `target` are two of them.
+    group: rows with the same one belong together: they stay in one part, and are no independent evidence.
     path, line, row: the file, the 1-based line (or record number) in it, and of a JSON list, which may be all
         on one line, the number of the row too; for error messages. None and 0 where unknown.
     """
@@ -163,7 +167,7 @@ class EvaluatedRow:
     confidence: the probability that the model gave to the right label; None where unknown. It grades what
         0/1 scores cannot tell apart and is never reported as accuracy.
     output: all that the model wrote, where that is more than `prediction`; else "".
-    is_unscored: as in `Score`.
+    is_unscored: as in `Score`. group: as in `Example`.
     """
 
     example_id: str
@@ -181,6 +185,7 @@ class EvaluatedRow:
     trace: tuple[Step, ...] = ()
     output: str = ""
     is_unscored: bool = False
+    group: str | None = None
 
     @property
     def is_lost(self) -> bool:

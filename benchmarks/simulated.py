@@ -65,29 +65,30 @@ def mean_ci(values: Sequence[float]) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Size:
-    """How much is simulated. rows: of train and validation together. jobs: processes."""
+    """How much is simulated. rows: of train and validation together. val: those used. jobs: processes."""
 
     seeds: int
     rows: int
     jobs: int
     preset: str
+    val: int | None = None
 
 
 def outcomes(size: Size, cells: Sequence[tuple[str, str, int]]) -> dict[tuple[str, str, int], list[Outcome]]:
     """All seeds of each cell (world, what is switched off, cap on calls)."""
-    tasks = [(*cell, size.rows, size.preset, seed) for cell in cells for seed in range(size.seeds)]
+    tasks = [(*cell, size, seed) for cell in cells for seed in range(size.seeds)]
     with ProcessPoolExecutor(size.jobs) as workers:
         found = workers.map(one_run, tasks, chunksize=max(1, size.seeds // 4))
         return {cell: [next(found) for _ in range(size.seeds)] for cell in cells}
 
 
-def one_run(task: tuple[str, str, int, int, str, int]) -> Outcome:
-    world, off, calls, rows, preset, seed = task
-    val = max(rows // 2, min(40, rows - 20))  # as a run without a test cuts them
-    sizes = {"train": rows - val, "val": val, "test": 0}
+def one_run(task: tuple[str, str, int, Size, int]) -> Outcome:
+    world, off, calls, size, seed = task
+    val = max(size.rows // 2, min(40, size.rows - 20))  # as a run without a test cuts them
+    sizes = {"train": size.rows - val, "val": size.val or val, "test": 0}
     with ExitStack() as stack:
         switched = ABLATIONS[off](stack)
-        return simulate(WORLDS[world], seed, max_calls=calls, sizes=sizes, preset=preset, **switched)
+        return simulate(WORLDS[world], seed, max_calls=calls, sizes=sizes, preset=size.preset, **switched)
 
 
 def show_worlds(worlds: Sequence[World], size: Size, budgets: Sequence[int]) -> list[dict[str, Any]]:
@@ -186,6 +187,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=100)
     parser.add_argument("--calls", type=int, action="append", help="budgets; default: 400 and 1200")
     parser.add_argument("--rows", type=int, default=150, help="of train and validation together")
+    parser.add_argument("--val", type=int, help="validation rows that are used; default: all")
     parser.add_argument(
         "--preset", choices=DEPTHS, default="standard", help="how many rounds; calls are --calls"
     )
@@ -196,7 +198,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="write the figures here")
     args = parser.parse_args()
     budgets = args.calls or [400, 1200]
-    size = Size(args.seeds, args.rows, args.jobs, args.preset)
+    size = Size(args.seeds, args.rows, args.jobs, args.preset, args.val)
     started = time.monotonic()
     found: Any
     if args.memory:

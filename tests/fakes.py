@@ -190,7 +190,7 @@ def bench(
             labels=LABELS,
             **settings,
         ),
-        pool=Pool(LABELS),
+        pool=Pool(LABELS, splits.groups),
         budget=budget,
         prediction=PredictionAgent(program, get_metric("exact_match", labels=LABELS)),
         analysis=AnalysisAgent(optimizer),

@@ -6,6 +6,7 @@ import ast
 import json
 import pydoc
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import autoprompt
 from autoprompt import Candidate, Clients, RunConfig, estimate, evaluate, optimize
 from autoprompt.errors import (
     BudgetExhausted,
+    BudgetTooSmallError,
     ConfigError,
     DatasetError,
     EmptyAnswersError,
@@ -34,6 +36,7 @@ from autoprompt.store import RunStore
 from autoprompt.types import Demo, Message, Usage
 
 GAIN = World(base=0.2, rule_gain=0.5, demo_gain=0.4)
+GOOD = [{"input": f"item {n}", "target": target_of(n)} for n in range(150)]
 
 KEYS = {
     "schema_version",
@@ -62,7 +65,7 @@ PARTS = {
     "best": {"score", "ci95", "n", "tokens_per_call", "components", "demos"},
     "validation": {"original", "best"},
     "tokens": {"task", "optimizer"},
-    "splits": {"sizes", "split_seed", "sha256", "test_opened"},
+    "splits": {"sizes", "groups", "split_seed", "sha256", "test_opened"},
     "candidates": {"tried", "accepted"},
 }
 EVENTS = {
@@ -362,6 +365,33 @@ def test_what_ones_own_client_raises_fails_its_row_alone(tmp_path: Path) -> None
     assert result["original"]["failed"] > 0
 
 
+def test_an_evaluation_says_that_a_cap_on_cost_has_not_seen_every_answer(tmp_path: Path) -> None:
+    events: list[dict[str, Any]] = []
+    client = ScriptedClient(lambda messages: Completion("A", Usage(9, 1, None)))
+    report = evaluate(run_config(tmp_path, max_cost=1.0), clients=Clients(client), on_event=events.append)
+    assert report.warnings == ("some answers came without a cost: max_cost counts only the others",)
+    assert [e["message"] for e in events if e["event"] == "warning"] == list(report.warnings)
+
+
+class Nameless:
+    def complete(self, messages: Any, options: Any = None) -> Completion:
+        return Completion("A")
+
+
+@pytest.mark.parametrize(("client", "missing"), [(Nameless(), "name"), (len, "name and no complete")])
+def test_what_is_no_client_is_told_so(tmp_path: Path, client: Any, missing: str) -> None:
+    for start in (evaluate, optimize):
+        with pytest.raises(ConfigError, match=f"has no {missing}, so it is no client"):
+            start(run_config(tmp_path), clients=Clients(client))
+    assert RunStore(tmp_path / "runs").list() == []
+
+
+def test_a_usage_that_is_none_is_the_clients_fault(tmp_path: Path) -> None:
+    client = ScriptedClient(lambda messages: Completion("A", usage=None))  # type: ignore[arg-type]
+    with pytest.raises(EndpointError, match=r"returned a usage of None; expected an autoprompt\.Usage"):
+        evaluate(run_config(tmp_path), clients=Clients(client))
+
+
 def test_a_run_that_begins_anew_names_the_one_that_was_cut_off(tmp_path: Path) -> None:
     cut_off = []
 
@@ -432,6 +462,15 @@ def test_an_estimate_refuses_what_a_run_refuses(
     assert not (tmp_path / "runs").exists()
 
 
+def test_a_judge_that_the_sidecar_names_is_priced_before_anything_is_sent(tmp_path: Path) -> None:
+    sidecar = tmp_path / "items.task.yaml"
+    sidecar.write_text(json.dumps({"metric": "llm_judge", "metric_options": {"rubric": "Is it kind?"}}))
+    where = {"base_url": "http://127.0.0.1:9/v1", "model": "m", "price_input": 1.0, "price_output": 1.0}
+    for start in (estimate, optimize):
+        with pytest.raises(BudgetTooSmallError, match=r"--max-cost 0\.001 is too small"):
+            start(run_config(tmp_path, **where, max_cost=0.001))
+
+
 def test_an_estimate_asks_no_endpoint_for_its_model_and_says_what_is_fetched_first(tmp_path: Path) -> None:
     assert estimate(run_config(tmp_path, base_url="http://127.0.0.1:9/v1", max_cost=1.0)).cost_usd is None
     (said,) = (w for w in estimate(run_config(tmp_path, model="local")).warnings if "fetched" in w)
@@ -439,7 +478,7 @@ def test_an_estimate_asks_no_endpoint_for_its_model_and_says_what_is_fetched_fir
 
 
 def test_rows_of_a_program_are_the_dataset_and_stay_for_a_resume(tmp_path: Path) -> None:
-    rows = [{"input": f"item {n}", "target": target_of(n)} for n in range(150)]
+    rows = GOOD
     config = run_config(tmp_path, dataset=None, max_calls=900)
     assert estimate(config, rows=rows).fewest_calls <= 900
     result = optimize(config, rows=rows, clients=clients())
@@ -454,6 +493,36 @@ def test_rows_of_a_program_are_the_dataset_and_stay_for_a_resume(tmp_path: Path)
     assert evaluate(config, rows=iter(rows[:20]), clients=clients()).n == 20
 
 
+def is_first_sign(prediction: str, target: str) -> float:
+    return float(prediction[:1] == target[:1])
+
+
+class Always:
+    def __call__(self, prediction: str, target: str) -> float:
+        return 1.0
+
+
+def test_a_function_is_a_metric_by_its_name_so_that_a_run_goes_on(tmp_path: Path) -> None:
+    config = run_config(tmp_path, max_calls=900, metric=is_first_sign)
+    assert config.metric == f"python:{__name__}:is_first_sign"
+    result = optimize(config, clients=clients())
+    assert (result.verdict, result.data["metric"]) == ("confirmed", config.metric)
+    (tmp_path / "runs" / result.run_id / "result.json").unlink()
+    resumed = autoprompt.resume(result.run_id, runs_dir=tmp_path / "runs", clients=clients())
+    assert resumed.best == result.best
+
+
+@pytest.mark.parametrize("metric", [lambda prediction, target: 1.0, Always(), partial(is_first_sign)])
+def test_a_function_that_no_resumed_run_could_find_is_refused(tmp_path: Path, metric: Any) -> None:
+    with pytest.raises(ValueError, match=r"no name in a module.*Write a def at the top of a module"):
+        run_config(tmp_path, metric=metric)
+
+
+def test_a_function_of_a_program_is_missed_elsewhere(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"it stands in the program that began the run\. Go on from there"):
+        evaluate(run_config(tmp_path, metric="python:__main__:is_of_a_notebook"), clients=clients())
+
+
 @pytest.mark.parametrize(
     ("rows", "dataset", "error", "said"),
     [
@@ -461,14 +530,98 @@ def test_rows_of_a_program_are_the_dataset_and_stay_for_a_resume(tmp_path: Path)
         ([{"input": "a", "target": "b"}, "c"], None, DatasetError, r"rows\[1\] is 'c', expected a dict"),
         ([{"input": {1}, "target": "b"}], None, DatasetError, r"rows\[0\]: .*set.* plain values"),
         ([{"input": float("nan"), "target": "b"}], None, DatasetError, r"rows\[0\]: "),
-        ([], None, DatasetError, "the file is empty"),
+        ([], None, DatasetError, r"^rows is empty, expected dicts"),
+        ([*GOOD, {"input": "x", "target": None}], None, DatasetError, r"^rows\[150\]: empty target 'target'"),
+        (
+            [{"text": "a", "target": "b"}],
+            None,
+            DatasetError,
+            r"^rows\[0\]: no field 'input'.*with input_field=…\.$",
+        ),
+        ([{"q": 1, "a": 2}], None, DatasetError, r"with input_field=… and target_field=…\.$"),
+        (
+            [*GOOD, {"input": "item 4", "target": "B"}],
+            None,
+            DatasetError,
+            r"^rows\[150\]: target 'B', but rows\[4\] has 'A' .* first with allow_conflicts=True\.$",
+        ),
+        (
+            [{"input": "a", "target": {"b": 1}}],
+            None,
+            DatasetError,
+            r"^rows\[0\]: .* give metric='json_match',",
+        ),
     ],
 )
-def test_rows_that_will_not_do_are_refused(
-    tmp_path: Path, rows: list[Any], dataset: str | None, error: type[Exception], said: str
+@pytest.mark.parametrize("call", [evaluate, estimate, optimize])
+def test_rows_that_will_not_do_are_refused_in_their_own_words_and_leave_nothing(
+    tmp_path: Path,
+    rows: list[Any],
+    dataset: str | None,
+    error: type[Exception],
+    said: str,
+    call: Callable[..., Any],
 ) -> None:
+    config = run_config(tmp_path, dataset=dataset)
     with pytest.raises(error, match=said):
-        evaluate(run_config(tmp_path, dataset=dataset), rows=rows, clients=clients())
+        call(config, rows=rows, **({} if call is estimate else {"clients": clients()}))
+    assert not list((tmp_path / "runs").rglob("*.jsonl"))
+
+
+def test_what_a_row_says_is_quoted_as_it_is(tmp_path: Path) -> None:
+    rows = [{"input": f"see line 7, --labels and item {n}", "target": "AB"[n % 2]} for n in range(8)]
+    config = run_config(tmp_path, dataset=None)
+    with pytest.raises(
+        DatasetError, match=r"rows\[8\]: target 'B', but rows\[0\] has 'A' .* 'see line 7, --labels"
+    ):
+        evaluate(config, rows=[*rows, {**rows[0], "target": "B"}], clients=clients())
+
+
+def test_a_line_of_another_file_stays_one(tmp_path: Path) -> None:
+    workflow = tmp_path / "w.yaml"
+    workflow.write_text("nodes:\n- id: a\n  type: nothing\n", encoding="utf-8")
+    config = run_config(tmp_path, dataset=None, prompt=None, workflow=workflow)
+    with pytest.raises(InputError, match=r"w\.yaml line \d"):
+        estimate(config, rows=GOOD)
+
+
+def test_one_label_and_a_rare_one_are_told_by_their_rows(tmp_path: Path) -> None:
+    config = run_config(tmp_path, dataset=None, labels=("A", "B"))
+    with pytest.raises(DatasetError, match=r"^rows\[0\]: every row from rows\[0\] on has the target 'A'"):
+        evaluate(config.model_copy(update={"labels": None}), rows=[{**row, "target": "A"} for row in GOOD])
+    many = [{"input": f"item {n}", "target": f"kind {n % 25}"} for n in range(150)]
+    report = estimate(
+        config.model_copy(update={"labels": None}), rows=[*many, {"input": "x", "target": "kimd 3"}]
+    )
+    (said,) = (warning for warning in report.warnings if "different answers" in warning)
+    assert "give labels=… to have them enforced. Seen once: 'kimd 3' (rows[150]; did you mean" in said
+
+
+def test_warnings_name_rows_by_their_own_names_too(tmp_path: Path) -> None:
+    events: list[dict[str, Any]] = []
+    config = run_config(tmp_path, dataset=None, max_calls=900)
+    report = evaluate(config, rows=[*GOOD, GOOD[0]], clients=clients(), on_event=events.append)
+    said = "rows: 1 exact duplicate dropped; each row is kept once."
+    assert report.warnings == (said,)
+    assert events[0] == {"event": "warning", "message": said}
+    assert said in estimate(config, rows=[*GOOD, GOOD[0]]).warnings
+    assert not (tmp_path / "runs").exists()
+    result = optimize(config, rows=[*GOOD, GOOD[0]], clients=clients(), on_event=events.append)
+    assert said in result.data["warnings"]
+
+
+def test_rows_without_a_prompt_are_told_where_it_goes(tmp_path: Path) -> None:
+    with pytest.raises(PromptError, match=r"^no prompt to start from\. Give prompt=\.\.\., a text or @FILE"):
+        optimize(run_config(tmp_path, dataset=None, prompt=None), rows=GOOD, clients=clients())
+
+
+def test_rows_that_another_run_has_stay_when_a_later_call_refuses_them(tmp_path: Path) -> None:
+    optimize(run_config(tmp_path, dataset=None, max_calls=900), rows=GOOD, clients=clients())
+    with pytest.raises(
+        InputError, match=r"give max_calls=\d+ or more, or fewer rows with max_test=… and max_val=…"
+    ):
+        optimize(run_config(tmp_path, dataset=None, max_calls=9), rows=GOOD, clients=clients())
+    assert len(list((tmp_path / "runs" / ".datasets").iterdir())) == 1
 
 
 def test_evaluate_scores_every_row(tmp_path: Path) -> None:

@@ -142,3 +142,21 @@ def test_a_refused_parameter_is_said_once_and_stands_in_the_result(tmp_path: Pat
     said = "m does not take the parameter seed: it is sent no more"
     assert [event["message"] for event in events if event["event"] == "warning"].count(said) == 1
     assert said in result.to_dict()["warnings"]
+
+
+def test_a_client_that_was_not_put_into_clients_is_told_where_it_goes(tmp_path: Path) -> None:
+    client: Any = ScriptedClient(lambda _: "A")
+    for call in (evaluate, optimize):
+        with pytest.raises(
+            ConfigError, match=r"^clients is <.*ScriptedClient.* give clients=Clients\(client\)\.$"
+        ):
+            call(run_config(tmp_path), clients=client)
+    assert not (tmp_path / "runs").exists()
+    assert not client.calls
+
+
+def test_a_class_is_no_client(tmp_path: Path) -> None:
+    with pytest.raises(
+        ConfigError, match=r"^ScriptedClient is a class.* give an object, ScriptedClient\(\.\.\.\)"
+    ):
+        evaluate(run_config(tmp_path), clients=Clients(ScriptedClient))  # type: ignore[arg-type]

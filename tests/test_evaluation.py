@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 
 import pytest
@@ -170,8 +171,15 @@ def test_of_several_errors_the_earliest_row_is_named() -> None:
         evaluate(FakeProgram(answer), CANDIDATE, rows(2), METRIC, concurrency=2)
 
 
+def interrupt(row: EvaluatedRow) -> None:
+    raise KeyboardInterrupt
+
+
 @pytest.mark.parametrize("concurrency", [1, 2])
-def test_ctrl_c_stops_sending_and_does_not_wait(concurrency: int) -> None:
+def test_ctrl_c_stops_sending_and_does_not_wait_for_long(
+    concurrency: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("autoprompt.evaluation.GRACE_S", 0.05)
     release = threading.Event()
 
     def answer(i: int) -> Prediction:
@@ -179,15 +187,32 @@ def test_ctrl_c_stops_sending_and_does_not_wait(concurrency: int) -> None:
             release.wait(5)
         return says("1")
 
-    def interrupt(row: EvaluatedRow) -> None:
-        raise KeyboardInterrupt
-
     program = FakeProgram(answer)
     with pytest.raises(KeyboardInterrupt):
         evaluate(program, CANDIDATE, rows(20), METRIC, concurrency=concurrency, on_row=interrupt)
     assert len(program.asked) <= concurrency
     assert not release.is_set()
     release.set()
+
+
+def test_ctrl_c_waits_for_what_is_on_the_wire() -> None:
+    """It is paid for: lost, it would be sent and paid again."""
+    answered: list[int] = []
+    is_sent = threading.Event()
+
+    def answer(i: int) -> Prediction:
+        if i == 0:
+            is_sent.wait(5)
+        else:
+            is_sent.set()
+            time.sleep(0.2)
+        answered.append(i)
+        return says("1")
+
+    program = FakeProgram(answer)
+    with pytest.raises(KeyboardInterrupt):
+        evaluate(program, CANDIDATE, rows(20), METRIC, concurrency=2, on_row=interrupt)
+    assert sorted(answered) == sorted(program.asked) == [0, 1]
 
 
 def test_a_judge_that_fails_on_a_row_fails_the_row() -> None:

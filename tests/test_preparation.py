@@ -20,6 +20,7 @@ from autoprompt.preparation import (
 )
 from autoprompt.reasoning import request
 from autoprompt.search.plan import DEPTHS, fewest_calls
+from autoprompt.search.room import FEWEST_ROWS
 from autoprompt.settings import as_complete
 
 MEANT = "did you mean {input}?"
@@ -110,11 +111,37 @@ def test_the_users_numbers_go_before_the_presets(tmp_path: Path) -> None:
 
 
 def test_a_cap_too_small_is_refused_with_the_smallest_that_works(tmp_path: Path) -> None:
-    found = prepared(tmp_path)
-    needed = fewest_calls(found.plan, 45, 1 + found.depth.writers)
+    with pytest.raises(BudgetTooSmallError, match="--max-calls") as error:
+        prepared(tmp_path, max_calls=1)
+    needed = int(str(error.value).split("--max-calls ")[1].split()[0])
     with pytest.raises(BudgetTooSmallError, match=f"--max-calls {needed} "):
         prepared(tmp_path, max_calls=needed - 1)
-    assert prepared(tmp_path, max_calls=needed).max_calls == needed
+    found = prepared(tmp_path, max_calls=needed)
+    assert (found.splits.sizes["val"], found.splits.sizes["test"]) == (FEWEST_ROWS, FEWEST_ROWS)
+    assert needed == fewest_calls(found.plan, FEWEST_ROWS, 1 + found.depth.writers)
+
+
+def test_a_large_file_is_used_as_far_as_the_calls_go(tmp_path: Path) -> None:
+    found = prepared(tmp_path, rows=2000, preset="standard", max_calls=400)
+    sizes = found.splits.sizes
+    assert (sizes["train"], sizes["val"], sizes["test"]) == (800, 60, 60)
+    (said,) = [w for w in found.splits.warnings if "not used" in w]
+    assert said == (
+        "1080 rows are not used: test and val are capped (test and val at the 60 rows that --max-calls 400 "
+        "has room for). --max-calls 2582 --max-test 600 --max-val 600 use them."
+    )
+    stored = RunConfig(**found.config.model_dump(exclude_none=True))
+    assert prepare(as_complete(stored)).splits == found.splits
+    all_of_it = prepared(tmp_path, preset="standard", max_calls=2582, max_test=600, max_val=600)
+    assert not [w for w in all_of_it.splits.warnings if "not used" in w]
+
+
+def test_what_the_user_has_capped_stays_whatever_the_calls(tmp_path: Path) -> None:
+    found = prepared(tmp_path, rows=2000, preset="standard", max_calls=400, max_test=80)
+    assert found.splits.sizes["test"] == 80
+    assert FEWEST_ROWS <= found.splits.sizes["val"] < 60
+    with pytest.raises(BudgetTooSmallError, match="600 test rows"):
+        prepared(tmp_path, preset="standard", max_calls=400, max_test=600)
 
 
 def test_no_prompt_is_refused(tmp_path: Path) -> None:
@@ -232,8 +259,8 @@ def test_a_placeholder_that_is_no_field_is_warned_of(tmp_path: Path, prompt: str
 def test_the_preset_that_caps_the_rows_is_named(tmp_path: Path) -> None:
     found = prepared(tmp_path, rows=400)
     (said,) = [w for w in found.splits.warnings if "not used" in w]
-    assert "(test at the cap of preset quick and val at the cap of preset quick)" in said
-    # True of equal caps of the user's, too, and the same when the run is resumed.
-    assert said in prepared(tmp_path, rows=400, max_val=50, max_test=50).splits.warnings
+    assert "(test and val at the cap of preset quick)" in said
+    (own,) = [w for w in prepared(tmp_path, max_val=50, max_test=50).splits.warnings if "not used" in w]
+    assert "preset" not in own
     stored = RunConfig(**found.config.model_dump(exclude_none=True))
     assert prepare(as_complete(stored)).splits.warnings == found.splits.warnings

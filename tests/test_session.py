@@ -8,7 +8,8 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -16,11 +17,12 @@ from typing import Any
 import pytest
 from fakes import JUDGED, PROMPT, World, grader, run_config, target_of, write_rows, writer
 
-from autoprompt import Clients, RunConfig, RunResult, optimize, resume
+from autoprompt import Clients, RunConfig, RunResult, optimize, resume, session
 from autoprompt.errors import BudgetTooSmallError, ConfigError, Interrupted, JudgeError, StoreError
 from autoprompt.llm import Journal, ScriptedClient
 from autoprompt.llm.client import Completion, Options
 from autoprompt.memory import ExperienceFile
+from autoprompt.search.room import FEWEST_ROWS
 from autoprompt.store import RunFolder, RunStore
 from autoprompt.types import Message, Usage
 
@@ -113,6 +115,15 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
     return Undisturbed(outcome(folder, result), models, events)
 
 
+def kill_run(
+    folder: Path, models: Models, on_event: Callable[[dict[str, Any]], None] | None = None
+) -> Models:
+    """Begin a run that is killed on its way; its models, as they are then."""
+    with pytest.raises(Killed):
+        optimize(config_of(folder), clients=models.clients, on_event=on_event)
+    return models
+
+
 def check_resumed(folder: Path, models: Models, expected: Undisturbed, *, unanswered: int = 0) -> None:
     """Resume until the end: the result is the undisturbed one, and each request was answered once."""
     models.die_at = -1
@@ -124,9 +135,7 @@ def check_resumed(folder: Path, models: Models, expected: Undisturbed, *, unansw
 
 @pytest.mark.parametrize("place", range(12))
 def test_killed_in_a_call_and_resumed(place: int, tmp_path: Path, undisturbed: Undisturbed) -> None:
-    models = Models(die_at=1 + place * (undisturbed.models.sent - 1) // 11)
-    with pytest.raises(Killed):
-        optimize(config_of(tmp_path), clients=models.clients)
+    models = kill_run(tmp_path, Models(die_at=1 + place * (undisturbed.models.sent - 1) // 11))
     check_resumed(tmp_path, models, undisturbed, unanswered=1)
 
 
@@ -160,46 +169,58 @@ def test_killed_at_each_node_and_resumed(
         if event["event"] == kind and seen == number:
             raise Killed
 
-    models = Models()
-    with pytest.raises(Killed):
-        optimize(config_of(tmp_path), clients=models.clients, on_event=die)
+    models = kill_run(tmp_path, Models(), on_event=die)
     check_resumed(tmp_path, models, undisturbed)
+
+
+@contextmanager
+def dying_in(owner: Any, name: str, number: int = 1, *, is_done: bool = False) -> Iterator[None]:
+    """The `number`-th call of this function ends the process: as it begins, or when it is done."""
+    original, seen = getattr(owner, name), 0
+
+    def dying(*args: Any, **named: Any) -> Any:
+        nonlocal seen
+        seen += 1
+        if seen == number and not is_done:
+            raise Killed
+        found = original(*args, **named)
+        if seen == number:
+            raise Killed
+        return found
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(owner, name, dying)
+        yield
 
 
 @pytest.mark.parametrize("number", range(2, NODES + 2))
 def test_killed_between_a_nodes_writes_and_its_checkpoint_and_resumed(
-    number: int, tmp_path: Path, undisturbed: Undisturbed, monkeypatch: pytest.MonkeyPatch
+    number: int, tmp_path: Path, undisturbed: Undisturbed
 ) -> None:
     """A full disk, or a kill at the wrong moment: what the node returned is stored, no state after it."""
     from langgraph.checkpoint.sqlite import SqliteSaver
 
-    original, seen = SqliteSaver.put, 0
-
-    def dying(self: SqliteSaver, *args: Any) -> Any:
-        nonlocal seen
-        seen += 1
-        if seen == number:
-            raise Killed
-        return original(self, *args)
-
-    monkeypatch.setattr(SqliteSaver, "put", dying)
-    models = Models()
-    with pytest.raises(Killed):
-        optimize(config_of(tmp_path), clients=models.clients)
-    monkeypatch.undo()
+    with dying_in(SqliteSaver, "put", number):
+        models = kill_run(tmp_path, Models())
     check_resumed(tmp_path, models, undisturbed)
 
 
 def test_a_run_with_its_own_clients_goes_on_with_no_others(tmp_path: Path) -> None:
-    models = Models(die_at=5)
-    with pytest.raises(Killed):
-        optimize(config_of(tmp_path), clients=models.clients)
+    models = kill_run(tmp_path, Models(die_at=5))
     with pytest.raises(StoreError, match="began with models of the program that started it"):
         resume(only_run(tmp_path), runs_dir=tmp_path / "runs")
     models.die_at = -1
     resume(only_run(tmp_path), runs_dir=tmp_path / "runs", clients=models.clients)
     # What it found is to be read without them.
     assert resume(only_run(tmp_path), runs_dir=tmp_path / "runs").verdict
+
+
+def test_a_run_with_the_models_of_its_settings_goes_on_with_no_others(tmp_path: Path) -> None:
+    folder = RunStore(tmp_path / "runs").create({}, kind="optimize", name="r")
+    for _ in range(2):
+        folder.keep_clients(are_own=False)
+    with pytest.raises(StoreError, match="began with the models that its settings name: go on"):
+        folder.keep_clients(are_own=True)
 
 
 WRITES = [
@@ -213,54 +234,39 @@ WRITES = [
 @pytest.mark.parametrize("is_done", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize(("name", "number"), WRITES)
 def test_killed_in_a_write_and_resumed(
-    name: str,
-    number: int,
-    is_done: bool,
-    tmp_path: Path,
-    undisturbed: Undisturbed,
-    monkeypatch: pytest.MonkeyPatch,
+    name: str, number: int, is_done: bool, tmp_path: Path, undisturbed: Undisturbed
 ) -> None:
-    original, seen = getattr(RunFolder, name), 0
-
-    def dying(self: RunFolder, *args: Any) -> Any:
-        nonlocal seen
-        seen += 1
-        if seen == number and not is_done:
-            raise Killed
-        written = original(self, *args)
-        if seen == number:
-            raise Killed
-        return written
-
-    monkeypatch.setattr(RunFolder, name, dying)
-    models = Models()
-    with pytest.raises(Killed):
-        optimize(config_of(tmp_path), clients=models.clients)
-    monkeypatch.undo()
+    with dying_in(RunFolder, name, number, is_done=is_done):
+        models = kill_run(tmp_path, Models())
     check_resumed(tmp_path, models, undisturbed)
 
 
-def test_killed_while_lessons_are_recorded_and_resumed(
-    tmp_path: Path, undisturbed: Undisturbed, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    original = ExperienceFile.record
-
-    def dying(self: ExperienceFile, *args: Any, **named: Any) -> Any:
-        original(self, *args, **named)
-        raise Killed
-
-    monkeypatch.setattr(ExperienceFile, "record", dying)
-    models = Models()
-    with pytest.raises(Killed):
-        optimize(config_of(tmp_path), clients=models.clients)
-    monkeypatch.undo()
+def test_killed_while_lessons_are_recorded_and_resumed(tmp_path: Path, undisturbed: Undisturbed) -> None:
+    with dying_in(ExperienceFile, "record", is_done=True):
+        models = kill_run(tmp_path, Models())
     check_resumed(tmp_path, models, undisturbed)
+
+
+def test_killed_when_its_opening_of_the_test_was_counted_and_resumed(
+    tmp_path: Path, undisturbed: Undisturbed
+) -> None:
+    """Else it would be said of a test that was opened once that two runs have seen it."""
+    with dying_in(session, "record_opening", is_done=True):
+        models = kill_run(tmp_path, Models())
+    check_resumed(tmp_path, models, undisturbed)
+
+
+def test_a_listing_reads_of_a_long_journal_what_came_after_the_checkpoint(tmp_path: Path) -> None:
+    kill_run(tmp_path, Models(die_at=200))
+    journal = RunStore(tmp_path / "runs").open(only_run(tmp_path)).journal_path
+    lines = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(b"".join([b"#" * (len(line) - 1) + b"\n" for line in lines[:100]] + lines[100:]))
+    (line,) = RunStore(tmp_path / "runs").list()
+    assert line.calls == sum(json.loads(text)["attempts"] for text in lines) == 199
 
 
 def test_killed_again_and_again(tmp_path: Path, undisturbed: Undisturbed) -> None:
-    models = Models(die_at=60)
-    with pytest.raises(Killed):
-        optimize(config_of(tmp_path), clients=models.clients)
+    models = kill_run(tmp_path, Models(die_at=60))
     kills = 1
     while True:
         models.die_at = models.sent + 60
@@ -280,9 +286,7 @@ def test_what_was_written_after_the_checkpoint_is_gone_for_good(
     tmp_path: Path, undisturbed: Undisturbed
 ) -> None:
     """Else a second resume, whose steps have come further, would take it for its own."""
-    models = Models(die_at=200)
-    with pytest.raises(Killed):
-        optimize(config_of(tmp_path), clients=models.clients)
+    models = kill_run(tmp_path, Models(die_at=200))
     run = RunStore(tmp_path / "runs").open(only_run(tmp_path))
     last = list(run.read_candidate_records())[-1]
     run.append_candidates([{**last, "id": "feedfeedfeed", "step": last["step"] + NODES}])
@@ -311,9 +315,7 @@ def test_the_journal_is_on_the_disk_before_a_checkpoint_names_its_position(
 
 
 def test_a_journal_that_lost_its_end_is_asked_again(tmp_path: Path) -> None:
-    models = Models(die_at=200)
-    with pytest.raises(Killed):
-        optimize(config_of(tmp_path), clients=models.clients)
+    models = kill_run(tmp_path, Models(die_at=200))
     path = tmp_path / "runs" / only_run(tmp_path) / "journal.jsonl"
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(lines[:5]))
@@ -425,7 +427,7 @@ def test_max_calls_is_never_exceeded_and_a_stopped_run_reports_its_best(extra: i
     assert result["calls"] == models.sent
     assert result["candidates"]["tried"] >= 2
     assert result["verdict"] in ("confirmed", "not_confirmed")  # the final test was kept back
-    assert result["original"]["n"] == result["best"]["n"] == 33
+    assert result["original"]["n"] == result["best"]["n"] == result["splits"]["sizes"]["test"] >= FEWEST_ROWS
 
 
 @pytest.mark.parametrize("extra", [0, 7, 40, 150])
@@ -446,7 +448,7 @@ def test_a_model_that_mumbles_cannot_eat_the_final_test(extra: int, tmp_path: Pa
     ).to_dict()
     assert result["calls"] <= sent
     assert result["verdict"] in ("confirmed", "not_confirmed")
-    assert result["original"]["n"] == 33
+    assert result["original"]["n"] == result["splits"]["sizes"]["test"] >= FEWEST_ROWS
     assert result["original"]["unparsed"] > 0
 
 
@@ -493,9 +495,7 @@ def test_ctrl_c_is_interrupted_with_the_way_back(tmp_path: Path, undisturbed: Un
 
 
 def test_a_dataset_that_changed_is_refused_with_both_hashes(tmp_path: Path) -> None:
-    models = Models(die_at=100)
-    with pytest.raises(Killed):
-        optimize(config_of(tmp_path), clients=models.clients)
+    models = kill_run(tmp_path, Models(die_at=100))
     write_rows(tmp_path / "items.jsonl", range(1, 111))
     with pytest.raises(StoreError, match=r"(?s)items\.jsonl has changed.*[0-9a-f]{64}.*[0-9a-f]{64}"):
         resume(only_run(tmp_path), runs_dir=tmp_path / "runs", clients=models.clients)
@@ -505,14 +505,48 @@ def test_a_dataset_that_changed_is_refused_with_both_hashes(tmp_path: Path) -> N
 def test_rows_that_another_version_puts_elsewhere_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    models = Models(die_at=100)
-    with pytest.raises(Killed):
-        optimize(config_of(tmp_path), clients=models.clients)
+    models = kill_run(tmp_path, Models(die_at=100))
     monkeypatch.setattr("autoprompt.dataset.splits._SHARES", {"train": 50, "val": 20, "test": 30})
     monkeypatch.setattr("autoprompt.dataset.splits._ENOUGH_VAL", 1)
     with pytest.raises(StoreError, match=r"this version of autoprompt splits .*items\.jsonl otherwise"):
         resume(only_run(tmp_path), runs_dir=tmp_path / "runs", clients=models.clients)
     assert models.sent == 100
+
+
+def write_pairs(folder: Path) -> None:
+    """The dataset of `config_of`, in which the rows n and n + 1 have one owner."""
+    folder.mkdir()
+    rows = [{"input": f"item {n}", "target": target_of(n), "owner": f"o{n // 2}"} for n in range(110)]
+    lines = "".join(json.dumps(row) + "\n" for row in rows)
+    (folder / "items.jsonl").write_text(lines, encoding="utf-8")
+
+
+def test_a_run_of_groups_is_resumed_with_its_groups(tmp_path: Path) -> None:
+    for name in ("undisturbed", "killed"):
+        write_pairs(tmp_path / name)
+    folder, models = tmp_path / "undisturbed", Models()
+    result = optimize(config_of(folder, group_field="owner"), clients=models.clients)
+    raced = result.to_dict()["validation"]["confirmation"]["raced"]
+    assert raced["groups"] < raced["rows"]
+    expected = Undisturbed(outcome(folder, result), models, [])
+    folder, again = tmp_path / "killed", Models(die_at=models.sent // 2)
+    with pytest.raises(Killed):
+        optimize(config_of(folder, group_field="owner"), clients=again.clients)
+    check_resumed(folder, again, expected, unanswered=1)
+
+
+def test_a_run_that_knew_no_groups_is_not_resumed_with_some(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of an older version: which of its rows are fresh depends on the groups."""
+    write_pairs(tmp_path / "older")
+    config, models = config_of(tmp_path / "older", group_field="owner"), Models(die_at=100)
+    monkeypatch.setattr("autoprompt.dataset.splits.Splits.group_counts", {})
+    with pytest.raises(Killed):
+        optimize(config, clients=models.clients)
+    monkeypatch.undo()
+    with pytest.raises(StoreError, match="start a new run"):
+        resume(only_run(tmp_path / "older"), runs_dir=tmp_path / "older" / "runs", clients=models.clients)
 
 
 def test_a_finished_run_is_returned_and_nothing_is_sent(tmp_path: Path) -> None:
@@ -526,9 +560,7 @@ def test_a_finished_run_is_returned_and_nothing_is_sent(tmp_path: Path) -> None:
 
 
 def test_a_run_that_another_process_holds_is_refused(tmp_path: Path) -> None:
-    models = Models(die_at=50)
-    with pytest.raises(Killed):
-        optimize(config_of(tmp_path), clients=models.clients)
+    models = kill_run(tmp_path, Models(die_at=50))
     run = only_run(tmp_path)
     program = (
         "import sys; from pathlib import Path; from autoprompt.store.folder import RunFolder\n"

@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
-from autoprompt.config import RunConfig
+from autoprompt.config import RunConfig, ScienceConfig
 from autoprompt.errors import AutopromptError, ConfigError, DatasetError, PromptError, UsageError
-from autoprompt.settings import complete, resolve_settings, unknown_variables, variable_name
+from autoprompt.setting_sources import unknown_variables, variable_name
+from autoprompt.settings import complete, resolve_settings
 from autoprompt.store.export import export
 from autoprompt.types import Candidate, Demo
 
@@ -112,6 +114,39 @@ def test_without_prompt_it_is_said_what_to_add(folder: Path) -> None:
     with pytest.raises(PromptError, match=r"--prompt @FILE.*rows\.task\.yaml") as caught:
         resolve(dataset=Path("rows.jsonl"))
     assert caught.value.exit_code == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "flags", "said"),
+    [
+        (
+            "t.csv",
+            "ticket_id,text,queue\n1,a b,tech\n",
+            {},
+            ["input_field: FIELD ", "target_field: FIELD ", "\nThe fields are 'ticket_id', 'text', 'queue'."],
+        ),
+        (
+            "t.csv",
+            "ticket_id;text;queue\n1;a, b;tech\n",
+            {"input_field": "text", "target_field": "queue"},
+            ["input_field: text ", "target_field: queue "],
+        ),
+        ("t.jsonl", '{"input": "x", "target": "y"}\n', {}, ["input_field: input ", "target_field: target "]),
+        ("t.json", '[{"a: b": 1}]', {}, ["The fields are 'a: b'."]),
+        ("t.csv", "", {}, ["input_field: input ", "target_field: target "]),
+        ("t.csv", b"\xff\xfe", {"input_field": "a: b"}, ['input_field: "a: b" ']),
+    ],
+)
+def test_without_prompt_the_fields_are_those_of_the_file(
+    folder: Path, name: str, content: str | bytes, flags: dict[str, str], said: list[str]
+) -> None:
+    (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(PromptError) as caught:
+        resolve(dataset=Path(name), **flags)
+    message = str(caught.value)
+    assert all(part in message for part in said), message
+    assert ("The fields are" in message) == ("The fields are" in said[-1])
+    assert "clickbait" not in message
 
 
 def test_without_data_it_is_a_usage_error(folder: Path) -> None:
@@ -267,3 +302,17 @@ def test_a_variable_that_nothing_reads_is_warned_of() -> None:
         "AUTOPROMPT_MAXCALLS is no setting and is ignored; did you mean AUTOPROMPT_MAX_CALLS?",
         "AUTOPROMPT_XYZ is no setting and is ignored",
     ]
+
+
+def test_a_misspelt_setting_in_python_is_told_the_nearest_beside_all_other_faults() -> None:
+    with pytest.raises(ValidationError) as caught:
+        RunConfig(max_call=3, seed="x", nothing=1)  # type: ignore[call-arg, arg-type]
+    said = str(caught.value)
+    assert "max_call\n  Unknown setting. Did you mean 'max_calls'?" in said
+    assert "nothing\n  Unknown setting. Known: " in said
+    assert "seed\n  Input should be a valid integer" in said
+
+
+def test_a_misspelt_setting_within_another_is_told_its_own_nearest() -> None:
+    with pytest.raises(ValidationError, match=r"agent\.search\.max_iteration\n  .*mean 'max_iterations'\?"):
+        ScienceConfig(task="x", agent={"search": {"max_iteration": 3}})  # type: ignore[arg-type]

@@ -26,6 +26,7 @@ from autoprompt.batch.remote import work
 from autoprompt.batch.spec import ExecutorSettings
 from autoprompt.batch.trials import Trial
 from autoprompt.errors import AutopromptError, ConfigError
+from autoprompt.extras import install_extra
 from autoprompt.llm.ledger import Amount, Books, FileLedger
 
 # Keys and addresses that the models of a run read from the environment.
@@ -108,6 +109,7 @@ class RayExecutor:
         if getattr(self, "_hub", None) is not None:
             if not self._hub_sees_folder:
                 self._mirror()
+                self._ask("close")
             ray.kill(self._hub)
         self._jobs.clear()
         self._place.token.unlink(missing_ok=True)
@@ -192,7 +194,7 @@ def _connect(address: str) -> Any:
         import ray.exceptions
     except ImportError as error:
         raise ConfigError(
-            "executor: kind: ray needs Ray, which is not installed: pip install 'autoprompt[ray]'"
+            f"executor: kind: ray needs Ray, which is not installed: {install_extra('ray')}"
         ) from error
     options: dict[str, Any] = {"include_dashboard": False} if address == "local" else {}
     try:

@@ -10,11 +10,13 @@ from typing import Any
 
 from autoprompt.batch.executor import Executor, Report
 from autoprompt.batch.folder import BatchFolder
-from autoprompt.batch.job import Event, Job, Outcome
+from autoprompt.batch.job import Job, Outcome
 from autoprompt.batch.table import BatchResult, Row, Status, group_rows, read_scores
 from autoprompt.batch.trials import Batch, Trial
 from autoprompt.errors import Interrupted
 from autoprompt.llm.ledger import Amount, Books, FileLedger
+from autoprompt.store.spending import from_journal, total_cost
+from autoprompt.types import Event
 
 _POLL_S = 0.5
 _SAVE_EVERY_S = 2.0
@@ -24,7 +26,8 @@ _SAVE_EVERY_S = 2.0
 class _State:
     """Where a trial stands. fewest_calls: of a run that means something. lost: times in this driver.
 
-    scores: what its row shows of its result, once it has one.
+    scores: what its row shows of its result, once it has one. is_unpriced: some of its answers came without a
+        price; not known of a trial at work.
     """
 
     trial: Trial
@@ -35,6 +38,7 @@ class _State:
     lost: int = 0
     error: str = ""
     scores: Mapping[str, Any] = field(default_factory=dict)
+    is_unpriced: bool = False
 
 
 class Driver:
@@ -101,8 +105,8 @@ class Driver:
         finally:
             executor.stop()
             self._ledger = file
-            for name in self._running:
-                self._states[name].status = "interrupted"
+            for state in map(self._states.__getitem__, self._running):
+                state.status, state.is_unpriced = "interrupted", _is_unpriced(self._folder, state)
             self.save()
         return self.result()
 
@@ -194,6 +198,7 @@ class Driver:
             status, state.scores = _finished(self._folder, state.trial)
             state.status = "finished" if status == "finished" else "failed"
             state.error = "" if state.scores else "its run folder holds no result"
+        state.is_unpriced = _is_unpriced(self._folder, state)
         self._tell_end(state)
 
     def _go_on(self, state: _State, outcome: Outcome) -> None:
@@ -221,7 +226,6 @@ class Driver:
         trial, spent = state.trial, self._spent.get(state.trial.id, Amount())
         folder = self._folder.trial(trial.id)
         facts = state.scores or {"model": trial.config.model}
-        is_unpriced = bool(spent.calls and state.scores and state.scores["cost_usd"] is None)
         return Row(
             trial=trial.id,
             own=trial.own,
@@ -229,7 +233,7 @@ class Driver:
             how=state.how,
             attempts=state.attempts,
             sent=spent.calls,
-            paid_usd=None if is_unpriced else spent.cost_usd,
+            paid_usd=None if spent.calls and state.is_unpriced else spent.cost_usd,
             error=state.error,
             run_dir=str(folder.path) if folder.path.is_dir() else "",
             **facts,
@@ -241,6 +245,7 @@ def _initial(folder: BatchFolder, trial: Trial, known: Mapping[str, Any], fewest
     state = _State(trial, fewest_calls, "waiting", str(known.get("how", "")), int(known.get("attempts", 0)))
     if folder.trial(trial.id).info_path.is_file():
         state.status, state.scores = _finished(folder, trial)
+        state.is_unpriced = _is_unpriced(folder, state)
     if state.status != "finished" and known.get("status") == "failed":
         state.status, state.error = "failed", str(known.get("error", ""))
     return state
@@ -249,6 +254,13 @@ def _initial(folder: BatchFolder, trial: Trial, known: Mapping[str, Any], fewest
 def _finished(folder: BatchFolder, trial: Trial) -> tuple[Status, dict[str, Any]]:
     result = folder.trial(trial.id).read_result()
     return ("interrupted", {}) if result is None else ("finished", read_scores(result))
+
+
+def _is_unpriced(folder: BatchFolder, state: _State) -> bool:
+    """By its result, and without one by its journal."""
+    if state.scores:
+        return state.scores["cost_usd"] is None
+    return total_cost(from_journal(folder.trial(state.trial.id).journal_path)) is None
 
 
 def _how(state: _State, outcome: Outcome) -> str:

@@ -7,10 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from autoprompt.batch.job import Event, Job, Outcome, run_job
+from autoprompt.batch.job import Job, Outcome, run_job
 from autoprompt.clients import Clients
 from autoprompt.llm.account import Account
 from autoprompt.llm.ledger import Books
+from autoprompt.types import Event
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import tempfile
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -53,8 +54,9 @@ class Hub:
     ) -> None:
         self._sees_folder = place.enter()
         path = Path(ledger_path)
-        if not self._sees_folder:
-            path = Path(tempfile.mkdtemp(prefix="autoprompt-")) / path.name
+        self._own_folder = None if self._sees_folder else Path(tempfile.mkdtemp(prefix="autoprompt-hub-"))
+        if self._own_folder is not None:
+            path = self._own_folder / path.name
         self._ledger = FileLedger(path, Caps(*caps))
         if not self._sees_folder:
             self._ledger.write_spent({trial: Amount(*amounts) for trial, amounts in spent.items()})
@@ -75,6 +77,12 @@ class Hub:
 
     def spent(self) -> dict[str, tuple[int, int, float]]:
         return {trial: (a.calls, a.tokens, a.cost_usd) for trial, a in self._ledger.spent().items()}
+
+    def close(self) -> None:
+        """Take away the ledger of its own, if it has one: killing an actor runs no clean-up."""
+        if self._own_folder is not None:
+            self._ledger.close()
+            shutil.rmtree(self._own_folder, ignore_errors=True)
 
     def get_answer(self, directory: str | None, key: str) -> str | None:
         found = self._cache(directory).get(key)

@@ -20,10 +20,10 @@ from autoprompt.preparation import prepare
 from autoprompt.session import run_in_folder
 from autoprompt.store import RunFolder, RunStore
 from autoprompt.store.redact import redact
+from autoprompt.types import Event
 
 Status = Literal["finished", "failed", "lost"]
 How = Literal["started", "resumed"]
-Event = dict[str, Any]
 _ROWS_EVERY_S = 0.5
 
 

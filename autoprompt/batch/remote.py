@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from autoprompt.batch.hub import HubCache, HubLedger, Place
-from autoprompt.batch.job import Event, Job, run_job
+from autoprompt.batch.job import Job, run_job
 from autoprompt.batch.parcel import pack, settle_in
 from autoprompt.llm.account import Account
+from autoprompt.types import Event
 
 
 def work(

@@ -12,7 +12,6 @@ from autoprompt import api
 from autoprompt.batch.driver import Driver
 from autoprompt.batch.executor import Executor, InlineExecutor, Report
 from autoprompt.batch.folder import BatchFolder
-from autoprompt.batch.job import Event
 from autoprompt.batch.local import LocalExecutor
 from autoprompt.batch.table import BatchResult
 from autoprompt.batch.trials import Batch, Trial, load_batch, select
@@ -23,6 +22,7 @@ from autoprompt.llm.ledger import FileLedger
 from autoprompt.memory import ExperienceFile
 from autoprompt.preparation import prepare
 from autoprompt.store import RunFolder, RunStore
+from autoprompt.types import Event
 
 _LOCAL_JOBS = 2
 _MAX_FAULTS = 20

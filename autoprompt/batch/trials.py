@@ -25,7 +25,6 @@ INPUT_FILES = ("dataset", "train", "val", "test", "workflow", "tools")
 _NOT_ITS_OWN = frozenset(
     {"runs_dir", "memory", "cache_dir", "no_cache", "concurrency", "rpm", "tpm", "timeout", *INPUT_FILES}
 )
-_PRESETS_OWN = ("max_val", "max_test")  # given at their defaults, they are still above the preset's
 _LONGEST_WORDS = 48
 _MAX_FAULTS = 20
 
@@ -197,7 +196,7 @@ def _make(config: CompleteConfig, own: Mapping[str, Any], where: str) -> Trial:
     settings = {
         name: value
         for name, value in config.model_dump(mode="json", exclude_unset=True).items()
-        if name not in _NOT_ITS_OWN and (value != default[name] or name in _PRESETS_OWN)
+        if name not in _NOT_ITS_OWN and value != default[name]
     }
     data = {name: _digest(path) for name in INPUT_FILES if (path := getattr(config, name)) is not None}
     text = json.dumps([settings, data], sort_keys=True, ensure_ascii=True)

@@ -6,7 +6,6 @@ Nothing is imported here but typer: a command's own module is imported when the 
 
 from __future__ import annotations
 
-import errno
 import importlib
 import io
 import json
@@ -21,7 +20,8 @@ from typing import Any, TextIO
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from autoprompt.errors import AutopromptError, Interrupted, disk_fault
+from autoprompt.cli.streams import lenient
+from autoprompt.errors import AutopromptError, Interrupted, UsageError, disk_fault
 
 # Name -> (module, what it does). A module's `app` is the command, or the group of commands.
 COMMANDS = {
@@ -71,7 +71,12 @@ class LazyGroup(TyperGroup):
         ctx.meta["autoprompt.debug"] = "--debug" in args
         ctx.meta["autoprompt.json"] = "--json" in args
         ctx.meta["autoprompt.events"] = "--events" in args
-        return super().parse_args(ctx, [arg for arg in args if arg != "--debug"])
+        rest = [arg for arg in args if arg != "--debug"]
+        if misplaced := _before_command(rest):
+            flag, command = misplaced
+            said = f"{flag} stands before the command, expected after it: autoprompt {command} ... {flag}"
+            raise _ended(ctx, said, UsageError.exit_code)
+        return super().parse_args(ctx, rest)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, command, rest = super().resolve_command(ctx, args)
@@ -93,8 +98,6 @@ class LazyGroup(TyperGroup):
                 traceback.print_exc()
             raise _ended(ctx, str(error), error.exit_code) from error
         except OSError as error:
-            if error.errno == errno.EPIPE:  # `autoprompt runs list | head`
-                raise
             if ctx.meta["autoprompt.debug"]:
                 traceback.print_exc()
             said = f"{error.filename or 'system'}: {error.strerror or error}"
@@ -110,6 +113,14 @@ class LazyGroup(TyperGroup):
                 raise _ended(ctx, f"system: {fault} ({error}){_MAKE_ROOM}", 3) from error
             said = f"{type(error).__name__}: {error}\nthis is a bug; --debug shows it"
             raise _ended(ctx, said, 70) from error
+
+
+def _before_command(args: list[str]) -> tuple[str, str] | None:
+    """A flag of a command that stands before it, and that command."""
+    first = next(iter(args), "")
+    command = next((arg for arg in args if arg in COMMANDS), None)
+    is_ours = not first.startswith("-") or first in ("-", "--", "-h", "--help", "--version")
+    return None if is_ours or command is None else (first.partition("=")[0], command)
 
 
 @contextmanager
@@ -198,10 +209,10 @@ def _root(
 
 def main() -> None:
     """The console script."""
-    for stream in (sys.stdout, sys.stderr):
-        # A terminal that has no form for a character must not end a run.
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout = lenient(sys.stdout)
+    if isinstance(sys.stderr, io.TextIOWrapper):
+        sys.stderr = lenient(sys.stderr)
     for name in ("SIGTERM", "SIGHUP"):
         number = getattr(signal, name, None)
         # As Ctrl-C, so that what is left says how to go on. What `nohup` has set to be ignored stays so.

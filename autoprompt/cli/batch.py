@@ -12,8 +12,8 @@ import typer
 
 from autoprompt.cli import batch_table, options, render
 from autoprompt.cli.batch_view import watching
-from autoprompt.cli.panel import Emit
 from autoprompt.cli.run import print_json, read_environment
+from autoprompt.types import OnEvent
 
 if TYPE_CHECKING:
     from autoprompt.batch import BatchResult
@@ -72,7 +72,7 @@ def batch(
     )
 
 
-def watch_batch(start: Callable[[Emit], BatchResult], *, as_json: bool, quiet: bool) -> None:
+def watch_batch(start: Callable[[OnEvent], BatchResult], *, as_json: bool, quiet: bool) -> None:
     """Runs `start` under the live view and shows its table. Exits with 1 if a trial has no result."""
     # Ray prints what it has lost on stdout, which is the result's.
     with watching(render.console(stderr=True), quiet=quiet) as emit, redirect_stdout(sys.stderr):

@@ -19,8 +19,8 @@ from rich.text import Text
 
 from autoprompt.batch.table import Row
 from autoprompt.cli import clean, render
-from autoprompt.cli.panel import Emit
 from autoprompt.cli.progress import PHASES, duration, money
+from autoprompt.types import OnEvent
 
 _RECENT = 6
 _FRAME_LINES = 12  # of the panel besides its running trials
@@ -126,7 +126,7 @@ def _told(row: Row) -> str:
 
 
 @contextmanager
-def watching(console: Console, *, quiet: bool) -> Iterator[Emit]:
+def watching(console: Console, *, quiet: bool) -> Iterator[OnEvent]:
     """What to give to `on_event`. Events may come from several threads."""
     progress = BatchProgress()
     if quiet or not console.is_terminal or console.is_dumb_terminal:
@@ -136,7 +136,7 @@ def watching(console: Console, *, quiet: bool) -> Iterator[Emit]:
         yield _lines(progress, console, quiet=True)
 
 
-def _lines(progress: BatchProgress, console: Console, *, quiet: bool) -> Emit:
+def _lines(progress: BatchProgress, console: Console, *, quiet: bool) -> OnEvent:
     lock = threading.Lock()
     told_at = progress.clock()
 

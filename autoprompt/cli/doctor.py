@@ -24,6 +24,7 @@ from autoprompt.cli import clean, options, render
 from autoprompt.cli.progress import megabytes
 from autoprompt.cli.run import print_json, read_environment
 from autoprompt.errors import ModelError
+from autoprompt.extras import install, install_extra, requirements
 from autoprompt.llm import weights
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
@@ -104,23 +105,19 @@ def _checks(model: str | None, base_url: str | None, environ: Mapping[str, str])
 
 
 def _packages() -> Check:
-    required = [
-        match[0]
-        for line in metadata.requires("autoprompt") or ()
-        if "extra ==" not in line and (match := re.match(r"[A-Za-z0-9._-]+", line))
-    ]
+    required = requirements()
     missing = []
-    for name in required:
+    for requirement in required:
         try:
-            metadata.version(name)
+            metadata.version(re.split(r"[^A-Za-z0-9._-]", requirement)[0])
         except metadata.PackageNotFoundError:
-            missing.append(name)
+            missing.append(requirement)
     found = f"missing: {', '.join(missing)}" if missing else f"all {len(required)} are here"
-    return Check("packages", not missing, found, "pip install autoprompt")
+    return Check("packages", not missing, found, install(missing))
 
 
 def _runtime(*, is_needed: bool) -> Check:
-    name, advice = "embedded runtime", "pip install 'autoprompt[local]', or set --model and --base-url"
+    name, advice = "embedded runtime", f"{install_extra('local')}; or set --model and --base-url"
     if util.find_spec("xllamacpp") is None:
         return Check(name, False, "not installed", advice, is_needed)
     try:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,13 +14,16 @@ from rich.text import Text
 from autoprompt.cli import options, render, scores
 from autoprompt.cli.panel import watching
 from autoprompt.cli.progress import duration, money
-from autoprompt.cli.run import print_json, read_settings
-from autoprompt.errors import BudgetExhausted, BudgetTooSmallError, Interrupted, UsageError
+from autoprompt.cli.run import check_metric, print_json, read_environment
+from autoprompt.errors import BudgetExhausted, BudgetTooSmallError, ConfigError, Interrupted, UsageError
+from autoprompt.settings import resolve_evaluation
+from autoprompt.stats import in_groups
 from autoprompt.store.files import check_writable, write_output
 
 if TYPE_CHECKING:
-    from autoprompt.api import EvaluationReport
-    from autoprompt.types import Candidate
+    from autoprompt.config import RunConfig
+    from autoprompt.scoring import EvaluationReport
+    from autoprompt.types import Candidate, OnEvent
 
 _PRICES = ("price_input", "price_output")  # of the run's model, and of no other
 # What a run's best is scored with where no flag says otherwise: what the run itself used.
@@ -33,13 +37,16 @@ _FROM_RUN = (
     "metric_options",
     "model",
     "base_url",
+    "temperature",
+    "max_output_tokens",
+    "constrain",
     *_PRICES,
 )
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
 @app.command()
-@options.with_settings(options.EVALUATION)
+@options.with_settings(("exported", *options.EVALUATION))
 def evaluate(
     *,
     flags: dict[str, Any],
@@ -60,6 +67,14 @@ def evaluate(
         ),
     ] = None,
     candidate: options.CandidateId = None,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            "--against",
+            metavar="TEXT|@FILE",
+            help="Compare with this prompt, or an export, on the same rows: gain, interval, paired test.",
+        ),
+    ] = None,
     runs_dir: options.RunsDir = Path("runs"),
     as_json: options.Json = False,
     quiet: options.Quiet = False,
@@ -68,35 +83,46 @@ def evaluate(
     if output is not None:
         scores.check_ending(output)  # before anything is paid
         check_writable(output)
-    from autoprompt import api
-
-    scored: Candidate | None = None
-    searched: set[str] = set()
-    labels: tuple[str, ...] | None = None
-    if run is not None:
-        scored, searched, labels, known = _of_run(run, candidate, flags, runs_dir)
-        flags = known | flags
-    elif candidate is not None:
+    if run is None and candidate is not None:
         raise UsageError("--candidate is one of a run: name it with --run RUN")
-    settings = read_settings(flags, config)
+    known = _Known() if run is None else _of_run(run, candidate, flags, runs_dir)
+    read_environment()
+    check_metric(flags)
+    settings, chosen = resolve_evaluation({**known.flags, **flags}, config_file=config, environ=os.environ)
+    if run is None and chosen.exported is not None:
+        known = _of_export(chosen.exported, settings)
+    other = None if against is None else _other(against)
 
     with watching(render.console(stderr=True), quiet=quiet) as (_, emit):
-        try:
-            report = api.evaluate(
-                settings, candidate=scored, known_labels=labels, labels_of=f"run {run}", on_event=emit
-            )
-        except BudgetExhausted as error:
-            raise BudgetTooSmallError(
-                f"{error.cap} is too small to score every row ({error}). Raise it, or give fewer rows."
-            ) from error
-        except KeyboardInterrupt as error:
-            raise Interrupted(
-                "interrupted; with the cache on, the answers so far are not asked again"
-            ) from error
+        report = _ask(settings, known, other, emit)
+    _show(report, known, output, as_json=as_json)
+
+
+def _ask(settings: RunConfig, known: _Known, other: Candidate | None, emit: OnEvent) -> EvaluationReport:
+    from autoprompt import scoring
+
+    try:
+        return scoring.evaluate(
+            settings,
+            candidate=known.candidate,
+            against=other,
+            known_labels=known.labels,
+            labels_of=known.name,
+            on_event=emit,
+        )
+    except BudgetExhausted as error:
+        raise BudgetTooSmallError(
+            f"{error.cap} is too small to score every row ({error}). Raise it, or give fewer rows."
+        ) from error
+    except KeyboardInterrupt as error:
+        raise Interrupted("interrupted; with the cache on, the answers so far are not asked again") from error
+
+
+def _show(report: EvaluationReport, known: _Known, output: Path | None, *, as_json: bool) -> None:
     console = render.console(stderr=as_json)
     for line in _lines(report):
         console.print(Text(line))
-    if warning := _not_unseen(searched, report):
+    if warning := _not_unseen(known.searched, report):
         console.print(Text(f"warning: {warning}", "yellow"))
         report = replace(report, warnings=(*report.warnings, warning))
     if output is not None:
@@ -106,31 +132,74 @@ def evaluate(
         print_json(report.to_dict())
 
 
-def _of_run(
-    run: str, candidate: str | None, flags: Mapping[str, Any], runs_dir: Path
-) -> tuple[Candidate, set[str], tuple[str, ...] | None, dict[str, Any]]:
-    """Of a run: the candidate to score, ids of the rows it has searched with, labels, settings as flags."""
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What a run or an export hands over. name: of it, in errors. searched: ids of rows that a run has looked
+    at. flags: settings, as if given.
+    """
+
+    name: str = ""
+    candidate: Candidate | None = None
+    searched: Collection[str] = ()
+    labels: tuple[str, ...] | None = None
+    flags: Mapping[str, Any] = field(default_factory=dict)
+
+
+def _of_export(path: Path, settings: RunConfig) -> _Known:
+    from autoprompt.store.export import read_one_prompt
+
+    if settings.workflow is not None:
+        raise ConfigError("exported holds one prompt, and a workflow is named: give one of them.")
+    found = read_one_prompt(path)
+    return _Known(str(path), found.candidate, labels=found.labels)
+
+
+def _other(prompt: str) -> Candidate:
+    """The prompt to compare with: a text, a file with one, or an export with its demonstrations."""
+    from autoprompt.program import COMPONENT
+    from autoprompt.prompt_file import is_export, prompt_text
+    from autoprompt.store.export import read_one_prompt
+    from autoprompt.types import Candidate
+
+    if prompt.startswith("@") and is_export(path := Path(prompt[1:]).expanduser()):
+        return read_one_prompt(path).candidate
+    text = prompt_text(prompt, Path(), "--against")
+    if not text.strip():
+        raise UsageError("--against: the prompt is empty")
+    return Candidate(components={COMPONENT: text})
+
+
+def _of_run(run: str, candidate: str | None, flags: Mapping[str, Any], runs_dir: Path) -> _Known:
+    """The candidate to score, the best or the one that is named, and what the run used for it.
+
+    flags: those on the command line; what they replace or exclude is left out.
+    """
     from autoprompt import api
-    from autoprompt.llm.endpoints import is_embedded
+    from autoprompt.llm.endpoints import choose_model, is_embedded
+    from autoprompt.metrics import JUDGED
     from autoprompt.past_run import load_config
     from autoprompt.store import RunStore
 
-    if given := [name for name in ("prompt", "workflow") if name in flags]:
+    if given := [name for name in ("prompt", "exported", "workflow") if name in flags]:
         raise UsageError(f"--run and --{given[0]} exclude each other")
     folder = RunStore(runs_dir).open(run)  # once: meanwhile another may become the `last`
     scored = api.best_of(folder.path) if candidate is None else api.candidate_of(folder.path, candidate)
-    known = load_config(folder).model_dump(include=set(_FROM_RUN))
+    config = load_config(folder)
+    known = config.model_dump(include=set(_FROM_RUN))
     if flags.keys() & {"model", "base_url"}:
         known = {name: value for name, value in known.items() if name not in _PRICES}
     if is_embedded(flags.get("model") or ""):  # of the run's two, what the flag does not speak of is left out
         del known["base_url"]
     if "base_url" in flags and is_embedded(known["model"] or ""):
         del known["model"]
+    if config.metric == JUDGED and not flags.keys() & {"judge_model", "judge_base_url"}:
+        judge = choose_model(config, "judge")  # by name: its default would be the model that is scored
+        known |= {"judge_model": judge.model, "judge_base_url": judge.base_url}
     if known["workflow"] is None:
         # Scored is the candidate. Its text is checked with the settings; a line end before it keeps one that
         # begins with "@" from being read as a file.
         known["prompt"] = f"\n{scored.prompt}"
-    return scored, folder.rows_searched(), folder.read_labels(), known
+    return _Known(f"run {run}", scored, folder.rows_searched(), folder.read_labels(), known)
 
 
 def _not_unseen(searched: Collection[str], report: EvaluationReport) -> str:
@@ -144,9 +213,10 @@ def _not_unseen(searched: Collection[str], report: EvaluationReport) -> str:
 def _lines(report: EvaluationReport) -> list[str]:
     low, high = report.interval
     lines = [
-        f"{report.metric} {report.score:.3f} (95% interval {low:.3f} to {high:.3f}) on {report.n} rows, "
-        f"{report.model}"
+        f"{report.metric} {report.score:.3f} (95% interval {low:.3f} to {high:.3f}) on {report.n} rows"
+        f"{in_groups(report.groups, report.n)}, {report.model}"
     ]
+    lines += scores.comparison(report)
     if report.unparsed or report.failed or report.unscored:
         missing = f"{report.unparsed} rows with an unreadable answer, {report.failed} that failed"
         lines.append(

@@ -23,7 +23,7 @@ from autoprompt.config import (
     ScienceConfig,
 )
 from autoprompt.errors import UsageError
-from autoprompt.settings import flag_name
+from autoprompt.setting_sources import flag_name
 
 ALL = tuple(RunConfig.model_fields)
 # What `eval` takes: no search, no splits.

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
@@ -17,14 +19,17 @@ from rich.text import Text
 
 from autoprompt.cli import clean
 from autoprompt.cli.progress import PHASES, Progress, duration, megabytes, money
+from autoprompt.types import OnEvent
 
-Emit = Callable[[dict[str, Any]], None]
 _LINE_EVERY_S = 20.0
 
 
 @contextmanager
-def watching(console: Console, *, quiet: bool) -> Iterator[tuple[Progress, Emit]]:
-    """What to give to `on_event`, and the progress that it keeps. Events may come from several threads."""
+def watching(console: Console, *, quiet: bool) -> Iterator[tuple[Progress, OnEvent]]:
+    """What to give to `on_event`, and the progress that it keeps. Events may come from several threads.
+
+    quiet: what is known of the data beforehand is left to the result, which says it too.
+    """
     progress = Progress()
     if quiet:
         yield progress, _emit(progress, Lines(progress, console, only=("warning",)).show)
@@ -38,7 +43,7 @@ def watching(console: Console, *, quiet: bool) -> Iterator[tuple[Progress, Emit]
         yield progress, _emit(progress, Lines(progress, console).show)
 
 
-def _emit(progress: Progress, show: Callable[[Mapping[str, Any], str | None], None]) -> Emit:
+def _emit(progress: Progress, show: Callable[[Mapping[str, Any], str | None], None]) -> OnEvent:
     lock = threading.Lock()
 
     def emit(event: dict[str, Any]) -> None:
@@ -46,6 +51,15 @@ def _emit(progress: Progress, show: Callable[[Mapping[str, Any], str | None], No
             show(event, progress.add(event))
 
     return emit
+
+
+def warning_line(message: str) -> Text:
+    """A warning as people see it. Files of the working folder are named from there, as they were given: a
+    resumed run knows their whole paths only."""
+    here = Path.cwd()
+    if here != Path(here.anchor):
+        message = re.sub(rf"(?<![\w./-]){re.escape(str(here / '_')[:-1])}", "", message)
+    return Text(clean(f"warning: {message}"), "yellow")
 
 
 class Lines:
@@ -64,11 +78,15 @@ class Lines:
 
     def show(self, event: Mapping[str, Any], line: str | None) -> None:
         kind = event["event"]
-        if not self._only or kind in self._only:
-            self._tell(kind, event, line)
-        if kind == "run_started":  # what is wrong with the data is said however quiet the run is
+        if self._only and kind not in self._only:
+            return
+        self._tell(kind, event, line)
+        if kind == "run_started":
             for warning in event.get("warnings", ()):
-                self._console.print(Text(clean(f"warning: {warning}"), "yellow"))
+                self._console.print(warning_line(warning))
+                self._progress.told.add(warning)
+        elif kind == "warning":
+            self._progress.told.add(event["message"])
 
     def _tell(self, kind: str, event: Mapping[str, Any], line: str | None) -> None:
         if line is None and kind == "node_started" and event["node"] in ("predict", "final_predict"):
@@ -78,8 +96,7 @@ class Lines:
         elif line is None and kind == "weights_progress":
             line = self._download()
         if line is not None:
-            style = "yellow" if kind == "warning" else ""
-            self._console.print(Text(clean(line), style))
+            self._console.print(warning_line(event["message"]) if kind == "warning" else Text(clean(line)))
 
     def _rows(self) -> str | None:
         progress = self._progress

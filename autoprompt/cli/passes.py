@@ -14,9 +14,9 @@ from rich.panel import Panel
 from rich.text import Text
 
 from autoprompt.cli import clean
-from autoprompt.cli.panel import Emit
 from autoprompt.cli.progress import duration, megabytes, money
 from autoprompt.science.tags import read_answer
+from autoprompt.types import OnEvent
 
 _STYLES = {"Observation": "cyan", "Conclusion": "bold green", "warning": "yellow"}
 _LONGEST = 160  # characters of a part in one line
@@ -85,11 +85,11 @@ class PassView:
 
 
 @contextmanager
-def watching_passes(console: Console, *, quiet: bool) -> Iterator[tuple[PassView, Emit]]:
+def watching_passes(console: Console, *, quiet: bool) -> Iterator[tuple[PassView, OnEvent]]:
     """What to give to `on_event`, and the view that it keeps."""
     view = PassView()
 
-    def show(wanted: Callable[[str], bool]) -> Emit:
+    def show(wanted: Callable[[str], bool]) -> OnEvent:
         def emit(event: dict[str, Any]) -> None:
             for kind, line in view.add(event):
                 if wanted(kind):

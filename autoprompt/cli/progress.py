@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from autoprompt.report.wording import confirmation, rung
+from autoprompt.report.wording import confirmation, refused, rung
 from autoprompt.stats import p_text
 
 PHASES = {
@@ -51,6 +51,7 @@ class Progress:
     tried: int = 0
     accepted: int = 0
     recent: deque[str] = field(default_factory=lambda: deque(maxlen=_RECENT))
+    told: set[str] = field(default_factory=set)  # warnings that were shown
     started: float = 0.0
     _last_rate: float | None = None
     _row_times: deque[float] = field(default_factory=lambda: deque(maxlen=_RATE_ROWS))
@@ -114,7 +115,7 @@ class Progress:
             case "candidate_proposed":
                 return f"try {event['id'][:6]} ({event['operator']}): {event['change']}"
             case "candidate_refused":
-                return f"refused before any call ({event['operator']}): {event['reason']}"
+                return refused(event)
             case "rung_ended":
                 return rung(event)
             case "candidate_settled":
@@ -156,9 +157,10 @@ class Progress:
         chance = "" if p_value is None else f", {p_text(p_value)}"
         verdict = "accepted" if event["accepted"] else "dropped"
         against = _score(event.get("parent_score"))
+        refused = f"; {event['refused']} requests refused by the endpoint" if event.get("refused") else ""
         return (
             f"{verdict} {event['id'][:6]}: {_score(event['score'])} against {against} "
-            f"on {event['rows']} rows{chance}"
+            f"on {event['rows']} rows{chance}{refused}"
         )
 
     def _confirmation(self, event: Mapping[str, Any]) -> str:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, Group, RenderableType
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
 from autoprompt.cli import clean
+from autoprompt.cli.panel import warning_line
 from autoprompt.cli.progress import duration, money
 from autoprompt.config import RunConfig
 from autoprompt.report import wording
@@ -52,6 +54,12 @@ def table(*columns: str, right: Sequence[str] = ()) -> Table:
     return made
 
 
+def natural_width(table: Table, console: Console) -> int:
+    """Columns of the terminal that `table` takes where nothing is broken into lines."""
+    unlimited = console.options.update(max_width=10_000)
+    return Measurement.get(console, unlimited, table).maximum
+
+
 def score(value: float | None) -> str:
     return "-" if value is None else f"{value:.3f}"
 
@@ -67,9 +75,11 @@ def result(
     *,
     preset_cap: int | None = None,
     is_show: bool = False,
+    told: Collection[str] = (),
 ) -> Iterator[RenderableType]:
     """The end of a run, part by part: the verdict first.
 
+    told: warnings that the same reader has seen already.
     preset_cap: the cap on calls where the preset set it and not the user; None where that is not known.
     is_show: whether `runs show` asks, which is then no next step.
     """
@@ -77,7 +87,7 @@ def result(
     yield Text(clean(data["message"]), VERDICT_STYLES.get(verdict, "bold"))
     if verdict == "untested" and "verified" not in data["message"]:
         yield Text(_unverified(data), VERDICT_STYLES[verdict])
-    yield from (Text(f"warning: {clean(warning)}", "yellow") for warning in data.get("warnings", ()))
+    yield from (warning_line(warning) for warning in data.get("warnings", ()) if warning not in told)
     yield Text()
     if data["best"]["n"]:
         yield _test_table(data)
@@ -185,7 +195,7 @@ def _not_held(confirmation: Mapping[str, Any]) -> str:
         )
         if confirmation.get("remembered"):
             return f"{said}is not confirmed: no fresh rows could be asked; {basis}"
-        least = smallest_gain(raced["rows"], 0, confirmation["tried"])
+        least = smallest_gain(raced.get("groups", raced["rows"]), 0, confirmation["tried"])
         could = "nothing" if least is None else f"at best a gain of {least:+.2f}"
         return f"{said}is not better beyond luck{chance}; so few rows can show {could}: more would tell"
     fresh_scores = f"{score(fresh['score'])} against {score(fresh['other_score'])} on {fresh['rows']} rows"

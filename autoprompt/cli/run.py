@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,14 +12,16 @@ import typer
 from rich.console import Console
 
 from autoprompt.cli import clean, options, print_line, render
-from autoprompt.cli.panel import Emit, watching
+from autoprompt.cli.panel import watching
 from autoprompt.config import RunConfig
 from autoprompt.errors import ConfigError, Interrupted, UsageError
-from autoprompt.settings import resolve_settings, unknown_variables
+from autoprompt.setting_sources import unknown_variables
+from autoprompt.settings import resolve_settings
 from autoprompt.store import RunFolder
+from autoprompt.types import OnEvent
 
 if TYPE_CHECKING:
-    from autoprompt.optimizer.ending.verdict import RunResult
+    from autoprompt.optimizer.ending.result import RunResult
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -86,7 +88,7 @@ def show_estimate(settings: RunConfig, *, as_json: bool) -> None:
         print_json(estimate.to_dict())
 
 
-def watch(start: Callable[[Emit], RunResult], *, as_json: bool, quiet: bool) -> None:
+def watch(start: Callable[[OnEvent], RunResult], *, as_json: bool, quiet: bool) -> None:
     """Runs `start` under the panel and shows its result. Ctrl-C says how to go on."""
     # Progress goes to stderr, so that what is piped is the result alone.
     watcher = render.console(stderr=True)
@@ -100,15 +102,24 @@ def watch(start: Callable[[Emit], RunResult], *, as_json: bool, quiet: bool) -> 
             raise Interrupted(
                 f"interrupted; the state is saved. Go on with: autoprompt resume {again}"
             ) from error
-    show_result(result, render.console(stderr=as_json))
+    console = render.console(stderr=as_json)
+    show_result(result, console, progress.told if _is_one_reader(watcher, console) else ())
     if as_json:
         print_json(result.to_dict())
 
 
-def show_result(result: RunResult, console: Console) -> None:
+def _is_one_reader(watcher: Console, console: Console) -> bool:
+    """Whether both go to the same place; to a file of its own the result is written whole."""
+    try:
+        return os.path.sameopenfile(watcher.file.fileno(), console.file.fileno())
+    except (OSError, ValueError):  # no files at all
+        return watcher.file is console.file
+
+
+def show_result(result: RunResult, console: Console, told: Collection[str] = ()) -> None:
     data = result.to_dict()
     cap = render.preset_cap(Path(data["run_dir"]))
-    for part in render.result(data, result.original_prompt, result.best_prompt, preset_cap=cap):
+    for part in render.result(data, result.original_prompt, result.best_prompt, preset_cap=cap, told=told):
         console.print(part)
 
 

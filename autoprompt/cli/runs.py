@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from rich.columns import Columns
 from rich.console import Console, RenderableType
-from rich.measure import Measurement
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
@@ -23,9 +22,6 @@ from autoprompt.store import EXPORT_FORMATS, RunDiff, RunFolder, RunLine, RunSto
 from autoprompt.store.export import WORKFLOW, is_workflow_run
 from autoprompt.store.files import write_output
 from autoprompt.store.listing import summarize
-
-if TYPE_CHECKING:
-    from autoprompt.report.records import CandidateSummary
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False, no_args_is_help=True, help="Past runs.")
 Run = Annotated[str, typer.Argument(metavar="RUN", help="Id, its beginning, folder of a run, or `last`.")]
@@ -45,8 +41,7 @@ _SETTINGS = (
     *_CAPS,
 )
 _LONGEST_SETTING = 100
-_LONGEST_CHANGE = 200
-_ENDINGS = {".txt": "text", ".yaml": "yaml", ".yml": "yaml", ".json": "openai"}
+_ENDINGS = {"": "text", ".txt": "text", ".md": "text", ".yaml": "yaml", ".yml": "yaml", ".json": "openai"}
 
 
 @app.command("list")
@@ -62,7 +57,7 @@ def list_runs(*, runs_dir: options.RunsDir = Path("runs"), as_json: options.Json
         return
     made = _fitting_table(found, console)
     # An id is there to be copied: where even it alone is too long, the terminal may break the line, not we.
-    console.print(made, width=max(console.width, _natural_width(made, console)), crop=False)
+    console.print(made, width=max(console.width, render.natural_width(made, console)), crop=False)
     for run in found:
         if run.problem:
             console.print(Text(f"{clean(run.run_id)}: {clean(run.problem)}", "yellow"))
@@ -77,15 +72,9 @@ def _fitting_table(found: list[RunLine], console: Console) -> Table:
         made = render.table(*columns, right=("calls", "cost"))
         for row in rows:
             made.add_row(*(Text(clean(row[column])) for column in columns))
-        if _natural_width(made, console) <= console.width:
+        if render.natural_width(made, console) <= console.width:
             break
     return made
-
-
-def _natural_width(table: Table, console: Console) -> int:
-    """Columns of the terminal that `table` takes where nothing is broken into lines."""
-    unlimited = console.options.update(max_width=10_000)
-    return Measurement.get(console, unlimited, table).maximum
 
 
 def _cells(run: RunLine) -> dict[str, str]:
@@ -156,7 +145,7 @@ def _shown(
     folder: RunFolder, result: dict[str, Any] | None, candidates: list[dict[str, Any]], console: Console
 ) -> Iterator[RenderableType]:
     from autoprompt.cli.run_plot import search_plot
-    from autoprompt.cli.run_view import changed_rows
+    from autoprompt.cli.run_view import candidate_table, changed_rows
     from autoprompt.report import read_summary
 
     summary, config = summarize(folder), folder.read_config()
@@ -172,11 +161,7 @@ def _shown(
         yield drawn
         yield Text()
     if run.candidates:
-        columns = ("candidate", "round", "operator", "end", "rows", "mean", "change")
-        made = render.table(*columns, right=("round", "rows"))
-        for candidate in run.candidates:
-            made.add_row(*(Text(clean(cell)) for cell in _candidate_cells(candidate, run.best_id)))
-        yield made
+        yield candidate_table(run, console)
         yield Text()
     if result is None:
         yield Text(clean(run.headline), "bold")
@@ -193,16 +178,6 @@ def _shown(
         preset_cap=render.preset_cap(folder.path),
         is_show=True,
     )
-
-
-def _candidate_cells(candidate: CandidateSummary, best_id: str) -> Iterator[str]:
-    yield candidate.id[:6]
-    yield str(candidate.iteration)
-    yield candidate.operator
-    yield "best" if candidate.id == best_id else candidate.status
-    yield str(candidate.rows)
-    yield render.score(candidate.score)
-    yield render.shortened(candidate.change, _LONGEST_CHANGE)
 
 
 def _joined(components: dict[str, str]) -> str:
@@ -285,9 +260,9 @@ def export(
 ) -> None:
     """The best prompt, or another candidate, for people or for other programs.
 
-    Without --format the ending of --to decides: .yaml, .json (OpenAI messages), else text. The text holds the
-    prompt alone; demonstrations are in the other formats. Of a workflow its file comes with the best texts in
-    it, comments and layout kept.
+    Without --format the ending of --to decides: .yaml, .json (OpenAI messages), .txt or .md. The text holds
+    the prompt alone; demonstrations are in the other formats. Of a workflow its file comes with the best
+    texts in it, comments and layout kept.
     """
     folder = RunStore(runs_dir).open(run)
     chosen = form or _format_for(folder, to)
@@ -319,10 +294,15 @@ def _exported(folder: RunFolder, chosen: str, candidate: str | None) -> str:
 
 
 def _format_for(folder: RunFolder, to: Path | None) -> str:
-    ending = to.suffix if to else ""
-    if is_workflow_run(folder) and ending not in (".txt", ".json"):
+    ending = to.suffix.lower() if to else ""
+    if ending not in _ENDINGS:
+        known = ", ".join(filter(None, _ENDINGS))
+        raise UsageError(
+            f"--to {to}: this ending names no format; known: {known}. Or say it: --format FORMAT"
+        )
+    if is_workflow_run(folder) and ending in ("", ".yaml", ".yml"):
         return WORKFLOW
-    return _ENDINGS.get(ending, "text")
+    return _ENDINGS[ending]
 
 
 @app.command("rm")

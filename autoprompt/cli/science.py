@@ -14,7 +14,6 @@ from rich.text import Text
 from typer.core import TyperGroup
 
 from autoprompt.cli import clean, options, render
-from autoprompt.cli.panel import Emit
 from autoprompt.cli.passes import watching_passes
 from autoprompt.cli.progress import duration, money
 from autoprompt.cli.run import print_json, read_environment
@@ -23,6 +22,7 @@ from autoprompt.errors import Interrupted, UsageError
 from autoprompt.settings import resolve_science
 from autoprompt.store import RunFolder
 from autoprompt.store.files import check_writable
+from autoprompt.types import OnEvent
 
 if TYPE_CHECKING:
     from autoprompt.science import Investigation
@@ -129,7 +129,9 @@ def _read_task(text: str) -> str:
         ) from error
 
 
-def watch(begin: Callable[[Emit], Investigation], *, output: Path | None, as_json: bool, quiet: bool) -> None:
+def watch(
+    begin: Callable[[OnEvent], Investigation], *, output: Path | None, as_json: bool, quiet: bool
+) -> None:
     """Runs `begin` under the live view and shows what came out. Ctrl-C says how to go on."""
     if output is not None:
         check_writable(output / "result.json" if output.is_dir() else output)

@@ -12,13 +12,34 @@ from xml.etree import ElementTree
 
 from autoprompt.cli import clean
 from autoprompt.errors import UsageError
+from autoprompt.stats import in_groups, p_text
 from autoprompt.types import EvaluatedRow
 
 if TYPE_CHECKING:
-    from autoprompt.api import EvaluationReport
+    from autoprompt.scoring import EvaluationReport
 
 _FIELDS = ("example_id", "input", "ground_truth", "prediction", "score", "is_correct", "is_unparsed", "error")
+_AGAINST = ("against_prediction", "against_score")
 _MORE = ("reason", "output", "prompt_tokens", "completion_tokens")  # in JSON lines only
+
+
+def comparison(report: EvaluationReport) -> list[str]:
+    """The other prompt's score, the gain and its test, a line each; none without another prompt."""
+    if report.against is None:
+        return []
+    found = report.compared
+    if found is None:
+        return ["against: no row was answered for both prompts, so they do not compare"]
+    (low, high), (least, most) = found.old.interval, found.gain_interval
+    verdict = "no difference beyond luck"
+    if found.is_better or found.is_worse:
+        verdict = f"{'better' if found.is_better else 'worse'} than the other prompt"
+    lost = f"; {found.left_out} rows that failed are left out" if found.left_out else ""
+    return [
+        f"against: {report.metric} {found.old.score:.3f} (95% interval {low:.3f} to {high:.3f})",
+        f"gain {found.gain:+.3f} (95% interval {least:+.3f} to {most:+.3f}), {found.fixed} rows better and "
+        f"{found.broken} worse, {p_text(found.p_value)} (paired, two-sided): {verdict}{lost}",
+    ]
 
 
 def check_ending(path: Path) -> None:
@@ -38,8 +59,12 @@ def _writer(path: Path) -> Callable[[EvaluationReport], str]:
     raise UsageError(f"-o {path}: this ending names no format; known: {', '.join(_WRITERS)}")
 
 
-def _row(row: EvaluatedRow) -> dict[str, object]:
-    return {name: getattr(row, name) for name in (*_FIELDS, *_MORE)}
+def _rows(report: EvaluationReport) -> list[dict[str, object]]:
+    rows = [{name: getattr(row, name) for name in (*_FIELDS, *_MORE)} for row in report.evaluation.rows]
+    if report.against is not None:
+        for row, other in zip(rows, report.against.rows, strict=True):
+            row |= dict(zip(_AGAINST, (other.prediction, other.score), strict=True))
+    return rows
 
 
 def _json(report: EvaluationReport) -> str:
@@ -47,22 +72,24 @@ def _json(report: EvaluationReport) -> str:
 
 
 def _jsonl(report: EvaluationReport) -> str:
-    return "".join(json.dumps(_row(row), ensure_ascii=False) + "\n" for row in report.evaluation.rows)
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in _rows(report))
 
 
 def _csv(report: EvaluationReport) -> str:
     out = io.StringIO()
-    writer = csv.DictWriter(out, _FIELDS, extrasaction="ignore", lineterminator="\n")
+    fields = (*_FIELDS, *(_AGAINST if report.against is not None else ()))
+    writer = csv.DictWriter(out, fields, extrasaction="ignore", lineterminator="\n")
     writer.writeheader()
-    writer.writerows(_row(row) for row in report.evaluation.rows)
+    writer.writerows(_rows(report))
     return out.getvalue()
 
 
 def _markdown(report: EvaluationReport) -> str:
     low, high = report.interval
     lines = [
-        f"**{report.metric} {report.score:.3f}** (95% interval {low:.3f} to {high:.3f}) on {report.n} rows, "
-        f"{report.model}",
+        f"**{report.metric} {report.score:.3f}** (95% interval {low:.3f} to {high:.3f}) on {report.n} rows"
+        f"{in_groups(report.groups, report.n)}, {report.model}",
+        *(part for line in comparison(report) for part in ("", line)),
         "",
         "| score | expected | answer | input |",
         "| --- | --- | --- | --- |",

@@ -11,6 +11,7 @@ import typer
 
 from autoprompt.cli import clean, options
 from autoprompt.errors import InputError
+from autoprompt.extras import install_extra
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -39,7 +40,7 @@ def ui(
         from autoprompt.web.server import bind, serve
     except ModuleNotFoundError as error:
         raise InputError(
-            f"the page needs libraries that are not here ({error.name}): pip install 'autoprompt[ui]'"
+            f"the page needs libraries that are not here ({error.name}): {install_extra('ui')}"
         ) from error
     if runs_dir.exists() and not runs_dir.is_dir():
         raise InputError(

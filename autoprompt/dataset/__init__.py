@@ -2,7 +2,7 @@
 
 from autoprompt.dataset.checks import check_fields, infer_labels, load_rows
 from autoprompt.dataset.labels import LABEL_METRICS
-from autoprompt.dataset.reading import find_dataset
+from autoprompt.dataset.reading import find_dataset, first_fields
 from autoprompt.dataset.sidecar import Task, find_sidecar, load_task
 from autoprompt.dataset.splits import Splits, load_checked, load_splits
 
@@ -13,6 +13,7 @@ __all__ = [
     "check_fields",
     "find_dataset",
     "find_sidecar",
+    "first_fields",
     "infer_labels",
     "load_checked",
     "load_rows",

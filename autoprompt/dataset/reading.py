@@ -13,21 +13,14 @@ from typing import Any, BinaryIO
 from autoprompt.dataset.faults import Faults, named
 from autoprompt.dataset.json_rows import read_json_list, read_jsonl
 from autoprompt.dataset.lines import HEAD_BYTES, UTF8_BOM
+from autoprompt.dataset.packed import packed_fault
 from autoprompt.dataset.table import read_table
 from autoprompt.errors import DatasetError
+from autoprompt.extras import install_extra
 
 Record = tuple[int, dict[str, Any]]
 
 DATASETS_DIR = Path("datasets")
-
-# Only what people are likely to hand over by mistake; anything else is caught by its NUL or non-UTF-8 bytes.
-_PACKED = {
-    b"\x1f\x8b": "gzip",
-    b"PK\x03\x04": "zip",
-    b"BZh": "bzip2",
-    b"\xfd7zXZ\x00": "xz",
-    b"\x28\xb5\x2f\xfd": "zstd",
-}
 
 
 def find_dataset(path: Path) -> Path:
@@ -79,11 +72,23 @@ def read_records(path: Path, faults: Faults, flags: Mapping[str, str]) -> Iterat
             if head.startswith(b"PAR1"):
                 yield from _read_parquet(path, faults)
                 return
+            if packed := packed_fault(file, head):
+                faults.fail(1, packed)
             _refuse_what_is_no_text(head, faults)
             file.seek(len(UTF8_BOM) if head.startswith(UTF8_BOM) else 0)
             yield from _read_text(file, head.removeprefix(UTF8_BOM), path.suffix.lower(), faults, flags)
     except OSError as error:
         raise DatasetError(f"{path}: cannot be read: {error.strerror}. Check its permissions.") from error
+
+
+def first_fields(path: Path) -> list[str]:
+    """The fields of the first row, in its order; none where the file cannot be read or is empty."""
+    try:
+        for _, record in read_records(path, Faults(path), {}):
+            return [str(name) for name in record]
+    except DatasetError:
+        pass  # said when the rows are read; here something else is missing
+    return []
 
 
 def _read_text(
@@ -104,9 +109,6 @@ def _read_text(
 def _refuse_what_is_no_text(head: bytes, faults: Faults) -> None:
     if not head.removeprefix(UTF8_BOM).strip():
         faults.fail(1, "the file is empty, expected rows. Fill it, or give another file.")
-    for magic, name in _PACKED.items():
-        if head.startswith(magic):
-            faults.fail(1, f"{name} data, expected plain text; packed files are not read. Unpack it first.")
     if head.startswith((b"\xff\xfe", b"\xfe\xff")) or _has_zeros_like_utf16(head):
         what = "UTF-16 text, expected UTF-8. Convert it: iconv -f UTF-16 -t UTF-8 OLD > NEW."
         faults.fail(1, what)
@@ -130,9 +132,7 @@ def _read_parquet(path: Path, faults: Faults) -> Iterator[Record]:
         from pyarrow import ArrowException  # here, since it is an extra and slow to import
         from pyarrow.parquet import ParquetFile
     except ImportError as error:
-        what = (
-            "Parquet needs a library that is not here: pip install 'autoprompt[parquet]', or save as JSONL."
-        )
+        what = f"Parquet needs a library that is not here: {install_extra('parquet')}; or save as JSONL."
         raise DatasetError(f"{path}: {what}") from error
     faults.unit = "row"
     try:

@@ -22,7 +22,9 @@ class Task(BaseModel):
     task: str | None = Field(None, description="What the task is about, for the memory.")
     input_field: str | None = Field(None, description="Field that holds the input.")
     target_field: str | None = Field(None, description="Field that holds the expected answer.")
-    group_field: str | None = Field(None, description="Rows equal in this field stay in one split.")
+    group_field: str | None = Field(
+        None, description="Rows equal in this field stay in one split, and count together in tests."
+    )
     labels: tuple[Label, ...] | None = Field(None, description="The only answers allowed.")
     metric: str | None = Field(None, description="How an answer is scored.")
     metric_options: dict[str, Any] = Field(default_factory=dict, description="Options of the metric.")

@@ -6,19 +6,18 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from autoprompt.config import DataSettings
-from autoprompt.dataset.assign import assign, capped, in_hash_order
+from autoprompt.dataset.assign import assign, in_hash_order
+from autoprompt.dataset.caps import NO_CAPS, Cap, cap_parts, caps_without_effect, chosen_caps
 from autoprompt.dataset.checks import infer_labels, load_rows, without_doubles, without_leaks
 from autoprompt.dataset.faults import named
 from autoprompt.dataset.labels import JSON_METRIC, label_warnings, task_labels, too_many_warnings
 from autoprompt.dataset.reading import find_dataset
 from autoprompt.dataset.twins import twins_across, with_families
 from autoprompt.errors import DatasetError
-from autoprompt.types import Example
-
-Part = Literal["train", "val", "test"]
+from autoprompt.stats import count_groups
+from autoprompt.types import Example, Part
 
 # The most precious first: a row that stands in two files is taken from the later one.
 _SOURCES = ("test", "val", "train", "dataset")
@@ -32,7 +31,6 @@ _SHARES_WITHOUT_TEST: Mapping[Part, int] = {"train": 50, "val": 50, "test": 0}
 # instead of halves +0.023 [0.008, 0.039], 70 as 30/40 instead of 40/30 +0.003 [-0.013, 0.019].
 # All with two labels; of more, train keeps three rows each.
 _ENOUGH_VAL, _ENOUGH_TRAIN, _ENOUGH_OF_A_LABEL = 40, 20, 3
-NO_ONE: Mapping[Part, str] = {}
 _MIN_ROWS = 4
 _FEW_ROWS = 20
 # An exact one-sided test needs five rows that all go one way to reach p < .05: 0.5**5 = .031.
@@ -64,6 +62,19 @@ class Splits:
     def sizes(self) -> dict[str, int]:
         return {"train": len(self.train), "val": len(self.val), "test": len(self.test)}
 
+    @property
+    def groups(self) -> dict[str, str]:
+        """The group of each row that has one, by the row's id."""
+        rows = (*self.train, *self.val, *self.test)
+        return {row.id: row.group for row in rows if row.group is not None}
+
+    @property
+    def group_counts(self) -> dict[str, int]:
+        """Of each part in which rows share a group: how many groups there are, a row alone being one."""
+        parts = {"train": self.train, "val": self.val, "test": self.test}
+        counts = {name: count_groups([row.group for row in rows]) for name, rows in parts.items()}
+        return {name: count for name, count in counts.items() if count < len(parts[name])}
+
 
 _TOGETHER = (
     ": such rows stay together in train, val or test, since an example of one answers the other. "
@@ -75,18 +86,62 @@ _TORN = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Regions:
+    """The three parts before any cap, each with all the rows that fall to it.
+
+    parts: the rows. cut: the parts that a cap can shorten, those without a file of their own.
+    """
+
+    parts: Mapping[Part, Sequence[Example]]
+    cut: tuple[Part, ...]
+    settings: DataSettings
+    labels: tuple[str, ...] | None
+    dataset_sha256: str
+    paths: Mapping[str, Path]
+    by_target: bool
+    warnings: tuple[str, ...]
+
+    def capped(self, caps: Mapping[Part, Cap] = NO_CAPS) -> Splits:
+        """The rows of a run. caps: of val and test where the settings name none."""
+        settings = self.settings
+        parts = {part: list(rows) for part, rows in self.parts.items()}
+        warnings = list(self.warnings)
+        warnings += cap_parts(
+            parts, self.cut, chosen_caps(settings, caps), settings.split_seed, by_target=self.by_target
+        )
+        warnings += caps_without_effect(parts, settings)
+        warnings += _not_verified(parts, self.labels)
+        return Splits(
+            train=tuple(parts["train"]),
+            val=tuple(parts["val"]),
+            test=tuple(parts["test"]),
+            labels=self.labels,
+            split_seed=settings.split_seed,
+            sha256={name: _ids_sha256(part) for name, part in parts.items()},
+            dataset_sha256=self.dataset_sha256,
+            paths=self.paths,
+            warnings=tuple(warnings),
+        )
+
+
 def load_splits(
-    settings: DataSettings, *, capped_by: Mapping[Part, str] = NO_ONE, input_of: Sequence[str] = ()
+    settings: DataSettings, *, caps: Mapping[Part, Cap] = NO_CAPS, input_of: Sequence[str] = ()
 ) -> Splits:
+    """The rows of a run: `cut_rows`, capped."""
+    return cut_rows(settings, input_of=input_of).capped(caps)
+
+
+def cut_rows(settings: DataSettings, *, input_of: Sequence[str] = ()) -> Regions:
     """Reads, checks and splits the rows that the settings name; no model is called.
 
     A part with a file of its own is that file. The others are cut from `dataset`, or from `train` where there
     is no dataset; train and val without both a test and a dataset mean that there is no test. Regions are cut
     first, then test and val are capped and the rows over a cap go unused: under any other cap no row of test
     or val has been in train, and none of test in val. Given files are not capped. Strata are the targets of a
-    label task. With `allow_conflicts`, of equal inputs the first row in the file is kept; with
-    `drop_leaks`, a row in two files stays in test before val before train before dataset.
-    capped_by: whose cap a part has, if not one of the user's own choice; warnings say so.
+    label task. Twins are in one group (see `with_families`), those of given files too, unless `group_field`
+    says what belongs together. With `allow_conflicts`, of equal inputs the first row in the file is kept;
+    with `drop_leaks`, a row in two files stays in test before val before train before dataset.
     input_of: as in `load_rows`.
     Raises DatasetError with file and line of what must be mended.
     """
@@ -115,20 +170,8 @@ def load_splits(
     warnings += too_many_warnings(placed, settings)
     # Not by what the metric makes of the targets: another metric must not move a row.
     by_target = bool(settings.labels) or infer_labels(every) is not None
-    parts = _cut(sources, wanted, settings, warnings, capped_by, by_target=by_target)
-    warnings += _without_effect(parts, settings, capped_by)
-    warnings += _not_verified(parts, labels)
-    return Splits(
-        train=tuple(parts["train"]),
-        val=tuple(parts["val"]),
-        test=tuple(parts["test"]),
-        labels=labels,
-        split_seed=settings.split_seed,
-        sha256={name: _ids_sha256(part) for name, part in parts.items()},
-        dataset_sha256=dataset_sha256,
-        paths=paths,
-        warnings=tuple(warnings),
-    )
+    parts = _cut(sources, wanted, settings, warnings, by_target=by_target)
+    return Regions(parts, wanted, settings, labels, dataset_sha256, paths, by_target, tuple(warnings))
 
 
 def load_checked(
@@ -137,10 +180,12 @@ def load_checked(
     """All rows of one file, in its order, with the labels of the task and warnings: `load_splits` unsplit.
 
     The checks are the same, but that few rows will do, and rows of one target where labels are given.
+    Twins are in one group, as there.
     labels_of: where those come from, if not from the user. input_of: as in `load_rows`.
     """
     path = find_dataset(path)
-    rows, warnings = _rows_of(path, settings, input_of)
+    found, warnings = _rows_of(path, settings, input_of)
+    rows = _grouped(found, settings)[0]
     is_given = settings.labels is not None
     labels = task_labels({"dataset": (path, rows)}, settings, may_be_one=is_given, labels_of=labels_of)
     warnings += too_many_warnings({"dataset": (path, rows)}, settings)
@@ -158,6 +203,11 @@ def _rows_of(path: Path, settings: DataSettings, input_of: Sequence[str]) -> tup
         input_of=input_of,
     )
     return without_doubles(found, path, allow_conflicts=settings.allow_conflicts)
+
+
+def _grouped(examples: list[Example], settings: DataSettings) -> tuple[list[Example], str]:
+    """The rows with their groups: those of the user's field alone, or twins; and how many twins, if many."""
+    return (examples, "") if settings.group_field else with_families(examples)
 
 
 def _given(settings: DataSettings) -> dict[str, Path]:
@@ -197,7 +247,6 @@ def _cut(
     wanted: tuple[Part, ...],
     settings: DataSettings,
     warnings: list[str],
-    capped_by: Mapping[Part, str],
     *,
     by_target: bool,
 ) -> dict[Part, list[Example]]:
@@ -205,19 +254,21 @@ def _cut(
     source = ("dataset" if "dataset" in sources else "train") if wanted else ""
     for part in parts:
         if part in sources and part != source:
-            parts[part] = in_hash_order(sources[part], settings.split_seed)
+            parts[part] = in_hash_order(_grouped(sources[part], settings)[0], settings.split_seed)
     if wanted:
         examples = sources[source]
         if len(examples) < _MIN_ROWS:
             raise DatasetError(_too_few(len(examples)))
         sizes = _sizes(examples, wanted, settings, by_target=by_target)
-        rows, alike = (examples, "") if settings.group_field else with_families(examples)
-        regions = assign(rows, sizes, settings.split_seed, by_target=by_target)
+        rows, alike = _grouped(examples, settings)
+        regions: Sequence[list[Example]] = assign(rows, sizes, settings.split_seed, by_target=by_target)
         is_torn = rows != examples and any(
             size and not part for size, part in zip(sizes, regions, strict=True)
         )
         if is_torn:  # of few rows: whole families leave a part without any
-            regions = assign(examples, sizes, settings.split_seed, by_target=by_target)
+            torn = assign(examples, sizes, settings.split_seed, by_target=by_target)
+            grouped = {row.id: row for row in rows}
+            regions = tuple([grouped[row.id] for row in part] for part in torn)
         if alike:
             warnings.append(alike + (_TORN if is_torn else _TOGETHER))
         for part, found in zip(_CUT_ORDER, regions, strict=True):
@@ -225,7 +276,6 @@ def _cut(
                 if not found:
                     raise DatasetError(_no_group_left(part, settings))
                 parts[part] = found
-        warnings += _cap(parts, wanted, settings, capped_by, by_target=by_target)
     return parts
 
 
@@ -251,53 +301,6 @@ def _sizes(
     else:
         val = 0
     return test, val, rows - test - val
-
-
-def _cap(
-    parts: dict[Part, list[Example]],
-    wanted: tuple[Part, ...],
-    settings: DataSettings,
-    capped_by: Mapping[Part, str],
-    *,
-    by_target: bool,
-) -> list[str]:
-    """Cuts test and val down to their caps; says how many rows that leaves unused, if any.
-
-    They stay unused: in train they could be looked at today and be sealed tomorrow, under a larger cap.
-    """
-    caps: dict[Part, int] = {"test": settings.max_test, "val": settings.max_val}
-    unused, flags = 0, {}
-    for part, cap in caps.items():
-        rows = len(parts[part])
-        if part in wanted and rows > cap:
-            parts[part] = capped(parts[part], cap, settings.split_seed, by_target=by_target)
-            unused += rows - cap
-            flags[part] = f"--max-{part} {rows}"
-    if not unused:
-        return []
-    are = "rows are" if unused > 1 else "row is"
-    capped_are = f"{' and '.join(flags)} {'are' if len(flags) > 1 else 'is'} capped"
-    if at := [f"{part} at the cap of {capped_by[part]}" for part in flags if part in capped_by]:
-        capped_are += f" ({' and '.join(at)})"
-    use = f"use{'' if len(flags) > 1 else 's'} {'them' if unused > 1 else 'it'}"
-    return [f"{unused} {are} not used: {capped_are}. {' '.join(flags.values())} {use}."]
-
-
-def _without_effect(
-    parts: Mapping[Part, Sequence[Example]], settings: DataSettings, capped_by: Mapping[Part, str]
-) -> list[str]:
-    """Warnings of caps that the user has set for a part with a file of its own."""
-    warnings = []
-    caps: dict[Part, int] = {"val": settings.max_val, "test": settings.max_test}
-    for part, cap in caps.items():
-        # By value, not by what was set: the stored settings of a resumed run are all set.
-        is_own = part not in capped_by and cap != type(settings).model_fields[f"max_{part}"].default
-        if is_own and getattr(settings, part) is not None and len(parts[part]) > cap:
-            warnings.append(
-                f"--max-{part} {cap} caps what is cut from a dataset: all {len(parts[part])} rows of the "
-                f"--{part} file are used."
-            )
-    return warnings
 
 
 def _too_few(rows: int) -> str:

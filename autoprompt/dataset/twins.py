@@ -26,6 +26,9 @@ _LARGEST = 10  # rows of a family, or a tenth of all
 # Rows with a word, above which it finds no twins, so that time stays linear: they are overlooked among tens
 # of thousands of rows made of a few hundred words.
 _COMMON = 100
+_MANY_WORDS, _SAMPLING = 200, 0.1  # of a row, from which a sample is looked up, and how far that may be off
+_LOOKED_AT = 2 * (1 - LIKENESS)  # the more, the fewer rows to compare and the more to look up
+_ROUNDING = 1e-9  # of sums of weights
 
 
 def with_families(examples: Sequence[Example]) -> tuple[list[Example], str]:
@@ -106,26 +109,37 @@ def _twins(
 ) -> Iterator[tuple[int, int, float]]:
     """Pairs of rows with their likeness, each once.
 
-    Two rows that share so much share one of the rarest words of each, those with the first 0.3 of its weight:
-    only rows that do are compared (prefix filtering; Chaudhuri, Ganti & Kaushik 2006).
+    Of a row's weight at most 0.3 is in words that its twin has not. So of its rarest words, up to _LOOKED_AT
+    of its weight, a twin shares all but 0.3 of the row's weight: rows that share less are not compared
+    (prefix filtering; Chaudhuri, Ganti & Kaushik 2006). Words in too many rows are not looked up and count as
+    shared, and of a long row every second, third, ... word stands for the others.
     """
     rows_with: dict[str, list[int]] = defaultdict(list)
+    totals: list[float] = []
     for row, found in enumerate(words):
         total = sum(weights[word] for word in found)
-        candidates: set[int] = set()
-        passed = 0.0
-        for word in sorted(found, key=lambda w: (-weights[w], w)):
-            if passed > (1 - LIKENESS) * total + 1e-9:
+        totals.append(total)
+        step = 1 + len(found) // _MANY_WORDS
+        shared: dict[int, float] = defaultdict(float)
+        looked_up = passed = 0.0
+        for word in sorted(found, key=lambda w: (-weights[w], w))[::step]:
+            if passed > _LOOKED_AT * total:
                 break
-            passed += weights[word]
+            passed += step * weights[word]
+            if counts[word] <= _COMMON:
+                looked_up += step * weights[word]
+                for other in rows_with.get(word, ()):
+                    shared[other] += step * weights[word]
+        for word in found:
             if 1 < counts[word] <= _COMMON:
-                candidates.update(rows_with[word])
                 rows_with[word].append(row)
-        for other in sorted(candidates):
-            union = sum(weights[word] for word in found | words[other])
-            like = sum(weights[word] for word in found & words[other]) / union if union else 0.0
-            if like >= LIKENESS:
-                yield other, row, like
+        missing = 1 - LIKENESS + (_ROUNDING if step == 1 else _SAMPLING)
+        least = looked_up - missing * total
+        for other in sorted(other for other, weight in shared.items() if weight >= least):
+            common = sum(weights[word] for word in found & words[other])
+            union = total + totals[other] - common
+            if union and common / union >= LIKENESS - _ROUNDING:
+                yield other, row, common / union + _ROUNDING
 
 
 def _joined(rows: int, pairs: Sequence[tuple[int, int]]) -> list[list[int]]:

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, fields, replace
+from decimal import Decimal
 from typing import Any
 
 from autoprompt.errors import BudgetExhausted
@@ -387,6 +388,33 @@ class Budget:
             # a full cap is reached; calls in a block are paid already, so theirs is not.
             if used + more == limit and (more > 0 or cap == "max_calls"):
                 continue
-            raise BudgetExhausted(
-                cap, f"{cap}={limit:g} reached: {used:g} used or kept back, {more:g} more needed"
-            )
+            raise BudgetExhausted(cap, _reached(cap, limit, used, more))
+
+
+def _reached(cap: str, limit: float, used: float, more: float) -> str:
+    """How a cap was reached, in its unit. What is needed is left out where it is not known beforehand."""
+    shown = {"max_calls": _calls, "max_tokens": _tokens, "max_cost": _usd, "max_seconds": _seconds}[cap]
+    needed = f", {shown(more).partition(' ')[0]} more needed" if more else ""
+    given = round(limit, 1) if cap == "max_seconds" else limit  # of a batch: what it had left for the trial
+    return f"{cap}={_number(given)} reached: {shown(used)} used or kept back{needed}"
+
+
+def _number(value: float, *, digits: int = 15) -> str:
+    """As a person writes it: never 1e-05."""
+    return f"{Decimal(f'{value:.{digits}g}'):f}"
+
+
+def _calls(count: float) -> str:
+    return f"{count:,.0f} call{'' if count == 1 else 's'}"
+
+
+def _tokens(count: float) -> str:
+    return f"{count:,.0f} tokens"
+
+
+def _usd(cost: float) -> str:
+    return f"${cost:,.2f}" if cost >= 1 else f"${_number(cost, digits=3)}"
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds:,.1f} s"

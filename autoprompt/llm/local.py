@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from autoprompt.errors import RuntimeMissingError
+from autoprompt.extras import install_extra
 from autoprompt.llm import weights
 
 _READY_TIMEOUT_S = 60.0
@@ -85,7 +86,7 @@ def start(
         import xllamacpp
     except ImportError as error:
         raise RuntimeMissingError(
-            "no embedded runtime: pip install 'autoprompt[local]', or set --model and --base-url"
+            f"no embedded runtime: {install_extra('local')}; or set --model and --base-url"
         ) from error
     path = weights.pull(name, on_progress)
     key = (path.resolve(), context_tokens, threads or usable_cores())

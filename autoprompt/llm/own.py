@@ -4,20 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from autoprompt.errors import AutopromptError
+from autoprompt.errors import AutopromptError, ConfigError
 from autoprompt.llm.client import Client, Completion, Options
 from autoprompt.llm.failures import OwnClientError
-from autoprompt.types import Message
+from autoprompt.types import Message, Usage
 
 
 class OwnClient:
     """The door between a user's client and ours.
 
     What it raises becomes an OwnClientError, but for errors of ours, which it may raise on purpose.
-    The client stays its owner's: `close()` does not close it.
+    The client stays its owner's: `close()` does not close it. Raises ConfigError for what is no client.
     """
 
     def __init__(self, inner: Client) -> None:
+        if isinstance(inner, type):
+            raise ConfigError(
+                f"{inner.__name__} is a class, so it is no client: give an object, {inner.__name__}(...)"
+            )
+        if missing := [name for name in ("name", "complete") if not hasattr(inner, name)]:
+            raise ConfigError(
+                f"{inner!r:.80} has no {' and no '.join(missing)}, so it is no client: expected an attribute "
+                "`name` and a method `complete(messages, options) -> autoprompt.Completion`"
+            )
         self._inner = inner
 
     @property
@@ -34,6 +43,10 @@ class OwnClient:
         if not isinstance(answer, Completion) or not isinstance(answer.text, str):
             raise OwnClientError(
                 f"client {self.name} returned {answer!r:.200}; expected an autoprompt.Completion with a text"
+            )
+        if not isinstance(answer.usage, Usage):
+            raise OwnClientError(
+                f"client {self.name} returned a usage of {answer.usage!r:.200}; expected an autoprompt.Usage"
             )
         return answer
 

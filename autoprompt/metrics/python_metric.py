@@ -14,6 +14,7 @@ from autoprompt.errors import ConfigError
 from autoprompt.metrics.base import Metric, TextMetric, short
 from autoprompt.types import Example, Score
 
+_PROGRAM = "__main__"  # whichever program runs: a script, a notebook, or the command line
 # Of these names, the second parameter is the expected answer; of any other, the whole row. A text that is
 # compared with a row is never right: every score would be 0, and nothing would say why.
 _TARGET_NAMES = ("target", "expected", "gold", "reference", "label", "truth", "ground_truth", "y_true")
@@ -68,7 +69,10 @@ def python_metric(name: str, options: dict[str, Any], labels: tuple[str, ...]) -
         raise ConfigError(f"metric {name}: cannot import {module_name}: {error}") from error
     function = getattr(module, function_name, None)
     if not callable(function):
-        raise ConfigError(f"metric {name}: {module_name} has no function {function_name!r}")
+        what = f"metric {name}: {module_name} has no function {function_name!r}"
+        if module_name == _PROGRAM:
+            what += ": it stands in the program that began the run. Go on from there, or move it to a module"
+        raise ConfigError(what)
     takes_target = _check_call(name, function, options)
     return PythonMetric(labels, function=function, takes_target=takes_target, options=options, name=name)
 

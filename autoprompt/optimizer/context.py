@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from autoprompt.dataset import Splits
-from autoprompt.evaluation import Emit, row_counter
+from autoprompt.evaluation import row_counter
 from autoprompt.llm.budget import Budget
 from autoprompt.memory import ExperienceFile
 from autoprompt.optimizer.agents import (
@@ -24,7 +24,7 @@ from autoprompt.reasoning import USUAL_TOKENS, asks_to_reason
 from autoprompt.search.plan import Depth, Plan, final_cost, race_cost
 from autoprompt.search.pool import Entry, Pool
 from autoprompt.tokens import estimate_tokens
-from autoprompt.types import Candidate, Demo, EvaluatedRow, Evaluation, Example, Step
+from autoprompt.types import Candidate, Demo, EvaluatedRow, Evaluation, Example, OnEvent, Step
 
 
 class RunFiles(Protocol):
@@ -82,7 +82,7 @@ class SearchContext:
     describing: DescribingAgent
     memory: MemoryAgent
     files: RunFiles
-    emit: Emit
+    emit: OnEvent
     experiences: ExperienceFile | None = None
     journal_position: Callable[[], int] = lambda: 0
     open_test: Callable[[], int] = lambda: 1
@@ -182,10 +182,16 @@ class SearchContext:
             is_judged = judged > 0
             per_row = own * (self.plan.calls_per_row - is_judged) + judged
             return round(calls * per_row / self.plan.calls_per_row), 0.0
-        usage = spent.task + spent.judge
-        tokens = round((calls * usage.total_tokens + calls * grown * spent.task_calls) / asked)
-        cost = spent.known_cost_usd / max(1, usage.total_tokens)
-        return tokens, tokens * cost
+        tokens = cost = 0.0
+        for role_calls, usage, longer in (
+            (spent.task_calls, spent.task, grown),
+            (spent.judge_calls, spent.judge, 0.0),
+        ):
+            wanted = calls / asked * (usage.total_tokens + role_calls * longer)
+            tokens += wanted
+            # By the role's own price: what writing costs would make a token of a row many times as dear.
+            cost += wanted * (usage.cost_usd or 0.0) / max(1, usage.total_tokens)
+        return round(tokens), cost
 
 
 def is_slower(entry: Entry, other: Entry) -> bool:

@@ -19,11 +19,13 @@ def learn(
     known = state.get("memory_experiences", "")
     lessons, entries = [], []
     for candidate_id in settled:
+        if context.pool[candidate_id].refusals:  # that says something of this endpoint, not of the change
+            continue
         candidate = context.pool[candidate_id].candidate
         parent = context.pool[candidate.parents[0]].candidate
-        new, old = context.pool.shared(candidate.id, parent.id, context.plan.race_ids)
+        new, old, groups = context.pool.shared(candidate.id, parent.id, context.plan.race_ids)
         lesson = context.memory.learn(
-            parent.prompt, candidate.prompt, old, new, iteration, change=candidate.change
+            parent.prompt, candidate.prompt, old, new, iteration, change=candidate.change, groups=groups
         )
         if lesson is None:
             continue

@@ -8,10 +8,8 @@ from typing import Any
 
 from langgraph.runtime import Runtime
 
-from autoprompt.errors import BudgetExhausted, EndpointError, InputError, RequestRefusedError
-from autoprompt.evaluation import EmptyAnswers, OnRow
+from autoprompt.errors import BudgetExhausted, EndpointError, RequestRefusedError
 from autoprompt.optimizer.agents.analysis import count_errors
-from autoprompt.optimizer.agents.prediction import FEWEST_TO_FAIL
 from autoprompt.optimizer.context import SearchContext, is_slower
 from autoprompt.optimizer.ending.finish import confirm_winner, open_test
 from autoprompt.optimizer.lessons import learn
@@ -20,83 +18,13 @@ from autoprompt.optimizer.proposing.brief import Brief, is_single
 from autoprompt.optimizer.proposing.propose import propose
 from autoprompt.optimizer.settle import settle
 from autoprompt.optimizer.state import AutoPromptState
+from autoprompt.optimizer.train_look import look_for_errors
 from autoprompt.reasoning import asks_to_reason
-from autoprompt.search.plan import Depth, candidates_for, interleave, race_cost
+from autoprompt.search.plan import Depth, candidates_for, race_cost
 from autoprompt.search.pool import Entry
-from autoprompt.types import Candidate, EvaluatedRow, Evaluation, Example
-
-MOST_BATCHES = (
-    4  # batches of train that a round looks through for an error before it calls the prompt perfect
-)
+from autoprompt.types import Candidate, EvaluatedRow, Evaluation
 
 Update = AutoPromptState
-
-_TOO_SMALL_FOR_LESSONS = (
-    "lessons of earlier runs are not used: validation is so small that all of it races, and a prompt made "
-    "with them would need other rows to be confirmed"
-)
-
-
-def first_state(context: SearchContext, dataset: dict[str, Any]) -> AutoPromptState:
-    """The state that a run begins with; the original joins the pool."""
-    original = context.add(Candidate(components=context.program.components))
-    original.status = "accepted"
-    prompt = original.candidate.prompt
-    known, helped = _earlier_lessons(context)
-    return {
-        "original_prompt": prompt,
-        "current_prompt": prompt,
-        "previous_prompt": prompt,
-        "dataset": dataset,
-        "results": {},
-        "analysis": {},
-        "iteration": 1,
-        "max_iterations": context.settings.max_iterations,
-        "history": [],
-        "memory_experiences": known,
-        "helped": helped,
-        "has_memory": bool(known),
-        "original": original.candidate.id,
-        "incumbent": original.candidate.id,
-        "pending": [],
-        "settled": [],
-        "tried": 0,
-        "plateau": 0,
-        "tally": {},
-        "stop_reason": "",
-        "confirmation": {},
-        "test": {},
-        "pool_step": 0,
-        "journal_position": 0,
-        "spent": {},
-    }
-
-
-def _earlier_lessons(context: SearchContext) -> tuple[str, list[str]]:
-    """What the writers are told of earlier runs, and sentences that helped before.
-
-    Nothing where validation is too small to keep rows fresh: those lessons may have been measured on the rows
-    that race, which then could not confirm what comes of them, and no other rows could. And nothing from a
-    file that broke since the run began: one that is resumed in its first round reads it again.
-    """
-    file, task = context.experiences, context.settings.task
-    if file is None:
-        return "", []
-    try:
-        problems, known, helpful = file.problems(), file.select(task), file.helpful_additions(task)
-    except InputError as error:
-        said = f"lessons of earlier runs are not used: {error}"
-        context.emit({"event": "warning", "about": "memory", "message": said})
-        return "", []
-    for problem in problems:
-        message = f"{file.path} {problem}. This entry is not used; mend it or take it out."
-        context.emit({"event": "warning", "message": message})
-    if not known:
-        return "", []
-    if not context.plan.fresh:
-        context.emit({"event": "warning", "message": _TOO_SMALL_FOR_LESSONS})
-        return "", []
-    return known, helpful
 
 
 def predict(state: AutoPromptState, runtime: Runtime[SearchContext]) -> Update:
@@ -111,7 +39,7 @@ def predict(state: AutoPromptState, runtime: Runtime[SearchContext]) -> Update:
     evaluation = Evaluation(incumbent.candidate.id, ())
     try:
         if not update.get("stop_reason"):
-            evaluation = _look_for_errors(context, incumbent, iteration)
+            evaluation = look_for_errors(context, incumbent, iteration)
     except BudgetExhausted as error:
         update["stop_reason"] = error.cap
     update["results"] = context.save_results(f"{iteration:02d}-train", evaluation)
@@ -291,7 +219,8 @@ def _affordable(
             longest = max(kept, key=context.grown)
             kept.remove(longest)
             reason = f"what is left of {cap} would not reach for its race and its final test"
-            context.emit({"event": "candidate_refused", "operator": longest.operator, "reason": reason})
+            refused = {"id": longest.id, "operator": longest.operator, "reason": reason}
+            context.emit({"event": "candidate_refused", **refused})
         else:
             return kept, cap
 
@@ -314,43 +243,6 @@ def _settle_pending(context: SearchContext, state: AutoPromptState) -> Update:
     if settled.stop_reason:
         update["stop_reason"] = settled.stop_reason
     return update
-
-
-def _look_for_errors(context: SearchContext, incumbent: Entry, iteration: int) -> Evaluation:
-    """The best so far on a batch of train that the last rounds have not shown; more where none is wrong."""
-    shown = {demo.example_id for demo in incumbent.candidate.demos}  # it would only repeat their answers
-    train = interleave([row for row in context.splits.train if row.id not in shown])
-    size = context.plan.train_batch
-    rows: list[Example] = []
-    evaluation = Evaluation(incumbent.candidate.id, ())
-    for number in range(MOST_BATCHES):
-        start = ((iteration - 1) + number * context.settings.max_iterations) * size
-        batch = [train[(start + i) % len(train)] for i in range(min(size, len(train)))] if train else []
-        batch = [row for row in batch if row not in rows] or [row for row in train if row not in rows][:size]
-        if not batch:
-            break
-        rows += batch
-        with context.budget.block(context.plan.calls_per_row * len(batch)):
-            on_row = context.row_counter("train rows of the best", len(batch))
-            if number == 0 and iteration == 1:
-                found = _first_look(context, incumbent, batch, on_row)
-            else:
-                found = context.prediction.predict(incumbent.candidate, batch, on_row=on_row)
-        evaluation = Evaluation(evaluation.candidate_id, evaluation.rows + found.rows)
-        if evaluation.correct < len(evaluation.rows):
-            break
-    if evaluation.correct == len(evaluation.rows):
-        # Nothing wrong on train: whether it is perfect is for the rows that decide to say.
-        context.evaluate([incumbent], context.plan.race, "race rows of the best")
-    return evaluation
-
-
-def _first_look(context: SearchContext, original: Entry, batch: list[Example], on_row: OnRow) -> Evaluation:
-    """The original's answers, the first of the run. Raises EmptyAnswersError where they are all empty."""
-    answers = EmptyAnswers()
-    found = context.prediction.predict(original.candidate, batch, on_row=answers.counting(on_row))
-    answers.check(FEWEST_TO_FAIL)
-    return found
 
 
 def _errs_in_race(context: SearchContext, incumbent: Entry) -> bool:

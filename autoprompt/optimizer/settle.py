@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from autoprompt.errors import BudgetExhausted
-from autoprompt.optimizer.context import SearchContext, is_slower
+from autoprompt.optimizer.context import SearchContext, is_slower, longest_prompt
+from autoprompt.optimizer.proposing.refusal import shortest_refused
 from autoprompt.search.gate import Comparison, compare, is_accepted
 from autoprompt.search.operators import record_outcome
 from autoprompt.search.pool import Entry
@@ -48,6 +49,7 @@ def settle(
     except BudgetExhausted as error:
         settled.stop_reason = error.cap
         finished = _furthest(context, entrants)
+    _tell_refusals(context, entrants)
     ids = plan.race_ids
     for entry in entrants:
         _judge(context, entry, entry.candidate.id in finished, settled)
@@ -92,6 +94,19 @@ def _tell_rung(context: SearchContext, incumbent: Entry, rung: Rung) -> None:
     )
 
 
+def _tell_refusals(context: SearchContext, entrants: list[Entry]) -> None:
+    shortest = shortest_refused(context, entrants)
+    if shortest is None:
+        return
+    tokens = longest_prompt(shortest.candidate)
+    reason = next(iter(shortest.refusals.values()))
+    said = (
+        f"the endpoint took no request with a prompt of about {tokens} tokens, so none as long is tried "
+        f"again: {reason} --max-prompt-tokens {tokens - 1} tries none from the start"
+    )
+    context.emit({"event": "warning", "about": "models", "message": said})
+
+
 def _furthest(context: SearchContext, entrants: list[Entry]) -> set[str]:
     """Those that came furthest before the budget ran out: they are judged on the rows that they have."""
     ids = context.plan.race_ids
@@ -109,7 +124,7 @@ def _judge(context: SearchContext, entry: Entry, has_finished: bool, settled: Se
     context.changed.add(candidate.id)
     settled.tally = record_outcome(settled.tally, candidate.operator, accepted)
     event = _settled_event(candidate.id, accepted, comparison)
-    context.emit({**event, "calls": context.budget.spent.calls})
+    context.emit({**event, "refused": len(entry.refusals), "calls": context.budget.spent.calls})
 
 
 def _settled_event(candidate_id: str, accepted: bool, comparison: Comparison) -> dict[str, Any]:

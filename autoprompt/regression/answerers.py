@@ -10,12 +10,11 @@ from typing import Protocol
 
 from autoprompt.clients import Clients, open_models
 from autoprompt.config import CheckSettings, RunConfig
-from autoprompt.evaluation import Emit
 from autoprompt.llm import Budget
 from autoprompt.llm.client import CallRole, Client, Completion, Options
 from autoprompt.llm.recording import Recording, RecordingClient, ReplayClient, read_recording
 from autoprompt.settings import LOCAL
-from autoprompt.types import Message
+from autoprompt.types import Message, OnEvent
 
 
 class Answerers(Protocol):
@@ -95,7 +94,7 @@ def open_answerers(
     clients: Clients | None,
     budget: Budget,
     recording: Recording | None,
-    emit: Emit,
+    emit: OnEvent,
 ) -> Iterator[Answerers]:
     """The answerers that the settings name; models that were opened are closed at the end of the block."""
     if limits.replay is not None:

@@ -10,11 +10,18 @@ from autoprompt.errors import ConfigError
 from autoprompt.metrics import Metric
 from autoprompt.regression.baseline import Baseline
 from autoprompt.regression.measurement import CaseScores, MeasuredCase, Measurement, score_of
-from autoprompt.stats import mcnemar_exact, permutation_aggregate, sign_flip_test
+from autoprompt.stats import (
+    Groups,
+    count_groups,
+    in_groups,
+    paired_test,
+    permutation_aggregate,
+    sign_flip_test,
+)
 from autoprompt.types import Example
 
 Change = Literal["broke", "fixed", "same"]
-Test = Literal["exact McNemar", "permutation"]
+Test = Literal["exact McNemar", "permutation", "permutation of groups"]
 
 _EQUAL = 1e-9
 # A test by draws is valid however few they are (the observed one counts as a draw), only less sharp. So many
@@ -39,6 +46,7 @@ class Comparison:
 
     cases: compared, in the order of the dataset. new: of the dataset alone. gone: ids of the baseline alone.
     lost: in both, and not answered now. p_value: one-sided, the chance of such a drop if there were none.
+    groups: in how many the compared cases are, a case alone being one.
     """
 
     cases: tuple[ComparedCase, ...]
@@ -49,11 +57,17 @@ class Comparison:
     score_now: float
     p_value: float
     test: Test
+    groups: int
 
     @property
     def drop(self) -> float:
         """By how much the score fell; negative where it rose."""
         return self.score_before - self.score_now
+
+    @property
+    def common(self) -> str:
+        """`50 cases`, or `50 cases (in 31 groups)`."""
+        return f"{len(self.cases)} cases{in_groups(self.groups, len(self.cases))}"
 
     @property
     def broken(self) -> list[ComparedCase]:
@@ -69,8 +83,8 @@ def compare(measurement: Measurement, baseline: Baseline) -> Comparison:
 
     0/1 scores: the majority of a case's repeats on either side, exact McNemar on the cases that changed.
     Graded ones: the means of the repeats, signs of the differences flipped. A metric of all rows together:
-    the majorities' answers, exchanged between the sides. One-sided; exact, or seeded and so the same in
-    every run.
+    the majorities' answers, exchanged between the sides. Where cases belong together, all of a group are
+    flipped or exchanged at once. One-sided; exact, or seeded and so the same in every run.
     Raises what `check_comparable` raises.
     """
     check_comparable(
@@ -85,6 +99,9 @@ def compare(measurement: Measurement, baseline: Baseline) -> Comparison:
     )
     metric, targets = measurement.metric, [case.example.target for case, _, _ in paired]
     ids = {case.id for case in measurement.cases}
+    groups = [case.example.group for case, _, _ in paired]
+    count = count_groups(groups)
+    test: Test = "exact McNemar" if is_binary and not metric.is_aggregate else "permutation"
     return Comparison(
         cases=cases,
         new=tuple(new),
@@ -92,8 +109,9 @@ def compare(measurement: Measurement, baseline: Baseline) -> Comparison:
         lost=tuple(lost),
         score_before=score_of(metric, [before for _, before, _ in paired], targets),
         score_now=score_of(metric, [now for _, _, now in paired], targets),
-        p_value=_p_value(cases, measurement, targets, is_binary=is_binary),
-        test="exact McNemar" if is_binary and not metric.is_aggregate else "permutation",
+        p_value=_p_value(cases, measurement, targets, groups, is_binary=is_binary),
+        test=test if count == len(cases) else "permutation of groups",
+        groups=count,
     )
 
 
@@ -151,19 +169,26 @@ def _change(before: CaseScores, now: CaseScores, *, is_binary: bool) -> Change:
 
 
 def _p_value(
-    cases: Sequence[ComparedCase], measurement: Measurement, targets: Sequence[str], *, is_binary: bool
+    cases: Sequence[ComparedCase],
+    measurement: Measurement,
+    targets: Sequence[str],
+    groups: Groups,
+    *,
+    is_binary: bool,
 ) -> float:
     if measurement.metric.is_aggregate:
         answers = [(case.now.answer, case.before.answer) for case in cases]
         now, before = [a for a, _ in answers], [b for _, b in answers]
         draws = _draws(len(targets), *_EXCHANGES)
-        return permutation_aggregate(now, before, targets, measurement.metric.aggregate, resamples=draws)
+        return permutation_aggregate(
+            now, before, targets, measurement.metric.aggregate, groups=groups, resamples=draws
+        )
     if is_binary:
-        broken = sum(case.change == "broke" for case in cases)
-        fixed = sum(case.change == "fixed" for case in cases)
-        return mcnemar_exact(broken, fixed)
-    drops = [case.before.mean - case.now.mean for case in cases if case.change != "same"]
-    return sign_flip_test(drops, resamples=_draws(len(drops), *_SIGNS))
+        now_right = [float(case.now.is_right) for case in cases]
+        return paired_test(now_right, [float(case.before.is_right) for case in cases], groups=groups)
+    drops = [0.0 if case.change == "same" else case.before.mean - case.now.mean for case in cases]
+    draws = _draws(sum(drop != 0 for drop in drops), *_SIGNS)
+    return sign_flip_test(drops, groups=groups, resamples=draws)
 
 
 def _draws(rows: int, work: int, most: int) -> int:

@@ -118,10 +118,9 @@ def notes(measurement: Measurement, comparison: Comparison, baseline: Baseline) 
             f"{_cases(comparison.lost)} got no answer and {'is' if len(comparison.lost) == 1 else 'are'} "
             f"left out: {comparison.lost[0].error}"
         )
-    if len(comparison.cases) < _SMALLEST:
-        found.append(
-            f"{len(comparison.cases)} common cases: with fewer than {_SMALLEST} no drop can be told from luck"
-        )
+    if comparison.groups < _SMALLEST:
+        what = "common cases" if comparison.groups == len(comparison.cases) else "groups of common cases"
+        found.append(f"{comparison.groups} {what}: with fewer than {_SMALLEST} no drop can be told from luck")
     return found
 
 
@@ -132,7 +131,7 @@ def _is_regression(comparison: Comparison, limits: CheckSettings) -> bool:
 def _drop_message(measurement: Measurement, comparison: Comparison) -> str:
     return (
         f"{measurement.metric.name} fell from {comparison.score_before:.3f} to {comparison.score_now:.3f} on "
-        f"{len(comparison.cases)} cases: {len(comparison.broken)} broke, {len(comparison.fixed)} were fixed, "
+        f"{comparison.common}: {len(comparison.broken)} broke, {len(comparison.fixed)} were fixed, "
         f"{p_text(comparison.p_value)} ({comparison.test}, one-sided)"
     )
 

@@ -81,7 +81,7 @@ class CheckReport:
         found = self.comparison
         said = (
             f"Passed: {measured.metric.name} {found.score_now:.3f} against {found.score_before:.3f} in the "
-            f"baseline on {len(found.cases)} cases: {len(found.broken)} broke, {len(found.fixed)} fixed, "
+            f"baseline on {found.common}: {len(found.broken)} broke, {len(found.fixed)} fixed, "
             f"{p_text(found.p_value)} ({found.test}, one-sided)"
         )
         if found.drop <= 0:
@@ -155,6 +155,7 @@ class CheckReport:
 def _comparison_dict(found: Comparison) -> dict[str, Any]:
     return {
         "common": len(found.cases),
+        "groups": found.groups,
         "new": len(found.new),
         "gone": len(found.gone),
         "unanswered": len(found.lost),

@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING
 
 from autoprompt.clients import Clients
 from autoprompt.config import CheckSettings, RunConfig
-from autoprompt.dataset.checks import content_key
 from autoprompt.errors import BudgetExhausted, BudgetTooSmallError, ConfigError, UsageError
-from autoprompt.evaluation import Emit, EmptyAnswers, evaluate, row_counter
+from autoprompt.evaluation import EmptyAnswers, evaluate, row_counter
 from autoprompt.judge import Grades
 from autoprompt.llm import Budget
 from autoprompt.llm.client import Client
 from autoprompt.llm.recording import Recording
 from autoprompt.metrics import JUDGED, Metric, get_metric
-from autoprompt.preparation import calls_per_row, check_rows, make_program
+from autoprompt.preparation import calls_per_row, check_rows, make_program, shown_rows
 from autoprompt.regression.answerers import Sampled, open_answerers
 from autoprompt.regression.baseline import Baseline, DatasetFacts, read_baseline, sha256_of
 from autoprompt.regression.comparison import Comparison, check_comparable, compare
@@ -27,9 +26,9 @@ from autoprompt.regression.gate import check_answered, decide, find_must_pass, n
 from autoprompt.regression.measurement import MeasuredCase, Measurement, measure
 from autoprompt.regression.report import CheckReport
 from autoprompt.settings import complete, starting_prompt, with_known_labels
-from autoprompt.store.export import Exported, read_exported
+from autoprompt.store.export import read_one_prompt
 from autoprompt.store.files import check_writable, write_output
-from autoprompt.types import Candidate, Evaluation, Example
+from autoprompt.types import Candidate, Evaluation, Example, OnEvent
 
 if TYPE_CHECKING:
     from autoprompt.workflow.task import WorkflowTask
@@ -41,7 +40,7 @@ def run_check(
     *,
     is_update: bool,
     clients: Clients | None,
-    emit: Emit,
+    emit: OnEvent,
 ) -> CheckReport:
     """Measure, compare, decide; see `api.check`. Everything that can be refused is refused before a call."""
     config = complete(config)
@@ -52,10 +51,12 @@ def run_check(
     baseline = _baseline(limits, warnings, is_update=is_update)
     if config.workflow is not None and limits.exported is not None:
         raise ConfigError("exported holds one prompt, and a workflow is named: give one of them.")
-    exported = None if limits.exported is None else read_exported(limits.exported)
+    exported = None if limits.exported is None else read_one_prompt(limits.exported)
     known = None if exported is None else exported.labels
     config, labels_of = with_known_labels(config, known, str(limits.exported))
-    prompt = "" if config.workflow is not None else _prompt(config, limits, exported)
+    prompt = ""
+    if config.workflow is None:
+        prompt = starting_prompt(config) if exported is None else exported.candidate.prompt
     checked = check_rows(config, dataset, prompt, labels_of=labels_of)
     rows = checked.examples
     warnings += checked.warnings
@@ -69,7 +70,7 @@ def run_check(
         )
     for path in filter(None, (limits.record, limits.baseline if is_update else None)):
         check_writable(path)
-    warnings += _shown_rows(candidate, rows)
+    warnings += shown_rows(candidate, rows)
     task = _Task(config, candidate, checked.workflow, rows, checked.labels, repeats)
     for warning in warnings:
         emit({"event": "warning", "message": warning})
@@ -108,16 +109,6 @@ class _Task:
     repeats: int
 
 
-def _prompt(config: RunConfig, limits: CheckSettings, exported: Exported | None) -> str:
-    if exported is None:
-        return starting_prompt(config)
-    found = exported.candidate
-    if len(found.components) > 1:
-        names = ", ".join(found.components)
-        raise ConfigError(f"{limits.exported}: {len(found.components)} prompts ({names}), expected one.")
-    return found.prompt
-
-
 def _prompt_hash(candidate: Candidate, workflow: WorkflowTask | None) -> str:
     """Of a workflow's file; of a prompt's text alone where there are no demonstrations, as anybody can do."""
     if workflow is not None:
@@ -126,15 +117,6 @@ def _prompt_hash(candidate: Candidate, workflow: WorkflowTask | None) -> str:
         return sha256_of(candidate.prompt)
     shown = [[demo.input, demo.output] for demo in candidate.demos]
     return sha256_of(json.dumps([candidate.prompt, shown], ensure_ascii=True))
-
-
-def _shown_rows(candidate: Candidate, rows: Sequence[Example]) -> list[str]:
-    """A warning where rows are demonstrations too: a model that is shown the answer gives it."""
-    shown = {content_key(demo.input) for demo in candidate.demos}
-    count = sum(content_key(row.input) in shown for row in rows)
-    if not count:
-        return []
-    return [f"{count} of the rows are among the prompt's demonstrations: they say nothing about it"]
 
 
 def _baseline(limits: CheckSettings, warnings: list[str], *, is_update: bool) -> Baseline | None:
@@ -181,7 +163,7 @@ def _measured(
     task: _Task,
     limits: CheckSettings,
     clients: Clients | None,
-    emit: Emit,
+    emit: OnEvent,
     *,
     comparable: Baseline | None,
 ) -> tuple[Measurement, list[str]]:
@@ -226,7 +208,7 @@ def _ask_all(
     grades: Grades,
     concurrency: int,
     budget: Budget,
-    emit: Emit,
+    emit: OnEvent,
 ) -> tuple[MeasuredCase, ...]:
     """Every row, every repeat. Raises BudgetTooSmallError where a cap does not let all of them through."""
     config, total = task.config, len(task.rows) * task.repeats

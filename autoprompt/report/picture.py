@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from autoprompt.errors import ConfigError, InputError
+from autoprompt.extras import install_extra
 from autoprompt.report.html import environment
 from autoprompt.report.plot import make_plot
 from autoprompt.report.summary import RunSummary
@@ -44,7 +45,7 @@ def png(run: RunSummary) -> bytes:
         import resvg_py
     except ImportError as error:
         raise ConfigError(
-            "a PNG needs resvg: pip install 'autoprompt[report]'. An SVG needs nothing: -o plot.svg"
+            f"a PNG needs resvg: {install_extra('report')}. An SVG needs nothing: -o plot.svg"
         ) from error
     drawn = svg(run, follows_theme=False)
     probes = (_PROBE.format(_style(), text) for text in ("", '<text y="15">Ag</text>'))

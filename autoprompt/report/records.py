@@ -151,13 +151,17 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class ComparedRow:
-    """One row under both prompts; None for one that it was not run under."""
+    """One row under both prompts; None for one that it was not run under.
+
+    group: of the rows that belong together; None for a row alone, and in runs that did not keep it.
+    """
 
     example_id: str
     input: str
     expected: str
     original: Answer | None
     best: Answer | None
+    group: str | None = None
 
     @property
     def state(self) -> RowState:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from autoprompt.config import RunConfig
-from autoprompt.settings import flag_name
+from autoprompt.setting_sources import flag_name
 from autoprompt.store.folder import is_usual
 
 # Another machine has others.

@@ -52,6 +52,7 @@ def _row(row: Record, original: Record | None, best: Record) -> ComparedRow:
         expected=str(row["ground_truth"]),
         original=None if original is None else _answer(original),
         best=_answer(best),
+        group=row.get("group"),
     )
 
 

@@ -183,9 +183,7 @@ def _make(files: _Files) -> RunSummary:
     progress = search.progress(files.candidates, files.events)
     first = next((c for c in files.candidates if c.is_original), None)
     steps = search.best_steps(first, files.events)
-    best_id = str(
-        (result.get("best") or {}).get("id") or (steps[-1].id if steps else first.id if first else "")
-    )
+    best_id = _best_id(result, steps, first)
     calls = int(result.get("calls") or sum(part.calls for part in spending))
     status = _status(files)
     verdict, sentence, meaning = _verdict(files, status, original, best, progress, calls)
@@ -255,6 +253,13 @@ def _started(events: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         if event.get("event") == "run_started":
             merged.update(event)
     return merged
+
+
+def _best_id(result: Mapping[str, Any], steps: Sequence[Step], first: CandidateSummary | None) -> str:
+    """The winner's; before the end that of the best so far, "" before the first step."""
+    if found := (result.get("best") or {}).get("id"):
+        return str(found)
+    return steps[-1].id if steps else first.id if first else ""
 
 
 def _status(files: _Files) -> Status:

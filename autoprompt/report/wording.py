@@ -1,4 +1,4 @@
-"""The verdict of a run in one sentence, what that sentence means, and the sentence of a race's rung."""
+"""The verdict of a run in one sentence, what that sentence means, and the sentences of a search's events."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 from autoprompt.report.numbers import count, p_value, ratio, score, times
 from autoprompt.report.records import Progress, Side, TradeOff
+from autoprompt.stats import in_groups
 
 _NODES = {
     "predict": "measuring candidates",
@@ -24,9 +25,10 @@ def headline(result: Mapping[str, Any], original: Side, best: Side) -> str:
     """
     if result["verdict"] == "untested" or result["best"].get("is_original") or best.score is None:
         return str(result["message"]).replace("->", "→")
+    groups = ((result.get("splits") or {}).get("groups") or {}).get("test", best.rows)
     parts = [
-        f"{score(original.score, 2)} → {score(best.score, 2)} on {count(best.rows)} unseen rows, "
-        f"{p_value(result['p_value'])}",
+        f"{score(original.score, 2)} → {score(best.score, 2)} on {count(best.rows)} unseen rows"
+        f"{in_groups(groups, best.rows)}, {p_value(result['p_value'])}",
         f"{count(result['fixed'])} fixed, {count(result['broken'])} broken",
     ]
     grown = ratio(best.tokens_per_call, original.tokens_per_call)
@@ -129,6 +131,7 @@ def confirmation(found: Mapping[str, Any]) -> str:
     kind = "fresh rows" if fresh["rows"] else "rows that chose it"
     if fresh["rows"] and train:
         kind += f" ({fresh['rows'] - train} of validation, {train} of train)"
+    kind += in_groups(part.get("groups", part["rows"]), part["rows"])
     basis = found.get("basis") or ("both" if fresh["rows"] else "raced")
     chance = "" if found["p_value"] is None else p_value(found["p_value"])
     if basis == "both":
@@ -138,6 +141,12 @@ def confirmation(found: Mapping[str, Any]) -> str:
     elif found.get("remembered"):
         chance += ", of these rows alone, as lessons of earlier runs were used"
     return f"{score(part['score'])} against {score(part['other_score'])} on {part['rows']} {kind}; {chance}"
+
+
+def refused(event: Mapping[str, Any]) -> str:
+    """`refused abcdef before any call (cues): ...`; without an id, of what never became a candidate."""
+    name = f" {event['id'][:6]}" if event.get("id") else ""
+    return f"refused{name} before any call ({event['operator']}): {event['reason']}"
 
 
 def rung(event: Mapping[str, Any]) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from autoprompt.config import ModelSettings
 from autoprompt.llm.budget import Budget
@@ -14,10 +13,9 @@ from autoprompt.llm.endpoints import choose_model
 from autoprompt.sandbox import Level, Limits
 from autoprompt.science.records import PassLog
 from autoprompt.templates import Language
+from autoprompt.types import OnEvent
 
 _EMBEDDED_WINDOW, _OTHER_WINDOW = 8192, 32_768  # tokens; the first is what llama.cpp is started with
-
-Emit = Callable[[dict[str, Any]], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +44,7 @@ class ScienceContext:
     max_iterations: int
     context_tokens: int
     max_output_tokens: int
-    emit: Emit
+    emit: OnEvent
     role: CallRole = "task"
     temperature: float = 0.0
     seed: int = 0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -31,14 +30,12 @@ from autoprompt.science.state import ScienceState
 from autoprompt.science.transcript import markdown, messages
 from autoprompt.store import RunFolder, RunStore
 from autoprompt.store.files import read_json, to_json, write_json
+from autoprompt.types import Event, OnEvent
 
 KIND = "science"
 MAX_OUTPUT_TOKENS = 1024  # of one turn; code for one experiment is shorter
 _PASSES = "passes"
 _TASK = "task.json"
-
-Event = dict[str, Any]
-OnEvent = Callable[[Event], None]
 
 
 def start(

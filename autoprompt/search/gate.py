@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from autoprompt.search.plan import FEWEST_FRESH
 from autoprompt.search.pool import Entry, Pool
-from autoprompt.stats import combine_inverse_normal, paired_test
+from autoprompt.stats import combine_inverse_normal, count_groups, paired_test
 
 CONFIRM_ALPHA = 0.05  # one-sided, for the whole search
 # Of the fresh rows, where the raced ones weigh 1: about the roots of their numbers, as up to 1.7 times as
@@ -29,7 +29,10 @@ Basis = Literal["both", "raced", "fresh"]
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A candidate against another on the rows they share. p_value is one-sided: the first is no better."""
+    """A candidate against another on the rows they share. p_value is one-sided: the first is no better.
+
+    groups: in how many the rows are, a row alone being one: what the test goes by.
+    """
 
     rows: int
     score: float
@@ -37,13 +40,14 @@ class Comparison:
     fixed: int
     broken: int
     p_value: float
+    groups: int
 
 
 def compare(
     pool: Pool, candidate_id: str, other_id: str, row_ids: Sequence[str], *, is_mid: bool = False
 ) -> Comparison:
     """On the rows that both have. is_mid: the mid-p, for what is to be combined."""
-    ours, theirs = pool.shared(candidate_id, other_id, row_ids)
+    ours, theirs, groups = pool.shared(candidate_id, other_id, row_ids)
     n = len(ours)
     return Comparison(
         rows=n,
@@ -51,7 +55,8 @@ def compare(
         other_score=sum(theirs) / n if n else 0.0,
         fixed=sum(a > b for a, b in zip(ours, theirs, strict=True)),
         broken=sum(a < b for a, b in zip(ours, theirs, strict=True)),
-        p_value=paired_test(theirs, ours, "greater", is_mid=is_mid) if n else 1.0,
+        p_value=paired_test(theirs, ours, "greater", groups=groups, is_mid=is_mid) if n else 1.0,
+        groups=count_groups(groups),
     )
 
 
@@ -106,7 +111,7 @@ def confirm(
     An adaptive design in two stages. The p-value of the raced rows is corrected for all that raced (Sidak
     1967), once for each generation of the winner's line: children inherit their parent's luck on these rows,
     and each round chose anew. The fresh rows are used by one comparison and need no correction. Both are
-    combined by the inverse normal method with weights by their number, which no answer on them decides
+    combined by the inverse normal method with weights by their groups, which no answer on them decides
     (Lehmacher & Wassmer 1999). Combined, each is a mid-p: the exact ones, made for a test that stands alone,
     left 4 of the 5% unused. Where one stage stands alone it is exact. is_remembered: the winner's makers knew
     what earlier runs had measured, maybe on the raced rows: then the fresh rows decide alone, as they do for
@@ -120,7 +125,7 @@ def confirm(
     """
     original = pool.original
     ids = winner.candidate.id, original.candidate.id
-    has_fresh, generations = bool(pool.shared(*ids, fresh_ids)[0]), generation(pool, winner)
+    has_fresh, generations = bool(pool.shared(*ids, fresh_ids).groups), generation(pool, winner)
     basis: Basis = "both" if has_fresh else "raced"
     if is_remembered or (has_fresh and generations > MOST_GENERATIONS):
         basis = "fresh"
@@ -129,7 +134,7 @@ def confirm(
     chances = max(1, tried) * max(1, generations)
     raced = replace(raced, p_value=_corrected(raced.p_value, chances))
     if basis == "both":
-        p_value = combine_inverse_normal([raced.p_value, fresh.p_value], _weights(fresh.rows))
+        p_value = combine_inverse_normal([raced.p_value, fresh.p_value], _weights(fresh.groups))
     else:
         p_value = (fresh if basis == "fresh" else raced).p_value
     is_ahead = raced.score * raced.rows + fresh.score * fresh.rows > (
@@ -142,6 +147,7 @@ def confirm(
 def smallest_gain(race: int, fresh: int, chances: int) -> float | None:
     """The smallest gain that so many raced and fresh rows can confirm; None where not even a gain of 1 can.
 
+    Where rows belong together, so many groups: one that is fixed counts once, however many rows it has.
     Of a winner that breaks no row and fixes the same share of both. chances: how often the luckiest could be
     chosen (candidates tried, times generations). More fresh rows may come from train.
     """
@@ -156,8 +162,8 @@ def smallest_gain(race: int, fresh: int, chances: int) -> float | None:
     return None
 
 
-def _weights(fresh_rows: int) -> tuple[float, float]:
-    return 1.0, FRESH_WEIGHT * math.sqrt(min(1.0, fresh_rows / FEWEST_FRESH))
+def _weights(fresh: int) -> tuple[float, float]:
+    return 1.0, FRESH_WEIGHT * math.sqrt(min(1.0, fresh / FEWEST_FRESH))
 
 
 def _luck(fixed: int, *, is_mid: bool) -> float:

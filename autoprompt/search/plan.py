@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from autoprompt.errors import BudgetTooSmallError
+from autoprompt.stats import count_groups
 from autoprompt.types import Example
 
 
@@ -73,6 +74,11 @@ class Plan:
     def fresh_ids(self) -> list[str]:
         return [e.id for e in self.fresh]
 
+    @property
+    def groups(self) -> tuple[int, int]:
+        """How many there are of raced and of fresh rows, a row alone being one."""
+        return count_groups([e.group for e in self.race]), count_groups([e.group for e in self.fresh])
+
 
 def interleave(examples: Sequence[Example]) -> list[Example]:
     """The same rows so ordered that every beginning holds the targets in about their overall shares.
@@ -99,19 +105,41 @@ def fresh_rows(val_rows: int) -> int:
 
 
 def make_plan(val: Sequence[Example], calls_per_row: int = 1, train_batch: int = TRAIN_BATCH) -> Plan:
-    """Split validation into the part that races and the part kept fresh, and the race into blocks."""
-    ordered = interleave(val)
-    fresh = fresh_rows(len(ordered))
-    race = ordered[: len(ordered) - fresh]
+    """Split validation into the part that races and the part kept fresh, and the race into blocks.
+
+    Rows of a group are all raced or all fresh: else the fresh ones would say again what the raced ones said.
+    """
+    race, fresh = _parted(interleave(val))
+    return Plan(tuple(race), tuple(fresh), blocks_of(len(race)), calls_per_row, train_batch)
+
+
+def blocks_of(rows: int) -> tuple[int, ...]:
+    """Where the stages of a race over so many rows end."""
     blocks: list[int] = []
-    edge = min(FIRST_BLOCK, len(race))
-    while edge < len(race):
+    edge = min(FIRST_BLOCK, rows)
+    while edge < rows:
         blocks.append(edge)
         edge *= 2
-    blocks.append(len(race))
+    blocks.append(rows)
     if len(blocks) > 1 and blocks[-1] - blocks[-2] < FIRST_BLOCK // 2:
         del blocks[-2]
-    return Plan(tuple(race), tuple(ordered[len(race) :]), tuple(blocks), calls_per_row, train_batch)
+    return tuple(blocks)
+
+
+def _parted(ordered: Sequence[Example]) -> tuple[list[Example], list[Example]]:
+    """The rows that race and those that stay fresh: of rows alone the last ones, of groups about as many."""
+    groups: dict[str, list[Example]] = {}
+    for row in reversed(ordered):
+        groups.setdefault(f"row {row.id}" if row.group is None else f"group {row.group}", []).append(row)
+    room, kept, fresh = fresh_rows(len(ordered)), 0, set[str]()
+    for rows in groups.values():
+        if len(rows) < 2 * room:
+            room -= len(rows)
+            kept += 1
+            fresh.update(row.id for row in rows)
+    if kept < FEWEST_FRESH:
+        return list(ordered), []
+    return [row for row in ordered if row.id not in fresh], [row for row in ordered if row.id in fresh]
 
 
 def race_rows(candidates: int, blocks: Sequence[int]) -> int:
@@ -141,13 +169,35 @@ def default_max_calls(depth: Depth, plan: Plan, test_rows: int) -> int:
     )
 
 
-def fewest_calls(plan: Plan, test_rows: int, optimizer_calls: int) -> int:
-    """The smallest cap with which a run means something: one round, two candidates, and the final step.
+@dataclass(frozen=True, slots=True)
+class Overhead:
+    """What calls go to beside candidates on rows.
 
-    optimizer_calls: of one round. The round itself plans with a second look at train after its race.
+    optimizer_calls: of one round. calls_per_row, train_batch: as in `Plan`.
     """
-    looks = 2 * plan.calls_per_row * plan.train_batch + 1  # 1: the analyst of the first look
-    return final_cost(plan, test_rows) + looks + optimizer_calls + race_cost(2, plan)
+
+    optimizer_calls: int
+    calls_per_row: int = 1
+    train_batch: int = TRAIN_BATCH
+
+
+def fewest_calls(plan: Plan, test_rows: int, optimizer_calls: int) -> int:
+    """The smallest cap with which a run means something: one round, two candidates, and the final step."""
+    overhead = Overhead(optimizer_calls, plan.calls_per_row, plan.train_batch)
+    return _calls(2, len(plan.fresh), plan.blocks, test_rows, overhead)
+
+
+def calls_for(entrants: int, val_rows: int, test_rows: int, overhead: Overhead) -> int:
+    """Calls of one round with so many candidates and of the final step, where no rows belong together."""
+    fresh = fresh_rows(val_rows)
+    return _calls(entrants, fresh, blocks_of(val_rows - fresh), test_rows, overhead)
+
+
+def _calls(entrants: int, fresh: int, blocks: Sequence[int], test_rows: int, overhead: Overhead) -> int:
+    """The round itself plans with a second look at train after its race."""
+    rows = 2 * (overhead.train_batch + fresh + test_rows) + race_rows(entrants, blocks)
+    analyst = 1  # of the first look
+    return overhead.calls_per_row * rows + analyst + overhead.optimizer_calls
 
 
 def check_budget(max_calls: int | None, plan: Plan, test_rows: int, optimizer_calls: int) -> None:

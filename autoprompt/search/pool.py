@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
-from autoprompt.types import Candidate, EvaluatedRow
+from autoprompt.types import REFUSED, Candidate, EvaluatedRow
 
 Status = Literal["pending", "accepted", "rejected"]
+NO_GROUPS: Mapping[str, str] = {}
 
 # How much the probability of the right label counts beside a right answer when candidates are ranked.
 # Measured on the embedded model (7 demonstration sets, clickbait, 2,000 draws): choosing the best of 7 by 8
@@ -21,7 +22,8 @@ CONFIDENCE_WEIGHT = 0.25
 class Entry:
     """A candidate and its row scores. Scores in [0, 1]; `confidence` only where the endpoint tells.
 
-    answers: what it answered the rows, where answers are labels.
+    answers: what it answered the rows, where answers are labels. refusals: what the endpoint said of the rows
+    whose request it would not take, most often as too long; they score 0.
     """
 
     candidate: Candidate
@@ -29,6 +31,12 @@ class Entry:
     scores: dict[str, float] = field(default_factory=dict)
     confidence: dict[str, float] = field(default_factory=dict)
     answers: dict[str, str] = field(default_factory=dict)
+    refusals: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the endpoint took no request of it: then it was never tried."""
+        return len(self.refusals) == len(self.scores) > 0
 
     def merit(self, row_id: str) -> float:
         """What the race ranks by: the score, with the confidence as a tie-break.
@@ -49,11 +57,23 @@ class Entry:
         return sum(values) / len(values) if values else 0.0
 
 
-class Pool:
-    """All candidates of a run by id, in the order in which they were added. The first is the original."""
+class Shared(NamedTuple):
+    """Scores of two candidates on the same rows, and the group of each row; None for a row alone."""
 
-    def __init__(self, labels: Collection[str] = ()) -> None:
+    first: list[float]
+    second: list[float]
+    groups: list[str | None]
+
+
+class Pool:
+    """All candidates of a run by id, in the order in which they were added. The first is the original.
+
+    groups: of the rows that belong together, by their ids: comparisons count them as such.
+    """
+
+    def __init__(self, labels: Collection[str] = (), groups: Mapping[str, str] = NO_GROUPS) -> None:
         self._labels = frozenset(labels)
+        self._groups = groups
         self._entries: dict[str, Entry] = {}
 
     def __contains__(self, candidate_id: str) -> bool:
@@ -85,6 +105,8 @@ class Pool:
             if row.is_lost:
                 continue
             entry.scores[row.example_id] = row.score
+            if row.error is not None:
+                entry.refusals[row.example_id] = row.error.removeprefix(REFUSED)
             if row.confidence is not None:
                 # As rounded as it is written: a resumed run must rank by the same numbers.
                 entry.confidence[row.example_id] = round(row.confidence, 6)
@@ -95,11 +117,11 @@ class Pool:
         """The original and every candidate that beat its parent."""
         return [e for e in self._entries.values() if e.status == "accepted"]
 
-    def shared(self, a: str, b: str, row_ids: Iterable[str]) -> tuple[list[float], list[float]]:
+    def shared(self, a: str, b: str, row_ids: Iterable[str]) -> Shared:
         """The scores of `a` and of `b` on those of `row_ids` that both were evaluated on, paired."""
         first, second = self._entries[a].scores, self._entries[b].scores
         ids = self._shared_ids(a, b, row_ids)
-        return [first[i] for i in ids], [second[i] for i in ids]
+        return Shared([first[i] for i in ids], [second[i] for i in ids], [self._groups.get(i) for i in ids])
 
     def _shared_ids(self, a: str, b: str, row_ids: Iterable[str]) -> list[str]:
         """Those of `row_ids` that both were evaluated on."""
@@ -115,18 +137,24 @@ class Pool:
                 "scores": dict(entry.scores),
                 "confidence": dict(entry.confidence),
                 "answers": dict(entry.answers),
+                "refusals": dict(entry.refusals),
             }
             for entry in (self._entries[i] for i in candidate_ids)
         ]
 
     @classmethod
-    def from_records(cls, records: Iterable[Mapping[str, Any]], labels: Collection[str] = ()) -> Pool:
+    def from_records(
+        cls,
+        records: Iterable[Mapping[str, Any]],
+        labels: Collection[str] = (),
+        groups: Mapping[str, str] = NO_GROUPS,
+    ) -> Pool:
         """A pool as it was written; of several records with one id the last one holds."""
-        pool = cls(labels)
+        pool = cls(labels, groups)
         for record in records:
             data = {name: value for name, value in record.items() if name != "step"}  # the run folder's mark
-            scores, confidence, answers = (dict(data.pop(n, {})) for n in ("scores", "confidence", "answers"))
+            kept = [dict(data.pop(n, {})) for n in ("scores", "confidence", "answers", "refusals")]
             status: Status = data.pop("status")
             candidate = Candidate.from_dict(data)
-            pool._entries[candidate.id] = Entry(candidate, status, scores, confidence, answers)
+            pool._entries[candidate.id] = Entry(candidate, status, *kept)
         return pool

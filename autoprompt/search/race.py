@@ -136,5 +136,5 @@ def expected_best(shares: Sequence[float], rows: int) -> float:
 
 def is_behind(pool: Pool, other: Entry, entry: Entry, row_ids: Sequence[str]) -> bool:
     """Whether `entry` is behind `other` on the shared rows by more than a hair: with p < DROP_ALPHA."""
-    ours, theirs = pool.shared(entry.candidate.id, other.candidate.id, row_ids)
-    return sum(ours) < sum(theirs) and paired_test(ours, theirs, "greater") < DROP_ALPHA
+    ours, theirs, groups = pool.shared(entry.candidate.id, other.candidate.id, row_ids)
+    return sum(ours) < sum(theirs) and paired_test(ours, theirs, "greater", groups=groups) < DROP_ALPHA

@@ -10,8 +10,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from autoprompt.config import Label
 from autoprompt.dataset.checks import as_text
-from autoprompt.errors import InputError
+from autoprompt.errors import ConfigError, InputError
 from autoprompt.program import render
+from autoprompt.prompt_file import export_form
 from autoprompt.store.files import to_json, to_yaml
 from autoprompt.store.folder import RunFolder
 from autoprompt.store.listing import best_of
@@ -100,12 +101,38 @@ class Exported(NamedTuple):
 def read_exported(path: str | Path) -> Exported:
     """A prompt that `runs export` wrote as YAML, to be sent from one's own program.
 
-    Raises ConfigError with the line of what is wrong.
+    Raises ConfigError with the line of what is wrong, and for the other forms: they hold no labels, and do
+    not tell the field's braces from others.
     """
-    found = load_yaml(Path(path), _Exported)
+    file = Path(path)
+    form = _form_of(file)
+    if form in ("openai", "langchain"):
+        raise ConfigError(
+            f"{file}: this is the {form} form, for programs that send its messages themselves; expected the "
+            "YAML form, which alone holds the labels and the input's field. Write it: autoprompt runs export "
+            "RUN --to prompt.yaml"
+        )
+    found = load_yaml(file, _Exported)
     demos = (Demo(turn.input, turn.output, component=turn.component) for turn in found.demos)
     candidate = Candidate(components=found.components, demos=tuple(demos))
     return Exported(candidate, found.labels, found.input_field)
+
+
+def _form_of(path: Path) -> str | None:
+    """None too for a file that cannot be read: `load_yaml` says why."""
+    try:
+        return export_form(path.read_text(encoding="utf-8-sig"))
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def read_one_prompt(path: Path) -> Exported:
+    """As `read_exported`, of a single prompt. Raises ConfigError for the prompts of a workflow, too."""
+    found = read_exported(path)
+    if len(found.candidate.components) > 1:
+        names = ", ".join(found.candidate.components)
+        raise ConfigError(f"{path}: {len(found.candidate.components)} prompts ({names}), expected one.")
+    return found
 
 
 def export_run(

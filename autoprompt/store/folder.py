@@ -270,17 +270,23 @@ class RunFolder:
     def keep_clients(self, *, are_own: bool) -> None:
         """Note whose models the run has: objects of the program that began it, or those of its settings.
 
-        Raises StoreError where it began with the former, and goes on with the latter: another model's answers
-        would stand beside theirs.
+        Raises StoreError where it goes on with the others: another model's answers would stand beside theirs.
         """
-        mark = self.path / "own_clients"
+        mark, whose = self.path / "clients", "own" if are_own else "settings"
+        if not mark.exists():
+            self.write_text(mark.name, whose)
+            return
+        if mark.read_text(encoding="utf-8") == whose:
+            return
         if are_own:
-            mark.touch()
-        elif mark.exists():
             raise StoreError(
-                f"run {self.run_id} began with models of the program that started it, and its settings name "
-                "none: go on with it in Python, with `clients=` as there, or start a new run."
+                f"run {self.run_id} began with the models that its settings name: go on with it without "
+                "`clients=`, or start a new run."
             )
+        raise StoreError(
+            f"run {self.run_id} began with models of the program that started it, and its settings name "
+            "none: go on with it in Python, with `clients=` as there, or start a new run."
+        )
 
     def check_has_prompts(self) -> None:
         """Raises StoreError for a run of another kind than an optimization."""

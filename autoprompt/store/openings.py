@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -24,32 +25,30 @@ class Opening:
 
 
 def record_opening(path: Path, rows: Collection[str], *, test_sha256: str, run_id: str) -> Opening:
-    """Note that a run opens a test with these rows. To be called once for a run.
+    """Note that a run opens a test with these rows. A run that was killed on the way may do so once more.
 
     rows: a key of each row, by its input alone, so that a corrected label or an added row forgets nothing.
-    The file has one line for each row that was ever opened, with the number of runs. Lines of older versions
-    name a test by the hash of all its rows, `test_sha256`, and one run each; they are counted for the rows
-    when that test is opened again.
+    The file has one line for each row that was ever opened, with the number of runs and the last of them,
+    which is not counted twice. Lines of older versions name a test by the hash of all its rows,
+    `test_sha256`, and one run each; they are counted for the rows when that test is opened again.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(path.with_suffix(".lock")):
         counts: dict[str, int] = {}
+        last: dict[str, str] = {}
         others: list[dict[str, Any]] = []
         known: set[str] = set()
         for line in read_jsonl(path):
             if "row" in line:
                 counts[line["row"]] = line["runs"]
+                last[line["row"]] = line.get("last_run", "")
             elif line["test_sha256"] == test_sha256:
                 known.add(line["run_id"])
             else:
                 others.append(line)
-        before = {row: counts.get(row, 0) + len(known - {run_id}) for row in rows}
+        before = {row: counts.get(row, 0) - (last.get(row) == run_id) + len(known - {run_id}) for row in rows}
         counts |= {row: runs + 1 for row, runs in before.items()}
-        write_jsonl(path, _lines(counts, others))
+        last |= dict.fromkeys(rows, run_id)
+        lines = ({"row": row, "runs": runs, "last_run": last[row]} for row, runs in counts.items())
+        write_jsonl(path, chain(others, lines))
     return Opening(1 + max(before.values(), default=0), sum(runs > 0 for runs in before.values()))
-
-
-def _lines(counts: dict[str, int], others: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    yield from others
-    for row, runs in counts.items():
-        yield {"row": row, "runs": runs}

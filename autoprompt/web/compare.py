@@ -15,7 +15,7 @@ from autoprompt.report import RunSummary, read_summary
 from autoprompt.report.diff import Piece, diff_words
 from autoprompt.report.numbers import count, p_value, score
 from autoprompt.report.records import Answer, CandidateSummary
-from autoprompt.stats import paired_difference_interval, paired_test
+from autoprompt.stats import count_groups, in_groups, paired_difference_interval, paired_test
 from autoprompt.types import Demo
 from autoprompt.web.pages import Pages
 
@@ -24,12 +24,16 @@ _ALPHA = 0.05  # two-sided; a look at two runs, no verdict
 
 @dataclass(frozen=True, slots=True)
 class ComparedAnswer:
-    """A row of both sealed tests, as the best prompt of each run answered it."""
+    """A row of both sealed tests, as the best prompt of each run answered it.
+
+    group: of the rows that belong together, as the first run has it, else the second.
+    """
 
     input: str
     expected: str
     a: Answer
     b: Answer
+    group: str | None = None
 
     @property
     def winner(self) -> str:
@@ -92,7 +96,8 @@ class Comparison:
         if self.gain is None or self.mean_a is None or self.mean_b is None:
             return "These two cannot be compared by score"
         means = f"A {score(self.mean_a, 2)}, B {score(self.mean_b, 2)} on {count(len(self.rows))} shared rows"
-        return f"{means}, {p_value(self.p_value)}"
+        groups = count_groups([row.group for row in self.rows])
+        return f"{means}{in_groups(groups, len(self.rows))}, {p_value(self.p_value)}"
 
     @property
     def meaning(self) -> str:
@@ -132,7 +137,8 @@ def compare(a: RunSummary, b: RunSummary) -> Comparison:
     if not rows:
         return Comparison(a, b, texts, demos, rows)
     ours, theirs = [row.a.score for row in rows], [row.b.score for row in rows]
-    low, high = paired_difference_interval(ours, theirs)
+    groups = [row.group for row in rows]
+    low, high = paired_difference_interval(ours, theirs, groups=groups)
     mean_a, mean_b = sum(ours) / len(rows), sum(theirs) / len(rows)
     return Comparison(
         a,
@@ -144,7 +150,7 @@ def compare(a: RunSummary, b: RunSummary) -> Comparison:
         mean_b=mean_b,
         gain=mean_b - mean_a,
         gain_ci95=(low, high),
-        p_value=paired_test(ours, theirs, "two-sided"),
+        p_value=paired_test(ours, theirs, "two-sided", groups=groups),
     )
 
 
@@ -158,7 +164,8 @@ def _shared_rows(a: RunSummary, b: RunSummary) -> tuple[ComparedAnswer, ...]:
         if other is None or row.best is None or other.best is None:
             continue
         if not (row.best.is_lost or other.best.is_lost):
-            found.append(ComparedAnswer(row.input, row.expected, row.best, other.best))
+            group = row.group or other.group
+            found.append(ComparedAnswer(row.input, row.expected, row.best, other.best, group))
     return tuple(found)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from autoprompt.report.wording import confirmation, rung
+from autoprompt.report.wording import confirmation, refused, rung
 from autoprompt.store import RunFolder
 from autoprompt.store.progress import read_progress
 from autoprompt.web.tail import Tail
@@ -131,7 +131,8 @@ def _proposed(state: LiveState, event: Event) -> str:
 
 def _refused(state: LiveState, event: Event) -> str:
     state.refused += 1
-    return f"refused before any call ({event['operator']}): {event['reason']}"
+    state.candidates.pop(str(event.get("id")), None)  # it had joined the race, which it will not run
+    return refused(event)
 
 
 def _settled(state: LiveState, event: Event) -> str:

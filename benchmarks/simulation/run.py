@@ -12,7 +12,7 @@ from autoprompt.llm.client import CallRole, Completion, Options
 from autoprompt.llm.scripted import ScriptedClient
 from autoprompt.memory import ExperienceFile
 from autoprompt.metrics import get_metric
-from autoprompt.optimizer import nodes
+from autoprompt.optimizer import beginning
 from autoprompt.optimizer.agents import (
     AnalysisAgent,
     DescribingAgent,
@@ -148,7 +148,7 @@ def simulate(
         emit=emit,
         experiences=experiences,
     )
-    state = nodes.first_state(context, {"path": "", "sha256": "", "split_seed": 0, "sizes": splits.sizes})
+    state = beginning.first_state(context, {"path": "", "sha256": "", "split_seed": 0, "sizes": splits.sizes})
     final = build_graph().invoke(
         state, {"recursion_limit": recursion_limit(depth.max_iterations)}, context=context
     )

@@ -70,6 +70,24 @@ def test_what_an_unpriced_model_was_paid_is_not_known(home: Home) -> None:
     assert (copied.sent, copied.paid_usd) == (0, 0.0)
 
 
+def test_what_an_unpriced_model_was_paid_is_not_known_of_a_trial_that_failed(home: Home) -> None:
+    number = 0
+
+    def speak(messages: list[Message]) -> Completion:
+        nonlocal number
+        number += 1
+        if number > 30:
+            raise EndpointError("it is gone", is_fatal=True)
+        return Completion(solve(messages[0].content, messages[-1].content), Usage(10, 1, None))
+
+    clients = Clients(ScriptedClient(speak, identity="world"))
+    path = home.write_batch()
+    first = run(home, path, clients=clients, fail_fast=True).rows[0]
+    assert (first.status, first.paid_usd) == ("failed", None)
+    again = run(home, path, only=["seed=1"]).rows[0]
+    assert (again.status, again.paid_usd) == ("failed", None)
+
+
 def test_a_trial_finds_the_same_alone_and_after_others(home: Home) -> None:
     """Neither the answers nor the lessons of its neighbours sway it."""
     both = run(home, home.write_batch())

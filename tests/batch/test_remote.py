@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -40,6 +41,12 @@ class Actor:
 
 def get(value: Any) -> Any:
     return value
+
+
+@pytest.fixture(autouse=True)
+def _scratch(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a hub keeps until its cluster ends."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path_factory.mktemp("scratch")))
 
 
 class Bench:
@@ -157,7 +164,12 @@ def test_the_budget_of_the_batch_comes_through_the_hub(online: Home, endpoint: F
         bench.ledger.charge(replace(ticket, attempt=7), from_block=False, expected=Amount())
 
 
-def test_a_hub_that_does_not_see_the_folder_begins_with_what_was_spent(tmp_path: Path) -> None:
+def test_a_hub_that_does_not_see_the_folder_begins_with_what_was_spent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(elsewhere))
     nowhere = Place(tmp_path / "no-token", tmp_path)
     hub = Hub(str(tmp_path / "none" / "ledger.sqlite"), nowhere, (10, None, None),
               {"t": (8, 100, 0.5)})  # fmt: skip
@@ -169,6 +181,9 @@ def test_a_hub_that_does_not_see_the_folder_begins_with_what_was_spent(tmp_path:
     home = FileLedger(tmp_path / "ledger.sqlite", Caps(10))
     home.write_spent({trial: Amount(*amounts) for trial, amounts in hub.spent().items()})
     assert home.spent()["t"] == Amount(8, 100, 0.5)
+    assert list(elsewhere.iterdir())
+    hub.close()
+    assert not list(elsewhere.iterdir())
 
 
 def test_an_answer_comes_back_whole_from_the_shared_cache(tmp_path: Path) -> None:

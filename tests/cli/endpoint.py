@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 KEY = "sk-of-the-tests-0123456789"
@@ -35,6 +36,28 @@ class Endpoint:
         if "KNOWN RULE" in text:
             return "urgent" if "now" in messages[-1]["content"] else "normal"
         return "normal"
+
+
+def write_messages(folder: Path, base_url: str, numbers: Iterable[int], *, alike: int = 1) -> None:
+    """t.jsonl, its sidecar and c.yaml: messages of which every second `alike` are urgent.
+
+    alike: messages of one customer, which follow each other.
+    """
+    rows = [
+        {
+            "message": f"{'It burns now' if n // alike % 2 else 'Some day, please'} ({n})",
+            "priority": "urgent" if n // alike % 2 else "normal",
+            **({"customer": f"c{n // alike}"} if alike > 1 else {}),
+        }
+        for n in numbers
+    ]
+    (folder / "t.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    (folder / "t.task.yaml").write_text(
+        "prompt: Sort support messages.\ninput_field: message\ntarget_field: priority\n", encoding="utf-8"
+    )
+    (folder / "c.yaml").write_text(
+        f"dataset: t.jsonl\nmodel: m\nbase_url: {base_url}\npreset: quick\nmax_demos: 0\n", encoding="utf-8"
+    )
 
 
 @contextmanager

@@ -179,6 +179,21 @@ def test_the_ending_chooses_the_form_and_lost_demonstrations_are_said() -> None:
     assert "langchain" in call("runs", "export", folder.run_id, "--format", "xml", code=2).stderr
 
 
+def test_an_ending_that_names_no_form_is_refused_without_format() -> None:
+    folder = finished("p")
+    refused = call("runs", "export", folder.run_id, "--to", "p.pdf", code=2)
+    assert "--to p.pdf: this ending names no format; known: .txt, .md, .yaml, .yml, .json." in refused.stderr
+    assert not Path("p.pdf").exists()
+    for arguments in (
+        ["--to", "p.j2", "--format", "text"],
+        ["--to", "p.TXT"],
+        ["--to", "p.md"],
+        ["--to", "p"],
+    ):
+        call("runs", "export", folder.run_id, *arguments)
+        assert Path(arguments[1]).read_text() == "p\n"
+
+
 def test_another_candidate_is_exported() -> None:
     folder = finished("Best.")
     shown = [{"input": "in", "output": "1"}]

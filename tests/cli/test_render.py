@@ -174,6 +174,13 @@ def test_without_a_test_nothing_is_verified() -> None:
     assert shown(*render.result(said, "a", "a")).count("verified") == 1
 
 
+def test_a_warning_that_was_told_is_not_told_again() -> None:
+    data = {**RESULT, "warnings": ["few rows", "a slow model"]}
+    text = shown(*render.result(data, "a", "b", told={"few rows"}))
+    assert "few rows" not in text
+    assert "\nwarning: a slow model\n" in text
+
+
 def test_warnings_stand_in_the_summary() -> None:
     text = shown(*render.result({**RESULT, "warnings": ["few [rows]\x1b"]}, "a", "b"))
     assert "\nwarning: few [rows]\n" in text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import re
 import subprocess
 import sys
@@ -83,6 +84,21 @@ def test_wrong_command_and_wrong_flag_are_usage_errors() -> None:
         assert said in result.stderr
 
 
+def test_a_flag_before_the_command_is_told_where_it_goes() -> None:
+    said = "error: --json stands before the command, expected after it: autoprompt run ... --json\n"
+    result = CliRunner().invoke(app, ["--json", "run", "--dataset", "x.jsonl"])
+    assert (result.exit_code, result.stderr) == (2, said)
+    assert json.loads(result.stdout)["exit_code"] == 2
+    result = CliRunner().invoke(app, ["--runs-dir=r", "runs", "list"])
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert (
+        "--runs-dir stands before the command, expected after it: autoprompt runs ... --run" in result.stderr
+    )
+    for arguments in (["--help"], ["--version", "run"], ["--debug", "graph", "--help"], ["-h", "run"]):
+        assert CliRunner().invoke(app, arguments).exit_code == 0
+    assert "No such option" in CliRunner().invoke(app, ["--jsn"]).stderr
+
+
 def test_version() -> None:
     result = CliRunner().invoke(app, ["--version"])
     assert (result.exit_code, result.stdout) == (0, f"autoprompt {__version__}\n")
@@ -149,3 +165,10 @@ def test_a_full_disk_behind_stdout_is_a_sentence(tmp_path: Path, arguments: list
     assert done.returncode == 3
     assert done.stderr.startswith("error: system: No space left on device")
     assert done.stderr.count("\n") == 1
+
+
+def test_the_package_runs_as_a_module_where_the_command_is_not_on_the_path() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "autoprompt", "--version"], capture_output=True, text=True, check=True
+    )
+    assert __version__ in done.stdout

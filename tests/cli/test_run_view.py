@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import io
+import re
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 from run_folders import hostile_run, real_run
 from typer.testing import CliRunner
 
 from autoprompt.cli import app
 from autoprompt.cli.run_plot import HEIGHT, search_plot
+from autoprompt.cli.run_view import candidate_table, changed_rows
 from autoprompt.report import RunSummary, read_summary
 
 
@@ -67,6 +71,42 @@ def test_show_has_plot_rows_and_changes(summary: RunSummary) -> None:
     fixed = next(row for row in summary.rows if row.state == "fixed")
     assert fixed.input in text
     assert "autoprompt report" in text
+
+
+@pytest.mark.parametrize("columns", [40, 60, 80, 110, 200])
+def test_candidates_fit_any_terminal_with_whole_words(summary: RunSummary, columns: int) -> None:
+    lines = show(summary, columns).splitlines()
+    start = next(n for n, line in enumerate(lines) if line.startswith("candidate"))
+    table = lines[start : lines.index("", start)]
+    assert all(len(line) <= columns for line in table)
+    assert set(table[0].split()) >= {"candidate", "end", "mean"}
+    assert ("change" in table[0]) == (columns >= 60)
+    assert ("operator" in table[0]) == (columns >= 80)
+    for candidate in summary.candidates:
+        assert any(line.split()[:1] == [candidate.id[:6]] for line in table)
+        assert any(str(candidate.score)[:4] in line for line in table)
+
+
+def test_a_long_change_takes_few_lines_of_a_narrow_terminal(summary: RunSummary) -> None:
+    first, *rest = summary.candidates
+    long = dataclasses.replace(summary, candidates=(dataclasses.replace(first, change="word " * 99), *rest))
+    console = Console(width=60, file=io.StringIO())
+    console.print(candidate_table(dataclasses.replace(long, candidates=long.candidates[:1]), console))
+    written = console.file.getvalue()  # type: ignore[attr-defined]  # a StringIO
+    assert len(written.splitlines()) <= 2 + 5
+    assert "…" in written
+
+
+def test_long_answers_leave_a_narrow_terminal_its_words(summary: RunSummary) -> None:
+    row = next(row for row in summary.rows if row.state == "fixed")
+    assert row.best is not None
+    best = dataclasses.replace(row.best, text="an answer of many words " * 9)
+    long = dataclasses.replace(row, expected="expected " * 9, best=best, input="input " * 9)
+    console = Console(width=60, file=io.StringIO())
+    for part in changed_rows(dataclasses.replace(summary, rows=(long,)), width=60):
+        console.print(part)
+    written = console.file.getvalue()  # type: ignore[attr-defined]  # a StringIO
+    assert re.search(r"^expected +original +best +input *$", written, re.MULTILINE)
 
 
 def test_hostile_texts_do_not_steer_the_terminal(tmp_path: Path) -> None:

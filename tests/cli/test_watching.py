@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.console import Console
 
-from autoprompt.cli.panel import Lines, panel, watching
+from autoprompt.cli.panel import Lines, panel, warning_line, watching
 from autoprompt.cli.progress import Progress, duration, megabytes, money
 
 STARTED = {
@@ -116,6 +117,7 @@ def test_each_step_is_a_line() -> None:
             }
         )
         emit({"event": "candidate_refused", "operator": "rewrite", "reason": "too long"})
+        emit({"event": "candidate_refused", "id": "0123456789ab", "operator": "cues", "reason": "too dear"})
         emit(RUNG)
         emit({**RUNG, "best_score": 0.875})
         emit({**RUNG, "rows": 30, "is_last": True, "is_ahead": False})
@@ -133,6 +135,7 @@ def test_each_step_is_a_line() -> None:
         "2 of 4 train rows wrong",
         "try abcdef (patch): x",
         "refused before any call (rewrite): too long",
+        "refused 012345 before any call (cues): too dear",
         "after 16 rows 4 of 8 go on; abcdef (0.812) is ahead of the best so far (0.500)",
         "after 16 rows 4 of 8 go on; abcdef (0.812) leads the best so far (0.875) by its confidence",
         "after 30 rows the race is over; none is ahead of the best so far (0.500)",
@@ -160,9 +163,25 @@ def test_warnings_about_the_data_are_said_at_the_start(quiet: bool, is_terminal:
     console = Console(
         file=out, width=200, force_terminal=is_terminal, color_system=None, _environ={"TERM": "xterm"}
     )
-    with watching(console, quiet=quiet) as (_, emit):
+    with watching(console, quiet=quiet) as (progress, emit):
         emit({**STARTED, "warnings": ["few \x1brows"]})
-    assert "warning: few rows\n" in out.getvalue()
+        emit({"event": "warning", "message": "a slow model"})
+    # Of a quiet run they stand with the result.
+    assert ("warning: few rows\n" in out.getvalue()) is not quiet
+    assert "warning: a slow model\n" in out.getvalue()
+    assert progress.told == ({"a slow model"} if quiet else {"few \x1brows", "a slow model"})
+
+
+def test_a_file_of_the_working_folder_has_one_name_before_and_after_a_resume(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    said = "data/t.csv: 3 rows dropped"
+    assert warning_line(said).plain == warning_line(f"{tmp_path}/{said}").plain == f"warning: {said}"
+    assert warning_line(f"other{tmp_path}/t.csv: x").plain == f"warning: other{tmp_path}/t.csv: x"
+    assert warning_line(f"{tmp_path}2/t.csv: x").plain == f"warning: {tmp_path}2/t.csv: x"
+    monkeypatch.chdir("/")
+    assert warning_line("/data/t.csv: x").plain == "warning: /data/t.csv: x"
 
 
 def test_an_analysis_of_no_rows_is_not_told() -> None:

@@ -7,33 +7,24 @@ import json
 import re
 import shlex
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from endpoint import KEY, Endpoint
+from endpoint import KEY, Endpoint, write_messages
+from rich.console import Console
 from typer.testing import CliRunner, Result
 
 from autoprompt.cli import app
+from autoprompt.cli.run import _is_one_reader
+from autoprompt.store.export import export
+from autoprompt.types import Candidate, Demo
 
 
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, endpoint: Endpoint) -> Path:
     monkeypatch.chdir(tmp_path)
-    rows = [
-        {
-            "message": f"{'It burns now' if n % 2 else 'Some day, please'} ({n})",
-            "priority": "urgent" if n % 2 else "normal",
-        }
-        for n in range(60)
-    ]
-    (tmp_path / "t.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    (tmp_path / "t.task.yaml").write_text(
-        "prompt: Sort support messages.\ninput_field: message\ntarget_field: priority\n", encoding="utf-8"
-    )
-    (tmp_path / "c.yaml").write_text(
-        f"dataset: t.jsonl\nmodel: m\nbase_url: {endpoint.base_url}\npreset: quick\nmax_demos: 0\n",
-        encoding="utf-8",
-    )
+    write_messages(tmp_path, endpoint.base_url, range(60))
     (tmp_path / ".env").write_text(f"OPENAI_API_KEY={KEY}\n", encoding="utf-8")
     # Set and taken away again by monkeypatch: what .env puts into the environment ends with the test.
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
@@ -61,14 +52,30 @@ def test_a_run_from_start_to_export(endpoint: Endpoint) -> None:
     assert len(endpoint.requests) == sent
 
 
+def test_a_warning_is_said_once_where_one_reader_has_all_of_it(tmp_path: Path) -> None:
+    said = "warning: 22 validation rows: only a gain of about +0.36 or more can be"
+    with_json = call("run", "--config", "c.yaml", "--json")
+    assert with_json.stderr.count(said) == 1
+    assert said in with_json.stderr.splitlines()[1]
+    apart = call("run", "--config", "c.yaml", "--seed", "2")  # stdout may go to a file of its own
+    assert (apart.stderr.count(said), apart.stdout.count(said)) == (1, 1)
+    with (
+        (tmp_path / "a").open("w") as one,
+        (tmp_path / "a").open("a") as same,
+        (tmp_path / "b").open("w") as other,
+    ):
+        assert _is_one_reader(Console(file=one), Console(file=same))
+        assert not _is_one_reader(Console(file=one), Console(file=other))
+
+
 def test_json_is_the_only_thing_on_stdout() -> None:
     result = call("run", "--config", "c.yaml", "--json", "--quiet")
     data = json.loads(result.stdout)
     stored = json.loads((Path(data["run_dir"]) / "result.json").read_text(encoding="utf-8"))
     assert data == stored
     assert data["verdict"] == "confirmed"
-    assert result.stderr.startswith("warning: 22 validation rows: only a gain of about +0.36 or more can be")
-    assert "\nConfirmed" in result.stderr
+    assert result.stderr.startswith("Confirmed")  # a quiet run keeps its warnings for the end
+    assert result.stderr.count("warning: 22 validation rows: only a gain of about +0.36 or more can be") == 1
     assert json.loads(call("resume", data["run_id"], "--json").stdout) == data
 
 
@@ -186,6 +193,74 @@ def test_the_best_prompt_of_a_run_is_scored_as_it_is(endpoint: Endpoint) -> None
     assert len(endpoint.requests) == sent
 
 
+def test_an_exported_prompt_is_scored_as_its_run_s_is(endpoint: Endpoint) -> None:
+    call("run", "--config", "c.yaml", "--max-iterations", "1")
+    call("runs", "export", "last", "--to", "best.yaml")
+    of_run = json.loads(call("eval", "--config", "c.yaml", "--run", "last", "--json").stdout)
+    assert of_run["score"] == 1.0
+    sent = len(endpoint.requests)
+    found = json.loads(call("eval", "--config", "c.yaml", "--exported", "best.yaml", "--json").stdout)
+    assert [row["score"] for row in found["rows"]] == [row["score"] for row in of_run["rows"]]
+    assert len(endpoint.requests) == sent  # out of the cache: the same requests
+
+    config = Path("c.yaml").read_text(encoding="utf-8")
+    Path("d.yaml").write_text(f"{config}exported: best.yaml\n", encoding="utf-8")
+    assert "exact_match 1.000" in call("eval", "--config", "d.yaml").stdout
+    assert "exact_match 0.500" in call("eval", "--config", "d.yaml", "--prompt", "Sort messages.").stdout
+    assert "exact_match 1.000" in call("eval", "--config", "d.yaml", "--run", "last").stdout
+    call("run", "--config", "d.yaml", code=3)
+
+
+def test_two_prompts_are_compared_row_by_row(endpoint: Endpoint) -> None:
+    """Their scores, the gain with its interval and the paired test, in every form."""
+    knows = "Sort support messages. KNOWN RULE: look at what happens now."
+    against = ("eval", "--config", "c.yaml", "--prompt", knows, "--against")
+    told = call(*against, "Sort messages.").stdout
+    assert told.startswith("exact_match 1.000 (95% interval 0.940 to 1.000) on 60 rows, m\n")
+    assert "against: exact_match 0.500 (95% interval 0.377 to 0.623)" in told
+    assert "gain +0.500 (95% interval" in told
+    assert "30 rows better and 0 worse, p < 0.00001 (paired, two-sided): better than the other" in told
+    assert len(endpoint.requests) == 120
+
+    Path("old.txt").write_text("Sort messages.\n", encoding="utf-8")
+    found = json.loads(call(*against, "@old.txt", "--json").stdout)["against"]
+    assert (found["score"], found["gain"]["value"], found["fixed"], found["broken"]) == (0.5, 0.5, 30, 0)
+    assert [row["score"] for row in found["rows"]].count(0.0) == 30
+    call(*against, "@old.txt", "-o", "r.csv")
+    with Path("r.csv").open(encoding="utf-8", newline="") as file:
+        assert sum(row["against_score"] == "0.0" for row in csv.DictReader(file)) == 30
+    call(*against, "@old.txt", "-o", "r.md")
+    assert "gain +0.500" in Path("r.md").read_text(encoding="utf-8")
+
+    best = export(Candidate({"prompt": knows}), "yaml", labels=["urgent", "normal"])
+    Path("best.yaml").write_text(best, encoding="utf-8")
+    same = call(*against, "@best.yaml").stdout
+    assert "gain +0.000" in same
+    assert "no difference beyond luck" in same
+    assert len(endpoint.requests) == 120  # all the rest out of the cache
+    refused = call(*against, "@none.txt", code=3).stderr
+    assert "--against: none.txt: cannot be read" in refused
+    assert "max_calls is too small" in call(*against, "Sort them.", "--max-calls", "100", code=3).stderr
+    assert len(endpoint.requests) == 120
+
+
+def test_an_exported_prompt_is_the_only_prompt(endpoint: Endpoint) -> None:
+    best = export(Candidate({"prompt": "Sort."}, (Demo("a", "urgent"),)), "yaml", labels=["normal", "later"])
+    Path("best.yaml").write_text(best, encoding="utf-8")
+    exported = ("eval", "--config", "c.yaml", "--exported", "best.yaml")
+    Path("w.yaml").write_text("nodes: []\n", encoding="utf-8")
+    for other in ("--prompt", "--run"):
+        assert f"{other} and --exported exclude each other" in call(*exported, other, "x", code=2).stderr
+    assert "exported holds one prompt" in call(*exported, "--workflow", "w.yaml", code=3).stderr
+    said = call(*exported, code=3).stderr
+    assert "'urgent' is not among the labels 'normal', 'later' of best.yaml" in said
+    Path("best.yaml").write_text(export(Candidate({"a": "x", "b": "y"}), "yaml"), encoding="utf-8")
+    assert "best.yaml: 2 prompts (a, b), expected one" in call(*exported, code=3).stderr
+    Path("d.yaml").write_text("prompt: x\nexported: best.yaml\ndataset: t.jsonl\n", encoding="utf-8")
+    assert "prompt and exported exclude each other" in call("eval", "--config", "d.yaml", code=3).stderr
+    assert endpoint.requests == []
+
+
 def test_a_run_s_prices_are_those_of_its_model() -> None:
     prices = ("--price-input", "1", "--price-output", "2")
     call("run", "--config", "c.yaml", "--max-iterations", "1", "--no-cache", *prices)
@@ -194,6 +269,36 @@ def test_a_run_s_prices_are_those_of_its_model() -> None:
     paid = (found["prompt_tokens"] + 2 * found["completion_tokens"]) / 1e6
     assert found["cost_usd"] == pytest.approx(paid)
     assert json.loads(call(*evaluation, "--model", "m").stdout)["cost_usd"] is None
+
+
+def test_a_run_is_scored_by_its_own_judge_and_with_its_own_options(
+    endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def answer(body: dict[str, Any]) -> str:
+        return (
+            '{"score": 4, "reason": "so so"}'
+            if body["model"] == "grader"
+            else Endpoint.answer(endpoint, body)
+        )
+
+    monkeypatch.setattr(endpoint, "answer", answer)
+    judged = ("--metric", "llm_judge", "--metric-option", "rubric=Is it kind?", "--judge-model", "grader")
+    options = ("--temperature", "0.25", "--max-output-tokens", "77")
+    call("run", "--config", "c.yaml", "--max-iterations", "1", *judged, *options)
+
+    def scored(*flags: str) -> list[tuple[str, float, int]]:
+        sent = len(endpoint.requests)
+        call("eval", "--config", "c.yaml", "--run", "last", "--no-cache", *flags)
+        asked = endpoint.requests[sent:]
+        return sorted({(body["model"], body["temperature"], body["max_tokens"]) for body in asked})
+
+    assert scored() == [("grader", 0.0, 300), ("m", 0.25, 77)]
+    assert scored("--model", "other") == [("grader", 0.0, 300), ("other", 0.25, 77)]
+    # By a flag, another is asked, which does not grade here.
+    assert (
+        "judge m: 10 of 10"
+        in call("eval", "--run", "last", "--config", "c.yaml", "--judge-model", "m", code=4).stderr
+    )
 
 
 def test_the_embedded_model_has_no_endpoint(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:

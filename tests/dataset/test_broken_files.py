@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import re
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -34,7 +36,18 @@ def refusal(**settings: object) -> str:
     return str(caught.value)
 
 
+def packed(members: dict[str, str]) -> bytes:
+    """A zip file. Nothing in it is compressed, as OpenDocument wants it of its first member."""
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return made.getvalue()
+
+
 CSV = "input,target\n" + "".join(f"row {i},{'ab'[i % 2]}\n" for i in range(40))
+
+ODF = "application/vnd.oasis.opendocument"
 
 BROKEN: dict[str, tuple[str, str | bytes, int, str, str]] = {
     # name: file, content, line, what was found, what to do
@@ -77,6 +90,32 @@ BROKEN: dict[str, tuple[str, str | bytes, int, str, str]] = {
     "GBK": ("d.csv", CSV.encode() + "标题,a\n".encode("gbk"), 42, "not UTF-8", "iconv"),
     "GBK in a list": ("d.json", '[\n{"input": "标题"}]'.encode("gbk"), 2, "not UTF-8", "iconv"),
     "gzip": ("d.jsonl.gz", gzip.compress(jsonl(GOOD).encode()), 1, "gzip data", "Unpack"),
+    "zip": ("d.zip", packed({"rows.csv": CSV}), 1, "zip data", "Unpack"),
+    "zip cut off": ("d.zip", packed({"rows.csv": CSV})[:60], 1, "zip data", "Unpack"),
+    "Excel": (
+        "d.xlsx",
+        packed({"types.xml": "", "xl/workbook.xml": ""}),
+        1,
+        "an Excel workbook",
+        "as CSV",
+    ),
+    "Excel as CSV": ("d.csv", packed({"xl/workbook.xml": ""}), 1, "an Excel workbook", "as CSV"),
+    "old Excel": ("d.xls", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(99), 1, "old Office file", "as CSV"),
+    "Word": ("d.docx", packed({"word/document.xml": ""}), 1, "a Word document", "as CSV"),
+    "Calc": (
+        "d.ods",
+        packed({"mimetype": f"{ODF}.spreadsheet", "content.xml": ""}),
+        1,
+        "spreadsheet",
+        "as CSV",
+    ),
+    "Writer": (
+        "d.odt",
+        packed({"mimetype": f"{ODF}.text", "content.xml": ""}),
+        1,
+        "OpenDocument text",
+        "as CSV",
+    ),
     "10 MB line": (
         "d.jsonl",
         jsonl(GOOD) + '{"input": "' + "x" * 10**7 + '"}\n',
@@ -164,10 +203,12 @@ def test_a_target_outside_the_given_labels_is_named_with_them(tmp_path: Path) ->
     assert message.startswith(f"{path} line 41: target 'c' is not among the labels 'a', 'b'")
 
 
-def test_parquet_without_its_library_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parquet_without_its_library_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     message = refusal(dataset=write(tmp_path, "d.parquet", b"PAR1...."))
-    assert "pip install 'autoprompt[parquet]'" in message
+    assert re.search(r"pip install 'pyarrow>=\S+; or save as JSONL", message)
 
 
 def test_no_rows_to_learn_from_is_said(tmp_path: Path) -> None:

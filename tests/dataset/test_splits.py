@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from autoprompt.config import DataSettings
 from autoprompt.dataset import Splits, load_checked, load_splits
 from autoprompt.dataset.assign import assign, capped, quotas
+from autoprompt.dataset.caps import Cap
 from autoprompt.dataset.checks import example_id
 from autoprompt.errors import ConfigError, DatasetError
 from autoprompt.types import Example
@@ -220,8 +221,8 @@ def test_rows_over_the_caps_are_counted_with_the_flags_that_use_them(tmp_path: P
 
 def test_a_preset_that_caps_is_named(tmp_path: Path) -> None:
     path = write(tmp_path / "d.jsonl", rows_of(1000))
-    settings = DataSettings(dataset=path, max_test=50, max_val=50)
-    (said,) = load_splits(settings, capped_by={"test": "preset quick"}).warnings
+    settings = DataSettings(dataset=path, max_val=50)
+    (said,) = load_splits(settings, caps={"test": Cap(50, "preset quick"), "val": Cap(9)}).warnings
     assert said.startswith(
         "500 rows are not used: test and val are capped (test at the cap of preset quick). --max-test"
     )
@@ -234,8 +235,7 @@ def test_a_cap_on_a_file_of_ones_own_is_said_to_do_nothing(tmp_path: Path) -> No
     files = {"train": train, "val": val, "test": test}
     (said,) = load(**files, max_test=8, max_val=30).warnings
     assert said == "--max-test 8 caps what is cut from a dataset: all 30 rows of the --test file are used."
-    settings = DataSettings(**files, max_test=8)
-    assert load_splits(settings, capped_by={"test": "preset quick"}).warnings == ()
+    assert load_splits(DataSettings(**files), caps={"test": Cap(8, "preset quick")}).warnings == ()
     assert load(train=train, val=val, max_test=8).warnings == load(train=train, val=val).warnings
 
 

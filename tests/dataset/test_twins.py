@@ -6,8 +6,8 @@ import json
 import random
 from pathlib import Path
 
-from autoprompt.config import RunConfig
-from autoprompt.dataset import Splits, load_splits
+from autoprompt.config import DataSettings, RunConfig
+from autoprompt.dataset import Splits, load_checked, load_splits
 from autoprompt.dataset.twins import with_families
 from autoprompt.types import Example
 
@@ -119,3 +119,30 @@ def test_many_rows_take_no_time() -> None:
     words = [f"w{n}" for n in range(3000)]
     texts = [" ".join(random.Random(n).choices(words, k=30)) for n in range(3000)]
     assert set(groups_of(texts)) == {None}
+
+
+def test_twins_of_given_files_and_of_a_file_that_is_not_cut_are_in_groups(tmp_path: Path) -> None:
+    other = [f"Other {n * 7919} {n}" for n in range(9)]
+    files = {"train": other, "val": swapped()[:8], "test": swapped()[8:]}
+    paths = {name: write(tmp_path / f"{name}.jsonl", found) for name, found in files.items()}
+    splits = load_splits(RunConfig(**paths))
+    assert splits.group_counts == {"val": 4, "test": 5}
+    assert set(splits.groups) == {row.id for row in (*splits.val, *splits.test)}
+    rows = load_checked(paths["test"], DataSettings())[0]
+    assert [row.group for row in rows[0::2]] == [row.group for row in rows[1::2]]
+    assert len({row.group for row in rows}) == 5
+
+
+def test_a_group_field_alone_counts_in_files_that_are_not_cut(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    pages = ["one", "", "two", "one", *map(str, range(14))]
+    rows = [{"input": text, "target": "AB"[n % 2], "page": pages[n]} for n, text in enumerate(swapped())]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    found = load_checked(path, DataSettings(group_field="page"))[0]
+    assert [row.group for row in found] == [page or None for page in pages]
+
+
+def test_families_that_are_torn_are_known_as_such(tmp_path: Path) -> None:
+    texts = [*swapped()[:4], *(text.replace(" told", " then told") for text in swapped()[:2])]
+    splits = load_splits(RunConfig(dataset=write(tmp_path / "rows.jsonl", texts), no_test=True))
+    assert len(splits.groups) == len(texts)

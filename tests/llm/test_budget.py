@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
@@ -110,6 +111,42 @@ def test_a_block_that_would_pass_a_token_cap_does_not_start() -> None:
     budget = Budget(max_tokens=100)
     with pytest.raises(BudgetExhausted, match="max_tokens"), budget.block(2, tokens=101):
         pytest.fail("must not start")
+
+
+@pytest.mark.parametrize(
+    ("caps", "need", "said"),
+    [
+        (
+            {"max_calls": 2000},
+            {"calls": 2500},
+            "max_calls=2000 reached: 1 call used or kept back, 2,500 more",
+        ),
+        (
+            {"max_tokens": 1_000_000},
+            {"tokens": 999_999},
+            "max_tokens=1000000 reached: 5,020 tokens used or kept back, 999,999 more needed",
+        ),
+        ({"max_tokens": 5000}, {}, "max_tokens=5000 reached: 5,020 tokens used or kept back"),
+        ({"max_cost": 0.00001}, {}, "max_cost=0.00001 reached: $0.000012 used or kept back"),
+        (
+            {"max_cost": 0.5},
+            {"cost_usd": 1.5},
+            "max_cost=0.5 reached: $0.000012 used or kept back, $1.50 more needed",
+        ),
+        ({"max_seconds": 3}, {}, "max_seconds=3 reached: 3.4 s used or kept back"),
+    ],
+)
+def test_a_reached_cap_is_told_in_its_unit(caps: dict[str, Any], need: dict[str, Any], said: str) -> None:
+    clock = Clock()
+    budget = Budget(**caps, clock=clock)
+    budget.charge("task")
+    budget.add_usage("task", Usage(4990, 30, 0.000012))
+    clock.now += 3.39745
+    with pytest.raises(BudgetExhausted) as caught, budget.block(**{"calls": 1, **need}):
+        pytest.fail("must not start")
+    told = str(caught.value)
+    assert told.startswith(said)
+    assert "more needed" in told or told == said
 
 
 def test_seconds_go_on_after_a_resume() -> None:

@@ -29,3 +29,14 @@ def test_the_judges_tokens_are_kept_back_by_its_own_measure(grown: int) -> None:
     context.hold_final(longer)
     # Half of the calls are the judge's, and half of the others are the original's.
     assert context.budget.held["tokens"] == pytest.approx((255 + 30 + grown / 2) * CALLS / 2, rel=0.05)
+
+
+def test_what_writing_costs_makes_no_row_dearer() -> None:
+    context = bench(splits=splits_of(32, 60, 20)).context
+    original = context.add(Candidate(context.program.components)).candidate
+    for role, usage in (("task", Usage(48, 2, 0.00001)), ("optimizer", Usage(3000, 300, 0.01))):
+        for _ in range(10):
+            context.budget.charge(role)
+            context.budget.add_usage(role, usage)
+    context.hold_final(original)
+    assert context.budget.held["cost_usd"] == pytest.approx(0.00001 * CALLS / 2)

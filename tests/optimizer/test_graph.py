@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from fakes import Bench, World, bench, splits_of
 
+from autoprompt.optimizer.beginning import first_state
 from autoprompt.optimizer.graph import (
     _should_continue,
     build_graph,
@@ -14,7 +15,6 @@ from autoprompt.optimizer.graph import (
     graph_mermaid,
     recursion_limit,
 )
-from autoprompt.optimizer.nodes import first_state
 from autoprompt.optimizer.state import AutoPromptState
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from fakes import Bench, bench, scored
 
+from autoprompt.optimizer.beginning import first_state
 from autoprompt.optimizer.ending.lineage import ancestors, unseen
-from autoprompt.optimizer.nodes import first_state
-from autoprompt.types import Candidate, Demo
+from autoprompt.types import Candidate, Demo, Example
 
 
 def family(made: Bench, **last: Any) -> Candidate:
@@ -71,3 +72,18 @@ def test_a_choice_by_errors_is_informed_and_a_plain_draw_is_not() -> None:
     assert hidden(made, family(made, operator="demos_errors", demos=demos)) >= {"r7", "r30", "r31"}
     made = bench()
     assert hidden(made, family(made, operator="demos_varied", demos=demos)) == {"r5", "r7", "r10", "r11"}
+
+
+def test_rows_that_belong_to_one_seen_or_to_validation_are_no_fresh_ones() -> None:
+    """A twin of a demonstration is answered by it, and one of a raced row says again what that one said."""
+    made = bench()
+    splits = made.context.splits
+    groups = {"r5": "demo's", "r6": "demo's", "r20": "told", "r21": "told", "r12": "val's", "r13": "train's"}
+    groups |= {splits.val[0].id: "val's"}
+
+    def with_groups(rows: tuple[Example, ...]) -> tuple[Example, ...]:
+        return tuple(replace(row, group=groups.get(row.id)) for row in rows)
+
+    made.context.splits = replace(splits, train=with_groups(splits.train), val=with_groups(splits.val))
+    winner = family(made, operator="combine", told=("r20",))
+    assert hidden(made, winner) == {"r5", "r6", "r10", "r11", "r12", "r20", "r21"}

@@ -40,3 +40,10 @@ def test_the_text_says_what_and_how_much() -> None:
     lesson = AGENT.learn("a", "b", [0, 0, 0, 0], [1, 1, 1, 0], 3, change="16 demonstrations")
     assert lesson is not None
     assert lesson.text == "[better +0.75 on 4 rows] 16 demonstrations"
+
+
+def test_rows_of_one_group_make_no_lesson_better() -> None:
+    for groups, verdict in (None, "better"), (["g", "g", "g", None], "no_difference"):
+        lesson = AGENT.learn("a", "b", [0, 0, 0, 1], [1, 1, 1, 1], 2, groups=groups)
+        assert lesson is not None
+        assert lesson.verdict == verdict

@@ -89,7 +89,7 @@ def test_lessons_credit_only_prompts_that_were_evaluated_on_shared_rows(tmp_path
     pairs = set()
     for candidate_id in settled:
         candidate = pool[candidate_id].candidate
-        old, new = pool.shared(candidate.parents[0], candidate_id, race)
+        old, new, _ = pool.shared(candidate.parents[0], candidate_id, race)
         pairs.add(
             (round(sum(old) / len(old), 4), round(sum(new) / len(new), 4), len(old), candidate.operator)
         )

@@ -12,7 +12,7 @@ from fakes import PROMPT, Bench, TwoPrompts, bench, number_of, splits_of
 
 from autoprompt.errors import EndpointError, RequestRefusedError
 from autoprompt.llm.client import Completion, Options
-from autoprompt.optimizer.nodes import first_state
+from autoprompt.optimizer.beginning import first_state
 from autoprompt.optimizer.proposing.propose import propose
 from autoprompt.search.plan import Depth
 from autoprompt.templates import phrases
@@ -166,6 +166,8 @@ def test_what_the_prompt_says_itself_is_no_echo() -> None:
 
 def test_an_answer_without_a_prompt_is_refused() -> None:
     assert refusals("```\n\n```") == ["the writer's answer holds no prompt"]
+    blanks = "```\n" + PROMPT.replace(" ", "\n", 1) + "\n```"
+    assert refusals(blanks) == ["it moves blanks and line ends alone"]
 
 
 def test_a_cut_answer_is_refused() -> None:

@@ -8,7 +8,7 @@ import pytest
 from fakes import LABELS, PROMPT, Bench, World, bench, number_of, splits_of, target_of, unit
 
 from autoprompt.llm.client import Completion, Options
-from autoprompt.optimizer.nodes import first_state
+from autoprompt.optimizer.beginning import first_state
 from autoprompt.optimizer.settle import settle
 from autoprompt.types import Candidate, Message
 

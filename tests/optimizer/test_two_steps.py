@@ -12,8 +12,8 @@ from autoprompt.llm import ScriptedClient
 from autoprompt.llm.client import Completion, Options
 from autoprompt.optimizer.agents import AnalysisAgent, PredictionAgent
 from autoprompt.optimizer.agents.analysis import read_rules
+from autoprompt.optimizer.beginning import first_state
 from autoprompt.optimizer.graph import build_graph, recursion_limit
-from autoprompt.optimizer.nodes import first_state
 from autoprompt.optimizer.proposing.merging import joined, partner_of
 from autoprompt.program import component_diffs, render_candidate
 from autoprompt.search.plan import make_plan

@@ -8,14 +8,16 @@ from typing import Any
 import pytest
 from fakes import LABELS, Bench, bench, row, scored, splits_of
 
+from autoprompt.comparison import compare_rows
 from autoprompt.llm.budget import Spent
 from autoprompt.metrics import get_metric
-from autoprompt.optimizer.ending.verdict import RunFacts, RunResult, compare_rows, make_result
-from autoprompt.optimizer.nodes import first_state
+from autoprompt.optimizer.beginning import first_state
+from autoprompt.optimizer.ending.result import RunResult
+from autoprompt.optimizer.ending.verdict import RunFacts, make_result
 from autoprompt.types import Candidate, Demo, EvaluatedRow
 
 FACTS = RunFacts(
-    "run", "runs/run", "exact_match", "m", "w", {"train": 32}, 0, {"test": "abc"}, 2, 30, ("careful",)
+    "run", "runs/run", "exact_match", "m", "w", {"train": 32}, {}, 0, {"test": "abc"}, 2, 30, ("careful",)
 )
 
 
@@ -141,6 +143,7 @@ def test_the_result_holds_candidates_facts_and_costs() -> None:
     assert data["calls"] == 11
     assert data["splits"] == {
         "sizes": {"train": 32},
+        "groups": {},
         "split_seed": 0,
         "sha256": {"test": "abc"},
         "test_opened": 2,
@@ -184,6 +187,32 @@ def test_of_an_aggregate_metric_the_aggregate_is_compared() -> None:
     ]
     compared = compare_rows(best, original, get_metric("macro_f1", labels=("A", "B")))
     assert compared is not None
-    assert compared.best[0] == 1.0
-    assert compared.original[0] == pytest.approx((72 / 76) / 2)
+    assert compared.new.score == 1.0
+    assert compared.old.score == pytest.approx((72 / 76) / 2)
     assert compared.gain_interval.low < compared.gain < 1
+
+
+def test_rows_of_a_group_are_no_independent_evidence_on_the_sealed_test() -> None:
+    """Ten rows put right confirm a prompt, five pairs do not; the intervals know it too."""
+    best = [example_row(i, right=True) for i in range(20)]
+    original = [example_row(i, right=i >= 10) for i in range(20)]
+    pairs = [[replace(row, group=f"g{i // 2}") for i, row in enumerate(side)] for side in (best, original)]
+    for metric in (get_metric("exact_match"), get_metric("macro_f1", labels=("A", "B"))):
+        alone, together = compare_rows(best, original, metric), compare_rows(*pairs, metric)
+        assert alone is not None
+        assert together is not None
+        assert alone.p_value < 0.05 < together.p_value
+        assert together.p_value == 2 / 2**5
+        assert (alone.gain, alone.fixed) == (together.gain, together.fixed)
+        for now, before in (
+            (together.gain_interval, alone.gain_interval),
+            (together.old.interval, alone.old.interval),
+        ):
+            assert now.high - now.low > 1.1 * (before.high - before.low)
+
+
+def test_the_message_says_in_how_many_groups_the_rows_are() -> None:
+    found = result(6, 0, facts=replace(FACTS, split_groups={"test": 9}))
+    assert "on 16 unseen rows (in 9 groups), p = " in found.message
+    assert found.to_dict()["splits"]["groups"] == {"test": 9}
+    assert "group" not in result(6, 0).message

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -136,3 +137,34 @@ def test_many_graded_cases_take_a_moment_and_the_same_p_each_time() -> None:
     before = measurement(numbered(*(rng.random() for _ in range(5_000)))).as_baseline()
     now = measurement(numbered(*(rng.random() for _ in range(5_000))))
     assert compare(now, before).p_value == compare(now, before).p_value
+
+
+def in_pairs(found: Measurement) -> Measurement:
+    """The same cases, r0 and r1 in one group, r2 and r3, and so on."""
+    cases = [
+        replace(case, example=replace(case.example, group=f"g{n // 2}")) for n, case in enumerate(found.cases)
+    ]
+    return replace(found, cases=tuple(cases))
+
+
+def test_cases_that_belong_together_break_together() -> None:
+    before = measurement(numbered(*[1.0] * 12)).as_baseline()
+    now = measurement(numbered(*[0.0] * 6, *[1.0] * 6))
+    alone, together = compare(now, before), compare(in_pairs(now), before)
+    assert (alone.test, alone.p_value, alone.groups) == ("exact McNemar", 1 / 64, 12)
+    assert (together.test, together.p_value, together.groups) == ("permutation of groups", 1 / 8, 6)
+    assert (alone.common, together.common) == ("12 cases", "12 cases (in 6 groups)")
+    assert len(together.broken) == 6
+
+
+def test_graded_cases_and_whole_figures_are_tested_by_groups_too() -> None:
+    before = measurement(numbered(*[0.9] * 12)).as_baseline()
+    now = measurement(numbered(*[0.8] * 6, *[0.9] * 6))
+    assert (compare(now, before).p_value, compare(in_pairs(now), before).p_value) == (1 / 64, 1 / 8)
+    answers = [case(f"r{n}", (float(n >= 6),), answers=("1" if n >= 6 else "0",)) for n in range(12)]
+    right = [case(f"r{n}", (1.0,), answers=("1",)) for n in range(12)]
+    whole = measurement(right, metric="macro_f1").as_baseline()
+    found = measurement(answers, metric="macro_f1")
+    assert compare(found, whole).p_value == 1 / 64
+    together = compare(in_pairs(found), whole)
+    assert (together.p_value, together.test) == (1 / 8, "permutation of groups")

@@ -11,6 +11,7 @@ from fakes import add
 from autoprompt.search.gate import (
     CONFIRM_ALPHA,
     MOST_GENERATIONS,
+    Confirmation,
     compare,
     confirm,
     is_accepted,
@@ -282,3 +283,54 @@ def test_what_earlier_runs_measured_does_not_count_twice() -> None:
     assert together.is_confirmed
     assert not alone.is_confirmed
     assert alone.p_value == alone.fresh.p_value
+
+
+def grouped(size: int, rows: int) -> Pool:
+    """A pool whose rows are in groups of so many, one after the other."""
+    return Pool(groups={f"r{n}": f"g{n // size}" for n in range(rows)})
+
+
+def test_rows_of_a_group_are_one_piece_of_evidence() -> None:
+    pool = grouped(4, 8)
+    a, b = add(pool, "original", [0.0] * 8 + [1.0] * 12), add(pool, "candidate", [1.0] * 20)
+    comparison = compare(pool, b, a, IDS)
+    assert (comparison.rows, comparison.groups, comparison.fixed) == (20, 14, 8)
+    assert comparison.p_value == 1 / 4
+    assert compare(pool, b, a, IDS, is_mid=True).p_value == 1 / 8
+
+
+def test_a_winner_that_rows_alone_confirm_is_not_confirmed_by_few_groups() -> None:
+    def result(pool: Pool) -> Confirmation:
+        add(pool, "original", [0.0] * 8 + [1.0] * 12 + [0.0] * 4 + [1.0] * 16)
+        winner = add(pool, "winner", [1.0] * 40)
+        return confirm(pool, pool[winner], IDS[:20], IDS[20:40])
+
+    alone, together = result(Pool()), result(grouped(4, 40))
+    assert alone.is_confirmed
+    assert (alone.raced.groups, alone.fresh.groups) == (20, 20)
+    assert together.p_value > CONFIRM_ALPHA
+    assert not together.is_confirmed
+    assert together.to_dict()["fresh"]["groups"] == 5
+
+
+def test_groups_that_flip_coins_are_confirmed_in_at_most_5_percent() -> None:
+    """Ten candidates answer each group of four rows by one coin: as rows alone many of the luckiest pass."""
+    rng, runs = random.Random(4), 300
+
+    def flips(groups: int) -> list[float]:
+        return [value for value in (float(rng.random() < 0.5) for _ in range(groups)) for _ in range(4)]
+
+    wrong = {True: 0, False: 0}
+    for _ in range(runs):
+        drawn = [flips(25) for _ in range(11)]
+        luckiest = max(drawn[1:], key=lambda scores: sum(scores[:60]))
+        for knows in wrong:
+            pool = grouped(4, 100) if knows else Pool()
+            add(pool, "original", drawn[0])
+            for n, scores in enumerate(drawn[1:]):
+                if scores is not luckiest:
+                    add(pool, f"coin {n}", scores[:60])
+            winner = add(pool, "luckiest", luckiest)
+            wrong[knows] += confirm(pool, pool[winner], IDS[:60], IDS[60:100]).is_confirmed
+    assert wrong[True] / runs < 0.05 + 3 * math.sqrt(0.05 * 0.95 / runs)
+    assert wrong[False] / runs > 0.15

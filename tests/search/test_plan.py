@@ -108,3 +108,32 @@ def test_calls_are_shared_out_over_the_rounds() -> None:
     assert candidates_for(4000, 6, 8, plan, 21) == 8
     assert 2 <= candidates_for(1500, 6, 8, plan, 21) < 8
     assert candidates_for(1500, 1, 8, plan, 21) == 8
+
+
+def of_groups(names: str) -> list[Example]:
+    """Rows of these groups; a dot is a row alone."""
+    return [
+        Example(f"r{i}", f"item {i}", "A", {}, group=None if name == "." else name)
+        for i, name in enumerate(names)
+    ]
+
+
+@given(st.text("abcdefghijklmnopqrstuvwxyz.", min_size=1, max_size=120))
+def test_the_rows_of_a_group_all_race_or_are_all_fresh(names: str) -> None:
+    val = of_groups(names)
+    plan = make_plan(val)
+    assert sorted(plan.race_ids + plan.fresh_ids) == sorted(r.id for r in val)
+    assert not {r.group for r in plan.race} & {r.group for r in plan.fresh} - {None}
+    assert sum(plan.groups) == len(set(names) - {"."}) + names.count(".")
+    assert plan.race
+    assert not plan.fresh or plan.groups[1] >= FEWEST_FRESH
+
+
+def test_groups_count_like_rows_for_what_stays_fresh() -> None:
+    pairs = of_groups("".join(f"{chr(97 + n)}{chr(97 + n)}" for n in range(26)) * 2)
+    assert make_plan(pairs[:52]).fresh == ()  # 20 rows in 10 groups
+    alone = make_plan(of_groups("." * 52))
+    assert (len(alone.race), len(alone.fresh)) == (32, 20)
+    wide = [Example(f"r{i}", f"item {i}", "A", {}, group=f"g{i // 2}") for i in range(100)]
+    plan = make_plan(wide)
+    assert (len(plan.race), len(plan.fresh), plan.groups) == (60, 40, (30, 20))

@@ -25,7 +25,7 @@ def test_scores_are_paired_on_the_rows_that_both_have_in_the_order_asked_for() -
     pool = Pool()
     a = add(pool, "a", {"r0": 1.0, "r1": 0.0, "r2": 1.0})
     b = add(pool, "b", {"r2": 0.5, "r1": 1.0, "r9": 1.0})
-    assert pool.shared(a, b, ["r2", "r9", "r1", "r0"]) == ([1.0, 0.0], [0.5, 1.0])
+    assert pool.shared(a, b, ["r2", "r9", "r1", "r0"]) == ([1.0, 0.0], [0.5, 1.0], [None, None])
 
 
 def test_means_count_only_evaluated_rows() -> None:
@@ -74,3 +74,12 @@ def test_records_come_back_as_they_were_and_the_last_one_of_an_id_holds() -> Non
     assert [e.candidate for e in back.entries] == [e.candidate for e in pool.entries]
     assert back[a].merit("r5") == pool[a].merit("r5")
     assert [e.candidate.id for e in back.accepted()] == [a]
+
+
+def test_shared_rows_come_with_their_groups_also_in_a_pool_that_is_read_again() -> None:
+    groups = {"r0": "g", "r2": "g"}
+    pool = Pool(groups=groups)
+    a, b = (add(pool, name, {"r0": 1.0, "r1": 0.0, "r2": 1.0}) for name in "ab")
+    assert pool.shared(a, b, ["r1", "r2", "r0"]).groups == [None, "g", "g"]
+    back = Pool.from_records(pool.to_records([a, b]), groups=groups)
+    assert back.shared(a, b, ["r1", "r2", "r0"]) == pool.shared(a, b, ["r1", "r2", "r0"])

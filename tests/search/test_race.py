@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from fakes import rows, unit
+from fakes import add, rows, unit
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autoprompt.errors import BudgetExhausted, EndpointError, RequestRefusedError
 from autoprompt.search.plan import make_plan, race_rows
 from autoprompt.search.pool import Entry, Pool
-from autoprompt.search.race import PROBE_ROWS, Rung, expected_best, race
+from autoprompt.search.race import PROBE_ROWS, Rung, expected_best, is_behind, race
 from autoprompt.types import Candidate, Example
 
 
@@ -240,3 +240,11 @@ def test_a_budget_that_ends_passes_through_and_the_finished_blocks_stay() -> Non
     with pytest.raises(BudgetExhausted):
         track.run((16, 48))
     assert [len(e.scores) for e in track.entries] == [16, 16, 16]
+
+
+def test_three_rows_of_one_group_put_nobody_behind() -> None:
+    ids = ["r0", "r1", "r2", "r3"]
+    for groups, expected in ({}, True), (dict.fromkeys(ids, "g"), False):
+        pool = Pool(groups=groups)
+        a, b = add(pool, "ahead", [1.0] * 4), add(pool, "behind", [0.0] * 3 + [1.0])
+        assert is_behind(pool, pool[a], pool[b], ids) is expected

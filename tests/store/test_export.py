@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import yaml
 
-from autoprompt.errors import InputError, PromptError, StoreError
+from autoprompt.errors import ConfigError, InputError, PromptError, StoreError
 from autoprompt.program import render
 from autoprompt.store import EXPORT_FORMATS, RunStore, export, export_run
 from autoprompt.store.export import read_exported
@@ -71,6 +71,19 @@ def test_an_exported_prompt_sends_what_a_run_sends(candidate: Candidate, tmp_pat
     assert found.messages("It burns") == found.messages({"headline": "It burns", "year": 7}) == turns
     with pytest.raises(InputError, match="the row has no 'headline'; its fields are text"):
         found.messages({"text": "It burns"})
+
+
+@pytest.mark.parametrize("form", ["openai", "langchain"])
+def test_the_forms_that_have_lost_something_are_named(form: str, tmp_path: Path) -> None:
+    path = tmp_path / "p.json"
+    path.write_text(export(PLAIN, form, input_field="headline"), encoding="utf-8")
+    with pytest.raises(ConfigError, match=f"p.json: this is the {form} form.*--to prompt.yaml"):
+        read_exported(path)
+
+
+def test_what_cannot_be_read_as_an_export_is_said(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no such file"):
+        read_exported(tmp_path / "p.yaml")
 
 
 def test_fields_of_a_row_become_text_in_the_messages_of_an_export(tmp_path: Path) -> None:

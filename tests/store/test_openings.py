@@ -17,12 +17,20 @@ def test_runs_are_counted_for_each_row_and_not_for_the_set(tmp_path: Path) -> No
     assert opening(path, "dx", "5") == Opening(2, 2)
 
 
+def test_a_run_that_was_killed_before_it_knew_counts_once(tmp_path: Path) -> None:
+    path = tmp_path / "openings.jsonl"
+    for _ in range(2):
+        assert opening(path, "abc", "1") == Opening(1, 0)
+    for _ in range(2):
+        assert opening(path, "bcd", "2") == Opening(2, 2)
+
+
 def test_the_file_grows_by_rows_and_not_by_runs(tmp_path: Path) -> None:
     path = tmp_path / "openings.jsonl"
     for number in range(20):
         opening(path, "abc", str(number))
     assert [json.loads(line) for line in path.read_text().splitlines()] == [
-        {"row": name, "runs": 20} for name in "abc"
+        {"row": name, "runs": 20, "last_run": "19"} for name in "abc"
     ]
 
 

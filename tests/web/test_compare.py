@@ -20,9 +20,13 @@ def finished(
     answers: list[str],
     *,
     demos: tuple[tuple[str, str], ...] = (),
+    groups: int = 0,
     **settings: Any,
 ) -> RunFolder:
-    """A run whose best prompt answered so on rows whose right answer is always "1"."""
+    """A run whose best prompt answered so on rows whose right answer is always "1".
+
+    groups: how many rows belong together, if any.
+    """
     folder = runs.create(
         {"dataset": Path("/data/rows.jsonl"), "prompt": "p", "labels": ["0", "1"], **settings}
     )
@@ -30,7 +34,11 @@ def finished(
     shown = [{"input": asked, "output": answer} for asked, answer in demos]
     folder.append_candidates([{**best, "operator": "rewrite", "demos": shown, "status": "accepted"}])
     for name in ("test-best", "test-original"):
-        folder.write_predictions(name, [row(n, f"input {n}", "1", a) for n, a in enumerate(answers)])
+        rows = [
+            row(n, f"input {n}", "1", a, group=f"g{n // groups}" if groups else None)
+            for n, a in enumerate(answers)
+        ]
+        folder.write_predictions(name, rows)
     folder.write_result(
         {
             "verdict": "not_confirmed",
@@ -119,3 +127,18 @@ def test_why_two_runs_cannot_be_compared_by_score(runs: RunStore, case: str) -> 
         "no common row": "no row in common",
     }
     assert words[case] in found.meaning
+
+
+def test_rows_that_belong_together_are_tested_together(runs: RunStore) -> None:
+    answers = ["0"] * 8 + ["1"] * 8, ["1"] * 16
+    alone = compared(*(finished(runs, "alone", found) for found in answers))
+    together = compared(*(finished(runs, "grouped", found, groups=4) for found in answers))
+    assert alone.p_value == 2 / 2**8
+    assert together.p_value == 2 / 2**2
+    assert alone.gain_ci95 is not None
+    assert together.gain_ci95 is not None
+    assert together.gain_ci95[0] < alone.gain_ci95[0]
+    assert "on 16 shared rows, p" in alone.headline
+    assert "on 16 shared rows (in 4 groups), p = 0.50" in together.headline
+    older = compared(finished(runs, "older", answers[0]), finished(runs, "grouped", answers[1], groups=4))
+    assert older.p_value == together.p_value

@@ -69,6 +69,14 @@ def test_a_run_as_it_goes(run: RunFolder) -> None:
     assert state.log[0].text.startswith("best so far: aaaaaa, 0.750")
 
 
+def test_what_is_refused_after_it_was_proposed_races_no_more(run: RunFolder) -> None:
+    propose(run, A)
+    tell(run, "candidate_refused", id=A, operator="cues", reason="too dear")
+    state = look(run)
+    assert (state.racing, state.refused) == ([], 1)
+    assert state.log[0].text == "refused aaaaaa before any call (cues): too dear"
+
+
 def test_counters_come_from_the_progress_file(run: RunFolder) -> None:
     live = LiveRun(run)
     live.look()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from autoprompt.optimizer.agents.rewriting import describe_change
-from autoprompt.stats import paired_test
+from autoprompt.stats import Groups, paired_test
 
 Verdict = Literal["better", "worse", "no_difference"]
 VERDICT_ALPHA = 0.2  # lenient: a lesson is a hint to a writer, not a claim to a reader
@@ -43,12 +43,13 @@ class MemoryAgent:
         iteration: int,
         *,
         change: str = "",
+        groups: Groups | None = None,
     ) -> Lesson | None:
         """The lesson, or None in round 1 or without shared rows.
 
         old_results, new_results: scores in [0, 1] of the same rows in the same order. change: what was
-        changed, in a few words; found by comparing the texts where it is empty. Raises ValueError for
-        unpaired results.
+        changed, in a few words; found by comparing the texts where it is empty. groups: of the rows, where
+        some belong together. Raises ValueError for unpaired results.
         """
         if len(old_results) != len(new_results):
             raise ValueError("a lesson needs scores of the same rows for both prompts")
@@ -57,8 +58,7 @@ class MemoryAgent:
         n = len(old_results)
         before, after = sum(old_results) / n, sum(new_results) / n
         verdict: Verdict = "no_difference"
-        if after > before and paired_test(old_results, new_results, "greater") < VERDICT_ALPHA:
-            verdict = "better"
-        elif after < before and paired_test(new_results, old_results, "greater") < VERDICT_ALPHA:
-            verdict = "worse"
+        lower, higher = (old_results, new_results) if after > before else (new_results, old_results)
+        if after != before and paired_test(lower, higher, "greater", groups=groups) < VERDICT_ALPHA:
+            verdict = "better" if after > before else "worse"
         return Lesson(change or describe_change(old_prompt, new_prompt), before, after, n, verdict)

@@ -45,6 +45,7 @@ def unseen(
 ) -> list[Example]:
     """Rows of train that are no demonstration of `winner` or an ancestor, and of which no author was told.
 
+    Nor do they belong together with such a row, which would tell as much, or with one of validation.
     history: the state's; its entries name the rows that each round's authors were told of.
     """
     family = ancestors(context, winner.candidate)
@@ -56,4 +57,7 @@ def unseen(
     for entry in history:
         if entry["iteration"] <= told_until:
             seen |= {row.example_id for row in context.read_results(entry["results"])}
-    return interleave([row for row in context.splits.train if row.id not in seen])
+    train = context.splits.train
+    known = {row.group for row in train if row.id in seen} | {row.group for row in context.splits.val}
+    known.discard(None)
+    return interleave([row for row in train if row.id not in seen and row.group not in known])

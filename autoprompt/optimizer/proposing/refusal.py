@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from autoprompt.optimizer.agents.rewriting import WORDING
-from autoprompt.optimizer.context import SearchContext, longest_prompt
+from autoprompt.optimizer.context import SearchContext, is_slower, longest_prompt
 from autoprompt.program import placeholders
 from autoprompt.reasoning import requests_in
 from autoprompt.scripts import UNPARTED, is_unparted, runs, signs
+from autoprompt.search.pool import Entry
 from autoprompt.templates import phrases
 from autoprompt.types import Candidate
 
@@ -34,6 +35,23 @@ def check_candidate(context: SearchContext, candidate: Candidate, proposals: Seq
         raise Refused(
             f"about {tokens} tokens, {settings.max_prompt_tokens} are allowed (--max-prompt-tokens)"
         )
+    refused = shortest_refused(context, context.pool.entries)
+    if refused is not None and tokens >= longest_prompt(refused.candidate):
+        raise Refused(
+            f"about {tokens} tokens, and the endpoint took no request of {refused.candidate.id[:6]}"
+        )
+
+
+def shortest_refused(context: SearchContext, entries: Iterable[Entry]) -> Entry | None:
+    """Of the candidates that the endpoint took no request of, as far as that can be for their length."""
+    original = context.pool.original
+    refused = [
+        entry
+        for entry in entries
+        # One that reasons asks for longer answers, too.
+        if entry.is_refused and context.grown(entry.candidate) and not is_slower(entry, original)
+    ]
+    return min(refused, key=lambda entry: longest_prompt(entry.candidate), default=None)
 
 
 def kept_passages(context: SearchContext, *texts: str) -> list[str]:
@@ -47,6 +65,8 @@ def check_text(context: SearchContext, original: str, before: str, text: str) ->
     """Refuse a rewrite of `before` that is empty, loses what must be kept, asks for more, or copies rows."""
     if not text:
         raise Refused("the writer's answer holds no prompt")
+    if text != before and text.split() == before.split():
+        raise Refused("it moves blanks and line ends alone")
     lost = [k for k in kept_passages(context, original, before) if k in before and k not in text]
     if lost:
         raise Refused(f"it loses {', '.join(lost)}")

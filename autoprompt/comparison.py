@@ -1,0 +1,124 @@
+"""Two prompts on the same rows: is the new one better than the old one?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from autoprompt.metrics import Metric
+from autoprompt.stats import (
+    Interval,
+    aggregate_draws,
+    aggregate_interval,
+    draws_interval,
+    mean_interval,
+    paired_difference_interval,
+    paired_test,
+    permutation_aggregate,
+)
+from autoprompt.types import EvaluatedRow
+
+ALPHA = 0.05  # two-sided
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """A figure of rows, in [0, 1], with its 95% interval."""
+
+    score: float
+    interval: Interval
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedRows:
+    """New against old on the rows that neither side lost. Scores in [0, 1], intervals of 95%.
+
+    fixed, broken: rows that the new prompt scores higher, and lower. left_out: rows that the endpoint failed
+    on either side: they say nothing of the prompts.
+    """
+
+    new: Scored
+    old: Scored
+    gain: float
+    gain_interval: Interval
+    p_value: float
+    fixed: int
+    broken: int
+    left_out: int
+
+    @property
+    def is_better(self) -> bool:
+        return self.gain > 0 and self.p_value < ALPHA
+
+    @property
+    def is_worse(self) -> bool:
+        return self.gain < 0 and self.p_value < ALPHA
+
+    def to_dict(self) -> dict[str, Any]:
+        """The difference; the sides are told where they stand."""
+        return {
+            "gain": {"value": self.gain, "ci95": list(self.gain_interval)},
+            "p_value": self.p_value,
+            "fixed": self.fixed,
+            "broken": self.broken,
+            "left_out": self.left_out,
+        }
+
+
+def score_rows(rows: Sequence[EvaluatedRow], metric: Metric) -> Scored:
+    """The metric over all rows; those that failed score 0. Rows that belong together count as such."""
+    groups = [row.group for row in rows]
+    scores = [row.score for row in rows]
+    if not metric.is_aggregate:
+        return Scored(sum(scores) / max(1, len(rows)), mean_interval(scores, groups=groups))
+    targets, answers = [row.ground_truth for row in rows], _answers(rows)
+    interval = aggregate_interval(answers, targets, metric.aggregate, groups=groups)
+    return Scored(metric.aggregate(answers, targets), interval)
+
+
+def compare_rows(
+    new: Sequence[EvaluatedRow], old: Sequence[EvaluatedRow], metric: Metric
+) -> ComparedRows | None:
+    """None where no row was answered on both sides. Two-sided and paired; exact where scores are 0 or 1.
+
+    Of an aggregate metric (macro-F1) the aggregate is compared, by a paired permutation test. Rows that
+    belong together are no independent evidence: see `autoprompt.stats`.
+    """
+    pairs = [(a, b) for a, b in zip(new, old, strict=True) if not (a.is_lost or b.is_lost)]
+    if not pairs:
+        return None
+    sides = [a for a, _ in pairs], [b for _, b in pairs]
+    ours, theirs = [row.score for row in sides[0]], [row.score for row in sides[1]]
+    groups = [row.group for row in sides[0]]
+    if metric.is_aggregate:
+        targets = [row.ground_truth for row in sides[0]]
+        answers = [_answers(side) for side in sides]
+        p_value = permutation_aggregate(
+            answers[1], answers[0], targets, metric.aggregate, alternative="two-sided", groups=groups
+        )
+        draws = [aggregate_draws(side, targets, metric.aggregate, groups=groups) for side in answers]
+        scored = [
+            Scored(metric.aggregate(side, targets), draws_interval(found, Interval(0.0, 1.0), groups))
+            for side, found in zip(answers, draws, strict=True)
+        ]
+        gains = [a - b for a, b in zip(*draws, strict=True)]
+        gain_interval = draws_interval(gains, Interval(-1.0, 1.0), groups)
+    else:
+        p_value = paired_test(theirs, ours, "two-sided", groups=groups)
+        scored = [score_rows(side, metric) for side in sides]
+        gain_interval = paired_difference_interval(theirs, ours, groups=groups)
+    return ComparedRows(
+        new=scored[0],
+        old=scored[1],
+        gain=scored[0].score - scored[1].score,
+        gain_interval=gain_interval,
+        p_value=p_value,
+        fixed=sum(a > b for a, b in zip(ours, theirs, strict=True)),
+        broken=sum(a < b for a, b in zip(ours, theirs, strict=True)),
+        left_out=len(new) - len(pairs),
+    )
+
+
+def _answers(rows: Sequence[EvaluatedRow]) -> list[str]:
+    return ["" if row.is_unparsed else row.prediction for row in rows]

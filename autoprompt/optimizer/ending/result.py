@@ -1,0 +1,116 @@
+"""The result of a run, as `result.json` has it and as a program reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from autoprompt.stats import Interval
+from autoprompt.types import Candidate
+
+Verdict = Literal["confirmed", "not_confirmed", "untested"]
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """The result of a run. `to_dict()` is `result.json`.
+
+    verdict: "confirmed" (better on the sealed test, p < .05), "not_confirmed", or "untested" where there is
+        no sealed test or no budget was left for it.
+    best, original: the candidates. Equal where the search found nothing that it could confirm.
+    Scores, gain, their 95% intervals and the p-value are of the sealed test, in [0, 1]; None where it was not
+    opened (`verdict` is "untested").
+    """
+
+    data: Mapping[str, Any]
+    best: Candidate
+    original: Candidate
+
+    @property
+    def verdict(self) -> Verdict:
+        verdict: Verdict = self.data["verdict"]
+        return verdict
+
+    @property
+    def is_confirmed(self) -> bool:
+        """Whether the sealed test shows that the best prompt is better."""
+        return self.verdict == "confirmed"
+
+    @property
+    def score(self) -> float | None:
+        """The best prompt's."""
+        return _number(self.data["best"]["score"])
+
+    @property
+    def score_interval(self) -> Interval | None:
+        return _pair(self.data["best"]["ci95"])
+
+    @property
+    def original_score(self) -> float | None:
+        return _number(self.data["original"]["score"])
+
+    @property
+    def original_interval(self) -> Interval | None:
+        return _pair(self.data["original"]["ci95"])
+
+    @property
+    def gain(self) -> float | None:
+        """Best minus original, on the rows that both answered."""
+        return _number((self.data["gain"] or {}).get("value"))
+
+    @property
+    def gain_interval(self) -> Interval | None:
+        return _pair((self.data["gain"] or {}).get("ci95"))
+
+    @property
+    def p_value(self) -> float | None:
+        """Two-sided and paired: of so large a gap where there is no difference."""
+        return _number(self.data["p_value"])
+
+    @property
+    def fixed(self) -> int:
+        """Test rows that the best prompt scores higher than the original."""
+        return int(self.data["fixed"])
+
+    @property
+    def broken(self) -> int:
+        """Test rows that the best prompt scores lower than the original."""
+        return int(self.data["broken"])
+
+    @property
+    def calls(self) -> int:
+        """Requests of the whole run."""
+        return int(self.data["calls"])
+
+    @property
+    def cost_usd(self) -> float | None:
+        """Of the whole run; None where a price was not known."""
+        return _number(self.data["cost_usd"])
+
+    @property
+    def run_id(self) -> str:
+        return str(self.data["run_id"])
+
+    @property
+    def message(self) -> str:
+        return str(self.data["message"])
+
+    @property
+    def best_prompt(self) -> str:
+        return self.best.prompt
+
+    @property
+    def original_prompt(self) -> str:
+        return self.original.prompt
+
+    def to_dict(self) -> dict[str, Any]:
+        return dict(self.data)
+
+
+def _number(found: Any) -> float | None:
+    return None if found is None else float(found)
+
+
+def _pair(found: Any) -> Interval | None:
+    return None if found is None else Interval(*found)

@@ -1,0 +1,232 @@
+"""Scoring a prompt on rows as they are, alone or beside another one: the whole of `autoprompt eval`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from autoprompt.clients import Clients, RoleModels, open_models
+from autoprompt.comparison import ComparedRows, compare_rows, score_rows
+from autoprompt.config import RunConfig
+from autoprompt.errors import ConfigError
+from autoprompt.evaluation import EmptyAnswers, row_counter
+from autoprompt.evaluation import evaluate as evaluate_rows
+from autoprompt.judge import Grades
+from autoprompt.llm import Budget
+from autoprompt.preparation import (
+    CheckedRows,
+    calls_per_row,
+    check_placeholders,
+    check_rows,
+    make_program,
+    shown_rows,
+)
+from autoprompt.program import COMPONENT
+from autoprompt.settings import complete, starting_prompt, with_known_labels
+from autoprompt.stats import Interval, count_groups
+from autoprompt.store.given import Rows, Told, with_rows
+from autoprompt.types import Candidate, Evaluation, OnEvent, Usage
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationReport:
+    """A prompt's score on a whole dataset. score and interval (95%) in [0, 1].
+
+    against: another prompt on the same rows. compared: the two, paired; None without one, and where no row
+        was answered by both. The other prompt is its `old` one.
+    warnings: sentences about rows that were dropped and placeholders that are none, about what the model does
+    not take or say, and about answers that a judge gave no grade.
+    """
+
+    evaluation: Evaluation
+    score: float
+    interval: Interval
+    usage: Usage
+    calls: int
+    seconds: float
+    metric: str
+    model: str
+    warnings: tuple[str, ...] = ()
+    against: Evaluation | None = None
+    compared: ComparedRows | None = None
+
+    @property
+    def n(self) -> int:
+        return len(self.evaluation.rows)
+
+    @property
+    def groups(self) -> int:
+        """In how many groups the rows are, a row alone being one: as many count for the interval, or more."""
+        return count_groups([row.group for row in self.evaluation.rows])
+
+    @property
+    def unparsed(self) -> int:
+        return sum(row.is_unparsed for row in self.evaluation.rows)
+
+    @property
+    def unscored(self) -> int:
+        """Rows that a judge gave no grade; they score 0."""
+        return sum(row.is_unscored for row in self.evaluation.rows)
+
+    @property
+    def failed(self) -> int:
+        return sum(row.error is not None for row in self.evaluation.rows)
+
+    @property
+    def cost_usd(self) -> float | None:
+        return self.usage.cost_usd
+
+    def to_dict(self) -> dict[str, Any]:
+        """The summary and all rows, plain data."""
+        return {
+            "metric": self.metric,
+            "model": self.model,
+            "score": self.score,
+            "ci95": list(self.interval),
+            "n": self.n,
+            "groups": self.groups,
+            "unparsed": self.unparsed,
+            "unscored": self.unscored,
+            "failed": self.failed,
+            "calls": self.calls,
+            "prompt_tokens": self.usage.prompt_tokens,
+            "completion_tokens": self.usage.completion_tokens,
+            "cost_usd": self.cost_usd,
+            "seconds": round(self.seconds, 3),
+            "warnings": list(self.warnings),
+            "rows": [asdict(row) for row in self.evaluation.rows],
+            "against": self._against(),
+        }
+
+    def _against(self) -> dict[str, Any] | None:
+        if self.against is None:
+            return None
+        rows, found = [asdict(row) for row in self.against.rows], self.compared
+        if found is None:
+            return {"score": None, "rows": rows}
+        old = {"score": found.old.score, "ci95": list(found.old.interval)}
+        return {**old, **found.to_dict(), "rows": rows}
+
+
+def evaluate(
+    config: RunConfig,
+    *,
+    rows: Rows | None = None,
+    candidate: Candidate | None = None,
+    against: Candidate | str | None = None,
+    known_labels: tuple[str, ...] | None = None,
+    labels_of: str = "",
+    clients: Clients | None = None,
+    on_event: OnEvent | None = None,
+) -> EvaluationReport:
+    """Score a prompt on every row of `config.dataset`: the whole of `autoprompt eval`. Nothing is optimized.
+
+    rows: as in `optimize`, but they are not kept.
+    candidate: a prompt with demonstrations, e.g. `result.best` or `read_exported(FILE).candidate`, instead of
+    `config.prompt`.
+    against: another prompt, asked about the same rows: the report's `compared` is the paired test of the two.
+    It is a proof only on rows that neither was made from.
+    known_labels: those of the run or the export that the candidate is of, for where the user names none; ()
+    for free answers. labels_of: the run or the export, as errors name it.
+    The rows are checked as for a run, and each input is scored once.
+    Raises what `optimize` raises, and BudgetExhausted where a cap ends it before the last row.
+    """
+    other = Candidate(components={COMPONENT: against}) if isinstance(against, str) else against
+    with with_rows(config, rows, has_prompt=candidate is not None) as (config, told):
+        emit = _telling(on_event, told)
+        report = _evaluate(config, candidate, other, known_labels, labels_of, clients, emit)
+    return replace(report, warnings=tuple(map(told, report.warnings)))
+
+
+def _telling(on_event: OnEvent | None, told: Told) -> OnEvent:
+    """`on_event` with its messages in words of the rows."""
+
+    def emit(event: dict[str, Any]) -> None:
+        if on_event is not None:
+            on_event(event | {"message": told(event["message"])} if "message" in event else event)
+
+    return emit
+
+
+def _evaluate(
+    config: RunConfig,
+    candidate: Candidate | None,
+    against: Candidate | None,
+    known_labels: tuple[str, ...] | None,
+    labels_of: str,
+    clients: Clients | None,
+    emit: OnEvent,
+) -> EvaluationReport:
+    config, labels_of = with_known_labels(complete(config), known_labels, labels_of)
+    if config.dataset is None:
+        raise ConfigError("eval needs a dataset: give --dataset FILE.")
+    prompt = ""
+    if config.workflow is None:
+        prompt = candidate.prompt if candidate is not None else starting_prompt(config)
+    checked = check_rows(config, config.dataset, prompt, labels_of=labels_of)
+    said = [] if candidate is None else [*shown_rows(candidate, checked.examples)]
+    if against is not None:
+        if checked.workflow is not None:
+            raise ConfigError("against is one prompt, and a workflow is scored: compare two prompts.")
+        said += [*shown_rows(against, checked.examples)]
+        said += check_placeholders(against.prompt, {config.dataset: checked.examples}, config)
+    checked = replace(checked, warnings=tuple(dict.fromkeys([*checked.warnings, *said])))
+    budget = Budget(config.max_calls, config.max_tokens, config.max_cost, config.max_seconds)
+    for warning in checked.warnings:
+        emit({"event": "warning", "message": warning})
+    with open_models(config, clients, budget, None, emit) as models:
+        asked = candidate or Candidate(components=checked.components)
+        return _report(config, checked, [asked, *([against] if against else [])], models, budget, emit)
+
+
+def _report(
+    config: RunConfig,
+    checked: CheckedRows,
+    candidates: Sequence[Candidate],
+    models: RoleModels,
+    budget: Budget,
+    emit: OnEvent,
+) -> EvaluationReport:
+    """Asks about every row once for each of one or two candidates; the first is scored.
+
+    Raises EmptyAnswersError and JudgeError where that says nothing.
+    """
+    started, total = time.monotonic(), len(checked.examples) * len(candidates)
+    client, metric = models.client("task"), models.metric(config, checked.labels)
+    grades, answers = Grades.of(metric), EmptyAnswers()
+    on_row = answers.counting(grades.counting(row_counter(emit, budget, "rows", total)))
+    with budget.block(total * calls_per_row(config, checked.workflow)):
+        evaluation, *others = [
+            evaluate_rows(
+                make_program(config, candidate.prompt, checked.workflow, checked.labels, client, metric),
+                candidate,
+                checked.examples,
+                metric,
+                concurrency=models.concurrency(),
+                on_row=on_row,
+            )
+            for candidate in candidates
+        ]
+    answers.check()
+    grades.check()
+    late = [*models.warnings(), *filter(None, [grades.warning])]
+    for warning in late:
+        emit({"event": "warning", "message": warning})
+    spent = budget.spent
+    scored = score_rows(evaluation.rows, metric)
+    against = others[0] if others else None
+    return EvaluationReport(
+        evaluation=evaluation,
+        score=scored.score,
+        interval=scored.interval,
+        usage=spent.usage,
+        calls=spent.calls,
+        seconds=time.monotonic() - started,
+        metric=config.metric,
+        model=client.name,
+        warnings=(*checked.warnings, *late),
+        against=against,
+        compared=None if against is None else compare_rows(evaluation.rows, against.rows, metric),
+    )

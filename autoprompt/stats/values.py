@@ -1,0 +1,18 @@
+"""What every statistic asks of its values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import NormalDist
+
+NORMAL = NormalDist()
+TIE = 1e-9  # sums of floats that should be equal differ by less than this
+
+
+def is_binary(values: Sequence[float]) -> bool:
+    return all(value in (0, 1) for value in values)
+
+
+def check_lengths(a: Sequence[object], b: Sequence[object]) -> None:
+    if len(a) != len(b):
+        raise ValueError(f"{len(a)} values against {len(b)}: paired data needs one of each for every row")

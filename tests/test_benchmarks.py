@@ -1,0 +1,47 @@
+"""The benchmarks fit the product: whoever moves a name that they use hears of it here."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+SCRIPTS = sorted(path.stem for path in BENCHMARKS.glob("*.py"))
+
+
+@pytest.fixture(autouse=True)
+def _beside_each_other() -> Iterator[None]:
+    """Their folder on the path and their names free: helpers of the tests have some of them, too."""
+    before = dict(sys.modules)
+    for path in BENCHMARKS.iterdir():
+        sys.modules.pop(path.stem, None)
+    sys.path.insert(0, str(BENCHMARKS))
+    yield
+    sys.path.remove(str(BENCHMARKS))
+    for name, module in [*sys.modules.items()]:
+        if str(getattr(module, "__file__", "")).startswith(str(BENCHMARKS)):
+            del sys.modules[name]
+    sys.modules |= {name: module for name, module in before.items() if name not in sys.modules}
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_a_benchmark_finds_what_it_imports(name: str) -> None:
+    assert importlib.import_module(name).__doc__
+
+
+def test_the_simulation_runs_and_every_part_can_be_switched_off() -> None:
+    ablations = importlib.import_module("simulation.ablations").ABLATIONS
+    run = importlib.import_module("simulation.run")
+    world = importlib.import_module("simulation.world").WORLDS["both"]
+    found = {}
+    for name, switch_off in ablations.items():
+        with ExitStack() as stack:
+            switched = switch_off(stack)
+            found[name] = run.simulate(world, 0, max_calls=300, **switched)
+    assert all(outcome.calls <= 300 for outcome in found.values())
+    assert len({outcome.trace for outcome in found.values()}) > 1
