@@ -18,6 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from autoprompt.checking import check_memory
 from autoprompt.clients import Clients, check_clients, check_models, price_given
 from autoprompt.config import CheckSettings, RunConfig, ScienceConfig
 from autoprompt.errors import EmptyAnswersError, InputError, ModelError, StoreError, UsageError
@@ -27,7 +28,7 @@ from autoprompt.llm.endpoints import LOCAL, choose_model
 from autoprompt.llm.prices import Price
 from autoprompt.metrics import JUDGED
 from autoprompt.past_run import has_answers, load_config, read_candidate, read_result
-from autoprompt.preparation import check_memory, prepare
+from autoprompt.preparation import prepare
 from autoprompt.session import run_in_folder
 from autoprompt.settings import as_complete
 from autoprompt.store import RunFolder, RunStore

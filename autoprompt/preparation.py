@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autoprompt.analyst import MOST_CALLS, TRAIN_ROWS, check_analyst
+from autoprompt.checking import check_metric, check_placeholders, input_of, open_workflow
 from autoprompt.config import RunConfig
-from autoprompt.dataset import Splits, check_fields, load_checked
+from autoprompt.dataset import Splits
 from autoprompt.dataset.caps import Cap, chosen_caps, own_caps
-from autoprompt.dataset.checks import content_key
 from autoprompt.dataset.splits import Regions, cut_rows
-from autoprompt.errors import PromptError
 from autoprompt.llm.client import Client, Options
-from autoprompt.llm.scripted import ScriptedClient
-from autoprompt.memory import ExperienceFile
-from autoprompt.metrics import JUDGED, Metric, check_targets, get_metric
+from autoprompt.metrics import JUDGED, Metric
 from autoprompt.program import (
-    COMPONENT,
     Program,
     PromptProgram,
-    placeholders,
     supports_demos,
-    unknown_placeholders,
 )
 from autoprompt.reasoning import OUTPUT_TOKENS, USUAL_TOKENS, asks_to_reason
 from autoprompt.search.gate import smallest_gain
@@ -45,8 +38,7 @@ from autoprompt.search.plan import (
 from autoprompt.search.room import rows_with_room
 from autoprompt.settings import complete, starting_prompt
 from autoprompt.stats import in_groups
-from autoprompt.store.files import check_writable
-from autoprompt.types import Candidate, Example, Part
+from autoprompt.types import Example, Part
 
 if TYPE_CHECKING:
     from autoprompt.workflow.task import WorkflowTask
@@ -179,16 +171,6 @@ def prepare(config: RunConfig) -> Preparation:
     return Preparation(config, prompt, splits, labels, depth, plan, max_iterations, max_calls, workflow)
 
 
-def check_metric(config: RunConfig, labels: tuple[str, ...], rows: Mapping[Path, Sequence[Example]]) -> None:
-    """The metric is known, its options fit it, and it can compare with every target. rows: of each file.
-
-    Raises ConfigError, and DatasetError with file and line.
-    """
-    unasked = ScriptedClient([])  # a judge's options are checked without its model
-    metric = get_metric(config.metric, config.metric_options, judge=unasked, labels=labels)
-    check_targets(metric, rows)
-
-
 def smallest_gain_of(plan: Plan, depth: Depth) -> float | None:
     """See `autoprompt.search.gate.smallest_gain`; None where validation can show none."""
     return smallest_gain(*plan.groups, depth.candidates)
@@ -210,33 +192,6 @@ def _too_few_rows(plan: Plan, depth: Depth) -> str | None:
     return (
         f"{rows} validation rows{in_groups(groups, rows)}: {could} be told from luck, so the original "
         f"prompt may be returned whatever is found. At best, with no row broken, {more}"
-    )
-
-
-def input_of(config: RunConfig) -> tuple[str, ...]:
-    """The fields that make up a row's input where none is named: the inputs of the workflow, in its order."""
-    if config.workflow is None or config.input_field != RunConfig.model_fields["input_field"].default:
-        return ()
-    from autoprompt.workflow.task import start_variables
-
-    return start_variables(config.workflow)
-
-
-def open_workflow(config: RunConfig, rows: Sequence[Example]) -> WorkflowTask | None:
-    """The workflow that the settings name, checked against the rows; None for a single prompt."""
-    if config.workflow is None:
-        return None
-    from autoprompt.workflow.flow_run import load_tools
-    from autoprompt.workflow.task import open_task
-
-    load_tools(config.tools)
-    return open_task(
-        config.workflow,
-        rows,
-        target_output=config.target_output,
-        locked=config.locked,
-        input_field=config.input_field,
-        target_field=config.target_field,
     )
 
 
@@ -268,89 +223,6 @@ def make_program(
         reasoning_tokens=_reasoning_tokens(config, labels),
         **fields,
     )
-
-
-def check_memory(config: RunConfig) -> None:
-    """The experience file can be read and written. Raises InputError that says how it cannot."""
-    if config.no_memory:
-        return
-    check_writable(config.memory, makes_folders=True)
-    ExperienceFile(config.memory).load()
-
-
-@dataclass(frozen=True, slots=True)
-class CheckedRows:
-    """Rows to ask a prompt or a workflow about, as they are: nothing is split, and nothing has been sent.
-
-    components: the texts that are asked, by name; of a single prompt that one.
-    """
-
-    examples: tuple[Example, ...]
-    labels: tuple[str, ...]
-    workflow: WorkflowTask | None
-    components: Mapping[str, str]
-    warnings: tuple[str, ...]
-
-
-def check_rows(config: RunConfig, dataset: Path, prompt: str, *, labels_of: str = "") -> CheckedRows:
-    """Read the rows and check them, the metric and the prompt or the workflow against each other.
-
-    prompt: "" where the settings name a workflow. labels_of: see `load_checked`. Raises as `prepare` does.
-    """
-    examples, found, warnings = load_checked(dataset, config, labels_of=labels_of, input_of=input_of(config))
-    workflow = open_workflow(config, examples)
-    if workflow is None:
-        warnings = (*warnings, *check_placeholders(prompt, {dataset: examples}, config))
-    check_metric(config, found or (), {dataset: examples})
-    components = {COMPONENT: prompt} if workflow is None else workflow.components
-    return CheckedRows(tuple(examples), found or (), workflow, components, tuple(warnings))
-
-
-def shown_rows(candidate: Candidate, rows: Sequence[Example]) -> list[str]:
-    """A warning where rows are demonstrations too: a model that is shown the answer gives it."""
-    shown = {content_key(demo.input) for demo in candidate.demos}
-    count = sum(content_key(row.input) in shown for row in rows)
-    if not count:
-        return []
-    return [f"{count} of the rows are among the prompt's demonstrations: they say nothing about it"]
-
-
-def check_placeholders(prompt: str, rows: Mapping[Path, Sequence[Example]], config: RunConfig) -> list[str]:
-    """Every row can fill in what the prompt asks for: whatever is in braces and a field of some row.
-
-    rows: of each file. Returns warnings of the target in braces, and of identifiers there that are
-    no field, so perhaps misspelt.
-    Raises DatasetError with file and line of the rows that cannot, and PromptError where the input field's
-    name is in braces and can be no placeholder.
-    """
-    every = (name for examples in rows.values() for example in examples for name in example.fields)
-    known = dict.fromkeys(every)
-    fillable = known.keys() - {config.target_field}
-    asked = placeholders(prompt, fillable)
-    field = config.input_field
-    if f"{{{field}}}" in prompt and field not in asked:
-        raise PromptError(
-            f"the prompt's {{{field}}} would be sent as it stands: placeholders are letters, digits and _. "
-            "Rename the field, or take it out of the prompt: the input then follows as a message of its own."
-        )
-    for path, examples in rows.items():
-        check_fields(examples, path, asked)
-    # A field that is both is filled in: as the input.
-    sealed = {config.target_field} - {field}
-    return [
-        f"{{{name}}} is the target, which is never filled in, and stays literal"
-        for name in placeholders(prompt, sealed)
-    ] + [
-        f"{{{name}}} is no field of the rows ({', '.join(known)}) and stays literal"
-        f"{_hint(name, fillable, None if field in asked else field)}"
-        for name in unknown_placeholders(prompt, known)
-    ]
-
-
-def _hint(name: str, fields: Collection[str], likely: str | None) -> str:
-    """likely: the field that is meant where none is spelt alike."""
-    meant = (*get_close_matches(name, sorted(fields), n=1), *([likely] if likely else []))
-    return f"; did you mean {{{meant[0]}}}?" if meant else ""
 
 
 def _rows_by_file(splits: Splits) -> dict[Path, list[Example]]:

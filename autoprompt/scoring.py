@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from autoprompt.checking import CheckedRows, check_placeholders, check_rows, shown_rows
 from autoprompt.clients import Clients, RoleModels, open_models
 from autoprompt.comparison import ComparedRows, compare_rows, score_rows
 from autoprompt.config import RunConfig
@@ -15,14 +16,7 @@ from autoprompt.evaluation import EmptyAnswers, row_counter
 from autoprompt.evaluation import evaluate as evaluate_rows
 from autoprompt.judge import Grades
 from autoprompt.llm import Budget
-from autoprompt.preparation import (
-    CheckedRows,
-    calls_per_row,
-    check_placeholders,
-    check_rows,
-    make_program,
-    shown_rows,
-)
+from autoprompt.preparation import calls_per_row, make_program
 from autoprompt.program import COMPONENT
 from autoprompt.settings import complete, starting_prompt, with_known_labels
 from autoprompt.stats import Interval, count_groups
