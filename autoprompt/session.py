@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from autoprompt.analyst import make_analyst
@@ -18,22 +16,20 @@ from autoprompt.errors import (
     Interrupted,
     JudgeError,
     ModelError,
-    StoreError,
 )
 from autoprompt.forecast import judge_tokens
-from autoprompt.judge import Grades
 from autoprompt.llm import Budget, Journal
 from autoprompt.llm.account import Account
 from autoprompt.memory import ExperienceFile
 from autoprompt.metrics import JUDGED
 from autoprompt.past_run import ORIGINAL_PROMPT, has_answers
 from autoprompt.preparation import Preparation
+from autoprompt.resuming import dataset_facts, drop_candidates_after, restore
 from autoprompt.search.pool import Pool
 from autoprompt.store import ProgressFile, RunFolder, RunStore
-from autoprompt.store.files import write_jsonl
 from autoprompt.store.openings import record_opening
 from autoprompt.store.spending import note_spending
-from autoprompt.types import Candidate, Event, OnEvent
+from autoprompt.types import Event, OnEvent
 
 if TYPE_CHECKING:
     from autoprompt.optimizer.context import SearchContext
@@ -87,7 +83,8 @@ def run_in_folder(
             open_models(config, clients, budget, journal, emit) as models,
         ):
             telling = _with_warnings(folder, models, emit)
-            return _run_graph(folder, preparation, models, budget, journal, telling, resumed=resumed)
+            work = _Work(folder, preparation, models, budget, journal, telling)
+            return _run_graph(work, resumed=resumed)
     except KeyboardInterrupt:
         raise Interrupted(
             f"interrupted; the state is saved. Go on with: autoprompt resume {folder.reference}"
@@ -101,6 +98,18 @@ def run_in_folder(
         message = f"stopped; what was answered is kept. Go on with: autoprompt resume {folder.reference}"
         emit({"event": "warning", "message": message})
         raise
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """What is open while a run is at work."""
+
+    folder: RunFolder
+    preparation: Preparation
+    models: RoleModels
+    budget: Budget
+    journal: Journal
+    emit: OnEvent
 
 
 def _keep_original(folder: RunFolder, preparation: Preparation) -> None:
@@ -132,16 +141,7 @@ def _late_warnings(folder: RunFolder) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _run_graph(
-    folder: RunFolder,
-    preparation: Preparation,
-    models: RoleModels,
-    budget: Budget,
-    journal: Journal,
-    emit: OnEvent,
-    *,
-    resumed: bool,
-) -> RunResult:
+def _run_graph(work: _Work, *, resumed: bool) -> RunResult:
     # LangGraph takes a second to import: not before everything that can be refused has been.
     from langchain_core.runnables import RunnableConfig
 
@@ -149,7 +149,8 @@ def _run_graph(
     from autoprompt.optimizer.graph import build_graph, recursion_limit
     from autoprompt.store.checkpoints import open_checkpointer
 
-    context = _make_context(folder, preparation, models, budget, journal, emit)
+    folder, preparation = work.folder, work.preparation
+    context = _make_context(work)
     settings = RunnableConfig(
         configurable={"thread_id": folder.run_id},
         recursion_limit=recursion_limit(preparation.max_iterations),
@@ -159,10 +160,10 @@ def _run_graph(
         saved = graph.get_state(settings) if resumed else None
         start: AutoPromptState | None = None
         if saved is not None and saved.values:
-            _restore(folder, preparation, context, saved.values, budget, journal)
+            restore(folder, preparation, context, saved.values, work.journal)
         else:
-            _drop_candidates_after(folder, 0)
-            start = first_state(context, _dataset(preparation))
+            drop_candidates_after(folder, 0)
+            start = first_state(context, dataset_facts(preparation))
             try:
                 context.hold_final(context.pool.original.candidate)
             except BudgetExhausted as error:
@@ -171,27 +172,21 @@ def _run_graph(
                 ) from None
         if preparation.config.metric in LABEL_METRICS:
             folder.write_labels(preparation.labels)
-        emit({**_started(folder, preparation, models, resumed=resumed), **_lessons_read(start)})
+        work.emit({**_started(work, resumed=resumed), **_lessons_read(start)})
         # Not `next`: that is empty, too, where a node has ended and the checkpoint after it was not written.
         if saved is not None and saved.values and not saved.tasks:
             values: Any = saved.values
         else:
             values = graph.invoke(start, settings, context=context, durability="sync")
         final: AutoPromptState = values
-    return _finish(folder, preparation, models, context, final, budget, emit)
+    return _finish(work, context, final)
 
 
-def _make_context(
-    folder: RunFolder,
-    preparation: Preparation,
-    models: RoleModels,
-    budget: Budget,
-    journal: Journal,
-    emit: OnEvent,
-) -> SearchContext:
+def _make_context(work: _Work) -> SearchContext:
     from autoprompt.optimizer.agents import DescribingAgent, MemoryAgent, PredictionAgent, RewriteAgent
     from autoprompt.optimizer.context import SearchContext, SearchSettings
 
+    folder, preparation, models = work.folder, work.preparation, work.models
     config, labels = preparation.config, preparation.labels
     metric = models.metric(config, labels)
     program = preparation.program(models.client("task"), metric)
@@ -220,23 +215,23 @@ def _make_context(
             measured_by=_measured_by(preparation, models),
         ),
         pool=Pool(labels, preparation.splits.groups),
-        budget=budget,
+        budget=work.budget,
         prediction=PredictionAgent(program, metric, concurrency=models.concurrency()),
         analysis=make_analyst(
             config,
             writer,
             folder=folder.path / "analysis",
-            budget=budget,
-            emit=emit,
+            budget=work.budget,
+            emit=work.emit,
         ),
         rewriting=RewriteAgent(writer),
         describing=DescribingAgent(writer),
         memory=MemoryAgent(),
         files=folder,
-        emit=emit,
+        emit=work.emit,
         experiences=None if config.no_memory else ExperienceFile(config.memory),
-        journal_position=lambda: _synced_position(folder, journal),
-        open_test=lambda: _count_opening(folder, preparation, emit),
+        journal_position=lambda: _synced_position(folder, work.journal),
+        open_test=lambda: _count_opening(work),
     )
 
 
@@ -257,69 +252,6 @@ def _measured_by(preparation: Preparation, models: RoleModels) -> str:
     )
 
 
-def _dataset(preparation: Preparation) -> dict[str, Any]:
-    splits = preparation.splits
-    return {
-        "path": ", ".join(str(path) for path in splits.paths.values()),
-        "sha256": splits.dataset_sha256,
-        "split_seed": splits.split_seed,
-        "sizes": splits.sizes,
-        "parts": dict(splits.sha256),
-        "groups": splits.group_counts,
-    }
-
-
-def _restore(
-    folder: RunFolder,
-    preparation: Preparation,
-    context: SearchContext,
-    state: Mapping[str, Any],
-    budget: Budget,
-    journal: Journal,
-) -> None:
-    """Pool, budget and journal as they were at the checkpoint."""
-    known, found = state["dataset"]["sha256"], preparation.splits.dataset_sha256
-    if known != found:
-        raise StoreError(
-            f"run {folder.run_id} cannot go on: {state['dataset']['path']} has changed since it began "
-            f"(sha256 was {known}, is {found}). Put the old file back, or start a new run."
-        )
-    # A version of autoprompt that cuts them otherwise would let rows decide that the analyst has seen.
-    # One that knew no groups among them has raced rows that this one would take for fresh.
-    began, now = {"groups": {}, **state["dataset"]}, _dataset(preparation)
-    if any(began[name] != now[name] for name in ("sizes", "parts", "groups") if name in began):
-        raise StoreError(
-            f"run {folder.run_id} cannot go on: this version of autoprompt splits {began['path']} otherwise "
-            f"than the one that began it (rows were {began['sizes']}, are {now['sizes']}). Go on with that "
-            "version, or start a new run."
-        )
-    _drop_candidates_after(folder, state["pool_step"])
-    records = list(folder.read_candidate_records())
-    context.pool = Pool.from_records(records, context.settings.labels, preparation.splits.groups)
-    if state["original"] not in context.pool:
-        original = context.add(Candidate(components=context.program.components))
-        original.status = "accepted"
-    if state["spent"]:
-        budget.restore(state["spent"])
-    journal.mark_counted(state["journal_position"])
-    if state.get("grades"):
-        context.prediction.grades = Grades(**state["grades"])
-    if state.get("held"):
-        budget.restore_hold(state["held"])
-        return
-    with suppress(BudgetExhausted):  # as in `predict`, which then ended the search; or the end is behind us
-        ids = [state["incumbent"], *state["pending"]]
-        context.hold_final(*(context.pool[i].candidate for i in ids))
-
-
-def _drop_candidates_after(folder: RunFolder, step: int) -> None:
-    """Take out what was written after the checkpoint: a later resume would load it with steps of its own."""
-    records = list(folder.read_candidate_records())
-    kept = [record for record in records if record["step"] <= step]
-    if len(kept) < len(records):
-        write_jsonl(folder.candidates_path, kept)
-
-
 def _synced_position(folder: RunFolder, journal: Journal) -> int:
     """The journal's position, on the disk before a checkpoint names it."""
     position = journal.position
@@ -328,18 +260,18 @@ def _synced_position(folder: RunFolder, journal: Journal) -> int:
     return position
 
 
-def _count_opening(folder: RunFolder, preparation: Preparation, emit: OnEvent) -> int:
+def _count_opening(work: _Work) -> int:
     """Runs that have opened rows of this test, this one included; noted once, however often it is resumed."""
+    folder, splits = work.folder, work.preparation.splits
     if known := _opening(folder):
         return int(known["runs"])
-    splits = preparation.splits
     opening = record_opening(
         RunStore(folder.path.parent).openings_path,
         [input_id(row.input) for row in splits.test],
         test_sha256=splits.sha256["test"],
         run_id=folder.run_id,
     )
-    emit({"event": TEST_OPENED, **asdict(opening)})
+    work.emit({"event": TEST_OPENED, **asdict(opening)})
     return opening.runs
 
 
@@ -355,15 +287,15 @@ def _lessons_read(start: AutoPromptState | None) -> Event:
     return {"lessons_read": [line for line in start["memory_experiences"].splitlines() if line.strip()]}
 
 
-def _started(folder: RunFolder, preparation: Preparation, models: RoleModels, *, resumed: bool) -> Event:
-    config = preparation.config
+def _started(work: _Work, *, resumed: bool) -> Event:
+    folder, preparation, config = work.folder, work.preparation, work.preparation.config
     return {
         "event": "run_started",
         "run_id": folder.run_id,
         "run_dir": str(folder.path),
         "resumed": resumed,
-        "model": models.client("task").name,
-        "optimizer_model": models.client("optimizer").name,
+        "model": work.models.client("task").name,
+        "optimizer_model": work.models.client("optimizer").name,
         "sizes": preparation.splits.sizes,
         "max_iterations": preparation.max_iterations,
         "budget": {
@@ -376,18 +308,11 @@ def _started(folder: RunFolder, preparation: Preparation, models: RoleModels, *,
     }
 
 
-def _finish(
-    folder: RunFolder,
-    preparation: Preparation,
-    models: RoleModels,
-    context: SearchContext,
-    final: AutoPromptState,
-    budget: Budget,
-    emit: OnEvent,
-) -> RunResult:
+def _finish(work: _Work, context: SearchContext, final: AutoPromptState) -> RunResult:
     from autoprompt.optimizer.ending.verdict import RunFacts, make_result
     from autoprompt.program import component_diffs, render_candidate
 
+    folder, preparation, models = work.folder, work.preparation, work.models
     splits, grades = preparation.splits, context.prediction.grades
     facts = RunFacts(
         run_id=folder.run_id,
@@ -403,12 +328,12 @@ def _finish(
         test_rows_opened_before=_opening(folder).get("rows_before"),
         warnings=list(filter(None, [*splits.warnings, *_late_warnings(folder), grades.warning])),
     )
-    result = make_result(final, context, facts, budget.spent)
+    result = make_result(final, context, facts, work.budget.spent)
     folder.write_text("best_prompt.txt", render_candidate(result.best) + "\n")
     if len(result.best.components) > 1:
         folder.write_text("best_prompt.diff", component_diffs(result.original, result.best) + "\n")
     if preparation.workflow is not None:
         preparation.workflow.write_best(folder, result.best)
     folder.write_result(result.to_dict())
-    emit({"event": "run_finished", "result": result.to_dict()})
+    work.emit({"event": "run_finished", "result": result.to_dict()})
     return result
