@@ -3,11 +3,12 @@
 `connect` gives a client for a role out of the settings; `Models` those of all roles of a run.
 """
 
-from autoprompt.llm.budget import Budget, Spent
+from autoprompt.llm.budget import Budget
 from autoprompt.llm.cache import ResponseCache
 from autoprompt.llm.client import CallRole, Client, Completion, Options
 from autoprompt.llm.journal import Journal
 from autoprompt.llm.scripted import ScriptedClient
+from autoprompt.llm.spent import Spent
 from autoprompt.llm.stack import Models, connect, wrap
 from autoprompt.types import Message
 

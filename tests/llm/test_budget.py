@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from autoprompt.errors import BudgetExhausted
-from autoprompt.llm.budget import Budget, Spent
+from autoprompt.llm.budget import Budget
+from autoprompt.llm.spent import Spent
 from autoprompt.types import Usage
 
 

@@ -9,7 +9,7 @@ import pytest
 from fakes import LABELS, Bench, bench, row, scored, splits_of
 
 from autoprompt.comparison import compare_rows
-from autoprompt.llm.budget import Spent
+from autoprompt.llm.spent import Spent
 from autoprompt.metrics import get_metric
 from autoprompt.optimizer.beginning import first_state
 from autoprompt.optimizer.ending.result import RunResult

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from autoprompt.comparison import ALPHA, ComparedRows, Scored, compare_rows
-from autoprompt.llm.budget import Spent
+from autoprompt.llm.spent import Spent
 from autoprompt.optimizer.context import SearchContext
 from autoprompt.optimizer.ending.result import RunResult, Verdict
 from autoprompt.optimizer.ending.trade_off import trade_off
