@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from autoprompt.config import RunConfig
 from autoprompt.dataset import check_fields, load_checked
 from autoprompt.dataset.checks import content_key
+from autoprompt.dataset.shown import shown_in
 from autoprompt.errors import PromptError
 from autoprompt.llm.scripted import ScriptedClient
 from autoprompt.memory import ExperienceFile
@@ -52,12 +53,14 @@ def check_rows(config: RunConfig, dataset: Path, prompt: str, *, labels_of: str 
 
 
 def shown_rows(candidate: Candidate, rows: Sequence[Example]) -> list[str]:
-    """A warning where rows are demonstrations too: a model that is shown the answer gives it."""
-    shown = {content_key(demo.input) for demo in candidate.demos}
-    count = sum(content_key(row.input) in shown for row in rows)
-    if not count:
+    """A warning where rows are demonstrations, or stand in the text: what is shown is no test."""
+    demos = {content_key(demo.input) for demo in candidate.demos}
+    shown = {row.id for row in shown_in([*candidate.components.values()], rows)}
+    shown |= {row.id for row in rows if content_key(row.input) in demos}
+    if not shown:
         return []
-    return [f"{count} of the rows are among the prompt's demonstrations: they say nothing about it"]
+    are = "1 of the rows is" if len(shown) == 1 else f"{len(shown)} of the rows are"
+    return [f"{are} among the prompt's demonstrations: they say nothing about it"]
 
 
 def check_placeholders(prompt: str, rows: Mapping[Path, Sequence[Example]], config: RunConfig) -> list[str]:

@@ -12,6 +12,7 @@ from autoprompt.checking import check_metric, check_placeholders, input_of, open
 from autoprompt.config import RunConfig
 from autoprompt.dataset import Splits
 from autoprompt.dataset.caps import Cap, chosen_caps, own_caps
+from autoprompt.dataset.shown import without_shown
 from autoprompt.dataset.splits import Regions, cut_rows
 from autoprompt.llm.client import Client, Options
 from autoprompt.metrics import JUDGED, Metric
@@ -141,6 +142,8 @@ def prepare(config: RunConfig) -> Preparation:
     regions = cut_rows(config, input_of=input_of(config))
     labels = regions.labels or ()
     workflow = open_workflow(config, [row for rows in regions.parts.values() for row in rows])
+    texts = [prompt] if workflow is None else [*workflow.components.values()]
+    regions = without_shown(regions, texts)
     train_batch = min(TRAIN_ROWS[config.analyst], max(TRAIN_BATCH, len(regions.parts["train"])))
     analyst_calls = MOST_CALLS[config.analyst]
     # Of one round, and of the second look at train that it plans with.

@@ -160,7 +160,8 @@ def _evaluate(
     if config.workflow is None:
         prompt = candidate.prompt if candidate is not None else starting_prompt(config)
     checked = check_rows(config, config.dataset, prompt, labels_of=labels_of)
-    said = [] if candidate is None else [*shown_rows(candidate, checked.examples)]
+    asked = candidate or Candidate(components=checked.components)
+    said = [*shown_rows(asked, checked.examples)]
     if against is not None:
         if checked.workflow is not None:
             raise ConfigError("against is one prompt, and a workflow is scored: compare two prompts.")
@@ -171,7 +172,6 @@ def _evaluate(
     for warning in checked.warnings:
         emit({"event": "warning", "message": warning})
     with open_models(config, clients, budget, None, emit) as models:
-        asked = candidate or Candidate(components=checked.components)
         return _report(config, checked, [asked, *([against] if against else [])], models, budget, emit)
 
 

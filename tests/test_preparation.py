@@ -264,3 +264,16 @@ def test_the_preset_that_caps_the_rows_is_named(tmp_path: Path) -> None:
     assert "preset" not in own
     stored = RunConfig(**found.config.model_dump(exclude_none=True))
     assert prepare(as_complete(stored)).splits.warnings == found.splits.warnings
+
+
+def test_rows_that_the_prompt_shows_as_examples_prove_nothing(tmp_path: Path) -> None:
+    rows = write_rows(tmp_path / "rows.jsonl", range(1000, 1100))
+    plain = prepared(tmp_path, dataset=rows)
+    shown = [plain.splits.train[0], plain.splits.val[0], plain.splits.test[0]]
+    few_shot = PROMPT + "".join(f"\n- {row.input}  -> {row.target}" for row in shown)
+    found = prepared(tmp_path, dataset=rows, prompt=few_shot)
+    for part in ("train", "val", "test"):
+        assert list(getattr(found.splits, part)) == list(getattr(plain.splits, part))[1:]
+    assert (
+        "3 rows stand in the prompt as an example: left out of train, val and test" in found.splits.warnings
+    )

@@ -335,7 +335,7 @@ def test_a_prompt_with_demonstrations_is_checked_as_it_was_exported(repository: 
     assert with_demos.score == 1.0
     assert repository.client.calls[0][0].content == "@ Look closely: yes\nno"
     assert with_demos.warnings == (
-        "1 of the rows are among the prompt's demonstrations: they say nothing about it",
+        "1 of the rows is among the prompt's demonstrations: they say nothing about it",
     )
     without = repository.check(
         needs_demos, settings={"prompt": "\n@ Look closely: yes\nno", "no_cache": True}

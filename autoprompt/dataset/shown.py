@@ -1,0 +1,82 @@
+"""Rows that stand in a prompt as its examples: a model that is shown an answer proves nothing with it."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from autoprompt.dataset.checks import content_key
+from autoprompt.dataset.splits import Regions
+from autoprompt.errors import DatasetError
+from autoprompt.types import Example, Part
+
+_LEAST_WIDTH = 8  # columns; what is shorter, or a single word, may stand in a prompt by chance
+
+
+def shown_in(texts: Sequence[str], rows: Sequence[Example]) -> list[Example]:
+    """The rows whose input stands in one of the texts, word for word; white space may differ."""
+    shown = [_flat(text) for text in texts]
+    return [
+        row
+        for row in rows
+        if _is_telling(flat := _flat(row.input)) and any(_stands_in(flat, text) for text in shown)
+    ]
+
+
+def without_shown(regions: Regions, texts: Sequence[str]) -> Regions:
+    """The parts without the rows that stand in the texts; of a part with a file of its own, a warning alone.
+
+    They are taken out after the cut: a changed prompt moves no other row.
+    Raises DatasetError where a part would be empty.
+    """
+    shown = {part: {row.id for row in shown_in(texts, rows)} for part, rows in regions.parts.items()}
+    parts: dict[Part, Sequence[Example]] = {**regions.parts}
+    for part in regions.cut:
+        parts[part] = [row for row in parts[part] if row.id not in shown[part]]
+        if shown[part] and not parts[part]:
+            raise DatasetError(
+                f"every row of {part} stands in the prompt as an example. Give more rows, or take them out "
+                "of the prompt."
+            )
+    return replace(regions, parts=parts, warnings=(*regions.warnings, *_told(shown, regions.cut)))
+
+
+def _told(shown: Mapping[Part, set[str]], cut: Sequence[Part]) -> list[str]:
+    left_out = sum(len(shown[part]) for part in cut)
+    told = []
+    if left_out:
+        what = "row stands" if left_out == 1 else "rows stand"
+        told.append(f"{left_out} {what} in the prompt as an example: left out of train, val and test")
+    for part in ("val", "test"):
+        if shown[part] and part not in cut:
+            rows = "row" if len(shown[part]) == 1 else "rows"
+            told.append(
+                f"the prompt has {len(shown[part])} {rows} of {part} as an example: what is measured there "
+                "is too good. Take them out of the file, or of the prompt."
+            )
+    return told
+
+
+def _flat(text: str) -> str:
+    return " ".join(content_key(text).split())
+
+
+def _is_telling(text: str) -> bool:
+    return sum(1 + _is_wide(char) for char in text) >= _LEAST_WIDTH and (
+        " " in text or any(map(_is_wide, text))
+    )
+
+
+def _is_wide(char: str) -> bool:
+    return unicodedata.east_asian_width(char) in "WF"
+
+
+def _stands_in(text: str, within: str) -> bool:
+    """As whole words, where its script parts them: `is it so` does not stand in `this is it some`."""
+    if text not in within:
+        return False
+    before = "" if _is_wide(text[0]) else r"(?<!\w)"
+    after = "" if _is_wide(text[-1]) else r"(?!\w)"
+    return re.search(before + re.escape(text) + after, within) is not None
