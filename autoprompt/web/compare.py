@@ -10,6 +10,7 @@ from itertools import zip_longest
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
+from autoprompt.comparison import ALPHA
 from autoprompt.errors import StoreError
 from autoprompt.report import RunSummary, read_summary
 from autoprompt.report.diff import Piece, diff_words
@@ -18,8 +19,6 @@ from autoprompt.report.records import Answer, CandidateSummary
 from autoprompt.stats import count_groups, in_groups, paired_difference_interval, paired_test
 from autoprompt.types import Demo
 from autoprompt.web.pages import Pages
-
-_ALPHA = 0.05  # two-sided; a look at two runs, no verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +81,7 @@ class Comparison:
 
     @property
     def is_clear(self) -> bool:
-        return self.p_value is not None and self.p_value < _ALPHA
+        return self.p_value is not None and self.p_value < ALPHA
 
     @property
     def mark(self) -> str:
