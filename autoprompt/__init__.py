@@ -44,12 +44,12 @@ if TYPE_CHECKING:
     from autoprompt.clients import Clients
     from autoprompt.config import CheckSettings, RunConfig, ScienceConfig
     from autoprompt.errors import AutopromptError
-    from autoprompt.forecast import Estimate
     from autoprompt.llm.client import Client, Completion, Options
     from autoprompt.llm.scripted import ScriptedClient
     from autoprompt.metrics import register
     from autoprompt.optimizer.ending.result import RunResult
     from autoprompt.regression import CheckReport
+    from autoprompt.run.forecast import Estimate
     from autoprompt.science.records import Investigation
     from autoprompt.scoring import EvaluationReport, evaluate
     from autoprompt.store.export import Exported, read_exported
@@ -64,7 +64,7 @@ _HOMES = {
     "Client": "autoprompt.llm.client",
     "Clients": "autoprompt.clients",
     "Completion": "autoprompt.llm.client",
-    "Estimate": "autoprompt.forecast",
+    "Estimate": "autoprompt.run.forecast",
     "EvaluationReport": "autoprompt.scoring",
     "Exported": "autoprompt.store.export",
     "Investigation": "autoprompt.science.records",

@@ -22,14 +22,14 @@ from autoprompt.checking import check_memory
 from autoprompt.clients import Clients, check_clients, check_models, price_given
 from autoprompt.config import CheckSettings, RunConfig, ScienceConfig
 from autoprompt.errors import EmptyAnswersError, InputError, ModelError, StoreError, UsageError
-from autoprompt.forecast import Estimate, Prices, check_spending, estimate_run
 from autoprompt.llm import Budget, CallRole, Models
 from autoprompt.llm.endpoints import LOCAL, choose_model
 from autoprompt.llm.prices import Price
 from autoprompt.metrics import JUDGED
-from autoprompt.past_run import has_answers, load_config, read_candidate, read_result
-from autoprompt.preparation import prepare
-from autoprompt.session import run_in_folder
+from autoprompt.run.forecast import Estimate, Prices, check_spending, estimate_run
+from autoprompt.run.past import has_answers, load_config, read_candidate, read_result
+from autoprompt.run.preparation import prepare
+from autoprompt.run.session import run_in_folder
 from autoprompt.settings import as_complete
 from autoprompt.store import RunFolder, RunStore
 from autoprompt.store.given import Rows, with_rows

@@ -18,6 +18,7 @@ from autoprompt.memory import ExperienceFile
 from autoprompt.metrics import check_targets, get_metric
 from autoprompt.program import COMPONENT, placeholders, unknown_placeholders
 from autoprompt.store.files import check_writable
+from autoprompt.task import input_of, open_workflow
 from autoprompt.types import Candidate, Example
 
 if TYPE_CHECKING:
@@ -109,33 +110,6 @@ def check_metric(config: RunConfig, labels: tuple[str, ...], rows: Mapping[Path,
     unasked = ScriptedClient([])  # a judge's options are checked without its model
     metric = get_metric(config.metric, config.metric_options, judge=unasked, labels=labels)
     check_targets(metric, rows)
-
-
-def input_of(config: RunConfig) -> tuple[str, ...]:
-    """The fields that make up a row's input where none is named: the inputs of the workflow, in its order."""
-    if config.workflow is None or config.input_field != RunConfig.model_fields["input_field"].default:
-        return ()
-    from autoprompt.workflow.task import start_variables
-
-    return start_variables(config.workflow)
-
-
-def open_workflow(config: RunConfig, rows: Sequence[Example]) -> WorkflowTask | None:
-    """The workflow that the settings name, checked against the rows; None for a single prompt."""
-    if config.workflow is None:
-        return None
-    from autoprompt.workflow.flow_run import load_tools
-    from autoprompt.workflow.task import open_task
-
-    load_tools(config.tools)
-    return open_task(
-        config.workflow,
-        rows,
-        target_output=config.target_output,
-        locked=config.locked,
-        input_field=config.input_field,
-        target_field=config.target_field,
-    )
 
 
 def check_memory(config: RunConfig) -> None:

@@ -16,11 +16,11 @@ from autoprompt.evaluation import EmptyAnswers, row_counter
 from autoprompt.evaluation import evaluate as evaluate_rows
 from autoprompt.judge import Grades
 from autoprompt.llm import Budget
-from autoprompt.preparation import calls_per_row, make_program
 from autoprompt.program import COMPONENT
 from autoprompt.settings import complete, starting_prompt, with_known_labels
 from autoprompt.stats import Interval, count_groups
 from autoprompt.store.given import Rows, Told, with_rows
+from autoprompt.task import calls_per_row, make_program
 from autoprompt.types import Candidate, Evaluation, OnEvent, Usage
 
 

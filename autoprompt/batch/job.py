@@ -15,9 +15,9 @@ from autoprompt.clients import Clients
 from autoprompt.errors import AutopromptError, Interrupted
 from autoprompt.llm.account import Account
 from autoprompt.llm.ledger import Ticket
-from autoprompt.past_run import read_result
-from autoprompt.preparation import prepare
-from autoprompt.session import run_in_folder
+from autoprompt.run.past import read_result
+from autoprompt.run.preparation import prepare
+from autoprompt.run.session import run_in_folder
 from autoprompt.store import RunFolder, RunStore
 from autoprompt.store.redact import redact
 from autoprompt.types import Event

@@ -17,10 +17,10 @@ from autoprompt.batch.table import BatchResult
 from autoprompt.batch.trials import Batch, Trial, load_batch, select
 from autoprompt.clients import Clients
 from autoprompt.errors import AutopromptError, ConfigError
-from autoprompt.forecast import Estimate, Prices, estimate_run
 from autoprompt.llm.ledger import FileLedger
 from autoprompt.memory import ExperienceFile
-from autoprompt.preparation import prepare
+from autoprompt.run.forecast import Estimate, Prices, estimate_run
+from autoprompt.run.preparation import prepare
 from autoprompt.store import RunFolder, RunStore
 from autoprompt.types import Event
 

@@ -177,7 +177,7 @@ def _of_run(run: str, candidate: str | None, flags: Mapping[str, Any], runs_dir:
     from autoprompt import api
     from autoprompt.llm.endpoints import choose_model, is_embedded
     from autoprompt.metrics import JUDGED
-    from autoprompt.past_run import load_config
+    from autoprompt.run.past import load_config
     from autoprompt.store import RunStore
 
     if given := [name for name in ("prompt", "exported", "workflow") if name in flags]:

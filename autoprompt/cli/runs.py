@@ -286,7 +286,7 @@ def export(
 
 def _exported(folder: RunFolder, chosen: str, candidate: str | None) -> str:
     if candidate is not None and chosen == WORKFLOW and is_workflow_run(folder):  # no file of it is kept
-        from autoprompt.past_run import read_candidate
+        from autoprompt.run.past import read_candidate
         from autoprompt.workflow.task import file_with
 
         return file_with(folder, read_candidate(folder.find_candidate(candidate)))

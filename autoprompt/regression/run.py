@@ -19,7 +19,6 @@ from autoprompt.llm import Budget
 from autoprompt.llm.client import Client
 from autoprompt.llm.recording import Recording
 from autoprompt.metrics import JUDGED, Metric, get_metric
-from autoprompt.preparation import calls_per_row, make_program
 from autoprompt.regression.answerers import Sampled, open_answerers
 from autoprompt.regression.baseline import Baseline, DatasetFacts, read_baseline, sha256_of
 from autoprompt.regression.comparison import Comparison, check_comparable, compare
@@ -29,6 +28,7 @@ from autoprompt.regression.report import CheckReport
 from autoprompt.settings import complete, starting_prompt, with_known_labels
 from autoprompt.store.export import read_one_prompt
 from autoprompt.store.files import check_writable, write_output
+from autoprompt.task import calls_per_row, make_program
 from autoprompt.types import Candidate, Evaluation, Example, OnEvent
 
 if TYPE_CHECKING:

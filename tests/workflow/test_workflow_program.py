@@ -23,7 +23,7 @@ from autoprompt.errors import (
 )
 from autoprompt.llm import ScriptedClient
 from autoprompt.llm.client import Completion, Options
-from autoprompt.preparation import prepare
+from autoprompt.run.preparation import prepare
 from autoprompt.store import RunStore
 from autoprompt.types import Candidate, Demo, Example, Message, Usage
 from autoprompt.workflow.program import WorkflowProgram

@@ -17,14 +17,14 @@ from autoprompt.errors import (
     JudgeError,
     ModelError,
 )
-from autoprompt.forecast import judge_tokens
 from autoprompt.llm import Budget, Journal
 from autoprompt.llm.account import Account
 from autoprompt.memory import ExperienceFile
 from autoprompt.metrics import JUDGED
-from autoprompt.past_run import ORIGINAL_PROMPT, has_answers
-from autoprompt.preparation import Preparation
-from autoprompt.resuming import dataset_facts, drop_candidates_after, restore
+from autoprompt.run.forecast import judge_tokens
+from autoprompt.run.past import ORIGINAL_PROMPT, has_answers
+from autoprompt.run.preparation import Preparation
+from autoprompt.run.resuming import dataset_facts, drop_candidates_after, restore
 from autoprompt.search.pool import Pool
 from autoprompt.store import ProgressFile, RunFolder, RunStore
 from autoprompt.store.openings import record_opening

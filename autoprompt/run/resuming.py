@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from autoprompt.errors import BudgetExhausted, StoreError
 from autoprompt.judge import Grades
 from autoprompt.llm import Journal
-from autoprompt.preparation import Preparation
+from autoprompt.run.preparation import Preparation
 from autoprompt.search.pool import Pool
 from autoprompt.store import RunFolder
 from autoprompt.store.files import write_jsonl

@@ -8,20 +8,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autoprompt.analyst import MOST_CALLS, TRAIN_ROWS, check_analyst
-from autoprompt.checking import check_metric, check_placeholders, input_of, open_workflow
+from autoprompt.checking import check_metric, check_placeholders
 from autoprompt.config import RunConfig
 from autoprompt.dataset import Splits
 from autoprompt.dataset.caps import Cap, chosen_caps, own_caps
 from autoprompt.dataset.shown import without_shown
 from autoprompt.dataset.splits import Regions, cut_rows
 from autoprompt.llm.client import Client, Options
-from autoprompt.metrics import JUDGED, Metric
+from autoprompt.metrics import Metric
 from autoprompt.program import (
     Program,
-    PromptProgram,
     supports_demos,
 )
-from autoprompt.reasoning import OUTPUT_TOKENS, USUAL_TOKENS, asks_to_reason
+from autoprompt.reasoning import USUAL_TOKENS, asks_to_reason
 from autoprompt.search.gate import smallest_gain
 from autoprompt.search.plan import (
     DEPTHS,
@@ -39,13 +38,19 @@ from autoprompt.search.plan import (
 from autoprompt.search.room import rows_with_room
 from autoprompt.settings import complete, starting_prompt
 from autoprompt.stats import in_groups
+from autoprompt.task import (
+    calls_per_row,
+    input_of,
+    make_program,
+    open_workflow,
+    reasoning_tokens,
+    task_options,
+)
 from autoprompt.types import Example, Part
 
 if TYPE_CHECKING:
     from autoprompt.workflow.task import WorkflowTask
 
-LABEL_OUTPUT_TOKENS = 32  # of a task call whose answer is one of the labels
-FREE_OUTPUT_TOKENS = 1024
 SHORT_TARGET = 80  # characters; what is longer is written rather than found out
 LARGE_GAIN = 0.3  # warned where validation cannot show less
 
@@ -106,27 +111,11 @@ class Preparation:
     @property
     def can_reason(self) -> bool:
         """Whether to try reasoning before the answer: of one prompt, for short answers, with room for it."""
-        room = _reasoning_tokens(self.config, self.labels)
+        room = reasoning_tokens(self.config, self.labels)
         if self.config.no_reasoning or self.workflow is not None or room < USUAL_TOKENS:
             return False
         short = sum(len(row.target) <= SHORT_TARGET for row in self.splits.train)
         return bool(self.labels) or 10 * short >= 9 * len(self.splits.train) > 0
-
-
-def task_options(config: RunConfig, labels: tuple[str, ...]) -> Options:
-    limit = config.max_output_tokens or (LABEL_OUTPUT_TOKENS if labels else FREE_OUTPUT_TOKENS)
-    return Options(
-        role="task",
-        temperature=config.temperature,
-        max_output_tokens=limit,
-        seed=0,
-        labels=labels,
-        wants_label_probs=bool(labels),
-    )
-
-
-def _reasoning_tokens(config: RunConfig, labels: tuple[str, ...]) -> int:
-    return config.max_output_tokens or (OUTPUT_TOKENS if labels else FREE_OUTPUT_TOKENS)
 
 
 def prepare(config: RunConfig) -> Preparation:
@@ -163,7 +152,7 @@ def prepare(config: RunConfig) -> Preparation:
     check_metric(config, labels, rows)
     if workflow is None:
         said = check_placeholders(prompt, rows, config)
-        if asks_to_reason(prompt) and (room := _reasoning_tokens(config, labels)) < USUAL_TOKENS:
+        if asks_to_reason(prompt) and (room := reasoning_tokens(config, labels)) < USUAL_TOKENS:
             said.append(f"the prompt asks to reason, and --max-output-tokens {room} will cut its answers")
         splits = replace(splits, warnings=(*splits.warnings, *said))
     check_budget(config.max_calls, plan, len(splits.test), optimizer_calls)
@@ -195,36 +184,6 @@ def _too_few_rows(plan: Plan, depth: Depth) -> str | None:
     return (
         f"{rows} validation rows{in_groups(groups, rows)}: {could} be told from luck, so the original "
         f"prompt may be returned whatever is found. At best, with no row broken, {more}"
-    )
-
-
-def calls_per_row(config: RunConfig, workflow: WorkflowTask | None) -> int:
-    """Requests that one row takes, the judge's included."""
-    judged = 1 if config.metric == JUDGED else 0
-    return judged + (1 if workflow is None else workflow.calls_per_row)
-
-
-def make_program(
-    config: RunConfig,
-    prompt: str,
-    workflow: WorkflowTask | None,
-    labels: tuple[str, ...],
-    client: Client,
-    metric: Metric,
-) -> Program:
-    """A prompt or a workflow, asking `client`, its answers read by `metric`."""
-    fields = {"input_field": config.input_field, "target_field": config.target_field}
-    if workflow is not None:
-        return workflow.program(client, labels=labels, read=metric.read, **fields)
-    options = task_options(config, labels)
-    return PromptProgram(
-        client,
-        prompt,
-        labels=labels,
-        options=options,
-        read=metric.read,
-        reasoning_tokens=_reasoning_tokens(config, labels),
-        **fields,
     )
 
 

@@ -12,16 +12,12 @@ from fakes import PROMPT, run_config, write_rows
 
 from autoprompt.config import RunConfig
 from autoprompt.errors import BudgetTooSmallError, ConfigError, DatasetError, PromptError
-from autoprompt.preparation import (
-    FREE_OUTPUT_TOKENS,
-    LABEL_OUTPUT_TOKENS,
-    Preparation,
-    prepare,
-)
 from autoprompt.reasoning import request
+from autoprompt.run.preparation import Preparation, prepare
 from autoprompt.search.plan import DEPTHS, fewest_calls
 from autoprompt.search.room import FEWEST_ROWS
 from autoprompt.settings import as_complete
+from autoprompt.task import FREE_OUTPUT_TOKENS, LABEL_OUTPUT_TOKENS
 
 MEANT = "did you mean {input}?"
 
@@ -42,7 +38,7 @@ def test_rows_labels_plan_and_cap(tmp_path: Path) -> None:
 
 
 def test_an_analyst_who_tests_is_shown_more_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("autoprompt.preparation.check_analyst", lambda _: None)  # pandas, a sandbox
+    monkeypatch.setattr("autoprompt.run.preparation.check_analyst", lambda _: None)  # pandas, a sandbox
     plain, tested = prepared(tmp_path), prepared(tmp_path, analyst="scientific", sandbox="none")
     assert (plain.plan.train_batch, tested.plan.train_batch) == (16, 48)
     assert tested.max_calls >= plain.max_calls + plain.max_iterations * 32

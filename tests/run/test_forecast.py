@@ -11,9 +11,9 @@ import pytest
 from fakes import PROMPT, run_config
 
 from autoprompt.errors import BudgetTooSmallError
-from autoprompt.forecast import Estimate, Prices, check_spending, estimate_run
 from autoprompt.llm.prices import Price
-from autoprompt.preparation import Preparation, prepare
+from autoprompt.run.forecast import Estimate, Prices, check_spending, estimate_run
+from autoprompt.run.preparation import Preparation, prepare
 
 CHEAP = Price(1.0, 1.0)
 ALL_CHEAP = Prices(CHEAP, CHEAP, CHEAP)

@@ -10,9 +10,10 @@ from typing import Any
 from autoprompt.errors import BudgetTooSmallError
 from autoprompt.llm.prices import Price
 from autoprompt.metrics import JUDGED
-from autoprompt.preparation import FREE_OUTPUT_TOKENS, Preparation, smallest_gain_of
 from autoprompt.reasoning import USUAL_TOKENS
+from autoprompt.run.preparation import Preparation, smallest_gain_of
 from autoprompt.search.plan import fewest_calls, final_cost
+from autoprompt.task import FREE_OUTPUT_TOKENS
 from autoprompt.tokens import estimate_tokens
 
 USUAL_DEMOS = 48  # of a long candidate; see search/demos.py

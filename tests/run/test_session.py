@@ -17,11 +17,12 @@ from typing import Any
 import pytest
 from fakes import JUDGED, PROMPT, World, grader, run_config, target_of, write_rows, writer
 
-from autoprompt import Clients, RunConfig, RunResult, optimize, resume, session
+from autoprompt import Clients, RunConfig, RunResult, optimize, resume
 from autoprompt.errors import BudgetTooSmallError, ConfigError, Interrupted, JudgeError, StoreError
 from autoprompt.llm import Journal, ScriptedClient
 from autoprompt.llm.client import Completion, Options
 from autoprompt.memory import ExperienceFile
+from autoprompt.run import session
 from autoprompt.search.room import FEWEST_ROWS
 from autoprompt.store import RunFolder, RunStore
 from autoprompt.types import Message, Usage
