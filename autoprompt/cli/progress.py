@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from autoprompt.report.wording import confirmation, refused, rung
+from autoprompt.report.wording import chosen, confirmation, refused, rung
 from autoprompt.stats import p_text
 
 PHASES = {
@@ -126,6 +126,8 @@ class Progress:
                     f"best so far: {event['id'][:6]}, {_score(event['score'])} on {event['rows']} validation "
                     f"rows (original {_score(event['original_score'])})"
                 )
+            case "winner_chosen":
+                return chosen(event)
             case "confirmation":
                 return self._confirmation(event)
             case "analysis":

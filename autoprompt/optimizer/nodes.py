@@ -11,7 +11,7 @@ from langgraph.runtime import Runtime
 from autoprompt.errors import BudgetExhausted, EndpointError, RequestRefusedError
 from autoprompt.optimizer.agents.analysis import count_errors
 from autoprompt.optimizer.context import SearchContext, is_slower
-from autoprompt.optimizer.ending.finish import confirm_winner, open_test
+from autoprompt.optimizer.ending.finish import choose_winner, confirm_winner, open_test
 from autoprompt.optimizer.lessons import learn
 from autoprompt.optimizer.proposing.blame import blame_of, open_components
 from autoprompt.optimizer.proposing.brief import Brief, is_single
@@ -144,7 +144,8 @@ def final_predict(state: AutoPromptState, runtime: Runtime[SearchContext]) -> Up
     _announce(context, "final_predict", state["iteration"])
     update = _settle_pending(context, state)
     update["memory_experiences"], update["helped"] = learn(context, state, update["settled"], iteration)
-    original, winner = context.pool.original, context.pool[update["incumbent"]]
+    original, best = context.pool.original, context.pool[update["incumbent"]]
+    winner = best if best is original else choose_winner(context, state, best)
     with suppress(BudgetExhausted):  # what is left is used as far as it goes
         context.hold_test(winner.candidate)
     if winner is not original:

@@ -143,6 +143,14 @@ def confirmation(found: Mapping[str, Any]) -> str:
     return f"{score(part['score'])} against {score(part['other_score'])} on {part['rows']} {kind}; {chance}"
 
 
+def chosen(event: Mapping[str, Any]) -> str:
+    """Of a `winner_chosen`: why it is not the best of the race that goes to the confirmation."""
+    return (
+        f"{event['id'][:6]} goes to the confirmation instead of {event['instead_of'][:6]}: about as good, "
+        "and more fresh rows can say so"
+    )
+
+
 def refused(event: Mapping[str, Any]) -> str:
     """`refused abcdef before any call (cues): ...`; without an id, of what never became a candidate."""
     name = f" {event['id'][:6]}" if event.get("id") else ""

@@ -123,25 +123,38 @@ def confirm(
     dropped: the highest statistic of all candidates under random signs (Westfall & Young 1993). It gains a
     little more, but takes the candidates for fixed, and children of lucky parents passed it in 7% of runs.
     """
-    original = pool.original
-    ids = winner.candidate.id, original.candidate.id
-    has_fresh, generations = bool(pool.shared(*ids, fresh_ids).groups), generation(pool, winner)
-    basis: Basis = "both" if has_fresh else "raced"
-    if is_remembered or (has_fresh and generations > MOST_GENERATIONS):
-        basis = "fresh"
-    raced, fresh = (compare(pool, *ids, rows, is_mid=basis == "both") for rows in (race_ids, fresh_ids))
-    tried = sum(e is not original and any(i in e.scores for i in race_ids) for e in pool.entries)
-    chances = max(1, tried) * max(1, generations)
-    raced = replace(raced, p_value=_corrected(raced.p_value, chances))
+    ids = winner.candidate.id, pool.original.candidate.id
+    has_fresh = bool(pool.shared(*ids, fresh_ids).groups)
+    raced, basis = raced_part(pool, winner, race_ids, has_fresh=has_fresh, is_remembered=is_remembered)
+    fresh = compare(pool, *ids, fresh_ids, is_mid=basis == "both")
     if basis == "both":
-        p_value = combine_inverse_normal([raced.p_value, fresh.p_value], _weights(fresh.groups))
+        p_value = combine_inverse_normal([raced.p_value, fresh.p_value], stage_weights(fresh.groups))
     else:
         p_value = (fresh if basis == "fresh" else raced).p_value
     is_ahead = raced.score * raced.rows + fresh.score * fresh.rows > (
         raced.other_score * raced.rows + fresh.other_score * fresh.rows
     )
     is_confirmed = is_ahead and p_value < CONFIRM_ALPHA
-    return Confirmation(is_confirmed, p_value, raced, fresh, tried, basis, is_remembered)
+    return Confirmation(is_confirmed, p_value, raced, fresh, _tried(pool, race_ids), basis, is_remembered)
+
+
+def raced_part(
+    pool: Pool, winner: Entry, race_ids: Sequence[str], *, has_fresh: bool, is_remembered: bool
+) -> tuple[Comparison, Basis]:
+    """The raced rows' comparison with the original, corrected as in `confirm`, and what will decide."""
+    generations = generation(pool, winner)
+    basis: Basis = "both" if has_fresh else "raced"
+    if is_remembered or (has_fresh and generations > MOST_GENERATIONS):
+        basis = "fresh"
+    ids = winner.candidate.id, pool.original.candidate.id
+    raced = compare(pool, *ids, race_ids, is_mid=basis == "both")
+    chances = max(1, _tried(pool, race_ids)) * max(1, generations)
+    return replace(raced, p_value=_corrected(raced.p_value, chances)), basis
+
+
+def _tried(pool: Pool, race_ids: Sequence[str]) -> int:
+    """The candidates that raced."""
+    return sum(e is not pool.original and any(i in e.scores for i in race_ids) for e in pool.entries)
 
 
 def smallest_gain(race: int, fresh: int, chances: int) -> float | None:
@@ -156,13 +169,14 @@ def smallest_gain(race: int, fresh: int, chances: int) -> float | None:
         raced = _corrected(_luck(fixed, is_mid=bool(fresh)), chances)
         p_value = raced
         if fresh:
-            p_value = combine_inverse_normal([raced, _luck(held, is_mid=True)], _weights(fresh))
+            p_value = combine_inverse_normal([raced, _luck(held, is_mid=True)], stage_weights(fresh))
         if p_value < CONFIRM_ALPHA:
             return (fixed + held) / (race + fresh)
     return None
 
 
-def _weights(fresh: int) -> tuple[float, float]:
+def stage_weights(fresh: int) -> tuple[float, float]:
+    """Of raced and of fresh rows, by how many groups these are."""
     return 1.0, FRESH_WEIGHT * math.sqrt(min(1.0, fresh / FEWEST_FRESH))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from autoprompt.report.wording import confirmation, refused, rung
+from autoprompt.report.wording import chosen, confirmation, refused, rung
 from autoprompt.store import RunFolder
 from autoprompt.store.progress import read_progress
 from autoprompt.web.tail import Tail
@@ -187,6 +187,7 @@ _TAKES: dict[str, Callable[[LiveState, Event], str]] = {
     "rung_ended": lambda _, event: rung(event),
     "best_changed": _best,
     "analysis": _analysis,
+    "winner_chosen": lambda _, event: chosen(event),
     "confirmation": _confirmation,
     "run_finished": _run_finished,
 }

@@ -8,9 +8,47 @@ from autoprompt.optimizer.ending.lineage import is_remembered, unseen
 from autoprompt.optimizer.state import AutoPromptState
 from autoprompt.search.gate import confirm
 from autoprompt.search.pool import Entry
+from autoprompt.search.prospects import foreseen_gain
+from autoprompt.stats import count_groups
 from autoprompt.store.folder import SEALED
+from autoprompt.types import Example
 
 Update = AutoPromptState
+
+
+def choose_winner(context: SearchContext, state: AutoPromptState, best: Entry) -> Entry:
+    """Who goes to the confirmation: the best of the race, or one that the rest of the rows can say more of.
+
+    Demonstrations take rows of train, and those of a child are of no use for its confirmation: where rows are
+    few, its parent may be confirmed, and it not.
+    """
+    plan, original = context.plan, context.pool.original
+    raced = [e for e in context.pool.accepted() if e is not original and e is not best]
+    entries = [best, *(e for e in raced if all(i in e.scores for i in plan.race_ids))]
+    left = context.budget.calls_left()  # beside what is held for the fresh rows of validation
+
+    def value(entry: Entry) -> float:
+        rows = [*plan.fresh, *_more_fresh(context, state, entry, left)]
+        return foreseen_gain(
+            context.pool,
+            entry,
+            plan.race_ids,
+            count_groups([row.group for row in rows]),
+            is_remembered=is_remembered(context, entry, state["has_memory"]),
+        )
+
+    winner = max(entries, key=value)
+    if winner is not best:
+        context.emit({"event": "winner_chosen", "id": winner.candidate.id, "instead_of": best.candidate.id})
+    return winner
+
+
+def _more_fresh(
+    context: SearchContext, state: AutoPromptState, winner: Entry, calls_left: int | None
+) -> list[Example]:
+    """Rows of train that nobody who made it has seen are as fresh, and more rows see smaller gains."""
+    more = unseen(context, winner, state["history"], state["has_memory"])[: len(context.plan.race)]
+    return more if calls_left is None else more[: calls_left // (2 * context.plan.calls_per_row)]
 
 
 def confirm_winner(context: SearchContext, state: AutoPromptState, winner: Entry, update: Update) -> Entry:
@@ -22,12 +60,7 @@ def confirm_winner(context: SearchContext, state: AutoPromptState, winner: Entry
         # First what the calls were kept back for.
         context.evaluate(both, fresh, "fresh rows: best and original")
         context.evaluate(both, plan.race, "raced rows: best and original")
-        # Rows of train that nobody who made the winner has seen are as fresh, and more rows see smaller
-        # gains.
-        left = context.budget.calls_left()
-        more = unseen(context, winner, state["history"], state["has_memory"])[: len(plan.race)]
-        if left is not None:
-            more = more[: left // (2 * plan.calls_per_row)]
+        more = _more_fresh(context, state, winner, context.budget.calls_left())
         context.evaluate(both, more, "unseen rows of train: best and original")
         fresh += more
     except BudgetExhausted as error:
