@@ -20,8 +20,10 @@ CONFIRM_ALPHA = 0.05  # one-sided, for the whole search
 # Of the fresh rows, where the raced ones weigh 1: about the roots of their numbers, as up to 1.7 times as
 # many are fresh with the train rows that nobody has seen. A few of these alone say little either way.
 FRESH_WEIGHT = 2**0.5
-# Longer lines than this have picked the luckiest too often for the correction of the raced rows: in simulated
-# climbs of coin flips 10 and 15 generations were confirmed in 10 and 14%, up to 6 in 1-6%.
+# Longer lines than this have picked the luckiest too often for the correction of the raced rows: in
+# simulated climbs of coin flips 10 and 15 generations were confirmed in 10 and 14%, up to 6 in 1-6%. Those
+# count by their square over this: two are worth none (4% of climbs), three 1.5 (5%), six 6 (5%); as many as
+# there are left two and three at 1-3% and cost gain.
 MOST_GENERATIONS = 6
 
 Basis = Literal["both", "raced", "fresh"]
@@ -109,13 +111,13 @@ def confirm(
     """Is `winner` better than the original beyond luck? Meant to err in CONFIRM_ALPHA of all searches.
 
     An adaptive design in two stages. The p-value of the raced rows is corrected for all that raced (Sidak
-    1967), once for each generation of the winner's line: children inherit their parent's luck on these rows,
-    and each round chose anew. The fresh rows are used by one comparison and need no correction. Both are
-    combined by the inverse normal method with weights by their groups, which no answer on them decides
-    (Lehmacher & Wassmer 1999). Combined, each is a mid-p: the exact ones, made for a test that stands alone,
-    left 4 of the 5% unused. Where one stage stands alone it is exact. is_remembered: the winner's makers knew
-    what earlier runs had measured, maybe on the raced rows: then the fresh rows decide alone, as they do for
-    a line of more than MOST_GENERATIONS, unless there are none.
+    1967), each by its share of the race, and for the generations of the winner's line: children inherit
+    their parent's luck on these rows, and each round chose anew. The fresh rows are used by one comparison
+    and need no correction. Both are combined by the inverse normal method with weights by their groups,
+    which no answer on them decides (Lehmacher & Wassmer 1999). Combined, each is a mid-p: the exact ones,
+    made for a test that stands alone, left 4 of the 5% unused. Where one stage stands alone it is exact.
+    is_remembered: the winner's makers knew what earlier runs had measured, maybe on the raced rows: then the
+    fresh rows decide alone, as they do for a line of more than MOST_GENERATIONS, unless there are none.
 
     The error is a measured one, since how much luck is inherited is not known: `benchmarks/simulated.py` has
     worlds in which nothing helps, one whose prompts inherit nearly all of their parent's luck among them, and
@@ -148,13 +150,21 @@ def raced_part(
         basis = "fresh"
     ids = winner.candidate.id, pool.original.candidate.id
     raced = compare(pool, *ids, race_ids, is_mid=basis == "both")
-    chances = max(1, _tried(pool, race_ids)) * max(1, generations)
-    return replace(raced, p_value=_corrected(raced.p_value, chances)), basis
+    return replace(raced, p_value=_corrected(raced.p_value, _chances(pool, generations, race_ids))), basis
 
 
 def _tried(pool: Pool, race_ids: Sequence[str]) -> int:
     """The candidates that raced."""
     return sum(e is not pool.original and any(i in e.scores for i in race_ids) for e in pool.entries)
+
+
+def _chances(pool: Pool, generations: int, race_ids: Sequence[str]) -> float:
+    """As how many prompts on all raced rows the candidates count, and what their line adds: at least 1.
+
+    One that was dropped after a third of the race had a third of a chance to be the luckiest of it.
+    """
+    rows = sum(i in e.scores for e in pool.entries if e is not pool.original for i in race_ids)
+    return max(1.0, rows / max(1, len(race_ids))) * max(1.0, generations**2 / MOST_GENERATIONS)
 
 
 def smallest_gain(race: int, fresh: int, chances: int) -> float | None:
@@ -191,5 +201,5 @@ def generation(pool: Pool, entry: Entry) -> int:
     return 1 + max(generation(pool, parent) for parent in parents) if parents else 0
 
 
-def _corrected(p_value: float, chances: int) -> float:
+def _corrected(p_value: float, chances: float) -> float:
     return -math.expm1(chances * math.log1p(-p_value)) if p_value < 1 else 1.0

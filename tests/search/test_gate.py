@@ -149,7 +149,7 @@ def climb(rng: random.Random, rounds: int, redrawn: float) -> bool:
     return confirm(pool, pool[best], IDS[:45], IDS[45:120]).is_confirmed
 
 
-@pytest.mark.parametrize("rounds", [6, 15])
+@pytest.mark.parametrize("rounds", [2, 3, 4, 6, 15])
 def test_luck_that_is_inherited_over_rounds_is_not_confirmed(rounds: int) -> None:
     """Nothing is better than a coin, but each round keeps what was lucky on the raced rows."""
     rng = random.Random(1)
@@ -178,7 +178,23 @@ def test_a_winner_of_a_later_generation_needs_more() -> None:
             parent = add(pool, text, [1.0] * 11 + [0.0] + [1.0] * 28, parents=(parent,))
         return confirm(pool, pool[parent], IDS[:20], IDS[20:40]).raced.p_value
 
-    assert p_value("child", "grandchild") > 2 * p_value("child")
+    line = ["child", "grandchild", "third", "fourth"]
+    assert p_value(*line) > 2 * len(line) * p_value("child")
+
+
+def test_a_candidate_that_was_dropped_early_counts_by_its_share_of_the_race() -> None:
+    def p_value(rows: int) -> float:
+        pool = Pool()
+        add(pool, "original", [0.0] * 8 + [1.0] * 24)
+        winner = add(pool, "winner", [1.0] * 8 + [0.0] + [1.0] * 23)
+        for n in range(8):
+            add(pool, f"dropped {n}", [0.0] * rows)
+        return confirm(pool, pool[winner], IDS[:32], []).raced.p_value
+
+    alone = 10 / 2**9  # 8 fixed, 1 broken
+    assert p_value(0) == pytest.approx(alone)
+    assert p_value(8) == pytest.approx(1 - (1 - alone) ** (1 + 8 / 4))
+    assert p_value(32) == pytest.approx(1 - (1 - alone) ** 9)
 
 
 @pytest.mark.parametrize(("race", "fresh"), [(12, 0), (24, 0), (18, 12), (30, 20), (60, 40)])
