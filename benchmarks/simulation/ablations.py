@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import Any
 from unittest import mock
 
-from autoprompt.optimizer import settle
+from autoprompt.optimizer import nodes, settle
 from autoprompt.optimizer.agents import RewriteAgent
 from autoprompt.optimizer.ending import finish
 from autoprompt.optimizer.proposing import propose
 from autoprompt.search import gate
+from autoprompt.search.pool import Pool
 
 WHOLE = "(everything on)"
 
@@ -92,6 +93,20 @@ def _confirmation(stack: ExitStack) -> None:
         return dataclasses.replace(real(*args, **options), is_confirmed=True)
 
     stack.enter_context(mock.patch.object(finish, "confirm", believing))
+
+
+@ablation("who is confirmed: always the best of the race")
+def _choice(stack: ExitStack) -> None:
+    stack.enter_context(mock.patch.object(nodes, "choose_winner", lambda context, state, best: best))
+
+
+@ablation("shares of the race: each candidate counts as one, and once for each generation")
+def _shares(stack: ExitStack) -> None:
+    def all_alike(pool: Pool, generations: int, race_ids: Sequence[str]) -> float:
+        raced = sum(any(i in e.scores for i in race_ids) for e in pool.entries if e is not pool.original)
+        return max(1, raced) * max(1, generations)
+
+    stack.enter_context(mock.patch.object(gate, "_chances", all_alike))
 
 
 @ablation("mid-p and weights: exact tests, equal weights")
