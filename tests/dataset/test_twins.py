@@ -64,6 +64,14 @@ def test_rows_of_common_words_alone_are_no_twins() -> None:
     assert groups_of(["same words"] * 2) == [None] * 2  # nothing is rare among them
 
 
+def test_rows_of_the_same_words_more_or_less_often_are_no_twins() -> None:
+    others = [f"Another row, {n * 7919}." for n in range(9)]
+    steps = ["Take a step. Turn left. Turn left. Turn left. Take a step.", "Take a step. Turn left."]
+    assert groups_of([*steps, *others]) == [None] * 11
+    again = ["Turn left. Take a step. Take a step. Turn left. Turn left.", steps[0]]
+    assert groups_of([*again, *others])[:2] == ["twins of r000"] * 2
+
+
 def test_scripts_without_spaces_are_compared_by_pairs_of_signs() -> None:
     parcel = "化姆斯特寄出的包裹还没有到"
     groups = groups_of([parcel, parcel + "呢", "我想退款", "如何重置密码"])
