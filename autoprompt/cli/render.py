@@ -188,9 +188,10 @@ def _not_held(confirmation: Mapping[str, Any]) -> str:
     raced, fresh, p_value = confirmation["raced"], confirmation["fresh"], confirmation["p_value"]
     chance = "" if p_value is None else f", {p_text(p_value)}"
     basis = _basis(confirmation)
+    who = f"candidate {confirmation['candidate'][:6]}" if "candidate" in confirmation else "the best candidate"
     if not fresh["rows"]:
         said = (
-            f"the best candidate, {score(raced['score'])} against {score(raced['other_score'])} on the "
+            f"{who}, {score(raced['score'])} against {score(raced['other_score'])} on the "
             f"{raced['rows']} rows that chose it, "
         )
         if confirmation.get("remembered"):
@@ -201,10 +202,10 @@ def _not_held(confirmation: Mapping[str, Any]) -> str:
     fresh_scores = f"{score(fresh['score'])} against {score(fresh['other_score'])} on {fresh['rows']} rows"
     if fresh["score"] <= fresh["other_score"]:
         return (
-            f"the best candidate, {score(raced['score'])} on the rows that chose it, did not hold on fresh "
+            f"{who}, {score(raced['score'])} on the rows that chose it, did not hold on fresh "
             f"rows: {fresh_scores}{chance}"
         )
-    said = f"the best candidate is ahead on fresh rows too, {fresh_scores}, but not beyond luck{chance}; "
+    said = f"{who} is ahead on fresh rows too, {fresh_scores}, but not beyond luck{chance}; "
     return f"{said}needed: under {CONFIRM_ALPHA:g}{f', {basis}' if basis else ''}"
 
 

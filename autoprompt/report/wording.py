@@ -146,8 +146,8 @@ def confirmation(found: Mapping[str, Any]) -> str:
 def chosen(event: Mapping[str, Any]) -> str:
     """Of a `winner_chosen`: why it is not the best of the race that goes to the confirmation."""
     return (
-        f"{event['id'][:6]} goes to the confirmation instead of {event['instead_of'][:6]}: about as good, "
-        "and more fresh rows can say so"
+        f"{event['id'][:6]} goes to the confirmation instead of {event['instead_of'][:6]}: its gain "
+        "has the better chance to be shown, as more fresh rows can speak for it"
     )
 
 

@@ -15,6 +15,10 @@ from autoprompt.types import Example
 
 Update = AutoPromptState
 
+# Gain that is foreseen of another than the best of the race, from which it goes to the confirmation: below it
+# neither has a chance worth the question why the better one did not go.
+_WORTH_CHOOSING = 0.01
+
 
 def choose_winner(context: SearchContext, state: AutoPromptState, best: Entry) -> Entry:
     """Who goes to the confirmation: the best of the race, or one that the rest of the rows can say more of.
@@ -37,7 +41,7 @@ def choose_winner(context: SearchContext, state: AutoPromptState, best: Entry) -
             is_remembered=is_remembered(context, entry, state["has_memory"]),
         )
 
-    winner = max(entries, key=value)
+    winner = max(entries, key=lambda entry: value(entry) - (entry is not best) * _WORTH_CHOOSING)
     if winner is not best:
         context.emit({"event": "winner_chosen", "id": winner.candidate.id, "instead_of": best.candidate.id})
     return winner
