@@ -188,7 +188,9 @@ def _not_held(confirmation: Mapping[str, Any]) -> str:
     raced, fresh, p_value = confirmation["raced"], confirmation["fresh"], confirmation["p_value"]
     chance = "" if p_value is None else f", {p_text(p_value)}"
     basis = _basis(confirmation)
-    who = f"candidate {confirmation['candidate'][:6]}" if "candidate" in confirmation else "the best candidate"
+    who = (
+        f"candidate {confirmation['candidate'][:6]}" if "candidate" in confirmation else "the best candidate"
+    )
     if not fresh["rows"]:
         said = (
             f"{who}, {score(raced['score'])} against {score(raced['other_score'])} on the "
