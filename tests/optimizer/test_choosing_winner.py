@@ -81,3 +81,11 @@ def test_the_best_goes_where_none_has_a_chance() -> None:
     parent, child = family(made, parent=8, child=8)
     assert choose_winner(made.context, STATE, child) is child
     assert choose_winner(made.context, STATE, parent) is parent
+
+
+def test_a_parent_with_twice_the_fresh_rows_goes_unless_its_child_is_ahead_of_it() -> None:
+    for child, is_parent in ((13, True), (14, False), (20, False)):  # of 24 rows; p of 1, 2 and 8 more right
+        made = bench(splits=splits_of(22, 40, 0))
+        assert len(made.context.plan.fresh) == 16  # for both; 22 of train for the parent alone
+        entries = family(made, parent=12, child=child)
+        assert choose_winner(made.context, STATE, entries[1]) is entries[0 if is_parent else 1]

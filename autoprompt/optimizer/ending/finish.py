@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from autoprompt.errors import BudgetExhausted
 from autoprompt.optimizer.context import SearchContext
-from autoprompt.optimizer.ending.lineage import is_remembered, unseen
+from autoprompt.optimizer.ending.lineage import ancestors, is_remembered, unseen
 from autoprompt.optimizer.state import AutoPromptState
-from autoprompt.search.gate import confirm
+from autoprompt.search.gate import compare, confirm
 from autoprompt.search.pool import Entry
 from autoprompt.search.prospects import foreseen_gain
 from autoprompt.stats import count_groups
@@ -18,30 +18,51 @@ Update = AutoPromptState
 # Gain that is foreseen of another than the best of the race, from which it goes to the confirmation: below it
 # neither has a chance worth the question why the better one did not go.
 _WORTH_CHOOSING = 0.01
+# Times the best one's fresh rows for which one that it was made from goes instead, unless the best is ahead of
+# that with p under this on the raced rows: as generous as the race. With p < .05 it cost gain.
+_MORE_FRESH, _AHEAD_ALPHA = 2, 0.2
 
 
 def choose_winner(context: SearchContext, state: AutoPromptState, best: Entry) -> Entry:
-    """Who goes to the confirmation: the best of the race, or one that the rest of the rows can say more of.
+    """Who goes to the confirmation: the best of the race, or one that the other rows can say more of.
 
-    Demonstrations take rows of train, and those of a child are of no use for its confirmation: where rows are
-    few, its parent may be confirmed, and it not.
+    Demonstrations take rows of train, and so does an analyst's look at errors: those of a child are of no use
+    for its confirmation. Where rows are few, what it was made from may be confirmed, and it not.
     """
-    plan, original = context.plan, context.pool.original
-    raced = [e for e in context.pool.accepted() if e is not original and e is not best]
+    plan, pool = context.plan, context.pool
+    raced = [e for e in pool.accepted() if e is not pool.original and e is not best]
     entries = [best, *(e for e in raced if all(i in e.scores for i in plan.race_ids))]
     left = context.budget.calls_left()  # beside what is held for the fresh rows of validation
-
-    def value(entry: Entry) -> float:
-        rows = [*plan.fresh, *_more_fresh(context, state, entry, left)]
-        return foreseen_gain(
-            context.pool,
+    fresh = {
+        entry.candidate.id: count_groups(
+            [row.group for row in (*plan.fresh, *_more_fresh(context, state, entry, left))]
+        )
+        for entry in entries
+    }
+    values = {
+        entry.candidate.id: foreseen_gain(
+            pool,
             entry,
             plan.race_ids,
-            count_groups([row.group for row in rows]),
+            fresh[entry.candidate.id],
             is_remembered=is_remembered(context, entry, state["has_memory"]),
         )
+        - (entry is not best) * _WORTH_CHOOSING
+        for entry in entries
+    }
 
-    winner = max(entries, key=lambda entry: value(entry) - (entry is not best) * _WORTH_CHOOSING)
+    def is_better_known(entry: Entry) -> bool:
+        """Whether it is about as good as the best, with many more rows that are fresh."""
+        ids = best.candidate.id, entry.candidate.id
+        return (
+            values[entry.candidate.id] > 0
+            and fresh[entry.candidate.id] >= _MORE_FRESH * max(1, fresh[best.candidate.id])
+            and compare(pool, *ids, plan.race_ids, is_mid=True).p_value >= _AHEAD_ALPHA
+        )
+
+    line = {candidate.id for candidate in ancestors(context, best.candidate)} - {best.candidate.id}
+    known = [e for e in entries if e.candidate.id in line and is_better_known(e)]
+    winner = max(known or entries, key=lambda entry: values[entry.candidate.id])
     if winner is not best:
         context.emit({"event": "winner_chosen", "id": winner.candidate.id, "instead_of": best.candidate.id})
     return winner
