@@ -18,8 +18,8 @@ Update = AutoPromptState
 # Gain that is foreseen of another than the best of the race, from which it goes to the confirmation: below it
 # neither has a chance worth the question why the better one did not go.
 _WORTH_CHOOSING = 0.01
-# Times the best one's fresh rows for which one that it was made from goes instead, unless the best is ahead of
-# that with p under this on the raced rows: as generous as the race. With p < .05 it cost gain.
+# Times the best one's fresh rows for which one that it was made from goes instead, unless the best is ahead
+# of that with p under this on the raced rows: as generous as the race. With p < .05 it cost gain.
 _MORE_FRESH, _AHEAD_ALPHA = 2, 0.2
 
 
@@ -56,12 +56,13 @@ def choose_winner(context: SearchContext, state: AutoPromptState, best: Entry) -
         ids = best.candidate.id, entry.candidate.id
         return (
             values[entry.candidate.id] > 0
-            and fresh[entry.candidate.id] >= _MORE_FRESH * max(1, fresh[best.candidate.id])
+            and fresh[entry.candidate.id] >= _MORE_FRESH * fresh[best.candidate.id]
             and compare(pool, *ids, plan.race_ids, is_mid=True).p_value >= _AHEAD_ALPHA
         )
 
     line = {candidate.id for candidate in ancestors(context, best.candidate)} - {best.candidate.id}
-    known = [e for e in entries if e.candidate.id in line and is_better_known(e)]
+    # Where none of validation is fresh it cost gain: 44 rows +0.094 instead of +0.100 in the simulated worlds.
+    known = [e for e in entries if plan.fresh and e.candidate.id in line and is_better_known(e)]
     winner = max(known or entries, key=lambda entry: values[entry.candidate.id])
     if winner is not best:
         context.emit({"event": "winner_chosen", "id": winner.candidate.id, "instead_of": best.candidate.id})
