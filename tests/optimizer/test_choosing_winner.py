@@ -84,7 +84,7 @@ def test_the_best_goes_where_none_has_a_chance() -> None:
 
 
 def test_a_parent_with_twice_the_fresh_rows_goes_unless_its_child_is_ahead_of_it() -> None:
-    for child, is_parent in ((13, True), (14, False), (20, False)):  # of 24 rows; p of 1, 2 and 8 more right
+    for child, is_parent in ((13, True), (14, True), (15, False)):  # of 24 rows; p = .5, .25 and .125
         made = bench(splits=splits_of(22, 40, 0))
         assert len(made.context.plan.fresh) == 16  # for both; 22 of train for the parent alone
         entries = family(made, parent=12, child=child)

@@ -9,6 +9,7 @@ from autoprompt.optimizer.state import AutoPromptState
 from autoprompt.search.gate import compare, confirm
 from autoprompt.search.pool import Entry
 from autoprompt.search.prospects import foreseen_gain
+from autoprompt.search.race import DROP_ALPHA
 from autoprompt.stats import count_groups
 from autoprompt.store.folder import SEALED
 from autoprompt.types import Example
@@ -18,9 +19,9 @@ Update = AutoPromptState
 # Gain that is foreseen of another than the best of the race, from which it goes to the confirmation: below it
 # neither has a chance worth the question why the better one did not go.
 _WORTH_CHOOSING = 0.01
-# Times the best one's fresh rows for which one that it was made from goes instead, unless the best is ahead
-# of that with p under this on the raced rows: as generous as the race. With p < .05 it cost gain.
-_MORE_FRESH, _AHEAD_ALPHA = 2, 0.2
+# Times the best one's fresh rows for which one that it was made from goes instead, unless that is so far behind
+# it that the race would have dropped it.
+_MORE_FRESH = 2
 
 
 def choose_winner(context: SearchContext, state: AutoPromptState, best: Entry) -> Entry:
@@ -57,7 +58,7 @@ def choose_winner(context: SearchContext, state: AutoPromptState, best: Entry) -
         return (
             values[entry.candidate.id] > 0
             and fresh[entry.candidate.id] >= _MORE_FRESH * fresh[best.candidate.id]
-            and compare(pool, *ids, plan.race_ids, is_mid=True).p_value >= _AHEAD_ALPHA
+            and compare(pool, *ids, plan.race_ids).p_value >= DROP_ALPHA
         )
 
     line = {candidate.id for candidate in ancestors(context, best.candidate)} - {best.candidate.id}
