@@ -19,8 +19,8 @@ Update = AutoPromptState
 # Gain that is foreseen of another than the best of the race, from which it goes to the confirmation: below it
 # neither has a chance worth the question why the better one did not go.
 _WORTH_CHOOSING = 0.01
-# Times the best one's fresh rows for which one that it was made from goes instead, unless that is so far behind
-# it that the race would have dropped it.
+# Times the best one's fresh rows for which one that it was made from goes instead, unless that is so far
+# behind it that the race would have dropped it.
 _MORE_FRESH = 2
 
 
