@@ -188,9 +188,7 @@ def _not_held(confirmation: Mapping[str, Any]) -> str:
     raced, fresh, p_value = confirmation["raced"], confirmation["fresh"], confirmation["p_value"]
     chance = "" if p_value is None else f", {p_text(p_value)}"
     basis = _basis(confirmation)
-    who = (
-        f"candidate {confirmation['candidate'][:6]}" if "candidate" in confirmation else "the best candidate"
-    )
+    who = f"candidate {confirmation['candidate'][:6]}"
     if not fresh["rows"]:
         said = (
             f"{who}, {score(raced['score'])} against {score(raced['other_score'])} on the "
@@ -198,7 +196,8 @@ def _not_held(confirmation: Mapping[str, Any]) -> str:
         )
         if confirmation.get("remembered"):
             return f"{said}is not confirmed: no fresh rows could be asked; {basis}"
-        least = smallest_gain(raced.get("groups", raced["rows"]), 0, confirmation["tried"])
+        chances = confirmation.get("chances", confirmation["tried"])
+        least = smallest_gain(raced.get("groups", raced["rows"]), 0, chances)
         could = "nothing" if least is None else f"at best a gain of {least:+.2f}"
         return f"{said}is not better beyond luck{chance}; so few rows can show {could}: more would tell"
     fresh_scores = f"{score(fresh['score'])} against {score(fresh['other_score'])} on {fresh['rows']} rows"

@@ -36,8 +36,10 @@ _ROUNDING = 1e-9  # of sums of weights
 def with_families(examples: Sequence[Example]) -> tuple[list[Example], str]:
     """The rows, twins in one group, and how many they are if they are many. Rows with a group keep it.
 
-    Twins have words in common that make up 0.7 of the weight of all words of both, each weighed by the
-    logarithm of its rarity, as often as it stands there and in any order; twins of twins are one family.
+    Twins have words in common that make up 0.7 of the weight of all words of both, in any order, each weighed
+    by the logarithm of its rarity; twins of twins are one family. The second, third, ... time that a word
+    stands in a row counts as a word of its own, as rare as rows that have it so often. So two rows that say
+    one word twenty times, as no other does, may be put together though the rest differs.
     """
     families = _found(examples)
     named = dict[int, str]()

@@ -145,10 +145,11 @@ def confirmation(found: Mapping[str, Any]) -> str:
 
 def chosen(event: Mapping[str, Any]) -> str:
     """Of a `winner_chosen`: why it is not the best of the race that goes to the confirmation."""
-    return (
-        f"{event['id'][:6]} goes to the confirmation instead of {event['instead_of'][:6]}: its gain "
-        "has the better chance to be shown, as more fresh rows can speak for it"
-    )
+    said = f"{event['id'][:6]} goes to the confirmation instead of {event['instead_of'][:6]}"
+    fresh, of_best = event.get("fresh_rows", 0), event.get("fresh_rows_of_best", 0)
+    if fresh > of_best:
+        return f"{said}: {fresh} fresh rows can speak for it, {of_best} for that one"
+    return f"{said}: its gain has the better chance to be shown"
 
 
 def refused(event: Mapping[str, Any]) -> str:

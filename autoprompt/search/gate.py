@@ -77,7 +77,8 @@ class Confirmation:
 
     raced: on the rows that chose the winner; its p-value is corrected for what was tried. fresh: on
     rows that no comparison had used. p_value: that of `basis`: both together, or of one of them alone.
-    tried: the candidates that raced. is_remembered: as in `confirm`.
+    tried: the candidates that raced; chances: as how many they counted (see `_chances`). is_remembered: as in
+    `confirm`.
     """
 
     is_confirmed: bool
@@ -85,6 +86,7 @@ class Confirmation:
     raced: Comparison
     fresh: Comparison
     tried: int
+    chances: float
     basis: Basis
     is_remembered: bool = False
 
@@ -93,6 +95,7 @@ class Confirmation:
             "confirmed": self.is_confirmed,
             "p_value": self.p_value,
             "tried": self.tried,
+            "chances": self.chances,
             "basis": self.basis,
             "remembered": self.is_remembered,
             "raced": asdict(self.raced),
@@ -137,7 +140,8 @@ def confirm(
         raced.other_score * raced.rows + fresh.other_score * fresh.rows
     )
     is_confirmed = is_ahead and p_value < CONFIRM_ALPHA
-    return Confirmation(is_confirmed, p_value, raced, fresh, _tried(pool, race_ids), basis, is_remembered)
+    tried, chances = _tried(pool, race_ids), _chances(pool, generation(pool, winner), race_ids)
+    return Confirmation(is_confirmed, p_value, raced, fresh, tried, chances, basis, is_remembered)
 
 
 def raced_part(
@@ -167,12 +171,12 @@ def _chances(pool: Pool, generations: int, race_ids: Sequence[str]) -> float:
     return max(1.0, rows / max(1, len(race_ids))) * max(1.0, generations**2 / MOST_GENERATIONS)
 
 
-def smallest_gain(race: int, fresh: int, chances: int) -> float | None:
+def smallest_gain(race: int, fresh: int, chances: float) -> float | None:
     """The smallest gain that so many raced and fresh rows can confirm; None where not even a gain of 1 can.
 
     Where rows belong together, so many groups: one that is fixed counts once, however many rows it has.
-    Of a winner that breaks no row and fixes the same share of both. chances: how often the luckiest could be
-    chosen (candidates tried, times generations). More fresh rows may come from train.
+    Of a winner that breaks no row and fixes the same share of both. chances: as how many
+    prompts the candidates count (see `_chances`). More fresh rows may come from train.
     """
     for fixed in range(1, race + 1):
         held = round(fixed * fresh / race)

@@ -106,6 +106,8 @@ def returned_original(**more: Any) -> dict[str, Any]:
             "confirmed": False,
             "p_value": 0.21,
             "tried": 7,
+            "chances": 3.5,
+            "candidate": "abc123def456",
             "basis": "both",
             "raced": {"rows": 27, "score": 0.8148, "other_score": 0.5},
             "fresh": {"rows": 18, "score": 0.5, "other_score": 0.5186},
@@ -153,14 +155,14 @@ def test_a_winner_that_did_not_hold_is_told() -> None:
     data = returned_original()
     text = shown(*render.result(data, "a", "a"), width=200)
     assert (
-        "the best candidate, 0.815 on the rows that chose it, did not hold on fresh rows: "
+        "candidate abc123, 0.815 on the rows that chose it, did not hold on fresh rows: "
         "0.500 against 0.519 on 18 rows, p = 0.21\n"
     ) in text
     assert "validation on 27 rows: original 0.500\n" in text
     data["validation"]["confirmation"]["fresh"]["rows"] = 0
     assert (
-        "the best candidate, 0.815 against 0.500 on the 27 rows that chose it, is not better beyond luck, "
-        "p = 0.21; so few rows can show at best a gain of +0.30: more would tell"
+        "candidate abc123, 0.815 against 0.500 on the 27 rows that chose it, is not better beyond luck, "
+        "p = 0.21; so few rows can show at best a gain of +0.26: more would tell"
         in shown(*render.result(data, "a", "a"), width=200)
     )
 

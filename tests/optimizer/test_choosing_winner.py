@@ -23,16 +23,18 @@ def raced(made: Bench, candidate: Candidate, rights: int, *, rows: int | None = 
     return entry
 
 
-def family(made: Bench, *, parent: int, child: int, **of_parent: Any) -> tuple[Entry, Entry]:
-    """A text, and the same with all of train as its demonstrations: rows that each got right."""
+def family(
+    made: Bench, *, parent: int, child: int, shown: int | None = None, **of_parent: Any
+) -> tuple[Entry, Entry]:
+    """A text, and the same with all or some of train as its demonstrations: rows that each got right."""
     first_state(made.context, {})
     original = made.context.pool.original
     raced(made, original.candidate, 0)
     original.scores.update(dict.fromkeys(made.context.plan.race_ids[-8:], 1.0))  # which the others break
     text = Candidate({"prompt": "Think first."}, parents=(original.candidate.id,), operator="reason")
-    demos = tuple(Demo(row.input, row.target, row.id) for row in made.context.splits.train)
-    shown = Candidate(text.components, demos, parents=(text.id,), operator="demos")
-    return raced(made, text, parent, **of_parent), raced(made, shown, child)
+    demos = tuple(Demo(row.input, row.target, row.id) for row in made.context.splits.train[:shown])
+    showing = Candidate(text.components, demos, parents=(text.id,), operator="demos")
+    return raced(made, text, parent, **of_parent), raced(made, showing, child)
 
 
 def few_rows(**settings: Any) -> Bench:
@@ -47,7 +49,13 @@ def test_where_rows_are_few_the_parent_with_fresh_rows_goes_before_its_slightly_
     parent, child = family(made, parent=17, child=18)
     assert choose_winner(made.context, STATE, child) is parent
     assert made.kinds("winner_chosen") == [
-        {"event": "winner_chosen", "id": parent.candidate.id, "instead_of": child.candidate.id}
+        {
+            "event": "winner_chosen",
+            "id": parent.candidate.id,
+            "instead_of": child.candidate.id,
+            "fresh_rows": 22,
+            "fresh_rows_of_best": 0,
+        }
     ]
 
 
@@ -83,9 +91,49 @@ def test_the_best_goes_where_none_has_a_chance() -> None:
     assert choose_winner(made.context, STATE, parent) is parent
 
 
+def some_fresh() -> Bench:
+    """Of 40 rows of validation 16 are fresh for all; 22 of train are for one without demonstrations alone."""
+    made = bench(splits=splits_of(22, 40, 0))
+    assert len(made.context.plan.fresh) == 16
+    return made
+
+
 def test_a_parent_with_twice_the_fresh_rows_goes_unless_its_child_is_ahead_of_it() -> None:
     for child, is_parent in ((13, True), (14, True), (15, False)):  # of 24 rows; p = .5, .25 and .125
-        made = bench(splits=splits_of(22, 40, 0))
-        assert len(made.context.plan.fresh) == 16  # for both; 22 of train for the parent alone
+        made = some_fresh()
         entries = family(made, parent=12, child=child)
         assert choose_winner(made.context, STATE, entries[1]) is entries[0 if is_parent else 1]
+
+
+def test_a_child_with_nearly_as_many_fresh_rows_goes_itself() -> None:
+    made = some_fresh()
+    _, child = family(made, parent=12, child=14, shown=4)
+    assert choose_winner(made.context, STATE, child) is child
+
+
+def test_without_fresh_rows_of_validation_a_parent_goes_only_for_the_gain_that_is_foreseen() -> None:
+    made = few_rows()
+    _, child = family(made, parent=15, child=17, shown=16)  # 6 rows of train are fresh, and 22
+    assert choose_winner(made.context, STATE, child) is child
+
+
+def test_a_child_that_is_as_good_as_sure_goes_itself() -> None:
+    for rights in (20, 22, 24):  # of 24: it is foreseen to be confirmed with .95 and more
+        made = some_fresh()
+        _, child = family(made, parent=rights - 2, child=rights)
+        assert choose_winner(made.context, STATE, child) is child
+
+
+def test_one_that_the_best_was_not_made_from_has_no_precedence() -> None:
+    made = some_fresh()
+    _, child = family(made, parent=6, child=14)
+    original = made.context.pool.original.candidate
+    sibling = Candidate({"prompt": "Think twice."}, parents=(original.id,), operator="reason")
+    raced(made, sibling, 13)
+    assert choose_winner(made.context, STATE, child) is child
+
+
+def test_a_parent_of_which_no_gain_is_foreseen_does_not_go() -> None:
+    made = some_fresh()
+    _, child = family(made, parent=9, child=11)
+    assert choose_winner(made.context, STATE, child) is child

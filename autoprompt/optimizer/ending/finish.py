@@ -2,75 +2,105 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 from autoprompt.errors import BudgetExhausted
 from autoprompt.optimizer.context import SearchContext
 from autoprompt.optimizer.ending.lineage import ancestors, is_remembered, unseen
 from autoprompt.optimizer.state import AutoPromptState
-from autoprompt.search.gate import compare, confirm
+from autoprompt.search.gate import confirm
 from autoprompt.search.pool import Entry
-from autoprompt.search.prospects import foreseen_gain
-from autoprompt.search.race import DROP_ALPHA
+from autoprompt.search.prospects import Prospect, foresee
+from autoprompt.search.race import is_behind
 from autoprompt.stats import count_groups
 from autoprompt.store.folder import SEALED
 from autoprompt.types import Example
 
 Update = AutoPromptState
 
-# Gain that is foreseen of another than the best of the race, from which it goes to the confirmation: below it
-# neither has a chance worth the question why the better one did not go.
+# By how much more gain must be foreseen of another than of the best of the race: below it neither has a
+# chance worth the question why the better one did not go.
 _WORTH_CHOOSING = 0.01
-# Times the best one's fresh rows for which one that it was made from goes instead, unless that is so far
-# behind it that the race would have dropped it.
-_MORE_FRESH = 2
+# One that the best was made from goes instead where so many times the best one's rows are fresh for it, and
+# the best one's chance is in doubt.
+_TIMES_FRESHER, _IN_DOUBT = 2, 0.9
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """One that may go to the confirmation, and what that may bring."""
+
+    entry: Entry
+    rows: int  # that would be fresh for it
+    groups: int  # in which these are
+    prospect: Prospect
 
 
 def choose_winner(context: SearchContext, state: AutoPromptState, best: Entry) -> Entry:
     """Who goes to the confirmation: the best of the race, or one that the other rows can say more of.
 
     Demonstrations take rows of train, and so does an analyst's look at errors: those of a child are of no use
-    for its confirmation. Where rows are few, what it was made from may be confirmed, and it not.
+    for its confirmation. Where rows are few, what it was made from may be confirmed, and it not. So one that
+    the best was made from goes where it is about as good and far more rows are fresh for it; else the one
+    of which most gain is foreseen, by a margin.
     """
     plan, pool = context.plan, context.pool
     raced = [e for e in pool.accepted() if e is not pool.original and e is not best]
-    entries = [best, *(e for e in raced if all(i in e.scores for i in plan.race_ids))]
     left = context.budget.calls_left()  # beside what is held for the fresh rows of validation
-    fresh = {
-        entry.candidate.id: count_groups(
-            [row.group for row in (*plan.fresh, *_more_fresh(context, state, entry, left))]
+    choices = [
+        _choice(context, state, entry, left)
+        for entry in (best, *(e for e in raced if all(i in e.scores for i in plan.race_ids)))
+    ]
+    of_best = choices[0]
+    chosen = max(
+        _fresher_ancestors(context, of_best, choices) or choices,
+        key=lambda choice: choice.prospect.value - (choice is not of_best) * _WORTH_CHOOSING,
+    )
+    if chosen is not of_best:
+        context.emit(
+            {
+                "event": "winner_chosen",
+                "id": chosen.entry.candidate.id,
+                "instead_of": best.candidate.id,
+                "fresh_rows": chosen.rows,
+                "fresh_rows_of_best": of_best.rows,
+            }
         )
-        for entry in entries
-    }
-    values = {
-        entry.candidate.id: foreseen_gain(
-            pool,
-            entry,
-            plan.race_ids,
-            fresh[entry.candidate.id],
-            is_remembered=is_remembered(context, entry, state["has_memory"]),
-        )
-        - (entry is not best) * _WORTH_CHOOSING
-        for entry in entries
-    }
-
-    def is_better_known(entry: Entry) -> bool:
-        """Whether it is about as good as the best, with many more rows that are fresh."""
-        ids = best.candidate.id, entry.candidate.id
-        return (
-            values[entry.candidate.id] > 0
-            and fresh[entry.candidate.id] >= _MORE_FRESH * fresh[best.candidate.id]
-            and compare(pool, *ids, plan.race_ids).p_value >= DROP_ALPHA
-        )
-
-    line = {candidate.id for candidate in ancestors(context, best.candidate)} - {best.candidate.id}
-    # Where none of validation is fresh it cost gain: of 44 simulated rows +0.094 instead of +0.100.
-    known = [e for e in entries if plan.fresh and e.candidate.id in line and is_better_known(e)]
-    winner = max(known or entries, key=lambda entry: values[entry.candidate.id])
-    if winner is not best:
-        context.emit({"event": "winner_chosen", "id": winner.candidate.id, "instead_of": best.candidate.id})
-    return winner
+    return chosen.entry
 
 
-def _more_fresh(
+def _choice(context: SearchContext, state: AutoPromptState, entry: Entry, calls_left: int | None) -> _Choice:
+    plan = context.plan
+    fresh = [*plan.fresh, *_unseen_of_train(context, state, entry, calls_left)]
+    groups = count_groups([row.group for row in fresh])
+    is_known = is_remembered(context, entry, state["has_memory"])
+    prospect = foresee(context.pool, entry, plan.race_ids, groups, is_remembered=is_known)
+    return _Choice(entry, len(fresh), groups, prospect)
+
+
+def _fresher_ancestors(context: SearchContext, best: _Choice, choices: Sequence[_Choice]) -> list[_Choice]:
+    """Those that the best was made from, about as good by the race's own test, with far more fresh rows.
+
+    None where the best is as good as sure, nor where no row of validation is fresh, as there it cost gain: of
+    44 simulated rows +0.094 instead of +0.100.
+    """
+    plan = context.plan
+    if not plan.fresh or best.prospect.chance >= _IN_DOUBT:
+        return []
+    line = {candidate.id for candidate in ancestors(context, best.entry.candidate)}
+    return [
+        choice
+        for choice in choices
+        if choice is not best
+        and choice.entry.candidate.id in line
+        and choice.groups >= _TIMES_FRESHER * best.groups
+        and choice.prospect.value > _WORTH_CHOOSING
+        and not is_behind(context.pool, best.entry, choice.entry, plan.race_ids)
+    ]
+
+
+def _unseen_of_train(
     context: SearchContext, state: AutoPromptState, winner: Entry, calls_left: int | None
 ) -> list[Example]:
     """Rows of train that nobody who made it has seen are as fresh, and more rows see smaller gains."""
@@ -85,10 +115,10 @@ def confirm_winner(context: SearchContext, state: AutoPromptState, winner: Entry
     both = [original, winner]
     try:
         # First what the calls were kept back for.
-        context.evaluate(both, fresh, "fresh rows: best and original")
-        context.evaluate(both, plan.race, "raced rows: best and original")
-        more = _more_fresh(context, state, winner, context.budget.calls_left())
-        context.evaluate(both, more, "unseen rows of train: best and original")
+        context.evaluate(both, fresh, "fresh rows: winner and original")
+        context.evaluate(both, plan.race, "raced rows: winner and original")
+        more = _unseen_of_train(context, state, winner, context.budget.calls_left())
+        context.evaluate(both, more, "unseen rows of train: winner and original")
         fresh += more
     except BudgetExhausted as error:
         update["stop_reason"] = error.cap
