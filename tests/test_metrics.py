@@ -13,7 +13,15 @@ from hypothesis import strategies as st
 from autoprompt.dataset.checks import load_rows
 from autoprompt.errors import ConfigError, DatasetError
 from autoprompt.llm.scripted import ScriptedClient
-from autoprompt.metrics import Metric, check_targets, get_metric, known_metrics, register
+from autoprompt.metrics import (
+    Metric,
+    check_targets,
+    get_metric,
+    known_metrics,
+    name_of_means,
+    register,
+    row_weights,
+)
 from autoprompt.types import Example, Prediction, Score
 
 
@@ -110,6 +118,20 @@ def test_macro_f1_is_an_aggregate() -> None:
     metric = get_metric("macro_f1")
     assert metric.is_aggregate
     assert metric.aggregate(["A", "a", "", "b."], ["a", "a", "b", "b"]) == pytest.approx((1 + 2 / 3) / 2)
+
+
+def test_of_macro_f1_each_label_weighs_the_same_in_each_part() -> None:
+    def part(name: str, *targets: str) -> list[Example]:
+        return [Example(f"{name}{i}", "x", target, {}) for i, target in enumerate(targets)]
+
+    weights = row_weights(get_metric("macro_f1"), part("t", "a", "A.", "a", "b"), part("v", "a", "b"))
+    assert weights == pytest.approx({"t0": 2 / 3, "t1": 2 / 3, "t2": 2 / 3, "t3": 2, "v0": 1, "v1": 1})
+    assert row_weights(get_metric("exact_match"), part("t", "a", "b", "b")) == {}
+
+
+def test_means_of_rows_are_called_what_they_are() -> None:
+    assert name_of_means(get_metric("exact_match")) == "exact_match"
+    assert name_of_means(get_metric("macro_f1")) == "mean recall of the labels"
 
 
 @pytest.mark.parametrize(

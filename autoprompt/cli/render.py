@@ -147,10 +147,13 @@ def _facts(data: Mapping[str, Any], cap: int | None) -> Iterator[Text]:
     is_original = data["best"].get("is_original", False)
     if validation["best"] is not None:
         rows = f" on {validation['rows']} rows" if validation.get("rows") else ""
+        if (measure := validation.get("measure", data["metric"])) != data["metric"]:
+            rows += f", {measure}"
         best = "" if is_original else f", best {score(validation['best'])}"
         said = f"validation{rows}: original {score(validation['original'])}{best}"
         if not is_original and validation.get("confirmation"):
-            said = f"validation: {wording.confirmation(validation['confirmation'])}"
+            what = f"validation{'' if measure == data['metric'] else f', {measure}'}"
+            said = f"{what}: {wording.confirmation(validation['confirmation'])}"
         yield Text(said)
     if is_original and validation.get("confirmation"):
         yield Text(_not_held(validation["confirmation"]))

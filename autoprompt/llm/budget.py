@@ -158,15 +158,23 @@ class Budget:
                 self._blocks.remove(block)
                 self._share()
 
-    def hold(self, calls: int, *, tokens: int = 0, cost_usd: float = 0.0, seconds: float = 0.0) -> None:
+    def hold(
+        self,
+        calls: int,
+        *,
+        tokens: int = 0,
+        cost_usd: float = 0.0,
+        seconds: float = 0.0,
+        leaves_room: bool = True,
+    ) -> None:
         """Keep this back for later (the final test), in place of what was held before.
 
-        Retries come on top, by their share so far and two standard deviations of it.
+        leaves_room: retries come on top, by their share so far and two standard deviations of it.
         Raises BudgetExhausted naming the cap that is too small for it; then nothing is held.
         """
         with self._lock:
             self._held = self._released = _Need()
-            rate = self._repeats_per_call()
+            rate = self._repeats_per_call() if leaves_room else 0.0
             repeats = math.ceil(calls * rate + 2 * math.sqrt(calls * rate * (1 + rate)))
             need = _Need(calls + repeats, tokens, cost_usd, seconds)
             try:

@@ -64,6 +64,11 @@ class Gate:
         self._account, self._endpoint = account, endpoint
 
     @property
+    def concurrency(self) -> int:
+        """Most requests at once, as set."""
+        return self._most
+
+    @property
     def limit(self) -> int:
         """Requests allowed at once just now."""
         with self._changed:

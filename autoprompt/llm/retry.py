@@ -17,6 +17,7 @@ from autoprompt.errors import (
 from autoprompt.llm.budget import Budget, Charge
 from autoprompt.llm.client import Client, Completion, Options
 from autoprompt.llm.failures import BrokenAnswerError, OwnClientError, TimedOutError, UnreachableError
+from autoprompt.llm.outage import Outage
 from autoprompt.llm.prices import FREE, Price, Reported
 from autoprompt.llm.rate import Gate, Slot
 from autoprompt.llm.wire import Parameters
@@ -30,9 +31,6 @@ _FIRST_WAIT_S, _LONGEST_WAIT_S, _LONGEST_RETRY_AFTER_S = 0.5, 30.0, 120.0
 
 # "Without an endpoint: exit 4 within 30 s": a server that has never answered gets this long to start.
 _NEVER_REACHED_S, _NEVER_REACHED = 6.0, 5
-
-# An endpoint that dies in the middle of a run. Unreached requests wait long enough to see it.
-_DEAD_AFTER_S, _DEAD_AFTER_FAILURES = 60.0, 8
 _MOST_UNREACHED = 12
 
 # What an answer without a limit is taken to need before it is there: a writer's, which is a prompt.
@@ -61,8 +59,16 @@ class _Tries:
         return self.max_attempts is not None and self.attempts + self.unreached >= self.max_attempts
 
 
+def _estimate(messages: Sequence[Message], options: Options) -> int:
+    """Tokens of a request and its answer, for the rates."""
+    return estimate_tokens(messages) + (options.max_output_tokens or 0)
+
+
 class LimitedClient:
     """A client that pays for every attempt, keeps the rates, and retries what may succeed later.
+
+    Where everybody fails, one asks whether the endpoint is back, and the others wait (`Outage`): with the
+    request that was answered last, so that a row that no endpoint can answer is not taken for an outage.
 
     parameters: the transport's, to drop what the endpoint refuses; None for one that sends no parameters.
     price: of the model, None where unknown; `REPORTED` where the transport says what an answer cost.
@@ -87,10 +93,9 @@ class LimitedClient:
         self._parameters, self._price, self._clock = parameters, price, clock
         self._owns_transport = owns_transport
         self._jitter = random.Random()
-        self._lock = threading.Lock()
-        self._has_succeeded = False
-        self._failures = 0  # in a row, over all requests; 429 is an answer of an endpoint that lives
-        self._failing_since = 0.0
+        self._outage = Outage(gate.concurrency, clock)
+        self._probing = threading.Lock()  # held by the one that asks whether the endpoint is back
+        self._answered_last: tuple[Sequence[Message], Options] | None = None
 
     @property
     def name(self) -> str:
@@ -103,9 +108,10 @@ class LimitedClient:
 
     def complete(self, messages: Sequence[Message], options: Options = Options()) -> Completion:
         tries = _Tries(self._clock(), max_attempts=options.max_attempts)
-        estimate = estimate_tokens(messages) + (options.max_output_tokens or 0)
+        estimate = _estimate(messages, options)
         try:
             while True:
+                self._await_endpoint(messages, options)
                 with self._gate.slot(estimate) as slot:
                     answer = self._attempt(messages, options, tries, slot)
                     if tries.is_throttled:  # a place that waits is one request less at the endpoint
@@ -133,18 +139,65 @@ class LimitedClient:
         if self._owns_transport:
             self._transport.close()
 
+    def _await_endpoint(self, messages: Sequence[Message], options: Options) -> None:
+        """Wait while the endpoint answers nobody. Raises EndpointError, `is_fatal`, after a minute of it."""
+        if not self._outage.is_open:
+            return
+        with self._probing:
+            while self._outage.is_open:
+                self._outage.raise_if_dead()
+                self._gate.sleep(self._outage.wait_s())
+                self._probe(*(self._answered_last or (messages, options)))
+
+    def _probe(self, messages: Sequence[Message], options: Options) -> None:
+        """One request to see whether the endpoint is back; its answer is of no further use."""
+        with self._gate.slot(_estimate(messages, options)) as slot:
+            try:
+                expected = self._expected(messages, options)
+                charge = self._budget.charge(options.role, is_retry=True, is_repeat=True, expected=expected)
+            except BudgetExhausted as error:
+                raise EndpointError(
+                    f"{self._outage.error}; the budget has no call left to ask whether it is back "
+                    f"({error.cap})",
+                    is_fatal=True,
+                ) from error
+            try:
+                answer = self._transport.complete(messages, options)
+            except UnreachableError as error:
+                self._budget.refund(charge)
+                self._outage.failed(error)
+            except RequestRefusedError:  # by one that lives
+                self._budget.settle(charge)
+                self._outage.end()
+            except EndpointError as error:
+                self._budget.settle(charge)
+                if error.is_fatal or isinstance(error, OwnClientError):
+                    raise
+                if error.status == 429:
+                    self._gate.throttled(slot)
+                    self._outage.end()
+                else:
+                    self._outage.failed(error)
+            except ModelError:
+                self._budget.settle(charge)
+                raise
+            else:
+                usage = self._priced(answer.usage)
+                self._budget.settle(charge, usage)
+                self._gate.answered(slot, usage.total_tokens)
+                self._outage.answered()
+
     def _attempt(
         self, messages: Sequence[Message], options: Options, tries: _Tries, slot: Slot
     ) -> Completion | None:
         """One attempt; None: to be tried again after `tries.wait_s`."""
         tries.wait_s, tries.is_throttled = 0.0, False
-        expected = self._priced(
-            Usage(estimate_tokens(messages), options.max_output_tokens or _LONG_ANSWER_TOKENS)
-        )
         try:
-            is_repeat = tries.attempts > 0
             charge = self._budget.charge(
-                options.role, is_retry=options.is_retry, is_repeat=is_repeat, expected=expected
+                options.role,
+                is_retry=options.is_retry,
+                is_repeat=tries.attempts > 0,
+                expected=self._expected(messages, options),
             )
         except BudgetExhausted as error:
             if tries.attempts == 0:
@@ -157,7 +210,7 @@ class LimitedClient:
             answer = self._transport.complete(messages, options)
         except RequestRefusedError as error:
             self._budget.settle(charge)
-            if error.status == 404 and not self._has_succeeded:
+            if error.status == 404 and not self._outage.has_succeeded:
                 message = (
                     f"{error}. Is there this model, at this address? Check --model and --base-url, which "
                     "mostly ends in /v1."
@@ -179,7 +232,13 @@ class LimitedClient:
         except ModelError:
             self._budget.settle(charge)
             raise
+        self._answered_last = messages, options
         return self._answered(answer, charge, tries, slot)
+
+    def _expected(self, messages: Sequence[Message], options: Options) -> Usage:
+        return self._priced(
+            Usage(estimate_tokens(messages), options.max_output_tokens or _LONG_ANSWER_TOKENS)
+        )
 
     def _priced(self, usage: Usage) -> Usage:
         return replace(usage, cost_usd=self._price.cost(usage) if self._price is not None else None)
@@ -189,8 +248,7 @@ class LimitedClient:
         self._budget.settle(charge, usage)
         tries.usage = tries.usage + usage
         self._gate.answered(slot, usage.total_tokens)
-        with self._lock:
-            self._has_succeeded, self._failures = True, 0
+        self._outage.answered()
         if answer.text.strip() or answer.tool_calls:
             return answer
         tries.unparsed = answer
@@ -206,18 +264,18 @@ class LimitedClient:
             self._gate.throttled(slot)
             tries.is_throttled = True
         else:
-            self._count_failure(error)
-        if isinstance(error, UnreachableError) and not self._has_succeeded:
+            self._outage.failed(error)
+        if isinstance(error, UnreachableError) and not self._outage.has_succeeded:
             self._give_up_if_never_reached(error, tries)
         if isinstance(error, BrokenAnswerError):
             return self._broken(error, tries)
         tries.timeouts += isinstance(error, TimedOutError)
-        if (
-            tries.is_over
-            or tries.attempts >= _MOST_ATTEMPTS
+        has_tried_enough = (
+            tries.attempts >= _MOST_ATTEMPTS
             or tries.unreached >= _MOST_UNREACHED
             or tries.timeouts >= _MOST_TIMEOUTS
-        ):
+        )
+        if tries.is_over or (has_tried_enough and not self._outage.is_open):
             raise error
         tries.wait_s = self._delay(error, tries)
         return None
@@ -230,24 +288,13 @@ class LimitedClient:
         if tries.broken < _MOST_BROKEN:
             tries.wait_s = self._delay(error, tries)
             return None
-        if not self._has_succeeded:
+        if not self._outage.has_succeeded:
             raise EndpointError(
                 f"{error}. No request was answered so far: is this the base URL of an OpenAI-compatible "
                 "endpoint (it usually ends in /v1)?",
                 is_fatal=True,
             ) from error
         return tries.unparsed
-
-    def _count_failure(self, error: EndpointError) -> None:
-        with self._lock:
-            if self._failures == 0:
-                self._failing_since = self._clock()
-            self._failures += 1
-            failing_s = self._clock() - self._failing_since
-            if self._failures < _DEAD_AFTER_FAILURES or failing_s < _DEAD_AFTER_S:
-                return
-            message = f"{error}. No answer for {failing_s:.0f} s, {self._failures} failures in a row."
-        raise EndpointError(message, status=error.status, is_fatal=True) from error
 
     def _give_up_if_never_reached(self, error: EndpointError, tries: _Tries) -> None:
         waited_s = self._clock() - tries.begun
@@ -263,5 +310,7 @@ class LimitedClient:
         jitter = self._jitter.uniform(0.5, 1.0)
         if error.retry_after_s is not None:
             return min(error.retry_after_s, _LONGEST_RETRY_AFTER_S) + 0.1 * jitter
-        longest = 2.0 if isinstance(error, UnreachableError) and not self._has_succeeded else _LONGEST_WAIT_S
+        longest = (
+            2.0 if isinstance(error, UnreachableError) and not self._outage.has_succeeded else _LONGEST_WAIT_S
+        )
         return min(longest, _FIRST_WAIT_S * 2.0 ** (tries.attempts + tries.unreached - 1)) * jitter

@@ -3,5 +3,15 @@
 from autoprompt.metrics import json_match, texts  # noqa: F401 they register themselves
 from autoprompt.metrics.base import Metric
 from autoprompt.metrics.registry import JUDGED, check_targets, get_metric, known_metrics, register
+from autoprompt.metrics.weights import name_of_means, row_weights
 
-__all__ = ["JUDGED", "Metric", "check_targets", "get_metric", "known_metrics", "register"]
+__all__ = [
+    "JUDGED",
+    "Metric",
+    "check_targets",
+    "get_metric",
+    "known_metrics",
+    "name_of_means",
+    "register",
+    "row_weights",
+]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -29,13 +30,22 @@ class ExactMatch(TextMetric):
 @register("macro_f1")
 @dataclass(frozen=True)
 class MacroF1(ExactMatch):
-    """Mean F1 of the classes over all rows together; a single row is scored by exact match."""
+    """Mean F1 of the classes over all rows together; a single row is scored by exact match.
+
+    Where rows are compared one by one, each class counts the same: their weighted mean is the mean recall.
+    """
 
     name: str = field(default="macro_f1", init=False)
     is_aggregate: bool = field(default=True, init=False)
+    weighted_mean: str = field(default="mean recall of the labels", init=False)
 
     def aggregate(self, predictions: Sequence[str], targets: Sequence[str]) -> float:
         return stats.macro_f1([normalize(p) for p in predictions], [normalize(t) for t in targets])
+
+    def row_weights(self, targets: Sequence[str]) -> list[float]:
+        classes = [normalize(target) for target in targets]
+        counts = Counter(classes)
+        return [len(classes) / (len(counts) * counts[name]) for name in classes]
 
 
 @register("contains")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from autoprompt.dataset import Splits
+from autoprompt.errors import BudgetExhausted
 from autoprompt.evaluation import row_counter
 from autoprompt.llm.budget import Budget
 from autoprompt.memory import ExperienceFile
@@ -143,8 +144,16 @@ class SearchContext:
         self._hold(final_cost(self.plan, len(self.splits.test)), candidates)
 
     def hold_test(self, winner: Candidate) -> None:
-        """Keep back what the sealed test will need, and free the rest."""
-        self._hold(self.plan.calls_per_row * 2 * len(self.splits.test), (winner,))
+        """Keep back what the sealed test will need, and free the rest.
+
+        Without room for retries where that is all there is: better some rows fail than none are asked.
+        Raises BudgetExhausted where not even that is left; then nothing is kept back.
+        """
+        calls = self.plan.calls_per_row * 2 * len(self.splits.test)
+        try:
+            self._hold(calls, (winner,))
+        except BudgetExhausted:
+            self._hold(calls, (winner,), leaves_room=False)
 
     def check_race(self, candidates: Sequence[Candidate]) -> None:
         """Raises BudgetExhausted where what is not kept back would not pay for a race of `candidates`."""
@@ -154,10 +163,11 @@ class SearchContext:
         with self.budget.block(0, tokens=tokens, cost_usd=cost):
             pass
 
-    def _hold(self, calls: int, candidates: Sequence[Candidate]) -> None:
+    def _hold(self, calls: int, candidates: Sequence[Candidate], *, leaves_room: bool = True) -> None:
         # Half of the calls are the original's.
         tokens, cost = self._expected(calls, max(map(self.grown, candidates)) / 2)
-        self.budget.hold(calls, tokens=tokens, cost_usd=cost, seconds=calls * self.budget.seconds_per_call)
+        seconds = calls * self.budget.seconds_per_call
+        self.budget.hold(calls, tokens=tokens, cost_usd=cost, seconds=seconds, leaves_room=leaves_room)
 
     def grown(self, candidate: Candidate) -> int:
         """Tokens by which the candidate is longer than the original, in each call, reasoning included.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from autoprompt.errors import BudgetExhausted, StoreError
 from autoprompt.judge import Grades
 from autoprompt.llm import Journal
+from autoprompt.metrics import row_weights
 from autoprompt.run.preparation import Preparation
 from autoprompt.search.pool import Pool
 from autoprompt.store import RunFolder
@@ -60,7 +61,9 @@ def restore(
         )
     drop_candidates_after(folder, state["pool_step"])
     records = list(folder.read_candidate_records())
-    context.pool = Pool.from_records(records, context.settings.labels, preparation.splits.groups)
+    splits = preparation.splits
+    weights = row_weights(context.prediction.metric, splits.train, splits.val)
+    context.pool = Pool.from_records(records, context.settings.labels, splits.groups, weights)
     if state["original"] not in context.pool:
         original = context.add(Candidate(components=context.program.components))
         original.status = "accepted"

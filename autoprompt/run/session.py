@@ -20,7 +20,7 @@ from autoprompt.errors import (
 from autoprompt.llm import Budget, Journal
 from autoprompt.llm.account import Account
 from autoprompt.memory import ExperienceFile
-from autoprompt.metrics import JUDGED
+from autoprompt.metrics import JUDGED, row_weights
 from autoprompt.run.forecast import judge_tokens
 from autoprompt.run.past import ORIGINAL_PROMPT, has_answers
 from autoprompt.run.preparation import Preparation
@@ -187,13 +187,13 @@ def _make_context(work: _Work) -> SearchContext:
     from autoprompt.optimizer.context import SearchContext, SearchSettings
 
     folder, preparation, models = work.folder, work.preparation, work.models
-    config, labels = preparation.config, preparation.labels
+    config, labels, splits = preparation.config, preparation.labels, preparation.splits
     metric = models.metric(config, labels)
     program = preparation.program(models.client("task"), metric)
     writer = models.client("optimizer")
     return SearchContext(
         program=program,
-        splits=preparation.splits,
+        splits=splits,
         plan=preparation.plan,
         settings=SearchSettings(
             run_id=folder.run_id,
@@ -214,7 +214,7 @@ def _make_context(work: _Work) -> SearchContext:
             judge_tokens=judge_tokens(preparation),
             measured_by=_measured_by(preparation, models),
         ),
-        pool=Pool(labels, preparation.splits.groups),
+        pool=Pool(labels, splits.groups, row_weights(metric, splits.train, splits.val)),
         budget=work.budget,
         prediction=PredictionAgent(program, metric, concurrency=models.concurrency()),
         analysis=make_analyst(

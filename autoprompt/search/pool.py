@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -10,6 +10,7 @@ from autoprompt.types import REFUSED, Candidate, EvaluatedRow
 
 Status = Literal["pending", "accepted", "rejected"]
 NO_GROUPS: Mapping[str, str] = {}
+ALL_ALIKE: Mapping[str, float] = {}
 
 # How much the probability of the right label counts beside a right answer when candidates are ranked.
 # Measured on the embedded model (7 demonstration sets, clickbait, 2,000 draws): choosing the best of 7 by 8
@@ -22,6 +23,7 @@ CONFIDENCE_WEIGHT = 0.25
 class Entry:
     """A candidate and its row scores. Scores in [0, 1]; `confidence` only where the endpoint tells.
 
+    weights: what each row counts in a mean, by its id; 1 where it has none.
     answers: what it answered the rows, where answers are labels. refusals: what the endpoint said of the rows
     whose request it would not take, most often as too long; they score 0.
     """
@@ -32,6 +34,7 @@ class Entry:
     confidence: dict[str, float] = field(default_factory=dict)
     answers: dict[str, str] = field(default_factory=dict)
     refusals: dict[str, str] = field(default_factory=dict)
+    weights: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def is_refused(self) -> bool:
@@ -49,16 +52,23 @@ class Entry:
 
     def mean(self, row_ids: Iterable[str]) -> float:
         """Mean score over those of `row_ids` that were evaluated; 0.0 for none."""
-        values = [self.scores[i] for i in row_ids if i in self.scores]
-        return sum(values) / len(values) if values else 0.0
+        return self._mean(self.scores.__getitem__, row_ids)
 
     def mean_merit(self, row_ids: Iterable[str]) -> float:
-        values = [self.merit(i) for i in row_ids if i in self.scores]
-        return sum(values) / len(values) if values else 0.0
+        return self._mean(self.merit, row_ids)
+
+    def _mean(self, value: Callable[[str], float], row_ids: Iterable[str]) -> float:
+        ids = [i for i in row_ids if i in self.scores]
+        weights = [self.weights.get(i, 1.0) for i in ids]
+        total = sum(weights)
+        return sum(value(i) * w for i, w in zip(ids, weights, strict=True)) / total if total else 0.0
 
 
 class Shared(NamedTuple):
-    """Scores of two candidates on the same rows, and the group of each row; None for a row alone."""
+    """Scores of two candidates on the same rows, and the group of each row; None for a row alone.
+
+    Each score times the weight of its row, which are of mean 1: the mean of these is the weighted one.
+    """
 
     first: list[float]
     second: list[float]
@@ -69,11 +79,18 @@ class Pool:
     """All candidates of a run by id, in the order in which they were added. The first is the original.
 
     groups: of the rows that belong together, by their ids: comparisons count them as such.
+    weights: what each row counts, by its id; 1 where it has none.
     """
 
-    def __init__(self, labels: Collection[str] = (), groups: Mapping[str, str] = NO_GROUPS) -> None:
+    def __init__(
+        self,
+        labels: Collection[str] = (),
+        groups: Mapping[str, str] = NO_GROUPS,
+        weights: Mapping[str, float] = ALL_ALIKE,
+    ) -> None:
         self._labels = frozenset(labels)
         self._groups = groups
+        self._weights = weights
         self._entries: dict[str, Entry] = {}
 
     def __contains__(self, candidate_id: str) -> bool:
@@ -95,7 +112,7 @@ class Pool:
 
     def add(self, candidate: Candidate) -> Entry:
         """Add a candidate; the one already there under its id (equal texts and demonstrations) is kept."""
-        return self._entries.setdefault(candidate.id, Entry(candidate))
+        return self._entries.setdefault(candidate.id, Entry(candidate, weights=self._weights))
 
     def record(self, candidate_id: str, rows: Iterable[EvaluatedRow]) -> None:
         """Keep the rows' scores. A row that the endpoint lost is not a wrong answer: it is asked again
@@ -121,7 +138,16 @@ class Pool:
         """The scores of `a` and of `b` on those of `row_ids` that both were evaluated on, paired."""
         first, second = self._entries[a].scores, self._entries[b].scores
         ids = self._shared_ids(a, b, row_ids)
-        return Shared([first[i] for i in ids], [second[i] for i in ids], [self._groups.get(i) for i in ids])
+        groups = [self._groups.get(i) for i in ids]
+        if not self._weights:
+            return Shared([first[i] for i in ids], [second[i] for i in ids], groups)
+        weights = [self._weights.get(i, 1.0) for i in ids]
+        mean = sum(weights) / max(1, len(weights))
+        return Shared(
+            [first[i] * w / mean for i, w in zip(ids, weights, strict=True)],
+            [second[i] * w / mean for i, w in zip(ids, weights, strict=True)],
+            groups,
+        )
 
     def _shared_ids(self, a: str, b: str, row_ids: Iterable[str]) -> list[str]:
         """Those of `row_ids` that both were evaluated on."""
@@ -148,13 +174,14 @@ class Pool:
         records: Iterable[Mapping[str, Any]],
         labels: Collection[str] = (),
         groups: Mapping[str, str] = NO_GROUPS,
+        weights: Mapping[str, float] = ALL_ALIKE,
     ) -> Pool:
         """A pool as it was written; of several records with one id the last one holds."""
-        pool = cls(labels, groups)
+        pool = cls(labels, groups, weights)
         for record in records:
             data = {name: value for name, value in record.items() if name != "step"}  # the run folder's mark
-            kept = [dict(data.pop(n, {})) for n in ("scores", "confidence", "answers", "refusals")]
+            kept = {n: dict(data.pop(n, {})) for n in ("scores", "confidence", "answers", "refusals")}
             status: Status = data.pop("status")
             candidate = Candidate.from_dict(data)
-            pool._entries[candidate.id] = Entry(candidate, status, *kept)
+            pool._entries[candidate.id] = Entry(candidate, status, **kept, weights=weights)
         return pool

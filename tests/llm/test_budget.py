@@ -90,6 +90,16 @@ def test_a_hold_that_does_not_fit_names_its_cap() -> None:
     budget.charge("task")  # nothing stayed held
 
 
+def test_a_hold_leaves_room_for_as_many_retries_as_there_were_or_for_none() -> None:
+    budget = Budget(max_calls=20)
+    budget.charge("task")
+    budget.charge("task", is_repeat=True)
+    with pytest.raises(BudgetExhausted, match="max_calls"):
+        budget.hold(12)
+    budget.hold(12, leaves_room=False)
+    assert budget.calls_left() == 6
+
+
 @pytest.mark.parametrize(
     ("caps", "usage", "cap"),
     [

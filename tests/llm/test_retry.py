@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -23,6 +24,7 @@ from autoprompt.llm.wire import Parameters
 from autoprompt.types import Message, Usage
 
 ASK = [Message("user", "x")]
+POISON = [Message("user", "y")]
 BUSY = EndpointError("busy", status=429, retry_after_s=7)
 DOWN = EndpointError("HTTP 500", status=500)
 DROPPED = EndpointError("the connection broke off")
@@ -36,7 +38,13 @@ GOOD = Completion("1", Usage(2, 1))
 class World:
     """A client with a script, a budget, and a clock that only waiting moves."""
 
-    def __init__(self, answers: Sequence[Answer], *, concurrency: int = 4, **caps: int) -> None:
+    def __init__(
+        self,
+        answers: Sequence[Answer] | Callable[[Sequence[Message]], Answer],
+        *,
+        concurrency: int = 4,
+        **caps: int,
+    ) -> None:
         self.now = 0.0
         self.waits: list[float] = []
         self.budget = Budget(**caps)
@@ -58,12 +66,12 @@ class World:
             self.waits.append(seconds)
         return False
 
-    def ask(self) -> Completion:
-        return self.client.complete(ASK)
+    def ask(self, messages: Sequence[Message] = ASK) -> Completion:
+        return self.client.complete(messages)
 
-    def fails(self, kind: type[ModelError] = EndpointError) -> ModelError:
+    def fails(self, kind: type[ModelError] = EndpointError, messages: Sequence[Message] = ASK) -> ModelError:
         with pytest.raises(kind) as caught:
-            self.ask()
+            self.ask(messages)
         return caught.value
 
 
@@ -85,14 +93,77 @@ def test_retry_after_is_kept_and_other_waits_grow() -> None:
 
 
 @pytest.mark.parametrize(("error", "attempts"), [(DOWN, 8), (BUSY, 8), (DROPPED, 8), (SLOW, 3)])
-def test_a_request_is_given_up_at_last(error: EndpointError, attempts: int) -> None:
-    world = World([GOOD] + [error] * 20)
+def test_a_request_that_nobody_can_answer_is_given_up_at_last(error: EndpointError, attempts: int) -> None:
+    world = World(lambda messages: GOOD if messages == ASK else error)
+    world.ask()
+    failure = world.fails(messages=POISON)
+    assert isinstance(failure, EndpointError)
+    assert not failure.is_fatal
+    assert attempts <= failure.attempts <= attempts + 1  # one more where it was asked whether it lives
+    assert world.script.calls.count(ASK) <= 3
+    assert (
+        world.budget.spent.calls
+        == len(world.script.calls)
+        == failure.attempts + world.script.calls.count(ASK)
+    )
+    assert world.ask().text == "1"
+
+
+def test_many_requests_that_nobody_can_answer_are_no_outage() -> None:
+    world = World(lambda messages: GOOD if messages == ASK else DOWN, concurrency=8)
+    world.ask()
+    with ThreadPoolExecutor(8) as threads:
+        failures = list(threads.map(lambda _: world.fails(messages=POISON), range(24)))
+    assert not any(isinstance(failure, EndpointError) and failure.is_fatal for failure in failures)
+
+
+@pytest.mark.parametrize("concurrency", [1, 2, 4, 16])
+def test_an_outage_fails_no_row_and_costs_few_calls(concurrency: int) -> None:
+    world = World(
+        lambda messages: GOOD if world.now < 10 or world.now > 40 else DOWN, concurrency=concurrency
+    )
+    world.ask()
+    world.now = 11
+    with ThreadPoolExecutor(concurrency) as threads:
+        answers = list(threads.map(lambda _: world.ask(), range(4 * concurrency)))
+    assert {answer.text for answer in answers} == {"1"}
+    assert world.budget.spent.calls <= 1 + 4 * concurrency + 2 * concurrency + 12
+
+
+@pytest.mark.parametrize("concurrency", [1, 4, 16])
+def test_of_an_endpoint_that_is_gone_all_hear_at_once(concurrency: int) -> None:
+    world = World(lambda messages: GOOD if world.now < 10 else DOWN, concurrency=concurrency)
+    world.ask()
+    world.now = 11
+    with ThreadPoolExecutor(concurrency) as threads:
+        failures = list(threads.map(lambda _: world.fails(), range(concurrency)))
+    assert all(isinstance(failure, EndpointError) and failure.is_fatal for failure in failures)
+    assert world.budget.spent.calls <= 1 + 2 * concurrency + 20
+
+
+def test_an_endpoint_that_is_not_ready_yet_is_waited_for() -> None:
+    """llama.cpp and vLLM answer 503 while they load the model."""
+    world = World(lambda messages: GOOD if world.now > 40 else DOWN, concurrency=16)
+    with ThreadPoolExecutor(16) as threads:
+        answers = list(threads.map(lambda _: world.ask(), range(16)))
+    assert {answer.text for answer in answers} == {"1"}
+    assert world.budget.spent.calls <= 50
+
+
+def test_an_outage_ends_the_run_where_no_call_is_left_to_ask_with() -> None:
+    world = World([GOOD] + [DOWN] * 30, concurrency=1, max_calls=4)
     world.ask()
     failure = world.fails()
     assert isinstance(failure, EndpointError)
-    assert not failure.is_fatal
-    assert failure.attempts == attempts
-    assert world.budget.spent.calls == attempts + 1
+    assert failure.is_fatal
+    assert "max_calls" in str(failure)
+    assert world.budget.spent.calls == 4
+
+
+def test_one_that_asks_for_fewer_requests_is_no_outage() -> None:
+    world = World([GOOD, DOWN, DOWN, DOWN, BUSY, GOOD], concurrency=1)
+    world.ask()
+    assert world.ask().text == "1"
 
 
 def test_empty_answers_are_retried_twice_and_paid() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from fakes import bench, splits_of
 
+from autoprompt.errors import BudgetExhausted
 from autoprompt.search.plan import make_plan
 from autoprompt.types import Candidate, Usage
 
@@ -40,3 +41,21 @@ def test_what_writing_costs_makes_no_row_dearer() -> None:
             context.budget.add_usage(role, usage)
     context.hold_final(original)
     assert context.budget.held["cost_usd"] == pytest.approx(0.00001 * CALLS / 2)
+
+
+def test_what_the_test_needs_is_kept_back_even_where_no_room_is_left_for_retries() -> None:
+    """An outage cost a third of the calls: the room for as many more would be more than is left."""
+    context = bench(splits=splits_of(32, 60, 20), max_calls=100).context
+    original = context.add(Candidate(context.program.components)).candidate
+    for is_repeat in (False,) * 30 + (True,) * 20:
+        context.budget.charge("task", is_repeat=is_repeat)
+    context.hold_test(original)
+    assert context.budget.held["calls"] == 40
+    assert context.budget.calls_left() == 10
+    for _ in range(10):
+        context.budget.charge("task")
+    with pytest.raises(BudgetExhausted):
+        context.budget.charge("task")
+    context.budget.release_hold()
+    with context.budget.block(40, leaves_room=False):
+        pass

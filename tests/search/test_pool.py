@@ -83,3 +83,21 @@ def test_shared_rows_come_with_their_groups_also_in_a_pool_that_is_read_again() 
     assert pool.shared(a, b, ["r1", "r2", "r0"]).groups == [None, "g", "g"]
     back = Pool.from_records(pool.to_records([a, b]), groups=groups)
     assert back.shared(a, b, ["r1", "r2", "r0"]) == pool.shared(a, b, ["r1", "r2", "r0"])
+
+
+def test_means_and_pairs_count_rows_by_their_weights_also_in_a_pool_that_is_read_again() -> None:
+    """Three rows of one label, one of another: each label is half of the mean."""
+    weights = {"r0": 2 / 3, "r1": 2 / 3, "r2": 2 / 3, "r3": 2.0}
+    ids = list(weights)
+    pool = Pool(weights=weights)
+    common = add(pool, "always the common label", [1.0, 1.0, 1.0, 0.0])
+    rare = add(pool, "sees the rare label", [1.0, 1.0, 0.0, 1.0])
+    for read in (pool, Pool.from_records(pool.to_records([common, rare]), weights=weights)):
+        assert read[common].mean(ids) == pytest.approx(1 / 2)
+        assert read[rare].mean(ids) == pytest.approx((2 / 3 + 1) / 2)
+        ours, theirs, _ = read.shared(rare, common, ids)
+        assert sum(ours) / 4 == pytest.approx(read[rare].mean(ids))
+        assert sum(theirs) / 4 == pytest.approx(read[common].mean(ids))
+        # Of a part of the rows, too.
+        ours, _, _ = read.shared(rare, common, ids[2:])
+        assert sum(ours) / 2 == pytest.approx(read[rare].mean(ids[2:])) == pytest.approx(3 / 4)

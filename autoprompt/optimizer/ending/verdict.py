@@ -8,6 +8,7 @@ from typing import Any
 
 from autoprompt.comparison import ALPHA, ComparedRows, Scored, compare_rows
 from autoprompt.llm.spent import Spent
+from autoprompt.metrics import name_of_means
 from autoprompt.optimizer.context import SearchContext
 from autoprompt.optimizer.ending.result import RunResult, Verdict
 from autoprompt.optimizer.ending.trade_off import trade_off
@@ -165,6 +166,7 @@ def _validation(
 ) -> dict[str, Any]:
     """Scores on validation: on the fresh rows if there are any, since the search did not choose by them."""
     confirmation = state.get("confirmation") or None
+    measure = name_of_means(context.prediction.metric)
     if confirmation and confirmation["confirmed"]:
         is_fresh = confirmation["fresh"]["rows"] > 0
         part = confirmation["fresh" if is_fresh else "raced"]
@@ -173,6 +175,7 @@ def _validation(
             "best": part["score"],
             "rows": part["rows"],
             "chose_the_winner": not is_fresh,
+            "measure": measure,
             "confirmation": confirmation,
         }
     ids = context.plan.race_ids
@@ -183,6 +186,7 @@ def _validation(
         "best": score,
         "rows": len(shared),
         "chose_the_winner": True,
+        "measure": measure,
         "confirmation": confirmation,
     }
 
@@ -205,7 +209,8 @@ def _sentence(data: Mapping[str, Any]) -> str:
         has_test = data["splits"]["sizes"].get("test", 0) > 0
         why = "The budget ended before the sealed test" if has_test else "There is no sealed test"
         return (
-            f"{validation['original']:.2f} -> {validation['best']:.2f} on {_validation_rows(validation)}. "
+            f"{validation['original']:.2f} -> {validation['best']:.2f}{_measured_as(data)} on "
+            f"{_validation_rows(validation)}. "
             f"{why}: nothing beyond that is verified."
         )
     groups = data["splits"]["groups"].get("test", best["n"])
@@ -218,6 +223,12 @@ def _sentence(data: Mapping[str, Any]) -> str:
         numbers += f"; {best['tokens_per_call'] / original['tokens_per_call']:.1f}x tokens per call"
     lead = "Confirmed" if data["verdict"] == "confirmed" else "Not confirmed by the sealed test"
     return f"{lead}: {numbers}.{'' if data['verdict'] == 'confirmed' else _why_returned(data)}"
+
+
+def _measured_as(data: Mapping[str, Any]) -> str:
+    """What the scores before the test are, where that is not the metric."""
+    measure = data["validation"]["measure"]
+    return "" if measure == data["metric"] else f" ({measure})"
 
 
 def _validation_rows(validation: Mapping[str, Any]) -> str:
