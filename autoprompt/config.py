@@ -256,7 +256,7 @@ class RunConfig(DataSettings, CallSettings):
     @classmethod
     def _prompt_has_text(cls, value: str | None) -> str | None:
         if value is not None and not value.strip():
-            raise ValueError("the prompt is empty")
+            raise ValueError("the prompt is empty: give its text, or `@` and the path of a file with it")
         return value
 
 

@@ -17,9 +17,15 @@ def prompt_text(prompt: str, folder: Path, source: str) -> str:
     """The prompt itself, or what the file after `@` holds, without the line end at its end.
 
     folder: what the path is relative to. source: what the prompt came from, as messages name it.
-    Raises PromptError for a file that cannot be read, is empty, or is no text but an exported prompt.
+    Raises PromptError for a file that cannot be read, is empty, or is no text but an exported prompt, and for
+    the name of a file without the `@`.
     """
     if not prompt.startswith("@"):
+        if _names_a_file(prompt, folder):
+            raise PromptError(
+                f"{source}: {prompt}: this names a file, and would be taken for the text of the prompt. "
+                f"Write @{prompt} for what the file holds; as a text of its own it wants a space behind it."
+            )
         return prompt
     if prompt == "@-":
         raise PromptError(
@@ -44,6 +50,16 @@ def prompt_text(prompt: str, folder: Path, source: str) -> str:
             "found: `autoprompt eval --run RUN`, or `autoprompt eval --exported prompt.yaml`."
         )
     return text.rstrip("\r\n")
+
+
+def _names_a_file(prompt: str, folder: Path) -> bool:
+    """Whether a prompt is the path of a file that is there: one word with an ending or a folder."""
+    path = Path(prompt)
+    if prompt.split() != [prompt] or not (path.suffix or len(path.parts) > 1):
+        return False
+    with suppress(OSError, ValueError):  # too long for a path, or not one
+        return (folder / path.expanduser()).is_file()
+    return False
 
 
 def _parsed(text: str) -> Any:

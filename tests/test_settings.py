@@ -110,6 +110,14 @@ def test_a_bad_prompt_file_is_named(folder: Path, content: bytes | None) -> None
         resolve(dataset=Path("rows.jsonl"), prompt="@p.txt")
 
 
+def test_the_name_of_a_file_is_not_taken_for_the_text_of_a_prompt(folder: Path) -> None:
+    write(folder / "sub" / "p.txt", "Say 1 or 0.")
+    with pytest.raises(PromptError, match=r"--prompt: sub/p\.txt: this names a file.*@sub/p\.txt"):
+        resolve(dataset=Path("rows.jsonl"), prompt="sub/p.txt")
+    for text in ("sub/p.txt ", "Say sub/p.txt", "sub/other.txt", "1/0?", "x" * 5000 + ".txt"):
+        assert resolve(dataset=Path("rows.jsonl"), prompt=text).prompt == text
+
+
 def test_without_prompt_it_is_said_what_to_add(folder: Path) -> None:
     with pytest.raises(PromptError, match=r"--prompt @FILE.*rows\.task\.yaml") as caught:
         resolve(dataset=Path("rows.jsonl"))

@@ -157,12 +157,12 @@ def _facts(data: Mapping[str, Any], cap: int | None) -> Iterator[Text]:
         yield Text(said)
     if is_original and validation.get("confirmation"):
         yield Text(_not_held(validation["confirmation"]))
-    failed = sum(data[side].get("failed", 0) for side in ("original", "best"))
-    unparsed = sum(data[side].get("unparsed", 0) for side in ("original", "best"))
+    sides = ("original",) if is_original else ("original", "best")
+    failed = sum(data[side].get("failed", 0) for side in sides)
+    unparsed = sum(data[side].get("unparsed", 0) for side in sides)
     if failed or unparsed:
-        yield Text(
-            f"answers missing on the test rows, of both prompts: {failed}; unreadable: {unparsed}", "yellow"
-        )
+        whose = "" if is_original else ", of both prompts"
+        yield Text(f"answers missing on the test rows{whose}: {failed}; unreadable: {unparsed}", "yellow")
     tokens = data["tokens"]
     judged = f", {tokens['judge']:,} of the judge" if "judge" in tokens else ""
     yield Text(
@@ -201,7 +201,7 @@ def _not_held(confirmation: Mapping[str, Any]) -> str:
             return f"{said}is not confirmed: no fresh rows could be asked; {basis}"
         chances = confirmation.get("chances", confirmation["tried"])
         least = smallest_gain(raced.get("groups", raced["rows"]), 0, chances)
-        could = "nothing" if least is None else f"at best a gain of {least:+.2f}"
+        could = "nothing" if least is None else f"no gain under {least:+.2f}"
         return f"{said}is not better beyond luck{chance}; so few rows can show {could}: more would tell"
     fresh_scores = f"{score(fresh['score'])} against {score(fresh['other_score'])} on {fresh['rows']} rows"
     if fresh["score"] <= fresh["other_score"]:
@@ -231,7 +231,8 @@ def _ending(data: Mapping[str, Any], cap: int | None) -> str:
     whose = "the cap on calls" if cap is None else f"the preset's cap of {cap:,} calls"
     raised = "" if cap is None else " (--max-calls raises it)"
     if left := data.get("calls_left"):
-        return f"ended with {left:,} calls left of {whose}, too few for a further round{raised}"
+        kept = "what was kept back for the final test" if data["best"]["n"] else "its final test"
+        return f"ended with {left:,} calls left of {whose}, too few for a further round and {kept}{raised}"
     return f"ended by {whose}{raised}"
 
 
@@ -334,7 +335,11 @@ def estimate(data: Mapping[str, Any], settings: RunConfig) -> RenderableType:
         f"up to about {data['tokens']:,} tokens; cost: {money(data['cost_usd'])}",
     ]
     if least is not None:
-        lines.append(f"smallest gain that these rows can confirm: about {least:+.2f}, if no row gets worse")
+        at_best = data.get("smallest_gain_at_best", least)
+        gains = f"{least:+.2f}, if no row gets worse"
+        if f"{at_best:.2f}" != f"{least:.2f}":
+            gains = f"{at_best:+.2f} to {gains}; the less of train a winner is made from, the smaller"
+        lines.append(f"smallest gain that these rows can confirm: about {gains}")
     lines += [f"warning: {clean(warning)}" for warning in data.get("warnings", ())]
     return Group(*(Text(line) for line in [*lines, "nothing was sent"]))
 

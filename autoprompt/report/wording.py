@@ -128,16 +128,18 @@ def confirmation(found: Mapping[str, Any]) -> str:
     """`0.879 against 0.515 on 33 fresh rows (20 of validation, 13 of train); with the race p = 0.02, ...`."""
     fresh, raced, tried = found["fresh"], found["raced"], found["tried"]
     part, train = (fresh if fresh["rows"] else raced), found.get("train_rows") or 0
-    kind = "fresh rows" if fresh["rows"] else "rows that chose it"
+    rows = "row" if part["rows"] == 1 else "rows"
+    kind = f"fresh {rows}" if fresh["rows"] else f"{rows} that chose it"
     if fresh["rows"] and train:
         kind += f" ({fresh['rows'] - train} of validation, {train} of train)"
     kind += in_groups(part.get("groups", part["rows"]), part["rows"])
+    candidates = f"{tried} candidate{'' if tried == 1 else 's'}"
     basis = found.get("basis") or ("both" if fresh["rows"] else "raced")
     chance = "" if found["p_value"] is None else p_value(found["p_value"])
     if basis == "both":
-        chance = f"with the race {chance}, after {tried} candidates"
+        chance = f"with the race {chance}, after {candidates}"
     elif basis == "raced":
-        chance += f", after {tried} candidates"
+        chance += f", after {candidates}"
     elif found.get("remembered"):
         chance += ", of these rows alone, as lessons of earlier runs were used"
     return f"{score(part['score'])} against {score(part['other_score'])} on {part['rows']} {kind}; {chance}"

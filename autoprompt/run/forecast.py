@@ -11,7 +11,7 @@ from autoprompt.errors import BudgetTooSmallError
 from autoprompt.llm.prices import Price
 from autoprompt.metrics import JUDGED
 from autoprompt.reasoning import USUAL_TOKENS
-from autoprompt.run.preparation import Preparation, smallest_gain_of
+from autoprompt.run.preparation import Preparation, smallest_gain_at_best, smallest_gain_of
 from autoprompt.search.plan import fewest_calls, final_cost
 from autoprompt.task import FREE_OUTPUT_TOKENS
 from autoprompt.tokens import estimate_tokens
@@ -41,7 +41,8 @@ class Estimate:
     tokens, cost_usd: no more than the caps on them. cost_usd: None where a price that is needed is not known.
     judge_model: "" where no model judges. judge_cost_usd: the judge's part of cost_usd.
     fewest_calls: the smallest cap on calls with which the run would mean something.
-    smallest_gain: see `autoprompt.search.gate.smallest_gain`, for the candidates of one round.
+    smallest_gain: see `autoprompt.search.gate.smallest_gain`, for the candidates of one round and the rows of
+        validation alone. smallest_gain_at_best: with those of train that can stay unseen.
     """
 
     sizes: Mapping[str, int]
@@ -57,6 +58,7 @@ class Estimate:
     judge_calls: int = 0
     judge_model: str = ""
     judge_cost_usd: float | None = 0.0
+    smallest_gain_at_best: float | None = None
 
     @property
     def calls(self) -> int:
@@ -126,6 +128,7 @@ def estimate_run(preparation: Preparation, prices: Prices) -> Estimate:
         judge_calls,
         prices.judge_model if judge_calls else "",
         judged,
+        smallest_gain_at_best(p.plan, p.depth, p.splits.train),
     )
 
 

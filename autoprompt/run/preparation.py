@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -37,7 +37,7 @@ from autoprompt.search.plan import (
 )
 from autoprompt.search.room import rows_with_room
 from autoprompt.settings import complete, starting_prompt
-from autoprompt.stats import in_groups
+from autoprompt.stats import count_groups, in_groups
 from autoprompt.task import (
     calls_per_row,
     input_of,
@@ -164,8 +164,22 @@ def prepare(config: RunConfig) -> Preparation:
 
 
 def smallest_gain_of(plan: Plan, depth: Depth) -> float | None:
-    """See `autoprompt.search.gate.smallest_gain`; None where validation can show none."""
+    """See `autoprompt.search.gate.smallest_gain`; None where validation can show none.
+
+    Of a winner that was made from so many rows of train that none is fresh for it.
+    """
     return smallest_gain(*plan.groups, depth.candidates)
+
+
+def smallest_gain_at_best(plan: Plan, depth: Depth, train: Sequence[Example]) -> float | None:
+    """The same of one that was made from the rows of one look at train alone, in a race most leave early.
+
+    As many rows of train as race can be fresh besides those of validation.
+    """
+    race, fresh = plan.groups
+    unseen = count_groups([row.group for row in train[plan.train_batch :]])
+    left_early = plan.blocks[0] / max(1, len(plan.race)) if plan.blocks else 1.0
+    return smallest_gain(race, fresh + min(race, unseen), 1 + (depth.candidates - 1) * left_early)
 
 
 def _shown_by(rows: int, depth: Depth) -> float | None:

@@ -162,7 +162,7 @@ def test_a_winner_that_did_not_hold_is_told() -> None:
     data["validation"]["confirmation"]["fresh"]["rows"] = 0
     assert (
         "candidate abc123, 0.815 against 0.500 on the 27 rows that chose it, is not better beyond luck, "
-        "p = 0.21; so few rows can show at best a gain of +0.26: more would tell"
+        "p = 0.21; so few rows can show no gain under +0.26: more would tell"
         in shown(*render.result(data, "a", "a"), width=200)
     )
 
@@ -197,7 +197,8 @@ def test_a_cap_says_whose_it_is() -> None:
     capped["calls_left"] = 30
     text = shown(*render.result(capped, "a", "b", preset_cap=341), width=300)
     said = (
-        "ended with 30 calls left of the preset's cap of 341 calls, too few for a further round (--max-calls"
+        "ended with 30 calls left of the preset's cap of 341 calls, too few for a further round and what was "
+        "kept back for the final test (--max-calls"
     )
     assert said in text
 
@@ -250,6 +251,11 @@ def test_an_estimate_says_that_nothing_was_sent() -> None:
         "warning: few rows",
         "nothing was sent",
     ]
+    ranged = {**data, "smallest_gain_at_best": 0.08}
+    assert (
+        "about +0.08 to +0.14, if no row gets worse; the less of train a winner is made from, the smaller"
+        in " ".join(shown(render.estimate(ranged, RunConfig(model="gpt-x"))).split())
+    )
     judged = {**data, "judge_calls": 600, "judge_model": "gpt-y\x1b", "judge_cost_usd": 0.25}
     text = shown(render.estimate(judged, RunConfig.model_validate({"model": "gpt-x"})))
     said = "at most 1,806 calls (gpt-x), up to 6 of them the writer's, about 600 the judge's"

@@ -113,3 +113,10 @@ def test_a_judge_takes_its_own_price_of_a_cap_on_cost(tmp_path: Path) -> None:
 
 def test_a_cap_on_cost_is_not_checked_without_a_price(tmp_path: Path) -> None:
     check_spending(prepared(tmp_path, max_cost=0.0001), Prices())
+
+
+def test_the_smallest_gain_is_smaller_where_rows_of_train_can_stay_unseen(tmp_path: Path) -> None:
+    estimate = estimate_run(prepared(tmp_path, rows=300), ALL_CHEAP)
+    assert estimate.smallest_gain is not None
+    assert estimate.smallest_gain_at_best is not None
+    assert 0 < estimate.smallest_gain_at_best < estimate.smallest_gain
