@@ -101,6 +101,7 @@ class Endpoint:
         self._options, self._student = options, student
         self._chances = {name: getattr(options, f"p{name}") for name in FAULTS}
         self._counters = Counters()
+        self._out_since: float | None = None
 
     def app(self) -> web.Application:
         app = web.Application(client_max_size=64 * 2**20)
@@ -152,6 +153,8 @@ class Endpoint:
     def _fault(self, key: str) -> str | None:
         if self._counters.requests <= self._options.fail_first:
             return "500"
+        if self._is_out():
+            return "503"
         draw = unit(self._options.fault_seed, key, self._counters.asked[key])
         for name, chance in self._chances.items():
             if draw < chance:
@@ -159,11 +162,21 @@ class Endpoint:
             draw -= chance
         return None
 
+    def _is_out(self) -> bool:
+        """For some seconds from when so many requests were answered."""
+        if self._counters.answered < self._options.out_after:
+            return False
+        if self._out_since is None:
+            self._out_since = time.monotonic()
+        return time.monotonic() - self._out_since < self._options.out_s
+
     async def _misbehave(self, fault: str, request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
         match fault:
             case "429":
                 error = {"error": {"message": "too many requests", "code": "rate_limit_exceeded"}}
                 return web.json_response(error, status=429, headers={"Retry-After": "0.1"})
+            case "503":
+                return web.json_response({"error": {"message": "overloaded"}}, status=503)
             case "500":
                 return web.json_response({"error": {"message": "out of order"}}, status=500)
             case "drop":
@@ -215,6 +228,8 @@ def main() -> None:
     parser.add_argument("--latency", type=float, default=0.02, metavar="SECONDS")
     parser.add_argument("--fault-seed", type=int, default=0, help="other faults")
     parser.add_argument("--fail-first", type=int, default=0, metavar="N", help="500 for the first N requests")
+    parser.add_argument("--out-after", type=int, default=0, metavar="N", help="answers before an outage")
+    parser.add_argument("--out-s", type=float, default=0.0, metavar="SECONDS", help="of 503; default: none")
     for name in FAULTS:
         parser.add_argument(f"--p{name}", type=float, default=0.0, metavar="P", help=f"share of {name}")
     options = parser.parse_args()

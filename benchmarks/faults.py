@@ -1,4 +1,4 @@
-"""Endpoints that misbehave, are not there, die in the middle or never answer: what a run makes of each.
+"""Endpoints that misbehave, are not there, die, are out for a while or never answer: what a run makes of it.
 
     python benchmarks/faults.py
     python benchmarks/faults.py --only mixed --seeds 5
@@ -6,6 +6,7 @@
 mixed: 20% 429, 5% 500, 3% dropped, 3% empty, 2% garbage, against the same run without faults. Scores may
 differ only where the run reports rows as failed or unparsed. absent: exit 4 within 30 s. dies: exit 4, then
 `resume` at a server that is back, with the result of a run that was not disturbed. hangs: `--timeout`.
+outage: HTTP 503 for 20 s, under a cap on calls: what it may cost of it, and no row.
 """
 
 from __future__ import annotations
@@ -35,11 +36,12 @@ from workbench import (
 
 MIXED = {"p429": 0.20, "p500": 0.05, "pdrop": 0.03, "pempty": 0.03, "pgarbage": 0.02}
 # What retries cost is not what a run found; message and tokens_per_call count empty answers' tokens.
-SPENDING = ("calls", "tokens", "cost_usd", "message", "tokens_per_call")
+SPENDING = ("calls", "tokens", "cost_usd", "message", "tokens_per_call", "spending")
 EXIT_ENDPOINT = 4
 ABSENT_S = 30.0
 DIES_AFTER = 400
-CASES = ("mixed", "absent", "dies", "hangs")
+OUT_AFTER, OUT_S, OUT_MOST, CAP = 150, 20.0, 40, 500
+CASES = ("mixed", "absent", "dies", "hangs", "outage")
 
 
 def found(result: dict[str, Any]) -> dict[str, Any]:
@@ -147,6 +149,24 @@ def hangs(options: argparse.Namespace, flags: list[str], root: Path, data: Path,
         report.add("nothing is ever answered, --timeout 1", measured, "exit 4 within 90 s", is_kept)
 
 
+def outage(options: argparse.Namespace, flags: list[str], root: Path, data: Path, report: Report) -> None:
+    with serve(options, data, out_after=OUT_AFTER, out_s=OUT_S) as server:
+        folder = Folder(root / "outage")
+        command = folder.run_command(data, server.base_url, "--max-calls", CAP, *flags)
+        finished = folder.finish(command)
+        stats = server.idle_stats()
+    if finished.exit_code != 0:
+        report.add("outage", f"exit {finished.exit_code}: {finished.last_words}", "ends well", False)
+        return
+    cost, lost = stats["faults"].get("503", 0), len(unanswered(folder))
+    measured = (
+        f"{cost} of {CAP} calls, {lost} rows; {stats['requests']} requests; {finished.result['message']}"
+    )
+    is_kept = 0 < cost <= OUT_MOST and not lost and stats["requests"] <= CAP
+    bound = f"at most {OUT_MOST} of {CAP} calls, no row, sealed test opened"
+    report.add(f"{OUT_S:.0f} s of 503", measured, bound, is_kept and finished.result["best"]["n"] > 0)
+
+
 def stop_after(server: Server, answers: int) -> None:
     while server.stats()["answered"] < answers:
         time.sleep(0.01)
@@ -180,7 +200,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as temporary:
         root = Path(temporary)
         data = options.data or write_rows(root / "rows.jsonl", options.rows)
-        for name, case in zip(CASES, (mixed, absent, dies, hangs), strict=True):
+        for name, case in zip(CASES, (mixed, absent, dies, hangs, outage), strict=True):
             if name in (options.only or CASES):
                 case(options, flags, root, data, report)
     return report.finish(as_json=options.json)
