@@ -31,6 +31,7 @@ class Validation:
     is_fresh: whether these rows had no part in choosing the winner. tried: candidates that it was one of.
     p_value: of the confirmation, one-sided, corrected for `tried`; None where there was none.
     confirmation: rows, scores and chance of the winner's confirmation in words; "" where there was none.
+    measure: what the scores are, where they are not the metric; else "".
     """
 
     original: float | None
@@ -40,6 +41,7 @@ class Validation:
     tried: int
     p_value: float | None
     confirmation: str = ""
+    measure: str = ""
 
 
 @dataclass(frozen=True, slots=True)

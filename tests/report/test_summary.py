@@ -12,6 +12,7 @@ from run_folders import hostile_run, real_run, row
 
 from autoprompt.errors import StoreError
 from autoprompt.report import RunSummary, read_summary
+from autoprompt.report.html import page
 from autoprompt.store import RunFolder, RunStore
 from autoprompt.store.listing import summarize
 
@@ -233,3 +234,16 @@ def test_hostile_texts_come_through_as_they_are(tmp_path: Path) -> None:
     assert found.rows[0].input == "<script>window.hacked = 1</script>"
     assert len(found.candidates) == 2
     json.dumps(found.to_dict())
+
+
+def test_scores_before_the_test_are_called_what_they_are(run: RunFolder, tmp_path: Path) -> None:
+    """Of macro F1, rows are compared by the mean recall of the labels."""
+    found = copied(run, tmp_path)
+    assert read_summary(found).validation.measure == ""  # type: ignore[union-attr]
+    result = {**result_of(found), "metric": "macro_f1"}
+    result["validation"] = {**result["validation"], "measure": "mean recall of the labels"}
+    (found.path / "result.json").write_text(json.dumps(result), encoding="utf-8")
+    summary = read_summary(found)
+    assert summary.validation is not None
+    assert summary.validation.measure == "mean recall of the labels"
+    assert "(mean recall of the labels): " in page(summary)
