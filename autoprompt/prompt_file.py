@@ -32,7 +32,10 @@ def prompt_text(prompt: str, folder: Path, source: str) -> str:
             f"{source}: @-: a prompt is not read from standard input. Save it to a file and give `@` and its "
             'path, or the text itself: --prompt "$(cat)".'
         )
-    path = folder / Path(prompt[1:]).expanduser()
+    try:
+        path = folder / Path(prompt[1:]).expanduser()
+    except RuntimeError as error:  # "~" and the name of nobody
+        raise PromptError(f"{source}: {prompt}: {error}. Give `@` and the path of a text file.") from error
     try:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
@@ -57,7 +60,7 @@ def _names_a_file(prompt: str, folder: Path) -> bool:
     path = Path(prompt)
     if prompt.split() != [prompt] or not (path.suffix or len(path.parts) > 1):
         return False
-    with suppress(OSError, ValueError):  # too long for a path, or not one
+    with suppress(OSError, ValueError, RuntimeError):  # too long for a path, not one, or of nobody's home
         return (folder / path.expanduser()).is_file()
     return False
 

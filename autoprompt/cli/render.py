@@ -156,7 +156,7 @@ def _facts(data: Mapping[str, Any], cap: int | None) -> Iterator[Text]:
             said = f"{what}: {wording.confirmation(validation['confirmation'])}"
         yield Text(said)
     if is_original and validation.get("confirmation"):
-        yield Text(_not_held(validation["confirmation"]))
+        yield Text(_not_held(data))
     sides = ("original",) if is_original else ("original", "best")
     failed = sum(data[side].get("failed", 0) for side in sides)
     unparsed = sum(data[side].get("unparsed", 0) for side in sides)
@@ -186,8 +186,9 @@ def _trade_off(found: TradeOff, run: str, *, is_unchanged: bool) -> Iterator[Ren
     yield Text(f"Measure one, original or best on other rows: {said}", "dim")
 
 
-def _not_held(confirmation: Mapping[str, Any]) -> str:
+def _not_held(data: Mapping[str, Any]) -> str:
     """Why the original is returned although a candidate was ahead of it on the rows of the race."""
+    confirmation = data["validation"]["confirmation"]
     raced, fresh, p_value = confirmation["raced"], confirmation["fresh"], confirmation["p_value"]
     chance = "" if p_value is None else f", {p_text(p_value)}"
     basis = _basis(confirmation)
@@ -199,6 +200,8 @@ def _not_held(confirmation: Mapping[str, Any]) -> str:
         )
         if confirmation.get("remembered"):
             return f"{said}is not confirmed: no fresh rows could be asked; {basis}"
+        if data["validation"].get("measure", data["metric"]) != data["metric"]:  # rows of unequal weights
+            return f"{said}is not better beyond luck{chance}: more rows would tell"
         chances = confirmation.get("chances", confirmation["tried"])
         least = smallest_gain(raced.get("groups", raced["rows"]), 0, chances)
         could = "nothing" if least is None else f"no gain under {least:+.2f}"
@@ -334,12 +337,13 @@ def estimate(data: Mapping[str, Any], settings: RunConfig) -> RenderableType:
         f"{data['optimizer_calls']:,} of them the writer's{_judges(data) if judged else ''}",
         f"up to about {data['tokens']:,} tokens; cost: {money(data['cost_usd'])}",
     ]
-    if least is not None:
-        at_best = data.get("smallest_gain_at_best", least)
-        gains = f"{least:+.2f}, if no row gets worse"
-        if f"{at_best:.2f}" != f"{least:.2f}":
-            gains = f"{at_best:+.2f} to {gains}; the less of train a winner is made from, the smaller"
-        lines.append(f"smallest gain that these rows can confirm: about {gains}")
+    if (at_best := data.get("smallest_gain_at_best", least)) is not None:
+        gains = f"{at_best:+.2f}, if no row gets worse"
+        if least is None or f"{at_best:.2f}" != f"{least:.2f}":
+            reach = f"{at_best:+.2f} at best" if least is None else f"{at_best:+.2f} to {least:+.2f}"
+            gains = f"{reach}, if no row gets worse; the less of train a winner is made from, the smaller"
+        share = " of right rows" if settings.metric == "macro_f1" else ""
+        lines.append(f"smallest gain{share} that these rows can confirm: about {gains}")
     lines += [f"warning: {clean(warning)}" for warning in data.get("warnings", ())]
     return Group(*(Text(line) for line in [*lines, "nothing was sent"]))
 

@@ -7,14 +7,19 @@ import random
 import threading
 from collections.abc import Callable
 
-from autoprompt.errors import EndpointError, ModelError
+from autoprompt.errors import EndpointError
 
 _log = logging.getLogger(__name__)
 
 # As many failures in a row as there are requests at once, within these bounds: then it is the endpoint.
 _FEWEST_FAILURES, _MOST_FAILURES = 3, 8
 _DEAD_AFTER_S = 60.0
+LONGEST_RETRY_AFTER_S = 120.0
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.5, 8.0
+
+
+# Of an endpoint that has not answered yet, these say that it is not ready, and not that a row is at fault.
+_NOT_READY = (502, 503, 504)
 
 
 class Outage:
@@ -34,7 +39,8 @@ class Outage:
         self._failures = 0  # in a row, over all requests
         self._probes = 0  # since the outage began
         self._failing_since = 0.0
-        self._error: ModelError | None = None
+        self._asked_until: float | None = None  # by the first Retry-After of the outage
+        self._error: EndpointError | None = None
 
     @property
     def has_succeeded(self) -> bool:
@@ -43,17 +49,12 @@ class Outage:
 
     @property
     def is_open(self) -> bool:
-        """Whether everybody fails, of an endpoint that is one: it has answered, or says what is wrong.
+        """Whether everybody fails, of an endpoint that has answered before or says that it is not ready.
 
         Of one that has done neither, each request decides for itself, within seconds.
         """
         with self._lock:
             return self._is_open()
-
-    @property
-    def error(self) -> ModelError | None:
-        """The last failure; None after an answer."""
-        return self._error
 
     def answered(self) -> None:
         """It answered a request: what was, is over."""
@@ -63,7 +64,7 @@ class Outage:
     def end(self) -> None:
         """It lives, as it refused a request, or asked for fewer."""
         with self._lock:
-            self._failures, self._probes, self._error = 0, 0, None
+            self._failures, self._probes, self._error, self._asked_until = 0, 0, None, None
 
     def failed(self, error: EndpointError) -> None:
         """Count a failure. Raises EndpointError, `is_fatal`, where nobody was answered for a minute."""
@@ -72,6 +73,8 @@ class Outage:
                 self._failing_since = self._clock()
             self._failures += 1
             self._error = error
+            if self._asked_until is None and error.retry_after_s is not None:
+                self._asked_until = self._clock() + min(error.retry_after_s, LONGEST_RETRY_AFTER_S)
             dead = self._dead()
         if dead is not None:
             raise dead from error
@@ -84,28 +87,32 @@ class Outage:
             raise dead
 
     def wait_s(self) -> float:
-        """Seconds until it is asked again: twice as long each time, or what it asked for."""
+        """Seconds until it is asked again: twice as long each time, or until when it asked for."""
         with self._lock:
+            if self._error is None:
+                return 0.0
             wait_s = min(_LONGEST_WAIT_S, _FIRST_WAIT_S * 2.0**self._probes) * self._jitter.uniform(0.5, 1.0)
             if self._probes == 0:
                 _log.warning("%s. All requests wait until it answers again, up to a minute.", self._error)
             self._probes += 1
-            asked = getattr(self._error, "retry_after_s", None)
-            return wait_s if asked is None else max(wait_s, min(asked, _DEAD_AFTER_S))
+            return max(wait_s, (self._asked_until or 0.0) - self._clock())
 
     def _is_open(self) -> bool:
         return self._is_known() and self._failures >= self._opens_after
 
     def _is_known(self) -> bool:
-        return self._has_succeeded or getattr(self._error, "status", None) is not None
+        return self._has_succeeded or (self._error is not None and self._error.status in _NOT_READY)
 
     def _dead(self) -> EndpointError | None:
         """What to raise where it is gone. Never without a probe: some rows no endpoint can answer."""
-        failing_s = self._clock() - self._failing_since
+        now = self._clock()
+        failing_s = now - self._failing_since
         is_seen = self._probes > 0 or not self._is_known()
         fewest = min(_MOST_FAILURES, self._opens_after + 2)
         if not is_seen or self._failures < fewest or failing_s < _DEAD_AFTER_S:
             return None
-        status = getattr(self._error, "status", None)
+        if self._asked_until is not None and now < self._asked_until:
+            return None
+        status = None if self._error is None else self._error.status
         message = f"{self._error}. No answer for {failing_s:.0f} s, {self._failures} failures in a row."
         return EndpointError(message, status=status, is_fatal=True)

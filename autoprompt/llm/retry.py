@@ -17,7 +17,7 @@ from autoprompt.errors import (
 from autoprompt.llm.budget import Budget, Charge
 from autoprompt.llm.client import Client, Completion, Options
 from autoprompt.llm.failures import BrokenAnswerError, OwnClientError, TimedOutError, UnreachableError
-from autoprompt.llm.outage import Outage
+from autoprompt.llm.outage import LONGEST_RETRY_AFTER_S, Outage
 from autoprompt.llm.prices import FREE, Price, Reported
 from autoprompt.llm.rate import Gate, Slot
 from autoprompt.llm.wire import Parameters
@@ -27,11 +27,12 @@ from autoprompt.types import Message, Usage
 _MOST_ATTEMPTS = 8  # for 429, 5xx and broken connections; the waits between them add up to about a minute
 _MOST_TIMEOUTS = 3  # each of them has cost `timeout` seconds already
 _MOST_BROKEN = 3  # empty answers and answers that are not one: two retries, then the row is unparsed
-_FIRST_WAIT_S, _LONGEST_WAIT_S, _LONGEST_RETRY_AFTER_S = 0.5, 30.0, 120.0
+_FIRST_WAIT_S, _LONGEST_WAIT_S = 0.5, 30.0
 
 # "Without an endpoint: exit 4 within 30 s": a server that has never answered gets this long to start.
 _NEVER_REACHED_S, _NEVER_REACHED = 6.0, 5
 _MOST_UNREACHED = 12
+_LOOK_EVERY_S = 1.0  # whether an outage is over, while it is waited out
 
 # What an answer without a limit is taken to need before it is there: a writer's, which is a prompt.
 _LONG_ANSWER_TOKENS = 1000
@@ -43,6 +44,7 @@ class _Tries:
 
     begun: float
     attempts: int = 0  # requests sent
+    probes: int = 0  # requests sent to see whether the endpoint is back
     max_attempts: int | None = None  # the caller's wish
     unreached: int = 0  # times that no connection came about
     timeouts: int = 0
@@ -52,6 +54,11 @@ class _Tries:
     error: ModelError | None = None
     wait_s: float = 0.0  # before the next attempt
     is_throttled: bool = False
+
+    @property
+    def sent(self) -> int:
+        """Requests that were sent for it and counted."""
+        return self.attempts + self.probes
 
     @property
     def is_over(self) -> bool:
@@ -111,22 +118,22 @@ class LimitedClient:
         estimate = _estimate(messages, options)
         try:
             while True:
-                self._await_endpoint(messages, options)
+                self._await_endpoint(messages, options, tries)
                 with self._gate.slot(estimate) as slot:
                     answer = self._attempt(messages, options, tries, slot)
                     if tries.is_throttled:  # a place that waits is one request less at the endpoint
                         self._gate.sleep(tries.wait_s)
-                if answer is None and not tries.is_throttled:
+                if answer is None and not tries.is_throttled and not self._outage.is_open:
                     self._gate.sleep(tries.wait_s)
                 if answer is not None:
-                    return replace(answer, usage=tries.usage, attempts=tries.attempts)
+                    return replace(answer, usage=tries.usage, attempts=tries.sent)
         except EndpointError as error:
-            error.attempts = tries.attempts
+            error.attempts = tries.sent
             if tries.unparsed is not None and not error.is_fatal:
-                return replace(tries.unparsed, usage=tries.usage, attempts=tries.attempts)
+                return replace(tries.unparsed, usage=tries.usage, attempts=tries.sent)
             raise
         except ModelError as error:
-            error.attempts = tries.attempts
+            error.attempts = tries.sent
             raise
 
     def wait(self, seconds: float) -> None:
@@ -139,31 +146,50 @@ class LimitedClient:
         if self._owns_transport:
             self._transport.close()
 
-    def _await_endpoint(self, messages: Sequence[Message], options: Options) -> None:
-        """Wait while the endpoint answers nobody. Raises EndpointError, `is_fatal`, after a minute of it."""
+    def _await_endpoint(self, messages: Sequence[Message], options: Options, tries: _Tries) -> None:
+        """Wait while the endpoint answers nobody. Raises EndpointError, `is_fatal`, after a minute of it.
+
+        One probes, and the others wait for it; who comes when nobody does is the one, be it after the end.
+        """
         if not self._outage.is_open:
             return
-        with self._probing:
-            while self._outage.is_open:
+        has_waited = not self._probing.acquire(blocking=False)
+        if has_waited:
+            self._probing.acquire()
+        try:
+            if has_waited and self._outage.is_open:
                 self._outage.raise_if_dead()
-                self._gate.sleep(self._outage.wait_s())
-                self._probe(*(self._answered_last or (messages, options)))
+            while self._outage.is_open:
+                self._sleep_until_answered(self._outage.wait_s())
+                if self._outage.is_open and not self._probe(messages, options, tries):
+                    return
+        finally:
+            self._probing.release()
 
-    def _probe(self, messages: Sequence[Message], options: Options) -> None:
-        """One request to see whether the endpoint is back; its answer is of no further use."""
+    def _sleep_until_answered(self, seconds: float) -> None:
+        """A request that was on its way may end the outage meanwhile."""
+        until = self._clock() + seconds
+        while self._outage.is_open and (left := until - self._clock()) > 0:
+            self._gate.sleep(min(left, _LOOK_EVERY_S))
+
+    def _probe(self, messages: Sequence[Message], options: Options, tries: _Tries) -> bool:
+        """One request to see whether the endpoint is back; its answer is of no further use.
+
+        The one that was answered last, if there is any. False: no cap has room for it, so the request that
+        waits tries itself, perhaps out of what was set aside for it.
+        """
+        messages, options = self._answered_last or (messages, options)
         with self._gate.slot(_estimate(messages, options)) as slot:
             try:
                 expected = self._expected(messages, options)
                 charge = self._budget.charge(options.role, is_retry=True, is_repeat=True, expected=expected)
-            except BudgetExhausted as error:
-                raise EndpointError(
-                    f"{self._outage.error}; the budget has no call left to ask whether it is back "
-                    f"({error.cap})",
-                    is_fatal=True,
-                ) from error
+            except BudgetExhausted:
+                return False
+            tries.probes += 1
             try:
                 answer = self._transport.complete(messages, options)
             except UnreachableError as error:
+                tries.probes -= 1
                 self._budget.refund(charge)
                 self._outage.failed(error)
             except RequestRefusedError:  # by one that lives
@@ -183,9 +209,11 @@ class LimitedClient:
                 raise
             else:
                 usage = self._priced(answer.usage)
+                tries.usage = tries.usage + usage
                 self._budget.settle(charge, usage)
                 self._gate.answered(slot, usage.total_tokens)
                 self._outage.answered()
+        return True
 
     def _attempt(
         self, messages: Sequence[Message], options: Options, tries: _Tries, slot: Slot
@@ -309,7 +337,7 @@ class LimitedClient:
         """Seconds until the next attempt; what the endpoint asks for, or twice as long each time."""
         jitter = self._jitter.uniform(0.5, 1.0)
         if error.retry_after_s is not None:
-            return min(error.retry_after_s, _LONGEST_RETRY_AFTER_S) + 0.1 * jitter
+            return min(error.retry_after_s, LONGEST_RETRY_AFTER_S) + 0.1 * jitter
         longest = (
             2.0 if isinstance(error, UnreachableError) and not self._outage.has_succeeded else _LONGEST_WAIT_S
         )

@@ -41,10 +41,16 @@ def _raced_rows(records: Iterable[Record]) -> set[str]:
     return raced
 
 
+def _mean(scores: Mapping[str, float], rows: Sequence[str], weights: Mapping[str, float]) -> float | None:
+    """As the search counted the rows: of macro F1, each label the same."""
+    total = sum(weights.get(row, 1.0) for row in rows)
+    return sum(scores[row] * weights.get(row, 1.0) for row in rows) / total if total else None
+
+
 def _candidate(record: Record, settled: Event | None, raced: set[str]) -> CandidateSummary:
     is_original = record.get("operator") == "original"
     scores = record.get("scores") or {}
-    shown = [value for row, value in scores.items() if row in raced or not is_original] or [*scores.values()]
+    shown = [row for row in scores if row in raced or not is_original] or [*scores]
     end = settled or {}
     status = record.get("status") or ("accepted" if is_original else "pending")
     return CandidateSummary(
@@ -56,7 +62,7 @@ def _candidate(record: Record, settled: Event | None, raced: set[str]) -> Candid
         change=str(record.get("change", "")),
         components=dict(record.get("components") or {}),
         demos=tuple(_demo(demo) for demo in record.get("demos") or ()),
-        score=end.get("score", sum(shown) / len(shown) if shown else None),
+        score=end.get("score", _mean(scores, shown, record.get("weights") or {})),
         rows=end.get("rows", len(shown)),
         parent_score=end.get("parent_score"),
         p_value=end.get("p_value"),

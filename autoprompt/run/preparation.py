@@ -177,9 +177,12 @@ def smallest_gain_at_best(plan: Plan, depth: Depth, train: Sequence[Example]) ->
     As many rows of train as race can be fresh besides those of validation.
     """
     race, fresh = plan.groups
-    unseen = count_groups([row.group for row in train[plan.train_batch :]])
+    unseen = min(race, count_groups([row.group for row in train[plan.train_batch :]]))
     left_early = plan.blocks[0] / max(1, len(plan.race)) if plan.blocks else 1.0
-    return smallest_gain(race, fresh + min(race, unseen), 1 + (depth.candidates - 1) * left_early)
+    chances = 1 + (depth.candidates - 1) * left_early
+    # A row more may be a step of a gain less: the least of all numbers of rows.
+    found = [smallest_gain(race, fresh + more, chances) for more in range(unseen + 1)]
+    return min((gain for gain in [*found, smallest_gain_of(plan, depth)] if gain is not None), default=None)
 
 
 def _shown_by(rows: int, depth: Depth) -> float | None:

@@ -164,6 +164,11 @@ class Pool:
                 "confidence": dict(entry.confidence),
                 "answers": dict(entry.answers),
                 "refusals": dict(entry.refusals),
+                **(
+                    {"weights": {i: w for i, w in self._weights.items() if i in entry.scores}}
+                    if self._weights
+                    else {}
+                ),
             }
             for entry in (self._entries[i] for i in candidate_ids)
         ]
@@ -179,7 +184,7 @@ class Pool:
         """A pool as it was written; of several records with one id the last one holds."""
         pool = cls(labels, groups, weights)
         for record in records:
-            data = {name: value for name, value in record.items() if name != "step"}  # the run folder's mark
+            data = {name: value for name, value in record.items() if name not in ("step", "weights")}
             kept = {n: dict(data.pop(n, {})) for n in ("scores", "confidence", "answers", "refusals")}
             status: Status = data.pop("status")
             candidate = Candidate.from_dict(data)
