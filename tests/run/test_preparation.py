@@ -13,7 +13,7 @@ from fakes import PROMPT, run_config, write_rows
 from autoprompt.config import RunConfig
 from autoprompt.errors import BudgetTooSmallError, ConfigError, DatasetError, PromptError
 from autoprompt.reasoning import request
-from autoprompt.run.preparation import Preparation, prepare
+from autoprompt.run.preparation import Preparation, prepare, smallest_gain_at_best, smallest_gain_of
 from autoprompt.search.plan import DEPTHS, fewest_calls
 from autoprompt.search.room import FEWEST_ROWS
 from autoprompt.settings import as_complete
@@ -273,3 +273,15 @@ def test_rows_that_the_prompt_shows_as_examples_prove_nothing(tmp_path: Path) ->
     assert (
         "3 rows stand in the prompt as an example: left out of train, val and test" in found.splits.warnings
     )
+
+
+@pytest.mark.parametrize("rows", [30, 45, 60, 90, 150, 300])
+def test_the_smallest_gain_at_best_is_never_above_the_other(tmp_path: Path, rows: int) -> None:
+    found = prepare(run_config(tmp_path, rows=rows))
+    at_best = smallest_gain_at_best(found.plan, found.depth, found.splits.train)
+    of_validation = smallest_gain_of(found.plan, found.depth)
+    assert at_best is None or of_validation is None or at_best <= of_validation
+    for kept in range(found.plan.train_batch, len(found.splits.train)):
+        more = smallest_gain_at_best(found.plan, found.depth, found.splits.train[:kept])
+        assert at_best is not None
+        assert more is None or at_best <= more

@@ -5,9 +5,13 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
+import pytest
+
 from autoprompt import Clients, RunConfig, RunResult, optimize
 from autoprompt.llm import ScriptedClient
 from autoprompt.llm.client import Completion, Options
+from autoprompt.report import read_summary
+from autoprompt.store import RunFolder
 from autoprompt.types import Message, Usage
 
 GIVES_UP, MINDS = "Nearly all are ham, so say ham or spam", "Mind the prizes: ham or spam?"
@@ -58,3 +62,10 @@ def test_a_prompt_that_sees_it_better_is_found_and_what_was_compared_is_said(tmp
     assert MINDS in result.best.prompt
     assert result.data["validation"]["measure"] == "mean recall of the labels"
     assert result.data["gain"]["value"] > 0.2
+
+    # The report draws all candidates by the one measure.
+    summary = read_summary(RunFolder(Path(result.data["run_dir"])))
+    original = next(c for c in summary.candidates if c.is_original)
+    child = next(c for c in summary.candidates if c.status == "accepted" and not c.is_original)
+    assert original.score == pytest.approx(child.parent_score)
+    assert original.score != pytest.approx(0.65, abs=0.1)  # the share of right rows
