@@ -147,16 +147,14 @@ def _facts(data: Mapping[str, Any], cap: int | None) -> Iterator[Text]:
     is_original = data["best"].get("is_original", False)
     if validation["best"] is not None:
         rows = f" on {validation['rows']} rows" if validation.get("rows") else ""
-        if (measure := validation.get("measure", data["metric"])) != data["metric"]:
-            rows += f", {measure}"
+        measure = f", {validation['measure']}" if validation.get("measure") else ""
         best = "" if is_original else f", best {score(validation['best'])}"
-        said = f"validation{rows}: original {score(validation['original'])}{best}"
+        said = f"validation{rows}{measure}: original {score(validation['original'])}{best}"
         if not is_original and validation.get("confirmation"):
-            what = f"validation{'' if measure == data['metric'] else f', {measure}'}"
-            said = f"{what}: {wording.confirmation(validation['confirmation'])}"
+            said = f"validation{measure}: {wording.confirmation(validation['confirmation'])}"
         yield Text(said)
     if is_original and validation.get("confirmation"):
-        yield Text(_not_held(data))
+        yield Text(_not_held(validation))
     sides = ("original",) if is_original else ("original", "best")
     failed = sum(data[side].get("failed", 0) for side in sides)
     unparsed = sum(data[side].get("unparsed", 0) for side in sides)
@@ -186,9 +184,9 @@ def _trade_off(found: TradeOff, run: str, *, is_unchanged: bool) -> Iterator[Ren
     yield Text(f"Measure one, original or best on other rows: {said}", "dim")
 
 
-def _not_held(data: Mapping[str, Any]) -> str:
+def _not_held(validation: Mapping[str, Any]) -> str:
     """Why the original is returned although a candidate was ahead of it on the rows of the race."""
-    confirmation = data["validation"]["confirmation"]
+    confirmation = validation["confirmation"]
     raced, fresh, p_value = confirmation["raced"], confirmation["fresh"], confirmation["p_value"]
     chance = "" if p_value is None else f", {p_text(p_value)}"
     basis = _basis(confirmation)
@@ -200,7 +198,7 @@ def _not_held(data: Mapping[str, Any]) -> str:
         )
         if confirmation.get("remembered"):
             return f"{said}is not confirmed: no fresh rows could be asked; {basis}"
-        if data["validation"].get("measure", data["metric"]) != data["metric"]:  # rows of unequal weights
+        if validation.get("measure"):  # rows of unequal weights
             return f"{said}is not better beyond luck{chance}: more rows would tell"
         chances = confirmation.get("chances", confirmation["tried"])
         least = smallest_gain(raced.get("groups", raced["rows"]), 0, chances)

@@ -16,8 +16,6 @@ _FEWEST_FAILURES, _MOST_FAILURES = 3, 8
 _DEAD_AFTER_S = 60.0
 LONGEST_RETRY_AFTER_S = 120.0
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.5, 8.0
-
-
 # Of an endpoint that has not answered yet, these say that it is not ready, and not that a row is at fault.
 _NOT_READY = (502, 503, 504)
 

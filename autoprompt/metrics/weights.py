@@ -40,7 +40,7 @@ def row_weights(metric: Metric, *parts: Iterable[Example]) -> Mapping[str, float
 
 
 def name_of_means(metric: Metric) -> str:
-    """What means of row scores are, where they are not the metric; else its name."""
+    """What means of row scores are, where they are not the metric; else ""."""
     if isinstance(metric, WeighsRows):
         return metric.weighted_mean
-    return f"mean of rows, not {metric.name}" if metric.is_aggregate else metric.name
+    return f"mean of rows, not {metric.name}" if metric.is_aggregate else ""

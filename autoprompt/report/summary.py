@@ -188,7 +188,6 @@ def _make(files: _Files) -> RunSummary:
     status = _status(files)
     verdict, sentence, meaning = _verdict(files, status, original, best, progress, calls)
     splits, gain = result.get("splits") or {}, result.get("gain") or {}
-    metric = str(result.get("metric") or config.get("metric") or "")
     return RunSummary(
         run_id=files.folder.run_id,
         path=files.folder.path,
@@ -198,7 +197,7 @@ def _make(files: _Files) -> RunSummary:
         dataset=str(config.get("dataset") or config.get("train") or ""),
         model=str(result.get("model") or started.get("model") or config.get("model") or ""),
         optimizer_model=str(result.get("optimizer_model") or started.get("optimizer_model") or ""),
-        metric=metric,
+        metric=str(result.get("metric") or config.get("metric") or ""),
         verdict=verdict,
         headline=sentence,
         explanation=meaning,
@@ -210,7 +209,7 @@ def _make(files: _Files) -> RunSummary:
         fixed=int(result.get("fixed") or 0),
         broken=int(result.get("broken") or 0),
         left_out=int(result.get("left_out") or 0),
-        validation=_validation(result.get("validation"), metric),
+        validation=_validation(result.get("validation")),
         trade_off=read_trade_off(result),
         candidates=files.candidates,
         best_id=best_id,
@@ -295,7 +294,7 @@ def _side(data: Mapping[str, Any] | None) -> Side:
     )
 
 
-def _validation(data: Mapping[str, Any] | None, metric: str) -> Validation | None:
+def _validation(data: Mapping[str, Any] | None) -> Validation | None:
     if not data or data.get("best") is None:
         return None
     confirmation = data.get("confirmation") or {}
@@ -307,7 +306,7 @@ def _validation(data: Mapping[str, Any] | None, metric: str) -> Validation | Non
         tried=int(confirmation.get("tried") or 0),
         p_value=confirmation.get("p_value"),
         confirmation=wording.confirmation(confirmation) if confirmation.get("confirmed") else "",
-        measure="" if data.get("measure", metric) == metric else str(data["measure"]),
+        measure=str(data.get("measure", "")),
     )
 
 

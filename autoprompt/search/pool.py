@@ -164,11 +164,7 @@ class Pool:
                 "confidence": dict(entry.confidence),
                 "answers": dict(entry.answers),
                 "refusals": dict(entry.refusals),
-                **(
-                    {"weights": {i: w for i, w in self._weights.items() if i in entry.scores}}
-                    if self._weights
-                    else {}
-                ),
+                "weights": {i: self._weights[i] for i in entry.scores if i in self._weights},
             }
             for entry in (self._entries[i] for i in candidate_ids)
         ]

@@ -208,8 +208,9 @@ def _sentence(data: Mapping[str, Any]) -> str:
     if data["verdict"] == "untested":
         has_test = data["splits"]["sizes"].get("test", 0) > 0
         why = "The budget ended before the sealed test" if has_test else "There is no sealed test"
+        measure = f" ({validation['measure']})" if validation["measure"] else ""
         return (
-            f"{validation['original']:.2f} -> {validation['best']:.2f}{_measured_as(data)} on "
+            f"{validation['original']:.2f} -> {validation['best']:.2f}{measure} on "
             f"{_validation_rows(validation)}. "
             f"{why}: nothing beyond that is verified."
         )
@@ -223,12 +224,6 @@ def _sentence(data: Mapping[str, Any]) -> str:
         numbers += f"; {best['tokens_per_call'] / original['tokens_per_call']:.1f}x tokens per call"
     lead = "Confirmed" if data["verdict"] == "confirmed" else "Not confirmed by the sealed test"
     return f"{lead}: {numbers}.{'' if data['verdict'] == 'confirmed' else _why_returned(data)}"
-
-
-def _measured_as(data: Mapping[str, Any]) -> str:
-    """What the scores before the test are, where that is not the metric."""
-    measure = data["validation"]["measure"]
-    return "" if measure == data["metric"] else f" ({measure})"
 
 
 def _validation_rows(validation: Mapping[str, Any]) -> str:
