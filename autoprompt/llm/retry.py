@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import random
-import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from autoprompt.errors import (
     BudgetExhausted,
@@ -16,12 +15,13 @@ from autoprompt.errors import (
 )
 from autoprompt.llm.budget import Budget, Charge
 from autoprompt.llm.client import Client, Completion, Options
+from autoprompt.llm.costs import Costs
 from autoprompt.llm.failures import BrokenAnswerError, OwnClientError, TimedOutError, UnreachableError
 from autoprompt.llm.outage import LONGEST_RETRY_AFTER_S, Outage
 from autoprompt.llm.prices import FREE, Price, Reported
+from autoprompt.llm.probing import Prober, Probes
 from autoprompt.llm.rate import Gate, Slot
 from autoprompt.llm.wire import Parameters
-from autoprompt.tokens import estimate_tokens
 from autoprompt.types import Message, Usage
 
 _MOST_ATTEMPTS = 8  # for 429, 5xx and broken connections; the waits between them add up to about a minute
@@ -32,10 +32,6 @@ _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.5, 30.0
 # "Without an endpoint: exit 4 within 30 s": a server that has never answered gets this long to start.
 _NEVER_REACHED_S, _NEVER_REACHED = 6.0, 5
 _MOST_UNREACHED = 12
-_LOOK_EVERY_S = 1.0  # whether an outage is over, while it is waited out
-
-# What an answer without a limit is taken to need before it is there: a writer's, which is a prompt.
-_LONG_ANSWER_TOKENS = 1000
 
 
 @dataclass(slots=True)
@@ -44,12 +40,12 @@ class _Tries:
 
     begun: float
     attempts: int = 0  # requests sent
-    probes: int = 0  # requests sent to see whether the endpoint is back
     max_attempts: int | None = None  # the caller's wish
     unreached: int = 0  # times that no connection came about
     timeouts: int = 0
     broken: int = 0
     usage: Usage = Usage()
+    probes: Probes = field(default_factory=Probes)  # sent while it waited
     unparsed: Completion | None = None  # an empty or broken answer, to be taken if no better one comes
     error: ModelError | None = None
     wait_s: float = 0.0  # before the next attempt
@@ -58,7 +54,11 @@ class _Tries:
     @property
     def sent(self) -> int:
         """Requests that were sent for it and counted."""
-        return self.attempts + self.probes
+        return self.attempts + self.probes.sent
+
+    @property
+    def used(self) -> Usage:
+        return self.usage + self.probes.usage
 
     @property
     def is_over(self) -> bool:
@@ -66,16 +66,10 @@ class _Tries:
         return self.max_attempts is not None and self.attempts + self.unreached >= self.max_attempts
 
 
-def _estimate(messages: Sequence[Message], options: Options) -> int:
-    """Tokens of a request and its answer, for the rates."""
-    return estimate_tokens(messages) + (options.max_output_tokens or 0)
-
-
 class LimitedClient:
     """A client that pays for every attempt, keeps the rates, and retries what may succeed later.
 
-    Where everybody fails, one asks whether the endpoint is back, and the others wait (`Outage`): with the
-    request that was answered last, so that a row that no endpoint can answer is not taken for an outage.
+    Where everybody fails, one asks whether the endpoint is back, and the others wait (`Outage`, `Prober`).
 
     parameters: the transport's, to drop what the endpoint refuses; None for one that sends no parameters.
     price: of the model, None where unknown; `REPORTED` where the transport says what an answer cost.
@@ -97,12 +91,12 @@ class LimitedClient:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._transport, self._budget, self._gate = transport, budget, gate
-        self._parameters, self._price, self._clock = parameters, price, clock
+        self._parameters, self._clock = parameters, clock
+        self._costs = Costs(price)
         self._owns_transport = owns_transport
         self._jitter = random.Random()
         self._outage = Outage(gate.concurrency, clock)
-        self._probing = threading.Lock()  # held by the one that asks whether the endpoint is back
-        self._answered_last: tuple[Sequence[Message], Options] | None = None
+        self._prober = Prober(transport, self._outage, budget, gate, self._costs, clock)
 
     @property
     def name(self) -> str:
@@ -115,22 +109,22 @@ class LimitedClient:
 
     def complete(self, messages: Sequence[Message], options: Options = Options()) -> Completion:
         tries = _Tries(self._clock(), max_attempts=options.max_attempts)
-        estimate = _estimate(messages, options)
+        tokens = self._costs.tokens(messages, options)
         try:
             while True:
-                self._await_endpoint(messages, options, tries)
-                with self._gate.slot(estimate) as slot:
+                self._prober.await_endpoint(messages, options, tries.probes)
+                with self._gate.slot(tokens) as slot:
                     answer = self._attempt(messages, options, tries, slot)
                     if tries.is_throttled:  # a place that waits is one request less at the endpoint
                         self._gate.sleep(tries.wait_s)
                 if answer is None and not tries.is_throttled and not self._outage.is_open:
                     self._gate.sleep(tries.wait_s)
                 if answer is not None:
-                    return replace(answer, usage=tries.usage, attempts=tries.sent)
+                    return replace(answer, usage=tries.used, attempts=tries.sent)
         except EndpointError as error:
             error.attempts = tries.sent
             if tries.unparsed is not None and not error.is_fatal:
-                return replace(tries.unparsed, usage=tries.usage, attempts=tries.sent)
+                return replace(tries.unparsed, usage=tries.used, attempts=tries.sent)
             raise
         except ModelError as error:
             error.attempts = tries.sent
@@ -146,75 +140,6 @@ class LimitedClient:
         if self._owns_transport:
             self._transport.close()
 
-    def _await_endpoint(self, messages: Sequence[Message], options: Options, tries: _Tries) -> None:
-        """Wait while the endpoint answers nobody. Raises EndpointError, `is_fatal`, after a minute of it.
-
-        One probes, and the others wait for it; who comes when nobody does is the one, be it after the end.
-        """
-        if not self._outage.is_open:
-            return
-        has_waited = not self._probing.acquire(blocking=False)
-        if has_waited:
-            self._probing.acquire()
-        try:
-            if has_waited and self._outage.is_open:
-                self._outage.raise_if_dead()
-            while self._outage.is_open:
-                self._sleep_until_answered(self._outage.wait_s())
-                if self._outage.is_open and not self._probe(messages, options, tries):
-                    return
-        finally:
-            self._probing.release()
-
-    def _sleep_until_answered(self, seconds: float) -> None:
-        """A request that was on its way may end the outage meanwhile."""
-        until = self._clock() + seconds
-        while self._outage.is_open and (left := until - self._clock()) > 0:
-            self._gate.sleep(min(left, _LOOK_EVERY_S))
-
-    def _probe(self, messages: Sequence[Message], options: Options, tries: _Tries) -> bool:
-        """One request to see whether the endpoint is back; its answer is of no further use.
-
-        The one that was answered last, if there is any. False: no cap has room for it, so the request that
-        waits tries itself, perhaps out of what was set aside for it.
-        """
-        messages, options = self._answered_last or (messages, options)
-        with self._gate.slot(_estimate(messages, options)) as slot:
-            try:
-                expected = self._expected(messages, options)
-                charge = self._budget.charge(options.role, is_retry=True, is_repeat=True, expected=expected)
-            except BudgetExhausted:
-                return False
-            tries.probes += 1
-            try:
-                answer = self._transport.complete(messages, options)
-            except UnreachableError as error:
-                tries.probes -= 1
-                self._budget.refund(charge)
-                self._outage.failed(error)
-            except RequestRefusedError:  # by one that lives
-                self._budget.settle(charge)
-                self._outage.end()
-            except EndpointError as error:
-                self._budget.settle(charge)
-                if error.is_fatal or isinstance(error, OwnClientError):
-                    raise
-                if error.status == 429:
-                    self._gate.throttled(slot)
-                    self._outage.end()
-                else:
-                    self._outage.failed(error)
-            except ModelError:
-                self._budget.settle(charge)
-                raise
-            else:
-                usage = self._priced(answer.usage)
-                tries.usage = tries.usage + usage
-                self._budget.settle(charge, usage)
-                self._gate.answered(slot, usage.total_tokens)
-                self._outage.answered()
-        return True
-
     def _attempt(
         self, messages: Sequence[Message], options: Options, tries: _Tries, slot: Slot
     ) -> Completion | None:
@@ -225,7 +150,7 @@ class LimitedClient:
                 options.role,
                 is_retry=options.is_retry,
                 is_repeat=tries.attempts > 0,
-                expected=self._expected(messages, options),
+                expected=self._costs.expected(messages, options),
             )
         except BudgetExhausted as error:
             if tries.attempts == 0:
@@ -260,19 +185,11 @@ class LimitedClient:
         except ModelError:
             self._budget.settle(charge)
             raise
-        self._answered_last = messages, options
+        self._prober.remember(messages, options)
         return self._answered(answer, charge, tries, slot)
 
-    def _expected(self, messages: Sequence[Message], options: Options) -> Usage:
-        return self._priced(
-            Usage(estimate_tokens(messages), options.max_output_tokens or _LONG_ANSWER_TOKENS)
-        )
-
-    def _priced(self, usage: Usage) -> Usage:
-        return replace(usage, cost_usd=self._price.cost(usage) if self._price is not None else None)
-
     def _answered(self, answer: Completion, charge: Charge, tries: _Tries, slot: Slot) -> Completion | None:
-        usage = self._priced(answer.usage)
+        usage = self._costs.of(answer.usage)
         self._budget.settle(charge, usage)
         tries.usage = tries.usage + usage
         self._gate.answered(slot, usage.total_tokens)

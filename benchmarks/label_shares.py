@@ -1,0 +1,105 @@
+"""What it is worth on a real model to show more demonstrations of the labels that are answered too seldom.
+
+    python benchmarks/label_shares.py --data FOLDER --tasks subj trec --draws 6
+
+Each draw is a balanced set of demonstrations out of NAME.train.jsonl. Rows of train that are not shown say how
+far the answers lean; where a run would mend that (from `propose.LEANS` on), the set is shifted as a run does it, and both
+sets are scored on rows of NAME.val.jsonl. Nothing is chosen by a score, so the mean difference has no winner's
+curse; its interval is a bootstrap over draws. Answers are cached: a command that was broken off goes on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+from collections import Counter
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import yaml
+
+from autoprompt import Candidate, EvaluationReport, RunConfig, evaluate
+from autoprompt.optimizer.proposing.propose import LEANS
+from autoprompt.search import demos
+from autoprompt.stats import mean_interval
+from autoprompt.types import Example
+
+TASKS = Path(__file__).parent / "peers" / "tasks.yaml"
+SIZES = (16, 32, 48, 64)  # take turns
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--data", type=Path, required=True, help="folder with NAME.train and NAME.val.jsonl")
+    parser.add_argument("--tasks", nargs="+", default=["subj", "trec", "banking10", "sms_spam"])
+    parser.add_argument("--draws", type=int, default=4, help="demonstration sets for each task")
+    parser.add_argument("--rows", type=int, default=100, help="unseen rows at most")
+    parser.add_argument("--looked-at", type=int, default=32, help="rows of train that say how answers lean")
+    parser.add_argument("--cache-dir", type=Path, help="answers are kept here")
+    args = parser.parse_args()
+    tasks = yaml.safe_load(TASKS.read_text(encoding="utf-8"))
+    gains: list[float] = []
+    for task in args.tasks:
+        gains += measure(args, task, tasks[task]["prompt"])
+    if gains:
+        low, high = mean_interval([0.5 + gain / 2 for gain in gains])  # of values in [0, 1]
+        print(
+            f"all: {fmean(gains):+.3f} [{2 * low - 1:+.3f}, {2 * high - 1:+.3f}] of {len(gains)} shifted sets"
+        )
+
+
+def measure(args: argparse.Namespace, task: str, prompt: str) -> list[float]:
+    """The gains of the shifted sets of one task, in shares of rows."""
+    train = read_rows(args.data / f"{task}.train.jsonl")
+    unseen = read_rows(args.data / f"{task}.val.jsonl")[: args.rows]
+    labels = sorted({row.target for row in train})
+    prompt = prompt.replace("{labels}", ", ".join(labels))
+    gains = []
+    for draw in range(args.draws):
+        rng = random.Random(f"{task} {draw}")
+        looked_at = set(rng.sample(range(len(train)), args.looked_at))
+        told = [train[i] for i in sorted(looked_at)]
+        rest = [row for i, row in enumerate(train) if i not in looked_at]
+        shown = demos.balanced(rest, SIZES[draw % len(SIZES)], rng)
+        even = candidate(prompt, shown)
+        answers = ask(args, told, labels, even)
+        answered = Counter(row.prediction for row in answers.evaluation.rows)
+        expected = Counter(row.target for row in told)
+        leans = demos.lean(answered, expected)
+        said = f"{task} {draw}: {len(shown)} demonstrations, answers lean {leans:.2f}"
+        if leans < LEANS:
+            print(f"{said}, not shifted", flush=True)
+            continue
+        shifted = demos.rebalanced(rest, [row.id for row in shown], answered, expected, rng)
+        before, after = (ask(args, unseen, labels, c).score for c in (even, candidate(prompt, shifted)))
+        gains.append(after - before)
+        print(f"{said}: {before:.3f} -> {after:.3f}", flush=True)
+    return gains
+
+
+def candidate(prompt: str, shown: list[Example]) -> Candidate:
+    return Candidate(components={"prompt": prompt}, demos=tuple(map(demos.to_demo, shown)))
+
+
+def ask(
+    args: argparse.Namespace, rows: list[Example], labels: list[str], asked: Candidate
+) -> EvaluationReport:
+    config = RunConfig(
+        model="local", labels=tuple(labels), **({"cache_dir": args.cache_dir} if args.cache_dir else {})
+    )
+    given: list[dict[str, Any]] = [{"input": row.input, "target": row.target} for row in rows]
+    return evaluate(config, rows=given, candidate=asked)
+
+
+def read_rows(path: Path) -> list[Example]:
+    lines = path.read_text(encoding="utf-8").splitlines()
+    rows = map(json.loads, lines)
+    return [Example(str(i), row["input"], row["target"], {}) for i, row in enumerate(rows)]
+
+
+if __name__ == "__main__":
+    main()
