@@ -174,7 +174,7 @@ def _facts(data: Mapping[str, Any], cap: int | None) -> Iterator[Text]:
 def _trade_off(found: TradeOff, run: str, *, is_unchanged: bool) -> Iterator[RenderableType]:
     """Score against length, and how to measure another candidate than the best."""
     yield Text(wording.trade_off(found, is_unchanged), "bold")
-    columns = ("mean of rows", "prompt tokens, about", "demonstrations")
+    columns = ("score in the race", "prompt tokens, about", "demonstrations")
     made = table("candidate", *columns, right=columns)
     for choice in found.candidates:
         cells = (choice.name, score(choice.score), f"{choice.tokens:,}", str(choice.demos))
@@ -336,12 +336,13 @@ def estimate(data: Mapping[str, Any], settings: RunConfig) -> RenderableType:
         f"up to about {data['tokens']:,} tokens; cost: {money(data['cost_usd'])}",
     ]
     if (at_best := data.get("smallest_gain_at_best", least)) is not None:
-        gains = f"{at_best:+.2f}, if no row gets worse"
+        reach, why = f"{at_best:+.2f}", ""
         if least is None or f"{at_best:.2f}" != f"{least:.2f}":
             reach = f"{at_best:+.2f} at best" if least is None else f"{at_best:+.2f} to {least:+.2f}"
-            gains = f"{reach}, if no row gets worse; the less of train a winner is made from, the smaller"
-        share = " of right rows" if settings.metric == "macro_f1" else ""
-        lines.append(f"smallest gain{share} that these rows can confirm: about {gains}")
+            why = "; the less of train a winner is made from, the smaller"
+        lines.append(
+            f"smallest gain of right rows that these can confirm: about {reach}, if no row gets worse{why}"
+        )
     lines += [f"warning: {clean(warning)}" for warning in data.get("warnings", ())]
     return Group(*(Text(line) for line in [*lines, "nothing was sent"]))
 

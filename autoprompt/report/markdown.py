@@ -60,7 +60,7 @@ def _trade_off(run: RunSummary) -> Iterator[str]:
         return
     yield f"{run.trade_off_title}:"
     yield ""
-    yield "| candidate | mean of rows | prompt tokens, about | demonstrations |"
+    yield "| candidate | score in the race | prompt tokens, about | demonstrations |"
     yield "| --- | ---: | ---: | ---: |"
     for found in run.trade_off.candidates:
         cells = (numbers.score(found.score), numbers.count(found.tokens), str(found.demos))

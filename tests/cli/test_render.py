@@ -247,7 +247,7 @@ def test_an_estimate_says_that_nothing_was_sent() -> None:
         "rows: 4 train, 3 val, 3 test",
         "at most 1,206 calls (gpt-x), up to 6 of them the writer's",
         "up to about 54,321 tokens; cost: unknown",
-        "smallest gain that these rows can confirm: about +0.14, if no row gets worse",
+        "smallest gain of right rows that these can confirm: about +0.14, if no row gets worse",
         "warning: few rows",
         "nothing was sent",
     ]
