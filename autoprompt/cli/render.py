@@ -333,7 +333,7 @@ def estimate(data: Mapping[str, Any], settings: RunConfig) -> RenderableType:
         f"rows: {sizes}",
         f"at most {calls:,} calls ({clean(str(model))}), up to "
         f"{data['optimizer_calls']:,} of them the writer's{_judges(data) if judged else ''}",
-        f"up to about {data['tokens']:,} tokens; cost: {money(data['cost_usd'])}",
+        _tokens_and_cost(data),
     ]
     if (at_best := data.get("smallest_gain_at_best", least)) is not None:
         reach, why = f"{at_best:+.2f}", ""
@@ -345,6 +345,17 @@ def estimate(data: Mapping[str, Any], settings: RunConfig) -> RenderableType:
         )
     lines += [f"warning: {clean(warning)}" for warning in data.get("warnings", ())]
     return Group(*(Text(line) for line in [*lines, "nothing was sent"]))
+
+
+def _tokens_and_cost(data: Mapping[str, Any]) -> str:
+    """At most, and what so many calls take while prompts stay as short as the original."""
+    said = f"up to about {data['tokens']:,} tokens; cost: "
+    cost, short, short_cost = data["cost_usd"], data.get("short_tokens"), data.get("short_cost_usd")
+    if not short or short >= data["tokens"]:
+        return said + money(cost)
+    priced = f" ({money(short_cost)})" if cost and short_cost is not None else ""
+    upto = "up to " if priced else ""
+    return f"{said}{upto}{money(cost)}; about {short:,} tokens{priced} if no prompt gets longer than yours"
 
 
 def _judges(data: Mapping[str, Any]) -> str:

@@ -43,6 +43,7 @@ class Estimate:
     fewest_calls: the smallest cap on calls with which the run would mean something.
     smallest_gain: see `autoprompt.search.gate.smallest_gain`, for the candidates of one round and the rows of
         validation alone. smallest_gain_at_best: with those of train that can stay unseen.
+    short_tokens, short_cost_usd: of as many calls, if all prompts stayed as short as the original.
     """
 
     sizes: Mapping[str, int]
@@ -59,6 +60,8 @@ class Estimate:
     judge_model: str = ""
     judge_cost_usd: float | None = 0.0
     smallest_gain_at_best: float | None = None
+    short_tokens: int = 0
+    short_cost_usd: float | None = None
 
     @property
     def calls(self) -> int:
@@ -98,19 +101,23 @@ def estimate_run(preparation: Preparation, prices: Prices) -> Estimate:
     row_calls = p.max_calls - optimizer_calls
     judge_calls = _judge_calls(p, row_calls)
     task_calls = row_calls - judge_calls
-    kinds, writing, judging = _winners_calls(p), _writer_call(p), _judge_call(p)
-    tokens = round(
-        task_calls * max(call.tokens for call in kinds)
-        + optimizer_calls * writing.tokens
-        + judge_calls * judging.tokens
-    )
-    task_costs = [call.cost(prices.task) for call in kinds]
+    writing, judging = _writer_call(p), _judge_call(p)
     judged = _times(judge_calls, judging.cost(prices.judge))
-    cost = _sum(
-        _times(task_calls, None if None in task_costs else max(filter(None, task_costs), default=0.0)),
-        _times(optimizer_calls, writing.cost(prices.optimizer)),
-        judged,
-    )
+
+    def taken(kinds: Sequence[_Call]) -> tuple[int, float | None]:
+        """Tokens and cost, where each task call is the longest, and the dearest, of these."""
+        tokens = task_calls * max(call.tokens for call in kinds)
+        others = optimizer_calls * writing.tokens + judge_calls * judging.tokens
+        costs = [call.cost(prices.task) for call in kinds]
+        cost = _sum(
+            _times(task_calls, None if None in costs else max(filter(None, costs), default=0.0)),
+            _times(optimizer_calls, writing.cost(prices.optimizer)),
+            judged,
+        )
+        return round(tokens + others), cost
+
+    tokens, cost = taken(_winners_calls(p))
+    short_tokens, short_cost = taken([_original_call(p)])
     warnings = list(p.splits.warnings)
     tokens, cost = _capped(p, tokens, cost, warnings)
     fewest = fewest_calls(p.plan, len(p.splits.test), p.analyst_calls + p.depth.writers)
@@ -129,6 +136,8 @@ def estimate_run(preparation: Preparation, prices: Prices) -> Estimate:
         prices.judge_model if judge_calls else "",
         judged,
         smallest_gain_at_best(p.plan, p.depth, p.splits.train),
+        min(short_tokens, tokens),
+        short_cost if cost is None or short_cost is None else min(short_cost, cost),
     )
 
 

@@ -256,6 +256,15 @@ def test_an_estimate_says_that_nothing_was_sent() -> None:
         "about +0.08 to +0.14, if no row gets worse; the less of train a winner is made from, the smaller"
         in " ".join(shown(render.estimate(ranged, RunConfig(model="gpt-x"))).split())
     )
+    short = {**data, "short_tokens": 4321, "short_cost_usd": None}
+    assert (
+        "up to about 54,321 tokens; cost: unknown; about 4,321 tokens if no prompt gets longer"
+        in " ".join(shown(render.estimate(short, RunConfig(model="gpt-x"))).split())
+    )
+    priced = {**short, "cost_usd": 1.25, "short_cost_usd": 0.11}
+    assert "cost: up to $1.25; about 4,321 tokens ($0.11) if no prompt gets longer than yours" in " ".join(
+        shown(render.estimate(priced, RunConfig(model="gpt-x"))).split()
+    )
     judged = {**data, "judge_calls": 600, "judge_model": "gpt-y\x1b", "judge_cost_usd": 0.25}
     text = shown(render.estimate(judged, RunConfig.model_validate({"model": "gpt-x"})))
     said = "at most 1,806 calls (gpt-x), up to 6 of them the writer's, about 600 the judge's"

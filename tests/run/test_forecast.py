@@ -43,6 +43,19 @@ def test_an_estimate_is_an_upper_bound_with_a_price_where_one_is_known(tmp_path:
     assert estimate_run(bigger, Prices()).tokens > estimate.tokens
 
 
+def test_an_estimate_says_what_so_many_calls_take_with_prompts_as_short_as_the_original(
+    tmp_path: Path,
+) -> None:
+    found = estimate_run(prepared(tmp_path), ALL_CHEAP)
+    assert 0 < found.short_tokens < found.tokens
+    assert found.short_cost_usd == pytest.approx(found.short_tokens * 1e-6)
+    nothing_longer = estimate_run(prepared(tmp_path, max_demos=0, no_reasoning=True), ALL_CHEAP)
+    assert nothing_longer.short_tokens == nothing_longer.tokens == found.short_tokens
+    capped = estimate_run(prepared(tmp_path, max_tokens=12_000), ALL_CHEAP)
+    assert capped.short_tokens == 12_000
+    assert estimate_run(prepared(tmp_path), Prices()).short_cost_usd is None
+
+
 def test_what_is_written_costs_what_writing_costs(tmp_path: Path) -> None:
     free = Price(0.0, 0.0)
     only_written = Price(0.0, 1000.0)
