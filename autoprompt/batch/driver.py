@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,14 +24,14 @@ _SAVE_EVERY_S = 2.0
 
 @dataclass(slots=True)
 class _State:
-    """Where a trial stands. fewest_calls: of a run that means something. lost: times in this driver.
+    """Where a trial stands. least: what a run that means something takes. lost: times in this driver.
 
     scores: what its row shows of its result, once it has one. is_unpriced: some of its answers came without a
         price; not known of a trial at work.
     """
 
     trial: Trial
-    fewest_calls: int = 0
+    least: Amount = Amount()
     status: Status = "waiting"
     how: str = ""
     attempts: int = 0
@@ -44,7 +44,7 @@ class _State:
 class Driver:
     """One go at a batch, in a locked folder.
 
-    fewest_calls: trial id -> calls that have to be left for it to begin; for the trials that are to run.
+    least: trial id -> what has to be left of the budget for it to begin; for the trials that are to run.
     on_event: told of every step as a plain dict with the key "event". Memory grows with the number of trials
     by their rows alone.
     """
@@ -54,7 +54,7 @@ class Driver:
         folder: BatchFolder,
         batch: Batch,
         ledger: FileLedger,
-        fewest_calls: Mapping[str, int],
+        least: Mapping[str, Amount],
         on_event: Callable[[Event], None],
     ) -> None:
         self._folder, self._batch, self._emit = folder, batch, on_event
@@ -62,13 +62,13 @@ class Driver:
         before = folder.read_table()
         known = {row["trial"]: row for row in before.get("rows", ())}
         self._states = {
-            trial.id: _initial(folder, trial, known.get(trial.id, {}), fewest_calls.get(trial.id, 0))
+            trial.id: _initial(folder, trial, known.get(trial.id, {}), least.get(trial.id, Amount()))
             for trial in batch.trials
         }
         self._queue = deque(
             state.trial.id
             for state in self._states.values()
-            if state.trial.id in fewest_calls and state.status != "finished"
+            if state.trial.id in least and state.status != "finished"
         )
         self._running: set[str] = set()
         self._spent: dict[str, Amount] = ledger.spent()
@@ -128,7 +128,7 @@ class Driver:
             tokens=total.tokens,
             paid_usd=None if any(row.paid_usd is None for row in rows) else total.cost_usd,
             seconds=self._seconds,
-            warnings=self._batch.warnings,
+            warnings=(*self._batch.warnings, *_cut_short(rows, self._states)),
             groups=tuple(group_rows(rows)),
         )
 
@@ -162,8 +162,7 @@ class Driver:
         name, left = state.trial.id, self._seconds_left()
         if left is not None and left <= 0:
             return False
-        sent = self._spent.get(name, Amount()).calls
-        ticket = self._ledger.admit(name, max(0, state.fewest_calls - sent))
+        ticket = self._ledger.admit(name, _beyond(state.least, self._spent.get(name, Amount())))
         if ticket is None:
             return False
         state.status, state.attempts, state.error = "running", state.attempts + 1, ""
@@ -180,10 +179,18 @@ class Driver:
         caps = {**_caps(self._batch), "max_seconds": self._batch.max_seconds}
         named = ", ".join(f"{name}={value:g}" for name, value in caps.items() if value is not None)
         state.status = "not run"
-        state.error = (
-            f"the batch's budget ({named}) has no room for it: {state.fewest_calls} calls are the least"
-        )
+        state.error = f"the batch's budget ({named}) has no room for it: {self._named_least(state)}"
         self._tell_end(state)
+
+    def _named_least(self, state: _State) -> str:
+        """What it takes at least, of what is capped."""
+        least, caps = state.least, self._batch.caps
+        parts = [f"{least.calls:,} calls"]
+        if caps.max_tokens is not None:
+            parts.append(f"about {least.tokens:,} tokens")
+        if caps.max_cost is not None:
+            parts.append(f"about ${least.cost_usd:.4g}")
+        return f"{' and '.join(parts)} are the least"
 
     def _end(self, name: str, outcome: Outcome) -> None:
         state = self._states[name]
@@ -240,9 +247,9 @@ class Driver:
         )
 
 
-def _initial(folder: BatchFolder, trial: Trial, known: Mapping[str, Any], fewest_calls: int) -> _State:
+def _initial(folder: BatchFolder, trial: Trial, known: Mapping[str, Any], least: Amount) -> _State:
     """What the trial's folder says; how it came to that, and a failure, from the table as it was left."""
-    state = _State(trial, fewest_calls, "waiting", str(known.get("how", "")), int(known.get("attempts", 0)))
+    state = _State(trial, least, "waiting", str(known.get("how", "")), int(known.get("attempts", 0)))
     if folder.trial(trial.id).info_path.is_file():
         state.status, state.scores = _finished(folder, trial)
         state.is_unpriced = _is_unpriced(folder, state)
@@ -272,9 +279,31 @@ def _how(state: _State, outcome: Outcome) -> str:
     return f"{how} after its worker was lost{times}{why}"
 
 
+def _cut_short(rows: Sequence[Row], states: Mapping[str, _State]) -> Iterator[str]:
+    """Which trials the batch's tokens or money ended: what they found is of a shorter search."""
+    for cap in ("max_tokens", "max_cost"):
+        cut = [
+            states[row.trial].trial.label
+            for row in rows
+            if row.stop_reason == cap and getattr(states[row.trial].trial.config, cap) is None
+        ]
+        if cut:
+            names = ", ".join(cut[:3]) + (f" and {len(cut) - 3} more" if len(cut) > 3 else "")
+            yield f"{cap} of the batch ended the search of {names} early: with more they may find more"
+
+
 def _caps(batch: Batch) -> dict[str, float | None]:
     caps = batch.caps
     return {"max_calls": caps.max_calls, "max_tokens": caps.max_tokens, "max_cost": caps.max_cost}
+
+
+def _beyond(least: Amount, spent: Amount) -> Amount:
+    """What is missing of it."""
+    return Amount(
+        max(0, least.calls - spent.calls),
+        max(0, least.tokens - spent.tokens),
+        max(0.0, least.cost_usd - spent.cost_usd),
+    )
 
 
 def _sum(amounts: Iterable[Amount]) -> Amount:

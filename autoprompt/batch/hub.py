@@ -111,8 +111,8 @@ class HubLedger:
     def __init__(self, hub: Any, get: Callable[[Any], Any]) -> None:
         self._hub, self._get = hub, get
 
-    def admit(self, trial: str, calls: int) -> Ticket | None:
-        return self._ask("admit", trial, calls)  # type: ignore[no-any-return]
+    def admit(self, trial: str, least: Amount = Amount()) -> Ticket | None:
+        return self._ask("admit", trial, least)  # type: ignore[no-any-return]
 
     def release(self, trial: str) -> None:
         self._ask("release", trial)

@@ -17,7 +17,7 @@ from autoprompt.batch.table import BatchResult
 from autoprompt.batch.trials import Batch, Trial, load_batch, select
 from autoprompt.clients import Clients
 from autoprompt.errors import AutopromptError, ConfigError
-from autoprompt.llm.ledger import FileLedger
+from autoprompt.llm.ledger import Amount, FileLedger
 from autoprompt.memory import ExperienceFile
 from autoprompt.run.forecast import Estimate, Prices, estimate_run
 from autoprompt.run.preparation import prepare
@@ -26,6 +26,13 @@ from autoprompt.types import Event
 
 _LOCAL_JOBS = 2
 _MAX_FAULTS = 20
+_UNPRICED = (
+    "max_cost of the batch is set, but a price is not known, so the cap could not fire. Give price_input and "
+    "price_output (USD per million tokens), or cap calls or tokens with max_calls or max_tokens."
+)
+
+
+Files = Path | str | Sequence[Path | str]  # one file, or several
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +45,7 @@ class Planned:
 
 
 def run_batch(
-    files: Sequence[Path | str] | Batch,
+    files: Files | Batch,
     *,
     name: str | None = None,
     runs_dir: Path = Path("runs"),
@@ -66,11 +73,11 @@ def run_batch(
         batch = replace(batch, executor=batch.executor.model_copy(update={"jobs": jobs}))
     done = _done(batch, runs_dir)
     chosen = [trial for trial in select(batch.trials, only) if trial.id not in done]
-    estimates = _estimates(chosen, clients)
+    estimates = _estimates(chosen, clients, batch.caps.max_cost)
     folder = BatchFolder.make(runs_dir, batch.name)
     with folder.run.lock():
         folder.run.keep_clients(are_own=clients is not None)
-        return _drive(folder, batch, {t.id: e.fewest_calls for t, e in estimates}, clients, on_event)
+        return _drive(folder, batch, {t.id: _least(e) for t, e in estimates}, clients, on_event)
 
 
 def resume_batch(
@@ -90,7 +97,7 @@ def resume_batch(
 
 
 def plan_batch(
-    files: Sequence[Path | str] | Batch,
+    files: Files | Batch,
     *,
     name: str | None = None,
     runs_dir: Path = Path("runs"),
@@ -100,11 +107,13 @@ def plan_batch(
     """The trials and what they would use at most: `--dry-run`. Sends and writes nothing; raises the same."""
     batch = files if isinstance(files, Batch) else _load(files, environ, name)
     done = _done(batch, runs_dir)
-    estimates = _estimates(select(batch.trials, only), None)
+    estimates = _estimates(select(batch.trials, only), None, batch.caps.max_cost)
     return batch, [Planned(trial, estimate, trial.id in done) for trial, estimate in estimates]
 
 
-def _load(files: Sequence[Path | str], environ: Mapping[str, str] | None, name: str | None) -> Batch:
+def _load(files: Files, environ: Mapping[str, str] | None, name: str | None) -> Batch:
+    if isinstance(files, str | Path):
+        files = [files]
     environ = os.environ if environ is None else environ
     return load_batch([Path(file) for file in files], environ=environ, name=name)
 
@@ -119,8 +128,13 @@ def _done(batch: Batch, runs_dir: Path) -> set[str]:
     return {trial.id for trial, there in pairs if (path / there.id / "result.json").is_file()}
 
 
-def _estimates(trials: Sequence[Trial], clients: Clients | None) -> list[tuple[Trial, Estimate]]:
-    """Checks every trial before anything is sent. Raises ConfigError with the place of each that is wrong."""
+def _estimates(
+    trials: Sequence[Trial], clients: Clients | None, max_cost: float | None
+) -> list[tuple[Trial, Estimate]]:
+    """Checks every trial before anything is sent. Raises ConfigError with the place of each that is wrong.
+
+    max_cost: the batch's; what nobody knows the price of could not keep it.
+    """
     found: list[tuple[Trial, Estimate]] = []
     faults: list[str] = []
     for trial in trials:
@@ -129,7 +143,10 @@ def _estimates(trials: Sequence[Trial], clients: Clients | None) -> list[tuple[T
                 ExperienceFile(trial.config.memory).load()
             if clients is None:
                 config = trial.config.model_copy(update={"no_memory": True})
-                found.append((trial, api.estimate(config)))
+                estimate = api.estimate(config)
+                if max_cost is not None and estimate.cost_usd is None:
+                    raise ConfigError(_UNPRICED)
+                found.append((trial, estimate))
             else:
                 found.append((trial, estimate_run(prepare(trial.config), Prices())))
         except AutopromptError as error:
@@ -141,17 +158,20 @@ def _estimates(trials: Sequence[Trial], clients: Clients | None) -> list[tuple[T
     return found
 
 
+def _least(estimate: Estimate) -> Amount:
+    return Amount(estimate.fewest_calls, estimate.fewest_tokens, estimate.fewest_cost_usd or 0.0)
+
+
 def _drive(
     folder: BatchFolder,
     batch: Batch,
-    fewest_calls: Mapping[str, int],
+    least: Mapping[str, Amount],
     clients: Clients | None,
     on_event: Callable[[Event], None] | None,
 ) -> BatchResult:
     emit = on_event or (lambda _: None)
     named = folder.adopt(batch.trials)
-    fewest = {there.id: fewest_calls[t.id] for t, there in zip(batch.trials, named, strict=True)
-              if t.id in fewest_calls}  # fmt: skip
+    least = {there.id: least[t.id] for t, there in zip(batch.trials, named, strict=True) if t.id in least}
     for trial, there in zip(batch.trials, named, strict=True):
         folder.keep_memory(there, trial.config.memory)
     strangers = folder.strangers(named)
@@ -165,9 +185,9 @@ def _drive(
     folder.write_batch(batch)
     ledger = FileLedger(folder.ledger_path, batch.caps)
     try:
-        driver = Driver(folder, batch, ledger, fewest, emit)
+        driver = Driver(folder, batch, ledger, least, emit)
         ledger.begin(driver.waiting)
-        emit(_started(folder, batch, driver, len(fewest)))
+        emit(_started(folder, batch, driver, len(least)))
         if not driver.has_work:
             driver.save()
             return driver.result()

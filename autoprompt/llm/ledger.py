@@ -54,8 +54,8 @@ class Ledger(Protocol):
     Tokens and cost are known only afterwards: a request is entered with an estimate, and set right then.
     """
 
-    def admit(self, trial: str, calls: int) -> Ticket | None:
-        """Begin a new attempt, with at least `calls` kept for it; None where so many are not left.
+    def admit(self, trial: str, least: Amount = Amount()) -> Ticket | None:
+        """Begin a new attempt, with at least so much kept for it; None where so much is not left.
 
         What an earlier attempt had on the wire is spent, what its blocks had set aside is free again.
         """
@@ -107,7 +107,9 @@ class Books(Ledger, Protocol):
 _SCHEMA = (
     "CREATE TABLE IF NOT EXISTS accounts (trial TEXT PRIMARY KEY, attempt INTEGER NOT NULL DEFAULT 0,"
     " sent INTEGER NOT NULL DEFAULT 0, tokens INTEGER NOT NULL DEFAULT 0, cost REAL NOT NULL DEFAULT 0,"
-    " floor INTEGER NOT NULL DEFAULT 0,"  # what `admit` keeps, as a count of `sent`: it shrinks by sending
+    # What `admit` keeps, as counts of `sent`, `tokens` and `cost`: it shrinks as they grow.
+    " floor INTEGER NOT NULL DEFAULT 0, floor_tokens INTEGER NOT NULL DEFAULT 0,"
+    " floor_cost REAL NOT NULL DEFAULT 0,"
     " held_calls INTEGER NOT NULL DEFAULT 0, held_tokens INTEGER NOT NULL DEFAULT 0,"
     " held_cost REAL NOT NULL DEFAULT 0, block_calls INTEGER NOT NULL DEFAULT 0,"
     " block_tokens INTEGER NOT NULL DEFAULT 0, block_cost REAL NOT NULL DEFAULT 0,"
@@ -118,11 +120,12 @@ _SCHEMA = (
     "CREATE INDEX IF NOT EXISTS by_time ON sends (endpoint, at)",
 )
 _CALLS = "sent + max(held_calls + block_calls, floor - sent, 0)"
-_TOKENS = "tokens + held_tokens + max(block_tokens, wire_tokens)"
-_COST = "cost + held_cost + max(block_cost, wire_cost)"
+_TOKENS = "tokens + max(held_tokens + max(block_tokens, wire_tokens), floor_tokens - tokens, 0)"
+_COST = "cost + max(held_cost + max(block_cost, wire_cost), floor_cost - cost, 0)"
 _BURY = (
     "UPDATE accounts SET tokens = tokens + wire_tokens, cost = cost + wire_cost, wire_tokens = 0,"
-    " wire_cost = 0, block_calls = 0, block_tokens = 0, block_cost = 0, floor = 0"
+    " wire_cost = 0, block_calls = 0, block_tokens = 0, block_cost = 0, floor = 0, floor_tokens = 0,"
+    " floor_cost = 0"
 )
 
 
@@ -143,6 +146,7 @@ class FileLedger:
             with self._writing():
                 for statement in _SCHEMA:
                     self._database.execute(statement)
+                self._add_missing_columns()
         except sqlite3.DatabaseError as error:
             if disk_fault(error):
                 raise
@@ -150,6 +154,13 @@ class FileLedger:
                 f"{path}: the books of the batch cannot be opened ({error}). Another file lies there, or "
                 "it is broken: move it away, and the batch counts from zero again."
             ) from error
+
+    def _add_missing_columns(self) -> None:
+        """The books of a batch that an earlier version began."""
+        there = {row[1] for row in self._database.execute("PRAGMA table_info(accounts)")}
+        for name, kind in (("floor_tokens", "INTEGER"), ("floor_cost", "REAL")):
+            if name not in there:
+                self._database.execute(f"ALTER TABLE accounts ADD COLUMN {name} {kind} NOT NULL DEFAULT 0")
 
     def begin(self, waiting: set[str]) -> None:
         """A driver starts: nobody else is at work. Of trials that are not `waiting`, nothing stays held."""
@@ -164,17 +175,24 @@ class FileLedger:
                         (trial,),
                     )
 
-    def admit(self, trial: str, calls: int) -> Ticket | None:
+    def admit(self, trial: str, least: Amount = Amount()) -> Ticket | None:
         with self._writing() as run:
             run("INSERT OR IGNORE INTO accounts (trial) VALUES (?)", (trial,))
             run(f"{_BURY} WHERE trial = ?", (trial,))
             run("DELETE FROM claims WHERE trial = ?", (trial,))
             run("UPDATE accounts SET attempt = attempt + 1 WHERE trial = ?", (trial,))
-            sent, attempt = run("SELECT sent, attempt FROM accounts WHERE trial = ?", (trial,)).fetchone()
-            run("UPDATE accounts SET floor = ? WHERE trial = ?", (sent + calls, trial))
+            (attempt,) = run("SELECT attempt FROM accounts WHERE trial = ?", (trial,)).fetchone()
+            run(
+                "UPDATE accounts SET floor = sent + ?, floor_tokens = tokens + ?, floor_cost = cost + ?"
+                " WHERE trial = ?",
+                (least.calls, least.tokens, least.cost_usd, trial),
+            )
             if self._passed() is None:
                 return Ticket(trial, attempt)
-            run("UPDATE accounts SET floor = 0 WHERE trial = ?", (trial,))
+            run(
+                "UPDATE accounts SET floor = 0, floor_tokens = 0, floor_cost = 0 WHERE trial = ?",
+                (trial,),
+            )
             return None
 
     def release(self, trial: str) -> None:

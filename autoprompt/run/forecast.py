@@ -40,7 +40,8 @@ class Estimate:
         may take of it; judge_calls: one for each row, about, as an unreadable grade is asked for again.
     tokens, cost_usd: no more than the caps on them. cost_usd: None where a price that is needed is not known.
     judge_model: "" where no model judges. judge_cost_usd: the judge's part of cost_usd.
-    fewest_calls: the smallest cap on calls with which the run would mean something.
+    fewest_calls: the smallest cap on calls with which the run would mean something; fewest_tokens,
+        fewest_cost_usd: of one round and the final comparison with prompts no longer than the original.
     smallest_gain: see `autoprompt.search.gate.smallest_gain`, for the candidates of one round and the rows of
         validation alone. smallest_gain_at_best: with those of train that can stay unseen.
     short_tokens, short_cost_usd: of as many calls, if all prompts stayed as short as the original.
@@ -62,6 +63,8 @@ class Estimate:
     smallest_gain_at_best: float | None = None
     short_tokens: int = 0
     short_cost_usd: float | None = None
+    fewest_tokens: int = 0
+    fewest_cost_usd: float | None = None
 
     @property
     def calls(self) -> int:
@@ -121,6 +124,7 @@ def estimate_run(preparation: Preparation, prices: Prices) -> Estimate:
     warnings = list(p.splits.warnings)
     tokens, cost = _capped(p, tokens, cost, warnings)
     fewest = fewest_calls(p.plan, len(p.splits.test), p.analyst_calls + p.depth.writers)
+    least = _least(p, prices)
     return Estimate(
         p.splits.sizes,
         task_calls,
@@ -138,6 +142,8 @@ def estimate_run(preparation: Preparation, prices: Prices) -> Estimate:
         smallest_gain_at_best(p.plan, p.depth, p.splits.train),
         min(short_tokens, tokens),
         short_cost if cost is None or short_cost is None else min(short_cost, cost),
+        math.ceil(least.tokens),
+        least.cost_usd,
     )
 
 
@@ -162,7 +168,33 @@ def check_spending(preparation: Preparation, prices: Prices) -> None:
     Raises BudgetTooSmallError with the smallest cap that passes.
     """
     p = preparation
-    final = final_cost(p.plan, len(p.splits.test))
+    final, found = final_cost(p.plan, len(p.splits.test)), _least(p, prices)
+    for flag, cap, least, digits in (
+        ("--max-tokens", p.config.max_tokens, found.tokens, 0),
+        ("--max-cost", p.config.max_cost, found.cost_usd, 6),
+    ):
+        if cap is None or least is None:
+            continue
+        needed = math.ceil(least * 10**digits) / 10**digits
+        if cap < needed:
+            shown = f"{needed:.{digits}f}"
+            raise BudgetTooSmallError(
+                f"{flag} {cap:g} is too small: one round and the final comparison ({final} of "
+                f"{found.calls} calls) take about {shown} with prompts no longer than the original: "
+                f"give {flag} {shown} or more, or fewer rows with --max-test and --max-val."
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class _Least:
+    """What one round and the final comparison take; cost_usd: None where a price is not known."""
+
+    calls: int
+    tokens: float
+    cost_usd: float | None
+
+
+def _least(p: Preparation, prices: Prices) -> _Least:
     calls = fewest_calls(p.plan, len(p.splits.test), 0)
     judged = _judge_calls(p, calls)
     own, writing, judging = _original_call(p), _writer_call(p), _judge_call(p)
@@ -173,20 +205,7 @@ def check_spending(preparation: Preparation, prices: Prices) -> None:
         _times(writers, writing.cost(prices.optimizer)),
         _times(judged, judging.cost(prices.judge)),
     )
-    for flag, cap, least, digits in (
-        ("--max-tokens", p.config.max_tokens, tokens, 0),
-        ("--max-cost", p.config.max_cost, cost, 6),
-    ):
-        if cap is None or least is None:
-            continue
-        needed = math.ceil(least * 10**digits) / 10**digits
-        if cap < needed:
-            shown = f"{needed:.{digits}f}"
-            raise BudgetTooSmallError(
-                f"{flag} {cap:g} is too small: one round and the final comparison ({final} of "
-                f"{calls + writers} calls) take about {shown} with prompts no longer than the original: "
-                f"give {flag} {shown} or more, or fewer rows with --max-test and --max-val."
-            )
+    return _Least(calls + writers, tokens, cost)
 
 
 def judge_tokens(preparation: Preparation) -> float:

@@ -40,7 +40,7 @@ class Bench:
 
     def start(self, number: int = 0) -> str:
         trial = self.trials[number]
-        ticket = self.ledger.admit(trial.id, 0)
+        ticket = self.ledger.admit(trial.id)
         assert ticket is not None
         self.executor.start(Job(trial, ticket, self.folder.path))
         return trial.id

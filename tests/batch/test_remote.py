@@ -64,7 +64,7 @@ class Bench:
         self.ledger = HubLedger(self.hub, get)
 
     def work(self, *, hides_data: bool = False) -> tuple[Job, dict[str, Any]]:
-        ticket = self.ledger.admit(self.trial.id, 0)
+        ticket = self.ledger.admit(self.trial.id)
         assert ticket is not None
         job = Job(self.trial, ticket, self.folder.path)
         files = [(str(path), path.read_bytes()) for path in input_files(self.trial)]
@@ -155,7 +155,7 @@ def test_the_budget_of_the_batch_comes_through_the_hub(online: Home, endpoint: F
     bench = Bench(online, max_calls=70)
     bench.work()
     assert 0 < len(endpoint.requests) <= 70
-    ticket = bench.ledger.admit("other", 0)
+    ticket = bench.ledger.admit("other")
     assert ticket is not None
     with pytest.raises(BudgetExhausted, match="of the batch") as caught:
         bench.ledger.set_aside(ticket, held=Amount(100), blocks=Amount())
@@ -176,8 +176,8 @@ def test_a_hub_that_does_not_see_the_folder_begins_with_what_was_spent(
     assert not hub.sees_folder()
     assert hub.spent() == {"t": (8, 100, 0.5)}
     books = HubLedger(Actor(hub), get)
-    assert books.admit("other", 3) is None
-    assert books.admit("other", 2) is not None
+    assert books.admit("other", Amount(3)) is None
+    assert books.admit("other", Amount(2)) is not None
     home = FileLedger(tmp_path / "ledger.sqlite", Caps(10))
     home.write_spent({trial: Amount(*amounts) for trial, amounts in hub.spent().items()})
     assert home.spent()["t"] == Amount(8, 100, 0.5)

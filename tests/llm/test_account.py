@@ -29,7 +29,7 @@ class Trials:
         self.cache = ResponseCache(folder)
 
     def budget(self, name: str, max_calls: int | None = None, fewest: int = 0) -> Budget:
-        ticket = self.ledger.admit(name, fewest)
+        ticket = self.ledger.admit(name, Amount(fewest))
         assert ticket is not None
         return Budget(max_calls, account=Account(self.ledger, ticket))
 
@@ -81,7 +81,7 @@ def test_a_hold_that_does_not_fit_holds_nothing(tmp_path: Path) -> None:
 def test_the_batchs_time_is_up_for_a_trial_that_has_just_begun(tmp_path: Path) -> None:
     now = 100.0
     trials = Trials(tmp_path)
-    ticket = trials.ledger.admit("t", 0)
+    ticket = trials.ledger.admit("t")
     assert ticket is not None
     account = Account(trials.ledger, ticket, seconds_left=5.0)
     budget = Budget(max_seconds=60, clock=lambda: now, account=account)
@@ -176,7 +176,7 @@ def test_a_rate_is_shared_by_clients_of_two_trials(tmp_path: Path) -> None:
     ledger = FileLedger(tmp_path / "ledger.sqlite", clock=lambda: now)
     clients = []
     for name in ("one", "other"):
-        ticket = ledger.admit(name, 0)
+        ticket = ledger.admit(name)
         assert ticket is not None
         budget = Budget(account=Account(ledger, ticket))
         clients.append(wrap(ScriptedClient(lambda _: "1", identity="m"), budget=budget, rpm=2))

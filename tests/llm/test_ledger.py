@@ -28,7 +28,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def admitted(ledger: FileLedger, trial: str, calls: int = 0) -> Ticket:
-    ticket = ledger.admit(trial, calls)
+    ticket = ledger.admit(trial, Amount(calls))
     assert ticket is not None
     return ticket
 
@@ -58,7 +58,7 @@ def test_calls_are_never_passed_by_processes(path: Path) -> None:
         "import sys; from pathlib import Path\n"
         "from autoprompt.errors import BudgetExhausted\n"
         "from autoprompt.llm.ledger import Amount, Caps, FileLedger\n"
-        "ledger = FileLedger(Path(sys.argv[1]), Caps(max_calls=60)); ticket = ledger.admit(sys.argv[2], 0)\n"
+        "ledger = FileLedger(Path(sys.argv[1]), Caps(max_calls=60)); ticket = ledger.admit(sys.argv[2])\n"
         "sent = 0\n"
         "try:\n"
         "    for _ in range(50):\n"
@@ -114,7 +114,7 @@ def test_an_ended_trial_holds_nothing_and_may_send_nothing(path: Path) -> None:
 def test_a_trial_is_let_in_only_where_its_fewest_calls_are_left(path: Path) -> None:
     ledger = FileLedger(path, Caps(max_calls=10))
     first = admitted(ledger, "first", 6)
-    assert ledger.admit("second", 6) is None
+    assert ledger.admit("second", Amount(6)) is None
     second = admitted(ledger, "second", 4)
     assert (ledger.calls_left(first), ledger.calls_left(second)) == (6, 4)
     for _ in range(6):
@@ -168,7 +168,7 @@ def test_a_question_belongs_to_one_trial_at_a_time(path: Path) -> None:
     assert not ledger.claim(other, "q")
     ledger.unclaim(one, "q")
     assert ledger.claim(other, "q")
-    ledger.admit("other", 0)  # the one that claimed it is dead
+    ledger.admit("other")  # the one that claimed it is dead
     assert ledger.claim(one, "q")
 
 
