@@ -134,8 +134,12 @@ def resume(
 
 
 def best_of(run: str | Path, *, runs_dir: Path = Path("runs")) -> Candidate:
-    """The best prompt of a finished run, with its demonstrations. Raises StoreError for an unfinished one."""
+    """The best prompt of a finished run, with its demonstrations.
+
+    Raises StoreError for an unfinished one, and for what is no optimization.
+    """
     folder = RunStore(runs_dir).open(run)
+    folder.check_has_prompts()
     result = read_result(folder)
     if result is None:
         raise StoreError(

@@ -5,23 +5,28 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from autoprompt.checking import CheckedRows, check_placeholders, check_rows, shown_rows
 from autoprompt.clients import Clients, RoleModels, open_models
 from autoprompt.comparison import ComparedRows, compare_rows, score_rows
 from autoprompt.config import RunConfig
-from autoprompt.errors import ConfigError
+from autoprompt.errors import ConfigError, UsageError
 from autoprompt.evaluation import EmptyAnswers, row_counter
 from autoprompt.evaluation import evaluate as evaluate_rows
 from autoprompt.judge import Grades
 from autoprompt.llm import Budget
 from autoprompt.program import COMPONENT
+from autoprompt.prompt_file import is_export, prompt_text
 from autoprompt.settings import complete, starting_prompt, with_known_labels
 from autoprompt.stats import Interval, count_groups
+from autoprompt.store.export import read_one_prompt
 from autoprompt.store.given import Rows, Told, with_rows
 from autoprompt.task import calls_per_row, make_program
 from autoprompt.types import Candidate, Evaluation, OnEvent, Usage
+
+MANY_FAILED = 0.1  # of the answers: `check` does not decide with so many missing
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,18 +125,33 @@ def evaluate(
     rows: as in `optimize`, but they are not kept.
     candidate: a prompt with demonstrations, e.g. `result.best` or `read_exported(FILE).candidate`, instead of
     `config.prompt`.
-    against: another prompt, asked about the same rows: the report's `compared` is the paired test of the two.
+    against: another prompt (or `@FILE`), asked about the same rows: the report's `compared` is the paired
+    test of the two.
     It is a proof only on rows that neither was made from.
     known_labels: those of the run or the export that the candidate is of, for where the user names none; ()
     for free answers. labels_of: the run or the export, as errors name it.
     The rows are checked as for a run, and each input is scored once.
     Raises what `optimize` raises, and BudgetExhausted where a cap ends it before the last row.
     """
-    other = Candidate(components={COMPONENT: against}) if isinstance(against, str) else against
+    other = other_prompt(against, "against") if isinstance(against, str) else against
     with with_rows(config, rows, has_prompt=candidate is not None) as (config, told):
         emit = _telling(on_event, told)
         report = _evaluate(config, candidate, other, known_labels, labels_of, clients, emit)
     return replace(report, warnings=tuple(map(told, report.warnings)))
+
+
+def other_prompt(prompt: str, source: str) -> Candidate:
+    """The prompt to compare with: a text, `@` and a file with one, or with an export and its demonstrations.
+
+    source: what it came from, as messages name it. Raises PromptError for a file that will not do, UsageError
+    for an empty text.
+    """
+    if prompt.startswith("@") and is_export(path := Path(prompt[1:]).expanduser()):
+        return read_one_prompt(path).candidate
+    text = prompt_text(prompt, Path(), source)
+    if not text.strip():
+        raise UsageError(f"{source}: the prompt is empty")
+    return Candidate(components={COMPONENT: text})
 
 
 def _telling(on_event: OnEvent | None, told: Told) -> OnEvent:
@@ -175,6 +195,15 @@ def _evaluate(
         return _report(config, checked, [asked, *([against] if against else [])], models, budget, emit)
 
 
+def _many_failed(evaluations: Sequence[Evaluation]) -> str:
+    """What to say where so many rows failed that a score says little of the prompt; else ""."""
+    rows = [row for evaluation in evaluations for row in evaluation.rows]
+    failed = sum(row.is_lost for row in rows)
+    if failed < MANY_FAILED * len(rows) or not failed:
+        return ""
+    return f"{failed} of {len(rows)} answers failed at the endpoint; in a score they count as wrong"
+
+
 def _report(
     config: RunConfig,
     checked: CheckedRows,
@@ -205,7 +234,7 @@ def _report(
         ]
     answers.check()
     grades.check()
-    late = [*models.warnings(), *filter(None, [grades.warning])]
+    late = [*models.warnings(), *filter(None, [grades.warning, _many_failed([evaluation, *others])])]
     for warning in late:
         emit({"event": "warning", "message": warning})
     spent = budget.spent

@@ -14,7 +14,8 @@ import pytest
 from fakes import JUDGED, LABELS, PROMPT, World, grader, run_config, target_of, write_rows, writer
 
 import autoprompt
-from autoprompt import Candidate, Clients, RunConfig, estimate, evaluate, optimize
+from autoprompt import Candidate, Clients, RunConfig, api, estimate, evaluate, optimize
+from autoprompt.cli import scores
 from autoprompt.errors import (
     BudgetExhausted,
     BudgetTooSmallError,
@@ -341,6 +342,35 @@ class Broken:
 
     def close(self) -> None:
         raise AssertionError("closed by another than its owner")
+
+
+def test_the_other_prompt_may_stand_in_a_file(tmp_path: Path) -> None:
+    config = run_config(tmp_path)
+    (tmp_path / "p.txt").write_text("From a file.\n", encoding="utf-8")
+    client = ScriptedClient(lambda messages: "A")
+    evaluate(config, against=f"@{tmp_path / 'p.txt'}", clients=Clients(client))
+    assert {messages[0].content for messages in client.calls} == {PROMPT, "From a file."}
+    with pytest.raises(PromptError, match=r"against: .*missing.txt: cannot be read"):
+        evaluate(config, against=f"@{tmp_path / 'missing.txt'}", clients=Clients(client))
+
+
+def test_many_failed_rows_are_a_warning_and_both_scores_stand_on_the_same_rows(tmp_path: Path) -> None:
+    few = write_rows(tmp_path / "few.jsonl", range(20))
+    config = run_config(tmp_path, dataset=few)
+    report = evaluate(config, against="Other.", clients=Clients(Broken(lambda n: n < 4)))
+    assert any("failed at the endpoint" in warning for warning in report.warnings)
+    assert report.compared is not None
+    said = "\n".join(scores.comparison(report))
+    assert f"{report.compared.new.score:.3f} here, on the rows that both answered" in said
+    assert "4 rows that failed are left out" in said
+
+
+def test_a_batch_has_no_best_prompt(tmp_path: Path) -> None:
+    store = RunStore(tmp_path / "runs")
+    batch = store.create({"name": "b"}, kind="batch", run_id="b")
+    batch.write_result({"status": "finished", "trials": 1})
+    with pytest.raises(StoreError, match="b is a batch: name the folder of one of its trials"):
+        api.best_of("b", runs_dir=store.runs_dir)
 
 
 def test_what_ones_own_client_raises_fails_its_row_alone(tmp_path: Path) -> None:

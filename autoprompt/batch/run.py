@@ -96,6 +96,19 @@ def resume_batch(
     return run_batch(batch, runs_dir=folder.path.parent, clients=clients, on_event=on_event)
 
 
+def stand(folder: BatchFolder) -> BatchResult:
+    """Where a batch stands that nobody is at work on, by its folders and its books.
+
+    The table that a killed driver left is of the moment before.
+    """
+    batch = folder.read_batch()
+    ledger = FileLedger(folder.ledger_path, batch.caps)
+    try:
+        return Driver(folder, batch, ledger, {}, lambda _: None).result()
+    finally:
+        ledger.close()
+
+
 def plan_batch(
     files: Files | Batch,
     *,

@@ -32,7 +32,7 @@ def show(parts: Iterable[RenderableType], *, stderr: bool = False) -> None:
         console.print(part)
 
 
-def result(found: BatchResult) -> Iterator[RenderableType]:
+def result(found: BatchResult, *, is_at_work: bool = False) -> Iterator[RenderableType]:
     """The groups, the trials, what went wrong, what it cost, and where it lies."""
     if len(found.groups) < len(found.rows):
         yield _group_table(found.groups)
@@ -51,7 +51,7 @@ def result(found: BatchResult) -> Iterator[RenderableType]:
     yield from (Text(f"warning: {clean(warning)}", "yellow") for warning in found.warnings)
     yield Text()
     yield Text(f"Everything lies in {clean(found.run_dir)}; a line for each trial is in table.csv")
-    if not found.is_complete:
+    if not found.is_complete and not is_at_work:
         yield Text(f"Go on with: autoprompt resume {clean(RunFolder(Path(found.run_dir)).reference)}")
 
 

@@ -91,8 +91,9 @@ def evaluate(
     settings, chosen = resolve_evaluation({**known.flags, **flags}, config_file=config, environ=os.environ)
     if run is None and chosen.exported is not None:
         known = _of_export(chosen.exported, settings)
-    other = None if against is None else _other(against)
+    from autoprompt import scoring
 
+    other = None if against is None else scoring.other_prompt(against, "--against")
     with watching(render.console(stderr=True), quiet=quiet) as (_, emit):
         report = _ask(settings, known, other, emit)
     _show(report, known, output, as_json=as_json)
@@ -152,21 +153,6 @@ def _of_export(path: Path, settings: RunConfig) -> _Known:
         raise ConfigError("exported holds one prompt, and a workflow is named: give one of them.")
     found = read_one_prompt(path)
     return _Known(str(path), found.candidate, labels=found.labels)
-
-
-def _other(prompt: str) -> Candidate:
-    """The prompt to compare with: a text, a file with one, or an export with its demonstrations."""
-    from autoprompt.program import COMPONENT
-    from autoprompt.prompt_file import is_export, prompt_text
-    from autoprompt.store.export import read_one_prompt
-    from autoprompt.types import Candidate
-
-    if prompt.startswith("@") and is_export(path := Path(prompt[1:]).expanduser()):
-        return read_one_prompt(path).candidate
-    text = prompt_text(prompt, Path(), "--against")
-    if not text.strip():
-        raise UsageError("--against: the prompt is empty")
-    return Candidate(components={COMPONENT: text})
 
 
 def _of_run(run: str, candidate: str | None, flags: Mapping[str, Any], runs_dir: Path) -> _Known:

@@ -106,9 +106,12 @@ def _text(summary: RunSummary, ending: str) -> str:
 
 
 def _write_many(folder: Path, path: Path) -> None:
-    from autoprompt.report.trials import read_trials
+    from autoprompt.report.trials import member_folders, read_trials
 
     trials = read_trials(folder)
+    if not trials.trials:
+        known = ", ".join(str(found) for found in member_folders(folder)[:3])
+        raise InputError(f"{folder}: no optimization lies right in it. Name the folder of a batch: {known}")
     match path.suffix.lower():
         case ".json":
             text = to_json(trials.to_dict(), indent=2) + "\n"

@@ -127,18 +127,22 @@ def show(run: Run, *, runs_dir: options.RunsDir = Path("runs"), as_json: options
 
 def _show_batch(folder: RunFolder, *, as_json: bool) -> None:
     from autoprompt.batch.folder import BatchFolder
+    from autoprompt.batch.run import stand
     from autoprompt.batch.table import BatchResult
     from autoprompt.cli import batch_table
 
-    table = BatchFolder.open(folder).read_table()
+    batch = BatchFolder.open(folder)
+    table, is_at_work = batch.read_table(), folder.is_locked()
     if not table:
         raise StoreError(
             f"batch {folder.run_id} has no table yet. Go on with: autoprompt resume {folder.reference}"
         )
+    if not is_at_work and any(row["status"] == "running" for row in table["rows"]):
+        table = stand(batch).to_dict()  # its driver was killed
     if as_json:
         print_json(table)
         return
-    batch_table.show(batch_table.result(BatchResult.from_dict(table)))
+    batch_table.show(batch_table.result(BatchResult.from_dict(table), is_at_work=is_at_work))
 
 
 def _shown(

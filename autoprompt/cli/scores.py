@@ -35,8 +35,9 @@ def comparison(report: EvaluationReport) -> list[str]:
     if found.is_better or found.is_worse:
         verdict = f"{'better' if found.is_better else 'worse'} than the other prompt"
     lost = f"; {found.left_out} rows that failed are left out" if found.left_out else ""
+    where = f", {found.new.score:.3f} here, on the rows that both answered" if found.left_out else ""
     return [
-        f"against: {report.metric} {found.old.score:.3f} (95% interval {low:.3f} to {high:.3f})",
+        f"against: {report.metric} {found.old.score:.3f} (95% interval {low:.3f} to {high:.3f}){where}",
         f"gain {found.gain:+.3f} (95% interval {least:+.3f} to {most:+.3f}), {found.fixed} rows better and "
         f"{found.broken} worse, {p_text(found.p_value)} (paired, two-sided): {verdict}{lost}",
     ]

@@ -124,6 +124,7 @@ class RecordedClient:
         answer = self._cache.get(key) if self._cache is not None else None
         if answer is None:
             return None
+        answer = replace(answer, usage=self._inner.priced(answer.usage))
         if self._budget.account is not None:  # it counts, now and when the journal replays it
             self._budget.charge_cached(options.role, answer.usage, is_retry=options.is_retry)
             answer = replace(answer, attempts=1)

@@ -107,6 +107,10 @@ class LimitedClient:
         """Parameters that the endpoint refused, and that are sent no more."""
         return self._parameters.dropped if self._parameters is not None else ()
 
+    def priced(self, usage: Usage) -> Usage:
+        """What it would cost now, as a cached answer may be of a time with another price."""
+        return self._costs.of(usage)
+
     def complete(self, messages: Sequence[Message], options: Options = Options()) -> Completion:
         tries = _Tries(self._clock(), max_attempts=options.max_attempts)
         tokens = self._costs.tokens(messages, options)

@@ -95,7 +95,8 @@ def to_text(baseline: Baseline) -> str:
 
 
 def write_baseline(path: Path, baseline: Baseline) -> bool:
-    """Write the file, in one piece. False, and nothing is written, where only the date would change.
+    """Write the file, in one piece, with the folders that are missing. False, and nothing is written, where
+    only the date would change.
 
     Raises OSError where that is not possible.
     """
@@ -107,6 +108,7 @@ def write_baseline(path: Path, baseline: Baseline) -> bool:
         baseline
     ):
         return False
+    path.parent.mkdir(parents=True, exist_ok=True)
     write_output(path, to_text(baseline))
     return True
 

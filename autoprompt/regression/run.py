@@ -69,8 +69,10 @@ def run_check(
         warnings.append(
             "temperature is above 0 and each row is asked once: --repeat 3 tells noise from change"
         )
-    for path in filter(None, (limits.record, limits.baseline if is_update else None)):
-        check_writable(path)
+    if limits.record is not None:
+        check_writable(limits.record)
+    if is_update and limits.baseline is not None:
+        check_writable(limits.baseline, makes_folders=True)
     warnings += shown_rows(candidate, rows)
     task = _Task(config, candidate, checked.workflow, rows, checked.labels, repeats)
     for warning in warnings:

@@ -88,7 +88,8 @@ class TrialsSummary:
             return "No trial has opened its sealed test yet."
         if all(trial.run.is_unchanged for trial in self.trials if trial.run):
             return "None of them found a prompt that it could confirm to be better than the original."
-        shares_test = len({tuple(trial.run.sha256.items()) for trial in self.trials if trial.run}) == 1
+        known = [trial.run.sha256 for trial in self.trials if trial.run and trial.run.sha256]
+        shares_test = len({tuple(found.items()) for found in known}) == 1
         luck = (
             "The highest of many scores is partly luck: its own interval does not know of the others."
             if shares_test

@@ -108,6 +108,7 @@ class RunStore:
 
     def _find(self, run: str) -> Path:
         ids = [path.name for path in self._folders()]
+        run = run.rstrip("/") or run  # as a shell completes the name of a folder
         if run in ids:
             return self.runs_dir / run
         fitting = [run_id for run_id in ids if run and run_id.startswith(run)]
@@ -160,20 +161,25 @@ class RunStore:
 
     def check_known(self, run: str | Path) -> None:
         """Raises StoreError where there is no such run, or several begin so; a broken one is known, too."""
-        self._find(str(run))
+        self._to_remove(str(run))
 
     def remove(self, run: str | Path) -> Path:
         """Delete a run for good and return where it lay. Raises StoreError for one that a process holds.
 
         A broken folder can be removed as well, by its full id.
         """
-        path = self._find(str(run))
+        path = self._to_remove(str(run))
         with RunFolder(path).lock():
             # Renamed first, so that a deletion that is cut short leaves no half run in the listing.
             doomed = path.with_name(f".{path.name}.removed")
             path.rename(doomed)
         shutil.rmtree(doomed)
         return path
+
+    def _to_remove(self, run: str) -> Path:
+        if run == LAST and not (self.runs_dir / LAST).exists():
+            raise StoreError("`last` is not removed, as another run may have begun meanwhile: name the run")
+        return self._find(run)
 
 
 def _begun(path: Path) -> tuple[str, int]:

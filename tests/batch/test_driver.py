@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,9 @@ from batches import Home, scripted, solve
 from fakes import write_rows
 
 from autoprompt import Clients, ScriptedClient
-from autoprompt.batch import BatchResult, resume_batch, run_batch
+from autoprompt.batch import BatchResult, plan_batch, resume_batch, run_batch
+from autoprompt.batch.folder import BatchFolder
+from autoprompt.batch.run import stand
 from autoprompt.errors import ConfigError, EndpointError, Interrupted, StoreError
 from autoprompt.llm import Message
 from autoprompt.llm.client import Completion
@@ -190,6 +193,37 @@ def test_the_budget_of_the_batch_is_that_of_all_trials(home: Home) -> None:
     more = run(home, home.write_batch(seeds=range(6), max_calls=5000), clients=clients)
     assert more.is_complete
     assert facts(more)[: len(done)] == facts(result)[: len(done)]
+
+
+def test_a_trial_that_tokens_have_no_room_for_waits_for_a_larger_cap(home: Home) -> None:
+    clients = scripted()
+    result = run(home, home.write_batch(seeds=range(3), max_tokens=3000), clients=clients)
+    assert [row.status for row in result.rows] == ["not run"] * 3
+    assert asked(clients) == 0
+    assert "(max_tokens=3000) has no room for it" in result.not_run[0].error
+    assert "tokens are the least" in result.not_run[0].error
+    more = run(home, home.write_batch(seeds=range(3), max_tokens=10**7), clients=clients)
+    assert more.is_complete
+
+
+def test_a_cap_on_money_without_a_price_is_refused(home: Home) -> None:
+    path = home.write_batch(max_cost=1)
+    with pytest.raises(ConfigError, match=r"max_cost of the batch is set, but a price is not known"):
+        run_batch(str(path), runs_dir=home.runs_dir, environ={})
+    with pytest.raises(ConfigError, match="max_cost of the batch"):
+        plan_batch(path, runs_dir=home.runs_dir, environ={})
+    assert not home.runs_dir.exists()
+
+
+def test_where_a_batch_stands_whose_driver_was_killed(home: Home) -> None:
+    result = run(home, home.write_batch())
+    folder = BatchFolder.open(RunStore(home.runs_dir).open("b"))
+    running = replace(result.rows[1], status="running", sent=0)
+    folder.write_table(replace(result, rows=(result.rows[0], running), sent=0))
+    (folder.path / running.trial / "result.json").unlink()
+    found = stand(folder)
+    assert [row.status for row in found.rows] == ["finished", "interrupted"]
+    assert found.sent == result.sent
 
 
 def test_time_that_is_up_starts_no_more(home: Home) -> None:

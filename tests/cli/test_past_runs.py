@@ -106,8 +106,9 @@ def test_the_newest_run_is_called_last() -> None:
     folder = finished("Say 1 or 0 only.")
     assert folder.run_id in call("runs", "show", "last").stdout
     assert call("runs", "export", "last").stdout == "Say 1 or 0 only.\n"
-    call("runs", "rm", "last", "--yes", code=3)
+    assert "name the run" in call("runs", "rm", "last", "--yes", code=3).stderr
     assert folder.path.exists()
+    assert call("runs", "export", f"{folder.run_id}/").stdout == "Say 1 or 0 only.\n"
 
 
 def test_a_shown_run_tells_its_settings_and_does_not_name_itself_as_next() -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sqlite3
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -121,6 +123,31 @@ def test_a_trial_is_let_in_only_where_its_fewest_calls_are_left(path: Path) -> N
         send(ledger, first)
     with pytest.raises(BudgetExhausted):
         send(ledger, first)
+
+
+@pytest.mark.parametrize(
+    ("caps", "amount"), [(Caps(max_tokens=100), Amount(0, 60)), (Caps(max_cost=1.0), Amount(0, 0, 0.6))]
+)
+def test_a_trial_is_let_in_only_where_its_least_tokens_and_money_are_left(
+    path: Path, caps: Caps, amount: Amount
+) -> None:
+    ledger = FileLedger(path, caps)
+    first = ledger.admit("first", amount)
+    assert first is not None
+    assert ledger.admit("second", amount) is None
+    send(ledger, first, expected=amount)
+    ledger.settle(first, expected=amount, used=amount, sent=True, from_block=False)
+    assert ledger.admit("second", amount) is None  # what is kept has become what is spent
+    ledger.release("first")
+    assert ledger.admit("second", Amount(0, amount.tokens // 2, amount.cost_usd / 2)) is not None
+
+
+def test_the_books_of_an_earlier_version_go_on(path: Path) -> None:
+    FileLedger(path).close()
+    with closing(sqlite3.connect(path)) as database:
+        for name in ("floor_tokens", "floor_cost"):
+            database.execute(f"ALTER TABLE accounts DROP COLUMN {name}")
+    assert FileLedger(path, Caps(max_tokens=100)).admit("t", Amount(0, 60)) is not None
 
 
 def test_a_new_driver_keeps_what_interrupted_trials_hold(path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from autoprompt.errors import BudgetExhausted, EndpointError, RequestRefusedError
 from autoprompt.llm import Budget, Journal, Options, ResponseCache, ScriptedClient, wrap
+from autoprompt.llm.prices import Price
 from autoprompt.llm.recorded import RecordedClient
 from autoprompt.types import Message
 
@@ -111,6 +112,19 @@ def test_those_who_wait_for_a_request_are_told_that_it_failed(runs: Runs) -> Non
         asked = [pool.submit(client.complete, ask("x")) for _ in range(6)]
         all_asked.set()
     assert {str(future.exception()) for future in asked} == {"gone"}
+
+
+def test_a_cached_answer_costs_what_it_would_cost_now(tmp_path: Path) -> None:
+    def cost(price: Price | None) -> float | None:
+        model = ScriptedClient(lambda _: "1", identity="m")
+        client = wrap(model, budget=Budget(), cache=ResponseCache(tmp_path), price=price)
+        return client.complete(ask("x")).usage.cost_usd
+
+    assert cost(None) is None
+    first = cost(Price(1.0, 1.0))
+    assert first is not None
+    assert first > 0
+    assert cost(Price(1000.0, 1000.0)) == pytest.approx(1000 * first)
 
 
 def test_an_empty_answer_stays_in_its_run(runs: Runs) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,10 +79,18 @@ def make_result(state: AutoPromptState, context: SearchContext, facts: RunFacts,
         "iterations": state["iteration"],
         "model": facts.model,
         "optimizer_model": facts.optimizer_model,
-        "warnings": list(facts.warnings),
+        "warnings": [*facts.warnings, *_failed(sides)],
     }
     data["message"] = _sentence(data)
     return RunResult(data, best.candidate, original.candidate)
+
+
+def _failed(sides: Mapping[str, Sequence[EvaluatedRow]]) -> Iterator[str]:
+    """That the endpoint failed rows of the sealed test: the figures are of the others."""
+    rows = {row.example_id for side in sides.values() for row in side}
+    lost = {row.example_id for side in sides.values() for row in side if row.is_lost}
+    if lost:
+        yield f"{len(lost)} of the {len(rows)} test rows failed at the endpoint: the scores are of the others"
 
 
 def _verdict(compared: ComparedRows | None) -> Verdict:
