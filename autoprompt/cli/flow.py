@@ -104,7 +104,14 @@ def _settings(flags: dict[str, Any], config: Path | None) -> Any:
 
 
 def show(flow: FlowRun, stream: Iterator[Event], events: bool, as_json: bool, quiet: bool) -> None:
-    """Follow a run to its end. Raises what it failed with."""
+    """Follow a run to its end. Raises what it failed with, and Interrupted on Ctrl-C."""
+    try:
+        _follow(flow, stream, events, as_json, quiet)
+    except KeyboardInterrupt:
+        raise flow.interrupted() from None
+
+
+def _follow(flow: FlowRun, stream: Iterator[Event], events: bool, as_json: bool, quiet: bool) -> None:
     if events:
         for event in stream:
             print_line(json.dumps(event.to_dict(), ensure_ascii=False, default=str))

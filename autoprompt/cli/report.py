@@ -71,14 +71,13 @@ def _found(run: str, runs_dir: Path) -> tuple[Path, bool]:
 
 def _write_one(folder: RunFolder, path: Path) -> None:
     from autoprompt.report import read_summary
-    from autoprompt.report.trials import OPTIMIZATION
 
-    summary = read_summary(folder)
-    if summary.kind != OPTIMIZATION:
+    if folder.read_info().get("kind") == "workflow":
         raise InputError(
-            f"run {folder.run_id} is a {summary.kind}, which has no verdict to report. "
-            "Look at it with: autoprompt ui"
+            f"run {folder.run_id} is a workflow, which has no verdict to report. Look at it with: "
+            "autoprompt ui"
         )
+    summary = read_summary(folder)
     if path.suffix.lower() == ".png":
         from autoprompt.report.picture import png
 

@@ -158,8 +158,10 @@ def result(found: Investigation, output: Path | None = None) -> Iterator[Rendera
     """What a person sees in the end: the conclusion first."""
     if found.conclusion:
         yield Text(clean(found.conclusion), "bold green")
-    else:
+    elif found.stop_reason:
         yield Text(f"No conclusion: {found.stop_reason} was reached before one could be asked for.", "yellow")
+    else:
+        yield Text("No conclusion: the model was asked for one, and gave none.", "yellow")
     yield Text()
     made = render.table("pass", "code", "exit code", "time", "new files", right=("pass", "exit code", "time"))
     for record in found.passes:

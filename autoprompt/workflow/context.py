@@ -103,6 +103,7 @@ class RunContext:
     journal: of a run that is kept, for answers of models. nodes: every node by id, virtual and inner ones.
     components: texts that stand in for prompts, by name. demonstrations: by node, see `RunSettings`.
     sandbox, limits: how code is confined. max_concurrency: nodes or items at once, None for no bound.
+    stopping: set once no further node is to begin.
     """
 
     models: ModelSource
@@ -118,6 +119,7 @@ class RunContext:
     executions: Executions | None = None
     progress: Progress = field(default_factory=Progress)
     frame: Frame = field(default_factory=Frame)
+    stopping: threading.Event = field(default_factory=threading.Event)
 
 
 class NodeContext:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
+from autoprompt.errors import Interrupted
 from autoprompt.workflow.context import Emit, NodeContext, RunContext, tell_all
 from autoprompt.workflow.definition import FAIL_BRANCH, LLM_TYPES, GraphNode, NodeResult
 from autoprompt.workflow.errors import FATAL, ExtractionError, LLMInvocationError, NodeError, as_node_error
@@ -49,7 +50,12 @@ class Outcome:
 def run_node(
     run: RunContext, node: GraphNode, values: Mapping[str, Mapping[str, Any]], path: str, emit: Emit
 ) -> Outcome:
-    """One attempt of a node. Raises TryAgain if there will be another, NodeError if it is the last."""
+    """One attempt of a node. Raises TryAgain if there will be another, NodeError if it is the last.
+
+    Raises Interrupted where no further node is to begin.
+    """
+    if run.stopping.is_set():
+        raise Interrupted("the run is being stopped")
     pool = VariablePool(values)
     context = make_context(run, node, pool, path, emit)
     context.pool = pool.with_local_ids(node.local_ids)

@@ -14,7 +14,15 @@ from typing import Any
 import yaml
 
 from autoprompt.config import ModelSettings, RunConfig
-from autoprompt.errors import ConfigError, InputError, StoreError, UsageError
+from autoprompt.errors import (
+    BudgetExhausted,
+    BudgetTooSmallError,
+    ConfigError,
+    InputError,
+    Interrupted,
+    StoreError,
+    UsageError,
+)
 from autoprompt.llm import Budget, ResponseCache
 from autoprompt.store import RunFolder
 from autoprompt.workflow.events import Event, GraphRunFailed, GraphRunStarted, WorkflowWarning
@@ -47,6 +55,7 @@ class FlowRun:
         self.workflow = Workflow.load(file)
         self.outputs: dict[str, Any] = {}
         self._failure: BaseException | None = None
+        self._folder: RunFolder | None = None
 
     def stream(self, inputs: Mapping[str, Any]) -> Iterator[Event]:
         """A new run, kept in the runs folder."""
@@ -67,9 +76,22 @@ class FlowRun:
             )
 
     def check(self) -> None:
-        """Raise what the run failed with."""
+        """Raise what the run failed with. A cap that ended it is an error: half a workflow has no best."""
+        if isinstance(self._failure, BudgetExhausted) and self._folder is not None:
+            flag = f"--{self._failure.cap.replace('_', '-')}"
+            raise BudgetTooSmallError(
+                f"{self._failure}, before the workflow's end; what was finished is kept. Go on with a larger "
+                f"cap: autoprompt flow run {self._file} --resume {self._folder.reference} {flag} N"
+            ) from self._failure
         if self._failure is not None:
             raise self._failure
+
+    def interrupted(self) -> Interrupted:
+        """What to raise where Ctrl-C came while its events were read."""
+        if self._folder is None:
+            return Interrupted("interrupted before anything was sent")
+        again = f"autoprompt resume {self._folder.reference}"
+        return Interrupted(f"interrupted; what was finished is kept. Go on with: {again}")
 
     def _warnings(self, folder: RunFolder, inputs: Mapping[str, Any]) -> Iterator[WorkflowWarning]:
         """Of inputs that the workflow does not know: misspelt ones, most of all."""
@@ -103,7 +125,8 @@ class FlowRun:
     def _followed(self, stream: Iterator[Event]) -> Iterator[Event]:
         for event in stream:
             if isinstance(event, GraphRunStarted) and event.run_id is not None:
-                self._keep_settings(RunFolder(self._runs_dir / event.run_id))
+                self._folder = RunFolder(self._runs_dir / event.run_id)
+                self._keep_settings(self._folder)
             elif isinstance(event, GraphRunFailed):
                 self._failure = event.cause or InputError(event.error)
             elif (outputs := getattr(event, "outputs", None)) is not None and not hasattr(event, "node_id"):

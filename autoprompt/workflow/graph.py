@@ -145,7 +145,8 @@ def _waiting_step(
         taken = {number: is_taken(edge, handle) for number, edge in outgoing}
         goto = outcome.result.goto
         if goto is not None:
-            _check_goto(node, goto, [edge.target for _, edge in outgoing])
+            if goto != END:  # which no edge leads to
+                _check_goto(node, goto, [edge.target for _, edge in outgoing])
             taken = {number: edge.target == goto for number, edge in outgoing}
         return {**_update(node, outcome), "_edges": taken}
 

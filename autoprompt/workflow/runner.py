@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from autoprompt.config import ModelSettings
 from autoprompt.errors import InputError, Interrupted, StoreError
@@ -26,6 +26,7 @@ from autoprompt.workflow.events import (
     GraphRunSucceeded,
 )
 from autoprompt.workflow.executions import Executions, open_executions
+from autoprompt.workflow.interrupt import stoppable
 from autoprompt.workflow.mocks import read_mocks
 from autoprompt.workflow.models import ModelSource, NamedModels, OneModel
 from autoprompt.workflow.variables import VariablePool
@@ -84,13 +85,19 @@ def stream_run(
         )
         try:
             ending = yield from _events(definition, inputs, settings, folder, keep, resumed=resumed)
-        except KeyboardInterrupt:
-            kept = "" if folder is None else f"; what was finished is kept. Go on with: {folder.reference}"
+        except (KeyboardInterrupt, Interrupted):
+            kept = "" if folder is None else f"; what was finished is kept. Go on with: {_resuming(folder)}"
             raise Interrupted(f"interrupted{kept}") from None
         except Exception as error:  # noqa: BLE001  it is the run's last event; `Workflow.run` raises it
             ending = GraphRunFailed(error=str(error), error_type=type(error).__name__, cause=error)
         keep(ending)
     yield ending  # when the run is free again: a reader may stop here
+
+
+def _resuming(folder: RunFolder) -> str:
+    """The command that goes on with it; of a workflow that was made in Python, the run's name."""
+    is_file = bool(folder.read_config().get("workflow_file"))
+    return f"autoprompt resume {folder.reference}" if is_file else folder.reference
 
 
 def _keeping(folder: RunFolder | None, stack: ExitStack) -> Callable[[Event], Event]:
@@ -104,10 +111,16 @@ def _keeping(folder: RunFolder | None, stack: ExitStack) -> Callable[[Event], Ev
         try:
             append(record)
         except (TypeError, ValueError):  # an input or a prompt that is no JSON: shown as text
-            append(json.loads(json.dumps(record, default=str)))
+            append(_as_json(record))
         return event
 
     return keep
+
+
+def _as_json(record: Mapping[str, Any]) -> dict[str, Any]:
+    """With texts for what JSON does not have: objects, NaN and infinity."""
+    shown: dict[str, Any] = json.loads(json.dumps(record, default=str), parse_constant=str)
+    return shown
 
 
 def _events(
@@ -128,9 +141,11 @@ def _events(
             definition, inputs, settings, folder, run, keep, resumed=resumed
         )
         if folder is not None and run.executions is not None:
-            folder.write_result(
-                {"outputs": outputs, "exceptions_count": exceptions, **run.executions.usage()}
-            )
+            result = {"outputs": outputs, "exceptions_count": exceptions, **run.executions.usage()}
+            try:
+                folder.write_result(result)
+            except (TypeError, ValueError):
+                folder.write_result(_as_json(result))
             run.executions.forget_parts()
     return _ending(outputs, exceptions)
 
@@ -230,6 +245,9 @@ def _graph_events(
         try:
             modes: list[Any] = ["custom", "values"]
             stream = graph.stream(state, config, context=run, stream_mode=modes, durability=durability)
+            # Ended before the checkpoints are closed: LangGraph's threads write to them to the last.
+            stack.enter_context(closing(cast("Generator[Any]", stream)))
+            stack.enter_context(stoppable(run))
             part: Any
             for mode, part in stream:
                 if mode == "custom":
@@ -270,7 +288,7 @@ def check_structure(definition: Definition, folder: RunFolder) -> dict[str, Any]
 def plain(value: Any, what: str) -> Any:
     """`value`, which a run that is kept must be able to write down. Raises InputError for what is no JSON."""
     try:
-        return json.loads(json.dumps(value))
+        return json.loads(json.dumps(value, allow_nan=False))
     except (TypeError, ValueError) as error:
         raise InputError(
             f"{what} cannot be kept ({error}). A run that can be resumed holds plain data only (text, "

@@ -131,6 +131,11 @@ def test_edges_join_branches_that_run_side_by_side() -> None:
     assert [e.node_id for e in events if isinstance(e, NodeRunStarted)].count("d") == 1
 
 
+def test_an_end_node_may_stand_among_edges() -> None:
+    flow = Workflow([StartNode("s", "S", ["n"]), EndNode("e", "E")], edges=[("s", "e")])
+    assert flow.run({"n": 1}) == {"n": 1}
+
+
 def test_join_waits_for_the_longer_branch() -> None:
     nodes = [
         marks("a"),

@@ -1,0 +1,118 @@
+"""How `flow run` ends where it does not come to its end, and with values that JSON does not have."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from endpoint import KEY, Endpoint
+from typer.testing import CliRunner, Result
+
+from autoprompt.cli import app
+from autoprompt.store import RunStore
+
+EACH = """\
+name: many
+nodes:
+  - {id: start, type: start, data: {variables: [{variable: items, type: array}]}}
+  - id: each
+    type: iteration
+    data:
+      iterator_selector: [start, items]
+      output_selector: [short, text]
+      is_parallel: true
+      parallel_nums: 4
+      error_handle_mode: continue-on-error
+      nodes:
+        - {id: short, type: llm, data: {prompt_template: "Shorten {{#each.item#}}"}}
+  - {id: end, type: end, data: {outputs: {o: [each, output]}}}
+mocks:
+  short: {outputs: {text: done}, delay_s: 0.2}
+"""
+NAN = """\
+name: mean
+nodes:
+  - {id: start, type: start, data: {variables: [query]}}
+  - id: mean
+    type: code
+    data:
+      code: "def main():\\n    return {'x': float('nan')}"
+      outputs: {x: {type: number}}
+  - {id: end, type: end, data: {outputs: {x: [mean, x]}}}
+"""
+TWO = """\
+name: two
+nodes:
+  - {id: start, type: start, data: {variables: [query]}}
+  - {id: a, type: llm, data: {prompt_template: "First {{#start.query#}}"}}
+  - {id: b, type: llm, data: {prompt_template: "Then {{#a.text#}}"}}
+  - {id: end, type: end, data: {outputs: {o: [b, text]}}}
+"""
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("AUTOPROMPT_CACHE_DIR", str(tmp_path / "cache"))
+    for name, text in (("many", EACH), ("mean", NAN), ("two", TWO)):
+        (tmp_path / f"{name}.yaml").write_text(text, encoding="utf-8")
+    return tmp_path
+
+
+def call(*arguments: str, code: int = 0) -> Result:
+    result = CliRunner().invoke(app, ["--debug", *arguments], env={"COLUMNS": "140"})
+    assert result.exit_code == code, result.output
+    return result
+
+
+def test_ctrl_c_begins_no_further_item_of_an_iteration(here: Path) -> None:
+    (here / "items.json").write_text(json.dumps({"items": list(range(400))}), encoding="utf-8")
+    command = [sys.executable, "-m", "autoprompt", "flow", "run", "many.yaml", "--inputs", "items.json", "-q"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=dict(os.environ)) as process:
+        until = time.monotonic() + 60
+        while _begun(here) < 8 and time.monotonic() < until:
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert 8 <= _begun(here) < 200  # of 400, which take 20 s
+    (line,) = RunStore(here / "runs").list()
+    assert f"Go on with: autoprompt resume {line.run_id}" in said
+
+
+def _begun(here: Path) -> int:
+    files = list(here.glob("runs/*/events.jsonl"))
+    return files[0].read_text(encoding="utf-8").count('"IterationNext"') if files else 0
+
+
+def test_a_value_that_is_no_json_is_kept_as_text() -> None:
+    assert call("flow", "run", "mean.yaml", "--input", "query=x", "-q").stdout == "x: NaN\n"
+    (line,) = RunStore(Path("runs")).list()
+    assert line.status == "finished"
+    result = RunStore(Path("runs")).open(line.run_id).read_result()
+    assert result is not None
+    assert result["outputs"] == {"x": "NaN"}
+
+
+def test_a_cap_is_an_error_that_says_how_to_go_on(
+    endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    model = ("--base-url", endpoint.base_url, "--model", "m")
+    said = call("flow", "run", "two.yaml", "--input", "query=x", *model, "--max-calls", "1", "-q", code=3)
+    (line,) = RunStore(Path("runs")).list()
+    again = f"autoprompt flow run two.yaml --resume {line.run_id} --max-calls N"
+    assert again in " ".join(said.stderr.split())
+    done = call("flow", "run", "two.yaml", "--resume", line.run_id, *model, "--max-calls", "2", "-q")
+    assert done.stdout == "o: normal\n"
+
+
+def test_a_finished_workflow_has_no_verdict_to_report() -> None:
+    call("flow", "run", "mean.yaml", "--input", "query=x", "-q")
+    assert "is a workflow, which has no verdict to report" in call("report", "last", code=3).stderr
