@@ -5,7 +5,7 @@
 Each draw is a balanced set of demonstrations out of NAME.train.jsonl. Rows of train that are not shown say
 how far the answers lean; where a run would mend that (from `propose.LEANS` on), the set is shifted as a run
 does it, and both sets are scored on rows of NAME.val.jsonl. Nothing is chosen by a score, so the mean
-difference has no winner's curse; its interval is over draws. Answers are cached: it can be broken off.
+difference has no winner's curse; its interval (Student's t) is over draws. Answers are cached.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import yaml
 from autoprompt import Candidate, EvaluationReport, RunConfig, evaluate
 from autoprompt.optimizer.proposing.propose import LEANS
 from autoprompt.search import demos
-from autoprompt.stats import mean_interval
+from autoprompt.stats import student_interval
 from autoprompt.types import Example
 
 TASKS = Path(__file__).parent / "peers" / "tasks.yaml"
@@ -45,10 +45,9 @@ def main() -> None:
     gains: list[float] = []
     for task in args.tasks:
         gains += measure(args, task, tasks[task]["prompt"])
-    if gains:
-        low, high = mean_interval([0.5 + gain / 2 for gain in gains])  # of values in [0, 1]
-        interval = f"[{2 * low - 1:+.3f}, {2 * high - 1:+.3f}]"
-        print(f"all: {fmean(gains):+.3f} {interval} of {len(gains)} shifted sets")
+    if (interval := student_interval(gains)) is not None:
+        low, high = interval
+        print(f"all: {fmean(gains):+.3f} [{low:+.3f}, {high:+.3f}] of {len(gains)} shifted sets")
 
 
 def measure(args: argparse.Namespace, task: str, prompt: str) -> list[float]:
