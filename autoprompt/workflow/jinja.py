@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from jinja2 import TemplateSyntaxError
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 _MAX_LENGTH = 4_000_000  # characters that one template may make
@@ -30,12 +31,27 @@ def render_jinja(template: str, values: Mapping[str, Any]) -> str:
                 raise TemplateError(f"the template makes more than {_MAX_LENGTH} characters")
             pieces.append(piece)
     except TemplateSyntaxError as error:
-        raise TemplateError(f"line {error.lineno} of the template: {error.message}") from error
+        raise _unreadable(error) from error
     except (JinjaError, TypeError, ValueError, ArithmeticError, LookupError, RecursionError) as error:
         if isinstance(error, TemplateError):
             raise
         raise TemplateError(f"the template cannot be filled: {error}") from error
     return "".join(pieces)
+
+
+def check_jinja(template: str) -> str:
+    """The template, if it can be read. Raises TemplateError."""
+    from jinja2 import TemplateSyntaxError
+
+    try:
+        _environment().parse(template)
+    except TemplateSyntaxError as error:
+        raise _unreadable(error) from error
+    return template
+
+
+def _unreadable(error: TemplateSyntaxError) -> TemplateError:
+    return TemplateError(f"line {error.lineno} of the template: {error.message}")
 
 
 @lru_cache(maxsize=1)

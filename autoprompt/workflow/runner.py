@@ -245,9 +245,9 @@ def _graph_events(
         try:
             modes: list[Any] = ["custom", "values"]
             stream = graph.stream(state, config, context=run, stream_mode=modes, durability=durability)
+            stack.enter_context(stoppable(run))
             # Ended before the checkpoints are closed: LangGraph's threads write to them to the last.
             stack.enter_context(closing(cast("Generator[Any]", stream)))
-            stack.enter_context(stoppable(run))
             part: Any
             for mode, part in stream:
                 if mode == "custom":

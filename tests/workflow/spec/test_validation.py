@@ -396,3 +396,23 @@ def test_code_that_is_not_run_here(tmp_path: Path) -> None:
     (fault,) = faults_of(text, tmp_path)
     assert (fault.line, fault.node_id) == (7, "c")
     assert "code in javascript is not run here, only python3" in fault.message
+
+
+def test_code_and_templates_that_cannot_be_read(tmp_path: Path) -> None:
+    text = """
+        nodes:
+          - {id: start, type: start, data: {variables: [q]}}
+          - id: c
+            type: code
+            data:
+              code: |
+                def main(x):
+                    return {"x": x
+          - id: t
+            type: template-transform
+            data: {template: "{% for x in %}"}
+          - {id: e, type: end, data: {outputs: {x: [c, x]}}}
+    """
+    found = told(faults_of(text, tmp_path))
+    assert "code line 2 is no Python" in found
+    assert "line 1 of the template: Expected an expression" in found

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ast
+import warnings
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
 from autoprompt.workflow.http_tools import HttpTool
+from autoprompt.workflow.jinja import check_jinja
 from autoprompt.workflow.spec.fields import (
     Input,
     Mapped,
@@ -59,7 +62,18 @@ class CodeData(NodeData):
         default_factory=dict
     )
 
+    @model_validator(mode="after")
+    def _can_be_read(self) -> Self:
+        """Told when the file is checked: at run time the nodes before it would be paid for first."""
+        if self.code_language == "python3":
+            try:
+                with warnings.catch_warnings(action="ignore"):
+                    ast.parse(self.code)
+            except SyntaxError as error:
+                raise ValueError(f"code line {error.lineno} is no Python: {error.msg}") from error
+        return self
+
 
 class TemplateData(NodeData):
-    template: Text
+    template: Annotated[Text, AfterValidator(check_jinja)]
     variables: NamedSelectors = ()
