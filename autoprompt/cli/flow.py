@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -103,10 +104,11 @@ def _settings(flags: dict[str, Any], config: Path | None) -> Any:
     return settings
 
 
-def show(flow: FlowRun, stream: Iterator[Event], events: bool, as_json: bool, quiet: bool) -> None:
+def show(flow: FlowRun, stream: Generator[Event], events: bool, as_json: bool, quiet: bool) -> None:
     """Follow a run to its end. Raises what it failed with, and Interrupted on Ctrl-C."""
     try:
-        _follow(flow, stream, events, as_json, quiet)
+        with closing(stream):
+            _follow(flow, stream, events, as_json, quiet)
     except KeyboardInterrupt:
         raise flow.interrupted() from None
 

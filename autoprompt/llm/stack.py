@@ -78,7 +78,7 @@ class Models:
 
     def close(self) -> None:
         """Safe to call twice."""
-        for client in self._clients.values():
+        for client in tuple(self._clients.values()):  # another thread may be opening one
             client.close()
 
     def __enter__(self) -> Models:

@@ -80,4 +80,9 @@ def open_checkpointer(path: Path) -> Iterator[SqliteSaver]:
             if disk_fault(error):
                 raise
             raise StoreError(f"{path}: not a checkpoint file ({error}). Delete it to start over.") from error
-        yield saver
+        try:
+            yield saver
+        finally:
+            # Closed while a thread is writing, it would crash the process; afterwards it is refused there.
+            with saver.lock:
+                connection.close()

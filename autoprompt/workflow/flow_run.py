@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from difflib import get_close_matches
 from pathlib import Path
@@ -57,7 +57,7 @@ class FlowRun:
         self._failure: BaseException | None = None
         self._folder: RunFolder | None = None
 
-    def stream(self, inputs: Mapping[str, Any]) -> Iterator[Event]:
+    def stream(self, inputs: Mapping[str, Any]) -> Generator[Event]:
         """A new run, kept in the runs folder."""
         with ExitStack() as stack:
             made = self._run_settings(stack)
@@ -67,7 +67,7 @@ class FlowRun:
                 if isinstance(event, GraphRunStarted) and event.run_id is not None:
                     yield from self._warnings(RunFolder(self._runs_dir / event.run_id), inputs)
 
-    def resume(self, run: str) -> Iterator[Event]:
+    def resume(self, run: str) -> Generator[Event]:
         """Go on with a run. Raises StoreError for a run of another workflow."""
         with ExitStack() as stack:
             made = self._run_settings(stack)

@@ -135,7 +135,9 @@ class NamedModels:
             return self._opened[model, base_url, key].client("task")
 
     def close(self) -> None:
-        for models in self._opened.values():
+        with self._lock:
+            opened = list(self._opened.values())
+        for models in opened:
             models.close()
 
     def _where(self, spec: ModelSpec | None) -> tuple[str | None, str | None, str]:
