@@ -120,7 +120,10 @@ class FlowView:
 
 
 def nested(entries: list[Entry]) -> list[dict[str, Any]]:
-    """The nodes as plain data, in the order in which they started; what ran inside of one is in it."""
+    """The nodes as plain data, in the order in which they started; what ran inside of one is in it.
+
+    Of how they did it only what failed in an iteration: the rest, such as prompts, is in the run's events.
+    """
     found = []
     for entry in entries:
         virtual = [child for child in entry.inside if child.record["is_virtual"]]
@@ -129,6 +132,8 @@ def nested(entries: list[Entry]) -> list[dict[str, Any]]:
             name: value for name, value in entry.record.items() if name not in ("event", "process_data")
         }
         made: dict[str, Any] = {**record, "status": entry.status, "retries": entry.retries}
+        if failed := (entry.record.get("process_data") or {}).get("failed_items"):
+            made["process_data"] = {"failed_items": failed}
         if virtual:
             made["virtual_nodes"] = nested(virtual)
         if inner:

@@ -179,6 +179,24 @@ def test_a_model_that_fails_is_exit_code_4() -> None:
     assert "first attempt fails" in failed.stderr
 
 
+def test_failed_items_are_counted_and_named(tmp_path: Path) -> None:
+    (tmp_path / "each.yaml").write_text(
+        "nodes:\n"
+        "  - {id: start, type: start, data: {variables: [{variable: items, type: array}]}}\n"
+        "  - id: each\n    type: iteration\n    data:\n"
+        "      iterator_selector: [start, items]\n      error_handle_mode: continue-on-error\n"
+        "      nodes: [{id: t, type: template-transform, data: {template: '{{ 6 // n }}', "
+        "variables: {n: each.item}}}]\n",
+        encoding="utf-8",
+    )
+    done = call("flow", "run", "each.yaml", "--input", "items=[1, 0, 2, 0]", "--json")
+    data = json.loads(done.stdout)
+    assert data["output"] == ["6", None, "3", None]
+    failed = data["nodes"][1]["process_data"]["failed_items"]
+    assert [item["index"] for item in failed] == [1, 3]
+    assert "warning: each: 2 of 4 items failed" in done.stderr
+
+
 def test_a_kept_run_is_shown(tmp_path: Path) -> None:
     call(*RUN)
     shown = call("runs", "show", "last").stdout

@@ -75,6 +75,8 @@ class Iteration(NodeTypeBase):
             apply_writes(context, item.writes)
         outputs = _outputs(data, done)
         failed = [{"index": n, "error": item.error} for n, item in enumerate(done) if item.error is not None]
+        if failed:
+            context.warn(f"{len(failed)} of {len(items)} items failed")
         context.emit(context.event(IterationSucceeded, steps=len(items), outputs=outputs))
         return NodeResult(outputs, inputs=inputs, process_data={"failed_items": failed} if failed else {})
 
