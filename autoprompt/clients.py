@@ -121,11 +121,7 @@ class RoleModels:
             if not can_ask and choose_model(config, role).model is None:
                 continue
             if self._models.price(role) is None:
-                raise ConfigError(
-                    f"max_cost is set, but the price of {self._shown_name(role)} is not known, so "
-                    "the cap could not fire. Give --price-input and --price-output (USD per million tokens), "
-                    "or cap calls or tokens with --max-calls or --max-tokens."
-                )
+                raise unpriced("max_cost", self._shown_name(role))
 
     def metric(self, config: RunConfig, labels: tuple[str, ...]) -> Metric:
         judge = self.client("judge") if config.metric == JUDGED else None
@@ -148,6 +144,15 @@ class RoleModels:
         if role == "judge":
             names.insert(0, settings.judge_model)
         return next(filter(None, names), f"the {role} model")
+
+
+def unpriced(cap: str, model: str) -> ConfigError:
+    """A cap on cost could never fire, as the price of this model is not known."""
+    return ConfigError(
+        f"{cap} is set, but the price of {model} is not known, so the cap could not fire. Give --price-input "
+        "and --price-output (USD per million tokens), or cap calls or tokens with --max-calls or "
+        "--max-tokens."
+    )
 
 
 def roles_of(config: CallSettings) -> tuple[CallRole, ...]:

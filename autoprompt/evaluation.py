@@ -17,6 +17,7 @@ from autoprompt.program import Program
 from autoprompt.types import REFUSED, Candidate, EvaluatedRow, Evaluation, Example, OnEvent, Prediction, Score
 
 _FEWEST_EMPTY = 10  # answers; where half of all are empty, so many in a row are one chance in a thousand
+MOST_LOST = 0.1  # of the answers: with more of them missing, a score says little
 GRACE_S = 5.0
 
 Job = tuple[Candidate, Sequence[Example]]

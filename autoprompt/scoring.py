@@ -13,7 +13,7 @@ from autoprompt.clients import Clients, RoleModels, open_models
 from autoprompt.comparison import ComparedRows, compare_rows, score_rows
 from autoprompt.config import RunConfig
 from autoprompt.errors import ConfigError, UsageError
-from autoprompt.evaluation import EmptyAnswers, row_counter
+from autoprompt.evaluation import MOST_LOST, EmptyAnswers, row_counter
 from autoprompt.evaluation import evaluate as evaluate_rows
 from autoprompt.judge import Grades
 from autoprompt.llm import Budget
@@ -25,8 +25,6 @@ from autoprompt.store.export import read_one_prompt
 from autoprompt.store.given import Rows, Told, with_rows
 from autoprompt.task import calls_per_row, make_program
 from autoprompt.types import Candidate, Evaluation, OnEvent, Usage
-
-MANY_FAILED = 0.1  # of the answers: `check` does not decide with so many missing
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +197,7 @@ def _many_failed(evaluations: Sequence[Evaluation]) -> str:
     """What to say where so many rows failed that a score says little of the prompt; else ""."""
     rows = [row for evaluation in evaluations for row in evaluation.rows]
     failed = sum(row.is_lost for row in rows)
-    if failed < MANY_FAILED * len(rows) or not failed:
+    if failed <= MOST_LOST * len(rows):
         return ""
     return f"{failed} of {len(rows)} answers failed at the endpoint; in a score they count as wrong"
 

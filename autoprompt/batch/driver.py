@@ -162,7 +162,7 @@ class Driver:
         name, left = state.trial.id, self._seconds_left()
         if left is not None and left <= 0:
             return False
-        ticket = self._ledger.admit(name, _beyond(state.least, self._spent.get(name, Amount())))
+        ticket = self._ledger.admit(name, state.least)
         if ticket is None:
             return False
         state.status, state.attempts, state.error = "running", state.attempts + 1, ""
@@ -295,15 +295,6 @@ def _cut_short(rows: Sequence[Row], states: Mapping[str, _State]) -> Iterator[st
 def _caps(batch: Batch) -> dict[str, float | None]:
     caps = batch.caps
     return {"max_calls": caps.max_calls, "max_tokens": caps.max_tokens, "max_cost": caps.max_cost}
-
-
-def _beyond(least: Amount, spent: Amount) -> Amount:
-    """What is missing of it."""
-    return Amount(
-        max(0, least.calls - spent.calls),
-        max(0, least.tokens - spent.tokens),
-        max(0.0, least.cost_usd - spent.cost_usd),
-    )
 
 
 def _sum(amounts: Iterable[Amount]) -> Amount:

@@ -15,7 +15,7 @@ from autoprompt.batch.folder import BatchFolder
 from autoprompt.batch.local import LocalExecutor
 from autoprompt.batch.table import BatchResult
 from autoprompt.batch.trials import Batch, Trial, load_batch, select
-from autoprompt.clients import Clients
+from autoprompt.clients import Clients, unpriced
 from autoprompt.errors import AutopromptError, ConfigError
 from autoprompt.llm.ledger import Amount, FileLedger
 from autoprompt.memory import ExperienceFile
@@ -26,11 +26,6 @@ from autoprompt.types import Event
 
 _LOCAL_JOBS = 2
 _MAX_FAULTS = 20
-_UNPRICED = (
-    "max_cost of the batch is set, but a price is not known, so the cap could not fire. Give price_input and "
-    "price_output (USD per million tokens), or cap calls or tokens with max_calls or max_tokens."
-)
-
 
 Files = Path | str | Sequence[Path | str]  # one file, or several
 
@@ -158,7 +153,7 @@ def _estimates(
                 config = trial.config.model_copy(update={"no_memory": True})
                 estimate = api.estimate(config)
                 if max_cost is not None and estimate.cost_usd is None:
-                    raise ConfigError(_UNPRICED)
+                    raise unpriced("max_cost of the batch", config.model or "a model without a name")
                 found.append((trial, estimate))
             else:
                 found.append((trial, estimate_run(prepare(trial.config), Prices())))

@@ -55,7 +55,7 @@ class Ledger(Protocol):
     """
 
     def admit(self, trial: str, least: Amount = Amount()) -> Ticket | None:
-        """Begin a new attempt, with at least so much kept for it; None where so much is not left.
+        """Begin a new attempt, with so much kept for all of the trial's; None where so much is not left.
 
         What an earlier attempt had on the wire is spent, what its blocks had set aside is free again.
         """
@@ -182,17 +182,11 @@ class FileLedger:
             run("DELETE FROM claims WHERE trial = ?", (trial,))
             run("UPDATE accounts SET attempt = attempt + 1 WHERE trial = ?", (trial,))
             (attempt,) = run("SELECT attempt FROM accounts WHERE trial = ?", (trial,)).fetchone()
-            run(
-                "UPDATE accounts SET floor = sent + ?, floor_tokens = tokens + ?, floor_cost = cost + ?"
-                " WHERE trial = ?",
-                (least.calls, least.tokens, least.cost_usd, trial),
-            )
+            keep = "UPDATE accounts SET floor = ?, floor_tokens = ?, floor_cost = ? WHERE trial = ?"
+            run(keep, (least.calls, least.tokens, least.cost_usd, trial))
             if self._passed() is None:
                 return Ticket(trial, attempt)
-            run(
-                "UPDATE accounts SET floor = 0, floor_tokens = 0, floor_cost = 0 WHERE trial = ?",
-                (trial,),
-            )
+            run(keep, (0, 0, 0.0, trial))
             return None
 
     def release(self, trial: str) -> None:

@@ -10,6 +10,7 @@ from typing import Literal
 from autoprompt.config import CheckSettings
 from autoprompt.dataset.checks import content_key
 from autoprompt.errors import ConfigError, EndpointError
+from autoprompt.evaluation import MOST_LOST
 from autoprompt.regression.baseline import Baseline
 from autoprompt.regression.comparison import Comparison
 from autoprompt.regression.measurement import MeasuredCase, Measurement
@@ -17,7 +18,6 @@ from autoprompt.stats import p_text
 from autoprompt.types import Example
 
 ALPHA = 0.05  # one-sided: the chance that a check of an unchanged prompt fails by bad luck
-MOST_LOST = 0.1  # of the cases; with more unanswered, "no regression" would say little
 _SMALLEST = 5  # five broken and none fixed is the least that is significant
 _EQUAL = 1e-9
 

@@ -26,7 +26,7 @@ from autoprompt.errors import (
 from autoprompt.llm import Budget, ResponseCache
 from autoprompt.store import RunFolder
 from autoprompt.workflow.events import Event, GraphRunFailed, GraphRunStarted, WorkflowWarning
-from autoprompt.workflow.runner import RunSettings
+from autoprompt.workflow.runner import RunSettings, interrupted
 from autoprompt.workflow.spec.records import StartData
 from autoprompt.workflow.workflow import Workflow
 
@@ -88,10 +88,7 @@ class FlowRun:
 
     def interrupted(self) -> Interrupted:
         """What to raise where Ctrl-C came while its events were read."""
-        if self._folder is None:
-            return Interrupted("interrupted before anything was sent")
-        again = f"autoprompt resume {self._folder.reference}"
-        return Interrupted(f"interrupted; what was finished is kept. Go on with: {again}")
+        return interrupted(self._folder)
 
     def _warnings(self, folder: RunFolder, inputs: Mapping[str, Any]) -> Iterator[WorkflowWarning]:
         """Of inputs that the workflow does not know: misspelt ones, most of all."""

@@ -86,18 +86,20 @@ def stream_run(
         try:
             ending = yield from _events(definition, inputs, settings, folder, keep, resumed=resumed)
         except (KeyboardInterrupt, Interrupted):
-            kept = "" if folder is None else f"; what was finished is kept. Go on with: {_resuming(folder)}"
-            raise Interrupted(f"interrupted{kept}") from None
+            raise interrupted(folder) from None
         except Exception as error:  # noqa: BLE001  it is the run's last event; `Workflow.run` raises it
             ending = GraphRunFailed(error=str(error), error_type=type(error).__name__, cause=error)
         keep(ending)
     yield ending  # when the run is free again: a reader may stop here
 
 
-def _resuming(folder: RunFolder) -> str:
-    """The command that goes on with it; of a workflow that was made in Python, the run's name."""
-    is_file = bool(folder.read_config().get("workflow_file"))
-    return f"autoprompt resume {folder.reference}" if is_file else folder.reference
+def interrupted(folder: RunFolder | None) -> Interrupted:
+    """What Ctrl-C leaves of a run, and how it goes on: by a command, if it is of a file."""
+    if folder is None:
+        return Interrupted("interrupted")
+    command = "autoprompt resume " if folder.read_config().get("workflow_file") else ""
+    again = f"{command}{folder.reference}"
+    return Interrupted(f"interrupted; what was finished is kept. Go on with: {again}")
 
 
 def _keeping(folder: RunFolder | None, stack: ExitStack) -> Callable[[Event], Event]:
@@ -142,10 +144,7 @@ def _events(
         )
         if folder is not None and run.executions is not None:
             result = {"outputs": outputs, "exceptions_count": exceptions, **run.executions.usage()}
-            try:
-                folder.write_result(result)
-            except (TypeError, ValueError):
-                folder.write_result(_as_json(result))
+            folder.write_result(_as_json(result))
             run.executions.forget_parts()
     return _ending(outputs, exceptions)
 

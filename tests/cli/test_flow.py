@@ -6,9 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
-
-from autoprompt.cli import app
+from called import call
 
 FLOW = """\
 name: helper
@@ -39,12 +37,6 @@ def shout(text: str) -> str:
         raise RuntimeError("the desk is closed")
     return text.upper()
 """
-
-
-def call(*arguments: str, code: int = 0) -> Result:
-    result = CliRunner().invoke(app, ["--debug", *arguments], env={"COLUMNS": "140"})
-    assert result.exit_code == code, result.output
-    return result
 
 
 @pytest.fixture(autouse=True)

@@ -11,10 +11,9 @@ import time
 from pathlib import Path
 
 import pytest
+from called import call
 from endpoint import KEY, Endpoint
-from typer.testing import CliRunner, Result
 
-from autoprompt.cli import app
 from autoprompt.store import RunStore
 
 EACH = """\
@@ -63,12 +62,6 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, text in (("many", EACH), ("mean", NAN), ("two", TWO)):
         (tmp_path / f"{name}.yaml").write_text(text, encoding="utf-8")
     return tmp_path
-
-
-def call(*arguments: str, code: int = 0) -> Result:
-    result = CliRunner().invoke(app, ["--debug", *arguments], env={"COLUMNS": "140"})
-    assert result.exit_code == code, result.output
-    return result
 
 
 def test_ctrl_c_begins_no_further_item_of_an_iteration(here: Path) -> None:

@@ -90,7 +90,7 @@ def _failed(sides: Mapping[str, Sequence[EvaluatedRow]]) -> Iterator[str]:
     rows = {row.example_id for side in sides.values() for row in side}
     lost = {row.example_id for side in sides.values() for row in side if row.is_lost}
     if lost:
-        yield f"{len(lost)} of the {len(rows)} test rows failed at the endpoint: the scores are of the others"
+        yield f"{len(lost)} of {len(rows)} test rows failed at the endpoint: the scores are of the others"
 
 
 def _verdict(compared: ComparedRows | None) -> Verdict:
