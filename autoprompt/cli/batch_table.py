@@ -51,7 +51,11 @@ def result(found: BatchResult, *, is_at_work: bool = False) -> Iterator[Renderab
     yield from (Text(f"warning: {clean(warning)}", "yellow") for warning in found.warnings)
     yield Text()
     yield Text(f"Everything lies in {clean(found.run_dir)}; a line for each trial is in table.csv")
-    if not found.is_complete and not is_at_work:
+    if found.is_complete or is_at_work:
+        return
+    if {row.status for row in found.rows} - {"finished"} == {"not run"}:  # a resume would have the old cap
+        yield Text("Go on: raise the cap in the batch's file, and run that again")
+    else:
         yield Text(f"Go on with: autoprompt resume {clean(RunFolder(Path(found.run_dir)).reference)}")
 
 

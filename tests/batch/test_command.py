@@ -96,6 +96,14 @@ def test_a_failed_trial_is_exit_code_1_and_a_row(online: Home) -> None:
     assert len(rows) == 3
 
 
+def test_what_a_cap_had_no_room_for_wants_a_larger_one_and_no_resume(online: Home) -> None:
+    done = call("batch", online.write_batch(max_calls=10))
+    assert done.exit_code == 1
+    assert "2 trials: 2 not run" in done.output
+    assert "Go on: raise the cap in the batch's file, and run that again" in done.output
+    assert "autoprompt resume" not in done.output
+
+
 def test_one_bad_file_among_ten_is_named_before_anything_is_sent(
     online: Home, endpoint: FakeEndpoint
 ) -> None:
