@@ -83,7 +83,8 @@ def measure(
         "ChatOpenAI, threads": _threads(sys.executable, _CHAT_OPENAI, options, server, rows),
     }
     if options.peers_python:
-        clients["dspy.LM, threads"] = _threads(str(options.peers_python), _DSPY, options, server, rows)
+        peers = str(options.peers_python.absolute())  # clients run in a folder of their own
+        clients["dspy.LM, threads"] = _threads(peers, _DSPY, options, server, rows)
     rates: dict[str, list[float]] = {name: [] for name in clients}
     for number in range(options.rounds):
         for name, command in clients.items():

@@ -28,6 +28,7 @@ from autoprompt.store import RunFolder
 from autoprompt.workflow.events import Event, GraphRunFailed, GraphRunStarted, WorkflowWarning
 from autoprompt.workflow.runner import RunSettings, interrupted
 from autoprompt.workflow.spec.records import StartData
+from autoprompt.workflow.validation import validate
 from autoprompt.workflow.workflow import Workflow
 
 SETTINGS = "flow_settings.json"  # in a run's folder: what a resumed run is done with
@@ -91,7 +92,20 @@ class FlowRun:
         return interrupted(self._folder)
 
     def _warnings(self, folder: RunFolder, inputs: Mapping[str, Any]) -> Iterator[WorkflowWarning]:
-        """Of inputs that the workflow does not know: misspelt ones, most of all."""
+        for warning in (*self._of_the_file(), *self._of_unknown_inputs(inputs)):
+            folder.append_event(warning.to_dict())
+            yield warning
+
+    def _of_the_file(self) -> Iterator[WorkflowWarning]:
+        """What `flow validate` warns of: nodes that nothing leads to, variables written wrongly."""
+        for fault in validate(self._file, needs_model=False, mocks=self._mocks):
+            if fault.severity == "warning":
+                yield WorkflowWarning(
+                    message=f"{self._file.name} line {fault.line}: {fault.message}", node_id=fault.node_id
+                )
+
+    def _of_unknown_inputs(self, inputs: Mapping[str, Any]) -> Iterator[WorkflowWarning]:
+        """Misspelt ones, most of all."""
         nodes = self.workflow.definition.all_nodes()
         known = [v.variable for n in nodes if isinstance(n.data, StartData) for v in n.data.variables]
         text = self._file.read_text(encoding="utf-8-sig")
@@ -101,9 +115,7 @@ class FlowRun:
                 continue
             meant = get_close_matches(name, known, n=1)
             hint = f"did you mean {meant[0]}?" if meant else f"it knows: {', '.join(known) or 'none'}"
-            warning = WorkflowWarning(message=f"the workflow knows no input {name}; {hint}")
-            folder.append_event(warning.to_dict())
-            yield warning
+            yield WorkflowWarning(message=f"the workflow knows no input {name}; {hint}")
 
     def _run_settings(self, stack: ExitStack) -> RunSettings:
         s = self._settings

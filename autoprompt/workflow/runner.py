@@ -6,7 +6,10 @@ import json
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Literal, cast
+
+from pydantic import BaseModel
 
 from autoprompt.config import ModelSettings
 from autoprompt.errors import InputError, Interrupted, StoreError
@@ -24,6 +27,7 @@ from autoprompt.workflow.events import (
     GraphRunPartialSucceeded,
     GraphRunStarted,
     GraphRunSucceeded,
+    WorkflowWarning,
 )
 from autoprompt.workflow.executions import Executions, open_executions
 from autoprompt.workflow.interrupt import stoppable
@@ -83,6 +87,8 @@ def stream_run(
         yield keep(
             GraphRunStarted(workflow=definition.name, run_id=run_id, resumed=resumed, inputs=dict(inputs))
         )
+        if resumed and folder is not None and folder.read_result() is None:
+            yield from map(keep, _edit_warnings(definition, folder))
         try:
             ending = yield from _events(definition, inputs, settings, folder, keep, resumed=resumed)
         except (KeyboardInterrupt, Interrupted):
@@ -266,6 +272,24 @@ def structure(definition: Definition) -> list[str]:
     nodes = [f"{node.id} ({node.type})" for node in definition.all_nodes()]
     edges = [f"{edge.source} -> {edge.target} ({edge.handle})" for edge in definition.edges or ()]
     return nodes + edges
+
+
+def contents(definition: Definition) -> dict[str, str]:
+    """Node id -> digest of what it says, where it came from a file: it may be edited while a run waits."""
+    said = {n.id: n.data.model_dump_json() for n in definition.all_nodes() if isinstance(n.data, BaseModel)}
+    return {node_id: sha256(text.encode()).hexdigest()[:16] for node_id, text in said.items()}
+
+
+def _edit_warnings(definition: Definition, folder: RunFolder) -> Iterator[WorkflowWarning]:
+    """One for each node that says something else than when the run began."""
+    known = folder.read_config().get("contents") or {}
+    for node_id, digest in contents(definition).items():
+        if known.get(node_id, digest) != digest:
+            yield WorkflowWarning(
+                message="edited since this run began; what it has done already stays as it is. For all of it "
+                "as it stands now, start a new run.",
+                node_id=node_id,
+            )
 
 
 def check_structure(definition: Definition, folder: RunFolder) -> dict[str, Any]:

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 Selector = tuple[str, ...]
 
 REFERENCE = re.compile(r"\{\{#\s*([^\s#{}.][^#{}]*?)\s*#\}\}")
+# `{{node.variable}}`, or with a `#` at one end: likely meant as a reference, but literal text to all readers.
+NEAR_REFERENCE = re.compile(r"\{\{\s*(?!#[^{}]*#\s*\}\})#?\s*([^\s#{}.]+(?:\.[^\s#{}.]+)*)\s*#?\s*\}\}")
 CONTEXT: Selector = ("context",)  # `{{#context#}}`: what an LLM node's context setting selects
 
 
@@ -22,16 +24,27 @@ def references(text: str) -> tuple[Selector, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def references_in(value: Any) -> Iterator[Selector]:
-    """What the texts in nested lists and mappings name."""
+def near_references(text: str) -> dict[str, Selector]:
+    """What stands in the text almost as a reference does, with what it would name."""
+    return {match.group(): tuple(match.group(1).split(".")) for match in NEAR_REFERENCE.finditer(text)}
+
+
+def texts_in(value: Any) -> Iterator[str]:
+    """The texts in nested lists and mappings."""
     if isinstance(value, str):
-        yield from references(value)
+        yield value
     elif isinstance(value, dict):
         for part in value.values():
-            yield from references_in(part)
+            yield from texts_in(part)
     elif isinstance(value, list | tuple):
         for part in value:
-            yield from references_in(part)
+            yield from texts_in(part)
+
+
+def references_in(value: Any) -> Iterator[Selector]:
+    """What the texts in nested lists and mappings name."""
+    for text in texts_in(value):
+        yield from references(text)
 
 
 def only_reference(text: str) -> Selector | None:

@@ -128,7 +128,7 @@ class Workflow:
     def stream_resume(
         self, run_id: str, *, runs_dir: str | Path | None = None, settings: RunSettings | None = None
     ) -> Iterator[Event]:
-        """`resume` as a stream of events."""
+        """`resume` as a stream of events. Nodes of a file that were edited meanwhile are warned of."""
         folder = RunStore(Path(runs_dir or DEFAULT_RUNS_DIR)).open(run_id)
         config = runner.check_structure(self._definition, folder)
         inputs = config.get("inputs") or {}
@@ -157,6 +157,7 @@ class Workflow:
             "workflow_file": None if self._source is None else str(self._source.absolute()),
             "inputs": runner.plain(inputs, "inputs"),
             "structure": runner.structure(self._definition),
+            "contents": runner.contents(self._definition),
         }
         return RunStore(runs_dir).create(config, kind=runner.KIND, name=self._definition.name, run_id=run_id)
 

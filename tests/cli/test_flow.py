@@ -201,6 +201,30 @@ def test_a_kept_run_is_shown(tmp_path: Path) -> None:
     assert "Not finished. Go on with: autoprompt resume" in call("runs", "show", "last").stdout
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "warned"), [("name: helper", "name: helper # hi", 0), ("Do: ", "Plan: ", 1)]
+)
+def test_nodes_edited_before_a_resume_are_warned_of(
+    before: str, after: str, warned: int, tmp_path: Path
+) -> None:
+    (tmp_path / "closed").touch()
+    assert "the desk is closed" in call(*RUN, code=3).stderr
+    (tmp_path / "closed").unlink()
+    file = tmp_path / "flow.yaml"
+    file.write_text(file.read_text(encoding="utf-8").replace(before, after), encoding="utf-8")
+    resumed = call("resume", "last")
+    assert resumed.stdout == "found: KEYS\n"
+    assert resumed.stderr.count("llm1: edited since this run began") == warned
+
+
+def test_what_is_odd_in_the_file_is_said_when_it_runs(tmp_path: Path) -> None:
+    file = tmp_path / "flow.yaml"
+    file.write_text(
+        file.read_text(encoding="utf-8").replace("{{#start.query#}}", "{{query}}"), encoding="utf-8"
+    )
+    assert "line 6: {{query}} is sent as it stands" in call(*RUN).stderr
+
+
 def test_resume_takes_no_other_inputs() -> None:
     call(*RUN)
     result = call("flow", "run", "flow.yaml", "--resume", "last", "--input", "query=y", code=2)

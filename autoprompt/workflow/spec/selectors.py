@@ -36,8 +36,9 @@ class SelectorChecker:
     def __init__(self, checker: Checker, graph: CheckedGraph) -> None:
         self._checker, self._faults, self._graph = checker, checker.faults, graph
         file = checker.file
+        self._inputs = _inputs_of(graph)
         self._reserved: dict[str, Outputs] = {
-            "sys": SYSTEM_VARIABLES | _inputs_of(graph),
+            "sys": SYSTEM_VARIABLES | self._inputs,
             "env": frozenset(variable.name for variable in file.environment),
             "conversation": frozenset(variable.name for variable in file.conversation),
         }
@@ -93,6 +94,9 @@ class SelectorChecker:
     ) -> None:
         """runner: the node of the graph that reads; the parent for a virtual one."""
         where = (*base, *use.where)
+        if use.literal:
+            self._near(use, where, locals_, node_id)
+            return
         shown = ".".join(use.selector)
         found = self._resolve(use.selector, locals_)
         if found is None:
@@ -113,6 +117,19 @@ class SelectorChecker:
         if not self._is_before(source, use, scope, runner, locals_, shown, where, node_id):
             return
         self._variable(source, rest[0], self._outputs(source), shown, where, node_id)
+
+    def _near(self, use: Use, where: Where, locals_: Mapping[str, CheckedNode], node_id: str) -> None:
+        """What looks like a reference and is none, where it would name something that there is."""
+        is_input = len(use.selector) == 1 and use.selector[0] in self._inputs
+        meant = ("sys", *use.selector) if is_input else use.selector
+        found = self._resolve(meant, locals_)
+        if found is not None and found[1]:
+            self._faults.add(
+                where,
+                f"{use.literal} is sent as it stands. For the variable, write {{{{#{'.'.join(meant)}#}}}}.",
+                node_id,
+                severity="warning",
+            )
 
     def _resolve(self, selector: Selector, locals_: Mapping[str, CheckedNode]) -> tuple[str, Selector] | None:
         """(id of the node, name and path); the longest id that there is."""

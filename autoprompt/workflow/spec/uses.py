@@ -9,16 +9,20 @@ from typing import Any
 from autoprompt.workflow.spec import records
 from autoprompt.workflow.spec.faults import Where
 from autoprompt.workflow.spec.fields import Condition, Input, NamedSelector, NodeData
-from autoprompt.workflow.template import CONTEXT, Selector, references, references_in
+from autoprompt.workflow.template import CONTEXT, Selector, near_references, references_in, texts_in
 
 
 @dataclass(frozen=True)
 class Use:
-    """where: path in the node's data. may_be_inner: it may name a node inside of the container itself."""
+    """where: path in the node's data. may_be_inner: it may name a node inside of the container itself.
+
+    literal: as it stands in the text, where it is not read, but nearly looks like it; else "".
+    """
 
     selector: Selector
     where: Where
     may_be_inner: bool = False
+    literal: str = ""
 
 
 def uses(data: NodeData) -> Iterator[Use]:
@@ -33,6 +37,9 @@ def uses(data: NodeData) -> Iterator[Use]:
 def _texts(value: Any, where: Where) -> Iterator[Use]:
     for selector in dict.fromkeys(references_in(value)):
         yield Use(selector, where)
+    for text in texts_in(value):
+        for literal, selector in near_references(text).items():
+            yield Use(selector, where, literal=literal)
 
 
 def _input(given: Input, where: Where) -> Iterator[Use]:
@@ -80,9 +87,9 @@ def _llm(data: records.LLMData) -> Iterator[Use]:
     for place, message in enumerate(data.prompt_template):
         if message.is_jinja2:
             continue
-        for selector in references(message.text):
-            if selector != CONTEXT:
-                yield Use(selector, ("prompt_template", place, "text"))
+        for use in _texts(message.text, ("prompt_template", place, "text")):
+            if use.selector != CONTEXT:
+                yield use
     if data.context is not None and data.context.enabled and data.context.variable_selector is not None:
         yield Use(data.context.variable_selector, ("context", "variable_selector"))
     if data.prompt_config is not None and any(message.is_jinja2 for message in data.prompt_template):

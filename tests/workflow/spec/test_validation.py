@@ -416,3 +416,52 @@ def test_code_and_templates_that_cannot_be_read(tmp_path: Path) -> None:
     found = told(faults_of(text, tmp_path))
     assert "code line 2 is no Python" in found
     assert "line 1 of the template: Expected an expression" in found
+
+
+NEAR = """
+    nodes:
+      - {id: start, type: start, data: {variables: [query]}}
+      - id: llm1
+        type: llm
+        data:
+          prompt_template:
+            - {role: system, text: "MARK"}
+            - {role: user, text: "{{#start.query#}}"}
+    """
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("Do {{start.query}}", "start.query"),
+        ("Do {{ start.query }}", "start.query"),
+        ("Do {{#start.query}}", "start.query"),
+        ("Do {{start.query#}}", "start.query"),
+        ("Do {{query}}", "sys.query"),
+        ("问：{{sys.query}}", "sys.query"),
+    ],
+)
+def test_what_looks_like_a_variable_and_is_none_is_a_warning(text: str, meant: str, tmp_path: Path) -> None:
+    found = faults_of(NEAR.replace("MARK", text), tmp_path, needs_model=False)
+    assert [(f.severity, f.line, f.node_id) for f in found] == [("warning", 8, "llm1")]
+    assert found[0].message.endswith(f"is sent as it stands. For the variable, write {{{{#{meant}#}}}}.")
+
+
+@pytest.mark.parametrize("text", ["{{ user.name }}", "{{other}}", '{{"a": 1}}', "{start.query}", "{{start}}"])
+def test_braces_that_name_nothing_here_are_text(text: str, tmp_path: Path) -> None:
+    quoted = text.replace('"', '\\"')
+    assert faults_of(NEAR.replace("MARK", quoted), tmp_path, needs_model=False) == []
+
+
+def test_a_jinja_prompt_may_use_double_braces(tmp_path: Path) -> None:
+    template = """
+    nodes:
+      - {id: start, type: start, data: {variables: [query]}}
+      - id: llm1
+        type: llm
+        data:
+          prompt_template:
+            - {role: user, edition_type: jinja2, jinja2_text: "{{ query }}", text: "{{ query }}"}
+          prompt_config: {jinja2_variables: [{variable: query, value_selector: [start, query]}]}
+    """
+    assert faults_of(template, tmp_path, needs_model=False) == []
