@@ -164,8 +164,8 @@ class ModelSettings(Settings):
         default=None,
         description="Longest answer of a task call; default: 32 for labels (512 after reasoning), else 1024.",
     )
-    timeout: Annotated[float, Field(gt=0)] = Field(
-        default=120.0, description="Seconds to wait for one answer."
+    timeout: Annotated[float | None, Field(gt=0)] = Field(
+        default=None, description="Seconds to wait for one answer; default: 120, of the embedded model 600."
     )
     concurrency: Positive | None = Field(
         default=None, description="Requests at once; default: 1 for the embedded model, else 16."
@@ -328,7 +328,7 @@ class AgentSettings(Settings):
 class ScienceConfig(CallSettings):
     """All settings of `autoprompt science`."""
 
-    timeout: Annotated[float, Field(gt=0)] = Field(
+    timeout: Annotated[float | None, Field(gt=0)] = Field(
         default=600.0, description="Seconds to wait for one answer: code and prose are long."
     )
     task: str = Field(default="", description="What is to be found out or made, in words.")

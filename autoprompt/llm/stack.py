@@ -24,7 +24,10 @@ if TYPE_CHECKING:
     from autoprompt.llm.langchain import LangChainTransport
     from autoprompt.llm.weights import Progress
 
-REMOTE_CONCURRENCY = 16  # requests at once, where nothing is set
+# Where nothing is set. The embedded model has one request at a time and no network to fail: a long answer on
+# a busy core is slow, and asking for it again loses what it has written (512 tokens took over two minutes).
+REMOTE_CONCURRENCY = 16  # requests at once
+TIMEOUT_S, LOCAL_TIMEOUT_S = 120.0, 600.0
 
 
 class Models:
@@ -177,16 +180,22 @@ def wrap(
     )
 
 
+def patience_s(settings: ModelSettings, *, is_local: bool) -> float:
+    """Seconds that one answer is waited for. is_local: of the embedded model."""
+    return settings.timeout or (LOCAL_TIMEOUT_S if is_local else TIMEOUT_S)
+
+
 def _transport(
     endpoint: Endpoint, settings: ModelSettings, concurrency: int
 ) -> HttpTransport | LangChainTransport:
     base_url, model, key, constrain = endpoint.base_url, endpoint.model, endpoint.api_key, endpoint.constrain
     trust_env = endpoint.server is None  # no proxy between us and the embedded model
+    timeout_s = patience_s(settings, is_local=endpoint.server is not None)
     if settings.transport == "langchain":
         from autoprompt.llm.langchain import LangChainTransport
 
         return LangChainTransport(
-            base_url, model, key, constrain=constrain, timeout_s=settings.timeout, trust_env=trust_env
+            base_url, model, key, constrain=constrain, timeout_s=timeout_s, trust_env=trust_env
         )
     from autoprompt.llm.http import HttpTransport
 
@@ -195,7 +204,7 @@ def _transport(
         model,
         key,
         constrain=constrain,
-        timeout_s=settings.timeout,
+        timeout_s=timeout_s,
         connections=concurrency,
         trust_env=trust_env,
     )

@@ -26,6 +26,9 @@ DROP_ALPHA = 0.2
 # beside seven others from 0.5 to 0.94 races in 14%, 0.5 beside seven from 0.5 to 0.75 in 21%, 0.75 beside
 # seven of 0.55 in 82%. (Beside the leader's own share, the luckiest of eight: 6%, 8% and 56%.)
 PROBE_ROWS = 6
+PROBE_STEP = 2  # rows of these at once: it ends where it cannot reach that share any more
+
+_ROUNDING = 1e-9
 
 # Evaluates the missing rows of several candidates and records them in the pool.
 Evaluate = Callable[[Sequence[Entry], Sequence[Example]], None]
@@ -98,10 +101,20 @@ def _without_slow_losers(
     if not slow:
         return list(entrants)
     fast = [e for e in entrants if not is_slow(e)]
+    ids = [row.id for row in block]
+    probe = block[:PROBE_ROWS]
+    step = len(probe)
+    leading = 0.0
     if fast:
         evaluate([incumbent, *fast], block)
+        leading = expected_best([e.mean(ids) for e in (incumbent, *fast)], len(ids))
+        step = PROBE_STEP
+    holding = slow
     try:
-        evaluate([incumbent, *slow], block[:PROBE_ROWS])
+        for edge in range(step, len(probe) + step, step):
+            if holding:
+                evaluate([incumbent, *holding], probe[:edge])
+            holding = [e for e in holding if _most(e, incumbent, probe) > leading - _ROUNDING]
     except BudgetExhausted:
         if not fast:
             raise
@@ -110,15 +123,18 @@ def _without_slow_losers(
         if getattr(error, "is_fatal", False):
             raise
         return fast
-    ids = [row.id for row in block]
-    leading = expected_best([e.mean(ids) for e in (incumbent, *fast)], len(ids))
+    if fast:
+        holding = [e for e in holding if e.mean(ids) >= leading]
+    else:
+        holding = [e for e in slow if not is_behind(pool, incumbent, e, ids)]
+    racing = {e.candidate.id for e in (*fast, *holding)}
+    return [e for e in entrants if e.candidate.id in racing]
 
-    def holds(entry: Entry) -> bool:
-        if not fast:
-            return not is_behind(pool, incumbent, entry, ids)
-        return entry.mean(ids) >= leading
 
-    return [e for e in entrants if not is_slow(e) or holds(e)]
+def _most(entry: Entry, incumbent: Entry, rows: Sequence[Example]) -> float:
+    """The largest mean that `entry` can come to on these rows, which the incumbent has answered."""
+    scores = [entry.scores.get(row.id, 1.0) for row in rows]
+    return statistics.fmean(scores, [incumbent.weights.get(row.id, 1.0) for row in rows])
 
 
 def expected_best(shares: Sequence[float], rows: int) -> float:

@@ -13,7 +13,7 @@ from autoprompt.dataset.checks import as_text
 from autoprompt.errors import ConfigError, InputError
 from autoprompt.program import render
 from autoprompt.prompt_file import export_form
-from autoprompt.store.files import to_json, to_yaml
+from autoprompt.store.files import read_text, to_json, to_yaml
 from autoprompt.store.folder import RunFolder
 from autoprompt.store.listing import best_of
 from autoprompt.types import Candidate, Demo, Example, Message
@@ -173,7 +173,7 @@ def _workflow(run: RunFolder) -> str:
     if not is_workflow_run(run):
         raise InputError(f"run {run.run_id} optimized one prompt; formats: {', '.join(EXPORT_FORMATS)}")
     best_of(run)
-    return (run.path / BEST_WORKFLOW).read_text(encoding="utf-8")
+    return read_text(run.path / BEST_WORKFLOW)
 
 
 def _demo(demo: Demo) -> dict[str, str]:

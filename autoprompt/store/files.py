@@ -135,6 +135,11 @@ def write_text(path: Path, text: str) -> None:
     write_bytes(path, text.encode(errors="replace"))
 
 
+def read_text(path: Path) -> str:
+    """UTF-8 with its line ends and its byte order mark as they stand: what `write_text` writes back."""
+    return path.read_bytes().decode()
+
+
 def write_bytes(path: Path, data: bytes) -> None:
     """Replace the content of `path`. Makes missing folders."""
     with _replacing(path) as stream:

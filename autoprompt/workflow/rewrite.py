@@ -55,8 +55,9 @@ def rewritten(
     edits = [_text_edit(source, places, original, name, text) for name, text in _changed(original, texts)]
     for node_id, turns in (demonstrations or {}).items():
         edits += _turn_edits(source, places, node_id, turns)
+    newline = "\r\n" if "\r\n" in source else "\n"
     for edit in sorted(edits, key=lambda e: e.start, reverse=True):
-        source = source[: edit.start] + edit.text + source[edit.end :]
+        source = source[: edit.start] + edit.text.replace("\n", newline) + source[edit.end :]
     return source
 
 

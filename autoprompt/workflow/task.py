@@ -12,6 +12,7 @@ from autoprompt.errors import ConfigError, DatasetError, InputError, PromptError
 from autoprompt.llm.client import Client
 from autoprompt.store import RunFolder
 from autoprompt.store.export import BEST_WORKFLOW
+from autoprompt.store.files import read_text
 from autoprompt.types import Candidate, Example
 from autoprompt.workflow.definition import Definition, GraphNode
 from autoprompt.workflow.models import ModelSpec
@@ -88,7 +89,7 @@ class WorkflowTask:
     def check_unchanged(self, folder: RunFolder) -> None:
         """Raises StoreError where the file is not the one that the run began with."""
         kept = folder.path / ORIGINAL
-        if kept.exists() and kept.read_text(encoding="utf-8") != self.source:
+        if kept.exists() and read_text(kept) != self.source:
             raise StoreError(
                 f"run {folder.run_id} cannot go on: {self.path} has changed since it began. Put the old file "
                 f"back (it is kept in {kept}), or start a new run."
@@ -122,7 +123,7 @@ class WorkflowTask:
 def file_with(folder: RunFolder, candidate: Candidate) -> str:
     """The file that a run of a workflow began with, with the candidate's texts and demonstrations in it."""
     original = next(iter(folder.read_candidates().values()))
-    source = (folder.path / ORIGINAL).read_text(encoding="utf-8")
+    source = read_text(folder.path / ORIGINAL)
     return rewritten(source, original["components"], candidate.components, demonstrations(candidate))
 
 
@@ -158,7 +159,7 @@ def open_task(
     one_input = _one_input(definition, rows, input_field, target_field)
     _check_rows(definition, rows, one_input, input_field, target_field, path)
     kept = frozenset(workflow.locked) | (frozenset(locked) & set(workflow.components))
-    task = WorkflowTask(path, path.read_text(encoding="utf-8-sig"), workflow, output, one_input, kept)
+    task = WorkflowTask(path, read_text(path), workflow, output, one_input, kept)
     _check_locks(task, locked)
     return task
 

@@ -10,6 +10,7 @@ from autoprompt.errors import AuthenticationError, EndpointError, UsageError
 from autoprompt.llm import Budget, Message, Models, Options, connect
 from autoprompt.llm.client import CallRole
 from autoprompt.llm.endpoints import OPENAI_URL, choose_model, open_endpoint
+from autoprompt.llm.stack import patience_s
 from tests.fake_endpoint import FakeEndpoint, Reply, answer, error, fake_endpoint
 
 KEYS = {"OPENAI_API_KEY": "sk-task-key", "AUTOPROMPT_OPTIMIZER_API_KEY": "sk-optimizer-key"}
@@ -190,6 +191,12 @@ def test_a_parameter_that_is_refused_is_left_out_and_recorded(endpoint: FakeEndp
     assert endpoint.requests[-1]["max_completion_tokens"] == 8
     assert len(endpoint.requests) == 4
     client.close()
+
+
+def test_the_embedded_model_has_more_time_for_an_answer_but_where_the_settings_say() -> None:
+    assert patience_s(settings(), is_local=True) > patience_s(settings(), is_local=False) == 120
+    for is_local in (True, False):
+        assert patience_s(settings(timeout=3), is_local=is_local) == 3
 
 
 def test_an_endpoint_that_is_not_there_is_fatal(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from autoprompt.errors import BudgetExhausted, EndpointError, RequestRefusedError
 from autoprompt.search.plan import make_plan, race_rows
 from autoprompt.search.pool import Entry, Pool
-from autoprompt.search.race import PROBE_ROWS, Rung, expected_best, is_behind, race
+from autoprompt.search.race import PROBE_ROWS, PROBE_STEP, Rung, expected_best, is_behind, race
 from autoprompt.types import Candidate, Example
 
 
@@ -61,9 +61,9 @@ def test_a_slow_one_that_is_behind_on_a_few_rows_does_not_race() -> None:
     rungs = race(
         track.pool, original, [slow, other], track.rows, (16, 48), track.evaluate, is_slow=lambda e: e is slow
     )
-    assert len(slow.scores) == PROBE_ROWS
+    assert len(slow.scores) == PROBE_STEP  # no answer on the others would mend it
     assert [rung.ran for rung in rungs] == [(other.candidate.id,)] * 2
-    assert track.calls == 2 * 48 + PROBE_ROWS
+    assert track.calls == 2 * 48 + PROBE_STEP
     # One that holds races like the others, and is not asked twice.
     track = Track([0.0, 1.0])
     original, slow = track.entries
@@ -85,7 +85,7 @@ def test_a_slow_one_must_be_level_with_the_leader_of_the_first_rung() -> None:
         track.evaluate,
         is_slow=lambda e: e is slow,
     )
-    assert len(slow.scores) == PROBE_ROWS
+    assert len(slow.scores) == PROBE_STEP
     assert rungs[-1].kept == (leader.candidate.id,)
     # Level with it, it races, and its rung has all of the rows.
     track = Track([0.0, 1.0, 1.0, 0.5])
@@ -102,6 +102,37 @@ def test_a_slow_one_must_be_level_with_the_leader_of_the_first_rung() -> None:
     assert set(rungs[0].ran) == {e.candidate.id for e in (slow, leader, other)}
     assert set(rungs[-1].kept) == {slow.candidate.id, leader.candidate.id}
     assert track.calls == 3 * 48 + 16
+
+
+@given(
+    answers=st.lists(st.sampled_from([0.0, 0.5, 1.0]), min_size=6, max_size=6),
+    others=st.lists(st.sampled_from([0.3, 0.6, 0.9]), min_size=1, max_size=4),
+    weights=st.lists(st.sampled_from([0.5, 1.0, 3.0]), min_size=16, max_size=16),
+)
+@settings(max_examples=60, deadline=None)
+def test_a_probe_that_ends_early_decides_as_the_whole_one_would(
+    answers: list[float], others: list[float], weights: list[float]
+) -> None:
+    track = Track([0.5, 0.0, *others])
+    original, slow, *fast = track.entries
+    for entry in track.entries:
+        entry.weights = {row.id: weight for row, weight in zip(track.rows, weights, strict=False)}
+
+    def evaluate(entries: Sequence[Entry], block: Sequence[Example]) -> None:
+        track.evaluate([e for e in entries if e is not slow], block)
+        for row, answer in zip(block, answers, strict=False):
+            if slow in entries:
+                slow.scores.setdefault(row.id, answer)
+
+    rungs = race(
+        track.pool, original, [slow, *fast], track.rows[:16], (16,), evaluate, is_slow=lambda e: e is slow
+    )
+    probe = [row.id for row in track.rows[:PROBE_ROWS]]
+    for row, answer in zip(probe, answers, strict=True):
+        slow.scores[row] = answer
+    ids = [row.id for row in track.rows[:16]]
+    leading = expected_best([e.mean(ids) for e in (original, *fast)], 16)
+    assert (slow.candidate.id in rungs[0].ran) == (slow.mean(probe) >= leading)
 
 
 def test_a_slow_one_need_not_match_the_luckiest_of_several_that_are_alike() -> None:

@@ -111,3 +111,12 @@ def test_demonstrations_are_written_into_the_nodes_data() -> None:
 def test_a_text_that_is_not_in_the_file_is_an_error() -> None:
     with pytest.raises(InputError, match=r"llm9\.user: its text does not stand in the workflow's file"):
         rewritten(SOURCE, {"llm9.user": "x"}, {"llm9.user": "y"})
+
+
+def test_line_ends_and_byte_order_mark_stay() -> None:
+    """A file of Windows, changed in three ways: a block, a quoted text, new demonstrations."""
+    crlf = "\ufeff" + SOURCE.replace("\n", "\r\n")
+    new = {**TEXTS, "llm1.system": "New: a\nb", "inner.user": "Other"}
+    turns = {"llm1": [("a", "b")]}
+    text = rewritten(crlf, TEXTS, new, turns)
+    assert text == "\ufeff" + rewritten(SOURCE, TEXTS, new, turns).replace("\n", "\r\n")
