@@ -60,7 +60,7 @@ def race(
 
     blocks: ascending row counts at which a rung ends; the last is len(rows). on_rung: hears of each as it
         ends. is_slow: whether an entrant takes so long that it comes after the others' first rung, and
-        PROBE_ROWS rows decide whether it races at all.
+        PROBE_ROWS rows at most decide whether it races at all.
     Returns the rungs; the last rung's `kept` are those that finished all rows, best first. What `evaluate`
     raises passes through, with the finished blocks in the pool.
     """

@@ -120,7 +120,7 @@ def test_where_it_harms_it_is_tried_once_and_dropped() -> None:
     state = run(made)
     assert not asks_to_reason(made.context.pool[state["incumbent"]].candidate.prompt)
     reasoned = [call for call in made.task.calls if asks_to_reason(call[0].content)]
-    assert len(reasoned) == PROBE_ROWS  # it is slow: so few tell that it is behind
+    assert 0 < len(reasoned) < PROBE_ROWS  # it is slow: so few tell that it cannot come level
 
 
 def test_it_can_be_forbidden() -> None:
