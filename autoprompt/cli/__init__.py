@@ -104,6 +104,8 @@ class LazyGroup(TyperGroup):
             raise _ended(ctx, said + (_MAKE_ROOM if disk_fault(error) else ""), 3) from error
         except Exception as error:
             if _is_typers(error):
+                if message := getattr(error, "message", ""):  # what pydantic puts before a ValueError's words
+                    vars(error)["message"] = message.removeprefix("Value error, ")
                 if hasattr(error, "format_message"):  # a usage error; Exit and Abort say nothing
                     _tell_program(ctx, error.format_message(), getattr(error, "exit_code", 2))
                 raise

@@ -84,6 +84,12 @@ def test_wrong_command_and_wrong_flag_are_usage_errors() -> None:
         assert said in result.stderr
 
 
+def test_a_choice_that_is_none_names_those_that_are() -> None:
+    result = CliRunner().invoke(app, ["run", "--preset", "fast"])
+    assert result.exit_code == 2
+    assert "'--preset': 'fast' is not one of 'quick', 'standard', 'thorough'." in result.stderr
+
+
 def test_a_flag_before_the_command_is_told_where_it_goes() -> None:
     said = "error: --json stands before the command, expected after it: autoprompt run ... --json\n"
     result = CliRunner().invoke(app, ["--json", "run", "--dataset", "x.jsonl"])
