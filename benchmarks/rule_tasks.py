@@ -11,8 +11,10 @@ rows show it. `boolean`, `object_counting` and `web_of_lies` are of the kinds of
 
 from __future__ import annotations
 
+import calendar
 import json
 import random
+import re
 import sys
 from collections.abc import Callable
 from itertools import pairwise
@@ -23,97 +25,18 @@ Row = tuple[str, str]  # input, target
 SEED = 7
 ROWS = 150  # of each part
 
-MONTHS = [
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-]
-WORDS = [
-    "apple",
-    "banana",
-    "cherry",
-    "table",
-    "window",
-    "garden",
-    "silver",
-    "bottle",
-    "candle",
-    "dragon",
-    "engine",
-    "forest",
-    "guitar",
-    "hammer",
-    "island",
-    "jacket",
-    "kitchen",
-    "ladder",
-    "magnet",
-    "needle",
-    "orange",
-    "pencil",
-    "rabbit",
-    "saddle",
-    "ticket",
-    "umbrella",
-    "violin",
-    "walnut",
-    "yellow",
-    "zebra",
-    "bridge",
-    "castle",
-    "desert",
-    "eagle",
-    "flower",
-    "glove",
-    "helmet",
-    "insect",
-    "jungle",
-    "kettle",
-    "lemon",
-    "mirror",
-    "napkin",
-    "oyster",
-    "pillow",
-    "quilt",
-    "ribbon",
-    "shovel",
-    "tunnel",
-    "valley",
-    "wagon",
-]
-NAMES = [
-    "Fidel",
-    "Jerry",
-    "Vina",
-    "Kristian",
-    "Willa",
-    "Shenna",
-    "Raymond",
-    "Sherrie",
-    "Conception",
-    "Bernita",
-    "Teressa",
-    "Delfina",
-    "Phoebe",
-    "Millie",
-    "Ka",
-    "Rashida",
-    "Alexis",
-    "Leda",
-    "Helene",
-    "Delbert",
-    "Inga",
-    "Jaxon",
-]
+WORDS = re.findall(
+    r"\w+",
+    """apple banana cherry table window garden silver bottle candle dragon engine forest guitar hammer island
+    jacket kitchen ladder magnet needle orange pencil rabbit saddle ticket umbrella violin walnut yellow zebra
+    bridge castle desert eagle flower glove helmet insect jungle kettle lemon mirror napkin oyster pillow quilt
+    ribbon shovel tunnel valley wagon""",
+)
+NAMES = re.findall(
+    r"\w+",
+    """Fidel Jerry Vina Kristian Willa Shenna Raymond Sherrie Conception Bernita Teressa Delfina Phoebe Millie
+    Ka Rashida Alexis Leda Helene Delbert Inga Jaxon""",
+)
 # Kind -> its things, one and several.
 THINGS: dict[str, dict[str, str]] = {
     "fruits": {
@@ -194,7 +117,7 @@ def drawn(make: Callable[[random.Random], Row], rng: random.Random) -> list[Row]
 
 def date(rng: random.Random) -> Row:
     year, month, day = rng.randint(1950, 2025), rng.randint(1, 12), rng.randint(1, 28)
-    return f"{MONTHS[month - 1]} {day}, {year}", f"{day:02d}.{month:02d}.{year % 100:02d}"
+    return f"{calendar.month_name[month]} {day}, {year}", f"{day:02d}.{month:02d}.{year % 100:02d}"
 
 
 def second_letters(rng: random.Random) -> Row:
