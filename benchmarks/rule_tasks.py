@@ -27,8 +27,8 @@ ROWS = 150  # of each part
 
 WORDS = re.findall(
     r"\w+",
-    """apple banana cherry table window garden silver bottle candle dragon engine forest guitar hammer island jacket
-    kitchen ladder magnet needle orange pencil rabbit saddle ticket umbrella violin walnut yellow zebra
+    """apple banana cherry table window garden silver bottle candle dragon engine forest guitar hammer island
+    jacket kitchen ladder magnet needle orange pencil rabbit saddle ticket umbrella violin walnut yellow zebra
     bridge castle desert eagle flower glove helmet insect jungle kettle lemon mirror napkin oyster pillow
     quilt ribbon shovel tunnel valley wagon""",
 )
