@@ -96,7 +96,7 @@ class LazyGroup(TyperGroup):
         except AutopromptError as error:
             if ctx.meta["autoprompt.debug"]:
                 traceback.print_exc()
-            raise _ended(ctx, str(error), error.exit_code) from error
+            raise _ended(ctx, "\n".join([str(error), *_notes(error)]), error.exit_code) from error
         except OSError as error:
             if ctx.meta["autoprompt.debug"]:
                 traceback.print_exc()
@@ -159,6 +159,11 @@ def _tell_program(ctx: Any, message: str, exit_code: int) -> None:
         return
     with suppress(OSError):  # a full disk or a closed pipe, perhaps the error itself: it stands on stderr
         print_line(json.dumps({"error": message, "exit_code": exit_code}, ensure_ascii=False))
+
+
+def _notes(error: BaseException) -> list[str]:
+    """What was added to an error on its way: how to go on, say."""
+    return getattr(error, "__notes__", [])
 
 
 def _is_typers(error: Exception) -> bool:

@@ -163,8 +163,9 @@ def _facts(data: Mapping[str, Any], cap: int | None) -> Iterator[Text]:
         yield Text(f"answers missing on the test rows{whose}: {failed}; unreadable: {unparsed}", "yellow")
     tokens = data["tokens"]
     judged = f", {tokens['judge']:,} of the judge" if "judge" in tokens else ""
+    repeated = f" ({data['repeated_calls']:,} of them repeats)" if data.get("repeated_calls") else ""
     yield Text(
-        f"{data['calls']:,} calls, {sum(tokens.values()):,} tokens "
+        f"{data['calls']:,} calls{repeated}, {sum(tokens.values()):,} tokens "
         f"({tokens['optimizer']:,} for writing{judged}), cost {money(data['cost_usd'])}, "
         f"{duration(data['seconds'])}; candidates: {data['candidates']['tried']} tried, "
         f"{data['candidates']['accepted']} accepted; {_ending(data, cap)}"
@@ -230,6 +231,8 @@ def _ending(data: Mapping[str, Any], cap: int | None) -> str:
     if reason != "max_calls":
         return f"ended by {reason}"
     whose = "the cap on calls" if cap is None else f"the preset's cap of {cap:,} calls"
+    if cap is not None and data.get("repeated_calls"):
+        whose += ", for which repeats do not count"
     raised = "" if cap is None else " (--max-calls raises it)"
     if left := data.get("calls_left"):
         kept = "what was kept back for the final test" if data["best"]["n"] else "its final test"
@@ -332,7 +335,8 @@ def estimate(data: Mapping[str, Any], settings: RunConfig) -> RenderableType:
     lines = [
         f"rows: {sizes}",
         f"at most {calls:,} calls ({clean(str(model))}), up to "
-        f"{data['optimizer_calls']:,} of them the writer's{_judges(data) if judged else ''}",
+        f"{data['optimizer_calls']:,} of them the writer's{_judges(data) if judged else ''}"
+        f"{'' if settings.max_calls else '; repeats after faults come on top'}",
         _tokens_and_cost(data),
     ]
     if (at_best := data.get("smallest_gain_at_best", least)) is not None:

@@ -320,7 +320,6 @@ def remove(
     store = RunStore(runs_dir)
     for run in runs:
         store.check_known(run)
-    if not yes:
-        typer.confirm(f"Delete {', '.join(clean(run) for run in runs)} for good?", abort=True, err=True)
+    options.confirm(f"Delete {', '.join(clean(run) for run in runs)} for good?", yes=yes)
     for run in runs:
         typer.echo(f"{store.remove(run)}: deleted", err=True)

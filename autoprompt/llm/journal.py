@@ -18,12 +18,15 @@ import threading
 from array import array
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from autoprompt.errors import StoreError
 from autoprompt.llm.answers import from_record, to_record
 from autoprompt.llm.client import CallRole, Completion
 from autoprompt.types import Usage
+
+if TYPE_CHECKING:
+    from autoprompt.llm.budget import Budget
 
 _log = logging.getLogger(__name__)
 
@@ -93,6 +96,17 @@ class Journal:
                     position,
                 )
             self._counted_until = min(position, found)
+
+    def count_all(self, budget: Budget) -> None:
+        """Charge all that it holds to a budget that has counted none of it, and nothing of it again.
+
+        For runs whose steps do not all ask again, so that no replay would charge what those took.
+        """
+        with self._lock:
+            charges = [_charge(self._read(line)) for line in range(len(self._offsets))]
+        for charge in charges:
+            budget.charge_replay(charge.role, charge.attempts, charge.usage)
+        self.mark_counted(self.position)
 
     def recall(self, key: str) -> tuple[Completion | None, list[Charge]]:
         """The answer to a request, if there is one, and what the budget must be charged for it now.

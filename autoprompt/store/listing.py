@@ -203,7 +203,7 @@ def summarize(folder: RunFolder) -> RunLine:
     except StoreError as error:
         return RunLine(folder.run_id, folder.path, "broken", problem=str(error))
     status: Status = "finished" if result else "running" if folder.is_locked() else "interrupted"
-    spent = result or _spent_so_far(folder)
+    spent = result if "calls" in result else {**_spent_so_far(folder), **result}
     return RunLine(
         run_id=folder.run_id,
         path=folder.path,

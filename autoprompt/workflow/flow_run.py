@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from autoprompt.config import ModelSettings, RunConfig
+from autoprompt.config import CallSettings, RunConfig
 from autoprompt.errors import (
     BudgetExhausted,
     BudgetTooSmallError,
@@ -85,6 +85,9 @@ class FlowRun:
                 f"cap: autoprompt flow run {self._file} --resume {self._folder.reference} {flag} N"
             ) from self._failure
         if self._failure is not None:
+            if self._folder is not None:
+                again = f"autoprompt resume {self._folder.reference}"
+                self._failure.add_note(f"What was finished is kept. Once that is mended, go on with: {again}")
             raise self._failure
 
     def interrupted(self) -> Interrupted:
@@ -92,7 +95,7 @@ class FlowRun:
         return interrupted(self._folder)
 
     def _warnings(self, folder: RunFolder, inputs: Mapping[str, Any]) -> Iterator[WorkflowWarning]:
-        for warning in (*self._of_the_file(), *self._of_unknown_inputs(inputs)):
+        for warning in (*self._of_the_file(), *self._of_inputs(inputs)):
             folder.append_event(warning.to_dict())
             yield warning
 
@@ -104,11 +107,15 @@ class FlowRun:
                     message=f"{self._file.name} line {fault.line}: {fault.message}", node_id=fault.node_id
                 )
 
-    def _of_unknown_inputs(self, inputs: Mapping[str, Any]) -> Iterator[WorkflowWarning]:
-        """Misspelt ones, most of all."""
+    def _of_inputs(self, inputs: Mapping[str, Any]) -> Iterator[WorkflowWarning]:
+        """Of unknown ones, misspelt most of all, and of a question that is read and was not given."""
         nodes = self.workflow.definition.all_nodes()
         known = [v.variable for n in nodes if isinstance(n.data, StartData) for v in n.data.variables]
         text = self._file.read_text(encoding="utf-8-sig")
+        if "#sys.query#" in text and not {"query", "sys.query"} & inputs.keys():
+            yield WorkflowWarning(
+                message="sys.query is read and was not given, so it is empty: --input query=..."
+            )
         for name in inputs:
             # Any input is a variable of `sys` as well, and a name with a dot says itself where it belongs.
             if name in known or "." in name or re.search(rf"\bsys\.{re.escape(name)}\b", text):
@@ -143,10 +150,10 @@ class FlowRun:
             yield event
 
     def _keep_settings(self, folder: RunFolder) -> None:
-        named = set(ModelSettings.model_fields) & self._settings.model_fields_set
-        models = self._settings.model_dump(mode="json", include=named, exclude_none=True)
+        named = set(CallSettings.model_fields) & self._settings.model_fields_set
+        calls = self._settings.model_dump(mode="json", include=named, exclude_none=True)
         tools = None if self._tools is None else str(self._tools.absolute())
-        folder.write_json(SETTINGS, {"models": models, "mocks": self._mocks, "tools": tools})
+        folder.write_json(SETTINGS, {"models": calls, "mocks": self._mocks, "tools": tools})
 
 
 def reopened(

@@ -144,7 +144,7 @@ def _events(
     finished = folder.read_result() if resumed and folder is not None else None
     if finished is not None:
         return _ending(finished["outputs"], finished["exceptions_count"])
-    with _opened(definition, settings, folder) as run:
+    with _opened(definition, settings, folder, resumed=resumed) as run:
         outputs, exceptions = yield from _graph_events(
             definition, inputs, settings, folder, run, keep, resumed=resumed
         )
@@ -162,16 +162,24 @@ def _ending(outputs: Mapping[str, Any], exceptions: int) -> Event:
 
 
 @contextmanager
-def _opened(definition: Definition, settings: RunSettings, folder: RunFolder | None) -> Iterator[RunContext]:
-    """The context of a run, with models, journal and tables open inside the block."""
+def _opened(
+    definition: Definition, settings: RunSettings, folder: RunFolder | None, *, resumed: bool
+) -> Iterator[RunContext]:
+    """The context of a run, with models, journal and tables open inside the block.
+
+    What a resumed run has used counts: finished nodes do not ask again, so no replay would count it.
+    """
     with ExitStack() as stack:
         journal: Journal | None = None
+        budget = settings.budget or Budget()
         executions: Executions | None = None
         if folder is not None:
             journal = stack.enter_context(Journal(folder.journal_path))
+            if resumed:
+                journal.count_all(budget)
             executions = stack.enter_context(open_executions(folder.checkpoints_path, folder.run_id))
             executions.mark_interrupted()
-        models = _models(settings, journal, most_at_once(definition))
+        models = _models(settings, budget, journal, most_at_once(definition))
         stack.callback(models.close)
         nodes = {node.id: node for node in definition.all_nodes()}
         yield RunContext(
@@ -189,14 +197,14 @@ def _opened(definition: Definition, settings: RunSettings, folder: RunFolder | N
         )
 
 
-def _models(settings: RunSettings, journal: Journal | None, at_once: int) -> ModelSource:
+def _models(settings: RunSettings, budget: Budget, journal: Journal | None, at_once: int) -> ModelSource:
     """at_once: requests that the workflow may send side by side, where the settings do not say."""
     if settings.client is not None:
         return OneModel(settings.client, journal)
     models = settings.models
     if models.concurrency is None and models.model != LOCAL and at_once > REMOTE_CONCURRENCY:
         models = models.model_copy(update={"concurrency": at_once})
-    return NamedModels(models, budget=settings.budget or Budget(), journal=journal, cache=settings.cache)
+    return NamedModels(models, budget=budget, journal=journal, cache=settings.cache)
 
 
 def most_at_once(definition: Definition) -> int:

@@ -15,6 +15,7 @@ from called import call
 from endpoint import KEY, Endpoint
 
 from autoprompt.store import RunStore
+from tests.fake_endpoint import error, fake_endpoint
 
 EACH = """\
 name: many
@@ -104,6 +105,41 @@ def test_a_cap_is_an_error_that_says_how_to_go_on(
     assert again in " ".join(said.stderr.split())
     done = call("flow", "run", "two.yaml", "--resume", line.run_id, *model, "--max-calls", "2", "-q")
     assert done.stdout == "o: normal\n"
+
+
+@pytest.mark.parametrize("caps", [("--max-calls", "1"), ("--max-cost", "0.000001")])
+def test_a_resumed_run_keeps_its_cap_and_what_it_has_used(caps: tuple[str, str], here: Path) -> None:
+    with fake_endpoint() as endpoint:
+        prices = ("--price-input", "1", "--price-output", "1") if caps[0] == "--max-cost" else ()
+        flags = ("--base-url", endpoint.base_url, "--model", "m", "--no-cache", *prices)
+        call("flow", "run", "two.yaml", "--input", "query=x", *flags, *caps, code=3)
+        for _ in range(2):
+            again = call("resume", "last", code=3)
+            assert f"{caps[0].removeprefix('--').replace('-', '_')}=" in again.stderr
+        assert len(endpoint.requests) == 1
+        call("flow", "run", "two.yaml", "--resume", "last", caps[0], "2")
+        assert len(endpoint.requests) == 2
+    assert json.loads(call("runs", "list", "--json").stdout)["runs"][0]["calls"] == 2
+
+
+def test_a_failed_node_says_how_the_run_goes_on(here: Path) -> None:
+    with fake_endpoint(lambda _: error(401, "no such key")) as endpoint:
+        flags = ("--base-url", endpoint.base_url, "--model", "m", "--quiet", "--json")
+        failed = call("flow", "run", "two.yaml", "--input", "query=x", *flags, code=4)
+    run = json.loads(call("runs", "list", "--json").stdout)["runs"][0]["run_id"]
+    said = f"What was finished is kept. Once that is mended, go on with: autoprompt resume {run}"
+    assert failed.stderr.endswith(f"{said}\n")
+    assert json.loads(failed.stdout)["error"].endswith(said)
+
+
+def test_a_question_that_is_read_and_not_given_is_said(here: Path) -> None:
+    flow = TWO.replace("[query]", "[q]").replace("start.query", "sys.query")
+    (here / "sys.yaml").write_text(
+        f"{flow}mocks: {{a: {{outputs: {{text: x}}}}, b: {{outputs: {{text: y}}}}}}\n"
+    )
+    said = "sys.query is read and was not given"
+    assert said in call("flow", "run", "sys.yaml", "--input", "q=1").stderr
+    assert said not in call("flow", "run", "sys.yaml", "--input", "q=1", "--input", "sys.query=2").stderr
 
 
 def test_a_finished_workflow_has_no_verdict_to_report() -> None:

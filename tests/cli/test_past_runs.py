@@ -247,7 +247,7 @@ def test_the_choices_beside_the_best_are_shown() -> None:
 
 def test_a_run_is_deleted_after_a_question() -> None:
     folder = finished("p")
-    call("runs", "rm", folder.run_id, input="n\n", code=1)
+    assert "add --yes to do it" in call("runs", "rm", folder.run_id, input="y\n", code=2).stderr
     assert folder.path.exists()
     call("runs", "rm", folder.run_id, "--yes")
     assert not folder.path.exists()

@@ -194,6 +194,9 @@ def test_a_cap_says_whose_it_is() -> None:
         *render.result(capped, "a", "b", preset_cap=341), width=200
     )
     assert "ended by the cap on calls\n" in shown(*render.result(capped, "a", "b"), width=200)
+    text = shown(*render.result({**capped, "repeated_calls": 96}, "a", "b", preset_cap=341), width=300)
+    assert "1,391 calls (96 of them repeats), " in text
+    assert "ended by the preset's cap of 341 calls, for which repeats do not count (--max" in text
     capped["calls_left"] = 30
     text = shown(*render.result(capped, "a", "b", preset_cap=341), width=300)
     said = (
@@ -245,7 +248,7 @@ def test_an_estimate_says_that_nothing_was_sent() -> None:
     }
     assert shown(render.estimate(data, RunConfig.model_validate({"model": "gpt-x"}))).splitlines() == [
         "rows: 4 train, 3 val, 3 test",
-        "at most 1,206 calls (gpt-x), up to 6 of them the writer's",
+        "at most 1,206 calls (gpt-x), up to 6 of them the writer's; repeats after faults come on top",
         "up to about 54,321 tokens; cost: unknown",
         "smallest gain of right rows that these can confirm: about +0.14, if no row gets worse",
         "warning: few rows",

@@ -113,6 +113,7 @@ def _use(spent: Spent) -> dict[str, Any]:
         tokens["judge"] = spent.judge.total_tokens
     return {
         "calls": spent.calls,
+        "repeated_calls": spent.repeats,
         "tokens": tokens,
         "cost_usd": spent.cost_usd,
         "spending": spent.by_role(),
