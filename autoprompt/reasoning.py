@@ -9,9 +9,9 @@ how things stand after each step 40 of 62, at about 150 tokens an answer; every 
 its own last step spoke against ("we end up at (5, 0). Answer: Yes"). Asked to compare the end with what is
 asked 44 of 62, with the question repeated there 45, and 50 with a blank line in front. All of it behind the
 row 18 of 31, where it had 23 and 27 before the row. With six of its own right answers as demonstrations (and
-no comparing) 15 of 24. Asked for less text it lost count again: of the first 30 rows 26 with the line
-as it is (151 tokens an answer), 20 with "short notes instead of sentences" (101), 15 with one line a step and an
-arrow (4: it answered at once). The Chinese line is a translation and was not measured.
+no comparing) 15 of 24. Asked for less text it lost count again: of the first 30 rows 26 with the line as it
+is (151 tokens an answer), 20 with "short notes instead of sentences" (101), 15 with one line a step and an
+arrow (4 tokens: it answered at once). The Chinese line is a translation and was not measured.
 """
 
 from __future__ import annotations
