@@ -98,15 +98,17 @@ class Journal:
             self._counted_until = min(position, found)
 
     def count_all(self, budget: Budget) -> None:
-        """Charge all that it holds to a budget that has counted none of it, and nothing of it again.
+        """Charge all that it holds to a budget that has counted none of it; then mark it as counted.
 
         For runs whose steps do not all ask again, so that no replay would charge what those took.
         """
-        with self._lock:
-            charges = [_charge(self._read(line)) for line in range(len(self._offsets))]
-        for charge in charges:
+        for line in range(self.position):
+            try:
+                with self._lock:
+                    charge = _charge(self._read(line))
+            except (ValueError, KeyError):
+                continue  # it was told on opening
             budget.charge_replay(charge.role, charge.attempts, charge.usage)
-        self.mark_counted(self.position)
 
     def recall(self, key: str) -> tuple[Completion | None, list[Charge]]:
         """The answer to a request, if there is one, and what the budget must be charged for it now.

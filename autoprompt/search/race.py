@@ -113,8 +113,9 @@ def _without_slow_losers(
     try:
         for edge in range(step, len(probe) + step, step):
             if holding:
-                evaluate([incumbent, *holding], probe[:edge])
-            holding = [e for e in holding if _most(e, incumbent, probe) > leading - _ROUNDING]
+                evaluate([incumbent, *holding], probe[edge - step : edge])
+            answered = [e for e in holding if any(row.id in e.scores for row in probe[:edge])]
+            holding = [e for e in answered if _most(e, incumbent, probe) > leading - _ROUNDING]
     except BudgetExhausted:
         if not fast:
             raise

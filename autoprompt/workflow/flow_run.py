@@ -25,9 +25,12 @@ from autoprompt.errors import (
 )
 from autoprompt.llm import Budget, ResponseCache
 from autoprompt.store import RunFolder
+from autoprompt.workflow.definition import GraphNode
 from autoprompt.workflow.events import Event, GraphRunFailed, GraphRunStarted, WorkflowWarning
 from autoprompt.workflow.runner import RunSettings, interrupted
+from autoprompt.workflow.spec.fields import NodeData
 from autoprompt.workflow.spec.records import StartData
+from autoprompt.workflow.spec.uses import uses
 from autoprompt.workflow.validation import validate
 from autoprompt.workflow.workflow import Workflow
 
@@ -109,10 +112,10 @@ class FlowRun:
 
     def _of_inputs(self, inputs: Mapping[str, Any]) -> Iterator[WorkflowWarning]:
         """Of unknown ones, misspelt most of all, and of a question that is read and was not given."""
-        nodes = self.workflow.definition.all_nodes()
+        nodes = list(self.workflow.definition.all_nodes())
         known = [v.variable for n in nodes if isinstance(n.data, StartData) for v in n.data.variables]
         text = self._file.read_text(encoding="utf-8-sig")
-        if "#sys.query#" in text and not {"query", "sys.query"} & inputs.keys():
+        if not {"query", "sys.query"} & inputs.keys() and any(map(_asks_for_query, nodes)):
             yield WorkflowWarning(
                 message="sys.query is read and was not given, so it is empty: --input query=..."
             )
@@ -154,6 +157,11 @@ class FlowRun:
         calls = self._settings.model_dump(mode="json", include=named, exclude_none=True)
         tools = None if self._tools is None else str(self._tools.absolute())
         folder.write_json(SETTINGS, {"models": calls, "mocks": self._mocks, "tools": tools})
+
+
+def _asks_for_query(node: GraphNode) -> bool:
+    read = uses(node.data) if isinstance(node.data, NodeData) else ()
+    return any(use.selector[:2] == ("sys", "query") and not use.literal for use in read)
 
 
 def reopened(

@@ -7,6 +7,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
+from pprint import pformat
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from pydantic import BaseModel
@@ -176,7 +177,11 @@ def _opened(
         if folder is not None:
             journal = stack.enter_context(Journal(folder.journal_path))
             if resumed:
-                journal.count_all(budget)
+                if (
+                    not budget.spent.calls
+                ):  # else it has counted: the run goes on in the process that began it
+                    journal.count_all(budget)
+                journal.mark_counted(journal.position)
             executions = stack.enter_context(open_executions(folder.checkpoints_path, folder.run_id))
             executions.mark_interrupted()
         models = _models(settings, budget, journal, most_at_once(definition))
@@ -284,7 +289,10 @@ def structure(definition: Definition) -> list[str]:
 
 def contents(definition: Definition) -> dict[str, str]:
     """Node id -> digest of what it says, where it came from a file: it may be edited while a run waits."""
-    said = {n.id: n.data.model_dump_json() for n in definition.all_nodes() if isinstance(n.data, BaseModel)}
+    # Not as JSON: YAML knows keys, sets and halves of surrogate pairs that JSON does not.
+    said = {
+        n.id: pformat(n.data.model_dump()) for n in definition.all_nodes() if isinstance(n.data, BaseModel)
+    }
     return {node_id: sha256(text.encode()).hexdigest()[:16] for node_id, text in said.items()}
 
 

@@ -14,7 +14,7 @@ Selector = tuple[str, ...]
 
 REFERENCE = re.compile(r"\{\{#\s*([^\s#{}.][^#{}]*?)\s*#\}\}")
 # `{{node.variable}}`, or with a `#` at one end: likely meant as a reference, but literal text to all readers.
-NEAR_REFERENCE = re.compile(r"\{\{\s*(?!#[^{}]*#\s*\}\})#?\s*([^\s#{}.]+(?:\.[^\s#{}.]+)*)\s*#?\s*\}\}")
+NEAR_REFERENCE = re.compile(r"\{\{(?!#[^{}]*#\}\})\s*#?\s*([^\s#{}.]+(?:\.[^\s#{}.]+)*)\s*#?\s*\}\}")
 CONTEXT: Selector = ("context",)  # `{{#context#}}`: what an LLM node's context setting selects
 
 

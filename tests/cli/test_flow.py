@@ -217,6 +217,15 @@ def test_nodes_edited_before_a_resume_are_warned_of(
     assert resumed.stderr.count("llm1: edited since this run began") == warned
 
 
+def test_half_an_emoji_in_a_file_is_no_bug(tmp_path: Path) -> None:
+    """As `json.dumps` writes it, and YAML reads it: two halves of a pair."""
+    file = tmp_path / "flow.yaml"
+    text = file.read_text(encoding="utf-8").replace('text: "Do: ', 'text: "\\ud83d\\ude00 Do: ')
+    assert "ud83d" in text
+    file.write_text(text, encoding="utf-8")
+    assert call(*RUN).stdout == "found: KEYS\n"
+
+
 def test_what_is_odd_in_the_file_is_said_when_it_runs(tmp_path: Path) -> None:
     file = tmp_path / "flow.yaml"
     file.write_text(

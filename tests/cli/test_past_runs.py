@@ -245,7 +245,7 @@ def test_the_choices_beside_the_best_are_shown() -> None:
     assert re.search(r"\nababab +0.750 +1,240 +2\nbbbbbb \(best\) +0.900 +1,240 +2\n", shown)
 
 
-def test_a_run_is_deleted_after_a_question() -> None:
+def test_a_run_is_deleted_with_yes_where_nobody_can_be_asked() -> None:
     folder = finished("p")
     assert "add --yes to do it" in call("runs", "rm", folder.run_id, input="y\n", code=2).stderr
     assert folder.path.exists()

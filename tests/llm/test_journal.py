@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from autoprompt.llm import Budget
 from autoprompt.llm.answers import from_record, request_key, to_record
 from autoprompt.llm.client import Completion, Options
 from autoprompt.llm.journal import Charge, Journal
@@ -185,3 +186,18 @@ def test_a_record_keeps_an_unknown_price_unknown() -> None:
         from_record(json.loads(json.dumps(to_record(Completion("", Usage(1, 1, None)))))).usage.cost_usd
         is None
     )
+
+
+def test_all_that_it_holds_is_counted_once_what_cannot_be_read_passed_over(
+    path: Path, journal_at: Open
+) -> None:
+    written = journal_at(path)
+    written.append(KEYS[0], "task", ANSWER)
+    written.append_failure(KEYS[1], "task", 2, "refused")
+    written.close()
+    path.write_bytes(b'{"key":"\x00\x00garbled\n' + path.read_bytes())
+    journal, budget = journal_at(path), Budget()
+    journal.count_all(budget)
+    journal.mark_counted(journal.position)
+    assert (budget.spent.calls, budget.spent.tokens) == (5, 9)
+    assert [journal.recall(key)[1] for key in KEYS[:2]] == [[], []]

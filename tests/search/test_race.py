@@ -118,11 +118,12 @@ def test_a_probe_that_ends_early_decides_as_the_whole_one_would(
     for entry in track.entries:
         entry.weights = {row.id: weight for row, weight in zip(track.rows, weights, strict=False)}
 
+    given = {row.id: answer for row, answer in zip(track.rows, answers, strict=False)}
+
     def evaluate(entries: Sequence[Entry], block: Sequence[Example]) -> None:
         track.evaluate([e for e in entries if e is not slow], block)
-        for row, answer in zip(block, answers, strict=False):
-            if slow in entries:
-                slow.scores.setdefault(row.id, answer)
+        if slow in entries:
+            slow.scores.update({row.id: given[row.id] for row in block if row.id in given})
 
     rungs = race(
         track.pool, original, [slow, *fast], track.rows[:16], (16,), evaluate, is_slow=lambda e: e is slow
@@ -133,6 +134,22 @@ def test_a_probe_that_ends_early_decides_as_the_whole_one_would(
     ids = [row.id for row in track.rows[:16]]
     leading = expected_best([e.mean(ids) for e in (original, *fast)], 16)
     assert (slow.candidate.id in rungs[0].ran) == (slow.mean(probe) >= leading)
+
+
+def test_a_slow_one_whose_first_rows_are_lost_is_asked_no_more() -> None:
+    track = Track([0.5, 0.0, 1.0])
+    original, slow, other = track.entries
+    asked: list[str] = []
+
+    def evaluate(entries: Sequence[Entry], block: Sequence[Example]) -> None:
+        track.evaluate([e for e in entries if e is not slow], block)
+        asked.extend(row.id for row in block if slow in entries)  # and no answer comes
+
+    rungs = race(
+        track.pool, original, [slow, other], track.rows, (16, 48), evaluate, is_slow=lambda e: e is slow
+    )
+    assert asked == [row.id for row in track.rows[:PROBE_STEP]]
+    assert rungs[0].ran == (other.candidate.id,)
 
 
 def test_a_slow_one_need_not_match_the_luckiest_of_several_that_are_alike() -> None:

@@ -24,7 +24,7 @@ from autoprompt.errors import (
 from autoprompt.llm import ScriptedClient
 from autoprompt.llm.client import Completion, Options
 from autoprompt.run.preparation import prepare
-from autoprompt.store import RunStore
+from autoprompt.store import RunFolder, RunStore, export_run
 from autoprompt.types import Candidate, Demo, Example, Message, Usage
 from autoprompt.workflow.program import WorkflowProgram
 from autoprompt.workflow.task import file_with, open_task
@@ -282,6 +282,21 @@ def config(folder: Path, **changes: Any) -> RunConfig:
         "concurrency": 1,
     }
     return RunConfig(**{**settings, **changes})
+
+
+def test_the_file_of_a_run_keeps_line_ends_and_byte_order_mark(tmp_path: Path) -> None:
+    settings = config(tmp_path)
+    assert settings.workflow is not None
+    windows = b"\xef\xbb\xbf" + settings.workflow.read_bytes().replace(b"\n", b"\r\n")
+    settings.workflow.write_bytes(windows)
+    optimize(settings, clients=Clients(ScriptedClient(model)))
+    (folder,) = (path for path in (tmp_path / "runs").iterdir() if path.is_dir())
+    assert (folder / "original_workflow.yaml").read_bytes() == windows
+    best = (folder / "best_workflow.yaml").read_bytes()
+    assert best.startswith(b"\xef\xbb\xbf")
+    assert best.count(b"\n") == best.count(b"\r\n") > 1
+    assert export_run(RunFolder(folder), "workflow").encode() == best
+    assert resume_run(folder).to_dict()["status"] == "finished"
 
 
 def test_a_workflow_is_optimized_and_its_file_written(tmp_path: Path) -> None:

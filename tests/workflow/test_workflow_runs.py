@@ -15,8 +15,9 @@ from typing import Any
 
 import pytest
 
-from autoprompt.errors import EndpointError, InputError, StoreError
-from autoprompt.llm import ScriptedClient
+from autoprompt.config import ModelSettings
+from autoprompt.errors import AuthenticationError, EndpointError, InputError, StoreError
+from autoprompt.llm import Budget, ScriptedClient
 from autoprompt.store import RunStore
 from autoprompt.workflow import (
     BaseNode,
@@ -28,7 +29,8 @@ from autoprompt.workflow import (
     Workflow,
 )
 from autoprompt.workflow.events import GraphRunStarted, IterationNext, NodeRunStarted
-from tests.fake_endpoint import Reply, answer, fake_endpoint
+from autoprompt.workflow.runner import RunSettings
+from tests.fake_endpoint import Reply, answer, error, fake_endpoint
 
 Context = dict[str, Any]
 
@@ -85,6 +87,20 @@ def test_resume_refuses_the_run_of_another_workflow(tmp_path: Path) -> None:
     RunStore(tmp_path).create({}, run_id="r2")
     with pytest.raises(StoreError, match="no run of a workflow"):
         other.resume("r2", runs_dir=tmp_path)
+
+
+def test_resume_in_one_process_counts_nothing_twice_in_its_budget(tmp_path: Path) -> None:
+    with fake_endpoint() as endpoint:
+        endpoint.replies.extend([answer("one"), error(401, "no such key")])
+        models = ModelSettings(model="m", base_url=endpoint.base_url)
+        settings = RunSettings(models=models, budget=Budget(max_calls=3))
+        steps = [{"id": name, "type": "llm", "data": {"prompt_template": name}} for name in ("a", "b")]
+        flow = Workflow.load({"nodes": [{"id": "start", "type": "start", "data": {}}, *steps]})
+        with pytest.raises(AuthenticationError):
+            flow.run({}, run_id="r1", runs_dir=tmp_path, settings=settings)
+        flow.resume("r1", runs_dir=tmp_path, settings=settings)
+        assert settings.budget is not None
+        assert settings.budget.spent.calls == len(endpoint.requests) == 3
 
 
 def test_run_id_that_is_there_already_is_refused(tmp_path: Path) -> None:
@@ -160,7 +176,7 @@ PROGRAM = """
     import sys
     from pathlib import Path
     from autoprompt.config import ModelSettings
-    from autoprompt.llm import Budget, connect
+    from autoprompt.llm import connect
     from autoprompt.workflow import BaseNode, IterativeWorkflowNode, LLMNode, Workflow
 
     folder, url, is_resumed = Path(sys.argv[1]), sys.argv[2], sys.argv[3] == "resume"

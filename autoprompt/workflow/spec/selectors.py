@@ -78,6 +78,8 @@ class SelectorChecker:
         named = {entry.name for entry in node.data.inputs}
         for use in found:
             if len(use.selector) == 1 and use.selector[0] in named:
+                if use.literal:
+                    self._warn_of_literal(use, use.selector, (*node.file.data_where, *use.where), node.id)
                 continue
             self._use(use, node.id, node.file.data_where, scope, earlier, node.id)
         if isinstance(node.data, records.AssignerData):
@@ -122,14 +124,20 @@ class SelectorChecker:
         """What looks like a reference and is none, where it would name something that there is."""
         is_input = len(use.selector) == 1 and use.selector[0] in self._inputs
         meant = ("sys", *use.selector) if is_input else use.selector
-        found = self._resolve(meant, locals_)
-        if found is not None and found[1]:
-            self._faults.add(
-                where,
-                f"{use.literal} is sent as it stands. For the variable, write {{{{#{'.'.join(meant)}#}}}}.",
-                node_id,
-                severity="warning",
-            )
+        source, rest = self._resolve(meant, locals_) or ("", ())
+        if not rest or source == node_id:
+            return
+        known = self._reserved[source] if source in self._reserved else self._outputs(source)
+        if known is None or rest[0] in known:
+            self._warn_of_literal(use, meant, where, node_id)
+
+    def _warn_of_literal(self, use: Use, meant: Selector, where: Where, node_id: str) -> None:
+        self._faults.add(
+            where,
+            f"{use.literal} is sent as it stands. For the variable, write {{{{#{'.'.join(meant)}#}}}}.",
+            node_id,
+            severity="warning",
+        )
 
     def _resolve(self, selector: Selector, locals_: Mapping[str, CheckedNode]) -> tuple[str, Selector] | None:
         """(id of the node, name and path); the longest id that there is."""

@@ -438,6 +438,8 @@ NEAR = """
         ("Do {{#start.query}}", "start.query"),
         ("Do {{start.query#}}", "start.query"),
         ("Do {{query}}", "sys.query"),
+        ("Do {{ #start.query# }}", "start.query"),
+        ("Do {{#start.query# }}", "start.query"),
         ("问：{{sys.query}}", "sys.query"),
     ],
 )
@@ -447,7 +449,19 @@ def test_what_looks_like_a_variable_and_is_none_is_a_warning(text: str, meant: s
     assert found[0].message.endswith(f"is sent as it stands. For the variable, write {{{{#{meant}#}}}}.")
 
 
-@pytest.mark.parametrize("text", ["{{ user.name }}", "{{other}}", '{{"a": 1}}', "{start.query}", "{{start}}"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{{ user.name }}",
+        "${{ env.TOKEN }}",
+        "{{start.nosuch}}",
+        "{{llm1.text}}",
+        "{{other}}",
+        '{{"a": 1}}',
+        "{start.query}",
+        "{{start}}",
+    ],
+)
 def test_braces_that_name_nothing_here_are_text(text: str, tmp_path: Path) -> None:
     quoted = text.replace('"', '\\"')
     assert faults_of(NEAR.replace("MARK", quoted), tmp_path, needs_model=False) == []
