@@ -98,9 +98,10 @@ class Journal:
             self._counted_until = min(position, found)
 
     def count_all(self, budget: Budget) -> None:
-        """Charge all that it holds to a budget that has counted none of it; then mark it as counted.
+        """Charge all that it holds to a budget that has counted none of it.
 
-        For runs whose steps do not all ask again, so that no replay would charge what those took.
+        For runs whose steps do not all ask again, so that no replay would charge what those took. Replays of
+        the others charge it once more unless it is marked as counted, see `mark_counted`.
         """
         for line in range(self.position):
             try:

@@ -177,9 +177,8 @@ def _opened(
         if folder is not None:
             journal = stack.enter_context(Journal(folder.journal_path))
             if resumed:
-                if (
-                    not budget.spent.calls
-                ):  # else it has counted: the run goes on in the process that began it
+                # One that has counted already is of the process that began the run.
+                if not budget.spent.calls:
                     journal.count_all(budget)
                 journal.mark_counted(journal.position)
             executions = stack.enter_context(open_executions(folder.checkpoints_path, folder.run_id))
