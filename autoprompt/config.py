@@ -162,7 +162,8 @@ class ModelSettings(Settings):
     temperature: Annotated[float, Field(ge=0, le=2)] = Field(default=0.0, description="Of task calls.")
     max_output_tokens: Positive | None = Field(
         default=None,
-        description="Longest answer of a task call; default: 32 for labels (512 after reasoning), else 1024.",
+        description="Longest answer of a task call; default: 32 for labels (512 after reasoning), else 1024; "
+        "the embedded model stops where an answer is too long to be right.",
     )
     timeout: Annotated[float | None, Field(gt=0)] = Field(
         default=None, description="Seconds to wait for one answer; default: 120, of the embedded model 600."

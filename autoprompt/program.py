@@ -109,8 +109,13 @@ class PromptProgram:
     def _options(self, is_reasoned: bool) -> Options:
         if is_reasoned:
             # No probabilities either: those of the first word would be none of a label.
+            useful = self.options.useful_tokens
             return replace(
-                self.options, labels=(), wants_label_probs=False, max_output_tokens=self.reasoning_tokens
+                self.options,
+                labels=(),
+                wants_label_probs=False,
+                max_output_tokens=self.reasoning_tokens,
+                useful_tokens=None if useful is None else max(useful, OUTPUT_TOKENS),
             )
         return replace(self.options, labels=self.labels) if self.labels else self.options
 

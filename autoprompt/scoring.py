@@ -221,7 +221,15 @@ def _report(
     with budget.block(total * calls_per_row(config, checked.workflow)):
         evaluation, *others = [
             evaluate_rows(
-                make_program(config, candidate.prompt, checked.workflow, checked.labels, client, metric),
+                make_program(
+                    config,
+                    candidate.prompt,
+                    checked.workflow,
+                    checked.labels,
+                    client,
+                    metric,
+                    checked.examples,
+                ),
                 candidate,
                 checked.examples,
                 metric,

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from autoprompt.config import RunConfig
 from autoprompt.llm.client import Client, Options
 from autoprompt.metrics import JUDGED, Metric
+from autoprompt.metrics.lengths import useful_tokens
 from autoprompt.program import Program, PromptProgram
 from autoprompt.reasoning import OUTPUT_TOKENS
 from autoprompt.types import Example
@@ -75,12 +77,18 @@ def make_program(
     labels: tuple[str, ...],
     client: Client,
     metric: Metric,
+    rows: Sequence[Example],
 ) -> Program:
-    """A prompt or a workflow, asking `client`, its answers read by `metric`."""
+    """A prompt or a workflow, asking `client`, its answers read by `metric`.
+
+    rows: those whose targets say how long an answer can be that is right.
+    """
     fields = {"input_field": config.input_field, "target_field": config.target_field}
     if workflow is not None:
         return workflow.program(client, labels=labels, read=metric.read, **fields)
     options = task_options(config, labels)
+    if not labels and config.max_output_tokens is None:
+        options = replace(options, useful_tokens=useful_tokens(metric, rows))
     return PromptProgram(
         client,
         prompt,

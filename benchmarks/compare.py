@@ -19,8 +19,11 @@ import tempfile
 import time
 import venv
 from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import yaml
 from compare_table import print_table
@@ -28,7 +31,7 @@ from counting_proxy import CountingProxy
 
 from autoprompt import RunConfig, evaluate, optimize
 from autoprompt.api import candidate_of
-from autoprompt.llm import local
+from autoprompt.llm import local, weights
 from autoprompt.types import Candidate
 
 HERE = Path(__file__).parent
@@ -138,7 +141,8 @@ def measure_cell(
         settings["base_url"] = proxy.base_url
         started = time.monotonic()
         run = run_autoprompt if TOOLS[tool] is None else run_peer
-        found = run(settings, proxy, Path(folder))
+        with behind(proxy, server) if TOOLS[tool] is None else nullcontext():
+            found = run(settings, proxy, Path(folder))
         wall_s = time.monotonic() - started
         cell = {
             "tool": tool,
@@ -191,20 +195,34 @@ def run_peer(settings: dict[str, Any], proxy: CountingProxy, folder: Path) -> di
     return {"status": "finished", "search_s": time.monotonic() - started - scoring_s, **found}
 
 
+@contextmanager
+def behind(proxy: CountingProxy, server: local.LocalServer) -> Iterator[None]:
+    """The embedded model is `server` seen through the proxy, by the name of the file that was asked for."""
+
+    def start(name: str, **_: Any) -> local.LocalServer:
+        # No second user of the server: to close this one is to do nothing.
+        return replace(server, base_url=proxy.base_url, model=Path(name).stem, _is_open=False)
+
+    with mock.patch.object(local, "start", start):
+        yield
+
+
 def run_autoprompt(settings: dict[str, Any], proxy: CountingProxy, folder: Path) -> dict[str, Any]:
-    """Our own run over the same proxy; its bests on the way are scored too, outside the budget."""
+    """Our own run on the embedded model, over the same proxy, which tells its roles apart by their files.
+
+    Its bests on the way are scored too, outside the budget.
+    """
     train, unseen = (write_rows(folder / f"{name}.jsonl", settings[name]) for name in ("train", "unseen"))
+    roles = [folder / f"{role}.gguf" for role in ("task", "writer")]
+    for role in roles:
+        role.symlink_to(weights.pull())
     shared: dict[str, Any] = {
         "prompt": settings["prompt"],
-        "model": "task",
-        "base_url": proxy.base_url,
-        "optimizer_model": "writer",
-        "optimizer_base_url": proxy.base_url,
+        "model": f"local:{roles[0]}",
+        "optimizer_model": f"local:{roles[1]}",
         "metric": settings["metric"],
         "labels": tuple(settings["labels"]) or None,
         "no_memory": True,
-        "concurrency": 1,
-        "constrain": "grammar" if settings["labels"] else "auto",
         "runs_dir": folder / "runs",
         "cache_dir": folder / "cache",
     }

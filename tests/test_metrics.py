@@ -22,6 +22,8 @@ from autoprompt.metrics import (
     register,
     row_weights,
 )
+from autoprompt.metrics.lengths import useful_tokens
+from autoprompt.tokens import estimate_tokens
 from autoprompt.types import Example, Prediction, Score
 
 
@@ -360,3 +362,28 @@ def test_the_readmes_metric_scores(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     metric = get_metric("python:readme_metrics:shares_words", {"least": 0.9})
     assert score(metric, "to be sent", "to be") == Score(1.0, "words that it lacks: []")
     assert score(metric, "to", "to be") == Score(0.0, "words that it lacks: ['be']")
+
+
+@pytest.mark.parametrize(
+    ("name", "targets", "tokens"),
+    [
+        ("exact_match", ["cat", "dog"], 64),
+        ("exact_match", ["cat", "word " * 13], 128),  # 17 tokens, four times
+        ("macro_f1", ["cat"], 64),
+        ("numeric", ["42"], 512),
+        ("contains", ["cat"], None),
+        ("regex", ["cat"], None),
+        ("exact_match", [], None),
+    ],
+)
+def test_answers_that_are_too_long_to_be_right_are_known(
+    name: str, targets: list[str], tokens: int | None
+) -> None:
+    assert useful_tokens(get_metric(name), map(row, targets)) == tokens
+
+
+@given(st.lists(st.text(min_size=1), min_size=1))
+def test_no_target_is_too_long_to_be_right(targets: list[str]) -> None:
+    enough = useful_tokens(get_metric("exact_match"), map(row, targets))
+    assert enough is not None
+    assert all(4 * estimate_tokens(target) <= enough for target in targets)

@@ -31,6 +31,8 @@ class Options:
     seed: passed on where the endpoint takes it. A task call's seed comes from its sample index alone, so that
         equal calls are equal; a writer's from run seed, iteration and proposal.
     sample: 0-based index of the repetition; part of the cache key.
+    useful_tokens: what is longer is of no use to the caller. A model that is known not to think before it
+        answers is cut there; for others the thoughts may count as well, and `max_output_tokens` is the cap.
     labels: the only answers allowed; enforced by grammar or schema where the endpoint can, a wish elsewhere.
     wants_label_probs: ask for the probability of each label, where the endpoint can tell.
     role: whose budget line this is.
@@ -43,6 +45,7 @@ class Options:
     role: CallRole = "task"
     temperature: float = 0.0
     max_output_tokens: int | None = None
+    useful_tokens: int | None = None
     seed: int | None = None
     sample: int = 0
     stop: tuple[str, ...] = ()

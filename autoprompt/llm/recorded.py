@@ -23,6 +23,8 @@ class RecordedClient:
     """The client that `connect` gives. Equal requests in flight are sent once.
 
     endpoint, constrain: part of the request key, see `request_key`.
+    thinks_first: whether the model may write thoughts before its answer; else `Options.useful_tokens` is a
+        cap.
     on_close: ends what was started for this client, such as an embedded model.
     An answer is journaled before it is cached: whatever a cache gives to a resumed run that was not in its
     journal was never paid for by that run. An empty answer is journaled, as it is this run's, not cached.
@@ -35,6 +37,7 @@ class RecordedClient:
         *,
         endpoint: str,
         constrain: str,
+        thinks_first: bool = True,
         budget: Budget,
         journal: Journal | None = None,
         cache: AnswerCache | None = None,
@@ -42,6 +45,7 @@ class RecordedClient:
     ) -> None:
         self._inner, self._budget, self._journal, self._cache = inner, budget, journal, cache
         self._endpoint, self._constrain, self._on_close = endpoint, constrain, on_close
+        self._thinks_first = thinks_first
         self._lock = threading.Lock()
         self._in_flight: dict[str, Future[Completion]] = {}
 
@@ -55,6 +59,8 @@ class RecordedClient:
         return self._inner.dropped_parameters
 
     def complete(self, messages: Sequence[Message], options: Options = Options()) -> Completion:
+        if not self._thinks_first:
+            options = _cut_to_use(options)
         key = request_key(self._endpoint, self.name, self._constrain, messages, options)
         with self._lock:
             flight = self._in_flight.get(key)
@@ -131,3 +137,9 @@ class RecordedClient:
         if self._journal is not None:
             self._journal.append(key, options.role, answer)
         return answer
+
+
+def _cut_to_use(options: Options) -> Options:
+    """The options with a cap of no more than `useful_tokens`, so that the request key says it too."""
+    caps = [cap for cap in (options.max_output_tokens, options.useful_tokens) if cap is not None]
+    return replace(options, max_output_tokens=min(caps, default=None))

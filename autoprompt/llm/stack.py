@@ -113,6 +113,7 @@ class Models:
             limited,
             endpoint=endpoint.identity,
             constrain=endpoint.constrain,
+            thinks_first=not choice.is_local,
             budget=self._budget,
             journal=self._journal,
             cache=self._cache,

@@ -12,7 +12,9 @@ from autoprompt import stats
 from autoprompt.answers import Number, normalize, read_number, visible
 from autoprompt.errors import ConfigError
 from autoprompt.metrics.base import TextMetric, row_score, short
+from autoprompt.metrics.lengths import tokens_of_whole
 from autoprompt.metrics.registry import register
+from autoprompt.reasoning import OUTPUT_TOKENS
 from autoprompt.types import Example, Score
 
 
@@ -22,6 +24,9 @@ class ExactMatch(TextMetric):
     """Equal but for case, width, spaces, and quotes or end marks around it."""
 
     name: str = field(default="exact_match", init=False)
+
+    def useful_tokens(self, targets: Sequence[str]) -> int:
+        return tokens_of_whole(targets)
 
     def _compare(self, answer: str, example: Example) -> Score:
         return row_score(normalize(answer) == normalize(example.target), answer, example.target)
@@ -124,6 +129,9 @@ class Numeric(TextMetric):
 
     def read(self, text: str) -> str | None:
         return visible(text) if read_number(text) is not None else None
+
+    def useful_tokens(self, targets: Sequence[str]) -> int:  # noqa: ARG002
+        return OUTPUT_TOKENS  # the number stands at the end of what is worked out, however short it is
 
     def target_fault(self, target: str) -> str:
         if read_number(target) is not None:

@@ -220,8 +220,9 @@ def _ask_all(
     on_row = answers.counting(grades.counting(row_counter(emit, budget, "rows", total)))
 
     def ask(repeat: int) -> Evaluation:
+        asked = Sampled(client, repeat)
         program = make_program(
-            config, task.candidate.prompt, task.workflow, task.labels, Sampled(client, repeat), metric
+            config, task.candidate.prompt, task.workflow, task.labels, asked, metric, task.rows
         )
         return evaluate(program, task.candidate, task.rows, metric, concurrency=concurrency, on_row=on_row)
 

@@ -83,7 +83,8 @@ class Preparation:
 
     def program(self, client: Client, metric: Metric) -> Program:
         """What is run on each row."""
-        return make_program(self.config, self.prompt, self.workflow, self.labels, client, metric)
+        rows = (*self.splits.train, *self.splits.val, *self.splits.test)
+        return make_program(self.config, self.prompt, self.workflow, self.labels, client, metric, rows)
 
     @property
     def analyst_calls(self) -> int:

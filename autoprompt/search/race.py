@@ -94,8 +94,9 @@ def _without_slow_losers(
 
     Where there are slow ones, the others have raced the whole block after this.
 
-    Their share of right answers must not be below what `expected_best` says of the block's leader; beside
-    the incumbent alone a hair is allowed. Rows of which none can be answered end the probe, not the race.
+    Their share of right answers must not be below what `expected_best` says of the block's leader, nor
+    nothing at all, level as it may be; beside the incumbent alone a hair is allowed. Rows of which none can
+    be answered end the probe, not the race.
     """
     slow = [e for e in entrants if is_slow(e)]
     if not slow:
@@ -115,7 +116,7 @@ def _without_slow_losers(
             if holding:
                 evaluate([incumbent, *holding], probe[edge - step : edge])
             answered = [e for e in holding if any(row.id in e.scores for row in probe[:edge])]
-            holding = [e for e in answered if _most(e, incumbent, probe) > leading - _ROUNDING]
+            holding = [e for e in answered if _most(e, incumbent, probe) > max(0.0, leading - _ROUNDING)]
     except BudgetExhausted:
         if not fast:
             raise
@@ -125,7 +126,7 @@ def _without_slow_losers(
             raise
         return fast
     if fast:
-        holding = [e for e in holding if e.mean(ids) >= leading]
+        holding = [e for e in holding if e.mean(ids) >= leading and e.mean(ids)]
     else:
         holding = [e for e in slow if not is_behind(pool, incumbent, e, ids)]
     racing = {e.candidate.id for e in (*fast, *holding)}

@@ -12,7 +12,9 @@ import pytest
 from autoprompt.errors import BudgetExhausted, EndpointError, RequestRefusedError
 from autoprompt.llm import Budget, Journal, Options, ResponseCache, ScriptedClient, wrap
 from autoprompt.llm.prices import Price
+from autoprompt.llm.rate import Gate
 from autoprompt.llm.recorded import RecordedClient
+from autoprompt.llm.retry import LimitedClient
 from autoprompt.types import Message
 
 
@@ -223,3 +225,30 @@ def test_a_killed_and_resumed_run_decides_like_one_that_was_not(runs: Runs) -> N
 def test_the_answer_of_a_cache_has_its_usage_for_reports(runs: Runs) -> None:
     first = runs.start(run="a").complete(ask("x"))
     assert runs.start(run="b").complete(ask("x")).usage == first.usage
+
+
+@pytest.mark.parametrize(
+    ("thinks_first", "options", "cap"),
+    [
+        (False, Options(max_output_tokens=1024, useful_tokens=64), 64),
+        (False, Options(max_output_tokens=32, useful_tokens=64), 32),
+        (False, Options(useful_tokens=64), 64),
+        (False, Options(max_output_tokens=1024), 1024),
+        (False, Options(), None),
+        (True, Options(max_output_tokens=1024, useful_tokens=64), 1024),
+    ],
+)
+def test_useless_text_is_cut_where_no_thoughts_come_first(
+    thinks_first: bool, options: Options, cap: int | None
+) -> None:
+    asked: list[int | None] = []
+
+    def answer(messages: list[Message], options: Options) -> str:
+        asked.append(options.max_output_tokens)
+        return "yes"
+
+    budget = Budget()
+    limited = LimitedClient(ScriptedClient(answer), budget=budget, gate=Gate(1))
+    client = RecordedClient(limited, endpoint="x", constrain="off", thinks_first=thinks_first, budget=budget)
+    client.complete(ask("x"), options)
+    assert asked == [cap]

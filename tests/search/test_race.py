@@ -104,6 +104,16 @@ def test_a_slow_one_must_be_level_with_the_leader_of_the_first_rung() -> None:
     assert track.calls == 3 * 48 + 16
 
 
+def test_a_slow_one_with_nothing_right_does_not_race_though_the_others_have_nothing_either() -> None:
+    track = Track([0.0, 0.0, 0.0])
+    original, slow, other = track.entries
+    rungs = race(
+        track.pool, original, [slow, other], track.rows, (16, 48), track.evaluate, is_slow=lambda e: e is slow
+    )
+    assert len(slow.scores) == PROBE_ROWS
+    assert [rung.ran for rung in rungs] == [(other.candidate.id,)] * 2
+
+
 @given(
     answers=st.lists(st.sampled_from([0.0, 0.5, 1.0]), min_size=6, max_size=6),
     others=st.lists(st.sampled_from([0.3, 0.6, 0.9]), min_size=1, max_size=4),
@@ -133,7 +143,7 @@ def test_a_probe_that_ends_early_decides_as_the_whole_one_would(
         slow.scores[row] = answer
     ids = [row.id for row in track.rows[:16]]
     leading = expected_best([e.mean(ids) for e in (original, *fast)], 16)
-    assert (slow.candidate.id in rungs[0].ran) == (slow.mean(probe) >= leading)
+    assert (slow.candidate.id in rungs[0].ran) == (slow.mean(probe) >= leading and slow.mean(probe) > 0)
 
 
 def test_a_slow_one_whose_first_rows_are_lost_is_asked_no_more() -> None:

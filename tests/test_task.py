@@ -1,0 +1,53 @@
+"""What is asked about each row, as the settings say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from autoprompt.config import RunConfig
+from autoprompt.llm import Options, ScriptedClient
+from autoprompt.metrics import get_metric
+from autoprompt.reasoning import request
+from autoprompt.task import make_program
+from autoprompt.types import Candidate, Example, Message
+
+PROMPT = "Name the city."
+ROWS = [Example("r1", "Eiffel tower", "Paris", {"input": "Eiffel tower", "target": "Paris"}, line=1)]
+
+
+def asked(prompt: str = PROMPT, labels: tuple[str, ...] = (), **settings: Any) -> Options:
+    """The options that a row's question has."""
+    seen: list[Options] = []
+
+    def answer(messages: list[Message], options: Options) -> str:
+        seen.append(options)
+        return "Paris"
+
+    config = RunConfig(prompt=PROMPT, **settings)
+    metric = get_metric(config.metric, labels=labels)
+    program = make_program(config, PROMPT, None, labels, ScriptedClient(answer), metric, ROWS)
+    program.run(ROWS[0], Candidate({"prompt": prompt}))
+    return seen[0]
+
+
+@pytest.mark.parametrize(
+    ("settings", "caps"),
+    [
+        ({}, (1024, 64)),
+        ({"metric": "contains"}, (1024, None)),
+        ({"max_output_tokens": 300}, (300, None)),  # who says it means it
+        ({"labels": ("Paris", "Rome")}, (32, None)),
+    ],
+)
+def test_a_free_answer_is_of_use_while_it_can_be_right(
+    settings: dict[str, Any], caps: tuple[int, int | None]
+) -> None:
+    options = asked(**settings)
+    assert (options.max_output_tokens, options.useful_tokens) == caps
+
+
+def test_what_is_worked_out_first_has_room() -> None:
+    options = asked(f"{PROMPT}\n{request(PROMPT, ())}")
+    assert (options.max_output_tokens, options.useful_tokens) == (1024, 512)
