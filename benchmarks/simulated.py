@@ -72,6 +72,7 @@ class Size:
     jobs: int
     preset: str
     val: int | None = None
+    is_embedded: bool = False
 
 
 def outcomes(size: Size, cells: Sequence[tuple[str, str, int]]) -> dict[tuple[str, str, int], list[Outcome]]:
@@ -87,7 +88,7 @@ def one_run(task: tuple[str, str, int, Size, int]) -> Outcome:
     val = max(size.rows // 2, min(40, size.rows - 20))  # as a run without a test cuts them
     sizes = {"train": size.rows - val, "val": size.val or val, "test": 0}
     with ExitStack() as stack:
-        switched = ABLATIONS[off](stack)
+        switched = {"is_embedded": size.is_embedded, **ABLATIONS[off](stack)}
         return simulate(WORLDS[world], seed, max_calls=calls, sizes=sizes, preset=size.preset, **switched)
 
 
@@ -192,13 +193,16 @@ def main() -> None:
         "--preset", choices=DEPTHS, default="standard", help="how many rounds; calls are --calls"
     )
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
+    parser.add_argument(
+        "--embedded", action="store_true", help="rounds are shorter once the best reasons, as on that model"
+    )
     parser.add_argument("--ablations", action="store_true")
     parser.add_argument("--part", action="append", default=[], help="ablate this alone: how its name begins")
     parser.add_argument("--memory", action="store_true")
     parser.add_argument("--json", type=Path, help="write the figures here")
     args = parser.parse_args()
     budgets = args.calls or [400, 1200]
-    size = Size(args.seeds, args.rows, args.jobs, args.preset, args.val)
+    size = Size(args.seeds, args.rows, args.jobs, args.preset, args.val, args.embedded)
     started = time.monotonic()
     found: Any
     if args.memory:

@@ -204,6 +204,11 @@ class SearchContext:
         return round(tokens), cost
 
 
+def is_slow_round(context: SearchContext, incumbent: Entry) -> bool:
+    """Whether every answer of a round beside `incumbent` takes many times as long as the original's."""
+    return context.settings.is_embedded and is_slower(incumbent, context.pool.original)
+
+
 def is_slower(entry: Entry, other: Entry) -> bool:
     """Whether it writes its reasoning for each row, and `other` does not."""
     return asks_to_reason(entry.candidate.prompt) and not asks_to_reason(other.candidate.prompt)

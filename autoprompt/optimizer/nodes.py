@@ -10,7 +10,7 @@ from langgraph.runtime import Runtime
 
 from autoprompt.errors import BudgetExhausted, EndpointError, RequestRefusedError
 from autoprompt.optimizer.agents.analysis import count_errors
-from autoprompt.optimizer.context import SearchContext, is_slower
+from autoprompt.optimizer.context import SearchContext, is_slow_round
 from autoprompt.optimizer.ending.finish import choose_winner, confirm_winner, open_test
 from autoprompt.optimizer.lessons import learn
 from autoprompt.optimizer.proposing.blame import blame_of, open_components
@@ -181,9 +181,8 @@ def _seen(context: SearchContext, state: AutoPromptState) -> list[EvaluatedRow]:
 
 
 def _depth(context: SearchContext, incumbent: Entry) -> Depth:
-    settings = context.settings
-    is_slow = settings.is_embedded and is_slower(incumbent, context.pool.original)
-    return settings.depth.slow if is_slow else settings.depth
+    depth = context.settings.depth
+    return depth.slow if is_slow_round(context, incumbent) else depth
 
 
 def _candidates(context: SearchContext, state: AutoPromptState) -> int:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from autoprompt.errors import BudgetExhausted
-from autoprompt.optimizer.context import SearchContext, is_slower, longest_prompt
+from autoprompt.optimizer.context import SearchContext, is_slow_round, is_slower, longest_prompt
 from autoprompt.optimizer.proposing.refusal import shortest_refused
 from autoprompt.search.gate import Comparison, compare, is_accepted
 from autoprompt.search.operators import record_outcome
@@ -32,6 +32,8 @@ def settle(
 ) -> Settled:
     """Race the pending candidates against the best and against their parents, on rows no author saw."""
     pool, plan = context.pool, context.plan
+    if is_slow_round(context, pool[incumbent_id]):
+        plan = plan.slow
     settled = Settled(incumbent_id, tally=tally)
     entrants = [pool[i] for i in pending]
     try:

@@ -13,6 +13,7 @@ from autoprompt.optimizer.agents import RewriteAgent
 from autoprompt.optimizer.ending import finish
 from autoprompt.optimizer.proposing import propose
 from autoprompt.search import gate
+from autoprompt.search.plan import Plan
 from autoprompt.search.pool import Pool
 
 WHOLE = "(everything on)"
@@ -59,6 +60,11 @@ def _telling(stack: ExitStack) -> None:
 @ablation("reasoning: never tried")
 def _reasoning(stack: ExitStack) -> dict[str, Any]:
     return {"can_reason": False}
+
+
+@ablation("slow rounds: their first block is as long as the others' (with --embedded)")
+def _slow_blocks(stack: ExitStack) -> None:
+    stack.enter_context(mock.patch.object(Plan, "slow", property(lambda plan: plan)))
 
 
 @ablation("labels' shares: never shifted")

@@ -102,8 +102,12 @@ def simulate(
     max_demos: int = 128,
     is_raced: bool = True,
     can_reason: bool = True,
+    is_embedded: bool = False,
 ) -> Outcome:
-    """One run of the real graph. sizes: rows by part; memory: an experience file to read and write."""
+    """One run of the real graph. sizes: rows by part; memory: an experience file to read and write.
+
+    is_embedded: whether rounds are shorter once the best reasons, as on the embedded model.
+    """
     splits = make_rows(world, seed, sizes or {"train": 75, "val": 75, "test": 0})
     depth = DEPTHS[preset]
     the_plan = make_plan(splits.val)
@@ -136,6 +140,7 @@ def simulate(
             max_demos=max_demos,
             labels=LABELS,
             can_reason=can_reason,
+            is_embedded=is_embedded,
         ),
         pool=pool,
         budget=budget,

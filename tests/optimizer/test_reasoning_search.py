@@ -79,6 +79,9 @@ def test_once_it_has_won_on_the_embedded_model_few_race_and_one_round_without_a_
     made = bench(student(helps=True), writer, can_reason=True, is_embedded=True, **STANDARD)
     (count,) = rounds_after_the_winner(made)
     assert count <= DEPTHS["standard"].slow.candidates
+    edges = [rung["rows"] for rung in made.kinds("rung_ended")]
+    assert edges[0] == 16
+    assert edges[edges.index(max(edges)) + 1] == 8  # the next race: half a block parts them
 
 
 @pytest.mark.parametrize(("prompt", "is_embedded"), [(PROMPT, False), (REASONED, True)])
