@@ -21,6 +21,7 @@ Sources = Mapping[str, tuple[Path, Sequence[Example]]]  # name -> file and rows
 LABEL_METRICS = ("exact_match", "macro_f1")  # whose answer is one of the labels, where there are labels
 JSON_METRIC = "json_match"  # whose targets may be objects and lists
 _OTHER_SEPARATORS = re.compile("[，،、;；|｜]")
+_MOST_CLASSES, _LARGEST_CLASS = 5, 10  # numbers that mark a class, most often: stars, digits, points of ten
 _MOST_LIKE_LABELS, _LONGEST_LABEL = 60, 40  # beyond: answers in words, which nobody would list
 
 
@@ -63,6 +64,18 @@ def too_many_warnings(sources: Sources, settings: DataSettings) -> list[str]:
     rare = sorted(counts.keys() - set(common))
     seen_once = f". Seen once: {_listed_with_places(rare, common, sources)}" if rare else ""
     return [f"{said}; give --labels to have them enforced{seen_once}"]
+
+
+def number_warnings(labels: Sequence[str], settings: DataSettings) -> list[str]:
+    """Said where labels are inferred and look like numbers that are worked out, not like classes or marks."""
+    if settings.labels is not None or len(labels) <= _MOST_CLASSES or not all(map(_is_number, labels)):
+        return []
+    if {*labels} <= {str(number) for number in range(_LARGEST_CLASS + 1)}:
+        return []
+    return [
+        f"the {len(labels)} different answers are numbers, taken as labels: no other one can be answered. Where "
+        "they are counts or results, --metric numeric reads any number"
+    ]
 
 
 def label_warnings(sources: Sources, labels: Sequence[str]) -> list[str]:

@@ -12,7 +12,13 @@ from autoprompt.dataset.assign import assign, in_hash_order
 from autoprompt.dataset.caps import NO_CAPS, Cap, cap_parts, caps_without_effect, chosen_caps
 from autoprompt.dataset.checks import infer_labels, load_rows, without_doubles, without_leaks
 from autoprompt.dataset.faults import named
-from autoprompt.dataset.labels import JSON_METRIC, label_warnings, task_labels, too_many_warnings
+from autoprompt.dataset.labels import (
+    JSON_METRIC,
+    label_warnings,
+    number_warnings,
+    task_labels,
+    too_many_warnings,
+)
 from autoprompt.dataset.reading import find_dataset
 from autoprompt.dataset.twins import twins_across, with_families
 from autoprompt.errors import DatasetError
@@ -166,7 +172,7 @@ def cut_rows(settings: DataSettings, *, input_of: Sequence[str] = ()) -> Regions
     placed = {name: (paths[name], examples) for name, examples in sources.items()}
     labels = task_labels(placed, settings)
     if labels is not None:
-        warnings += label_warnings(placed, labels)
+        warnings += [*label_warnings(placed, labels), *number_warnings(labels, settings)]
     warnings += too_many_warnings(placed, settings)
     # Not by what the metric makes of the targets: another metric must not move a row.
     by_target = bool(settings.labels) or infer_labels(every) is not None

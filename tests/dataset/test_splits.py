@@ -8,6 +8,7 @@ import random
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import assume, given, settings
@@ -174,7 +175,7 @@ def write(path: Path, rows: Sequence[tuple[str, str]]) -> Path:
     return path
 
 
-def rows_of(n: int, labels: str = "ab", start: int = 0) -> list[tuple[str, str]]:
+def rows_of(n: int, labels: Sequence[str] = "ab", start: int = 0) -> list[tuple[str, str]]:
     return [(f"row {i}", labels[i % len(labels)]) for i in range(start, start + n)]
 
 
@@ -397,6 +398,26 @@ def test_what_few_rows_cannot_verify_is_said(tmp_path: Path) -> None:
     assert "seen once only: label 'c'" in rare
     assert "has no row of label 'c'" in rare
     assert load(dataset=write(tmp_path / "e.jsonl", rows_of(100))).warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("answers", "settings", "is_said"),
+    [
+        (["2", "3", "5", "7", "11", "13"], {}, True),  # counts
+        (["0.5", "1.5", "2.5", "3.5", "4.5", "5.5"], {}, True),
+        (["1", "2", "3", "4", "5"], {}, False),  # stars
+        ([str(n) for n in range(11)], {}, False),  # points, digits
+        (["2", "3", "5", "7", "11", "many"], {}, False),
+        (["2", "3", "5", "7", "11", "13"], {"labels": ("2", "3", "5", "7", "11", "13")}, False),
+        (["2", "3", "5", "7", "11", "13"], {"metric": "numeric"}, False),
+    ],
+)
+def test_numbers_that_are_worked_out_are_no_labels(
+    tmp_path: Path, answers: list[str], settings: dict[str, Any], is_said: bool
+) -> None:
+    path = write(tmp_path / "d.jsonl", rows_of(120, answers))
+    said = "\n".join(load(dataset=path, **settings).warnings)
+    assert ("--metric numeric" in said) == is_said
 
 
 def test_labels_that_look_like_slips_are_named(tmp_path: Path) -> None:
