@@ -73,7 +73,7 @@ def number_warnings(labels: Sequence[str], settings: DataSettings) -> list[str]:
     if {*labels} <= {str(number) for number in range(_LARGEST_CLASS + 1)}:
         return []
     return [
-        f"the {len(labels)} different answers are numbers, taken as labels: no other one can be answered. Where "
+        f"the {len(labels)} different answers are numbers, and taken as labels: no other can be given. Where "
         "they are counts or results, --metric numeric reads any number"
     ]
 

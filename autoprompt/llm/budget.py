@@ -22,6 +22,8 @@ from autoprompt.llm.ledger import Amount
 from autoprompt.llm.spent import Spent, reached_cap
 from autoprompt.types import Usage
 
+_FAULTLESS = 20
+
 
 @dataclass(frozen=True, slots=True)
 class _Need:
@@ -309,10 +311,14 @@ class Budget:
         return self._spent.calls - (0 if self.caps_repeats else self._spent.repeats)
 
     def _repeats_per_call(self) -> float:
-        """Capped repeats for each request that was new."""
+        """Capped repeats to expect for each request that is new.
+
+        As if _FAULTLESS requests had come through before: three faults in a row at the start are a blip, and
+        no reason to keep half of a budget back.
+        """
         if not self.caps_repeats:
             return 0.0
-        return self._spent.repeats / max(1, self._spent.calls - self._spent.repeats)
+        return self._spent.repeats / (_FAULTLESS + self._spent.calls - self._spent.repeats)
 
     def _paying_block(self) -> Block | None:
         return next((block for block in reversed(self._blocks) if block.calls_left > 0), None)

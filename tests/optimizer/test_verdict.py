@@ -21,12 +21,16 @@ FACTS = RunFacts(
 )
 
 
-def result(fixed: int, broken: int, same: int = 10, facts: RunFacts = FACTS, **changes: Any) -> RunResult:
+def result(
+    fixed: int, broken: int, same: int = 10, facts: RunFacts = FACTS, is_raced: bool = True, **changes: Any
+) -> RunResult:
     """Best against original on a test of rows that differ so."""
     made = bench(splits=splits_of(32, 60, fixed + broken + same))
     state: dict[str, Any] = {**first_state(made.context, {}), "tried": 7, "iteration": 2}
     best = made.context.add(Candidate({"prompt": "Better."}, (Demo("item 1", "A", "r1"),)))
     best.status = "accepted"
+    if is_raced:
+        best.scores[made.context.plan.race_ids[0]] = 1.0
     state |= {"incumbent": best.candidate.id, "test": sealed(made, fixed, broken, same), **changes}
     return make_result(state, made.context, facts, Spent(task_calls=9, optimizer_calls=2))  # type: ignore[arg-type]
 
@@ -131,6 +135,13 @@ def test_the_original_is_returned_in_so_many_words() -> None:
     assert found.to_dict()["best"]["is_original"]
     assert found.message.startswith("No candidate of 7 was better than the original beyond luck")
     assert "the original prompt is returned" in found.message
+
+
+def test_candidates_that_nobody_measured_were_not_found_to_be_worse() -> None:
+    original = first_state(bench().context, {})["original"]
+    found = result(0, 0, is_raced=False, incumbent=original, stop_reason="max_calls")
+    assert found.message.startswith("None of 7 candidates could be measured (max_calls)")
+    assert found.to_dict()["candidates"]["measured"] == 0
 
 
 def test_the_result_holds_candidates_facts_and_costs() -> None:

@@ -133,8 +133,13 @@ def _splits(facts: RunFacts) -> dict[str, Any]:
 
 def _tried(state: AutoPromptState, context: SearchContext) -> dict[str, Any]:
     """How many candidates there were, and of which operators."""
+    original = context.pool.original
+    raced = [
+        e for e in context.pool.entries if e is not original and e.scores.keys() & {*context.plan.race_ids}
+    ]
     return {
         "tried": state["tried"],
+        "measured": len(raced),
         "accepted": max(0, len(context.pool.accepted()) - 1),
         "operators": {k: {"tried": v[0], "accepted": v[1]} for k, v in state["tally"].items()},
     }
@@ -206,10 +211,12 @@ def _sentence(data: Mapping[str, Any]) -> str:
     if best["is_original"]:
         tried = data["candidates"]["tried"]
         if not tried:
-            why = data["stop_reason"]
-            if why == "max_calls" and data["calls_left"]:
-                why = f"the {data['calls_left']} calls that were left are too few for a round"
-            return f"No other prompt was tried ({why}): the original prompt is returned."
+            return f"No other prompt was tried ({_why_ended(data)}): the original prompt is returned."
+        if not data["candidates"]["measured"]:
+            return (
+                f"None of {tried} candidates could be measured ({_why_ended(data)}): the original prompt is "
+                "returned, and nothing is known of them."
+            )
         return (
             f"No candidate of {tried} was better than the original beyond luck: "
             "the original prompt is returned."
@@ -233,6 +240,13 @@ def _sentence(data: Mapping[str, Any]) -> str:
         numbers += f"; {best['tokens_per_call'] / original['tokens_per_call']:.1f}x tokens per call"
     lead = "Confirmed" if data["verdict"] == "confirmed" else "Not confirmed by the sealed test"
     return f"{lead}: {numbers}.{'' if data['verdict'] == 'confirmed' else _why_returned(data)}"
+
+
+def _why_ended(data: Mapping[str, Any]) -> str:
+    why = str(data["stop_reason"])
+    if why == "max_calls" and data["calls_left"]:
+        return f"the {data['calls_left']} calls that were left are too few for a round"
+    return why
 
 
 def _validation_rows(validation: Mapping[str, Any]) -> str:
