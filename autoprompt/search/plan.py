@@ -73,7 +73,8 @@ class Plan:
         Of three candidates over 24 rows that saves 16 answers of 64, and loses nothing (`simulated.py
         --ablations --embedded --part slow`).
         """
-        return replace(self, blocks=(max(1, self.blocks[0] // 2), *self.blocks)) if self.blocks else self
+        half = self.blocks[0] // 2 if self.blocks else 0
+        return replace(self, blocks=(half, *self.blocks)) if half else self
 
     @property
     def race_ids(self) -> list[str]:
