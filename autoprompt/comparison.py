@@ -99,11 +99,13 @@ def compare_rows(
         )
         draws = [aggregate_draws(side, targets, metric.aggregate, groups=groups) for side in answers]
         scored = [
-            Scored(metric.aggregate(side, targets), draws_interval(found, Interval(0.0, 1.0), groups))
+            Scored(
+                metric.aggregate(side, targets), draws_interval(found, Interval(0.0, 1.0), targets, groups)
+            )
             for side, found in zip(answers, draws, strict=True)
         ]
         gains = [a - b for a, b in zip(*draws, strict=True)]
-        gain_interval = draws_interval(gains, Interval(-1.0, 1.0), groups)
+        gain_interval = draws_interval(gains, Interval(-1.0, 1.0), targets, groups)
     else:
         p_value = paired_test(theirs, ours, "two-sided", groups=groups)
         scored = [score_rows(side, metric) for side in sides]

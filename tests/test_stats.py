@@ -270,3 +270,38 @@ def test_the_interval_of_an_aggregate_holds_it_and_not_the_share_of_right_answer
     assert stats.aggregate_interval([], [], stats.macro_f1) == (0.0, 1.0)
     with pytest.raises(ValueError, match="paired"):
         stats.aggregate_interval(["a"], targets, stats.macro_f1)
+
+
+def test_a_rare_label_is_in_every_draw_of_an_aggregate() -> None:
+    """Every twentieth draw has no row of a label of 3 in 200, and the mean of the others was its figure."""
+    targets = ["ham"] * 197 + ["spam"] * 3
+    answers = ["ham"] * 132 + ["spam"] * 68
+    low, high = stats.aggregate_interval(answers, targets, stats.macro_f1)
+    assert 0.38 < low < stats.macro_f1(answers, targets) < high < 0.52
+    groups = [f"g{n % 100}" for n in range(200)]
+    assert stats.aggregate_interval(answers, targets, stats.macro_f1, groups=groups).high < 0.55
+    never = ["ham"] * 200
+    assert stats.aggregate_interval(never, targets, stats.macro_f1).high < 0.6
+
+
+def test_of_free_texts_those_that_are_drawn_vary() -> None:
+    targets = [f"text {n}" for n in range(40)]
+    low, high = stats.aggregate_interval(targets[:20] + ["?"] * 20, targets, stats.macro_f1)
+    assert low < 0.4 < 0.6 < high
+
+
+def test_equal_draws_of_an_aggregate_are_no_certainty() -> None:
+    targets, wrong = ["a", "b"] * 3, ["b", "a"] * 3
+    right = stats.aggregate_interval(targets, targets, stats.macro_f1)
+    assert right == pytest.approx(stats.wilson_interval(6, 6))
+    assert stats.aggregate_interval(wrong, targets, stats.macro_f1) == pytest.approx(
+        stats.wilson_interval(0, 6)
+    )
+    # Three rows of the one label tell little of a mean that it is half of, however many the other has.
+    rare = ["a"] * 197 + ["b"] * 3
+    low, high = stats.aggregate_interval(rare, rare, stats.macro_f1)
+    assert stats.wilson_interval(6, 6).low < low < stats.wilson_interval(200, 200).low
+    assert high == 1.0
+    groups = [f"g{n // 2}" for n in range(40)]
+    of_groups = stats.aggregate_interval(["a", "b"] * 20, ["a", "b"] * 20, stats.macro_f1, groups=groups)
+    assert of_groups == pytest.approx(stats.wilson_interval(20, 20))

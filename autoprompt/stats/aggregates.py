@@ -7,11 +7,12 @@ from collections.abc import Callable, Sequence
 from random import Random
 
 from autoprompt.stats.groups import Groups, effective_groups, members
-from autoprompt.stats.intervals import Interval, expanded_interval, percentile_interval
+from autoprompt.stats.intervals import Interval, equal_interval, expanded_interval, percentile_interval
 from autoprompt.stats.paired import Alternative, share
 from autoprompt.stats.values import TIE, check_lengths
 
 _FEW_GROUPS = 5
+_ROWS_OF_LABEL = 2  # on average; targets that repeat less are free texts, as where labels are inferred
 
 
 def aggregate_draws(
@@ -26,13 +27,24 @@ def aggregate_draws(
     """The statistic of all rows together over bootstrap draws of the rows, or of whole groups.
 
     The same seed draws the same rows: the draws of two sides on the same targets are paired.
+    A label that a draw has no row of would be left out of a mean over the labels, and with it what all rows
+    know of it: 3 rows of 200 are missing from every twentieth draw. Such a draw is given one row (or group)
+    of that label. Free texts are no labels; of those, which are drawn is what varies.
     """
     check_lengths(predictions, targets)
     together = members(groups, len(targets)) or [[row] for row in range(len(targets))]
+    having: dict[str, list[list[int]]] = {}
+    for rows in together:
+        for target in dict.fromkeys(targets[row] for row in rows):
+            having.setdefault(target, []).append(rows)
+    is_labelled = len(targets) >= _ROWS_OF_LABEL * len(having)
     rng = Random(seed)
     draws = []
     for _ in range(resamples):
         places = [row for rows in rng.choices(together, k=len(together)) for row in rows]
+        drawn = {targets[row] for row in places}
+        if is_labelled and len(drawn) < len(having):
+            places += [row for label in having if label not in drawn for row in rng.choice(having[label])]
         draws.append(statistic([predictions[i] for i in places], [targets[i] for i in places]))
     return draws
 
@@ -48,27 +60,39 @@ def aggregate_interval(
 ) -> Interval:
     """Where the true value of a figure of all rows together lies, such as macro F1; (0, 1) for no rows.
 
-    95%, by the percentile bootstrap of the rows; too narrow under some 20 rows, as in `mean_interval`.
-    groups: as in `draws_interval`.
+    95%, by the percentile bootstrap of the rows; too narrow under some 20 rows, as in `mean_interval`. Where
+    all draws are equal, and for groups, see `draws_interval`.
     """
     if not targets:
         return Interval(0.0, 1.0)
     draws = aggregate_draws(predictions, targets, statistic, groups=groups, seed=seed, resamples=resamples)
-    return draws_interval(draws, Interval(0.0, 1.0), groups)
+    return draws_interval(draws, Interval(0.0, 1.0), targets, groups)
 
 
-def draws_interval(draws: Sequence[float], bounds: Interval, groups: Groups | None = None) -> Interval:
+def draws_interval(
+    draws: Sequence[float], bounds: Interval, targets: Sequence[str], groups: Groups | None = None
+) -> Interval:
     """95% of a figure from its `aggregate_draws`, or of the difference of two sides' from theirs.
 
+    Equal draws, of answers that are all right, say, are no certainty: `equal_interval` for as many rows as
+    count where each label counts the same (Kish 1965, Survey Sampling). Those are no more than there are, so
+    that it is never narrower than Wilson's of the rows.
     groups: those that were drawn. Of few of them the percentiles are wider; draws of under five say nothing
     of a figure that is no mean, so that it may be anywhere within `bounds`.
     """
     together = None if groups is None else members(groups, len(groups))
-    if together is None:
-        return percentile_interval(draws)
-    if effective_groups(together) < _FEW_GROUPS:
+    count = float(len(targets)) if together is None else effective_groups(together)
+    if together is not None and count < _FEW_GROUPS:
         return bounds
-    return expanded_interval(draws, together)
+    if max(draws) - min(draws) <= TIE:
+        return equal_interval(draws[0], _label_rows(targets) * count / len(targets), bounds)
+    return percentile_interval(draws) if together is None else expanded_interval(draws, together)
+
+
+def _label_rows(targets: Sequence[str]) -> float:
+    """As how many rows these count for a mean over the labels: K^2 / sum of 1 / rows of each of K labels."""
+    rows = Counter(targets).values()
+    return len(rows) ** 2 / sum(1 / count for count in rows)
 
 
 def permutation_aggregate(

@@ -144,6 +144,16 @@ def _side(one: float, other: float, phi: float) -> float:
     return math.sqrt(max(0.0, one * one - 2 * phi * one * other + other * other))
 
 
+def equal_interval(value: float, n: float, bounds: Interval, confidence: float = 0.95) -> Interval:
+    """Where the mean of n values within `bounds` lies that were all `value`, or that say no more than such.
+
+    Wilson's interval for 0 of n bounds the share that is otherwise, wherever in the bounds those are; of all
+    0 or all 1 that is Wilson's own.
+    """
+    others = _wilson(0.0, n, confidence).high
+    return Interval(value - others * (value - bounds.low), value + others * (bounds.high - value))
+
+
 def _bounded_interval(
     values: Sequence[float],
     together: Sequence[Sequence[int]] | None,
@@ -154,16 +164,14 @@ def _bounded_interval(
 ) -> Interval:
     """Where the mean of values within `bounds` lies: the percentile bootstrap, where it knows enough.
 
-    Equal values: Wilson's interval for 0 of n bounds the share of rows that are otherwise, wherever in the
-    bounds those are; of all 0 or all 1 that is Wilson's own. Under 5 values: Wilson's with the mean as the
-    rate, since values in [0, 1] vary no more than 0/1 values of the same mean. Source: Bhatia & Davis 2000,
-    American Mathematical Monthly 107:353. Of groups, n is `effective_groups`.
+    Equal values: `equal_interval`. Under 5 values: Wilson's with the mean as the rate, since values in [0, 1]
+    vary no more than 0/1 values of the same mean. Source: Bhatia & Davis 2000, American Mathematical Monthly
+    107:353. Of groups, n is `effective_groups`.
     """
     n, mean = len(values) if together is None else effective_groups(together), fmean(values)
     low, high = bounds
     if max(values) - min(values) <= TIE:
-        others = _wilson(0.0, n, confidence).high
-        return Interval(mean - others * (mean - low), mean + others * (high - mean))
+        return equal_interval(mean, n, bounds, confidence)
     if n < _FEW_VALUES:
         rate = (mean - low) / (high - low)
         share = wilson_interval(min(max(rate, 0.0), 1.0) * n, n, confidence)

@@ -201,6 +201,10 @@ def test_of_an_aggregate_metric_the_aggregate_is_compared() -> None:
     assert compared.new.score == 1.0
     assert compared.old.score == pytest.approx((72 / 76) / 2)
     assert compared.gain_interval.low < compared.gain < 1
+    same = compare_rows(best, best, get_metric("macro_f1", labels=("A", "B")))
+    assert same is not None
+    assert same.new.interval.low < 0.9  # 4 rows of B, all right
+    assert same.gain_interval.low < 0 < same.gain_interval.high
 
 
 def test_rows_of_a_group_are_no_independent_evidence_on_the_sealed_test() -> None:
