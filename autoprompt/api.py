@@ -154,7 +154,8 @@ def candidate_of(run: str | Path, candidate_id: str, *, runs_dir: Path = Path("r
     Raises StoreError where none or several fit. What only the race has measured is no proof of a gain: see
     `evaluate` and `check` for that.
     """
-    return read_candidate(RunStore(runs_dir).open(run).find_candidate(candidate_id))
+    folder = RunStore(runs_dir).open(run)
+    return replace(read_candidate(folder.find_candidate(candidate_id)), labels=folder.read_labels())
 
 
 def estimate(config: RunConfig, *, rows: Rows | None = None) -> Estimate:

@@ -127,7 +127,7 @@ def evaluate(
     test of the two.
     It is a proof only on rows that neither was made from.
     known_labels: those of the run or the export that the candidate is of, for where the user names none; ()
-    for free answers. labels_of: the run or the export, as errors name it.
+    for free answers. A run's candidate knows its own. labels_of: the run or the export, as errors name it.
     The rows are checked as for a run, and each input is scored once.
     Raises what `optimize` raises, and BudgetExhausted where a cap ends it before the last row.
     """
@@ -171,6 +171,12 @@ def _evaluate(
     clients: Clients | None,
     emit: OnEvent,
 ) -> EvaluationReport:
+    if known_labels is None:
+        taken_out = next(
+            (one for one in (candidate, against) if one is not None and one.labels is not None), None
+        )
+        if taken_out is not None:
+            known_labels, labels_of = taken_out.labels, labels_of or "the candidate's run"
     config, labels_of = with_known_labels(complete(config), known_labels, labels_of)
     if config.dataset is None:
         raise ConfigError("eval needs a dataset: give --dataset FILE.")

@@ -226,6 +226,8 @@ class Candidate:
     change: what was changed, in a few words, for the memory and the report.
     told: ids of train rows whose answers its author was shown, or counted, beside its demonstrations; no
         fair sample for it.
+    labels: the only answers of the run that it is taken out of, () for free ones; None where that is not
+        known, as within a run. A fact of the run: it makes no two candidates different and is not written.
     """
 
     components: Mapping[str, str]
@@ -236,6 +238,7 @@ class Candidate:
     change: str = ""
     told: tuple[str, ...] = ()
     id: str = field(default="")
+    labels: tuple[str, ...] | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         if not self.id:
@@ -266,7 +269,9 @@ class Candidate:
 
     def to_dict(self) -> dict[str, Any]:
         lists = {"parents": list(self.parents), "told": list(self.told)}
-        return {**asdict(self), "components": dict(self.components), **lists}
+        data = {**asdict(self), "components": dict(self.components), **lists}
+        del data["labels"]
+        return data
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Candidate:

@@ -697,6 +697,39 @@ def test_evaluate_takes_a_candidate_with_demonstrations(tmp_path: Path) -> None:
     assert report.evaluation.candidate_id == candidate.id
 
 
+def test_a_candidate_of_a_run_is_scored_with_the_labels_of_the_run(tmp_path: Path) -> None:
+    """Fresh rows may hold one label, or too few rows to tell labels at all."""
+    result = optimize(run_config(tmp_path, max_calls=900), clients=clients())
+    assert result.best.labels == result.original.labels == LABELS
+    again = api.resume(result.run_id, runs_dir=tmp_path / "runs", clients=clients())
+    assert again.best.labels == api.best_of(result.run_id, runs_dir=tmp_path / "runs").labels == LABELS
+    known = api.candidate_of(result.run_id, result.best.id, runs_dir=tmp_path / "runs")
+    assert (known.labels, known) == (LABELS, result.best)
+
+    fresh = [{"input": f"item {n}", "target": "A"} for n in range(200, 260) if target_of(n) == "A"]
+    config = run_config(tmp_path, dataset=None)
+    told = Clients(ScriptedClient(lambda _, options: "B" if options.labels == LABELS else "hm"))
+    report = evaluate(config, rows=fresh, candidate=result.best, clients=told)
+    assert (report.unparsed, report.warnings) == (0, ())
+    two = [{"input": "item 201", "target": "A"}, {"input": "item 202", "target": "C"}]
+    with pytest.raises(DatasetError, match=r"rows\[1\]: target 'C' is not among .* of the candidate's run"):
+        evaluate(config, rows=two, candidate=result.best, clients=clients())
+    own = config.model_copy(update={"labels": ("A", "C")})
+    assert evaluate(own, rows=two, candidate=result.best, clients=clients()).n == 2
+
+
+def test_rows_too_few_to_tell_labels_are_said_to_be_taken_as_free_text(tmp_path: Path) -> None:
+    rows = [{"input": f"item {n}", "target": "ABC"[n % 3]} for n in range(5)]
+    config = run_config(tmp_path, dataset=None)
+    (said,) = evaluate(config, rows=rows, clients=clients()).warnings
+    assert said == (
+        "3 different answers in 5 rows, under two rows each: taken as free text; give labels=… to have them "
+        "enforced"
+    )
+    for quiet in ({"labels": tuple("ABC")}, {"labels": ()}, {"metric": "contains"}):
+        assert evaluate(config.model_copy(update=quiet), rows=rows, clients=clients()).warnings == ()
+
+
 def test_evaluate_counts_what_cannot_be_read_and_what_failed(tmp_path: Path) -> None:
     dataset = write_rows(tmp_path / "few.jsonl", range(20))
 

@@ -66,6 +66,22 @@ def too_many_warnings(sources: Sources, settings: DataSettings) -> list[str]:
     return [f"{said}; give --labels to have them enforced{seen_once}"]
 
 
+def few_rows_warnings(sources: Sources, settings: DataSettings) -> list[str]:
+    """Said where labels are inferred, and the rows are too few to tell labels from answers in words."""
+    if settings.metric not in LABEL_METRICS or settings.labels is not None:
+        return []
+    examples = [example for _, rows in sources.values() for example in rows]
+    targets = {example.target for example in examples}
+    if len(targets) > MAX_LABELS or infer_labels(examples) is not None:
+        return []
+    if all(map(_is_number, targets)) or max(map(len, targets), default=0) > _LONGEST_LABEL:
+        return []
+    return [
+        f"{len(targets)} different answers in {len(examples)} rows, under two rows each: taken as free text; "
+        "give --labels to have them enforced"
+    ]
+
+
 def number_warnings(labels: Sequence[str], settings: DataSettings) -> list[str]:
     """Said where labels are inferred and look like numbers that are worked out, not like classes or marks."""
     if settings.labels is not None or len(labels) <= _MOST_CLASSES or not all(map(_is_number, labels)):

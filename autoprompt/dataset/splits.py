@@ -14,6 +14,7 @@ from autoprompt.dataset.checks import infer_labels, load_rows, without_doubles, 
 from autoprompt.dataset.faults import named
 from autoprompt.dataset.labels import (
     JSON_METRIC,
+    few_rows_warnings,
     label_warnings,
     number_warnings,
     task_labels,
@@ -173,7 +174,7 @@ def cut_rows(settings: DataSettings, *, input_of: Sequence[str] = ()) -> Regions
     labels = task_labels(placed, settings)
     if labels is not None:
         warnings += [*label_warnings(placed, labels), *number_warnings(labels, settings)]
-    warnings += too_many_warnings(placed, settings)
+    warnings += [*too_many_warnings(placed, settings), *few_rows_warnings(placed, settings)]
     # Not by what the metric makes of the targets: another metric must not move a row.
     by_target = bool(settings.labels) or infer_labels(every) is not None
     parts = _cut(sources, wanted, settings, warnings, by_target=by_target)
@@ -193,8 +194,9 @@ def load_checked(
     found, warnings = _rows_of(path, settings, input_of)
     rows = _grouped(found, settings)[0]
     is_given = settings.labels is not None
-    labels = task_labels({"dataset": (path, rows)}, settings, may_be_one=is_given, labels_of=labels_of)
-    warnings += too_many_warnings({"dataset": (path, rows)}, settings)
+    placed = {"dataset": (path, rows)}
+    labels = task_labels(placed, settings, may_be_one=is_given, labels_of=labels_of)
+    warnings += [*too_many_warnings(placed, settings), *few_rows_warnings(placed, settings)]
     return rows, labels, tuple(warnings)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from autoprompt.config import RunConfig
@@ -23,7 +24,14 @@ def read_result(folder: RunFolder) -> RunResult | None:
     candidates = folder.read_candidates()
     best, original = candidates[data["best"]["id"]], next(iter(candidates.values()))
     data = {**data, "run_dir": str(folder.path)}  # the folder may have been moved, or be seen from elsewhere
-    return RunResult(data, read_candidate(best), read_candidate(original))
+    result = RunResult(data, read_candidate(best), read_candidate(original))
+    return with_labels(result, folder.read_labels())
+
+
+def with_labels(result: RunResult, labels: tuple[str, ...] | None) -> RunResult:
+    """The result whose candidates know the run's labels, to be scored with them elsewhere too."""
+    best, original = replace(result.best, labels=labels), replace(result.original, labels=labels)
+    return replace(result, best=best, original=original)
 
 
 def read_candidate(record: Mapping[str, Any]) -> Candidate:

@@ -22,7 +22,7 @@ from autoprompt.llm.account import Account
 from autoprompt.memory import ExperienceFile
 from autoprompt.metrics import JUDGED, row_weights
 from autoprompt.run.forecast import judge_tokens
-from autoprompt.run.past import ORIGINAL_PROMPT, has_answers
+from autoprompt.run.past import ORIGINAL_PROMPT, has_answers, with_labels
 from autoprompt.run.preparation import Preparation
 from autoprompt.run.resuming import dataset_facts, drop_candidates_after, restore
 from autoprompt.search.pool import Pool
@@ -336,4 +336,4 @@ def _finish(work: _Work, context: SearchContext, final: AutoPromptState) -> RunR
         preparation.workflow.write_best(folder, result.best)
     folder.write_result(result.to_dict())
     work.emit({"event": "run_finished", "result": result.to_dict()})
-    return result
+    return with_labels(result, folder.read_labels())
