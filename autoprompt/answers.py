@@ -54,6 +54,9 @@ _TWO_OR_GROUPS = re.compile(r"[1-9]\d{0,2} [1-9]\d\d")  # not 12 000: no number 
 # Of a language that may well group by spaces: not English, nor what has no spaces between its words.
 _FOREIGN_LETTER = re.compile(rf"(?![\x00-\x7f{UNPARTED}{HANGUL}])[^\W\d_]")
 _CLAUSE_COMMA = re.compile(r"，(?!\d{3}(?!\d))")  # parts a Chinese sentence, and writes no decimals
+_EXPONENT = re.compile(r"(?<=[^\W\d_])\^?-?[1-4](?!\w|[.,]\d)")  # of a unit: m2, m/s^2
+_LETTERS = re.compile(r"[^\W\d_]+")
+_WORDS_BEFORE, _WORDS_BEHIND = 1, 3  # of a number and its unit: USD 5, Answer: 5, 5 km per hour
 _FOREIGN_DIGIT = re.compile(r"[^\D0-9]")
 _NUMBER_MARKS = str.maketrans({"−": "-", "⁄": "/", "’": "'", "٫": ".", "٬": "'", "٪": "%", "\\": None})
 # An answer that says "Answer:" a thousand times must not cost a quadratic search.
@@ -149,6 +152,26 @@ def read_number(text: str) -> Number | None:
     if sign.startswith("-"):
         value = -value
     return Number(value, bool(last["percent"])) if math.isfinite(value) else None
+
+
+def is_one_number(text: str) -> bool:
+    """Whether `text` is a number with no more than its unit, so that `read_number` passes nothing over.
+
+    Of a text with `####`, as targets with their working have it, what stands behind the last.
+    """
+    plain = _plain_marks(visible(text).rpartition("####")[2])
+    number = _NUMBER.search(plain)
+    if number is None:
+        return False
+    digits, power = number["digits"].replace(" / ", "/"), number["power"] or ""
+    before, behind = plain[: number.start()], _EXPONENT.sub("", plain[number.end() :])
+    return (
+        _value(digits, power, is_inside=False) is not None
+        and not _is_two(digits, plain, number.start("digits"))
+        and not any(char.isdigit() for char in behind)
+        and len(_LETTERS.findall(before)) <= _WORDS_BEFORE
+        and len(_LETTERS.findall(behind)) <= _WORDS_BEHIND
+    )
 
 
 def _plain_marks(text: str) -> str:

@@ -48,7 +48,7 @@ def check_rows(config: RunConfig, dataset: Path, prompt: str, *, labels_of: str 
     workflow = open_workflow(config, examples)
     if workflow is None:
         warnings = (*warnings, *check_placeholders(prompt, {dataset: examples}, config))
-    check_metric(config, found or (), {dataset: examples})
+    warnings = (*warnings, *check_metric(config, found or (), {dataset: examples}))
     components = {COMPONENT: prompt} if workflow is None else workflow.components
     return CheckedRows(tuple(examples), found or (), workflow, components, tuple(warnings))
 
@@ -102,14 +102,17 @@ def _hint(name: str, fields: Collection[str], likely: str | None) -> str:
     return f"; did you mean {{{meant[0]}}}?" if meant else ""
 
 
-def check_metric(config: RunConfig, labels: tuple[str, ...], rows: Mapping[Path, Sequence[Example]]) -> None:
+def check_metric(
+    config: RunConfig, labels: tuple[str, ...], rows: Mapping[Path, Sequence[Example]]
+) -> list[str]:
     """The metric is known, its options fit it, and it can compare with every target. rows: of each file.
 
-    Raises ConfigError, and DatasetError with file and line.
+    Returns warnings of targets that it compares in part. Raises ConfigError, and DatasetError with file and
+    line.
     """
     unasked = ScriptedClient([])  # a judge's options are checked without its model
     metric = get_metric(config.metric, config.metric_options, judge=unasked, labels=labels)
-    check_targets(metric, rows)
+    return check_targets(metric, rows)
 
 
 def check_memory(config: RunConfig) -> None:

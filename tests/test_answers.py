@@ -8,7 +8,15 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from autoprompt.answers import normalize, read_answer, read_json, read_label, read_number, visible
+from autoprompt.answers import (
+    is_one_number,
+    normalize,
+    read_answer,
+    read_json,
+    read_label,
+    read_number,
+    visible,
+)
 
 CLICKBAIT = ("clickbait", "non_clickbait")
 
@@ -368,3 +376,37 @@ def test_normalized_texts_are_equal(one: str, other: str) -> None:
 @pytest.mark.parametrize(("one", "other"), [(".5", "5"), ("-5", "5"), ("?", "!"), ("c++", "c")])
 def test_normalized_texts_are_not(one: str, other: str) -> None:
     assert normalize(one) != normalize(other)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("42", "-3", "$1,234.50", "1.234,50 €", "USD 5", "12 %", "40 percent", "3 km", "3 500", "12 km/h"),
+        *("1 1/2", "½", "2½ cups", "1/2", "1e-3", "5 m2", "9.81 m/s^2", "20 °C", "#### 42", "Answer: 42."),
+        *("3个", "１２３４", "9 / 2", "12 square meters", "She has 3 + 4 = 7 apples.\n#### 7", "(12)", "~5"),
+    ],
+)
+def test_one_number_with_its_unit_is_told(text: str) -> None:
+    assert is_one_number(text)
+    assert read_number(text) is not None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            "2024-05-01",
+            "1/2/2024",
+            "10-20",
+            "12 (of 30)",
+            "1, 2, 3",
+            "1,2,3",
+            "12:30",
+            "v1.2.3",
+            "3 + 4 = 7",
+        ),
+        *("There are 12 apples.", "42 apples are in the box", "1.5 x 10^3", "none", "#### 10-20", ""),
+    ],
+)
+def test_what_holds_more_than_a_number_is_told(text: str) -> None:
+    assert not is_one_number(text)

@@ -685,6 +685,15 @@ def test_targets_that_the_metric_cannot_compare_with_are_refused_before_a_call(t
     assert made.task.calls == []
 
 
+def test_targets_that_are_compared_in_part_are_said_before_a_call(tmp_path: Path) -> None:
+    rows = [{"input": f"item {n}", "target": f"2024-05-{n:02}" if n == 7 else f"{n} km"} for n in range(40)]
+    config = run_config(tmp_path, dataset=None, metric="numeric")
+    for report in (evaluate(config, rows=rows, clients=clients()), estimate(config, rows=rows)):
+        (said,) = (warning for warning in report.warnings if "the last number" in warning)
+        assert said.startswith("rows: 1 target with more than one number and its unit")
+        assert "'2024-05-07' (rows[7])" in said
+
+
 def test_evaluate_takes_a_candidate_with_demonstrations(tmp_path: Path) -> None:
     dataset = write_rows(tmp_path / "few.jsonl", range(40))
     demos = tuple(Demo(f"item {n}", target_of(n), f"r{n}") for n in range(100, 116))

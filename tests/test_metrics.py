@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -387,3 +388,16 @@ def test_no_target_is_too_long_to_be_right(targets: list[str]) -> None:
     enough = useful_tokens(get_metric("exact_match"), map(row, targets))
     assert enough is not None
     assert all(4 * estimate_tokens(target) <= enough for target in targets)
+
+
+def test_targets_of_which_numeric_compares_a_part_are_warned_of_with_file_and_line(tmp_path: Path) -> None:
+    targets = ["42", "2024-05-01", "$1,234.50", "10-20", "12 (of 30)", "about 12 of them, or 13"]
+    path = tmp_path / "d.jsonl"
+    lines = [json.dumps({"input": f"row {n}", "target": target}) for n, target in enumerate(targets)]
+    path.write_text("\n".join(lines), encoding="utf-8")
+    assert check_targets(get_metric("numeric"), {path: load_rows(path)}) == [
+        f"{path}: 4 targets with more than one number and its unit, of which the last number alone "
+        "counts: '2024-05-01' (line 2), '10-20' (line 4), '12 (of 30)' (line 5) and 1 more. Write what "
+        "metric numeric is to compare, or choose another"
+    ]
+    assert check_targets(get_metric("exact_match"), {path: load_rows(path)}) == []

@@ -49,6 +49,11 @@ class TextMetric:
         del target
         return ""
 
+    def passed_over(self, target: str) -> str:
+        """What is said of targets like this one, of which a part is not compared; "" where all of it is."""
+        del target
+        return ""
+
     def options_fault(self, targets: Iterable[str]) -> str:
         """Why the options fit none of `targets`, each of which is without a fault; "" where they do."""
         del targets

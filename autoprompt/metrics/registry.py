@@ -8,15 +8,16 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from autoprompt.dataset.faults import Faults
+from autoprompt.dataset.faults import Faults, listed
 from autoprompt.errors import ConfigError
 from autoprompt.judge import LLMJudge
 from autoprompt.llm.client import Client
-from autoprompt.metrics.base import Metric, TextMetric
+from autoprompt.metrics.base import Metric, TextMetric, short
 from autoprompt.metrics.python_metric import python_metric
 from autoprompt.types import Example
 
 JUDGED = "llm_judge"  # the metric that asks a model
+_SHOWN, _MOST_SHOWN = 60, 3  # characters of a target in a warning, targets in it
 _CONTEXT = ("labels", "client", "name")  # given by `get_metric`, never options of a user
 
 Factory = Callable[..., Metric]
@@ -81,14 +82,15 @@ def get_metric(
     return factory(labels=tuple(labels), **given)
 
 
-def check_targets(metric: Metric, rows: Mapping[Path, Sequence[Example]]) -> None:
+def check_targets(metric: Metric, rows: Mapping[Path, Sequence[Example]]) -> list[str]:
     """Every expected answer is one that the metric can compare with. rows: of each file.
 
-    Raises DatasetError with file and line of those that are not, and ConfigError for options that fit none.
-    A metric of one's own is not asked.
+    Returns warnings, with file and line, of those that it compares in part. Raises DatasetError with file and
+    line of those that it cannot, and ConfigError for options that fit none. A metric of one's own is not
+    asked.
     """
     if not isinstance(metric, TextMetric):
-        return
+        return []
     for path, examples in rows.items():
         faults = Faults(path)
         for example in examples:
@@ -97,6 +99,20 @@ def check_targets(metric: Metric, rows: Mapping[Path, Sequence[Example]]) -> Non
         faults.raise_if_any()
     if fault := metric.options_fault(row.target for examples in rows.values() for row in examples):
         raise ConfigError(f"metric {metric.name}: {fault}")
+    return [warning for path, examples in rows.items() for warning in _passed_over(metric, path, examples)]
+
+
+def _passed_over(metric: TextMetric, path: Path, examples: Sequence[Example]) -> list[str]:
+    """One warning for each thing that the metric has to say of targets, with the first of them."""
+    places: dict[str, list[str]] = {}
+    for example in examples:
+        if said := metric.passed_over(example.target):
+            places.setdefault(said, []).append(f"{short(example.target, _SHOWN)} ({example.at})")
+    return [
+        f"{path}: {len(found)} target{'' if len(found) == 1 else 's'} with {said}: "
+        f"{listed(found, _MOST_SHOWN)}. Write what metric {metric.name} is to compare, or choose another"
+        for said, found in places.items()
+    ]
 
 
 @register(JUDGED)

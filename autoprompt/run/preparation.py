@@ -150,12 +150,12 @@ def prepare(config: RunConfig) -> Preparation:
         splits = replace(splits, warnings=(*splits.warnings, warning))
     max_iterations = config.max_iterations or depth.max_iterations
     rows = _rows_by_file(splits)
-    check_metric(config, labels, rows)
+    said = check_metric(config, labels, rows)
     if workflow is None:
-        said = check_placeholders(prompt, rows, config)
+        said += check_placeholders(prompt, rows, config)
         if asks_to_reason(prompt) and (room := reasoning_tokens(config, labels)) < USUAL_TOKENS:
             said.append(f"the prompt asks to reason, and --max-output-tokens {room} will cut its answers")
-        splits = replace(splits, warnings=(*splits.warnings, *said))
+    splits = replace(splits, warnings=(*splits.warnings, *said))
     check_budget(config.max_calls, plan, len(splits.test), optimizer_calls)
     # What a scientific analyst takes beyond a plain one must not come out of the search.
     looks = plan.calls_per_row * (train_batch - TRAIN_BATCH)
