@@ -10,7 +10,8 @@ import json
 import math
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -54,6 +55,8 @@ _TWO_OR_GROUPS = re.compile(r"[1-9]\d{0,2} [1-9]\d\d")  # not 12 000: no number 
 # Of a language that may well group by spaces: not English, nor what has no spaces between its words.
 _FOREIGN_LETTER = re.compile(rf"(?![\x00-\x7f{UNPARTED}{HANGUL}])[^\W\d_]")
 _CLAUSE_COMMA = re.compile(r"，(?!\d{3}(?!\d))")  # parts a Chinese sentence, and writes no decimals
+_NUMBER_LABEL = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?")
+_WHOLE = re.compile(r"(-?(?:0|[1-9]\d*))(?:\.0+)?")
 _EXPONENT = re.compile(r"(?<=[^\W\d_])\^?-?[1-4](?!\w|[.,]\d)")  # of a unit: m2, m/s^2
 _LETTERS = re.compile(r"[^\W\d_]+")
 _WORDS_BEFORE, _WORDS_BEHIND = 1, 3  # of a number and its unit: USD 5, Answer: 5, 5 km per hour
@@ -94,6 +97,7 @@ def read_label(text: str, labels: Sequence[str]) -> str | None:
     Tried in this order: the whole text; a value of a JSON object; what stands behind the last "Answer:"-like
     marker; a first or last line that is a label; the first label that occurs as a word. A longer label wins
     over one that it contains, `1` is not found in `10` or `1.5`, and "not X" names X only as the label non_X.
+    Where all labels are numbers, 1 and 1.0 are one, unless both are labels.
     """
     known = _labels(tuple(labels))
     answer = unicodedata.normalize("NFKC", visible(text))
@@ -255,7 +259,11 @@ class _Labels:
         self._normal = {label_key(label): label for label in reversed(forms)}
         longest_first = sorted(self._normal.items(), key=lambda item: len(item[0]), reverse=True)
         self._by_group = {f"l{i}": label for i, (_, label) in enumerate(longest_first)}
-        words = [f"(?P<l{i}>{_word(_bare(forms[label]))})" for i, (_, label) in enumerate(longest_first)]
+        whole = _whole_numbers(forms)
+        words = [
+            f"(?P<l{i}>{_word(_bare(forms[label]), whole.get(label))})"
+            for i, (_, label) in enumerate(longest_first)
+        ]
         self._words = re.compile("|".join(words), re.IGNORECASE) if words else None
         self._negative = {
             label: self._normal[opposite]
@@ -270,6 +278,8 @@ class _Labels:
             )
             if opposite in self._normal
         }
+        for label, number in whole.items():
+            self._normal |= {number: label, f"{number}.0": label}
 
     def exact(self, text: str) -> str | None:
         return self._raw.get(text.strip()) or self._normal.get(label_key(text))
@@ -294,14 +304,34 @@ def label_key(label: str) -> str:
     return _JOINT.sub("_", normalize(label))
 
 
+def whole_number(label: str) -> str | None:
+    """`1` of the labels 1 and 1.0; None of what is no whole number, and of 01, which is a code."""
+    found = _WHOLE.fullmatch(unicodedata.normalize("NFKC", label).strip())
+    return found[1] if found else None
+
+
+def _whole_numbers(forms: Mapping[str, str]) -> dict[str, str]:
+    """Label -> its whole number, where all labels are numbers, of those that are one that no other label is.
+
+    A column of whole numbers with a gap is written as 1.0, 2.0 by pandas, and a model answers 1.
+    """
+    if not all(map(_NUMBER_LABEL.fullmatch, forms.values())):
+        return {}
+    numbers = {label: number for label in forms if (number := whole_number(label)) is not None}
+    counts = Counter(numbers.values())
+    return {label: number for label, number in numbers.items() if counts[number] == 1}
+
+
 def _bare(text: str) -> str:
     line = " ".join(text.split())
     return line.lstrip(_OPENING + " ").rstrip(_CLOSING + _SENTENCE_END + " ") or line
 
 
-def _word(core: str) -> str:
-    """Pattern of a label inside running text, with borders where its script has them."""
+def _word(core: str, whole: str | None = None) -> str:
+    """Pattern of a label inside running text, with borders where its script has them. whole: if it is one."""
     body = r"[\s_\-]*".join(map(re.escape, _JOINT.split(core)))
+    if whole is not None:
+        body = rf"{re.escape(whole)}(?:\.0+)?"
     if re.fullmatch(r"[A-Za-z]", core):
         # One letter is also a word or a part of one: only the capital counts, and "A headline" is not A.
         article = r"(?!\s+(?!(?:is|was|because|since|as|and|or)\b)[a-z])" if core in "AaIi" else ""

@@ -150,6 +150,31 @@ def test_signed_labels_and_labels_that_differ_in_case_only() -> None:
     assert read_label("not spam", ("spam", "ham")) is None
 
 
+@pytest.mark.parametrize(
+    ("text", "labels", "label"),
+    [
+        ("1", ("1.0", "2.0"), "1.0"),
+        ("Answer: 2.", ("1.0", "2.0"), "2.0"),
+        ("I would give it 2 stars", ("1.0", "2.0"), "2.0"),
+        ('{"stars": 2}', ("1.0", "2.0"), "2.0"),
+        ("1.0", ("1", "2"), "1"),
+        ("I say 2.00, all in all", ("1", "2"), "2"),
+        ("1.5", ("1.0", "2.0"), None),
+        ("10", ("1.0", "2.0"), None),
+        ("1", ("1.0", "1.5"), "1.0"),
+        ("-1", ("-1.0", "0.0", "1.0"), "-1.0"),
+        ("1", ("1", "1.0"), "1"),
+        ("1.0", ("1", "1.0"), "1.0"),
+        ("1", ("1.0", "none"), None),
+        ("1", ("01", "02"), None),
+    ],
+)
+def test_whole_numbers_are_labels_however_they_are_written(
+    text: str, labels: tuple[str, ...], label: str | None
+) -> None:
+    assert read_label(text, labels) == label
+
+
 NAMES = st.text(st.characters(categories=["Ll", "Lu"], max_codepoint=0x17F), min_size=2, max_size=8)
 FORMS = [
     "{}",

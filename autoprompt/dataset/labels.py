@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
-from autoprompt.answers import label_key
+from autoprompt.answers import label_key, whole_number
 from autoprompt.config import DataSettings
 from autoprompt.dataset.checks import MAX_LABELS, check_labels, infer_labels, rare_labels
 from autoprompt.dataset.faults import listed, named
@@ -105,7 +105,7 @@ def label_warnings(sources: Sources, labels: Sequence[str]) -> list[str]:
         warnings.append(f"seen once only: label {shown}; no part can both show and check it.")
     alike: dict[str, list[str]] = {}
     for label in labels:
-        alike.setdefault(label_key(label), []).append(label)
+        alike.setdefault(whole_number(label) or label_key(label), []).append(label)
     for names in alike.values():
         if len(names) > 1:
             warnings.append(_alike(names))
@@ -143,6 +143,8 @@ def _alike(names: list[str]) -> str:
     """What is said of labels that read the same; those that look the same are told by their Unicode form."""
     looks = Counter(unicodedata.normalize("NFC", name) for name in names)
     how = "in Unicode form" if len(looks) == 1 else "in case or marks"
+    if any(map(whole_number, names)):
+        how = "in how a number is written"
     shown = [
         f"{name!r} ({_form(name)})" if looks[unicodedata.normalize("NFC", name)] > 1 else repr(name)
         for name in names
