@@ -208,7 +208,7 @@ def test_json_match_counts_fields() -> None:
     target = '{"name": "Ann", "age": 30, "tags": ["a", "b"]}'
     answer = 'It is {"name": "ann.", "age": 31, "tags": ["a", "b"], "more": true}'
     graded = score(get_metric("json_match"), answer, target)
-    assert graded == Score(0.5, "age is '31', expected '30'; more is not expected")
+    assert graded == Score(0.5, "age is 31, expected 30; more is not expected")
     assert score(get_metric("json_match", {"fields": ["name", "tags"]}), answer, target).is_correct
     assert score(get_metric("json_match", {"fields": ["size"]}), answer, target).reason == "size is missing"
     assert not score(get_metric("json_match"), '{"a": true}', '{"a": 1}').is_correct
@@ -219,6 +219,18 @@ def test_json_match_counts_fields() -> None:
     for fields in (" , ", 3, [], [1]):
         with pytest.raises(ConfigError, match="expected a list of names"):
             get_metric("json_match", {"fields": fields})
+
+
+@pytest.mark.parametrize(
+    ("answer", "target", "reason"),
+    [
+        ('{"a": "1"}', '{"a": 1}', 'a is "1", expected 1'),
+        ('{"a": true}', '{"a": null}', "a is true, expected null"),
+        ('{"a": ["é", {"b": false}]}', '{"a": []}', 'a is ["é", {"b": false}], expected []'),
+    ],
+)
+def test_json_match_gives_its_reasons_as_json(answer: str, target: str, reason: str) -> None:
+    assert score(get_metric("json_match"), answer, target).reason == reason
 
 
 def test_json_match_takes_names_with_commas_as_a_command_line_gives_them() -> None:

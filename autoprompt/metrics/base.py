@@ -85,7 +85,10 @@ def row_score(is_right: bool, answer: str, target: str) -> Score:
 
 def short(text: str, length: int = 120) -> str:
     """One line in quotes; of a long text its beginning and its end, where answers stand."""
+    return f"'{one_line(text, length)}'"
+
+
+def one_line(text: str, length: int = 120) -> str:
+    """The same without quotes."""
     line = " ".join(text.split())
-    if len(line) > length:
-        line = f"{line[: length // 2]} … {line[-length // 2 :]}"
-    return f"'{line}'"
+    return line if len(line) <= length else f"{line[: length // 2]} … {line[-length // 2 :]}"

@@ -11,7 +11,7 @@ from typing import Any
 
 from autoprompt.answers import normalize, read_json, visible
 from autoprompt.errors import ConfigError
-from autoprompt.metrics.base import TextMetric, row_score, short
+from autoprompt.metrics.base import TextMetric, one_line, row_score, short
 from autoprompt.metrics.registry import register
 from autoprompt.types import Example, Score
 
@@ -100,4 +100,9 @@ def _difference(name: str, found: Mapping[str, Any], expected: Mapping[str, Any]
         return f"{name} is missing"
     if name not in expected:
         return f"{name} is not expected"
-    return f"{name} is {short(str(found[name]))}, expected {short(str(expected[name]))}"
+    return f"{name} is {_shown(found[name])}, expected {_shown(expected[name])}"
+
+
+def _shown(value: Any) -> str:
+    """As JSON writes it: an analyst must see that a text is no number."""
+    return one_line(json.dumps(value, ensure_ascii=False))
