@@ -67,8 +67,8 @@ def shown_rows(candidate: Candidate, rows: Sequence[Example]) -> list[str]:
 def check_placeholders(prompt: str, rows: Mapping[Path, Sequence[Example]], config: RunConfig) -> list[str]:
     """Every row can fill in what the prompt asks for: whatever is in braces and a field of some row.
 
-    rows: of each file. Returns warnings of the target in braces, and of identifiers there that are
-    no field, so perhaps misspelt.
+    rows: of each file. Returns warnings of the target in braces, of identifiers there that are no field, so
+    perhaps misspelt, and of an input that is never sent since the prompt asks for other fields alone.
     Raises DatasetError with file and line of the rows that cannot, and PromptError where the input field's
     name is in braces and can be no placeholder.
     """
@@ -86,13 +86,28 @@ def check_placeholders(prompt: str, rows: Mapping[Path, Sequence[Example]], conf
         check_fields(examples, path, asked)
     # A field that is both is filled in: as the input.
     sealed = {config.target_field} - {field}
+    return (
+        [
+            f"{{{name}}} is the target, which is never filled in, and stays literal"
+            for name in placeholders(prompt, sealed)
+        ]
+        + [
+            f"{{{name}}} is no field of the rows ({', '.join(known)}) and stays literal"
+            f"{_hint(name, fillable, None if field in asked else field)}"
+            for name in unknown_placeholders(prompt, known)
+        ]
+        + _unsent(field, asked)
+    )
+
+
+def _unsent(field: str, asked: Sequence[str]) -> list[str]:
+    """What is said of an input field that the prompt does not ask for, where it asks for others."""
+    if not asked or field in asked:
+        return []
+    others = ", ".join(f"{{{name}}}" for name in asked)
     return [
-        f"{{{name}}} is the target, which is never filled in, and stays literal"
-        for name in placeholders(prompt, sealed)
-    ] + [
-        f"{{{name}}} is no field of the rows ({', '.join(known)}) and stays literal"
-        f"{_hint(name, fillable, None if field in asked else field)}"
-        for name in unknown_placeholders(prompt, known)
+        f"the input {{{field}}} is never sent: a prompt with placeholders sends those alone, {others}; add "
+        f"{{{field}}}, or name another --input-field"
     ]
 
 

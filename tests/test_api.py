@@ -842,6 +842,18 @@ def test_evaluate_warns_of_a_placeholder_that_is_no_field(tmp_path: Path) -> Non
     assert "{target} is the target, which is never filled in" in report.warnings[-1]
 
 
+def test_an_input_that_the_prompt_never_sends_is_said(tmp_path: Path) -> None:
+    rows = [{**row, "subject": f"item {n}"} for n, row in enumerate(GOOD)]
+    config = run_config(tmp_path, dataset=None, prompt="Route {subject}")
+    for report in (evaluate(config, rows=rows, clients=clients()), estimate(config, rows=rows)):
+        (said,) = (warning for warning in report.warnings if "never sent" in warning)
+        assert said.startswith("the input {input} is never sent")
+        assert said.endswith("{subject}; add {input}, or name another input_field=…")
+    for prompt in ("Route {subject}: {input}", "Route.", "Route {input}"):
+        asked = config.model_copy(update={"prompt": prompt})
+        assert "never sent" not in "".join(evaluate(asked, rows=rows, clients=clients()).warnings)
+
+
 def test_evaluate_needs_rows_and_a_prompt(tmp_path: Path) -> None:
     with pytest.raises(PromptError, match="no prompt to start from"):
         evaluate(run_config(tmp_path, prompt=None), clients=clients())
