@@ -85,6 +85,13 @@ def with_known_labels(
     return config.model_copy(update={"labels": labels}), source
 
 
+def with_known_input(config: CompleteConfig, input_field: str) -> CompleteConfig:
+    """The settings with the input's field that an export knows, where no source names one."""
+    if "input_field" in config.model_fields_set or input_field == config.target_field:
+        return config
+    return config.model_copy(update={"input_field": input_field})
+
+
 def starting_prompt(config: RunConfig) -> str:
     """The prompt that the settings name. Raises PromptError if there is none, with what to add."""
     if config.prompt is None:

@@ -16,13 +16,14 @@ from autoprompt.cli.panel import watching
 from autoprompt.cli.progress import duration, money
 from autoprompt.cli.run import check_metric, print_json, read_environment
 from autoprompt.errors import BudgetExhausted, BudgetTooSmallError, ConfigError, Interrupted, UsageError
-from autoprompt.settings import resolve_evaluation
+from autoprompt.settings import resolve_evaluation, with_known_input
 from autoprompt.stats import in_groups
 from autoprompt.store.files import check_writable, write_output
 
 if TYPE_CHECKING:
     from autoprompt.config import RunConfig
     from autoprompt.scoring import EvaluationReport
+    from autoprompt.settings import CompleteConfig
     from autoprompt.types import Candidate, OnEvent
 
 _PRICES = ("price_input", "price_output")  # of the run's model, and of no other
@@ -90,7 +91,7 @@ def evaluate(
     check_metric(flags)
     settings, chosen = resolve_evaluation({**known.flags, **flags}, config_file=config, environ=os.environ)
     if run is None and chosen.exported is not None:
-        known = _of_export(chosen.exported, settings)
+        settings, known = _of_export(chosen.exported, settings)
     from autoprompt import scoring
 
     other = None if against is None else scoring.other_prompt(against, "--against")
@@ -147,13 +148,15 @@ class _Known:
     flags: Mapping[str, Any] = field(default_factory=dict)
 
 
-def _of_export(path: Path, settings: RunConfig) -> _Known:
+def _of_export(path: Path, settings: CompleteConfig) -> tuple[CompleteConfig, _Known]:
+    """The settings with what the export says of them, and what it hands over."""
     from autoprompt.store.export import read_one_prompt
 
     if settings.workflow is not None:
         raise ConfigError("exported holds one prompt, and a workflow is named: give one of them.")
     found = read_one_prompt(path)
-    return _Known(str(path), found.candidate, labels=found.labels)
+    known = _Known(str(path), found.candidate, labels=found.labels)
+    return with_known_input(settings, found.input_field), known
 
 
 def _of_run(run: str, candidate: str | None, flags: Mapping[str, Any], runs_dir: Path) -> _Known:

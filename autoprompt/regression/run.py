@@ -25,7 +25,7 @@ from autoprompt.regression.comparison import Comparison, check_comparable, compa
 from autoprompt.regression.gate import check_answered, decide, find_must_pass, notes
 from autoprompt.regression.measurement import MeasuredCase, Measurement, measure
 from autoprompt.regression.report import CheckReport
-from autoprompt.settings import complete, starting_prompt, with_known_labels
+from autoprompt.settings import complete, starting_prompt, with_known_input, with_known_labels
 from autoprompt.store.export import read_one_prompt
 from autoprompt.store.files import check_writable, write_output
 from autoprompt.task import calls_per_row, make_program
@@ -54,6 +54,8 @@ def run_check(
         raise ConfigError("exported holds one prompt, and a workflow is named: give one of them.")
     exported = None if limits.exported is None else read_one_prompt(limits.exported)
     known = None if exported is None else exported.labels
+    if exported is not None:
+        config = with_known_input(config, exported.input_field)
     config, labels_of = with_known_labels(config, known, str(limits.exported))
     prompt = ""
     if config.workflow is None:

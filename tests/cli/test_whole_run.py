@@ -211,6 +211,23 @@ def test_an_exported_prompt_is_scored_as_its_run_s_is(endpoint: Endpoint) -> Non
     call("run", "--config", "d.yaml", code=3)
 
 
+def test_an_export_names_the_field_of_the_input_where_nothing_else_does(endpoint: Endpoint) -> None:
+    best = export(Candidate({"prompt": "Sort."}), "yaml", input_field="body", labels=["urgent", "normal"])
+    Path("best.yaml").write_text(best, encoding="utf-8")
+    rows = [{"body": f"message {n}", "other": f"another {n}", "target": "urgent"} for n in range(4)]
+    Path("new.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    model = ("--model", "m", "--base-url", endpoint.base_url, "--dataset", "new.jsonl")
+    asked = ("eval", "--exported", "best.yaml", *model, "--json")
+
+    def inputs(*flags: str) -> list[str]:
+        return [row["input"] for row in json.loads(call(*asked, *flags).stdout)["rows"]]
+
+    assert inputs() == [row["body"] for row in rows]
+    assert inputs("--input-field", "other") == [row["other"] for row in rows]
+    Path("new.task.yaml").write_text("input_field: other\n", encoding="utf-8")
+    assert inputs() == [row["other"] for row in rows]
+
+
 def test_two_prompts_are_compared_row_by_row(endpoint: Endpoint) -> None:
     """Their scores, the gain with its interval and the paired test, in every form."""
     knows = "Sort support messages. KNOWN RULE: look at what happens now."

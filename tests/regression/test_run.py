@@ -317,6 +317,16 @@ def test_macro_f1_is_gated_on_all_rows_together(repository: Repository) -> None:
     assert always_a.score < 0.5
 
 
+def test_an_export_brings_the_field_of_its_input(repository: Repository) -> None:
+    path = repository.folder / "best.yaml"
+    path.write_text(export(Candidate({"prompt": "Look."}), "yaml", input_field="item"), encoding="utf-8")
+    rows = [{"item": f"item {n}", "target": target_of(n)} for n in range(40)]
+    repository.dataset.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    assert repository.check(wrong_on(), is_update=True, exported=path).score == 1.0
+    with pytest.raises(DatasetError, match="no field 'text'"):
+        repository.check(wrong_on(), exported=path, settings={"input_field": "text"})
+
+
 def test_a_warm_model_asked_once_is_warned_of(repository: Repository) -> None:
     report = repository.check(wrong_on(), is_update=True, settings={"temperature": 0.7})
     assert "--repeat 3" in report.warnings[0]
