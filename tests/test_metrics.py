@@ -301,6 +301,12 @@ def functions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
         "    return 7\n"
         "def nan(prediction, example):\n"
         "    return float('nan')\n"
+        "def turned(target, prediction):\n"
+        "    return prediction.strip() == target\n"
+        "def of_rows(expected, example):\n"
+        "    return 1\n"
+        "def named(label, expected):\n"
+        "    return label == expected\n"
         "number = 3\n"
     )
     monkeypatch.chdir(tmp_path)
@@ -324,6 +330,7 @@ def test_a_function_gets_the_row_or_its_expected_answer_by_the_parameters_name(f
     assert score(natural, "y", "x").value == 0
     assert score(get_metric(functions + "natural", {"most": 0.5}), "x", "x").value == 0.5
     assert score(get_metric(functions + "unclear"), "x", "x").is_correct  # of any other name: the row
+    assert score(get_metric(functions + "named"), "x", "x").is_correct  # the label that was answered
 
 
 def test_a_function_that_fails_names_file_and_line(functions: str, tmp_path: Path) -> None:
@@ -338,7 +345,10 @@ def test_a_function_that_fails_names_file_and_line(functions: str, tmp_path: Pat
     ("function", "message"),
     [
         ("broken", r"broken failed on row r1: KeyError: 'a'"),
-        ("high", r"high returned 7 on row r1; expected a number in \[0, 1\]"),
+        (
+            "high",
+            r"high returned 7 on row r1; expected a number in \[0, 1\], \(score, reason\), or {'score': ",
+        ),
         ("nan", r"nan returned nan"),
     ],
 )
@@ -356,6 +366,12 @@ def test_a_function_that_fails_is_named(functions: str, function: str, message: 
         ("absent", {}, "has no function 'absent'"),
         ("number", {}, "has no function 'number'"),
         ("later", {}, "is an async def"),
+        (
+            "turned",
+            {},
+            r"its first parameter is called 'target' and would get the answer.*f\(prediction, target\)",
+        ),
+        ("of_rows", {}, r"its first parameter is called 'expected'"),
         ("pair", {"most": 3}, "unexpected keyword argument 'most'"),
     ],
 )

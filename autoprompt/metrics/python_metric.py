@@ -39,18 +39,18 @@ class PythonMetric(TextMetric):
             raise ConfigError(
                 f"metric {self.name} failed on {example.place}: {type(error).__name__}: {error}"
             ) from error
-        value, feedback = result, ""
+        value, said = result, ""
         if isinstance(result, Mapping):
-            value, feedback = result.get("score"), result.get("feedback") or result.get("reason", "")
+            value, said = result.get("score"), result.get("reason") or result.get("feedback", "")
         elif isinstance(result, tuple) and len(result) == 2:
-            value, feedback = result
+            value, said = result
         if not isinstance(value, int | float) or not 0 <= value <= 1:
             raise ConfigError(
                 f"metric {self.name} returned {result!r} on {example.place}; expected a number in [0, 1], "
-                "(score, feedback), or {'score': ..., 'feedback': ...}"
+                "(score, reason), or {'score': ..., 'reason': ...}"
             )
         reason = str(
-            feedback or ("" if value == 1 else f"answered {short(answer)}, expected {short(example.target)}")
+            said or ("" if value == 1 else f"answered {short(answer)}, expected {short(example.target)}")
         )
         return Score(float(value), reason)
 
@@ -90,4 +90,12 @@ def _check_call(name: str, function: Callable[..., Any], options: Mapping[str, A
         ) from error
     by_place = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     places = [parameter.name for parameter in signature.parameters.values() if parameter.kind in by_place]
-    return len(places) > 1 and places[1] in _TARGET_NAMES
+    first, second = (*places, "", "")[:2]
+    takes_target = second in _TARGET_NAMES
+    # f(label, expected) compares the label that was answered.
+    if first in _TARGET_NAMES and not (first == "label" and takes_target):
+        raise ConfigError(
+            f"metric {name}: its first parameter is called {first!r} and would get the answer, not what is "
+            f"expected. Write it as f(prediction, {first})"
+        )
+    return takes_target
