@@ -18,7 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from autoprompt.checking import check_memory
+from autoprompt.checking import check_memory, given_rows
 from autoprompt.clients import Clients, check_clients, check_models, price_given
 from autoprompt.config import CheckSettings, RunConfig, ScienceConfig
 from autoprompt.errors import EmptyAnswersError, InputError, ModelError, StoreError, UsageError
@@ -61,7 +61,7 @@ def optimize(
     ModelError when the endpoint fails, Interrupted on Ctrl-C.
     """
     check_clients(clients)  # before the run has a folder
-    with with_rows(config, rows, is_kept=True) as (config, told):
+    with with_rows(config, given_rows(config, rows), is_kept=True) as (config, told):
         preparation = prepare(config)
         check_memory(preparation.config)
         if clients is None:
@@ -160,7 +160,7 @@ def candidate_of(run: str | Path, candidate_id: str, *, runs_dir: Path = Path("r
 
 def estimate(config: RunConfig, *, rows: Rows | None = None) -> Estimate:
     """What a run would use at most: `--dry-run`. Refuses what a run would before anything is sent."""
-    with with_rows(config, rows) as (config, told):
+    with with_rows(config, given_rows(config, rows)) as (config, told):
         preparation = prepare(config)
         check_memory(preparation.config)
         warnings = check_models(preparation.config)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from autoprompt.config import RunConfig
 from autoprompt.dataset import check_fields, load_checked
 from autoprompt.dataset.checks import content_key
+from autoprompt.dataset.plain import plain_rows
 from autoprompt.dataset.shown import shown_in
 from autoprompt.errors import PromptError
 from autoprompt.llm.scripted import ScriptedClient
@@ -18,6 +19,7 @@ from autoprompt.memory import ExperienceFile
 from autoprompt.metrics import check_targets, get_metric
 from autoprompt.program import COMPONENT, placeholders, unknown_placeholders
 from autoprompt.store.files import check_writable
+from autoprompt.store.given import Rows
 from autoprompt.task import input_of, open_workflow
 from autoprompt.types import Candidate, Example
 
@@ -37,6 +39,13 @@ class CheckedRows:
     workflow: WorkflowTask | None
     components: Mapping[str, str]
     warnings: tuple[str, ...]
+
+
+def given_rows(config: RunConfig, rows: Rows | None) -> Rows | None:
+    """Rows of a program with plain values, as they can be kept in a file; see `plain_rows`."""
+    if rows is None:
+        return None
+    return plain_rows(rows, (config.input_field, config.target_field, config.group_field))
 
 
 def check_rows(config: RunConfig, dataset: Path, prompt: str, *, labels_of: str = "") -> CheckedRows:

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from autoprompt.checking import CheckedRows, check_placeholders, check_rows, shown_rows
+from autoprompt.checking import CheckedRows, check_placeholders, check_rows, given_rows, shown_rows
 from autoprompt.clients import Clients, RoleModels, open_models
 from autoprompt.comparison import ComparedRows, compare_rows, score_rows
 from autoprompt.config import RunConfig
@@ -132,7 +132,8 @@ def evaluate(
     Raises what `optimize` raises, and BudgetExhausted where a cap ends it before the last row.
     """
     other = other_prompt(against, "against") if isinstance(against, str) else against
-    with with_rows(config, rows, has_prompt=candidate is not None) as (config, told):
+    plain = given_rows(config, rows)
+    with with_rows(config, plain, has_prompt=candidate is not None) as (config, told):
         emit = _telling(on_event, told)
         report = _evaluate(config, candidate, other, known_labels, labels_of, clients, emit)
     return replace(report, warnings=tuple(map(told, report.warnings)))
@@ -179,7 +180,9 @@ def _evaluate(
             known_labels, labels_of = taken_out.labels, labels_of or "the candidate's run"
     config, labels_of = with_known_labels(complete(config), known_labels, labels_of)
     if config.dataset is None:
-        raise ConfigError("eval needs a dataset: give --dataset FILE.")
+        raise ConfigError(
+            "eval needs a dataset: give --dataset FILE; in Python rows=[...], or RunConfig(dataset=FILE)."
+        )
     prompt = ""
     if config.workflow is None:
         prompt = candidate.prompt if candidate is not None else starting_prompt(config)

@@ -6,10 +6,13 @@ import ast
 import json
 import pydoc
 from collections.abc import Callable
+from datetime import date
+from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from fakes import JUDGED, LABELS, PROMPT, World, grader, run_config, target_of, write_rows, writer
 
@@ -558,7 +561,13 @@ def test_a_function_of_a_program_is_missed_elsewhere(tmp_path: Path) -> None:
     [
         ([{"input": "a", "target": "b"}], "items.jsonl", ConfigError, "rows are given, and dataset names"),
         ([{"input": "a", "target": "b"}, "c"], None, DatasetError, r"rows\[1\] is 'c', expected a dict"),
-        ([{"input": {1}, "target": "b"}], None, DatasetError, r"rows\[0\]: .*set.* plain values"),
+        (
+            [{"input": {1}, "target": "b"}],
+            None,
+            DatasetError,
+            r"rows\[0\]: field 'input' holds set.* plain values",
+        ),
+        ([{"input": b"\xff", "target": "b"}], None, DatasetError, r"rows\[0\]: field 'input' holds bytes"),
         ([{"input": float("nan"), "target": "b"}], None, DatasetError, r"rows\[0\]: "),
         ([], None, DatasetError, r"^rows is empty, expected dicts"),
         ([*GOOD, {"input": "x", "target": None}], None, DatasetError, r"^rows\[150\]: empty target 'target'"),
@@ -842,6 +851,28 @@ def test_evaluate_warns_of_a_placeholder_that_is_no_field(tmp_path: Path) -> Non
     assert "{target} is the target, which is never filled in" in report.warnings[-1]
 
 
+def test_columns_that_are_not_used_may_hold_anything_that_can_be_written(tmp_path: Path) -> None:
+    others = {
+        "day": date(2024, 5, 1),
+        "price": Decimal("1.50"),
+        "gap": float("nan"),
+        "most": float("inf"),
+        "picture": b"\x89PNG\xff",
+        "note": "é".encode(),
+        "parts": [date(2024, 5, 1), {"at": float("nan")}, np.int64(3)],
+    }
+    rows = [{**row, **others} for row in GOOD]
+    config = run_config(tmp_path, dataset=None, prompt="{day} {price} {gap} {most} {note} {parts}\n{input}")
+    made = clients()
+    assert evaluate(config, rows=rows, clients=made).n == len(GOOD)
+    assert isinstance(made.task, ScriptedClient)
+    assert made.task.calls[0][0].content.startswith(
+        '2024-05-01 1.50  inf é ["2024-05-01", {"at": null}, 3]\n'
+    )
+    asked = config.model_copy(update={"prompt": "{picture} {input}"})
+    assert "{picture} is no field" in "".join(evaluate(asked, rows=rows, clients=clients()).warnings)
+
+
 def test_an_input_that_the_prompt_never_sends_is_said(tmp_path: Path) -> None:
     rows = [{**row, "subject": f"item {n}"} for n, row in enumerate(GOOD)]
     config = run_config(tmp_path, dataset=None, prompt="Route {subject}")
@@ -857,5 +888,5 @@ def test_an_input_that_the_prompt_never_sends_is_said(tmp_path: Path) -> None:
 def test_evaluate_needs_rows_and_a_prompt(tmp_path: Path) -> None:
     with pytest.raises(PromptError, match="no prompt to start from"):
         evaluate(run_config(tmp_path, prompt=None), clients=clients())
-    with pytest.raises(ConfigError, match="needs a dataset"):
+    with pytest.raises(ConfigError, match=r"needs a dataset: .*in Python rows=\[\.\.\.\]"):
         evaluate(run_config(tmp_path, dataset=None, train=tmp_path / "items.jsonl"), clients=clients())

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from autoprompt.dataset.faults import Faults, named, require_fields
+from autoprompt.dataset.plain import without_bytes
 from autoprompt.dataset.reading import read_records
 from autoprompt.errors import DatasetError
 from autoprompt.types import Example
@@ -36,7 +37,7 @@ def load_rows(
 
     Values become text: 1 -> "1", true -> "true", 1.0 -> "1.0", an object or list -> its JSON (a target may be
     one with takes_json only, and is then compact). White space around a target is dropped. A row without a
-    group value is a group of its own.
+    group value is a group of its own. Of Parquet, a field of bytes that are no text is left out.
     Raises DatasetError with every fault's file and line, the first ten in words.
     """
     flags = {"--input-field": input_field, "--target-field": target_field}
@@ -49,7 +50,7 @@ def load_rows(
     input_of = () if target_field in input_of else tuple(input_of)
     asked = {flag: name for flag, name in flags.items() if not (input_of and flag == "--input-field")}
     for line, found in read_records(path, faults, asked):
-        record = _with_input(found, input_field, input_of)
+        record = _with_input(without_bytes(found, flags.values()), input_field, input_of)
         if is_first:
             names = named([*input_of])
             also = f" Or have a field for each input of the workflow: {names}." if input_of else ""
@@ -255,8 +256,8 @@ def _row_fault(
         kind = "an object" if isinstance(target, dict) else "a list"
         what = f"target {target_field!r} is {kind}, expected a text, a number, true or false"
         return f"{what}. For JSON answers give --metric json_match, or write it as a text in quotes."
-    for name, value in record.items():
-        if isinstance(value, bytes):
+    for name in wanted:
+        if isinstance(record[name], bytes):
             return f"field {name!r} holds bytes, expected text. Decode it when you write the file."
     return None
 

@@ -47,7 +47,7 @@ def run_check(
     config = complete(config)
     dataset = config.dataset
     if dataset is None:
-        raise ConfigError("check needs a dataset: give --dataset FILE.")
+        raise ConfigError("check needs a dataset: give --dataset FILE; in Python RunConfig(dataset=FILE).")
     warnings: list[str] = []
     baseline = _baseline(limits, warnings, is_update=is_update)
     if config.workflow is not None and limits.exported is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -230,6 +231,14 @@ def test_parquet_gives_the_rows_that_were_written(tmp_path: Path) -> None:
     parquet.write_table(pyarrow.table({"input": ["x", "y"], "target": ["a", None]}), path)
     with pytest.raises(DatasetError, match=r"d.parquet row 2: empty target"):
         load_rows(path)
+    day = date(2024, 5, 1)
+    others = {"picture": [b"\x89\xff", b"as text"], "day": [day, day]}
+    parquet.write_table(pyarrow.table({"input": [b"x", b"y"], "target": ["a", "b"], **others}), path)
+    one, two = load_rows(path)
+    assert one.fields == {"input": "x", "target": "a", "day": "2024-05-01"}
+    assert (two.input, two.fields["picture"]) == ("y", "as text")
+    with pytest.raises(DatasetError, match=r"d.parquet row 1: field 'picture' holds bytes, expected text"):
+        load_rows(path, input_field="picture")
     path.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(DatasetError, match=r"d.parquet row 1: broken Parquet"):
         load_rows(path)
