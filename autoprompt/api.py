@@ -158,14 +158,19 @@ def candidate_of(run: str | Path, candidate_id: str, *, runs_dir: Path = Path("r
     return replace(read_candidate(folder.find_candidate(candidate_id)), labels=folder.read_labels())
 
 
-def estimate(config: RunConfig, *, rows: Rows | None = None) -> Estimate:
-    """What a run would use at most: `--dry-run`. Refuses what a run would before anything is sent."""
+def estimate(config: RunConfig, *, rows: Rows | None = None, clients: Clients | None = None) -> Estimate:
+    """What a run would use at most: `--dry-run`. Refuses what a run would before anything is sent.
+
+    clients: as in `optimize`; none is asked. Their cost is known where the settings have prices.
+    """
+    check_clients(clients)
     with with_rows(config, given_rows(config, rows)) as (config, told):
         preparation = prepare(config)
         check_memory(preparation.config)
-        warnings = check_models(preparation.config)
-        prices = _prices(preparation.config)
-        check_spending(preparation, prices)
+        warnings = check_models(preparation.config) if clients is None else []
+        known = preparation.config
+        prices = _prices(known) if clients is None else _prices_of(clients, known)
+        check_spending(preparation, prices if clients is None else Prices())
         found = estimate_run(preparation, prices)
     return replace(found, warnings=tuple(map(told, (*found.warnings, *warnings))))
 
@@ -185,6 +190,17 @@ def _prices(config: RunConfig) -> Prices:
         return Prices(price("task"), price("optimizer"))
     judge = choose_model(config, "judge")
     return Prices(price("task"), price("optimizer"), price("judge"), judge.model or judge.base_url or LOCAL)
+
+
+def _prices_of(clients: Clients, config: RunConfig) -> Prices:
+    """The settings' prices, which are those of the task's client, whatever else it does."""
+
+    def price(role: CallRole) -> Price | None:
+        return price_given(config) if clients.first_role(role) == "task" else None
+
+    if config.metric != JUDGED:
+        return Prices(price("task"), price("optimizer"))
+    return Prices(price("task"), price("optimizer"), price("judge"), clients.of("judge").name)
 
 
 def check(

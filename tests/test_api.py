@@ -510,6 +510,24 @@ def test_an_estimate_asks_no_endpoint_for_its_model_and_says_what_is_fetched_fir
     assert said == "the embedded model's weights (1.12 GB) are fetched first"
 
 
+def test_an_estimate_for_clients_of_ones_own_speaks_of_no_other_model(tmp_path: Path) -> None:
+    made = clients()
+    found = estimate(run_config(tmp_path), clients=made)
+    assert not [warning for warning in found.warnings if "fetched" in warning]
+    assert (found.calls, found.cost_usd) == (estimate(run_config(tmp_path, model="local")).calls, None)
+    assert isinstance(made.task, ScriptedClient)
+    assert made.task.calls == []
+    priced = run_config(tmp_path, price_input=1.0, price_output=1.0, **JUDGED)
+    one = Clients(ScriptedClient(GAIN.student, name="student"))
+    cost = estimate(priced, clients=one).cost_usd
+    assert cost is not None
+    assert cost > 0
+    assert estimate(priced, clients=one).judge_model == "student"
+    assert estimate(priced, clients=made).cost_usd is None  # of the writer's the price is not known
+    with pytest.raises(ConfigError, match="expected Clients"):
+        estimate(run_config(tmp_path), clients=made.task)  # type: ignore[arg-type]
+
+
 def test_rows_of_a_program_are_the_dataset_and_stay_for_a_resume(tmp_path: Path) -> None:
     rows = GOOD
     config = run_config(tmp_path, dataset=None, max_calls=900)
@@ -603,7 +621,7 @@ def test_rows_that_will_not_do_are_refused_in_their_own_words_and_leave_nothing(
 ) -> None:
     config = run_config(tmp_path, dataset=dataset)
     with pytest.raises(error, match=said):
-        call(config, rows=rows, **({} if call is estimate else {"clients": clients()}))
+        call(config, rows=rows, clients=clients())
     assert not list((tmp_path / "runs").rglob("*.jsonl"))
 
 
