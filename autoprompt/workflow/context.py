@@ -6,12 +6,13 @@ import logging
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+from autoprompt.errors import Interrupted
 from autoprompt.workflow.components import component_name
 from autoprompt.workflow.definition import GraphNode, NodeResult, VirtualNode
 from autoprompt.workflow.events import Event, NodeEvent, NodeRunStreamChunk, WorkflowWarning
@@ -102,7 +103,8 @@ class RunContext:
 
     journal: of a run that is kept, for answers of models. nodes: every node by id, virtual and inner ones.
     components: texts that stand in for prompts, by name. demonstrations: by node, see `RunSettings`.
-    sandbox, limits: how code is confined. max_concurrency: nodes or items at once, None for no bound.
+    sandbox, limits: how code is confined. max_concurrency: requests, pieces of code and items at once, None
+    for no bound. turns: held while a request is out or code runs, see `NodeContext.turn`.
     stopping: set once no further node is to begin.
     """
 
@@ -116,6 +118,7 @@ class RunContext:
     sandbox: Literal["auto", "strict", "none"] = "auto"
     limits: Limits | None = None
     max_concurrency: int | None = None
+    turns: AbstractContextManager[Any] = field(default_factory=nullcontext)
     executions: Executions | None = None
     progress: Progress = field(default_factory=Progress)
     frame: Frame = field(default_factory=Frame)
@@ -202,6 +205,18 @@ class NodeContext:
     def component(self, role: str, text: str) -> str:
         """The prompt text to use for `role`: the candidate's, else `text`, the workflow's own."""
         return self.run.components.get(component_name(self.node.id, role), text)
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """Wait until fewer than `max_concurrency` requests and pieces of code are at work, and be one.
+
+        Not around what runs other nodes: they wait for turns of their own. Raises Interrupted where the run
+        was stopped meanwhile.
+        """
+        with self.run.turns:
+            if self.run.stopping.is_set():
+                raise Interrupted("the run is being stopped")
+            yield
 
     def demonstrations(self) -> Sequence[Turn]:
         """What the node's model is shown before its own input: the run's, else those in the file."""

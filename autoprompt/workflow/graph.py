@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from langgraph.graph.state import CompiledStateGraph
 
 _ROOM = 5  # steps beyond one for each node
+_OWN_THREADS = 2  # LangGraph's: one waits for events, one writes checkpoints
 _REMOVED = "\0removed"  # names that a node of Python's has taken out of the context; NUL is in no name
 
 
@@ -86,6 +87,16 @@ def first_state(pool: Mapping[str, Mapping[str, Any]]) -> FlowState:
 def recursion_limit(definition: Definition, max_steps: int) -> int:
     """Steps that the longest run takes; with jumps it is for the caller to say."""
     return max_steps if definition.edges is None else len(definition.nodes) + _ROOM
+
+
+def threads(definition: Definition) -> int:
+    """LangGraph's `max_concurrency` where the run has a bound of its own.
+
+    Its threads are not what is to be bounded: with one alone, which waits for events, no node ever begins,
+    and with two, a second node begins while no event is waited for. So each node may have a thread, and those
+    at work wait for their turn (`NodeContext.turn`).
+    """
+    return len(definition.nodes) + _OWN_THREADS
 
 
 def _add_sequence(graph: Any, definition: Definition) -> None:

@@ -73,7 +73,7 @@ def _invoke(context: NodeContext, inner: Definition, frame: Frame) -> Mapping[st
     from langchain_core.runnables import RunnableConfig
     from langchain_core.runnables.config import var_child_runnable_config
 
-    from autoprompt.workflow.graph import first_state, recursion_limit, run_single
+    from autoprompt.workflow.graph import first_state, recursion_limit, run_single, threads
 
     # A graph of its own: as a subgraph of the one around, it would write checkpoints of every pass.
     around, own = copy_context(), copy_context()
@@ -85,7 +85,7 @@ def _invoke(context: NodeContext, inner: Definition, frame: Frame) -> Mapping[st
     run = replace(context.run, frame=frame)
     config = RunnableConfig(recursion_limit=recursion_limit(inner, MAX_STEPS))
     if context.run.max_concurrency is not None:
-        config["max_concurrency"] = context.run.max_concurrency
+        config["max_concurrency"] = threads(inner)
     graph = _compiled(inner)
     state: Mapping[str, Any] = own.run(lambda: graph.invoke(first_state({}), config, context=run))
     return state

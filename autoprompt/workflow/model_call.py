@@ -111,7 +111,8 @@ def call_model(
     options = replace(options, tools=tuple(tools)) if tools else options
     client = client if client is not None else context.client(model)
     try:
-        answer = client.complete(_with_demonstrations(messages, context.demonstrations()), options)
+        with context.turn():
+            answer = client.complete(_with_demonstrations(messages, context.demonstrations()), options)
     except FATAL:
         raise
     except ModelError as error:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pprint import pformat
+from threading import Semaphore
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from pydantic import BaseModel
 
 from autoprompt.config import ModelSettings
-from autoprompt.errors import InputError, Interrupted, StoreError
+from autoprompt.errors import ConfigError, InputError, Interrupted, StoreError
 from autoprompt.llm import Budget, Journal, ResponseCache
 from autoprompt.llm.client import Client
 from autoprompt.llm.endpoints import LOCAL
@@ -51,6 +52,7 @@ class RunSettings:
     own, by name. demonstrations: node id -> (input, answer) of each that its model is shown before its own
     input, instead of those in the file. mocks: node id -> `Mock` or its fields, over those of the file.
     budget, cache: shared with others; default: no caps, no cache.
+    max_concurrency: requests, pieces of code and items of an iteration at once; default: no bound.
     max_steps: of a workflow whose nodes name the next one, so that a circle ends.
     """
 
@@ -197,8 +199,17 @@ def _opened(
             sandbox=settings.sandbox,
             limits=settings.limits,
             max_concurrency=settings.max_concurrency,
+            turns=_turns(settings.max_concurrency),
             executions=executions,
         )
+
+
+def _turns(most: int | None) -> AbstractContextManager[Any]:
+    if most is None:
+        return nullcontext()
+    if most < 1:
+        raise ConfigError(f"max_concurrency is {most}, expected 1 or more, or None for no bound")
+    return Semaphore(most)
 
 
 def _models(settings: RunSettings, budget: Budget, journal: Journal | None, at_once: int) -> ModelSource:
@@ -238,11 +249,11 @@ def _graph_events(
     from langgraph.errors import GraphRecursionError
 
     from autoprompt.store.checkpoints import open_checkpointer
-    from autoprompt.workflow.graph import compile_graph, first_state, recursion_limit
+    from autoprompt.workflow.graph import compile_graph, first_state, recursion_limit, threads
 
     config = RunnableConfig(recursion_limit=recursion_limit(definition, settings.max_steps))
     if settings.max_concurrency is not None:
-        config["max_concurrency"] = settings.max_concurrency
+        config["max_concurrency"] = threads(definition)
     with ExitStack() as stack:
         durability: Literal["sync"] | None = None
         state: Any

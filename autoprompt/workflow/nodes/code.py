@@ -25,7 +25,8 @@ class Code(NodeTypeBase):
             if variable.value_selector is not None
         }
         inputs = {**given, **context.inputs}
-        found = run_code(data.code, inputs, context)
+        with context.turn():
+            found = run_code(data.code, inputs, context)
         return NodeResult(_declared(data.outputs, found, ""), inputs=inputs)
 
 

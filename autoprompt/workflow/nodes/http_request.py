@@ -21,7 +21,8 @@ class HttpRequestNode(NodeTypeBase):
 
     def execute(self, data: HttpRequestData, context: NodeContext) -> NodeResult:
         request = _request(data, context)
-        response = send(request)
+        with context.turn():
+            response = send(request)
         outputs: dict[str, Any] = {
             "body": response.body,
             "status_code": response.status,
