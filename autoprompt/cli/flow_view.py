@@ -96,11 +96,15 @@ class FlowView:
         mine = [child for child in self._waiting if _is_child(child, record)]
         entry.inside += mine
         self._waiting = [child for child in self._waiting if child not in mine]
-        container = self._running(record.get("in_node_id"))
+        container = self._container(record)
         (self.entries if container is None else container.inside).append(entry)
 
-    def _running(self, node_id: str | None) -> Entry | None:
+    def _container(self, record: Mapping[str, Any]) -> Entry | None:
+        """The running container that the record is of a pass of; None outside of one."""
+        node_id, around = record.get("in_node_id"), _passes(record)[:-1]
         found = [e for e in self._by_id.values() if e.node_id == node_id and e.status == "running"]
+        # What an earlier version has kept knows the innermost pass alone: then the last one begun is taken.
+        found = [e for e in found if _passes(e.record) == around] or found
         return found[-1] if found else None
 
     def _end(self, kind: str, record: dict[str, Any]) -> None:
@@ -144,8 +148,14 @@ def nested(entries: list[Entry]) -> list[dict[str, Any]]:
 
 def _is_child(child: Entry, parent: Mapping[str, Any]) -> bool:
     own = child.record
-    places = [(record.get("in_node_id"), record.get("index")) for record in (own, parent)]
+    places = [(record.get("in_node_id"), _passes(record)) for record in (own, parent)]
     return own["parent_node_id"] == parent["node_id"] and places[0] == places[1]
+
+
+def _passes(record: Mapping[str, Any]) -> tuple[int, ...]:
+    """Of each container around, the outermost first; of a kept record of an earlier version the innermost."""
+    index = record.get("index")
+    return tuple(record.get("passes") or (() if index is None else (index,)))
 
 
 def _grow(tree: Tree, entries: list[Entry]) -> None:
@@ -156,12 +166,12 @@ def _grow(tree: Tree, entries: list[Entry]) -> None:
 def _line(entry: Entry) -> Text:
     record = entry.record
     sign, style = _SIGNS.get(entry.status, _FAILED)
-    place = f"[{record['index']}] " if record.get("index") is not None else ""
+    place = "".join(f"[{number}]" for number in _passes(record))
     title = record.get("node_title") or ""
     named = f" ({title})" if title and title != entry.node_id else ""
     parts = [_seconds(record), _tokens(record), _tried(entry.retries), _error(entry)]
     rest = ", ".join(part for part in parts if part)
-    text = f"{place}{entry.node_id}{named}" + (f": {rest}" if rest else "")
+    text = f"{place} {entry.node_id}{named}".lstrip() + (f": {rest}" if rest else "")
     return Text.assemble((f"{sign} ", style), clean(text))
 
 

@@ -16,10 +16,8 @@ from urllib.parse import quote
 from autoprompt.errors import StoreError
 from autoprompt.store import RunFolder
 
-_QUERY = (
-    "SELECT node_id, node_type, title, status, is_virtual, parent_node_id, in_node_id, pass_index, retries, "
-    "inputs, process_data, outputs, error, elapsed_s FROM workflow_node_executions ORDER BY number LIMIT ?"
-)
+# All columns: those of an earlier version are fewer.
+_QUERY = "SELECT * FROM workflow_node_executions ORDER BY number LIMIT ?"
 _MOST_EXECUTIONS = 20_000
 # Steps of SQLite between two questions whether it has worked too long: a file may have been made to hang us.
 _STEPS, _MOST_ASKED = 100_000, 2_000
@@ -32,13 +30,13 @@ _RANKS = ("failed", "running", "interrupted", "exception", "succeeded", "not run
 
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """One execution of a node. pass_index: of the container it ran in, from 0; None outside of one.
+    """One execution of a node. passes: of each container around, the outermost first, from 0.
 
     prompts: role and text of the messages that were sent. inputs, outputs: JSON as text, "" for none.
     """
 
     status: str
-    pass_index: int | None
+    passes: tuple[int, ...]
     retries: int
     prompts: tuple[tuple[str, str], ...]
     inputs: str
@@ -205,7 +203,7 @@ def _execution(row: sqlite3.Row) -> Execution:
     tokens = usage.get("total_tokens") if isinstance(usage, dict) else None
     return Execution(
         status=str(row["status"]),
-        pass_index=row["pass_index"] if isinstance(row["pass_index"], int) else None,
+        passes=_passes(row),
         retries=row["retries"] if isinstance(row["retries"], int) else 0,
         prompts=tuple(_prompts(data.get("prompts"))),
         inputs=_shown(_read(row["inputs"])),
@@ -214,6 +212,13 @@ def _execution(row: sqlite3.Row) -> Execution:
         tokens=tokens if isinstance(tokens, int) else None,
         elapsed_s=row["elapsed_s"] if isinstance(row["elapsed_s"], float) else None,
     )
+
+
+def _passes(row: sqlite3.Row) -> tuple[int, ...]:
+    """Of a run of an earlier version the innermost alone."""
+    found = _read(row["passes"]) if "passes" in row.keys() else None  # noqa: SIM118  a Row holds values
+    found = found if isinstance(found, list) else [row["pass_index"]]
+    return tuple(number for number in found if isinstance(number, int))
 
 
 def _prompts(messages: Any) -> list[tuple[str, str]]:

@@ -189,6 +189,7 @@ class NodeContext:
             parent_node_id=self.parent.id if self.parent is not None else None,
             in_node_id=self.run.frame.in_node_id,
             index=index[-1] if index else None,
+            passes=index,
             **more,
         )
 

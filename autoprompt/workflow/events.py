@@ -38,7 +38,8 @@ class NodeEvent(Event):
     """id: of this execution, the same in all of its events. node_id: global id, `parent.local` if virtual.
 
     in_node_id, index: the container (iteration, loop) that the node works in, and which pass or item of it,
-    from 0; None outside.
+    from 0; None outside. passes: that of each container around, the outermost first: where an outer one has
+    several passes at once, `index` alone does not say in which of them the node works.
     """
 
     id: str
@@ -49,6 +50,7 @@ class NodeEvent(Event):
     parent_node_id: str | None = None
     in_node_id: str | None = None
     index: int | None = None
+    passes: Sequence[int] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -50,7 +50,8 @@ CREATE TABLE IF NOT EXISTS {TABLE} (
     error TEXT,
     started_at TEXT NOT NULL,             -- ISO 8601, UTC
     finished_at TEXT,
-    elapsed_s REAL
+    elapsed_s REAL,
+    passes TEXT                           -- JSON: pass or item of each container around, outermost first
 );
 CREATE INDEX IF NOT EXISTS {TABLE}_number ON {TABLE} (number);
 CREATE TABLE IF NOT EXISTS {_PARTS} (path TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -96,7 +97,7 @@ class Executions:
             names = [column[0] for column in cursor.description]
             found = [dict(zip(names, row, strict=True)) for row in cursor]
         for row in found:
-            for name in ("inputs", "process_data", "outputs", "execution_metadata"):
+            for name in ("inputs", "process_data", "outputs", "execution_metadata", "passes"):
                 row[name] = json.loads(row[name]) if row[name] is not None else None
         return found
 
@@ -144,8 +145,8 @@ class Executions:
         self._write(
             f"INSERT OR REPLACE INTO {TABLE} "
             "(id, number, workflow_run_id, node_id, node_type, title, status, "
-            "is_virtual, parent_node_id, in_node_id, pass_index, started_at) VALUES "
-            "(?, ?, ?, ?, ?, ?, 'running', ?, ?, ?, ?, ?)",
+            "is_virtual, parent_node_id, in_node_id, pass_index, started_at, passes) VALUES "
+            "(?, ?, ?, ?, ?, ?, 'running', ?, ?, ?, ?, ?, ?)",
             (
                 event.id,
                 next(self._numbers),
@@ -158,6 +159,7 @@ class Executions:
                 event.in_node_id,
                 event.index,
                 event.start_at.isoformat(),
+                json.dumps(event.passes),
             ),
         )
 
@@ -199,6 +201,12 @@ def _json(value: Any) -> str:
     return json.dumps(value, default=str, ensure_ascii=False).encode("utf-8", "replace").decode()
 
 
+def _complete(connection: sqlite3.Connection) -> None:
+    """Give the table of a run that an earlier version began what it had not."""
+    if "passes" not in {column[1] for column in connection.execute(f"PRAGMA table_info({TABLE})")}:
+        connection.execute(f"ALTER TABLE {TABLE} ADD COLUMN passes TEXT")
+
+
 @contextmanager
 def open_executions(path: Path, run_id: str) -> Iterator[Executions]:
     """The tables in the file `path`, which may hold others. Hold the run's lock."""
@@ -210,6 +218,7 @@ def open_executions(path: Path, run_id: str) -> Iterator[Executions]:
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = NORMAL")
             connection.executescript(_SCHEMA)
+            _complete(connection)
         except sqlite3.DatabaseError as error:
             if disk_fault(error):
                 raise

@@ -165,6 +165,60 @@ def test_a_container_does_not_repeat_what_failed_inside_of_it(tmp_path: Path) ->
     assert "node 'inner': RuntimeError: …" in failed.stderr
 
 
+PASSES_AT_ONCE = """\
+name: words
+nodes:
+  - {id: start, type: start, data: {variables: [{variable: items, type: array}]}}
+  - id: outer
+    type: iteration
+    data:
+      iterator_selector: [start, items]
+      is_parallel: true
+      parallel_nums: 2
+      nodes:
+        - id: inner
+          type: iteration
+          data:
+            iterator_selector: [outer, item]
+            nodes:
+              - {id: say, type: tool, data: {tool_name: meet, tool_parameters: {text: "{{#inner.item#}}"}}}
+"""
+MEET = """\
+import threading
+
+from autoprompt.workflow import tool
+
+both = threading.Barrier(2, timeout=30)
+
+
+@tool
+def meet(text: str) -> str:
+    both.wait()
+    return text
+"""
+
+
+def test_what_passes_at_once_have_done_is_shown_in_the_right_one(tmp_path: Path) -> None:
+    (tmp_path / "words.yaml").write_text(PASSES_AT_ONCE, encoding="utf-8")
+    (tmp_path / "meet.py").write_text(MEET, encoding="utf-8")
+    items = '[["a", "b"], ["c", "d"]]'
+    done = call("flow", "run", "words.yaml", "--tools", "meet.py", "--input", f"items={items}", "--json")
+    outer = json.loads(done.stdout)["nodes"][1]
+    found = {
+        tuple(inner["passes"]): [(say["passes"], say["outputs"]["text"]) for say in inner["inner_nodes"]]
+        for inner in outer["inner_nodes"]
+    }
+    assert found == {(0,): [([0, 0], "a"), ([0, 1], "b")], (1,): [([1, 0], "c"), ([1, 1], "d")]}
+    assert "[1][0] say" in done.stderr
+    shown = [
+        line.lstrip("│├└─ ") for line in call("runs", "show", "last").stdout.splitlines() if "ok [" in line
+    ]
+    order = [line.split(":")[0] for line in shown]
+    first, second = order.index("ok [0] inner"), order.index("ok [1] inner")
+    assert order[first + 1 : first + 3] == ["ok [0][0] say", "ok [0][1] say"]
+    assert order[second + 1 : second + 3] == ["ok [1][0] say", "ok [1][1] say"]
+
+
 def test_a_model_that_fails_is_exit_code_4() -> None:
     failed = call("flow", "run", "once.yaml", "--tools", "tools.py", "--input", "query=x", code=4)
     assert "failed tool1.ext_1" in failed.stderr

@@ -14,6 +14,7 @@ from autoprompt.store import RunFolder, RunStore
 from autoprompt.web.executions import Edge, Execution, Node, WorkflowRun, read_workflow
 from autoprompt.web.graph import draw
 from autoprompt.workflow import EndNode, IterativeWorkflowNode, LLMNode, StartNode, Workflow
+from autoprompt.workflow.executions import open_executions
 from autoprompt.workflow.runner import RunSettings
 
 FLOWS = Path(__file__).parents[2] / "configs" / "workflows"
@@ -43,10 +44,36 @@ def test_passes_of_an_inner_node_stand_in_its_container(run: RunFolder) -> None:
     flow = read_workflow(run)
     assert [node.id for node in flow.inside("")] == ["start", "improve", "end"]
     (inner,) = flow.inside("improve")
-    assert [execution.pass_index for execution in inner.executions] == [0, 1, 2]
+    assert [execution.passes for execution in inner.executions] == [(0,), (1,), (2,)]
     assert inner.status == "succeeded"
     assert "文字 2" in inner.executions[-1].outputs
     assert "文字 2" in flow.outputs
+
+
+def test_passes_within_passes_are_told_apart_as_far_as_the_run_keeps_them(runs: RunStore) -> None:
+    say = {"id": "say", "type": "template-transform", "data": {"template": "hi"}}
+    inner = {"id": "inner", "type": "iteration", "data": {"iterator_selector": "outer.item", "nodes": [say]}}
+    outer = {
+        "id": "outer",
+        "type": "iteration",
+        "data": {"iterator_selector": "start.items", "nodes": [inner]},
+    }
+    start = {"id": "start", "type": "start", "data": {"variables": [{"variable": "items", "type": "array"}]}}
+    flow = Workflow.load({"nodes": [start, outer]})
+    flow.run({"items": [["a"], ["b", "c"]]}, run_id="r3", runs_dir=runs.runs_dir)
+    folder = runs.open("r3")
+
+    def passes() -> list[tuple[int, ...]]:
+        (node,) = [node for node in read_workflow(folder).nodes if node.id == "say"]
+        return [execution.passes for execution in node.executions]
+
+    assert passes() == [(0, 0), (1, 0), (1, 1)]
+    with sqlite3.connect(folder.checkpoints_path) as writer:  # as an earlier version has written it
+        writer.execute("ALTER TABLE workflow_node_executions DROP COLUMN passes")
+    assert passes() == [(0,), (0,), (1,)]
+    with open_executions(folder.checkpoints_path, "r3") as executions:  # and as it is gone on with
+        assert {row["passes"] for row in executions.rows()} == {None}
+    assert passes() == [(0,), (0,), (1,)]
 
 
 def test_a_virtual_node_stands_in_its_parent_and_a_branch_not_taken_is_not_run(runs: RunStore) -> None:
@@ -106,7 +133,7 @@ def test_a_file_that_was_made_to_hang_us_is_given_up(run: RunFolder, monkeypatch
 
 
 def made(*edges: tuple[str, str], nodes: str = "abcd") -> WorkflowRun:
-    done = (Execution("succeeded", None, 0, (), "", "", "", None, None),)
+    done = (Execution("succeeded", (), 0, (), "", "", "", None, None),)
     all_nodes = tuple(Node(name, "llm", "", "", False, done) for name in nodes)
     return WorkflowRun("w", "", "", "", all_nodes, tuple(Edge(a, b, "") for a, b in edges))
 
