@@ -61,7 +61,7 @@ _WORDS: dict[Language, dict[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """files: text for the request. libraries: names with versions. warning: what went wrong, "" otherwise."""
+    """files: text for the request. libraries: names with versions. warning: what went wrong or may have."""
 
     files: str
     libraries: tuple[str, ...]
@@ -88,7 +88,20 @@ def take_survey(
         return Survey(listed, (), f"the data files could not be described: {reason}")
     described = "\n\n".join("\n".join(_file(file, _WORDS[language])) for file in found["files"])
     return Survey(
-        escape_tags(cut(described, MOST_CHARACTERS)) or _WORDS[language]["none"], tuple(found["libraries"])
+        escape_tags(cut(described, MOST_CHARACTERS)) or _WORDS[language]["none"],
+        tuple(found["libraries"]),
+        _doubts(found["files"]),
+    )
+
+
+def _doubts(described: Sequence[Mapping[str, Any]]) -> str:
+    """The warning of files whose encoding is a guess, "" where there is none."""
+    guesses = [f"{file['name']} as {file['guess'].upper()}" for file in described if "guess" in file]
+    if not guesses:
+        return ""
+    return (
+        f"not UTF-8, and what it is instead is a guess: {', '.join(guesses)}. Where letters come out wrong, "
+        "convert the file: iconv -f ENCODING -t UTF-8 OLD > NEW"
     )
 
 

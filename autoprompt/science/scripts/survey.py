@@ -5,11 +5,14 @@ here. Prints one JSON object. Needs no library; with pandas it tells the types t
 
 from __future__ import annotations
 
+import codecs
 import csv
+import functools
 import importlib.metadata
 import itertools
 import json
 import os
+import re
 import sys
 from typing import Any
 
@@ -32,7 +35,11 @@ MOST_VALUES = 12  # of a text column that are named
 MOST_CODES = 8  # of a column of integers, which then are codes of something
 LONGEST_CELL = 60
 FIRST_ROWS = 3
-ENCODINGS = ("utf-8", "utf-8-sig", "gb18030", "latin-1")  # the last takes anything
+LOOKED_AT = 1 << 20  # bytes that the encoding is told from
+_SURE = (
+    0.9  # share of the characters beyond ASCII that speak for an encoding, and for no other at most the rest
+)
+_HIGH = re.compile(r"[^\x00-\x7f]+")
 
 
 def main(names: list[str]) -> None:
@@ -58,26 +65,81 @@ def libraries() -> list[str]:
 def describe(name: str) -> dict[str, Any]:
     ending = os.path.splitext(name)[1].lower()
     if ending in (".csv", ".tsv", ".tab"):
-        return describe_separated(name)
+        return {**describe_separated(name), **doubt_of(name)}
     if ending in (".parquet", ".xlsx", ".xls", ".json", ".jsonl", ".ndjson"):
         return describe_with_pandas(name, ending)
-    return describe_text(name)
+    return {**describe_text(name), **doubt_of(name)}
 
 
 def encoding_of(name: str) -> str:
+    return guess(name)[0]
+
+
+def doubt_of(name: str) -> dict[str, Any]:
+    """`{"guess": encoding}` where the encoding is no more than that."""
+    encoding, is_sure = guess(name)
+    return {} if is_sure else {"guess": encoding}
+
+
+@functools.cache
+def guess(name: str) -> tuple[str, bool]:
+    """The encoding of a file, and whether it is more than a guess. Of what is no text it does not matter."""
     with open(name, "rb") as file:
-        start = file.read(1 << 20)
-    if start.startswith(b"\xef\xbb\xbf"):
-        return "utf-8-sig"
-    for encoding in ENCODINGS:
-        try:
-            start.decode(encoding)
-        except UnicodeDecodeError as error:
-            if error.start > len(start) - 4:  # a character cut in two at the end of what was read
-                return encoding
-            continue
-        return encoding
-    return "latin-1"
+        start = file.read(LOOKED_AT)
+    if start.startswith(codecs.BOM_UTF8):
+        return "utf-8-sig", True
+    if decoded(start, "utf-8") is not None:
+        return "utf-8", True
+    shares = {"gb18030": chinese_share(start), "cp1252": western_share(start)}
+    possible = [encoding for encoding, share in shares.items() if share >= 0]
+    encoding = max(possible, key=lambda encoding: shares[encoding], default="latin-1")  # which takes anything
+    is_sure = max(shares.values()) >= _SURE and min(shares.values()) <= 1 - _SURE
+    return encoding, is_sure or b"\0" in start
+
+
+def decoded(start: bytes, encoding: str) -> str | None:
+    """None where it is not in this encoding. A character may be cut in two at the end of what was read."""
+    decoder = codecs.getincrementaldecoder(encoding)()
+    try:
+        return decoder.decode(start, final=len(start) < LOOKED_AT)
+    except UnicodeDecodeError:
+        return None
+
+
+def western_share(start: bytes) -> float:
+    """Of the characters beyond ASCII in WINDOWS-1252, those that stand as in a Western language; -1 for none.
+
+    That is alone, as in "Köln", "à" or "5°"; or two letters beside an ASCII letter, as in "größer". What is
+    written in two bytes a character stands in longer runs, and as much among signs as among letters.
+    """
+    text = decoded(start, "cp1252")
+    if text is None:
+        return -1
+    fitting = total = 0
+    for run in _HIGH.finditer(text):
+        high, beside = run[0], text[max(0, run.start() - 1) : run.start()] + text[run.end() : run.end() + 1]
+        total += len(high)
+        if len(high) == 1 or (len(high) == 2 and high.isalpha() and any(map(str.isalpha, beside))):
+            fitting += len(high)
+    return fitting / total
+
+
+def chinese_share(start: bytes) -> float:
+    """Of the characters beyond ASCII in GB18030, the usual ones; -1 where it is not in it.
+
+    Usual are the 3,755 hanzi of GB 2312's first level, its punctuation and full-width signs. The others are
+    nearly all there is, and what a Western letter makes with the letter behind it is among them.
+    """
+    text = decoded(start, "gb18030")
+    if text is None:
+        return -1
+    codes = [sign.encode("gb18030") for sign in text if sign > "\x7f"]
+    usual = [code for code in codes if len(code) == 2 and code[1] > 0xA0 and is_usual_row(code[0])]
+    return len(usual) / len(codes)
+
+
+def is_usual_row(row: int) -> bool:
+    return 0xB0 <= row <= 0xD7 or row in (0xA1, 0xA3)
 
 
 def separator_of(name: str, encoding: str) -> str:
