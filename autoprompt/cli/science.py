@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -191,9 +192,10 @@ def result(found: Investigation, output: Path | None = None) -> Iterator[Rendera
 
 
 def copy_results(found: Investigation, folder: Path) -> None:
-    """Transcript, scripts and new files, as plain files for others to use."""
+    """Transcript, scripts and new files, as plain files for others to use, instead of an earlier run's."""
     run = Path(found.run_dir)
     folder.mkdir(exist_ok=True)
+    _remove_earlier(folder, found.new_files)
     for name in ("transcript.json", "transcript.md", "result.json"):
         shutil.copy2(run / name, folder / name)
     shutil.copytree(run / "passes", folder / "passes", dirs_exist_ok=True)
@@ -202,6 +204,22 @@ def copy_results(found: Investigation, folder: Path) -> None:
         if source.is_file() and not source.is_symlink():
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source, target)
+
+
+def _remove_earlier(folder: Path, kept: Sequence[str]) -> None:
+    """Take out what a run before has copied, as its result names it; all else there is somebody's own."""
+    try:
+        made = [*json.loads((folder / "result.json").read_text(encoding="utf-8"))["new_files"]]
+    except (OSError, ValueError, KeyError, TypeError):
+        return
+    for path in (folder / "passes").glob("pass-*"):
+        if path.suffix in (".json", ".py"):
+            path.unlink()
+    for name in map(str, made):
+        path = folder / "files" / name
+        # A result may have been written by anybody: nothing outside of the folder.
+        if name not in kept and path.is_file() and path.resolve().is_relative_to(folder.resolve()):
+            path.unlink()
 
 
 def show_run(folder: RunFolder, *, as_json: bool) -> None:

@@ -14,6 +14,7 @@ import pytest
 from endpoint import KEY, Endpoint, serving
 
 from autoprompt.sandbox import probe
+from autoprompt.science.records import PassRecord
 
 pytestmark = pytest.mark.skipif(not probe().confines, reason="nothing on this machine confines code")
 
@@ -68,6 +69,55 @@ def test_the_conclusion_is_shown_and_everything_kept(scientist: Endpoint, tmp_pa
         again = cli(tmp_path, *command)
         assert (again.returncode, again.stdout.splitlines()[0]) == (0, "3"), again.stderr
     assert len(scientist.requests) == sent
+
+
+def test_an_output_folder_holds_one_run_and_what_was_there_of_ones_own(tmp_path: Path) -> None:
+    from autoprompt.cli.science import copy_results
+    from autoprompt.science import Investigation
+    from autoprompt.types import Usage
+
+    def finished(name: str, passes: int, files: tuple[str, ...]) -> Investigation:
+        records = tuple(
+            PassRecord(n + 1, "", "", code="1", new_files=(file,)) for n, file in enumerate(files)
+        )
+        run, work = tmp_path / name, tmp_path / name / "work"
+        (run / "passes").mkdir(parents=True)
+        work.mkdir()
+        for number in range(1, passes + 1):
+            (run / "passes" / f"pass-{number:02}.json").write_text(name, encoding="utf-8")
+        for file in files:
+            (work / file).write_text(name, encoding="utf-8")
+        found = Investigation("t", (), records, "", False, Usage(), workdir=str(work), run_dir=str(run))
+        for file in ("transcript.json", "transcript.md", "result.json"):
+            (run / file).write_text(json.dumps(found.to_dict()), encoding="utf-8")
+        return found
+
+    got = tmp_path / "got"
+    copy_results(finished("long", 5, ("a.txt", "b.txt")), got)
+    (got / "passes" / "notes.md").touch()
+    (got / "files" / "own.txt").touch()
+    copy_results(finished("short", 2, ("b.txt",)), got)
+    left = sorted(str(path.relative_to(got)) for path in got.rglob("*") if path.is_file())
+    assert [name for name in left if "/" in name] == [
+        "files/b.txt",
+        "files/own.txt",
+        "passes/notes.md",
+        "passes/pass-01.json",
+        "passes/pass-02.json",
+    ]
+    assert (got / "files" / "b.txt").read_text(encoding="utf-8") == "short"
+
+
+def test_what_a_result_names_outside_of_the_output_folder_stays(tmp_path: Path) -> None:
+    from autoprompt.cli.science import _remove_earlier
+
+    got, outside = tmp_path / "got", tmp_path / "outside.txt"
+    (got / "files").mkdir(parents=True)
+    outside.touch()
+    named = {"new_files": ["../../outside.txt", str(outside)]}
+    (got / "result.json").write_text(json.dumps(named), encoding="utf-8")
+    _remove_earlier(got, ())
+    assert outside.exists()
 
 
 def test_an_output_folder_that_cannot_be_made_is_said_before_anything_is_sent(
