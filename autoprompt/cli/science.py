@@ -159,10 +159,8 @@ def result(found: Investigation, output: Path | None = None) -> Iterator[Rendera
     """What a person sees in the end: the conclusion first."""
     if found.conclusion:
         yield Text(clean(found.conclusion), "bold green")
-    elif found.stop_reason:
-        yield Text(f"No conclusion: {found.stop_reason} was reached before one could be asked for.", "yellow")
     else:
-        yield Text("No conclusion: the model was asked for one, and gave none.", "yellow")
+        yield Text(f"No conclusion: {_why_none(found)}.", "yellow")
     yield Text()
     made = render.table("pass", "code", "exit code", "time", "new files", right=("pass", "exit code", "time"))
     for record in found.passes:
@@ -189,6 +187,16 @@ def result(found: Investigation, output: Path | None = None) -> Iterator[Rendera
     )
     yield Text(f"transcript: {clean(str((output or Path(found.run_dir)) / 'transcript.md'))}")
     yield Text(f"work folder: {clean(found.workdir)}")
+
+
+def _why_none(found: Investigation) -> str:
+    if found.was_asked:
+        if not any(record.answer.strip() for record in found.passes):
+            return "every answer of the model was empty"
+        return "the model was asked for one, and gave none"
+    if found.stop_reason in _STOPS:
+        return "a pass held no experiment, and a cap was reached before a conclusion could be asked for"
+    return f"{found.stop_reason} was reached before one could be asked for"
 
 
 def copy_results(found: Investigation, folder: Path) -> None:

@@ -102,14 +102,30 @@ def conclude(state: ScienceState, runtime: Runtime[ScienceContext]) -> Update:
     answer = read_answer(completion.text)
     sections = tuple(s for s in answer.until("Conclusion") if s.tag in ("Inference", "Conclusion") and s.text)
     conclusion = next((s.text for s in sections if s.tag == "Conclusion"), None)
+    warnings = list(state.get("warnings", ()))
     if conclusion is None:
         conclusion = answer.untagged or (sections[-1].text if sections else "")
+        if warning := _unclear_end(answer, sections):
+            warnings.append(warning)
         sections = (*sections, Section("Conclusion", conclusion)) if conclusion else sections
     record = context.log.add_answer(replace(_record(number, completion, answer, sections), code=None))
     context.emit({**_event("pass_answered", number, context), **_shown(record)})
     update = _concluded(context, conclusion)
     context.saved()
-    return _checkpoint(context, {"number": number, **update})
+    return _checkpoint(context, {"number": number, "warnings": warnings, **update})
+
+
+def _unclear_end(answer: Answer, sections: Sequence[Section]) -> str:
+    """What to say of an answer without a Conclusion; "" of one in plain words, which are taken as one."""
+    if answer.has_own_observation:
+        wrote = "asked for its conclusion, the model made up an Observation, which is cut with all behind it"
+    elif sections and not answer.untagged:
+        wrote = "asked for its conclusion, the model wrote none"
+    else:
+        return ""
+    if answer.untagged:
+        return f"{wrote}; what stands before it is shown as the conclusion"
+    return f"{wrote}; its Inference is shown instead" if sections else wrote
 
 
 def _asked(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +88,8 @@ class Investigation:
 
     messages: the transcript, `[{"role": "user", ...}, {"role": "assistant", ...}]`.
     passes: a record for each turn of the model, the one with the conclusion included.
-    conclusion: "" where a cap ended the run before one could be asked for.
+    conclusion: "" where a cap ended the run before one could be asked for, or the model gave none; see
+        `was_asked`.
     stopped_early: it ended before its last pass, for `stop_reason`: "no_experiment", "concluded", or the name
         of the cap that was reached; "" where it did not.
     sandbox: the level that the code ran at. run_dir: the run's folder, "" for one without.
@@ -109,6 +111,13 @@ class Investigation:
     calls: int = 0
     seconds: float = 0.0
     warnings: tuple[str, ...] = ()
+
+    @property
+    def was_asked(self) -> bool:
+        """Whether the model has answered to the request for a conclusion, be it with nothing."""
+        without_code = list(takewhile(lambda record: record.code is None, reversed(self.passes)))
+        # The first of them may be the pass that held no experiment.
+        return len(without_code) > (1 if self.stop_reason == "no_experiment" else 0)
 
     @property
     def new_files(self) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ import pytest
 from conftest import FIRST, LAST, MEAN, SECOND
 
 from autoprompt import Clients, ScienceConfig, ScriptedClient, api
+from autoprompt.cli.science import result
 from autoprompt.errors import BudgetTooSmallError, EndpointError, StoreError
 from autoprompt.llm.client import Completion, Options
 from autoprompt.sandbox import SandboxError
@@ -216,6 +217,42 @@ def test_a_conclusion_without_tags_is_a_conclusion() -> None:
     found, _ = run([experiment("print(1)"), "It is 1."], max_iterations=2)
     assert found.conclusion == "It is 1."
     assert found.messages[1]["content"].endswith("<Conclusion>\nIt is 1.\n</Conclusion>")
+
+
+@pytest.mark.parametrize(
+    ("last", "conclusion", "told"),
+    [
+        ("<Inference>3</Inference><Observation>so it is</Observation>", "3", "its Inference is shown"),
+        ("<Inference>3</Inference>", "3", "wrote none; its Inference is shown instead"),
+        ("<Observation><Conclusion>3</Conclusion></Observation>", "", "made up an Observation, which is cut"),
+        ("Three.<Observation>x</Observation>", "Three.", "what stands before it is shown as the conclusion"),
+    ],
+)
+def test_an_answer_without_a_conclusion_is_told_as_one(last: str, conclusion: str, told: str) -> None:
+    found, _ = run([experiment("print(3)"), last], max_iterations=2)
+    assert found.conclusion == conclusion
+    assert [told in warning for warning in found.warnings] == [True]
+
+
+NOTHING = [""] * 3  # an empty answer is asked for again, twice
+LARGE = Usage(900, 200)
+
+
+@pytest.mark.parametrize(
+    ("answers", "settings", "told"),
+    [
+        ([*NOTHING, *NOTHING], {}, "every answer of the model was empty"),
+        ([experiment("print(3)"), *NOTHING, *NOTHING], {}, "the model was asked for one, and gave none"),
+        ([experiment("print(3)"), *NOTHING], {"max_iterations": 2}, "the model was asked for one, and gave"),
+        ([experiment("print(3)"), ""], {"max_calls": 2}, "the model was asked for one, and gave none"),
+        ([Completion("", LARGE)], {"max_tokens": 1000}, "a pass held no experiment, and a cap was reached"),
+        ([Completion(experiment("print(3)"), LARGE)], {"max_tokens": 1000}, "max_tokens was reached before"),
+    ],
+)
+def test_why_there_is_no_conclusion_is_told(answers: list[Any], settings: Any, told: str) -> None:
+    found, _ = run(answers, **{"max_iterations": 5, **settings})
+    (line, *_) = result(found)
+    assert str(line).startswith(f"No conclusion: {told}")
 
 
 def test_a_finished_run_is_not_resumed_but_shown(passengers: Path) -> None:
