@@ -16,6 +16,8 @@ from autoprompt.workflow.spec.reading import FileVariable, WorkflowFile
 
 Values = dict[str, dict[str, Any]]
 
+_TEXTS = ("text-input", "paragraph", "string", "text")
+_LISTS = ("array", "file-list")
 _TRUE, _FALSE = ("true", "yes", "1", "on"), ("false", "no", "0", "off", "")
 
 
@@ -90,9 +92,9 @@ def _given(data: records.StartData, inputs: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _nothing(kind: str) -> Any:
-    return {"number": None, "checkbox": False, "file": None, "file-list": [], "json_object": None}.get(
-        kind, ""
-    )
+    if kind.startswith(_LISTS):
+        return []
+    return {"number": None, "checkbox": False, "file": None, "json_object": None}.get(kind, "")
 
 
 def _checked(variable: records.StartVariable, value: Any) -> Any:
@@ -108,15 +110,21 @@ def _checked(variable: records.StartVariable, value: Any) -> Any:
         value = value.strip().lower() in _TRUE
     elif kind in ("json_object", "json", "object", "file-list") or kind.startswith("array"):
         value = _json(name, value)
+        if kind.startswith(_LISTS) and not isinstance(value, list | tuple):
+            raise InputError(f'input {name} is {_shown(value)}, expected a list, such as ["a", "b"]')
     elif kind == "select" and variable.options and value != "" and str(value) not in variable.options:
         raise InputError(f"input {name} is {value!r}, expected one of: {', '.join(variable.options)}")
     if kind in ("text-input", "paragraph"):
         value = value if isinstance(value, str) else _text(value)
-        if variable.max_length is not None and len(value) > variable.max_length:
-            raise InputError(
-                f"input {name} has {len(value)} characters, at most {variable.max_length} are allowed"
-            )
+    longest = variable.max_length
+    if kind in _TEXTS and isinstance(value, str) and longest is not None and len(value) > longest:
+        raise InputError(f"input {name} has {len(value)} characters, at most {longest} are allowed")
     return value
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= 60 else text[:59] + "…"
 
 
 def _text(value: Any) -> Any:

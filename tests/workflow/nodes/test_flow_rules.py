@@ -165,6 +165,9 @@ def test_a_missing_input_is_named_with_what_was_given() -> None:
         ({"type": "json_object"}, '{"a": [1]}', {"a": [1]}),
         ({"type": "paragraph", "default": "d"}, None, "d"),
         ({"type": "paragraph"}, None, ""),
+        ({"type": "array"}, '["a"]', ["a"]),
+        ({"type": "array[string]"}, None, []),
+        ({"type": "string", "max_length": 3}, "abc", "abc"),
     ],
 )
 def test_inputs_are_of_their_type(variable: dict[str, Any], given: Any, value: Any) -> None:
@@ -181,7 +184,10 @@ def test_inputs_are_of_their_type(variable: dict[str, Any], given: Any, value: A
         ({"type": "number"}, "many", "input v is 'many', expected a number"),
         ({"type": "select", "options": ["a", "b"]}, "c", "input v is 'c', expected one of: a, b"),
         ({"type": "text-input", "max_length": 2}, "abc", "input v has 3 characters, at most 2 are allowed"),
+        ({"type": "string", "max_length": 2}, "abc", "input v has 3 characters, at most 2 are allowed"),
         ({"type": "json_object"}, "{", "expected JSON"),
+        ({"type": "array"}, '"abc"', 'input v is "abc", expected a list, such as'),
+        ({"type": "array[number]"}, '{"a": 1}', "expected a list, such as"),
     ],
 )
 def test_inputs_that_do_not_do_are_told(variable: dict[str, Any], given: str, message: str) -> None:

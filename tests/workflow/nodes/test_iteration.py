@@ -50,7 +50,9 @@ def test_an_empty_list_gives_an_empty_list() -> None:
 
 
 def test_what_is_no_list_is_an_error() -> None:
-    done = run_flow(EACH, {"items": {"a": 1}})
+    content = flow(EACH)
+    content["nodes"][0]["data"]["variables"][0]["type"] = "json_object"
+    done = run_flow(content, {"items": {"a": 1}})
     assert "node 'each': ValueError: start.items is dict, expected a list" in str(done.error)
 
 
