@@ -162,8 +162,8 @@ def _tell_program(ctx: Any, message: str, exit_code: int) -> None:
 
 
 def _notes(error: BaseException) -> list[str]:
-    """What was added to an error on its way: how to go on, say."""
-    return getattr(error, "__notes__", [])
+    """What we have added to an error on its way: how to go on, say. LangGraph names its own task in one."""
+    return [note for note in getattr(error, "__notes__", []) if not note.startswith("During task with name")]
 
 
 def _is_typers(error: Exception) -> bool:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from autoprompt.science import Investigation
 
 _DEFAULT = "start"
+_SAY = 'Say in words what is to be found out: autoprompt science "How many rows are there?"'
 _STOPS = {
     "concluded": "the model concluded before its last pass",
     "no_experiment": "a pass held no experiment, so the conclusion was asked for",
@@ -119,15 +120,20 @@ def resume_run(
 
 def _read_task(text: str) -> str:
     """The task itself, or what the file after `@` holds."""
+    if not text.strip():
+        raise UsageError(f"TASK is empty. {_SAY}")
     if not text.startswith("@"):
         return text
     path = Path(text[1:]).expanduser()
     try:
-        return path.read_text(encoding="utf-8-sig").rstrip("\r\n")
+        task = path.read_text(encoding="utf-8-sig").rstrip("\r\n")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(
             f"TASK: {path}: cannot be read ({error}). Give `@` and the path of a text file."
         ) from error
+    if not task.strip():
+        raise UsageError(f"TASK: {path} is empty. {_SAY}")
+    return task
 
 
 def watch(

@@ -92,6 +92,10 @@ def _checked_bench(config: ScienceConfig) -> tuple[Level, str]:
     if not config.task.strip():
         raise ConfigError("no task: say in words what is to be found out")
     for path in config.data:
+        if path.is_dir():
+            raise sandbox.SandboxError(
+                f"{path}: a folder, expected a data file. Give each file with a --data."
+            )
         if not path.is_file():
             raise sandbox.SandboxError(f"{path}: no such data file")
     return choose(config.sandbox), absolute(str(config.python or sys.executable))

@@ -163,6 +163,9 @@ def test_a_container_does_not_repeat_what_failed_inside_of_it(tmp_path: Path) ->
     shown = [line for line in failed.stderr.splitlines() if line.strip().startswith(("failed", "error"))]
     assert sum("the desk is closed" in line for line in shown) == 2  # of the node, and at the end
     assert "node 'inner': RuntimeError: …" in failed.stderr
+    said = failed.stderr.partition("error: node 'each'")[2].splitlines()
+    assert len(said) == 2  # without what LangGraph adds, the id of its task
+    assert "go on with: autoprompt resume" in said[1]
 
 
 PASSES_AT_ONCE = """\
