@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +27,7 @@ from autoprompt.metrics import (
     row_weights,
 )
 from autoprompt.metrics.lengths import useful_tokens
+from autoprompt.metrics.python_metric import code_digests
 from autoprompt.tokens import estimate_tokens
 from autoprompt.types import Example, Prediction, Score
 
@@ -380,6 +384,33 @@ def test_a_function_that_cannot_be_used_is_refused_before_any_call(
 ) -> None:
     with pytest.raises(ConfigError, match=message):
         get_metric(name if name.startswith("python:") else functions + name, options)
+
+
+def test_the_code_of_a_metric_is_known_by_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, door = tmp_path / "metric_itself.py", tmp_path / "metric_door.py"
+    path.write_text("def m(prediction, target):\n    return 1.0\n", encoding="utf-8")
+    door.write_text("from metric_itself import m\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    assert code_digests("python:metric_itself:m") == {str(path): digest}
+    assert code_digests("python:metric_door:m")[str(path)] == digest
+    assert set(code_digests("python:metric_door:m")) == {str(door), str(path)}
+    assert code_digests("exact_match") == {}
+
+
+def test_of_a_script_only_the_metric_counts_not_what_it_goes_on_with(tmp_path: Path) -> None:
+    metric = "def m(prediction, target):\n    return 1.0\n\n\n"
+    shown = "from autoprompt.metrics.python_metric import code_digests\n\n\n"
+    script, found = tmp_path / "script.py", []
+    for text in (
+        f"{shown}{metric}",
+        f"{shown}{metric}resumed = True\n",
+        f"{shown}{metric.replace('1.0', '0.0')}",
+    ):
+        script.write_text(f"{text}print(code_digests('python:__main__:m'))\n", encoding="utf-8")
+        found.append(subprocess.check_output([sys.executable, str(script)], text=True))
+    assert found[0] == found[1] != found[2]
+    assert str(script) in found[0]
 
 
 def test_the_readmes_metric_scores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import inspect
 import sys
@@ -56,6 +57,39 @@ class PythonMetric(TextMetric):
 
 
 def python_metric(name: str, options: dict[str, Any], labels: tuple[str, ...]) -> Metric:
+    function = _find(name)
+    takes_target = _check_call(name, function, options)
+    return PythonMetric(labels, function=function, takes_target=takes_target, options=options, name=name)
+
+
+def code_digests(name: str) -> dict[str, str]:
+    """File -> sha256 of the code behind a metric: its module, and the file that the function is from.
+
+    Of a function of the program itself, the function alone: the rest of a script may be edited between start
+    and resume. Empty for a metric that is not one's own, and where no source can be found.
+    """
+    if not name.startswith("python:"):
+        return {}
+    function = _find(name)
+    module = sys.modules[name.split(":")[1]]
+    try:
+        if module.__name__ == _PROGRAM:
+            code = inspect.getsource(function)
+            return {inspect.getfile(function): hashlib.sha256(code.encode(errors="replace")).hexdigest()}
+        files = dict.fromkeys([inspect.getsourcefile(module), _file_of(inspect.unwrap(function))])
+        return {
+            file: hashlib.sha256(Path(file).read_bytes()).hexdigest() for file in files if file is not None
+        }
+    except (TypeError, OSError):  # compiled, or typed in
+        return {}
+
+
+def _file_of(function: Callable[..., Any]) -> str | None:
+    """None for what is no def: an object that can be called."""
+    return inspect.getsourcefile(function) if inspect.isfunction(function) else None
+
+
+def _find(name: str) -> Callable[..., Any]:
     _, _, path = name.partition(":")
     module_name, _, function_name = path.partition(":")
     if not module_name or not function_name:
@@ -73,8 +107,8 @@ def python_metric(name: str, options: dict[str, Any], labels: tuple[str, ...]) -
         if module_name == _PROGRAM:
             what += ": it stands in the program that began the run. Go on from there, or move it to a module"
         raise ConfigError(what)
-    takes_target = _check_call(name, function, options)
-    return PythonMetric(labels, function=function, takes_target=takes_target, options=options, name=name)
+    found: Callable[..., Any] = function
+    return found
 
 
 def _check_call(name: str, function: Callable[..., Any], options: Mapping[str, Any]) -> bool:

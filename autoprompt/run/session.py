@@ -22,6 +22,7 @@ from autoprompt.llm.account import Account
 from autoprompt.memory import ExperienceFile
 from autoprompt.metrics import JUDGED, row_weights
 from autoprompt.run.forecast import judge_tokens
+from autoprompt.run.inputs import check_metric_unchanged, keep_inputs
 from autoprompt.run.past import ORIGINAL_PROMPT, has_answers, with_labels
 from autoprompt.run.preparation import Preparation
 from autoprompt.run.resuming import dataset_facts, drop_candidates_after, restore
@@ -54,7 +55,7 @@ def run_in_folder(
     """Run the graph in a locked folder, from its last checkpoint if there is one, to a written result.
 
     account: of a trial, whose calls count for its batch too.
-    Raises StoreError where a resumed run's workflow or clients are not those that it began with.
+    Raises StoreError where a resumed run's workflow, metric or clients are not those that it began with.
     """
     folder.keep_clients(are_own=clients is not None)
     _keep_original(folder, preparation)
@@ -119,6 +120,8 @@ def _keep_original(folder: RunFolder, preparation: Preparation) -> None:
         preparation.workflow.write_original(folder)
     if not (path := folder.path / ORIGINAL_PROMPT).exists():
         folder.write_text(path.name, preparation.prompt)
+    check_metric_unchanged(folder, preparation)
+    keep_inputs(folder, preparation)
 
 
 def _with_warnings(folder: RunFolder, models: RoleModels, emit: OnEvent) -> OnEvent:

@@ -503,6 +503,44 @@ def test_a_dataset_that_changed_is_refused_with_both_hashes(tmp_path: Path) -> N
     assert models.sent == 100
 
 
+_METRIC = "def m(prediction, target):\n    return float(prediction == target)\n"
+
+
+def kill_run_of_metric(folder: Path, monkeypatch: pytest.MonkeyPatch, module: str) -> tuple[Path, Models]:
+    """A run that is killed, by a metric of its own; the metric's file, and the run's models."""
+    path = folder / f"{module}.py"
+    path.write_text(_METRIC, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(folder))
+    models = Models(die_at=100)
+    with pytest.raises(Killed):
+        optimize(config_of(folder, metric=f"python:{module}:m"), clients=models.clients)
+    return path, models
+
+
+def test_a_metric_that_was_edited_is_refused_until_it_is_put_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, models = kill_run_of_metric(tmp_path, monkeypatch, "metric_edited")
+    path.write_text(f"{_METRIC}# kinder\n", encoding="utf-8")
+    said = (
+        r"python:metric_edited:m has changed.*metric_edited\.py \(sha256 was [0-9a-f]{64}, is [0-9a-f]{64}\)"
+    )
+    with pytest.raises(StoreError, match=rf"{said}\. Put the old code back, or start a new run\.$"):
+        resume(only_run(tmp_path), runs_dir=tmp_path / "runs", clients=models.clients)
+    assert models.sent == 100
+    path.write_text(_METRIC, encoding="utf-8")
+    assert resume(only_run(tmp_path), runs_dir=tmp_path / "runs", clients=models.clients).best.id
+
+
+def test_a_run_of_a_version_that_kept_no_metric_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, models = kill_run_of_metric(tmp_path, monkeypatch, "metric_not_kept")
+    (tmp_path / "runs" / only_run(tmp_path) / "inputs.json").unlink()
+    path.write_text(f"{_METRIC}# kinder\n", encoding="utf-8")
+    assert resume(only_run(tmp_path), runs_dir=tmp_path / "runs", clients=models.clients).best.id
+
+
 def test_rows_that_another_version_puts_elsewhere_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
