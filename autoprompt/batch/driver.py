@@ -280,16 +280,12 @@ def _how(state: _State, outcome: Outcome) -> str:
 
 
 def _cut_short(rows: Sequence[Row], states: Mapping[str, _State]) -> Iterator[str]:
-    """Which trials the batch's tokens or money ended: what they found is of a shorter search."""
-    for cap in ("max_tokens", "max_cost"):
-        cut = [
-            states[row.trial].trial.label
-            for row in rows
-            if row.stop_reason == cap and getattr(states[row.trial].trial.config, cap) is None
-        ]
+    """Which trials a cap of the batch left less room than their own caps: theirs was a shorter search."""
+    for cap in ("max_calls", "max_tokens", "max_cost"):
+        cut = [states[row.trial].trial.label for row in rows if cap in row.cut_by]
         if cut:
-            names = ", ".join(cut[:3]) + (f" and {len(cut) - 3} more" if len(cut) > 3 else "")
-            yield f"{cap} of the batch ended the search of {names} early: with more they may find more"
+            names = "; ".join(cut[:3]) + (f"; and {len(cut) - 3} more" if len(cut) > 3 else "")
+            yield f"{cap} of the batch cut the search of {names} short: with more they may find more"
 
 
 def _caps(batch: Batch) -> dict[str, float | None]:

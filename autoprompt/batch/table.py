@@ -24,6 +24,7 @@ class Row:
     calls, tokens, cost_usd: what its search counted, answers that another trial had paid for included, so
         that trials compare. sent, paid_usd: what was sent and paid for it in truth, in all attempts;
         paid_usd None where something was sent and its price is not known.
+    cut_by: caps of the batch that left its search less room than its own caps do.
     """
 
     trial: str
@@ -42,6 +43,7 @@ class Row:
     verdict: str | None = None
     test_rows: int | None = None
     stop_reason: str | None = None
+    cut_by: tuple[str, ...] = ()
     calls: int | None = None
     tokens: int | None = None
     cost_usd: float | None = None
@@ -68,6 +70,7 @@ def read_scores(result: Mapping[str, Any]) -> dict[str, Any]:
         "verdict": result["verdict"],
         "test_rows": best.get("n"),
         "stop_reason": result.get("stop_reason"),
+        "cut_by": tuple(result.get("cut_by", ())),  # a result of an earlier version has none
         "calls": result["calls"],
         "tokens": sum(tokens.values()),
         "cost_usd": result["cost_usd"],
@@ -193,7 +196,9 @@ class BatchResult:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> BatchResult:
         """What `to_dict` gave, read from `table.json`."""
-        rows = tuple(Row(**{**row, **_pairs(row)}) for row in data["rows"])
+        rows = tuple(
+            Row(**{**row, **_pairs(row), "cut_by": tuple(row.get("cut_by", ()))}) for row in data["rows"]
+        )
         facts = {name: data[name] for name in ("name", "run_dir", "sent", "tokens", "paid_usd", "seconds")}
         return cls(rows=rows, warnings=tuple(data["warnings"]), groups=tuple(group_rows(rows)), **facts)
 

@@ -82,6 +82,7 @@ class Budget:
     _first_call: float | None = field(default=None, init=False)
     _made: float = field(default=0.0, init=False)
     _released: _Need = field(default=_Need(), init=False)
+    _cut_by: set[str] = field(default_factory=set, init=False)
 
     def __post_init__(self) -> None:
         self._start = self._made = self.clock()
@@ -116,10 +117,26 @@ class Budget:
         """Calls that a new block could have: neither sent, nor held, nor in another block. None: no cap."""
         with self._lock:
             shared = self.account.calls_left() if self.account is not None else None
+            own = self.own_calls_left()
+            return min((left for left in (own, shared) if left is not None), default=None)
+
+    def own_calls_left(self) -> int | None:
+        """The same by the run's own cap alone, whatever a batch has left."""
+        with self._lock:
             if self.max_calls is None:
-                return shared
-            own = max(0, self.max_calls - self._capped_calls() - self._calls_set_aside())
-            return own if shared is None else min(own, shared)
+                return None
+            return max(0, self.max_calls - self._capped_calls() - self._calls_set_aside())
+
+    @property
+    def cut_by(self) -> frozenset[str]:
+        """Caps of the batch that refused what the run's own caps had room for."""
+        with self._lock:
+            return frozenset(self._cut_by)
+
+    def note_cut(self, cap: str) -> None:
+        """Somebody made do with what this cap of the batch has left."""
+        with self._lock:
+            self._cut_by.add(cap)
 
     @property
     def seconds_per_call(self) -> float:
@@ -148,7 +165,8 @@ class Budget:
             block = Block(calls, shared)
             self._blocks.append(block)
             try:
-                self._share()
+                with self._noting_cut():
+                    self._share()
             except BudgetExhausted:
                 self._blocks.remove(block)
                 raise
@@ -182,7 +200,8 @@ class Budget:
             try:
                 self._check(need)
                 self._held = need
-                self._share()
+                with self._noting_cut():
+                    self._share()
             except BudgetExhausted:
                 self._held = _Need()
                 self._share()
@@ -217,7 +236,8 @@ class Budget:
             amount = Amount(1, expected.total_tokens, expected.cost_usd or 0.0)
             from_shared = block is not None and block.shared.calls > 0
             if self.account is not None:
-                self.account.charge(amount, from_block=from_shared)
+                with self._noting_cut():
+                    self.account.charge(amount, from_block=from_shared)
             if block is not None:
                 block.calls_left -= 1
                 if from_shared:
@@ -297,6 +317,15 @@ class Budget:
         cost_usd = sum(block.shared.cost_usd for block in self._blocks)
         held = Amount(self._held.calls, self._held.tokens, self._held.cost_usd)
         self.account.set_aside(held, Amount(calls, tokens, cost_usd))
+
+    @contextmanager
+    def _noting_cut(self) -> Iterator[None]:
+        """Around what asks the batch, after the run's own caps have allowed it."""
+        try:
+            yield
+        except BudgetExhausted as error:
+            self._cut_by.add(error.cap)
+            raise
 
     def _count_calls(self, role: CallRole, calls: int, *, repeats: int) -> None:
         spent = replace(self._spent, repeats=self._spent.repeats + repeats)

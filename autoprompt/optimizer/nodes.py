@@ -187,8 +187,16 @@ def _depth(context: SearchContext, incumbent: Entry) -> Depth:
 
 def _candidates(context: SearchContext, state: AutoPromptState) -> int:
     """How many candidates the round can race; 0 where not even two fit into what is left."""
-    plan, writers, left = context.plan, context.settings.depth.writers, context.budget.calls_left()
-    remaining = math.inf if left is None else left
+    budget = context.budget
+    number = _candidates_for(context, state, budget.calls_left())
+    if number < _candidates_for(context, state, budget.own_calls_left()):
+        budget.note_cut("max_calls")
+    return number
+
+
+def _candidates_for(context: SearchContext, state: AutoPromptState, calls_left: int | None) -> int:
+    plan, writers = context.plan, context.settings.depth.writers
+    remaining = math.inf if calls_left is None else calls_left
     number = candidates_for(
         remaining,
         context.settings.max_iterations - state["iteration"] + 1,
@@ -286,4 +294,5 @@ def _checkpoint(context: SearchContext, state: AutoPromptState, update: Update) 
     update["grades"] = grades.to_dict()
     update["spent"] = context.budget.spent.to_dict()
     update["held"] = context.budget.held
+    update["cut_by"] = sorted({*state.get("cut_by", []), *context.budget.cut_by})
     return update

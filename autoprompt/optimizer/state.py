@@ -36,6 +36,7 @@ class AutoPromptState(TypedDict, total=False):
 
     pool_step: int  # records of candidates.jsonl with a later step are not part of this checkpoint
     journal_position: int  # answers in the journal at this checkpoint
+    cut_by: list[str]  # caps of the batch that ended a round or raced fewer candidates in it, up to here
     held: dict[str, Any]  # what the budget keeps back for the end
     grades: dict[str, Any]  # of a judge up to this checkpoint: {judge, asked, unscored, reason}
     spent: dict[str, Any]  # the budget's counters at this checkpoint

@@ -195,6 +195,29 @@ def test_the_budget_of_the_batch_is_that_of_all_trials(home: Home) -> None:
     assert facts(more)[: len(done)] == facts(result)[: len(done)]
 
 
+def test_a_trial_that_the_batch_left_fewer_calls_than_its_own_cap_is_named(home: Home) -> None:
+    defaults = home.defaults(max_calls=250, no_cache=True)
+    cut = run(home, home.write_batch(seeds=[0], max_calls=100, name="cut.yaml", defaults=defaults))
+    whole = run(home, home.write_batch(seeds=[0], max_calls=200, name="whole.yaml", defaults=defaults))
+    (short,), (full,) = cut.rows, whole.rows
+    assert short.calls is not None
+    assert full.calls is not None
+    assert short.calls < full.calls < 200
+    assert short.stop_reason == full.stop_reason == "max_iterations"
+    assert (short.cut_by, full.cut_by) == (("max_calls",), ())
+    said = "max_calls of the batch cut the search of seed=0 short: with more they may find more"
+    assert (cut.warnings, whole.warnings) == ((said,), ())
+    table = BatchFolder.open(RunStore(home.runs_dir).open("cut")).read_table()
+    assert BatchResult.from_dict(table).rows[0].cut_by == short.cut_by
+    assert table["warnings"] == [said]
+
+
+def test_a_trials_own_cap_is_not_the_batchs(home: Home) -> None:
+    path = home.write_batch(seeds=[0], max_calls=5000, defaults=home.defaults(max_calls=100, no_cache=True))
+    (row,) = run(home, path).rows
+    assert (row.calls, row.cut_by) == (75, ())
+
+
 def test_a_trial_that_tokens_have_no_room_for_waits_for_a_larger_cap(home: Home) -> None:
     clients = scripted()
     result = run(home, home.write_batch(seeds=range(3), max_tokens=3000), clients=clients)

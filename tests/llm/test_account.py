@@ -68,6 +68,19 @@ def test_what_is_held_for_the_test_is_there_for_the_block_that_uses_it(tmp_path:
         pass
 
 
+def test_a_cap_of_the_batch_that_refused_something_is_told_from_the_trials_own(tmp_path: Path) -> None:
+    trials = Trials(tmp_path, Caps(max_calls=10, max_tokens=100))
+    capped, refused, held = trials.budget("capped", 5), trials.budget("refused"), trials.budget("held", 50)
+    assert (held.calls_left(), held.own_calls_left(), refused.own_calls_left()) == (10, 50, None)
+    with pytest.raises(BudgetExhausted), capped.block(6):
+        pytest.fail("must not start")
+    with pytest.raises(BudgetExhausted), refused.block(11):
+        pytest.fail("must not start")
+    with pytest.raises(BudgetExhausted):
+        held.hold(1, tokens=101)
+    assert (capped.cut_by, refused.cut_by, held.cut_by) == (set(), {"max_calls"}, {"max_tokens"})
+
+
 def test_a_hold_that_does_not_fit_holds_nothing(tmp_path: Path) -> None:
     trials = Trials(tmp_path, Caps(max_calls=10))
     one, other = trials.budget("one"), trials.budget("other")
