@@ -27,6 +27,7 @@ from autoprompt.llm.endpoints import LOCAL, choose_model
 from autoprompt.llm.prices import Price
 from autoprompt.metrics import JUDGED
 from autoprompt.run.forecast import Estimate, Prices, check_spending, estimate_run
+from autoprompt.run.inputs import find_data
 from autoprompt.run.past import has_answers, load_config, read_candidate, read_result
 from autoprompt.run.preparation import prepare
 from autoprompt.run.session import run_in_folder
@@ -117,8 +118,9 @@ def resume(
     """Go on with an interrupted run; of a finished one, its result.
 
     Ends as the uninterrupted run would have, from the same cache and memory. No answered request is sent
-    again. Raises StoreError for an unknown run, one that another process holds, and one whose dataset has
-    changed.
+    again. A data file that is not where it was is looked for where it lay as seen from the run, and beside
+    the runs. Raises StoreError for an unknown run, one that another process holds, and one whose dataset,
+    workflow or metric has changed, or whose dataset is nowhere.
     """
     folder = RunStore(runs_dir).open(run)
     if (kind := folder.read_info().get("kind")) != "optimize":
@@ -129,7 +131,7 @@ def resume(
         finished = read_result(folder)
         if finished is not None:
             return finished
-        preparation = prepare(as_complete(load_config(folder)))
+        preparation = prepare(as_complete(find_data(folder, load_config(folder))))
         return run_in_folder(folder, preparation, clients, on_event, resumed=True)
 
 

@@ -1,7 +1,13 @@
-"""What a run reads outside of its folder, known again by its sha256: the code of its metric."""
+"""What a run reads outside of its folder, known by its sha256: data files and the code of its metric."""
 
 from __future__ import annotations
 
+import hashlib
+import os
+from pathlib import Path
+from typing import Any
+
+from autoprompt.config import RunConfig
 from autoprompt.errors import StoreError
 from autoprompt.metrics.python_metric import code_digests
 from autoprompt.run.preparation import Preparation
@@ -9,13 +15,56 @@ from autoprompt.store import RunFolder
 from autoprompt.store.files import read_json, write_json
 
 _INPUTS = "inputs.json"
+_DATA = ("dataset", "train", "val", "test")
 
 
 def keep_inputs(folder: RunFolder, preparation: Preparation) -> None:
     """Note what the run begins with, where that is not noted: a new run, or one of an earlier version."""
-    path = folder.path / _INPUTS
-    if not path.exists():
-        write_json(path, {"metric": code_digests(preparation.config.metric)})
+    if _noted(folder):
+        return
+    data = {
+        name: {
+            "sha256": _sha256(path),
+            "from_run": _seen_from(folder, path),
+        }
+        for name, path in preparation.splits.paths.items()
+    }
+    write_json(folder.path / _INPUTS, {"data": data, "metric": code_digests(preparation.config.metric)})
+
+
+def find_data(folder: RunFolder, config: RunConfig) -> RunConfig:
+    """The settings of a run with its data files where they lie by now.
+
+    A file that is gone or has changed is looked for where it lay as seen from the run's folder, and beside
+    the folder of the runs: nothing but the sha256 that the run began with makes it that file.
+    Raises StoreError for one that is nowhere.
+    """
+    found: dict[str, Path] = {}
+    for name in _DATA:
+        path: Path | None = getattr(config, name)
+        if path is None:
+            continue
+        known = _noted(folder).get("data", {}).get(name, {})
+        found[name] = _find(folder, path, known)
+    return config.model_copy(update=found)
+
+
+def _find(folder: RunFolder, path: Path, known: dict[str, Any]) -> Path:
+    sha256 = known.get("sha256")
+    beside = folder.path.absolute().parent.parent / path.name
+    if sha256 is not None:
+        moved = Path(os.path.normpath(folder.path.absolute() / known["from_run"]))
+        for place in (path, moved, beside):
+            if place.is_file() and _sha256(place) == sha256:
+                return place
+    if path.exists():  # changed: refused where it is compared with the checkpoint
+        return path
+    raise StoreError(
+        f"run {folder.run_id} was started on {path}"
+        + (f" (sha256 {sha256})" if sha256 else "")
+        + ", which is not there. Put it there again"
+        + (f", or at {beside}: its content must be the same." if sha256 else ".")
+    )
 
 
 def check_metric_unchanged(folder: RunFolder, preparation: Preparation) -> None:
@@ -23,11 +72,8 @@ def check_metric_unchanged(folder: RunFolder, preparation: Preparation) -> None:
 
     Raises StoreError where the metric's code is not that which the run began with.
     """
-    path = folder.path / _INPUTS
-    if not path.exists():
-        return
     config = preparation.config
-    known, found = read_json(path)["metric"], code_digests(config.metric)
+    known, found = _noted(folder).get("metric", {}), code_digests(config.metric)
     # By content alone: a module may lie in another folder by now. Of what was typed in, nothing is known.
     if not known or sorted(known.values()) == sorted(found.values()):
         return
@@ -38,3 +84,22 @@ def check_metric_unchanged(folder: RunFolder, preparation: Preparation) -> None:
         f"{', '.join(changed or known)} (sha256 was {', '.join(known.values())}, is "
         f"{', '.join(found.values()) or 'not known'}). Put the old code back, or start a new run{cached}."
     )
+
+
+def _seen_from(folder: RunFolder, path: Path) -> str:
+    """So that runs that are moved with their data, rows that a program gave among them, find it again."""
+    try:
+        return os.path.relpath(path, folder.path)
+    except ValueError:  # on another drive
+        return str(path.absolute())
+
+
+def _noted(folder: RunFolder) -> dict[str, Any]:
+    """Empty for a run that has noted nothing: a new one, or one of an earlier version."""
+    path = folder.path / _INPUTS
+    return read_json(path) if path.exists() else {}
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -501,6 +502,65 @@ def test_a_dataset_that_changed_is_refused_with_both_hashes(tmp_path: Path) -> N
     with pytest.raises(StoreError, match=r"(?s)items\.jsonl has changed.*[0-9a-f]{64}.*[0-9a-f]{64}"):
         resume(only_run(tmp_path), runs_dir=tmp_path / "runs", clients=models.clients)
     assert models.sent == 100
+
+
+def moved_run(folder: Path, models: Models) -> Path:
+    """The folder of the runs of `kill_run` after a move to another place, without their dataset."""
+    kill_run(folder / "here", models)
+    there = folder / "there" / "runs"
+    there.parent.mkdir()
+    (folder / "here" / "runs").rename(there)
+    return there
+
+
+@pytest.mark.parametrize("name", ["", "elsewhere"])
+def test_a_run_that_was_moved_finds_its_dataset_beside_the_runs(tmp_path: Path, name: str) -> None:
+    (tmp_path / "here").mkdir()
+    models = Models(die_at=100)
+    runs_dir = moved_run(tmp_path, models)
+    dataset = tmp_path / "here" / "items.jsonl"
+    if name:  # the one where it was is another by now
+        (tmp_path / "there" / "items.jsonl").write_bytes(dataset.read_bytes())
+        write_rows(dataset, range(1, 111))
+    else:
+        dataset.rename(tmp_path / "there" / "items.jsonl")
+    (run,) = [path.name for path in runs_dir.iterdir() if path.is_dir()]
+    assert resume(run, runs_dir=runs_dir, clients=models.clients).best.id
+
+
+def test_a_run_whose_dataset_is_nowhere_says_which_run_and_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "here").mkdir()
+    models = Models(die_at=100)
+    runs_dir = moved_run(tmp_path, models)
+    dataset, beside = tmp_path / "here" / "items.jsonl", tmp_path / "there" / "items.jsonl"
+    dataset.unlink()
+    write_rows(beside, range(1, 111))  # the name alone is nothing
+    (run,) = [path.name for path in runs_dir.iterdir() if path.is_dir()]
+    said = (
+        rf"run {run} was started on {dataset} \(sha256 [0-9a-f]{{64}}\), which is not there.*or at {beside}"
+    )
+    with pytest.raises(StoreError, match=said):
+        resume(run, runs_dir=runs_dir, clients=models.clients)
+    (runs_dir / run / "inputs.json").unlink()  # a run of an earlier version: no hash, no other place
+    write_rows(beside, range(110))
+    with pytest.raises(StoreError, match=rf"run {run} was started on .*not there\. Put it there again\.$"):
+        resume(run, runs_dir=runs_dir, clients=models.clients)
+    assert models.sent == 100
+
+
+def test_a_run_of_rows_in_memory_goes_on_where_its_runs_were_copied_to(tmp_path: Path) -> None:
+    models, (here, there) = Models(die_at=100), (tmp_path / "here", tmp_path / "there")
+    config = config_of(tmp_path)
+    rows = [json.loads(line) for line in (tmp_path / "items.jsonl").read_text(encoding="utf-8").splitlines()]
+    given = config.model_copy(update={"dataset": None, "runs_dir": here / "runs"})
+    with pytest.raises(Killed):
+        optimize(given, rows=rows, clients=models.clients)
+    shutil.copytree(here, there)
+    shutil.rmtree(here)
+    (run,) = [
+        path.name for path in (there / "runs").iterdir() if not path.name.startswith(".") and path.is_dir()
+    ]
+    assert resume(run, runs_dir=there / "runs", clients=models.clients).best.id
 
 
 _METRIC = "def m(prediction, target):\n    return float(prediction == target)\n"
