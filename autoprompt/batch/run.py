@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,11 +13,11 @@ from autoprompt.batch.driver import Driver
 from autoprompt.batch.executor import Executor, InlineExecutor, Report
 from autoprompt.batch.folder import BatchFolder
 from autoprompt.batch.local import LocalExecutor
-from autoprompt.batch.table import BatchResult
+from autoprompt.batch.table import BatchResult, trials_in_words
 from autoprompt.batch.trials import Batch, Trial, load_batch, select
 from autoprompt.clients import Clients, unpriced
 from autoprompt.errors import AutopromptError, ConfigError
-from autoprompt.llm.ledger import Amount, FileLedger
+from autoprompt.llm.ledger import Amount, Caps, FileLedger
 from autoprompt.memory import ExperienceFile
 from autoprompt.run.forecast import Estimate, Prices, estimate_run
 from autoprompt.run.preparation import prepare
@@ -32,11 +32,16 @@ Files = Path | str | Sequence[Path | str]  # one file, or several
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A trial and what it would use at most. is_done: it has its result already."""
+    """A trial and what it would use at most. is_done: it has its result already.
+
+    has_room: whether the batch's budget has the least that it takes, besides what was spent so far. What the
+        trials before it will have sent by then, the cache decides.
+    """
 
     trial: Trial
     estimate: Estimate
     is_done: bool = False
+    has_room: bool = True
 
 
 def run_batch(
@@ -116,7 +121,45 @@ def plan_batch(
     batch = files if isinstance(files, Batch) else _load(files, environ, name)
     done = _done(batch, runs_dir)
     estimates = _estimates(select(batch.trials, only), None, batch.caps.max_cost)
-    return batch, [Planned(trial, estimate, trial.id in done) for trial, estimate in estimates]
+    spent = _spent(batch, runs_dir)
+
+    def planned(trial: Trial, estimate: Estimate) -> Planned:
+        if trial.id in done:
+            return Planned(trial, estimate, is_done=True)
+        begun = _at_least(spent.get(trial.id, Amount()), _least(estimate))
+        has_room = _fits(batch.caps, (spent | {trial.id: begun}).values())
+        return Planned(trial, estimate, has_room=has_room)
+
+    return batch, [planned(trial, estimate) for trial, estimate in estimates]
+
+
+def _spent(batch: Batch, runs_dir: Path) -> dict[str, Amount]:
+    """What the batch's books say so far, by the trials' names as they are asked for now."""
+    path = runs_dir / batch.name
+    if not (path / "run.json").is_file():
+        return {}
+    folder = BatchFolder.open(RunFolder(path))
+    if not folder.ledger_path.is_file():
+        return {}
+    ledger = FileLedger(folder.ledger_path, batch.caps)
+    try:
+        spent = ledger.spent()
+    finally:
+        ledger.close()
+    names = {there.id: t.id for t, there in zip(batch.trials, folder.adopt(batch.trials), strict=True)}
+    return {names.get(name, name): amount for name, amount in spent.items()}
+
+
+def _at_least(used: Amount, least: Amount) -> Amount:
+    return Amount(
+        max(used.calls, least.calls), max(used.tokens, least.tokens), max(used.cost_usd, least.cost_usd)
+    )
+
+
+def _fits(caps: Caps, amounts: Iterable[Amount]) -> bool:
+    calls, tokens, costs = zip(*((a.calls, a.tokens, a.cost_usd) for a in amounts), strict=True)
+    taken = ((caps.max_calls, sum(calls)), (caps.max_tokens, sum(tokens)), (caps.max_cost, sum(costs)))
+    return all(cap is None or used <= cap for cap, used in taken)
 
 
 def _load(files: Files, environ: Mapping[str, str] | None, name: str | None) -> Batch:
@@ -161,7 +204,7 @@ def _estimates(
             faults.append(f"{trial.where}: {trial.label}: {error}")
     if faults:
         rest = len(faults) - _MAX_FAULTS
-        more = [f"... and {rest} trials more"] if rest > 0 else []
+        more = [f"... and {trials_in_words(rest)} more"] if rest > 0 else []
         raise ConfigError("\n".join(faults[:_MAX_FAULTS] + more))
     return found
 
@@ -185,8 +228,9 @@ def _drive(
     strangers = folder.strangers(named)
     warnings = list(batch.warnings)
     if strangers:
+        are, stay = ("is", "stays") if len(strangers) == 1 else ("are", "stay")
         warnings.append(
-            f"{len(strangers)} trials in {folder.path} are no longer asked for and stay there: "
+            f"{trials_in_words(len(strangers))} in {folder.path} {are} no longer asked for and {stay} there: "
             f"{', '.join(strangers[:3])}{', ...' if len(strangers) > 3 else ''}"
         )
     batch = replace(batch, trials=tuple(named), warnings=tuple(warnings))

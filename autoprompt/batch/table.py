@@ -239,6 +239,10 @@ def own_cells(row: Row | Group, columns: Sequence[str]) -> list[str]:
     return ["" if name not in row.own else shown(name, row.own[name]) for name in columns]
 
 
+def trials_in_words(count: int) -> str:
+    return "1 trial" if count == 1 else f"{count} trials"
+
+
 def _pairs(row: Mapping[str, Any]) -> dict[str, Any]:
     return {name: _pair(row[name]) for name in ("best_ci95", "gain_ci95")}
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import RenderableType
 from rich.text import Text
 
-from autoprompt.batch.table import BatchResult, Group, Row, columns_of, own_cells
+from autoprompt.batch.table import BatchResult, Group, Row, columns_of, own_cells, trials_in_words
 from autoprompt.cli import clean, render
 from autoprompt.cli.progress import duration, money
 from autoprompt.store import RunFolder
@@ -43,7 +44,7 @@ def result(found: BatchResult, *, is_at_work: bool = False) -> Iterator[Renderab
     yield from _failures(found)
     count = found.to_dict()["trials"]
     said = ", ".join(f"{number} {status}" for status, number in count.items() if number)
-    yield Text(f"{len(found.rows)} trials: {said}", "bold" if found.is_complete else "bold yellow")
+    yield Text(f"{trials_in_words(len(found.rows))}: {said}", "bold" if found.is_complete else "bold yellow")
     yield Text(
         f"{found.sent:,} calls sent, {found.tokens:,} tokens, {money(found.paid_usd)} paid, "
         f"{duration(found.seconds)} in all"
@@ -127,16 +128,19 @@ def plan(batch: Batch, trials: Sequence[Planned], runs_dir: Path) -> Iterator[Re
     made = render.table("trial", *columns, *numbers, right=numbers)
     for planned, row in zip(trials, data["trials"], strict=True):
         own = own_cells(Row(planned.trial.id, planned.trial.own), columns)
-        state = ("done", "", "") if planned.is_done else _estimate_cells(row)
+        state = _estimate_cells(row)
+        if planned.is_done or not planned.has_room:
+            state = ("done" if planned.is_done else "no room", "", "")
         made.add_row(*(Text(clean(cell)) for cell in (planned.trial.id, *own, *state)))
     yield made
     yield Text()
     total = data["total"]
+    no_room = f", {total['no_room']} without room" if total["no_room"] else ""
     is_shared = not all(planned.trial.config.no_cache for planned in trials)
     yield Text(
-        f"{total['trials']} trials to run, {total['done']} done; at most {total['calls']:,} calls, about "
-        f"{total['tokens']:,} tokens; cost: {money(total['cost_usd'])}"
-        + (". What trials share is sent once" if is_shared else "")
+        f"{trials_in_words(total['trials'])} to run, {total['done']} done{no_room}; "
+        f"at most {total['calls']:,} calls, about {total['tokens']:,} tokens; "
+        f"cost: {money(total['cost_usd'])}" + (". What trials share is sent once" if is_shared else "")
     )
     yield from (Text(f"warning: {clean(warning)}", "yellow") for warning in data["warnings"])
     place = clean(data["run_dir"])
@@ -159,22 +163,28 @@ def plan_to_dict(batch: Batch, trials: Sequence[Planned], runs_dir: Path) -> dic
                 "own": dict(planned.trial.own),
                 "where": planned.trial.where,
                 "is_done": planned.is_done,
+                "has_room": planned.has_room,
                 "calls": calls,
                 "fewest_calls": found.fewest_calls,
                 "tokens": found.tokens,
                 "cost_usd": found.cost_usd,
             }
         )
-    to_run = [row for row in rows if not row["is_done"]]
+    open_rows = [row for row in rows if not row["is_done"]]
+    to_run = [row for row in open_rows if row["has_room"]]
     costs = [row["cost_usd"] for row in to_run]
     total = {
         "trials": len(to_run),
-        "done": len(rows) - len(to_run),
+        "done": len(rows) - len(open_rows),
+        "no_room": len(open_rows) - len(to_run),
         "calls": sum(row["calls"] for row in to_run),
         "tokens": sum(row["tokens"] for row in to_run),
         "cost_usd": None if None in costs else sum(costs),
     }
     warnings = [*batch.warnings, *_said_of_trials(trials), *_too_small(batch, total)]
+    if total["no_room"]:
+        many = trials_in_words(total["no_room"])
+        warnings.append(f"{many} would not be run: the batch's budget ({_caps(batch)}) has no room")
     place = str(runs_dir / batch.name)
     return {"name": batch.name, "run_dir": place, "trials": rows, "total": total, "warnings": warnings}
 
@@ -182,6 +192,11 @@ def plan_to_dict(batch: Batch, trials: Sequence[Planned], runs_dir: Path) -> dic
 def _said_of_trials(trials: Sequence[Planned]) -> list[str]:
     """Warnings of the trials, each once."""
     return list(dict.fromkeys(warning for planned in trials for warning in planned.estimate.warnings))
+
+
+def _caps(batch: Batch) -> str:
+    named = asdict(batch.caps).items()
+    return ", ".join(f"{name}={value:g}" for name, value in named if value is not None)
 
 
 def _too_small(batch: Batch, total: Mapping[str, Any]) -> list[str]:

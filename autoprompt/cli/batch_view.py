@@ -17,7 +17,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from autoprompt.batch.table import Row
+from autoprompt.batch.table import Row, trials_in_words
 from autoprompt.cli import clean, render
 from autoprompt.cli.progress import PHASES, duration, money
 from autoprompt.types import OnEvent
@@ -97,8 +97,8 @@ class BatchProgress:
         rows = event["result"].rows
         done = sum(row.status == "finished" for row in rows)
         return (
-            f"batch {self.name}: {len(rows)} trials, {done} finished already, {self.to_run} to run; "
-            f"{event['run_dir']}"
+            f"batch {self.name}: {trials_in_words(len(rows))}, {done} finished already, "
+            f"{self.to_run} to run; {event['run_dir']}"
         )
 
     def _trial(self, name: str, event: Mapping[str, Any]) -> str | None:
@@ -181,7 +181,7 @@ def panel(progress: BatchProgress, *, width: int | None = None, height: int = 40
     left = progress.seconds_left
     time_left = "" if left is None or ended == progress.to_run else f"; about {duration(left)} left"
     bar = ProgressBar(total=max(1, progress.to_run), completed=ended, width=30)
-    head.add_row(bar, Text(f"{ended} of {progress.to_run} trials{_failed(progress)}{time_left}"))
+    head.add_row(bar, Text(f"{ended} of {trials_in_words(progress.to_run)}{_failed(progress)}{time_left}"))
     parts: list[RenderableType] = [head, Text(_spent(progress), "dim"), Text()]
     room = max(1, height - _FRAME_LINES - len(progress.recent))
     parts.append(_running_table(progress, room))

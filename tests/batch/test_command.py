@@ -55,6 +55,33 @@ def test_a_dry_run_sends_and_writes_nothing(online: Home, endpoint: FakeEndpoint
     assert not online.runs_dir.exists()
 
 
+def test_a_dry_run_says_what_the_budget_has_no_room_for(online: Home, endpoint: FakeEndpoint) -> None:
+    defaults = online.defaults(no_cache=True)
+    first = online.write_batch(seeds=[0], defaults=defaults)
+    assert "1 trial to run, 0 done; at most" in call("batch", first, "--dry-run").stdout
+    assert call("batch", first).exit_code == 0
+    more = online.write_batch(seeds=[0, 1], max_calls=len(endpoint.requests) + 50, defaults=defaults)
+    told = call("batch", more, "--dry-run").stdout
+    assert "0 trials to run, 1 done, 1 without room; at most 0 calls" in told
+    assert re.search(r"seed-1-\S+ +1 +no room", told)
+    assert re.search(r"1 trial would not be run: the batch's budget \(max_calls=\d+\) has no room", told)
+    data = json.loads(call("batch", more, "--dry-run", "--json").stdout)
+    assert [(trial["is_done"], trial["has_room"]) for trial in data["trials"]] == [
+        (True, True),
+        (False, False),
+    ]
+    assert "2 trials: 1 finished, 1 not run" in call("batch", more).stdout
+    enough = online.write_batch(seeds=[0, 1], max_calls=len(endpoint.requests) + 120, defaults=defaults)
+    assert "1 trial to run, 1 done; at most" in call("batch", enough, "--dry-run").stdout
+
+
+def test_one_trial_that_is_no_longer_asked_for_is_one(online: Home) -> None:
+    call("batch", online.write_batch(seeds=[0, 1]))
+    done = call("batch", online.write_batch(seeds=[1]))
+    assert "1 trial in runs/b is no longer asked for and stays there: seed-0-" in done.stderr
+    assert "1 trial: 1 finished" in done.stdout
+
+
 def test_a_dry_run_away_from_a_terminal_names_whole_ids_and_the_place(
     online: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
