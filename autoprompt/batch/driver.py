@@ -253,6 +253,10 @@ def _initial(folder: BatchFolder, trial: Trial, known: Mapping[str, Any], least:
     if folder.trial(trial.id).info_path.is_file():
         state.status, state.scores = _finished(folder, trial)
         state.is_unpriced = _is_unpriced(folder, state)
+    if state.status == "finished" and not state.how:  # its driver was killed before the table was written
+        goes = [event for event in folder.trial(trial.id).read_events() if event["event"] == "run_started"]
+        state.how = "resumed" if any(event["resumed"] for event in goes) else "started"
+        state.attempts = max(state.attempts, len(goes))
     if state.status != "finished" and known.get("status") == "failed":
         state.status, state.error = "failed", str(known.get("error", ""))
     return state

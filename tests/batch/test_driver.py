@@ -249,6 +249,21 @@ def test_where_a_batch_stands_whose_driver_was_killed(home: Home) -> None:
     assert found.sent == result.sent
 
 
+def test_how_a_trial_came_to_its_result_outlives_a_driver_that_was_killed(home: Home) -> None:
+    path = home.write_batch()
+    result = run(home, path)
+    folder = BatchFolder.open(RunStore(home.runs_dir).open("b"))
+    # As it was written while both were at work.
+    rows = tuple(replace(row, status="running", how="", attempts=0) for row in result.rows)
+    folder.write_table(replace(result, rows=rows))
+    folder.trial(rows[1].trial).append_event({"event": "run_started", "resumed": True})
+    again = run(home, path)
+    assert [(row.status, row.how, row.attempts) for row in again.rows] == [
+        ("finished", "started", 1),
+        ("finished", "resumed", 2),
+    ]
+
+
 def test_time_that_is_up_starts_no_more(home: Home) -> None:
     result = run(home, home.write_batch(max_seconds=1e-9))
     assert [row.status for row in result.rows] == ["not run", "not run"]
