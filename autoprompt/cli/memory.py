@@ -55,12 +55,15 @@ def forget(
     yes: options.Yes = False,
     memory: File = _DEFAULT,
 ) -> None:
-    """Remove experiences from the file."""
+    """Remove experiences from the file for good."""
     if bool(ids) == everything:
         raise UsageError("give the ids of entries (`autoprompt memory show` lists them), or --all")
     file = ExperienceFile(memory)
     if everything:
         options.confirm(f"Forget all {len(file.load())} experiences in {memory} for good?", yes=yes)
+    else:
+        named = "; ".join(f"{entry.id} {clean(entry.change)}" for entry in file.find(ids or ()))
+        options.confirm(f"Forget {named} in {memory} for good?", yes=yes)
     gone = file.forget(where=lambda _: True) if everything else file.forget(ids or ())
     for entry in gone:
         typer.echo(f"forgotten: {entry.id} {clean(entry.change)}", err=True)
@@ -71,20 +74,36 @@ def forget(
 def export(
     *,
     form: Annotated[
-        str, typer.Option("--format", metavar="FORMAT", help=f"One of {', '.join(EXPORT_FORMATS)}.")
-    ] = "json",
+        str | None,
+        typer.Option(
+            "--format", metavar="FORMAT", help=f"One of {', '.join(EXPORT_FORMATS)}; default: json."
+        ),
+    ] = None,
     to: Annotated[Path | None, typer.Option("--to", metavar="FILE", help="Write there.")] = None,
     memory: File = _DEFAULT,
 ) -> None:
-    """All experiences in another form."""
-    if form not in EXPORT_FORMATS:
-        raise UsageError(f"--format: {form!r} found; known: {', '.join(EXPORT_FORMATS)}")
-    text = ExperienceFile(memory).export(form)
+    """All experiences in another form. Without --format the ending of --to decides."""
+    chosen = form or _format_for(to)
+    if chosen not in EXPORT_FORMATS:
+        raise UsageError(f"--format: {chosen!r} found; known: {', '.join(EXPORT_FORMATS)}")
+    text = ExperienceFile(memory).export(chosen)
     if to is None:
         typer.echo(text, nl=False)
     else:
         write_output(to, text)
-        typer.echo(f"{to}: written ({form})", err=True)
+        typer.echo(f"{to}: written ({chosen})", err=True)
+
+
+def _format_for(to: Path | None) -> str:
+    ending = to.suffix.lower() if to else ""
+    if not ending:
+        return "json"
+    if ending[1:] not in EXPORT_FORMATS:
+        known = ", ".join(f".{name}" for name in EXPORT_FORMATS)
+        raise UsageError(
+            f"--to {to}: this ending names no format; known: {known}. Or say it: --format FORMAT"
+        )
+    return ending[1:]
 
 
 def _print(memory: Path, entries: Sequence[Experience], *, as_json: bool, nothing: str) -> None:

@@ -111,6 +111,14 @@ class ExperienceFile:
             sources=entry.sources or (f"{run_id}/{iteration}/{entry.id}",),
         )
 
+    def find(self, ids: Collection[str]) -> list[Experience]:
+        """The entries with these ids (their beginning will do), each once.
+
+        Raises InputError for an id that no entry has or that several begin with.
+        """
+        entries = self.load()
+        return list({entry.id: entry for entry in (_the_one(entries, i, self.path) for i in ids)}.values())
+
     def forget(
         self, ids: Collection[str] = (), *, where: Callable[[Experience], bool] | None = None
     ) -> list[Experience]:

@@ -165,7 +165,7 @@ def test_an_export_makes_no_folder() -> None:
     folder = finished("Say 1 or 0 only.")
     said = "error: typo/a.txt: there is no folder typo. Make it, or give another path."
     assert said in call("runs", "export", folder.run_id, "--to", "typo/a.txt", code=3).stderr
-    assert said in call("memory", "export", "--to", "typo/a.txt", code=3).stderr
+    assert said.replace("a.txt", "a.md") in call("memory", "export", "--to", "typo/a.md", code=3).stderr
     assert not Path("typo").exists()
 
 
@@ -279,7 +279,7 @@ def test_memory_is_forgotten(memory: Path) -> None:
     doomed = ExperienceFile(memory).load()[0].id
     call("memory", "forget", code=2)
     call("memory", "forget", "zzzz", code=3)
-    assert "1 forgotten, 1 left" in call("memory", "forget", doomed).stderr
+    assert "1 forgotten, 1 left" in call("memory", "forget", doomed, "--yes").stderr
     assert "1 forgotten, 0 left" in call("memory", "forget", "--all", "--yes").stderr
 
 
@@ -291,6 +291,10 @@ class Terminal(io.StringIO):
 def test_what_is_lost_for_good_is_asked_before(memory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     refused = call("memory", "forget", "--all", code=2).stderr
     assert "Forget all 2 experiences" in refused
+    assert "--yes" in refused
+    one = ExperienceFile(memory).load()[0]
+    refused = call("memory", "forget", one.id[:6], code=2).stderr
+    assert f"Forget {one.id} {one.change} in " in refused
     assert "--yes" in refused
     assert len(ExperienceFile(memory).load()) == 2
     assert "--yes" in call("cache", "clear", "--cache-dir", "c", code=2).stderr
@@ -305,6 +309,12 @@ def test_memory_is_exported(memory: Path) -> None:
     call("memory", "export", "--format", "md", "--to", "m.md")
     assert Path("m.md").read_text().startswith("| id |")
     call("memory", "export", "--format", "xml", code=2)
+    for name, begins in (("n.md", "| id |"), ("n.csv", "id,"), ("n.JSON", "[\n"), ("n", "[\n")):
+        call("memory", "export", "--to", name)
+        assert Path(name).read_text().startswith(begins)
+    call("memory", "export", "--format", "csv", "--to", "n.xyz")
+    refused = call("memory", "export", "--to", "m.xyz", code=2).stderr
+    assert "--to m.xyz: this ending names no format; known: .json, .csv, .md." in refused
 
 
 def test_memory_file_of_a_variable(here: Path) -> None:
