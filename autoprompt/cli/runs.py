@@ -21,6 +21,7 @@ from autoprompt.errors import StoreError, UsageError
 from autoprompt.store import EXPORT_FORMATS, RunDiff, RunFolder, RunLine, RunStore, diff, export_run
 from autoprompt.store.export import WORKFLOW, is_workflow_run
 from autoprompt.store.files import write_output
+from autoprompt.store.folder import is_usual
 from autoprompt.store.listing import summarize
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False, no_args_is_help=True, help="Past runs.")
@@ -47,6 +48,8 @@ _ENDINGS = {"": "text", ".txt": "text", ".md": "text", ".yaml": "yaml", ".yml": 
 @app.command("list")
 def list_runs(*, runs_dir: options.RunsDir = Path("runs"), as_json: options.Json = False) -> None:
     """All runs, newest first."""
+    if not (runs_dir.is_dir() or is_usual(runs_dir)):  # the usual one comes with the first run
+        raise StoreError(f"{runs_dir}: there is no such folder. Give the one that runs lie in.")
     found = RunStore(runs_dir).list()
     if as_json:
         print_json({"runs": [_summary(run) for run in found]})

@@ -73,6 +73,10 @@ def finished(prompt: str, demos: int = 0) -> RunFolder:
 def test_no_runs_yet() -> None:
     assert "No runs in runs yet" in call("runs", "list").stdout
     assert json.loads(call("runs", "list", "--json").stdout) == {"runs": []}
+    said = call("runs", "list", "--runs-dir", "typo", code=3).stderr
+    assert "error: typo: there is no such folder. Give the one that runs lie in." in said
+    Path("made").mkdir()
+    assert "No runs in made yet" in call("runs", "list", "--runs-dir", "made").stdout
 
 
 def test_runs_are_listed() -> None:
