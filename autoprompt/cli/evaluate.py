@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from autoprompt.config import RunConfig
     from autoprompt.scoring import EvaluationReport
     from autoprompt.settings import CompleteConfig
+    from autoprompt.store import RunFolder
     from autoprompt.types import Candidate, OnEvent
 
 _PRICES = ("price_input", "price_output")  # of the run's model, and of no other
@@ -72,8 +73,9 @@ def evaluate(
         str | None,
         typer.Option(
             "--against",
-            metavar="TEXT|@FILE",
-            help="Compare with this prompt, or an export, on the same rows: gain, interval, paired test.",
+            metavar="TEXT|@FILE|ID",
+            help="Compare with this prompt, or an export, on the same rows: gain, interval, paired test. "
+            "With --run also a candidate of that run: its id, `original` or `best`.",
         ),
     ] = None,
     runs_dir: options.RunsDir = Path("runs"),
@@ -92,9 +94,7 @@ def evaluate(
     settings, chosen = resolve_evaluation({**known.flags, **flags}, config_file=config, environ=os.environ)
     if run is None and chosen.exported is not None:
         settings, known = _of_export(chosen.exported, settings)
-    from autoprompt import scoring
-
-    other = None if against is None else scoring.other_prompt(against, "--against")
+    other = None if against is None else _other(against, known)
     with watching(render.console(stderr=True), quiet=quiet) as (_, emit):
         report = _ask(settings, known, other, emit)
     _show(report, known, output, as_json=as_json)
@@ -135,6 +135,17 @@ def _show(report: EvaluationReport, known: _Known, output: Path | None, *, as_js
         print_json(report.to_dict())
 
 
+def _other(against: str, known: _Known) -> Candidate:
+    """The prompt to compare with: of a run, a candidate where the words name one."""
+    from autoprompt import api, scoring
+
+    run = known.run
+    # The whole id: the beginning of one may be a prompt.
+    if run is not None and against in ("original", "best", *run.read_candidates()):
+        return api.candidate_of(run.path, against)
+    return scoring.other_prompt(against, "--against")
+
+
 @dataclass(frozen=True, slots=True)
 class _Known:
     """What a run or an export hands over. name: of it, in errors. searched: ids of rows that a run has looked
@@ -142,6 +153,7 @@ class _Known:
     """
 
     name: str = ""
+    run: RunFolder | None = None
     candidate: Candidate | None = None
     searched: Collection[str] = ()
     labels: tuple[str, ...] | None = None
@@ -155,7 +167,7 @@ def _of_export(path: Path, settings: CompleteConfig) -> tuple[CompleteConfig, _K
     if settings.workflow is not None:
         raise ConfigError("exported holds one prompt, and a workflow is named: give one of them.")
     found = read_one_prompt(path)
-    known = _Known(str(path), found.candidate, labels=found.labels)
+    known = _Known(str(path), candidate=found.candidate, labels=found.labels)
     return with_known_input(settings, found.input_field), known
 
 
@@ -189,7 +201,7 @@ def _of_run(run: str, candidate: str | None, flags: Mapping[str, Any], runs_dir:
         # Scored is the candidate. Its text is checked with the settings; a line end before it keeps one that
         # begins with "@" from being read as a file.
         known["prompt"] = f"\n{scored.prompt}"
-    return _Known(f"run {run}", scored, folder.rows_searched(), folder.read_labels(), known)
+    return _Known(f"run {run}", folder, scored, folder.rows_searched(), folder.read_labels(), known)
 
 
 def _not_unseen(searched: Collection[str], report: EvaluationReport) -> str:

@@ -17,6 +17,7 @@ from typer.testing import CliRunner, Result
 
 from autoprompt.cli import app
 from autoprompt.cli.run import _is_one_reader
+from autoprompt.store import RunStore
 from autoprompt.store.export import export
 from autoprompt.types import Candidate, Demo
 
@@ -259,6 +260,20 @@ def test_two_prompts_are_compared_row_by_row(endpoint: Endpoint) -> None:
     assert "--against: none.txt: cannot be read" in refused
     assert "max_calls is too small" in call(*against, "Sort them.", "--max-calls", "100", code=3).stderr
     assert len(endpoint.requests) == 120
+
+
+def test_a_runs_best_is_compared_with_its_own_candidates(endpoint: Endpoint) -> None:
+    call("run", "--config", "c.yaml", "--max-iterations", "1")
+    (run,) = RunStore(Path("runs")).list()
+    original = next(iter(RunStore(Path("runs")).open(run.run_id).read_candidates().values()))
+    against = ("eval", "--config", "c.yaml", "--run", "last", "--json", "--against")
+    text = original["components"]["prompt"]
+    expected, other = (json.loads(call(*against, what).stdout)["against"] for what in (text, "or nothing"))
+    for name in ("original", original["id"]):
+        assert json.loads(call(*against, name).stdout)["against"]["rows"] == expected["rows"]
+    assert json.loads(call(*against, "best").stdout)["against"]["gain"]["value"] == 0
+    sent = [request for request in endpoint.requests if "original" in str(request)]
+    assert (sent, len(other["rows"])) == ([], 60)
 
 
 def test_an_exported_prompt_is_the_only_prompt(endpoint: Endpoint) -> None:
