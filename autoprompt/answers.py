@@ -58,8 +58,6 @@ _CLAUSE_COMMA = re.compile(r"，(?!\d{3}(?!\d))")  # parts a Chinese sentence, a
 _NUMBER_LABEL = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?")
 _WHOLE = re.compile(r"(-?(?:0|[1-9]\d*))(?:\.0+)?")
 _EXPONENT = re.compile(r"(?<=[^\W\d_])\^?-?[1-4](?!\w|[.,]\d)")  # of a unit: m2, m/s^2
-_LETTERS = re.compile(r"[^\W\d_]+")
-_WORDS_BEFORE, _WORDS_BEHIND = 1, 3  # of a number and its unit: USD 5, Answer: 5, 5 km per hour
 _FOREIGN_DIGIT = re.compile(r"[^\D0-9]")
 _NUMBER_MARKS = str.maketrans({"−": "-", "⁄": "/", "’": "'", "٫": ".", "٬": "'", "٪": "%", "\\": None})
 # An answer that says "Answer:" a thousand times must not cost a quadratic search.
@@ -158,24 +156,26 @@ def read_number(text: str) -> Number | None:
     return Number(value, bool(last["percent"])) if math.isfinite(value) else None
 
 
-def is_one_number(text: str) -> bool:
-    """Whether `text` is a number with no more than its unit, so that `read_number` passes nothing over.
+def holds_one_number(text: str) -> bool:
+    """Whether `text` holds one number, so that `read_number` passes no other over; words beside it are none.
 
-    Of a text with `####`, as targets with their working have it, what stands behind the last.
+    Of a text with `####`, as targets with their working have it, what stands behind the last. Digits of a
+    word (CO2) and of a unit (m2, m/s^2) are no numbers.
     """
     plain = _plain_marks(visible(text).rpartition("####")[2])
-    number = _NUMBER.search(plain)
+    number = next((m for m in _NUMBER.finditer(plain) if not _is_of_word(plain, m.start("digits"))), None)
     if number is None:
         return False
     digits, power = number["digits"].replace(" / ", "/"), number["power"] or ""
-    before, behind = plain[: number.start()], _EXPONENT.sub("", plain[number.end() :])
     return (
         _value(digits, power, is_inside=False) is not None
         and not _is_two(digits, plain, number.start("digits"))
-        and not any(char.isdigit() for char in behind)
-        and len(_LETTERS.findall(before)) <= _WORDS_BEFORE
-        and len(_LETTERS.findall(behind)) <= _WORDS_BEHIND
+        and not any(char.isdigit() for char in _EXPONENT.sub("", plain[number.end() :]))
     )
+
+
+def _is_of_word(text: str, place: int) -> bool:
+    return place > 0 and text[place - 1].isalpha()
 
 
 def _plain_marks(text: str) -> str:

@@ -172,13 +172,10 @@ def _evaluate(
     clients: Clients | None,
     emit: OnEvent,
 ) -> EvaluationReport:
-    if known_labels is None:
-        taken_out = next(
-            (one for one in (candidate, against) if one is not None and one.labels is not None), None
-        )
-        if taken_out is not None:
-            known_labels, labels_of = taken_out.labels, labels_of or "the candidate's run"
-    config, labels_of = with_known_labels(complete(config), known_labels, labels_of)
+    config = complete(config)
+    if known_labels is None and config.labels is None:
+        known_labels, labels_of = _labels_of_runs(candidate, against)
+    config, labels_of = with_known_labels(config, known_labels, labels_of)
     if config.dataset is None:
         raise ConfigError(
             "eval needs a dataset: give --dataset FILE; in Python rows=[...], or RunConfig(dataset=FILE)."
@@ -200,6 +197,27 @@ def _evaluate(
         emit({"event": "warning", "message": warning})
     with open_models(config, clients, budget, None, emit) as models:
         return _report(config, checked, [asked, *([against] if against else [])], models, budget, emit)
+
+
+def _labels_of_runs(
+    candidate: Candidate | None, against: Candidate | None
+) -> tuple[tuple[str, ...] | None, str]:
+    """What the runs know that the two are of, and which; None where neither is of a run.
+
+    Raises ConfigError where they know different ones: each would be held to the other's.
+    """
+    known = {
+        name: one.labels
+        for name, one in (("candidate", candidate), ("against", against))
+        if one is not None and one.labels is not None
+    }
+    if len({frozenset(labels) for labels in known.values()}) > 1:
+        ours, theirs = (", ".join(known[name]) or "(free answers)" for name in ("candidate", "against"))
+        raise ConfigError(
+            f"candidate is of a run with the labels {ours}, against of one with {theirs}: say in `labels` "
+            "which the rows have."
+        )
+    return next(((labels, f"the run of {name}") for name, labels in known.items()), (None, ""))
 
 
 def _many_failed(evaluations: Sequence[Evaluation]) -> str:

@@ -45,6 +45,7 @@ TOOLS = {
     "dspy-gepa": PEERS / "dspy_peer.py",
     "gepa": PEERS / "gepa_peer.py",
 }
+ROLES = ("task", "writer")
 
 
 def main() -> None:
@@ -197,29 +198,27 @@ def run_peer(settings: dict[str, Any], proxy: CountingProxy, folder: Path) -> di
 
 @contextmanager
 def behind(proxy: CountingProxy, server: local.LocalServer) -> Iterator[None]:
-    """The embedded model is `server` seen through the proxy, by the name of the file that was asked for."""
+    """The embedded model is `server` seen through the proxy, under a name for each role."""
 
     def start(name: str, **_: Any) -> local.LocalServer:
         # No second user of the server: to close this one is to do nothing.
-        return replace(server, base_url=proxy.base_url, model=Path(name).stem, _is_open=False)
+        return replace(server, base_url=proxy.base_url, model=name, _is_open=False)
 
-    with mock.patch.object(local, "start", start):
+    names = dict.fromkeys(ROLES, weights.KNOWN[weights.DEFAULT])
+    with mock.patch.object(local, "start", start), mock.patch.dict(weights.KNOWN, names):
         yield
 
 
 def run_autoprompt(settings: dict[str, Any], proxy: CountingProxy, folder: Path) -> dict[str, Any]:
-    """Our own run on the embedded model, over the same proxy, which tells its roles apart by their files.
+    """Our own run on the embedded model, over the same proxy, which tells its roles apart by their names.
 
     Its bests on the way are scored too, outside the budget.
     """
     train, unseen = (write_rows(folder / f"{name}.jsonl", settings[name]) for name in ("train", "unseen"))
-    roles = [folder / f"{role}.gguf" for role in ("task", "writer")]
-    for role in roles:
-        role.symlink_to(weights.pull())
     shared: dict[str, Any] = {
         "prompt": settings["prompt"],
-        "model": f"local:{roles[0]}",
-        "optimizer_model": f"local:{roles[1]}",
+        "model": f"local:{ROLES[0]}",
+        "optimizer_model": f"local:{ROLES[1]}",
         "metric": settings["metric"],
         "labels": tuple(settings["labels"]) or None,
         "no_memory": True,

@@ -712,12 +712,25 @@ def test_targets_that_the_metric_cannot_compare_with_are_refused_before_a_call(t
     assert made.task.calls == []
 
 
+def test_two_candidates_of_runs_with_other_labels_are_not_held_to_either_s(tmp_path: Path) -> None:
+    dataset = write_rows(tmp_path / "few.jsonl", range(40))
+    config = run_config(tmp_path, dataset=dataset)
+    one, other = (
+        Candidate({"prompt": text}, labels=labels)
+        for text, labels in (("Sort.", ("A", "B")), ("Sort well.", ("A", "B", "C")))
+    )
+    with pytest.raises(ConfigError, match=r"labels A, B, against of one with A, B, C: say in `labels`"):
+        evaluate(config, candidate=one, against=other, clients=clients())
+    named = config.model_copy(update={"labels": ("A", "B")})
+    assert evaluate(named, candidate=one, against=other, clients=clients()).against is not None
+
+
 def test_targets_that_are_compared_in_part_are_said_before_a_call(tmp_path: Path) -> None:
     rows = [{"input": f"item {n}", "target": f"2024-05-{n:02}" if n == 7 else f"{n} km"} for n in range(40)]
     config = run_config(tmp_path, dataset=None, metric="numeric")
     for report in (evaluate(config, rows=rows, clients=clients()), estimate(config, rows=rows)):
-        (said,) = (warning for warning in report.warnings if "the last number" in warning)
-        assert said.startswith("rows: 1 target with more than one number and its unit")
+        (said,) = (warning for warning in report.warnings if "the last one" in warning)
+        assert said.startswith("rows: 1 target with more than one number")
         assert "'2024-05-07' (rows[7])" in said
 
 
@@ -748,7 +761,7 @@ def test_a_candidate_of_a_run_is_scored_with_the_labels_of_the_run(tmp_path: Pat
     report = evaluate(config, rows=fresh, candidate=result.best, clients=told)
     assert (report.unparsed, report.warnings) == (0, ())
     two = [{"input": "item 201", "target": "A"}, {"input": "item 202", "target": "C"}]
-    with pytest.raises(DatasetError, match=r"rows\[1\]: target 'C' is not among .* of the candidate's run"):
+    with pytest.raises(DatasetError, match=r"rows\[1\]: target 'C' is not among .* of the run of candidate"):
         evaluate(config, rows=two, candidate=result.best, clients=clients())
     own = config.model_copy(update={"labels": ("A", "C")})
     assert evaluate(own, rows=two, candidate=result.best, clients=clients()).n == 2

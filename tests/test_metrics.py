@@ -455,7 +455,7 @@ def test_targets_of_which_numeric_compares_a_part_are_warned_of_with_file_and_li
     lines = [json.dumps({"input": f"row {n}", "target": target}) for n, target in enumerate(targets)]
     path.write_text("\n".join(lines), encoding="utf-8")
     assert check_targets(get_metric("numeric"), {path: load_rows(path)}) == [
-        f"{path}: 4 targets with more than one number and its unit, of which the last number alone "
+        f"{path}: 4 targets with more than one number, of which the last one alone "
         "counts: '2024-05-01' (line 2), '10-20' (line 4), '12 (of 30)' (line 5) and 1 more. Write what "
         "metric numeric is to compare, or choose another"
     ]

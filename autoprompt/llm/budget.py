@@ -11,7 +11,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -186,10 +186,12 @@ class Budget:
         cost_usd: float = 0.0,
         seconds: float = 0.0,
         leaves_room: bool = True,
+        is_wish: bool = False,
     ) -> None:
         """Keep this back for later (the final test), in place of what was held before.
 
         leaves_room: retries come on top, by their share so far and two standard deviations of it.
+        is_wish: less will do where it is refused: that is no cut (`cut_by`).
         Raises BudgetExhausted naming the cap that is too small for it; then nothing is held.
         """
         with self._lock:
@@ -200,7 +202,7 @@ class Budget:
             try:
                 self._check(need)
                 self._held = need
-                with self._noting_cut():
+                with nullcontext() if is_wish else self._noting_cut():
                     self._share()
             except BudgetExhausted:
                 self._held = _Need()

@@ -113,7 +113,7 @@ class Models:
             limited,
             endpoint=endpoint.identity,
             constrain=endpoint.constrain,
-            thinks_first=not choice.is_local,
+            thinks_first=_thinks_first(choice),
             budget=self._budget,
             journal=self._journal,
             cache=self._cache,
@@ -128,6 +128,13 @@ class Models:
             prices = {"price_input": settings.price_input, "price_output": settings.price_output}
             return find_price(model, choice.base_url, **prices)
         return find_price(model, choice.base_url)
+
+
+def _thinks_first(choice: ModelChoice) -> bool:
+    """Whether the model may write thoughts before its answer; of an endpoint and of one's own file, maybe."""
+    from autoprompt.llm import weights
+
+    return not choice.is_local or (choice.local_name or weights.DEFAULT) not in weights.KNOWN
 
 
 def connect(

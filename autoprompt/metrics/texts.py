@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from autoprompt import stats
-from autoprompt.answers import Number, is_one_number, normalize, read_number, visible
+from autoprompt.answers import Number, holds_one_number, normalize, read_number, visible
 from autoprompt.errors import ConfigError
 from autoprompt.metrics.base import TextMetric, row_score, short
 from autoprompt.metrics.lengths import tokens_of_whole
@@ -139,9 +139,9 @@ class Numeric(TextMetric):
         return f"the target {short(target)} is no number; mend it, or choose another metric"
 
     def passed_over(self, target: str) -> str:
-        if is_one_number(target):
+        if holds_one_number(target):
             return ""
-        return "more than one number and its unit, of which the last number alone counts"
+        return "more than one number, of which the last one alone counts"
 
     def _compare(self, answer: str, example: Example) -> Score:
         expected, found = read_number(example.target), read_number(answer)

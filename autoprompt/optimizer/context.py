@@ -151,7 +151,7 @@ class SearchContext:
         """
         calls = self.plan.calls_per_row * 2 * len(self.splits.test)
         try:
-            self._hold(calls, (winner,))
+            self._hold(calls, (winner,), is_wish=True)
         except BudgetExhausted:
             self._hold(calls, (winner,), leaves_room=False)
 
@@ -163,11 +163,20 @@ class SearchContext:
         with self.budget.block(0, tokens=tokens, cost_usd=cost):
             pass
 
-    def _hold(self, calls: int, candidates: Sequence[Candidate], *, leaves_room: bool = True) -> None:
+    def _hold(
+        self,
+        calls: int,
+        candidates: Sequence[Candidate],
+        *,
+        leaves_room: bool = True,
+        is_wish: bool = False,
+    ) -> None:
         # Half of the calls are the original's.
         tokens, cost = self._expected(calls, max(map(self.grown, candidates)) / 2)
         seconds = calls * self.budget.seconds_per_call
-        self.budget.hold(calls, tokens=tokens, cost_usd=cost, seconds=seconds, leaves_room=leaves_room)
+        self.budget.hold(
+            calls, tokens=tokens, cost_usd=cost, seconds=seconds, leaves_room=leaves_room, is_wish=is_wish
+        )
 
     def grown(self, candidate: Candidate) -> int:
         """Tokens by which the candidate is longer than the original, in each call, reasoning included.

@@ -121,7 +121,6 @@ def _keep_original(folder: RunFolder, preparation: Preparation) -> None:
     if not (path := folder.path / ORIGINAL_PROMPT).exists():
         folder.write_text(path.name, preparation.prompt)
     check_metric_unchanged(folder, preparation)
-    keep_inputs(folder, preparation)
 
 
 def _with_warnings(folder: RunFolder, models: RoleModels, emit: OnEvent) -> OnEvent:
@@ -173,6 +172,9 @@ def _run_graph(work: _Work, *, resumed: bool) -> RunResult:
                 raise BudgetTooSmallError(
                     f"{error}. Give more, or fewer rows with --max-val and --max-test."
                 ) from None
+        keep_inputs(
+            folder, preparation
+        )  # not before a resumed run's data are known to be the ones it began with
         if preparation.config.metric in LABEL_METRICS:
             folder.write_labels(preparation.labels)
         work.emit({**_started(work, resumed=resumed), **_lessons_read(start)})

@@ -42,8 +42,8 @@ def aggregate_draws(
     draws = []
     for _ in range(resamples):
         places = [row for rows in rng.choices(together, k=len(together)) for row in rows]
-        drawn = {targets[row] for row in places}
-        if is_labelled and len(drawn) < len(having):
+        if is_labelled:
+            drawn = {targets[row] for row in places}
             places += [row for label in having if label not in drawn for row in rng.choice(having[label])]
         draws.append(statistic([predictions[i] for i in places], [targets[i] for i in places]))
     return draws

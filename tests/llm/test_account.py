@@ -79,6 +79,11 @@ def test_a_cap_of_the_batch_that_refused_something_is_told_from_the_trials_own(t
     with pytest.raises(BudgetExhausted):
         held.hold(1, tokens=101)
     assert (capped.cut_by, refused.cut_by, held.cut_by) == (set(), {"max_calls"}, {"max_tokens"})
+    content = trials.budget("content")
+    with pytest.raises(BudgetExhausted):
+        content.hold(11, is_wish=True)
+    content.hold(1)
+    assert content.cut_by == set()
 
 
 def test_a_hold_that_does_not_fit_holds_nothing(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ from autoprompt.config import ModelSettings
 from autoprompt.errors import AuthenticationError, EndpointError, UsageError
 from autoprompt.llm import Budget, Message, Models, Options, connect
 from autoprompt.llm.client import CallRole
-from autoprompt.llm.endpoints import OPENAI_URL, choose_model, open_endpoint
-from autoprompt.llm.stack import patience_s
+from autoprompt.llm.endpoints import OPENAI_URL, ModelChoice, choose_model, open_endpoint
+from autoprompt.llm.stack import _thinks_first, patience_s
 from tests.fake_endpoint import FakeEndpoint, Reply, answer, error, fake_endpoint
 
 KEYS = {"OPENAI_API_KEY": "sk-task-key", "AUTOPROMPT_OPTIMIZER_API_KEY": "sk-optimizer-key"}
@@ -204,3 +204,18 @@ def test_an_endpoint_that_is_not_there_is_fatal(monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(EndpointError, match="Is the server running") as caught:
         connect(settings(model="m", base_url="http://127.0.0.1:9/v1"))
     assert caught.value.is_fatal
+
+
+@pytest.mark.parametrize(
+    ("choice", "thinks"),
+    [
+        (ModelChoice(None, None, ""), False),
+        (ModelChoice("local:smollm2-135m", None, ""), False),
+        (ModelChoice("local:/models/own.gguf", None, ""), True),  # it may be one that does
+        (ModelChoice("qwen", "http://127.0.0.1:1/v1", ""), True),
+    ],
+)
+def test_only_the_known_embedded_models_are_known_not_to_think_first(
+    choice: ModelChoice, thinks: bool
+) -> None:
+    assert _thinks_first(choice) == thinks

@@ -582,6 +582,7 @@ def test_a_metric_that_was_edited_is_refused_until_it_is_put_back(
 ) -> None:
     path, models = kill_run_of_metric(tmp_path, monkeypatch, "metric_edited")
     path.write_text(f"{_METRIC}# kinder\n", encoding="utf-8")
+    monkeypatch.delitem(sys.modules, "metric_edited")  # as in another process: this one has the old code
     said = (
         r"python:metric_edited:m has changed.*metric_edited\.py \(sha256 was [0-9a-f]{64}, is [0-9a-f]{64}\)"
     )
@@ -589,6 +590,7 @@ def test_a_metric_that_was_edited_is_refused_until_it_is_put_back(
         resume(only_run(tmp_path), runs_dir=tmp_path / "runs", clients=models.clients)
     assert models.sent == 100
     path.write_text(_METRIC, encoding="utf-8")
+    monkeypatch.delitem(sys.modules, "metric_edited")
     assert resume(only_run(tmp_path), runs_dir=tmp_path / "runs", clients=models.clients).best.id
 
 
