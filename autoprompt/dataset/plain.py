@@ -19,7 +19,8 @@ def plain_rows(rows: Iterable[Any], wanted: Collection[str | None]) -> Iterator[
     """Rows of a program with plain values: a column that no prompt asks for must not block the others.
 
     wanted: fields that every row is read for; see `without_bytes`. What is no row is given on as it is.
-    Raises DatasetError with place and field of what has no plain form.
+    Others that have no plain form (a set, a picture) are left out. Raises DatasetError with place and field
+    of a wanted one.
     """
     for number, row in enumerate(rows):
         if not isinstance(row, Mapping):
@@ -30,6 +31,8 @@ def plain_rows(rows: Iterable[Any], wanted: Collection[str | None]) -> Iterator[
             try:
                 plain[name] = _plain(value)
             except TypeError as error:
+                if name not in wanted:
+                    continue
                 raise DatasetError(
                     f"rows[{number}]: field {name!r} holds {error}. Give plain values: texts, numbers, lists."
                 ) from None
@@ -37,14 +40,21 @@ def plain_rows(rows: Iterable[Any], wanted: Collection[str | None]) -> Iterator[
 
 
 def without_bytes(record: Mapping[str, Any], wanted: Collection[str | None]) -> Mapping[str, Any]:
-    """The record without fields that hold bytes, such as pictures; bytes that are UTF-8 text are that text.
+    """The record without fields that hold bytes, such as pictures, be it within an object or a list.
 
-    A prompt that asks for such a field is then told that there is none. wanted: those stay, to be refused.
+    A field of bytes that are UTF-8 text is that text. A prompt that asks for one that is left out is told
+    that there is none. wanted: those stay, to be refused.
     """
-    if not any(isinstance(value, bytes) for value in record.values()):
+    if not any(map(_holds_bytes, record.values())):
         return record
     read = {name: _text(value) for name, value in record.items()}
-    return {name: value for name, value in read.items() if name in wanted or not isinstance(value, bytes)}
+    return {name: value for name, value in read.items() if name in wanted or not _holds_bytes(value)}
+
+
+def _holds_bytes(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return any(map(_holds_bytes, value.values()))
+    return isinstance(value, bytes | bytearray) or (isinstance(value, list) and any(map(_holds_bytes, value)))
 
 
 def _text(value: Any) -> Any:
@@ -71,4 +81,6 @@ def _plain(value: Any) -> Any:
         return {name: _plain(part) for name, part in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(part) for part in value]
+    if hasattr(value, "tolist"):  # NumPy's arrays, truth values and dates
+        return _plain(value.tolist())
     raise TypeError(type(value).__name__)
