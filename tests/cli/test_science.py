@@ -13,8 +13,12 @@ from typing import Any
 import pytest
 from endpoint import KEY, Endpoint, serving
 
+from autoprompt.cli.science import copy_results, watch
+from autoprompt.errors import UsageError
 from autoprompt.sandbox import probe
+from autoprompt.science import Investigation
 from autoprompt.science.records import PassRecord
+from autoprompt.types import OnEvent, Usage
 
 pytestmark = pytest.mark.skipif(not probe().confines, reason="nothing on this machine confines code")
 
@@ -71,34 +75,34 @@ def test_the_conclusion_is_shown_and_everything_kept(scientist: Endpoint, tmp_pa
     assert len(scientist.requests) == sent
 
 
+def finished(run: Path, passes: int, files: tuple[str, ...]) -> Investigation:
+    """An investigation whose folder is `run`, and each file that it made holds the folder's name."""
+    records = tuple(PassRecord(n + 1, "", "", code="1", new_files=(file,)) for n, file in enumerate(files))
+    work = run / "work"
+    (run / "passes").mkdir(parents=True)
+    work.mkdir()
+    for number in range(1, passes + 1):
+        (run / "passes" / f"pass-{number:02}.json").write_text(run.name, encoding="utf-8")
+    for file in files:
+        (work / file).parent.mkdir(exist_ok=True)
+        (work / file).write_text(run.name, encoding="utf-8")
+    found = Investigation("t", (), records, "", False, Usage(), workdir=str(work), run_dir=str(run))
+    for file in ("run.json", "transcript.json", "transcript.md", "result.json"):
+        (run / file).write_text(json.dumps(found.to_dict()), encoding="utf-8")
+    return found
+
+
+def files_in(folder: Path) -> list[str]:
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+
 def test_an_output_folder_holds_one_run_and_what_was_there_of_ones_own(tmp_path: Path) -> None:
-    from autoprompt.cli.science import copy_results
-    from autoprompt.science import Investigation
-    from autoprompt.types import Usage
-
-    def finished(name: str, passes: int, files: tuple[str, ...]) -> Investigation:
-        records = tuple(
-            PassRecord(n + 1, "", "", code="1", new_files=(file,)) for n, file in enumerate(files)
-        )
-        run, work = tmp_path / name, tmp_path / name / "work"
-        (run / "passes").mkdir(parents=True)
-        work.mkdir()
-        for number in range(1, passes + 1):
-            (run / "passes" / f"pass-{number:02}.json").write_text(name, encoding="utf-8")
-        for file in files:
-            (work / file).write_text(name, encoding="utf-8")
-        found = Investigation("t", (), records, "", False, Usage(), workdir=str(work), run_dir=str(run))
-        for file in ("transcript.json", "transcript.md", "result.json"):
-            (run / file).write_text(json.dumps(found.to_dict()), encoding="utf-8")
-        return found
-
     got = tmp_path / "got"
-    copy_results(finished("long", 5, ("a.txt", "b.txt")), got)
+    copy_results(finished(tmp_path / "long", 5, ("a.txt", "b.txt")), got)
     (got / "passes" / "notes.md").touch()
     (got / "files" / "own.txt").touch()
-    copy_results(finished("short", 2, ("b.txt",)), got)
-    left = sorted(str(path.relative_to(got)) for path in got.rglob("*") if path.is_file())
-    assert [name for name in left if "/" in name] == [
+    copy_results(finished(tmp_path / "short", 2, ("b.txt",)), got)
+    assert [name for name in files_in(got) if "/" in name] == [
         "files/b.txt",
         "files/own.txt",
         "passes/notes.md",
@@ -108,16 +112,50 @@ def test_an_output_folder_holds_one_run_and_what_was_there_of_ones_own(tmp_path:
     assert (got / "files" / "b.txt").read_text(encoding="utf-8") == "short"
 
 
-def test_what_a_result_names_outside_of_the_output_folder_stays(tmp_path: Path) -> None:
-    from autoprompt.cli.science import _remove_earlier
+def test_a_file_of_an_earlier_run_makes_room_for_a_folder(tmp_path: Path) -> None:
+    got = tmp_path / "got"
+    copy_results(finished(tmp_path / "one", 1, ("a",)), got)
+    copy_results(finished(tmp_path / "two", 1, ("a/b",)), got)
+    assert "files/a/b" in files_in(got)
 
+
+def test_copies_that_fail_take_nothing_out(tmp_path: Path) -> None:
+    got = tmp_path / "got"
+    copy_results(finished(tmp_path / "long", 5, ("a.txt", "b.txt")), got)
+    before = files_in(got)
+    found = finished(tmp_path / "short", 2, ("b.txt",))
+    (tmp_path / "short" / "transcript.md").unlink()
+    with pytest.raises(FileNotFoundError):
+        copy_results(found, got)
+    assert files_in(got) == before
+    assert "a.txt" in (got / "result.json").read_text(encoding="utf-8")
+
+
+def test_what_a_result_names_outside_of_the_output_folder_stays(tmp_path: Path) -> None:
     got, outside = tmp_path / "got", tmp_path / "outside.txt"
     (got / "files").mkdir(parents=True)
     outside.touch()
     named = {"new_files": ["../../outside.txt", str(outside)]}
     (got / "result.json").write_text(json.dumps(named), encoding="utf-8")
-    _remove_earlier(got, ())
+    copy_results(finished(tmp_path / "run", 1, ()), got)
     assert outside.exists()
+
+
+@pytest.mark.parametrize("name", ["one", "two"])
+def test_the_folder_of_a_run_is_no_output_folder(name: str, tmp_path: Path) -> None:
+    found = finished(tmp_path / "runs" / "one", 2, ("a.txt",))
+    finished(tmp_path / "runs" / "two", 3, ("b.txt",))
+    before = files_in(tmp_path)
+    folder = tmp_path / "runs" / name
+
+    def begin(emit: OnEvent) -> Investigation:
+        raise AssertionError("the run began")
+
+    with pytest.raises(UsageError, match="is the folder of a run, expected a folder for copies"):
+        watch(begin, output=folder, as_json=False, quiet=True)
+    with pytest.raises(UsageError, match="is the folder of a run"):
+        copy_results(found, folder)
+    assert files_in(tmp_path) == before
 
 
 def test_an_output_folder_that_cannot_be_made_is_said_before_anything_is_sent(
