@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from autoprompt.workflow.errors import FATAL
@@ -14,22 +15,28 @@ if TYPE_CHECKING:
     from langchain_core.tools import BaseTool
 
 OnCall = Callable[[str, Mapping[str, Any], str], None]
+TakeTurn = Callable[[], AbstractContextManager[None]]
 
 
-def agent_tools(names: Sequence[str], http_tools: Mapping[str, HttpTool], on_call: OnCall) -> list[BaseTool]:
+def agent_tools(
+    names: Sequence[str], http_tools: Mapping[str, HttpTool], on_call: OnCall, turn: TakeTurn
+) -> list[BaseTool]:
     """The tools of these names. on_call: told of each call: name, arguments, result or error.
 
+    turn: held while a tool is at work, see `NodeContext.turn`.
     Raises WorkflowDefinitionError for a name that is no tool's.
     """
-    return [_wrapped(tool_named(name, http_tools), on_call) for name in names]
+    return [_wrapped(tool_named(name, http_tools), on_call, turn) for name in names]
 
 
-def _wrapped(tool: Tool, on_call: OnCall) -> BaseTool:
+def _wrapped(tool: Tool, on_call: OnCall, turn: TakeTurn) -> BaseTool:
     from langchain_core.tools import StructuredTool
 
     def call(**arguments: Any) -> str:
         try:
-            result = _as_text(tool.invoke(arguments))
+            with turn():
+                returned = tool.invoke(arguments)
+            result = _as_text(returned)
         except FATAL:
             raise
         except Exception as error:  # noqa: BLE001 - the model is told, and decides what to do

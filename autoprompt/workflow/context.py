@@ -103,8 +103,8 @@ class RunContext:
 
     journal: of a run that is kept, for answers of models. nodes: every node by id, virtual and inner ones.
     components: texts that stand in for prompts, by name. demonstrations: by node, see `RunSettings`.
-    sandbox, limits: how code is confined. max_concurrency: requests, pieces of code and items at once, None
-    for no bound. turns: held while a request is out or code runs, see `NodeContext.turn`.
+    sandbox, limits: how code is confined. max_concurrency: requests, calls of tools, pieces of code and items
+    at once, None for no bound. turns: held by each of them but items, see `NodeContext.turn`.
     stopping: set once no further node is to begin.
     """
 
@@ -209,15 +209,23 @@ class NodeContext:
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """Wait until fewer than `max_concurrency` requests and pieces of code are at work, and be one.
+        """Wait until fewer than `max_concurrency` requests, tools and pieces of code are at work, and be one.
 
-        Not around what runs other nodes: they wait for turns of their own. Raises Interrupted where the run
-        was stopped meanwhile.
+        Not around what runs other nodes: they wait for turns of their own. What a tool asks for in its turn
+        is a part of that turn. Raises Interrupted where the run was stopped meanwhile.
         """
+        held = _held.get()
+        if any(turns is self.run.turns for turns in held):
+            yield
+            return
         with self.run.turns:
             if self.run.stopping.is_set():
                 raise Interrupted("the run is being stopped")
-            yield
+            token = _held.set((*held, self.run.turns))
+            try:
+                yield
+            finally:
+                _held.reset(token)
 
     def demonstrations(self) -> Sequence[Turn]:
         """What the node's model is shown before its own input: the run's, else those in the file."""
@@ -244,6 +252,8 @@ class NodeContext:
             self.run.executions.finish_part(f"{self.path}/{key}", value)
 
 
+# The turns that the call at work is in: of its run, and of a run whose tool has begun that run.
+_held: ContextVar[tuple[AbstractContextManager[Any], ...]] = ContextVar("autoprompt_turns", default=())
 _current: ContextVar[NodeContext | None] = ContextVar("autoprompt_workflow_node", default=None)
 
 

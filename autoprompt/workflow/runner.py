@@ -52,7 +52,8 @@ class RunSettings:
     own, by name. demonstrations: node id -> (input, answer) of each that its model is shown before its own
     input, instead of those in the file. mocks: node id -> `Mock` or its fields, over those of the file.
     budget, cache: shared with others; default: no caps, no cache.
-    max_concurrency: requests, pieces of code and items of an iteration at once; default: no bound.
+    max_concurrency: requests, calls of tools, pieces of code and items of an iteration at once; default: no
+    bound.
     max_steps: of a workflow whose nodes name the next one, so that a circle ends.
     """
 

@@ -1,4 +1,4 @@
-"""How many requests a run has out at once, as its settings say."""
+"""How many requests, tools and pieces of code a run has at work at once, as its settings say."""
 
 from __future__ import annotations
 
@@ -12,33 +12,81 @@ import pytest
 from tests.flow_runs import run_flow
 
 # In a process of its own, so that a run that hangs ends the test and not the whole suite.
-_MEASURE = """
+_COUNTING = """
 import json, sys, threading
-from tests.flow_runs import flow, run_flow
+from autoprompt.llm import ScriptedClient
+from autoprompt.workflow import CodeNode, LLMNode, RunSettings, StartNode, ToolNode, Workflow, tool
+from tests.flow_runs import run_flow
 
 class Counting:
     def __init__(self, bound):
-        self.bound, self.out, self.most, self.changed = bound, 0, 0, threading.Condition()
-    def __call__(self, messages):
+        self.bound, self.out, self.most, self.calls = bound, 0, 0, 0
+        self.changed = threading.Condition()
+    def __call__(self, messages=()):
         with self.changed:
             self.out += 1
+            self.calls += 1
             self.most = max(self.most, self.out)
             self.changed.notify_all()
             # Time for one more than may be there to come in.
             self.changed.wait_for(lambda: self.out > self.bound, timeout=0.1)
             self.out -= 1
+        if messages and messages[0].role == "system" and "Result of count" not in messages[-1].content:
+            return '{"tool": "count", "arguments": {}}'  # an agent's first request
         return "ok"
 
-bound, content = int(sys.argv[1]), json.loads(sys.argv[2])
+bound = int(sys.argv[1])
 counting = Counting(bound)
+
+@tool
+def count() -> str:
+    return counting()
+"""
+_MEASURE = (
+    _COUNTING
+    + """
+content = json.loads(sys.argv[2])
 done = run_flow(content, {"items": list("abcd")}, counting, max_concurrency=bound)
 assert done.outputs is not None, done.error
-print(json.dumps([counting.most, len(done.client.calls)]))
+print(json.dumps([counting.most, counting.calls]))
 """
+)
+_MEASURE_CLASSES = (
+    _COUNTING
+    + """
+import autoprompt.workflow.classes.tool as classes
+classes.run_code = lambda code, inputs, context: {inputs["name"]: counting()}
+asking = LLMNode("inner", "Inner", "hi", llm_client=ScriptedClient(lambda messages: "ok"))
+
+def asks() -> str:  # a request in the turn of the tool
+    counting()
+    return asking.execute({})["llm_output"]
+
+nodes = [
+    StartNode("s", "S", ["name"]),
+    ToolNode("a", "A", "count", output_variable_name="oa"),
+    ToolNode("b", "B", asks, output_variable_name="ob"),
+    CodeNode("c", "C", "code", ["name"]),
+    ToolNode("d", "D", asks, output_variable_name="od"),
+]
+flow = Workflow(nodes, edges=[("s", name) for name in "abcd"])
+flow.run({"name": "oc"}, settings=RunSettings(max_concurrency=bound))
+print(json.dumps([counting.most, counting.calls]))
+"""
+)
 
 
 def _ask(node_id: str) -> dict[str, Any]:
     return {"id": node_id, "type": "llm", "data": {"prompt_template": node_id}}
+
+
+def _call(node_id: str) -> dict[str, Any]:
+    return {"id": node_id, "type": "tool", "data": {"tool_name": "count"}}
+
+
+def _agent(node_id: str) -> dict[str, Any]:
+    data = {"model": "m", "instruction": "Call it.", "query": "How many?", "tools": ["count"]}
+    return {"id": node_id, "type": "agent", "data": data}
 
 
 _ITEMS_VARIABLE = {"variable": "items", "type": "array"}
@@ -51,6 +99,8 @@ _BRANCHES = {
     "nodes": [_START, *[_ask(name) for name in "abcd"]],
     "edges": [{"source": "start", "target": name} for name in "abcd"],
 }
+_TOOLS = {**_BRANCHES, "nodes": [_START, *[_call(name) for name in "abcd"]]}
+_AGENTS = {**_BRANCHES, "nodes": [_START, *[_agent(name) for name in "abcd"]]}
 
 
 def _each(node_id: str, **more: Any) -> dict[str, Any]:
@@ -69,14 +119,24 @@ _ITEMS = {
 
 
 @pytest.mark.parametrize("bound", [1, 2])
-@pytest.mark.parametrize(("content", "calls"), [(_BRANCHES, 4), (_ITEMS, 12)])
-def test_as_many_requests_are_out_as_the_settings_say(
+@pytest.mark.parametrize(("content", "calls"), [(_BRANCHES, 4), (_ITEMS, 12), (_TOOLS, 4), (_AGENTS, 12)])
+def test_as_many_requests_and_tools_are_at_work_as_the_settings_say(
     content: dict[str, Any], calls: int, bound: int
 ) -> None:
-    command = [sys.executable, "-c", _MEASURE, str(bound), json.dumps(content)]
+    assert _measured(_MEASURE, str(bound), json.dumps(content)) == [bound, calls]
+
+
+@pytest.mark.parametrize("bound", [1, 2])
+def test_tools_and_code_of_python_wait_for_their_turn_and_ask_within_it(bound: int) -> None:
+    assert _measured(_MEASURE_CLASSES, str(bound)) == [bound, 4]
+
+
+def _measured(script: str, *arguments: str) -> Any:
+    """The most calls at once, and how many there were."""
+    command = [sys.executable, "-c", script, *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == [bound, calls]
+    return json.loads(done.stdout)
 
 
 def test_a_bound_below_one_is_refused() -> None:

@@ -44,8 +44,12 @@ class ToolNode(BaseNode):
 
     def execute(self, context: WorkflowContext) -> WorkflowContext:
         arguments = {**self.constants, **_taken(self.inputs, context)}
-        self.working_context().noted = NodeResult(inputs=arguments)
-        return {**context, self.output_variable_name: as_tool(self.tool).invoke(arguments)}
+        at_work = self.working_context()
+        at_work.noted = NodeResult(inputs=arguments)
+        called = as_tool(self.tool)
+        with at_work.turn():
+            result = called.invoke(arguments)
+        return {**context, self.output_variable_name: result}
 
 
 class CodeNode(BaseNode):
@@ -81,7 +85,8 @@ class CodeNode(BaseNode):
         at_work = self.working_context()
         arguments = _taken(self.inputs, context)
         at_work.noted = NodeResult(inputs=arguments)
-        outputs = run_code(self.code, arguments, at_work)
+        with at_work.turn():
+            outputs = run_code(self.code, arguments, at_work)
         if self.outputs is not None and set(outputs) != set(self.outputs):
             raise ValueError(
                 f"main returned {', '.join(outputs) or 'nothing'}; expected {', '.join(self.outputs)}"

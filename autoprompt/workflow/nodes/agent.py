@@ -71,7 +71,7 @@ def _answered(data: AgentData, context: NodeContext, query: str, on_call: Any) -
 
     from autoprompt.workflow.agent_model import AgentModel, tool_schema
 
-    tools = agent_tools(data.tool_names, data.http_tools, on_call)
+    tools = agent_tools(data.tool_names, data.http_tools, on_call, context.turn)
     instruction = _instruction(data, context)
     if tools:
         listed = "\n".join(_described(tool_schema(tool)) for tool in tools)

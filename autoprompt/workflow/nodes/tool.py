@@ -26,7 +26,9 @@ class ToolNode(NodeTypeBase):
         fixed = {name: _configured(value, context) for name, value in data.tool_configurations.items()}
         known = accepted_arguments(tool)
         arguments = {name: value for name, value in fixed.items() if known is None or name in known} | given
-        outputs = tool_outputs(tool.invoke(arguments))
+        with context.turn():
+            result = tool.invoke(arguments)
+        outputs = tool_outputs(result)
         context.chunk(outputs["text"])
         return NodeResult(outputs, inputs=arguments)
 
