@@ -16,8 +16,10 @@ from urllib.parse import quote
 from autoprompt.errors import StoreError
 from autoprompt.store import RunFolder
 
-# All columns: those of an earlier version are fewer.
-_QUERY = "SELECT * FROM workflow_node_executions ORDER BY number LIMIT ?"
+_COLUMNS = (
+    "node_id, node_type, title, status, is_virtual, parent_node_id, in_node_id, pass_index, retries, "
+    "inputs, process_data, outputs, error, elapsed_s"
+)
 _MOST_EXECUTIONS = 20_000
 # Steps of SQLite between two questions whether it has worked too long: a file may have been made to hang us.
 _STEPS, _MOST_ASKED = 100_000, 2_000
@@ -149,7 +151,10 @@ def _rows(path: Path) -> list[sqlite3.Row]:
             connection.set_progress_handler(lambda: next(asked, None) is None, _STEPS)
             connection.execute("PRAGMA trusted_schema = OFF")
             connection.row_factory = sqlite3.Row
-            return connection.execute(_QUERY, (_MOST_EXECUTIONS,)).fetchall()
+            known = {row["name"] for row in connection.execute("PRAGMA table_info(workflow_node_executions)")}
+            passes = "passes" if "passes" in known else "NULL AS passes"  # of an earlier version
+            query = f"SELECT {_COLUMNS}, {passes} FROM workflow_node_executions ORDER BY number LIMIT ?"
+            return connection.execute(query, (_MOST_EXECUTIONS,)).fetchall()
     except sqlite3.OperationalError as error:
         if "no such table" in str(error):  # nothing has begun yet
             return []
@@ -216,7 +221,7 @@ def _execution(row: sqlite3.Row) -> Execution:
 
 def _passes(row: sqlite3.Row) -> tuple[int, ...]:
     """Of a run of an earlier version the innermost alone."""
-    found = _read(row["passes"]) if "passes" in row.keys() else None  # noqa: SIM118  a Row holds values
+    found = _read(row["passes"])
     found = found if isinstance(found, list) else [row["pass_index"]]
     return tuple(number for number in found if isinstance(number, int))
 

@@ -118,6 +118,13 @@ def test_a_file_that_is_no_database_is_named(run: RunFolder) -> None:
         read_workflow(run)
 
 
+def test_a_table_with_other_columns_is_a_file_that_cannot_be_read(run: RunFolder) -> None:
+    with sqlite3.connect(run.checkpoints_path) as writer:
+        writer.execute("ALTER TABLE workflow_node_executions RENAME COLUMN title TO name")
+    with pytest.raises(StoreError, match=r"cannot be read \(no such column: title\)"):
+        read_workflow(run)
+
+
 def test_a_file_that_was_made_to_hang_us_is_given_up(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("autoprompt.web.executions._MOST_ASKED", 3)
     with sqlite3.connect(run.checkpoints_path) as writer:
