@@ -9,7 +9,13 @@ from pathlib import Path
 import pytest
 
 from autoprompt.sandbox import Limits, probe
-from autoprompt.science.survey import take_survey
+from autoprompt.science.survey import Survey, take_survey
+
+
+def surveyed(path: Path, content: bytes) -> Survey:
+    path.write_bytes(content)
+    work = path.parent / "work"
+    return take_survey([path], work, "en", level=probe(), limits=Limits(), python=sys.executable)
 
 
 @pytest.mark.parametrize(
@@ -28,13 +34,25 @@ from autoprompt.science.survey import take_survey
 def test_the_encoding_is_told_by_what_stands_in_the_languages(
     content: str, encoding: str, is_guess: bool, tmp_path: Path
 ) -> None:
-    path = tmp_path / "t.csv"
-    path.write_bytes(content.encode("gb18030" if "姓" in content or "城" in content else "cp1252"))
-    found = take_survey(
-        [path], tmp_path / "work", "en", level=probe(), limits=Limits(), python=sys.executable
-    )
+    written = content.encode("gb18030" if "姓" in content or "城" in content else "cp1252")
+    found = surveyed(tmp_path / "t.csv", written)
     assert re.search(rf"encoding=['\"]{encoding}", found.files)  # with pandas, and without it
     assert is_guess or content.splitlines()[1].split(";")[0].split(",")[0] in found.files
     warning = f"is a guess: t.csv as {encoding.upper()}. Where letters come out wrong, convert the file"
     assert (warning in found.warning) is is_guess
     assert bool(found.warning) is is_guess
+
+
+@pytest.mark.parametrize("order", ["le", "be"])
+@pytest.mark.parametrize("name", ["t.csv", "t.txt"])
+def test_a_byte_order_mark_of_utf_16_tells_the_encoding(name: str, order: str, tmp_path: Path) -> None:
+    found = surveyed(tmp_path / name, "\ufeffStadt\tZahl\nKöln\t3\n北京\t4\n".encode(f"utf-16-{order}"))
+    assert re.search(r"encoding=['\"]utf-16['\"]", found.files)
+    assert "北京" in found.files
+    assert found.warning == ""
+
+
+@pytest.mark.parametrize(("name", "is_told"), [("t.csv", True), ("t.bin", False)])
+def test_a_nul_is_no_doubt_only_in_what_is_no_table(name: str, is_told: bool, tmp_path: Path) -> None:
+    found = surveyed(tmp_path / name, "Stadt,Zahl\nKöln,3\nÄÖL,4\n".encode("utf-16-le"))
+    assert (f"is a guess: {name} as" in found.warning) is is_told

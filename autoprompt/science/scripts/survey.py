@@ -29,6 +29,7 @@ LIBRARIES = (
     "networkx",
 )
 MORE_LIBRARIES = ("matplotlib", "seaborn", "openpyxl", "lxml", "nltk", "torch", "xgboost", "lightgbm")
+TABLES = (".csv", ".tsv", ".tab")  # endings of text tables
 MOST_ROWS = 50_000  # that types and values are told from
 MOST_COLUMNS = 60
 MOST_VALUES = 12  # of a text column that are named
@@ -64,7 +65,7 @@ def libraries() -> list[str]:
 
 def describe(name: str) -> dict[str, Any]:
     ending = os.path.splitext(name)[1].lower()
-    if ending in (".csv", ".tsv", ".tab"):
+    if ending in TABLES:
         return {**describe_separated(name), **doubt_of(name)}
     if ending in (".parquet", ".xlsx", ".xls", ".json", ".jsonl", ".ndjson"):
         return describe_with_pandas(name, ending)
@@ -88,13 +89,17 @@ def guess(name: str) -> tuple[str, bool]:
         start = file.read(LOOKED_AT)
     if start.startswith(codecs.BOM_UTF8):
         return "utf-8-sig", True
+    if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):  # Excel's "Unicode text"
+        return "utf-16", True
     if decoded(start, "utf-8") is not None:
         return "utf-8", True
     shares = {"gb18030": chinese_share(start), "cp1252": western_share(start)}
     possible = [encoding for encoding, share in shares.items() if share >= 0]
     encoding = max(possible, key=lambda encoding: shares[encoding], default="latin-1")  # which takes anything
     is_sure = max(shares.values()) >= _SURE and min(shares.values()) <= 1 - _SURE
-    return encoding, is_sure or b"\0" in start
+    if b"\0" in start:  # no text; a table with it is one in another encoding, e.g. UTF-16 without its mark
+        is_sure = not name.lower().endswith(TABLES)
+    return encoding, is_sure
 
 
 def decoded(start: bytes, encoding: str) -> str | None:
