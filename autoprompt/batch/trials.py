@@ -18,6 +18,7 @@ from autoprompt.config import CheckFile, RunConfig
 from autoprompt.errors import AutopromptError, ConfigError, StoreError, UsageError
 from autoprompt.llm.ledger import Caps
 from autoprompt.settings import CompleteConfig, resolve_settings, resolve_trial
+from autoprompt.store.files import file_sha256
 from autoprompt.yaml_file import line_at
 
 INPUT_FILES = ("dataset", "train", "val", "test", "workflow", "tools")
@@ -224,8 +225,7 @@ def _digest(path: Path) -> str:
     status = path.stat()
     key = (path.absolute(), status.st_mtime_ns, status.st_size)
     if key not in _digests:
-        with path.open("rb") as stream:
-            _digests[key] = hashlib.file_digest(stream, "sha256").hexdigest()
+        _digests[key] = file_sha256(path)
     return _digests[key]
 
 

@@ -22,7 +22,7 @@ from autoprompt.llm.ledger import Amount
 from autoprompt.llm.spent import Spent, reached_cap
 from autoprompt.types import Usage
 
-_FAULTLESS = 20
+_FAULTLESS = 20  # requests that count as gone well before the first, so that a blip is none of a trend
 
 
 @dataclass(frozen=True, slots=True)

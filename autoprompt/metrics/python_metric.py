@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 from autoprompt.errors import ConfigError
 from autoprompt.metrics.base import Metric, TextMetric, short
@@ -117,8 +117,7 @@ def _find(name: str) -> Callable[..., Any]:
         if module_name == _PROGRAM:
             what += ": it stands in the program that began the run. Go on from there, or move it to a module"
         raise ConfigError(what)
-    found: Callable[..., Any] = function
-    return found
+    return cast("Callable[..., Any]", function)
 
 
 def _check_call(name: str, function: Callable[..., Any], options: Mapping[str, Any]) -> bool:

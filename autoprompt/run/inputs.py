@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from autoprompt.errors import StoreError
 from autoprompt.metrics.python_metric import code_digests
 from autoprompt.run.preparation import Preparation
 from autoprompt.store import RunFolder
-from autoprompt.store.files import read_json, write_json
+from autoprompt.store.files import file_sha256, read_json, write_json
 
 _INPUTS = "inputs.json"
 _DATA = ("dataset", "train", "val", "test")
@@ -23,10 +22,7 @@ def keep_inputs(folder: RunFolder, preparation: Preparation) -> None:
     if _noted(folder):
         return
     data = {
-        name: {
-            "sha256": _sha256(path),
-            "from_run": _seen_from(folder, path),
-        }
+        name: {"sha256": file_sha256(path), "from_run": _seen_from(folder, path)}
         for name, path in preparation.splits.paths.items()
     }
     write_json(folder.path / _INPUTS, {"data": data, "metric": code_digests(preparation.config.metric)})
@@ -39,13 +35,9 @@ def find_data(folder: RunFolder, config: RunConfig) -> RunConfig:
     the folder of the runs: nothing but the sha256 that the run began with makes it that file.
     Raises StoreError for one that is nowhere.
     """
-    found: dict[str, Path] = {}
-    for name in _DATA:
-        path: Path | None = getattr(config, name)
-        if path is None:
-            continue
-        known = _noted(folder).get("data", {}).get(name, {})
-        found[name] = _find(folder, path, known)
+    known = _noted(folder).get("data", {})
+    given = {name: path for name in _DATA if (path := getattr(config, name)) is not None}
+    found = {name: _find(folder, path, known.get(name, {})) for name, path in given.items()}
     return config.model_copy(update=found)
 
 
@@ -55,7 +47,7 @@ def _find(folder: RunFolder, path: Path, known: dict[str, Any]) -> Path:
     if sha256 is not None:
         moved = Path(os.path.normpath(folder.path.absolute() / known["from_run"]))
         for place in (path, moved, beside):
-            if place.is_file() and _sha256(place) == sha256:
+            if place.is_file() and file_sha256(place) == sha256:
                 return place
     if path.exists():  # changed: refused where it is compared with the checkpoint
         return path
@@ -98,8 +90,3 @@ def _noted(folder: RunFolder) -> dict[str, Any]:
     """Empty for a run that has noted nothing: a new one, or one of an earlier version."""
     path = folder.path / _INPUTS
     return read_json(path) if path.exists() else {}
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -172,9 +172,8 @@ def _run_graph(work: _Work, *, resumed: bool) -> RunResult:
                 raise BudgetTooSmallError(
                     f"{error}. Give more, or fewer rows with --max-val and --max-test."
                 ) from None
-        keep_inputs(
-            folder, preparation
-        )  # not before a resumed run's data are known to be the ones it began with
+        # Not before a resumed run's data are known to be those that it began with.
+        keep_inputs(folder, preparation)
         if preparation.config.metric in LABEL_METRICS:
             folder.write_labels(preparation.labels)
         work.emit({**_started(work, resumed=resumed), **_lessons_read(start)})

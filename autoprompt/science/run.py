@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import sys
 import time
 from pathlib import Path
@@ -29,7 +28,7 @@ from autoprompt.science.records import Investigation, PassLog
 from autoprompt.science.state import ScienceState
 from autoprompt.science.transcript import markdown, messages
 from autoprompt.store import RunFolder, RunStore
-from autoprompt.store.files import read_json, to_json, write_json
+from autoprompt.store.files import file_sha256, read_json, to_json, write_json
 from autoprompt.types import Event, OnEvent
 
 KIND = "science"
@@ -314,7 +313,7 @@ def _load_config(folder: RunFolder) -> ScienceConfig:
 def _write_task(folder: RunFolder, config: ScienceConfig) -> None:
     """The words as they were, since what looks like a key is blacked out in config.yaml, and what the data
     was."""
-    sums = {str(path.absolute()): _sha256(path) for path in config.data}
+    sums = {str(path.absolute()): file_sha256(path) for path in config.data}
     write_json(folder.path / _TASK, {"task": config.task, "io": config.io, "sha256": sums})
 
 
@@ -322,16 +321,11 @@ def _check_unchanged(folder: RunFolder) -> None:
     path = folder.path / _TASK
     known = read_json(path)["sha256"] if path.exists() else {}
     for name, sha256 in known.items():
-        if not Path(name).is_file() or _sha256(Path(name)) != sha256:
+        if not Path(name).is_file() or file_sha256(Path(name)) != sha256:
             raise StoreError(
                 f"run {folder.run_id} cannot go on: {name} has changed since it began. Put the old file "
                 "back, or start a new run."
             )
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _has_answers(folder: RunFolder) -> bool:

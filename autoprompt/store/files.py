@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import tempfile
@@ -144,6 +145,12 @@ def write_bytes(path: Path, data: bytes) -> None:
     """Replace the content of `path`. Makes missing folders."""
     with _replacing(path) as stream:
         stream.write(data)
+
+
+def file_sha256(path: Path) -> str:
+    """Of the content, as `sha256sum` shows it. Raises OSError where it cannot be read."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def write_json(path: Path, value: Any) -> None:

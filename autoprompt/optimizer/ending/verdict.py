@@ -134,13 +134,11 @@ def _splits(facts: RunFacts) -> dict[str, Any]:
 
 def _tried(state: AutoPromptState, context: SearchContext) -> dict[str, Any]:
     """How many candidates there were, and of which operators."""
-    original = context.pool.original
-    raced = [
-        e for e in context.pool.entries if e is not original and e.scores.keys() & {*context.plan.race_ids}
-    ]
+    others = (entry for entry in context.pool.entries if entry is not context.pool.original)
+    race_ids = context.plan.race_ids
     return {
         "tried": state["tried"],
-        "measured": len(raced),
+        "measured": sum(not entry.scores.keys().isdisjoint(race_ids) for entry in others),
         "accepted": max(0, len(context.pool.accepted()) - 1),
         "operators": {k: {"tried": v[0], "accepted": v[1]} for k, v in state["tally"].items()},
     }

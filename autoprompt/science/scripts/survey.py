@@ -37,9 +37,8 @@ MOST_CODES = 8  # of a column of integers, which then are codes of something
 LONGEST_CELL = 60
 FIRST_ROWS = 3
 LOOKED_AT = 1 << 20  # bytes that the encoding is told from
-_SURE = (
-    0.9  # share of the characters beyond ASCII that speak for an encoding, and for no other at most the rest
-)
+# Share of the characters beyond ASCII that speak for an encoding; for any other, at most the rest may.
+_SURE = 0.9
 _HIGH = re.compile(r"[^\x00-\x7f]+")
 
 
@@ -126,7 +125,7 @@ def western_share(start: bytes) -> float:
         total += len(high)
         if len(high) == 1 or (len(high) == 2 and high.isalpha() and any(map(str.isalpha, beside))):
             fitting += len(high)
-    return fitting / total
+    return fitting / max(1, total)
 
 
 def chinese_share(start: bytes) -> float:
@@ -140,7 +139,7 @@ def chinese_share(start: bytes) -> float:
         return -1
     codes = [sign.encode("gb18030") for sign in text if sign > "\x7f"]
     usual = [code for code in codes if len(code) == 2 and code[1] > 0xA0 and is_usual_row(code[0])]
-    return len(usual) / len(codes)
+    return len(usual) / max(1, len(codes))  # none where the one there is was cut in two
 
 
 def is_usual_row(row: int) -> bool:
