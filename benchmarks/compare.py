@@ -220,7 +220,7 @@ def run_autoprompt(settings: dict[str, Any], proxy: CountingProxy, folder: Path)
         "model": f"local:{ROLES[0]}",
         "optimizer_model": f"local:{ROLES[1]}",
         "metric": settings["metric"],
-        "labels": tuple(settings["labels"]) or None,
+        "labels": tuple(settings["labels"]),  # none: free answers
         "no_memory": True,
         "runs_dir": folder / "runs",
         "cache_dir": folder / "cache",

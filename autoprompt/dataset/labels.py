@@ -23,6 +23,7 @@ JSON_METRIC = "json_match"  # whose targets may be objects and lists
 _OTHER_SEPARATORS = re.compile("[，،、;；|｜]")
 _MOST_CLASSES, _LARGEST_CLASS = 5, 10  # numbers that mark a class, most often: stars, digits, points of ten
 _MOST_LIKE_LABELS, _LONGEST_LABEL = 60, 40  # beyond: answers in words, which nobody would list
+_MOST_STRANGE = 0.1  # of the rows: a label too rare to be in a run's rows; more are rows of another task
 
 
 def task_labels(
@@ -31,7 +32,8 @@ def task_labels(
     """The only answers of a label task, given or inferred from all rows; None for free answers.
 
     Labels that are given and empty mean free answers. may_be_one: allow rows that all have the same target.
-    labels_of: where the given ones come from, if not from the user.
+    labels_of: where the given ones come from, if not from the user; their rows may have lacked a rare one,
+    so a few targets beside them are let through (see `strange_warnings`).
     Other metrics than LABEL_METRICS compare freely: there the labels are None, whatever the targets are.
     Raises DatasetError for targets that are not among the given labels, and for a single target; ConfigError
     for several labels given as one.
@@ -41,12 +43,35 @@ def task_labels(
     if settings.labels:
         _check_separated(settings.labels, sources)
         for path, examples in sources.values():
-            check_labels(examples, path, settings.labels, labels_of)
+            if not labels_of or len(_strange(examples, settings.labels)) > _MOST_STRANGE * len(examples):
+                check_labels(examples, path, settings.labels, labels_of)
     if not may_be_one:
         _check_two_targets(sources)
     if settings.labels is not None:
         return settings.labels or None
     return infer_labels([example for _, examples in sources.values() for example in examples])
+
+
+def strange_warnings(sources: Sources, labels: Sequence[str], labels_of: str) -> list[str]:
+    """Said of rows whose target is none of the labels that `labels_of` knows: it cannot be answered."""
+    return [
+        f"{path}: {_count_as_wrong(strange, len(examples))} not among the labels of {labels_of}. "
+        "Give --labels to have them answered"
+        for path, examples in sources.values()
+        if (strange := _strange(examples, labels))
+    ]
+
+
+def _count_as_wrong(strange: Sequence[Example], rows: int) -> str:
+    targets = listed([f"{row.target!r} ({row.at})" for row in strange])
+    if len(strange) == 1:
+        return f"1 of {rows} rows counts as wrong: its target {targets} is"
+    return f"{len(strange)} of {rows} rows count as wrong: their targets {targets} are"
+
+
+def _strange(examples: Sequence[Example], labels: Sequence[str]) -> list[Example]:
+    allowed = set(labels)
+    return [example for example in examples if example.target not in allowed]
 
 
 def too_many_warnings(sources: Sources, settings: DataSettings) -> list[str]:

@@ -17,6 +17,7 @@ from autoprompt.dataset.labels import (
     few_rows_warnings,
     label_warnings,
     number_warnings,
+    strange_warnings,
     task_labels,
     too_many_warnings,
 )
@@ -188,7 +189,8 @@ def load_checked(
 
     The checks are the same, but that few rows will do, and rows of one target where labels are given.
     Twins are in one group, as there.
-    labels_of: where those come from, if not from the user. input_of: as in `load_rows`.
+    labels_of: where those come from, if not from the user; a few other targets are warned of then.
+    input_of: as in `load_rows`.
     """
     path = find_dataset(path)
     found, warnings = _rows_of(path, settings, input_of)
@@ -196,6 +198,8 @@ def load_checked(
     is_given = settings.labels is not None
     placed = {"dataset": (path, rows)}
     labels = task_labels(placed, settings, may_be_one=is_given, labels_of=labels_of)
+    if labels is not None and labels_of:
+        warnings += strange_warnings(placed, labels, labels_of)
     warnings += [*too_many_warnings(placed, settings), *few_rows_warnings(placed, settings)]
     return rows, labels, tuple(warnings)
 

@@ -562,6 +562,25 @@ def test_numbers_sentences_and_answers_that_are_many_or_rare_are_no_labels(
     assert load_checked(write(tmp_path / "d.jsonl", rows_of(180, targets)), DataSettings())[2] == ()
 
 
+def test_a_few_targets_that_a_run_does_not_know_are_warned_of(tmp_path: Path) -> None:
+    path = write(tmp_path / "d.jsonl", [*rows_of(18), ("x", "c"), ("y", "d")])
+    rows, labels, warnings = load_checked(path, DataSettings(labels=("a", "b")), labels_of="run r")
+    assert (len(rows), labels) == (20, ("a", "b"))
+    wrong = "2 of 20 rows count as wrong: their targets 'c' (line 19), 'd' (line 20) are"
+    assert warnings == (
+        f"{path}: {wrong} not among the labels of run r. Give --labels to have them answered",
+    )
+    with pytest.raises(DatasetError, match="line 19: target 'c' is not among the labels 'a', 'b'"):
+        load_checked(path, DataSettings(labels=("a", "b")))  # the user's own
+    write(path, [*rows_of(17), ("x", "c"), ("y", "d")])
+    with pytest.raises(DatasetError, match="'c' is not among the labels 'a', 'b' of run r"):
+        load_checked(path, DataSettings(labels=("a", "b")), labels_of="run r")
+    write(path, [*rows_of(19), ("x", "c")])
+    assert "1 of 20 rows counts as wrong: its target 'c' (line 20) is" in str(
+        load_checked(path, DataSettings(labels=("a", "b")), labels_of="run r")[2]
+    )
+
+
 @pytest.mark.parametrize("sign", ["，", "، ", "、", ";", "；", " | "])
 def test_labels_separated_by_another_sign_are_told_to_take_a_comma(tmp_path: Path, sign: str) -> None:
     path = write(tmp_path / "d.jsonl", [*rows_of(40), ("x", "c")])
