@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Sequence
-from contextlib import closing, suppress
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, nullcontext, suppress
 from dataclasses import dataclass
+from functools import partial
 from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Any, TypeVar
@@ -22,8 +23,10 @@ GRACE_S = 5.0
 
 Job = tuple[Candidate, Sequence[Example]]
 Row = tuple[int, int]  # place of the job, place of the row in it
-Done = tuple[Row, EvaluatedRow]
 OnRow = Callable[[EvaluatedRow], None]
+Ask = Callable[[], Prediction]
+Grant = Callable[[int], AbstractContextManager[int]]
+"""Sets calls aside for so many questions that are to be asked again; says for how many there are some."""
 Task = TypeVar("Task")
 Outcome = TypeVar("Outcome")
 
@@ -101,31 +104,47 @@ def evaluate_jobs(
     concurrency: int = 1,
     on_row: OnRow | None = None,
     fewest_to_fail: int = 1,
+    grant: Grant = nullcontext,
 ) -> list[Evaluation]:
     """One evaluation for each job; all rows of a job are sent before those of the next.
 
     concurrency: rows at once; 1 works in the calling thread. on_row: called in the calling thread with each
-    row as it is done, in order of arrival; nothing else depends on that order.
+    row when its first answer is there, in order of arrival; nothing else depends on that order.
+    Answers that cannot be read are asked for again when all the others are there, as far as `grant` allows:
+    a row for every job that needs it, or for none, so that no job is read with more patience than another.
     A failed row is a row with score 0 and its error. If every row of every job failed, and there are at least
     `fewest_to_fail`: EndpointError, or RequestRefusedError where each was refused. What no row can survive
     (budget, key, runtime) stops the sending, waits for the rows on the wire and is raised; Ctrl-C stops the
     sending and waits for them GRACE_S seconds, a second one not at all.
     """
-    tasks = [(job, place) for job, (_, examples) in enumerate(jobs) for place in range(len(examples))]
     rows: list[list[EvaluatedRow | None]] = [[None] * len(examples) for _, examples in jobs]
 
-    def work(task: Row) -> EvaluatedRow:
-        candidate, examples = jobs[task[0]]
-        return _evaluate_row(program, candidate, examples[task[1]], metric)
+    def ask_all(questions: Mapping[Row, Ask], on_row: OnRow | None) -> dict[Row, Ask]:
+        """Fills in their rows; what asks again for the answers that could not be read."""
 
-    done: Generator[Done] = (
-        ((t, work(t)) for t in tasks) if concurrency <= 1 else in_threads(tasks, work, concurrency)
-    )
-    with closing(done):
-        for (job, place), row in done:
-            rows[job][place] = row
-            if on_row is not None:
-                on_row(row)
+        def work(task: Row) -> tuple[EvaluatedRow, Ask | None]:
+            prediction = questions[task]()
+            return _scored(prediction, jobs[task[0]][1][task[1]], metric), prediction.again
+
+        again: dict[Row, Ask] = {}
+        with closing(_each(list(questions), work, concurrency)) as done:
+            for (job, place), (row, ask) in done:
+                rows[job][place] = row
+                if ask is not None:
+                    again[job, place] = ask
+                if on_row is not None:
+                    on_row(row)
+        return again
+
+    tasks: dict[Row, Ask] = {
+        (job, place): partial(program.run, example, candidate)
+        for job, (candidate, examples) in enumerate(jobs)
+        for place, example in enumerate(examples)
+    }
+    unread = ask_all(tasks, on_row)
+    while unread:
+        with grant(len(unread)) as granted:
+            unread = ask_all(_whole_rows(unread, jobs, granted), None)
     evaluations = [
         Evaluation(candidate.id, tuple(row for row in done_rows if row is not None))
         for (candidate, _), done_rows in zip(jobs, rows, strict=True)
@@ -133,6 +152,29 @@ def evaluate_jobs(
     if len(tasks) >= fewest_to_fail:
         _raise_if_all_failed([row for evaluation in evaluations for row in evaluation.rows])
     return evaluations
+
+
+def _whole_rows(unread: Mapping[Row, Ask], jobs: Sequence[Job], granted: int) -> dict[Row, Ask]:
+    """As many questions as are granted, in the order of the rows, each row for all jobs that need it."""
+    by_row: dict[str, list[Row]] = {}
+    for job, place in sorted(unread, key=lambda task: task[::-1]):
+        by_row.setdefault(jobs[job][1][place].id, []).append((job, place))
+    asked: dict[Row, Ask] = {}
+    for tasks in by_row.values():
+        if len(asked) + len(tasks) > granted:
+            break
+        asked |= {task: unread[task] for task in tasks}
+    return asked
+
+
+def _each(
+    tasks: Sequence[Task], work: Callable[[Task], Outcome], concurrency: int
+) -> Generator[tuple[Task, Outcome]]:
+    """Tasks with what came of them: one after the other, or as `in_threads` does it."""
+    if concurrency > 1:
+        yield from in_threads(tasks, work, concurrency)
+    else:
+        yield from ((task, work(task)) for task in tasks)
 
 
 def in_threads(
@@ -192,8 +234,7 @@ def _await_answers(ended: SimpleQueue[Any], running: int) -> None:
             ended.get(timeout=max(0.0, until - time.monotonic()))
 
 
-def _evaluate_row(program: Program, candidate: Candidate, example: Example, metric: Metric) -> EvaluatedRow:
-    prediction = program.run(example, candidate)
+def _scored(prediction: Prediction, example: Example, metric: Metric) -> EvaluatedRow:
     error = prediction.error
     score = Score(0.0, f"failed: {error}")
     if error is None:

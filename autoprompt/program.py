@@ -10,6 +10,7 @@ import difflib
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Protocol
 
 from autoprompt.answers import read_answer
@@ -17,7 +18,7 @@ from autoprompt.errors import BudgetExhausted, EndpointError, PromptError, Reque
 from autoprompt.llm.client import Client, Completion, Options
 from autoprompt.reasoning import OUTPUT_TOKENS, asks_to_reason, final_answer
 from autoprompt.scripts import NAME
-from autoprompt.types import REFUSED, Candidate, Demo, Example, Message, Prediction, Usage
+from autoprompt.types import REFUSED, Candidate, Demo, Example, Message, Prediction
 
 COMPONENT = "prompt"
 
@@ -52,7 +53,7 @@ class PromptProgram:
         tolerantly. read: another reader of the answer, usually `metric.read`; None from it is "unparsed".
     reasoning_tokens: longest answer where the prompt asks to reason first (`autoprompt.reasoning`); labels
         are not enforced there, and the answer is what `final_answer` finds.
-    An unreadable answer is asked for again at most twice, as another sample, then the row is unparsed; one
+    An unreadable answer can be asked for again (`Prediction.again`) at most twice, as another sample; one
     that comes back word for word, or that the budget has no call for, not so often. An empty answer is
     unparsed at once: the client has asked again already.
     """
@@ -81,30 +82,40 @@ class PromptProgram:
         )
         is_reasoned = asks_to_reason(prompt)
         options = self._options(is_reasoned)
-        usage, text = Usage(), ""
-        for attempt in range(1 + _RETRIES):
-            try:
-                completion = self.client.complete(messages, _again(options, attempt))
-            except EndpointError as error:
-                if error.is_fatal:
-                    raise
-                return Prediction(text, None, usage, error=str(error))
-            except RequestRefusedError as error:
-                return Prediction(text, None, usage, error=REFUSED + str(error))
-            except BudgetExhausted:
-                if not attempt:
-                    raise
-                break
-            is_settled = not completion.text.strip() or completion.text == text
-            # Reasoning that went round in circles would do so again, at the price of the longest answer.
-            is_settled |= is_reasoned and completion.finish_reason == "length"
-            usage, text = usage + completion.usage, completion.text
-            value = self._read(completion, is_reasoned)
-            if value is not None:
-                return Prediction(text, value, usage, completion.label_probs)
-            if is_settled:
-                break
-        return Prediction(text, None, usage)
+        return self._ask(messages, options, is_reasoned, Prediction("", None))
+
+    def _ask(
+        self,
+        messages: Sequence[Message],
+        options: Options,
+        is_reasoned: bool,
+        before: Prediction,
+        attempt: int = 0,
+    ) -> Prediction:
+        """One answer. before: that of the attempt before, empty for the first one."""
+        try:
+            completion = self.client.complete(messages, _again(options, attempt))
+        except EndpointError as error:
+            if error.is_fatal:
+                raise
+            return replace(before, error=str(error), again=None)
+        except RequestRefusedError as error:
+            return replace(before, error=REFUSED + str(error), again=None)
+        except BudgetExhausted:
+            if not attempt:
+                raise
+            return replace(before, again=None)
+        is_settled = not completion.text.strip() or completion.text == before.text or attempt == _RETRIES
+        # Reasoning that went round in circles would do so again, at the price of the longest answer.
+        is_settled |= is_reasoned and completion.finish_reason == "length"
+        value = self._read(completion, is_reasoned)
+        found = Prediction(completion.text, value, before.usage + completion.usage)
+        if value is not None:
+            return replace(found, label_probs=completion.label_probs)
+        if is_settled:
+            return found
+        again = partial(self._ask, messages, options, is_reasoned, found, attempt + 1)
+        return replace(found, again=again)
 
     def _options(self, is_reasoned: bool) -> Options:
         if is_reasoned:

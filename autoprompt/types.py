@@ -134,6 +134,7 @@ class Prediction:
     error: why there is no answer, for a row whose calls failed; None otherwise.
     trace: what each step of a workflow did, in the order in which they ended, for the analyst; empty for a
         single prompt.
+    again: asks for another answer in place of one that could not be read; None where that is of no use.
     """
 
     text: str
@@ -142,6 +143,7 @@ class Prediction:
     label_probs: Mapping[str, float] | None = None
     error: str | None = None
     trace: tuple[Step, ...] = ()
+    again: Callable[[], Prediction] | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

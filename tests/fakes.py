@@ -192,7 +192,7 @@ def bench(
         ),
         pool=Pool(LABELS, splits.groups),
         budget=budget,
-        prediction=PredictionAgent(program, get_metric("exact_match", labels=LABELS)),
+        prediction=PredictionAgent(program, get_metric("exact_match", labels=LABELS), grant=budget.retries),
         analysis=AnalysisAgent(optimizer),
         rewriting=RewriteAgent(optimizer),
         describing=DescribingAgent(optimizer),

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import pytest
 
 from autoprompt.errors import AuthenticationError, BudgetExhausted, EndpointError, RequestRefusedError
 from autoprompt.evaluation import evaluate, evaluate_jobs
+from autoprompt.llm.client import Options
 from autoprompt.llm.scripted import ScriptedClient
 from autoprompt.metrics import get_metric
 from autoprompt.program import REFUSED, PromptProgram
-from autoprompt.types import Candidate, EvaluatedRow, Example, Prediction, Usage
+from autoprompt.types import Candidate, EvaluatedRow, Example, Message, Prediction, Usage
 
 CANDIDATE = Candidate({"prompt": "P"})
 METRIC = get_metric("exact_match", labels=("0", "1"))
@@ -228,6 +230,35 @@ def test_a_judge_that_is_gone_ends_the_evaluation() -> None:
     metric = get_metric("llm_judge", {"rubric": "Is it right?"}, judge=judge)
     with pytest.raises(EndpointError, match="gone"):
         evaluate(FakeProgram(lambda i: says("1")), CANDIDATE, rows(2), metric)
+
+
+@pytest.mark.parametrize("concurrency", [1, 4])
+def test_unreadable_answers_are_asked_again_row_by_row_for_all_jobs_or_none(concurrency: int) -> None:
+    asked: list[tuple[str, str, bool]] = []
+
+    def answer(messages: list[Message], options: Options) -> str:
+        prompt, row = messages[0].content, messages[-1].content
+        asked.append((prompt, row, options.is_retry))
+        is_unread = row in ("text 0", "text 1", "text 3") and not (prompt == "P" and row == "text 1")
+        return "hm" if is_unread and not options.is_retry else "1"
+
+    wanted: list[int] = []
+
+    @contextmanager
+    def grant(calls: int) -> Iterator[int]:
+        wanted.append(calls)
+        yield 4
+
+    jobs = [(CANDIDATE, rows(4)), (Candidate({"prompt": "Q"}), rows(4))]
+    seen: list[EvaluatedRow] = []
+    program = PromptProgram(ScriptedClient(answer), "P", labels=("0", "1"))
+    both = evaluate_jobs(program, jobs, METRIC, concurrency=concurrency, on_row=seen.append, grant=grant)
+    again = [(prompt, row) for prompt, row, is_retry in asked if is_retry]
+    # Row 3 would need two more calls, and one is left: neither job has it.
+    assert sorted(again) == [("P", "text 0"), ("Q", "text 0"), ("Q", "text 1")]
+    assert not any(is_retry for *_, is_retry in asked[:8])
+    assert [[row.is_unparsed for row in one.rows] for one in both] == [[False, False, False, True]] * 2
+    assert (wanted, len(seen)) == ([5], 8)
 
 
 def test_a_prompt_program_from_end_to_end() -> None:

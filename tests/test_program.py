@@ -24,7 +24,7 @@ from autoprompt.program import (
     render_text,
     supports_demos,
 )
-from autoprompt.types import Candidate, Demo, Example, Message, Usage
+from autoprompt.types import Candidate, Demo, Example, Message, Prediction, Usage
 
 ROW = Example("r1", "A headline", "1", {"input": "A headline", "desk": "sport {input}", "target": "1"})
 DEMOS = (Demo("Old", "0", "r2"), Demo("Older", "1", "r3"))
@@ -127,6 +127,14 @@ def program(client: ScriptedClient, **more: object) -> PromptProgram:
 CANDIDATE = Candidate({"prompt": "Classify better."}, DEMOS[:1])
 
 
+def settled(program: PromptProgram) -> Prediction:
+    """The answer, asked for again as often as that is of use."""
+    prediction = program.run(ROW, CANDIDATE)
+    while prediction.again is not None:
+        prediction = prediction.again()
+    return prediction
+
+
 def test_a_run_sends_the_candidate_and_reads_the_label() -> None:
     answer = Completion("Answer: 1.", Usage(10, 2), {"0": 0.2, "1": 0.8})
     client = ScriptedClient([answer])
@@ -157,7 +165,7 @@ def test_unreadable_answers_are_asked_again_as_other_samples_at_most_twice() -> 
         seen.append(options)
         return Completion(["well", "hm", "neither"][len(seen) - 1], Usage(5, 1))
 
-    prediction = program(ScriptedClient(answer), options=Options(seed=3, sample=3)).run(ROW, CANDIDATE)
+    prediction = settled(program(ScriptedClient(answer), options=Options(seed=3, sample=3)))
     assert [(o.sample, o.seed) for o in seen] == [(3, 3), (1003, 1003), (2003, 2003)]
     assert (prediction.value, prediction.text, prediction.error) == (None, "neither", None)
     assert prediction.usage == Usage(15, 3)
@@ -166,13 +174,13 @@ def test_unreadable_answers_are_asked_again_as_other_samples_at_most_twice() -> 
 @pytest.mark.parametrize(("answer", "calls"), [("hm", 2), (" ", 1)])
 def test_an_answer_that_repeats_or_is_empty_is_not_paid_again(answer: str, calls: int) -> None:
     client = ScriptedClient(lambda messages: answer)
-    assert program(client).run(ROW, CANDIDATE).value is None
+    assert settled(program(client)).value is None
     assert len(client.calls) == calls
 
 
 def test_a_good_second_answer_counts() -> None:
-    prediction = program(ScriptedClient(["hm", "1"])).run(ROW, CANDIDATE)
-    assert prediction.value == "1"
+    prediction = settled(program(ScriptedClient(["hm", "1"])))
+    assert (prediction.value, prediction.again) == ("1", None)
 
 
 def test_free_text_is_stripped_and_needs_no_label() -> None:
@@ -182,9 +190,7 @@ def test_free_text_is_stripped_and_needs_no_label() -> None:
 
 def test_another_reader_decides_what_is_unparsed() -> None:
     client = ScriptedClient(["x", "y", "z"])
-    prediction = program(client, labels=(), read=lambda text: text if text == "z" else None).run(
-        ROW, CANDIDATE
-    )
+    prediction = settled(program(client, labels=(), read=lambda text: text if text == "z" else None))
     assert (prediction.value, len(client.calls)) == ("z", 3)
 
 
@@ -211,6 +217,6 @@ def test_what_no_row_survives_is_raised(error: Exception) -> None:
 
 def test_a_budget_that_ends_before_the_second_question_leaves_the_first_answer() -> None:
     client = ScriptedClient([Completion("hm", Usage(5, 1)), BudgetExhausted("max_calls")])
-    prediction = program(client).run(ROW, CANDIDATE)
+    prediction = settled(program(client))
     assert (prediction.text, prediction.value, prediction.error) == ("hm", None, None)
     assert prediction.usage == Usage(5, 1)

@@ -23,6 +23,9 @@ from autoprompt.llm.spent import Spent, reached_cap
 from autoprompt.types import Usage
 
 _FAULTLESS = 20  # requests that count as gone well before the first, so that a blip is none of a trend
+# Unreadable answers to expect for each call, at most: a naive prompt of which none can be read must not have
+# the search's calls kept back for asking again.
+_MOST_AGAIN = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +43,12 @@ class Block:
     """Calls set aside and not yet sent. Compared by identity: two blocks may have the same size.
 
     shared: what of it is set aside in the batch's ledger too; a replayed answer leaves it untouched.
+    is_for_retries: pays for questions that are asked again, and for nothing else.
     """
 
     calls_left: int
     shared: Amount = Amount()
+    is_for_retries: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +58,7 @@ class Charge:
     role: CallRole
     block: Block | None
     expected: Amount
+    is_retry: bool
     is_repeat: bool
     from_shared: bool
 
@@ -161,22 +167,48 @@ class Budget:
             repeats = math.ceil(calls * self._repeats_per_call()) if leaves_room else 0
             self._check(_Need(calls + repeats, tokens, cost_usd))
             kept = self._released  # the time to use what was held has come: this block is that use
-            shared = Amount(calls, max(tokens, kept.tokens), max(cost_usd, kept.cost_usd))
-            block = Block(calls, shared)
-            self._blocks.append(block)
-            try:
-                with self._noting_cut():
-                    self._share()
-            except BudgetExhausted:
-                self._blocks.remove(block)
-                raise
+            block = Block(calls, Amount(calls, max(tokens, kept.tokens), max(cost_usd, kept.cost_usd)))
+            with self._noting_cut():
+                self._open(block)
             self._released = _Need()
         try:
             yield
         finally:
-            with self._lock:
-                self._blocks.remove(block)
-                self._share()
+            self._close(block)
+
+    @contextmanager
+    def retries(self, calls: int) -> Iterator[int]:
+        """Set aside as many of `calls` as are free, for what is asked again inside; says how many they are.
+
+        So which questions are asked again depends on what was spent before, and not on who comes first.
+        """
+        with self._lock:
+            left = self.calls_left()
+            granted = calls if left is None else min(calls, left)
+            block = Block(granted, Amount(granted), is_for_retries=True)
+            try:
+                self._open(block)
+            except BudgetExhausted:  # another trial of the batch was faster
+                block = Block(0, is_for_retries=True)
+                self._blocks.append(block)
+        try:
+            yield block.calls_left
+        finally:
+            self._close(block)
+
+    def _open(self, block: Block) -> None:
+        """Raises BudgetExhausted where the batch has not as much; then it is not open."""
+        self._blocks.append(block)
+        try:
+            self._share()
+        except BudgetExhausted:
+            self._blocks.remove(block)
+            raise
+
+    def _close(self, block: Block) -> None:
+        with self._lock:
+            self._blocks.remove(block)
+            self._share()
 
     def hold(
         self,
@@ -227,12 +259,13 @@ class Budget:
     ) -> Charge:
         """Count one request that is about to be sent. Raises BudgetExhausted; then it must not be sent.
 
-        is_retry: it asks again what a block has paid for already. is_repeat: it is a retry because the same
+        is_retry: it asks again what a block has paid for already; `retries` pays for it, or what is free.
+        is_repeat: it is a retry because the same
         request failed or came back empty. expected: what it may use, at most, for the caps of a batch.
         What comes back is to be given to `settle` or `refund` when the request has ended.
         """
         with self._lock:
-            block = None if is_retry or is_repeat else self._paying_block()
+            block = None if is_repeat else self._paying_block(is_retry=is_retry)
             is_free = is_repeat and not self.caps_repeats
             self._check(_Need(calls=1 if block is None and not is_free else 0))
             amount = Amount(1, expected.total_tokens, expected.cost_usd or 0.0)
@@ -246,13 +279,14 @@ class Budget:
                     block.shared = replace(block.shared, calls=block.shared.calls - 1)
             if self._first_call is None:
                 self._first_call = self.clock()
-            self._count_calls(role, 1, repeats=int(is_repeat))
-            return Charge(role, block, amount, is_repeat, from_shared)
+            self._count_calls(role, 1, repeats=int(is_repeat), again=int(is_retry and not is_repeat))
+            return Charge(role, block, amount, is_retry, is_repeat, from_shared)
 
     def refund(self, charge: Charge) -> None:
         """Take back a charge: the request never left, as no connection came about."""
         with self._lock:
-            self._count_calls(charge.role, -1, repeats=-int(charge.is_repeat))
+            is_again = charge.is_retry and not charge.is_repeat
+            self._count_calls(charge.role, -1, repeats=-int(charge.is_repeat), again=-int(is_again))
             if charge.block is not None:
                 charge.block.calls_left += 1
                 if charge.from_shared:
@@ -280,22 +314,23 @@ class Budget:
         Raises BudgetExhausted where `charge` would have: what a trial finds depends on no other trial.
         """
         with self._lock:
-            block = None if is_retry else self._paying_block()
+            block = self._paying_block(is_retry=is_retry)
             self._check(_Need(calls=1 if block is None else 0))
             if block is not None:
                 block.calls_left -= 1
             if self._first_call is None:
                 self._first_call = self.clock()
-            self._count_calls(role, 1, repeats=0)
+            self._count_calls(role, 1, repeats=0, again=int(is_retry))
             self.add_usage(role, usage)
 
     def charge_replay(self, role: CallRole, attempts: int, usage: Usage, *, is_retry: bool = False) -> None:
         """Count an answer out of the journal as it was counted when it was sent. Never raises."""
         with self._lock:
-            block = self._paying_block() if attempts and not is_retry else None
+            block = self._paying_block(is_retry=is_retry) if attempts else None
             if block is not None:
                 block.calls_left -= 1
-            self._count_calls(role, attempts, repeats=max(0, attempts - 1))
+            again = int(is_retry and attempts > 0)
+            self._count_calls(role, attempts, repeats=max(0, attempts - 1), again=again)
             self.add_usage(role, usage)
 
     def add_usage(self, role: CallRole, usage: Usage) -> None:
@@ -329,8 +364,12 @@ class Budget:
             self._cut_by.add(error.cap)
             raise
 
-    def _count_calls(self, role: CallRole, calls: int, *, repeats: int) -> None:
-        spent = replace(self._spent, repeats=self._spent.repeats + repeats)
+    def _count_calls(self, role: CallRole, calls: int, *, repeats: int, again: int) -> None:
+        spent = replace(
+            self._spent,
+            repeats=self._spent.repeats + repeats,
+            asked_again=self._spent.asked_again + again,
+        )
         if role == "task":
             self._spent = replace(spent, task_calls=spent.task_calls + calls)
         elif role == "optimizer":
@@ -342,17 +381,20 @@ class Budget:
         return self._spent.calls - (0 if self.caps_repeats else self._spent.repeats)
 
     def _repeats_per_call(self) -> float:
-        """Capped repeats to expect for each request that is new.
+        """Capped repeats, and questions asked again, to expect for each request that is new.
 
         As if _FAULTLESS requests had come through before: three faults in a row at the start are a blip, and
         no reason to keep half of a budget back.
         """
-        if not self.caps_repeats:
-            return 0.0
-        return self._spent.repeats / (_FAULTLESS + self._spent.calls - self._spent.repeats)
+        spent = self._spent
+        new = _FAULTLESS + spent.calls - spent.repeats - spent.asked_again
+        repeats = spent.repeats if self.caps_repeats else 0
+        return repeats / new + min(_MOST_AGAIN, spent.asked_again / new)
 
-    def _paying_block(self) -> Block | None:
-        return next((block for block in reversed(self._blocks) if block.calls_left > 0), None)
+    def _paying_block(self, *, is_retry: bool) -> Block | None:
+        return next(
+            (b for b in reversed(self._blocks) if b.calls_left > 0 and b.is_for_retries == is_retry), None
+        )
 
     def _calls_set_aside(self) -> int:
         return self._held.calls + sum(block.calls_left for block in self._blocks)

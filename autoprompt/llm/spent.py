@@ -15,6 +15,7 @@ class Spent:
     """What a run has used so far. Requests count when they are sent, failed ones and retries included.
 
     repeats: those of the calls that repeated a request which had failed or come back empty.
+    asked_again: those that asked for another answer, as the one before could not be read.
     known_cost_usd: of the answers whose price is known; what a cap on cost counts.
     """
 
@@ -22,6 +23,7 @@ class Spent:
     optimizer_calls: int = 0
     judge_calls: int = 0
     repeats: int = 0
+    asked_again: int = 0
     task: Usage = Usage()
     optimizer: Usage = Usage()
     judge: Usage = Usage()

@@ -220,7 +220,9 @@ def _make_context(work: _Work) -> SearchContext:
         ),
         pool=Pool(labels, splits.groups, row_weights(metric, splits.train, splits.val)),
         budget=work.budget,
-        prediction=PredictionAgent(program, metric, concurrency=models.concurrency()),
+        prediction=PredictionAgent(
+            program, metric, concurrency=models.concurrency(), grant=work.budget.retries
+        ),
         analysis=make_analyst(
             config,
             writer,

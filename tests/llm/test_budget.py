@@ -60,6 +60,41 @@ def test_retries_do_not_take_what_a_block_has_for_its_rows() -> None:
     assert budget.spent.calls == 4
 
 
+def test_what_is_granted_for_retries_pays_for_them_and_nothing_else() -> None:
+    budget = Budget(max_calls=6)
+    with budget.block(2):
+        budget.charge("task")
+        with budget.retries(9) as granted:
+            assert (granted, budget.calls_left()) == (4, 0)
+            budget.charge("task", is_retry=True)
+            budget.charge("task")  # of the block
+            with pytest.raises(BudgetExhausted):
+                budget.charge("task")
+        assert budget.calls_left() == 3
+        with budget.retries(2) as granted:
+            assert (granted, budget.calls_left()) == (2, 1)
+            budget.charge_replay("task", 1, Usage(5, 1), is_retry=True)
+        assert budget.calls_left() == 2
+    assert (budget.spent.calls, budget.spent.asked_again, budget.spent.repeats) == (4, 2, 0)
+    with Budget().retries(7) as granted:
+        assert granted == 7
+
+
+def test_unreadable_answers_are_kept_room_for_up_to_a_quarter_of_the_calls() -> None:
+    budget = Budget(max_calls=400)
+    with budget.block(100):
+        for _ in range(100):
+            budget.charge("task")
+    for _ in range(12):
+        budget.charge("task", is_retry=True)
+    budget.hold(100)
+    assert budget.calls_left() == 400 - 112 - 100 - 10 - 7  # as many as so far, and two standard deviations
+    for _ in range(50):
+        budget.charge("task", is_retry=True)
+    budget.hold(100)
+    assert budget.calls_left() == 400 - 162 - 100 - 37
+
+
 def test_a_cap_may_be_filled_exactly_by_nested_blocks() -> None:
     budget = Budget(max_calls=5)
     with budget.block(2):

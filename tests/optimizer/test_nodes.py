@@ -421,3 +421,19 @@ def test_a_cap_that_repeats_have_eaten_into_still_pays_for_one_race() -> None:
         state = run(bench(splits=splits, max_calls=cap))
         assert state["tried"] == tried, cap
         assert state["stop_reason"] == "max_calls"
+
+
+@pytest.mark.parametrize("max_calls", range(380, 460, 20))
+def test_on_the_sealed_rows_best_and_original_are_asked_again_alike(max_calls: int) -> None:
+    def student(messages: list[Message], options: Options) -> Completion:
+        if number_of(messages) % 2 and not options.is_retry:
+            return Completion("I cannot tell.", Usage(20, 1))
+        return GAIN.student(messages, options)
+
+    made = bench(student, max_calls=max_calls, **TEXTS)
+    final = run(made)
+    context = made.context
+    best, original = (context.read_results(final["test"][name]) for name in ("best", "original"))
+    unread = [{row.example_id for row in rows if row.is_unparsed} for rows in (best, original)]
+    assert unread[0] == unread[1]
+    assert context.budget.spent.calls <= max_calls

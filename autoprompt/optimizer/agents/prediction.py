@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 
-from autoprompt.evaluation import Job, OnRow, evaluate_jobs
+from autoprompt.evaluation import Grant, Job, OnRow, evaluate_jobs
 from autoprompt.judge import Grades
 from autoprompt.metrics import Metric
 from autoprompt.program import Program
@@ -18,12 +19,16 @@ class PredictionAgent:
     """Runs candidates of one program over rows.
 
     Usable alone: `PredictionAgent(program, metric).predict(prompt, rows)`.
+    grant: what pays for questions that are asked again, see `evaluate_jobs`; else nobody counts them.
     """
 
-    def __init__(self, program: Program, metric: Metric, *, concurrency: int = 1) -> None:
+    def __init__(
+        self, program: Program, metric: Metric, *, concurrency: int = 1, grant: Grant = nullcontext
+    ) -> None:
         self._program = program
         self._metric = metric
         self._concurrency = concurrency
+        self._grant = grant
         self.grades = Grades.of(metric)  # of all that was predicted, and of what was before a resume
 
     @property
@@ -70,6 +75,7 @@ class PredictionAgent:
             concurrency=self._concurrency,
             on_row=on_row,
             fewest_to_fail=FEWEST_TO_FAIL,
+            grant=self._grant,
         )
         for evaluation in evaluations:
             self.grades.add(evaluation.rows)

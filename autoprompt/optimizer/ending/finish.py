@@ -148,15 +148,16 @@ def open_test(context: SearchContext, original: Entry, winner: Entry, update: Up
     entries = [original] if winner is original else [winner, original]
     try:
         # Kept back for this: better opened with a row that fails for want of a retry than not at all. One
-        # block for both: the questions that one has to repeat must not take the rows of the other.
-        calls = context.plan.calls_per_row * len(entries) * len(rows)
-        with context.budget.block(calls, leaves_room=False):
-            for entry in entries:
-                name = "best" if entry is winner else "original"
-                evaluation = context.prediction.predict(
-                    entry.candidate, rows, on_row=context.row_counter(f"test: {name}", len(rows))
-                )
-                update["test"][name] = context.save_results(f"{SEALED}{name}", evaluation)
+        # block for both: what one has to ask again must not take the rows of the other.
+        total = len(entries) * len(rows)
+        with context.budget.block(context.plan.calls_per_row * total, leaves_room=False):
+            evaluations = context.prediction.predict_jobs(
+                [(entry.candidate, rows) for entry in entries],
+                on_row=context.row_counter("test: best and original", total),
+            )
+        for entry, evaluation in zip(entries, evaluations, strict=True):
+            name = "best" if entry is winner else "original"
+            update["test"][name] = context.save_results(f"{SEALED}{name}", evaluation)
     except BudgetExhausted as error:
         update["stop_reason"], update["test"] = error.cap, {"opened": opened}
         return
