@@ -36,6 +36,7 @@ _NEGATION = re.compile(
     re.IGNORECASE,
 )
 _THOUGHT = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL | re.IGNORECASE)
+_THOUGHT_END = re.compile(r"</think(?:ing)?>", re.IGNORECASE)
 _FENCE = re.compile(r"```[\w-]*\n?(.*?)```", re.DOTALL)
 # All digits that single marks join; what such a run means is for `_Digits` to say. Each part begins with
 # another character than the one before may go on with, so that a long answer costs no quadratic search.
@@ -72,8 +73,12 @@ class Number(NamedTuple):
 
 
 def visible(text: str) -> str:
-    """The answer without surrounding space and without the `<think>` part of reasoning models."""
-    return _THOUGHT.sub("", text).strip()
+    """The answer without surrounding space and without the `<think>` part of reasoning models.
+
+    Where the thought has an end only, all before it is thought: the chat templates of DeepSeek-R1, QwQ and
+    Qwen3 open the tag in the prompt, so that no answer of theirs holds it.
+    """
+    return _THOUGHT_END.split(_THOUGHT.sub("", text))[-1].strip()
 
 
 def normalize(text: str) -> str:

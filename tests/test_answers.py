@@ -45,6 +45,8 @@ CLICKBAIT = ("clickbait", "non_clickbait")
         ("标签clickbait。", "clickbait"),
         ("<think>clickbait? no</think>\nnon_clickbait", "non_clickbait"),
         ("<think>it is clickbait, as", None),
+        ("The answer is clickbait? No.\n</think>\n\nnon_clickbait", "non_clickbait"),
+        ("clickbait, so</thinking>", None),
         ("clickbaity", None),
         ("I think it depends", None),
         ("", None),
@@ -211,6 +213,30 @@ def test_readers_take_any_text(text: str) -> None:
     assert read_answer(text) in {None, visible(text)}
 
 
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("<think>no</think> yes", "yes"),
+        ("no</think>\nyes", "yes"),
+        ("no</think> no </THINKING> yes", "yes"),
+        ("<think>no <think>no</think> no</think> yes", "yes"),
+        ("no</think> yes <think>no", "yes"),
+        ("no</think>", ""),
+        ("I think> yes", "I think> yes"),
+    ],
+)
+def test_what_a_model_thought_is_no_answer(text: str, shown: str) -> None:
+    assert visible(text) == shown
+
+
+def test_a_thought_that_the_prompt_opened_is_read_by_no_reader() -> None:
+    thought = 'Sydney 5 {"a": 1} [2]</think>'
+    assert read_answer(f"{thought} Canberra") == "Canberra"
+    assert read_number(f"{thought} 7 km") == (7, False)
+    assert read_number(f"{thought} none") is None
+    assert read_json(f"{thought} Canberra") is None
+
+
 def test_long_answers_are_read_in_time() -> None:
     numbers = ("1,", "1 ", "1/", "1'", "1 / ", "1 1/2 ", ".1", ",111", " 111", "½", "- ", "１，")
     for text in (
@@ -218,6 +244,8 @@ def test_long_answers_are_read_in_time() -> None:
         "[" * 100_000,
         "not " * 50_000,
         "answer: " * 20_000,
+        "<think>" * 50_000,
+        "</think>" * 50_000,
         *(number * 50_000 for number in numbers),
     ):
         read_label(text, CLICKBAIT)
