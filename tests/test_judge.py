@@ -35,13 +35,25 @@ ANSWER = Prediction("my answer", "my answer")
         ("**Rating:** 8 out of 10", 0.8, "**Rating:** 8 out of 10"),
         ("评分：5", 1.0, ""),
         ("3", 0.5, ""),
+        ('{"Score": 4, "Reason": "near"}', 0.75, "near"),
+        ("<think>Maybe score: 2? No.</think>\nScore: 5", 1.0, ""),
+        ("Score: 2? No, it names the date.</think>\n5", 1.0, ""),
+        ("Score 1 means it fails; score: 4", 0.75, "Score 1 means it fails; score: 4"),
+        (
+            "At first a score of 2.\nScore: 3\n**Score: 4**",
+            0.75,
+            "At first a score of 2. Score: 3 **Score: 4**",
+        ),
+        ("Score: 4 (a score 5 would name the date)", 0.75, "Score: 4 (a score 5 would name the date)"),
+        ("得分：4", 0.75, ""),
+        ("分数是 4", 0.75, ""),
     ],
 )
 def test_grades_are_read(reply: str, value: float, reason: str) -> None:
     graded = read_grade(reply)
     assert graded is not None
     assert graded.value == pytest.approx(value)
-    assert graded.reason == reason or reply.startswith("评分")
+    assert graded.reason == reason
 
 
 @pytest.mark.parametrize(
