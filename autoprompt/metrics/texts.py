@@ -9,11 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from autoprompt import stats
-from autoprompt.answers import Number, holds_one_number, normalize, read_number, visible
+from autoprompt.answers import normalize, visible
 from autoprompt.errors import ConfigError
 from autoprompt.metrics.base import TextMetric, row_score, short
 from autoprompt.metrics.lengths import tokens_of_whole
 from autoprompt.metrics.registry import register
+from autoprompt.numbers import Number, holds_one_number, read_number
 from autoprompt.reasoning import OUTPUT_TOKENS
 from autoprompt.types import Example, Score
 

@@ -1,0 +1,200 @@
+"""Reading numbers: as languages and formulas write them, and which of several is meant."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autoprompt.numbers import holds_one_number, read_number
+
+
+@given(st.text())
+def test_any_text_is_read(text: str) -> None:
+    read_number(text)
+    holds_one_number(text)
+
+
+def test_a_number_that_was_only_thought_is_none() -> None:
+    assert read_number("5 or 6</think> 7 km") == (7, False)
+    assert read_number("5 or 6</think> none") is None
+
+
+def test_long_answers_are_read_in_time() -> None:
+    numbers = ("1,", "1 ", "1/", "1'", "1 / ", "1 1/2 ", ".1", ",111", " 111", "½", "- ", "１，")
+    for number in numbers:
+        read_number(number * 50_000)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("She pays 1,234.50 in all.", 1234.5),
+        ("$5", 5),
+        ("-$5.20", -5.2),
+        ("$1{,}200", 1200),
+        ("#### 42", 42),
+        ("7 + 3 = 10.", 10),
+        ("10-5", 5),
+        ("x = -3", -3),
+        ("− 4", -4),
+        ("１，２３４", 1234),
+        ("总共３个", 3),
+        ("1.5e3", 1500),
+        (".5", 0.5),
+        ("1, 2, 3", 3),
+        ("none", None),
+        ("9" * 400, None),
+    ],
+)
+def test_the_last_number_counts(text: str, value: float | None) -> None:
+    number = read_number(text)
+    assert (number.value if number else None) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("12,5", 12.5),
+        ("Das sind 12,50 €.", 12.5),
+        ("3,14159", 3.14159),
+        ("0,125", 0.125),  # no group begins with 0
+        ("1,234", 1234),
+        ("1.234", 1.234),
+        ("1.234,5", 1234.5),
+        ("1.234.567", 1234567),
+        ("1,234,567.8", 1234567.8),
+        ("12,34,567", 1234567),
+        ("1 234,56", 1234.56),
+        ("1\u00a0234\u00a0567,5", 1234567.5),
+        ("1\u202f234", 1234),
+        ("1'234.50", 1234.5),
+        ("1’234", 1234),
+        ("٣٫١٤", 3.14),
+        ("١٬٢٣٤", 1234),
+        ("१२", 12),
+        ("½", 0.5),
+        ("1/2", 0.5),
+        ("-3/4 of it", -0.75),
+        ("2½", 2.5),
+        ("4 ½ cups", 4.5),
+        ("-100\u00a0¾", -100.75),
+        ("2 1/2 cups", 2.5),
+        ("2\u00a01/2 cups", 2.5),
+        ("(3,4)", 3.4),
+        ("He scored 15/20", 0.75),
+        ("答案是1/2", 0.5),
+    ],
+)
+def test_numbers_are_read_as_languages_write_them(text: str, value: float) -> None:
+    number = read_number(text)
+    assert number is not None
+    assert number.value == value
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("3, 4", 4),
+        ("1,2,3", 3),
+        ("-1,2,3", 3),
+        ("3，4", 4),
+        ("1/2/2024", 2024),
+        ("in A1/2", 2),
+        ("Q1 1/2", 0.5),
+        ("2\n½", 0.5),
+        ("of 15 20/10", 2),
+        ("see /x/1/2", 2),
+        ("Q1 250", 250),
+        ("Q1\u00a0250", 250),
+        ("in 2024 12,5", 12.5),
+        ("20 30", 30),
+        ("1 234 5", 5),
+        ("1/0", 0),
+        ("1/2.5", 2.5),
+    ],
+)
+def test_of_what_is_no_one_number_the_last_part_counts(text: str, value: float) -> None:
+    number = read_number(text)
+    assert number is not None
+    assert number.value == value
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("I bought 3 500 ml bottles.", 500),
+        ("Answer to question 2 150", 150),
+        ("Answer to question 2 -150", -150),
+        ("They are 3 500\nin all", 500),
+        ("回答问题2 150", 150),
+        ("3 500", 3500),
+        ("-3 500 ml", -3500),
+        ("#### 3 500", 3500),
+        ("It costs $3 500.", 3500),
+        ("Answer: **3 500** km", 3500),
+        ("They are\n3 500", 3500),
+        ("It is 12 000 km", 12000),  # 000 is no number of its own
+        ("It is 1 234 567", 1234567),
+        ("It is 3 500,5 or 3 500.5", 3500.5),
+        ("It is 3\u00a0500 or 3\u202f500", 3500),
+        ("La réponse est 3 500.", 3500),
+        ("Итого 3 500 рублей", 3500),
+    ],
+)
+def test_a_space_behind_an_english_word_may_part_two_numbers(text: str, value: float) -> None:
+    number = read_number(text)
+    assert number is not None
+    assert number.value == value
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("It grew by 40 %.", 40), ("٥٠٪", 50), ("12,5%", 12.5), ("1/2 %", 0.5)]
+)
+def test_a_percent_sign_is_seen(text: str, value: float) -> None:
+    assert read_number(text) == (value, True)
+
+
+@given(st.integers(-(10**12), 10**12))
+def test_grouped_numbers_are_read(value: int) -> None:
+    for mark in ",.' ":
+        if mark == "." and abs(value) < 10**6:
+            continue  # 1.234 is a decimal
+        number = read_number(f"The total: {value:,}.".replace(",", mark))
+        assert number is not None
+        assert number.value == value
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("42", "-3", "$1,234.50", "1.234,50 €", "USD 5", "12 %", "40 percent", "3 km", "3 500", "12 km/h"),
+        *("1 1/2", "½", "2½ cups", "1/2", "1e-3", "5 m2", "9.81 m/s^2", "20 °C", "#### 42", "Answer: 42."),
+        *("3个", "１２３４", "9 / 2", "12 square meters", "She has 3 + 4 = 7 apples.\n#### 7", "(12)", "~5"),
+        *("There are 12 apples.", "42 apples are in the box", "10,000 USD per year and person", "CO2: 5"),
+    ],
+)
+def test_one_number_is_told_whatever_stands_beside_it(text: str) -> None:
+    assert holds_one_number(text)
+    assert read_number(text) is not None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            "2024-05-01",
+            "1/2/2024",
+            "10-20",
+            "12 (of 30)",
+            "1, 2, 3",
+            "1,2,3",
+            "12:30",
+            "v1.2.3",
+            "3 + 4 = 7",
+        ),
+        *("1.5 x 10^3", "none", "#### 10-20", ""),
+    ],
+)
+def test_what_holds_more_than_a_number_is_told(text: str) -> None:
+    assert not holds_one_number(text)
