@@ -29,8 +29,29 @@ _TWO_OR_GROUPS = re.compile(r"[1-9]\d{0,2} [1-9]\d\d")  # not 12 000: no number 
 # Of a language that may well group by spaces: not English, nor what has no spaces between its words.
 _FOREIGN_LETTER = re.compile(rf"(?![\x00-\x7f{UNPARTED}{HANGUL}])[^\W\d_]")
 _CLAUSE_COMMA = re.compile(r"，(?!\d{3}(?!\d))")  # parts a Chinese sentence, and writes no decimals
-_EXPONENT = re.compile(r"(?<=[^\W\d_])\^?-?[1-4](?!\w|[.,]\d)")  # of a unit: m2, m/s^2
 _FOREIGN_DIGIT = re.compile(r"[^\D0-9]")
+_UP = r"¹²³⁰⁴-⁹"
+_RAISED = re.compile(rf"([⁺⁻]?[{_UP}]+)(?![{_UP}⁄])")  # not ¹⁄₂
+# Of a fraction of whole numbers only: \frac{3\pi}{4} is none.
+_LATEX_FRACTION = re.compile(
+    r"[^\S\n]?\\[dtc]?frac\s*(?:\{\s*(-?\d+)\s*\}|(\d))\s*(?:\{\s*(\d+)\s*\}|(\d))(?!\d)"
+)
+_LATEX_WORD = re.compile(r"\\([A-Za-z]+)")
+_TEN_TO = r"10 ?\^ ?\{?([-+]?\d+)\}?(?!\d|[.,]\d)"
+_SCIENTIFIC = re.compile(
+    rf"(?<![\w/.,'])(?<!/ )(\d+(?:[.,']\d+)*) ?(?:[×x*·⋅]|times|cdot) {{0,3}}{_TEN_TO}"  # 3 x 10^3
+)
+_POWER_OF_TEN = re.compile(rf"(?<![\w.,'^]){_TEN_TO}")
+# An en dash parts the ends of a range (3–5, 3 –5) and a clause from the next (– 5).
+_DASH_AS_MINUS = re.compile(r"(?:^|(?<=[\s(\[{=*:\"“]))(?<!\d )–(?=[$€£¥]?\.?\d)")
+# What units and formulas are written in. Arabic and Hebrew write "for 50" as one word, Chinese any count.
+_FORMULA = r"A-Za-zµ\u00c0-\u024f\u0370-\u03ff\u0400-\u052f"
+_BEFORE_INDEX = re.compile(rf"[{_FORMULA})\]}}][\^_]\{{?[-+]?$")  # m^2, CO_{2}
+_BEFORE_EXPONENT = re.compile(
+    rf"(?:(?<![{_FORMULA}])(?:[{_FORMULA}]{{1,2}}|mol|min)-"  # s-1; not Answer-3
+    rf"|[{_FORMULA}](?<!USD)(?<!EUR)(?<!GBP)(?<!CHF)(?<!INR)(?<!Rs)(?<!RM))$"  # m2, CO2; not Rs3
+)
+_BEHIND_EXPONENT = re.compile(r"(?=[A-Z](?<![BKM]))|(?!\w)")  # H2O; not a2b, and not R2M, which are millions
 _NUMBER_MARKS = str.maketrans({"−": "-", "⁄": "/", "’": "'", "٫": ".", "٬": "'", "٪": "%", "\\": None})
 
 
@@ -45,23 +66,25 @@ def read_number(text: str) -> Number | None:
     """The last number in `text`; None where there is none.
 
     Read are -3, $5, 40%, 1e-3, digits of all scripts, groups and decimals as languages write them (1,234.50,
-    1.234,50, 1 234,50, 1'234.50, 12,5) and fractions (1/2, 2 1/2, ½). Of a list (1,2,3) or a date the last
-    part is the number. What could be both:
+    1.234,50, 1 234,50, 1'234.50, 12,5), fractions (1/2, 2 1/2, ½, \\frac{1}{2}) and powers of ten (10^6,
+    5 × 10³). Of a list (1,2,3) or a date the last part is the number. The exponent of a unit (m², m/s^2) and
+    the 2 of CO2 are numbers only where there is no other. What could be both:
     - 1,234 is a group and 1.234 a decimal, as in English.
     - 3,4 is a decimal, even in (3,4): a pair would be no one number.
     - 15/20 is a fraction, even where it may be a score.
     - 3 500 behind a word is two numbers ("bought 3 500 ml bottles"), unless letters show that the language is
       another than English ("est égal à 3 500"). Elsewhere ("Answer: 3 500") it is one, and so is, anywhere,
       what has more groups, decimals or a group that begins with 0 (12 000).
+    - –5 is negative, with the dash of 3–5, where no number stands before it.
     """
     plain = _plain_marks(visible(text))
     found = list(_NUMBER.finditer(plain))
     if not found:
         return None
-    last = found[-1]
+    last = next((number for number in reversed(found) if not _is_index(number)), found[-1])
     start, end = last.span("digits")
     is_inside = (
-        bool(re.match(rf"{_LETTER}|/", plain[max(0, start - 1) : start])) or plain[end : end + 1] == "/"
+        bool(re.match(rf"{_LETTER}|[/^]", plain[max(0, start - 1) : start])) or plain[end : end + 1] == "/"
     )
     digits, power = last["digits"].replace(" / ", "/"), last["power"] or ""
     value = None if _is_two(digits, plain, start) else _value(digits, power, is_inside=is_inside)
@@ -83,28 +106,46 @@ def holds_one_number(text: str) -> bool:
     word (CO2) and of a unit (m2, m/s^2) are no numbers.
     """
     plain = _plain_marks(visible(text).rpartition("####")[2])
-    number = next((m for m in _NUMBER.finditer(plain) if not _is_of_word(plain, m.start("digits"))), None)
-    if number is None:
+    found = [number for number in _NUMBER.finditer(plain) if not _is_index(number)]
+    if not found or any(not _is_of_word(number) for number in found[:-1]):
         return False
-    digits, power = number["digits"].replace(" / ", "/"), number["power"] or ""
-    return (
-        _value(digits, power, is_inside=False) is not None
-        and not _is_two(digits, plain, number.start("digits"))
-        and not any(char.isdigit() for char in _EXPONENT.sub("", plain[number.end() :]))
+    digits, power = found[-1]["digits"].replace(" / ", "/"), found[-1]["power"] or ""
+    return _value(digits, power, is_inside=False) is not None and not _is_two(
+        digits, plain, found[-1].start("digits")
     )
 
 
-def _is_of_word(text: str, place: int) -> bool:
-    return place > 0 and text[place - 1].isalpha()
+def _is_index(number: re.Match[str]) -> bool:
+    """Whether it is a part of a unit or a formula, as the digits of m2, m/s^2, s-1, x_1 and H2O."""
+    start, end = number.span("digits")
+    before = number.string[max(0, start - 6) : start]
+    if _BEFORE_INDEX.search(before):
+        return {" ", ","}.isdisjoint(number["digits"])
+    return (
+        number["digits"] in ("1", "2", "3", "4")
+        and _BEFORE_EXPONENT.search(before) is not None
+        and _BEHIND_EXPONENT.match(number.string, end) is not None
+    )
+
+
+def _is_of_word(number: re.Match[str]) -> bool:
+    """Whether a letter stands right before it, as in B12."""
+    start = number.start("digits")
+    return re.match(_LETTER, number.string[max(0, start - 1) : start]) is not None
 
 
 def _plain_marks(text: str) -> str:
     """`text` with the digits and marks of numbers as ASCII has them, and any space as a plain one."""
-    # NFKC alone would make 2½ a 21/2, and of a clause's comma a decimal one.
+    # NFKC alone would make 2½ a 21/2, 10³ a 103, and of a clause's comma a decimal one.
     text = _ONE_SIGN_FRACTION.sub(r" \1", _CLAUSE_COMMA.sub(", ", text))
+    text = _RAISED.sub(r"^\1", text)
+    text = _LATEX_FRACTION.sub(lambda f: f" {f[1] or f[2]}/{f[3] or f[4]}", text)
+    text = _LATEX_WORD.sub(r"\1 ", text)  # \times10^3 is no 10 inside a word
     text = _FIXED_GROUPS.sub(lambda groups: "'".join(groups[0].split()), text)
     text = unicodedata.normalize("NFKC", text).replace("{,}", ",").translate(_NUMBER_MARKS)
-    return _FOREIGN_DIGIT.sub(lambda digit: str(unicodedata.decimal(digit[0])), text)
+    text = _FOREIGN_DIGIT.sub(lambda digit: str(unicodedata.decimal(digit[0])), text)
+    text = _POWER_OF_TEN.sub(r"1e\1", _SCIENTIFIC.sub(r"\1e\2", text))
+    return _DASH_AS_MINUS.sub("-", text)
 
 
 def _is_two(digits: str, text: str, start: int) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from autoprompt.numbers import holds_one_number, read_number
@@ -21,8 +21,21 @@ def test_a_number_that_was_only_thought_is_none() -> None:
 
 
 def test_long_answers_are_read_in_time() -> None:
-    numbers = ("1,", "1 ", "1/", "1'", "1 / ", "1 1/2 ", ".1", ",111", " 111", "½", "- ", "１，")
-    for number in numbers:
+    numbers = ("1,", "1 ", "1/", "1'", "1 / ", "1 1/2 ", ".1", ",111", " 111", "½", "- ", "１，", "²", " –")
+    formulas = (
+        "m2 ",
+        "m^2 ",
+        "x^",
+        "10^",
+        "1 x 10^",
+        "1 x ",
+        "10^1",
+        "\\frac",
+        "\\frac{1}{",
+        "\\frac{1 ",
+        "\\a",
+    )
+    for number in (*numbers, *formulas):
         read_number(number * 50_000)
 
 
@@ -149,6 +162,67 @@ def test_a_space_behind_an_english_word_may_part_two_numbers(text: str, value: f
 
 
 @pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        *[
+            ("12 m²", 12),
+            ("12 m^2", 12),
+            ("12 m2", 12),
+            ("5 cm³.", 5),
+            ("9.81 m/s^2", 9.81),
+            ("5 kW h m-2", 5),
+        ],
+        *[("400 ppm CO2", 400), ("400 ppm CO₂", 400), (r"400 ppm \text{CO}_2", 400), ("18 g of H2O", 18)],
+        *[(r"9.8\ \text{m/s}^{2}", 9.8), ("3 x^{10}", 3), ("12 м²", 12), ("m² 99", 99), ("12 m² 500", 500)],
+        # What is no unit's or formula's counts as ever.
+        *[
+            ("CO2", 2),
+            ("m²", 2),
+            ("Q4", 4),
+            ("2 are USD3 or Rs4", 4),
+            ("3 cost Rp50.000", 50),
+            ("12 of 7 _5_", 5),
+        ],
+        *[("5 and 2. Answer-3", 3), ("اشترى 5 ب2", 2), ("小红有5个，一共3", 3), ("in 2024 sold R2M", 2)],
+        *[("2^10", 10), ("¹⁄₂", 0.5)],
+    ],
+)
+def test_digits_of_a_unit_or_a_formula_are_passed_over(text: str, value: float) -> None:
+    number = read_number(text)
+    assert number is not None
+    assert number.value == value
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        *[("10^6", 10**6), ("10⁶", 10**6), (r"$10^{6}$ cells", 10**6), ("1/10^3", 1e-3), ("-10^2 m", -100)],
+        *[("5 × 10^3", 5000), ("3 x 10^3", 3000), (r"5 \times 10^{3}", 5000), (r"5\times10^{-3}", 5e-3)],
+        *[("1.5·10⁻³ m²", 1.5e-3), ("5x10^3", 5000), ("6,02 × 10^23", 6.02e23), ("10^999", None)],
+        *[(r"\frac{1}{2}", 0.5), (r"-\dfrac{3}{4}$", -0.75), (r"2\frac{1}{2}", 2.5), (r"2 \frac12", 2.5)],
+        *[(r"\frac{-1}{4}", -0.25), (r"is \boxed{\frac{22}{7}}", 22 / 7), (r"\frac{3\pi}{4}", 4)],
+        *[(r"22 / 7 \approx3.14", 3.14), (r"3\times5", 5), (r"3\cdot500", 500)],
+    ],
+)
+def test_numbers_are_read_as_formulas_write_them(text: str, value: float | None) -> None:
+    number = read_number(text)
+    assert (number.value if number else None) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        *[("–5", -5), ("It fell to –5.", -5), ("x=–.5", -0.5), ("**–5**", -5), ("(–$5)", -5), ("a\n–5", -5)],
+        *[("3–5", 5), ("3 –5", 5), ("3 – 5", 5), ("10%–20%", 20), ("$10–20", 20), ("so – 5", 5)],
+    ],
+)
+def test_an_en_dash_is_a_minus_where_it_parts_no_numbers(text: str, value: float) -> None:
+    number = read_number(text)
+    assert number is not None
+    assert number.value == value
+
+
+@pytest.mark.parametrize(
     ("text", "value"), [("It grew by 40 %.", 40), ("٥٠٪", 50), ("12,5%", 12.5), ("1/2 %", 0.5)]
 )
 def test_a_percent_sign_is_seen(text: str, value: float) -> None:
@@ -171,6 +245,17 @@ def test_grouped_numbers_are_read(value: int) -> None:
         *("42", "-3", "$1,234.50", "1.234,50 €", "USD 5", "12 %", "40 percent", "3 km", "3 500", "12 km/h"),
         *("1 1/2", "½", "2½ cups", "1/2", "1e-3", "5 m2", "9.81 m/s^2", "20 °C", "#### 42", "Answer: 42."),
         *("3个", "１２３４", "9 / 2", "12 square meters", "She has 3 + 4 = 7 apples.\n#### 7", "(12)", "~5"),
+        *(
+            "12 m²",
+            "12 m^2",
+            "5 cm³",
+            "400 ppm CO2",
+            "18 g of H2O",
+            "1.5 x 10^3",
+            "10^6",
+            "共3个",
+            "B12: 5 mg",
+        ),
         *("There are 12 apples.", "42 apples are in the box", "10,000 USD per year and person", "CO2: 5"),
     ],
 )
@@ -193,8 +278,15 @@ def test_one_number_is_told_whatever_stands_beside_it(text: str) -> None:
             "v1.2.3",
             "3 + 4 = 7",
         ),
-        *("1.5 x 10^3", "none", "#### 10-20", ""),
+        *("2^10", "CO2", "none", "#### 10-20", ""),
     ],
 )
 def test_what_holds_more_than_a_number_is_told(text: str) -> None:
     assert not holds_one_number(text)
+
+
+@given(st.from_regex(r"[0-9a-zA-Z²^_ ,./–-]{1,12}", fullmatch=True))
+def test_a_text_that_holds_one_number_is_read_as_that(text: str) -> None:
+    assume(holds_one_number(text))
+    number = read_number(text)
+    assert number is None or read_number(f"{text} m²") == number
