@@ -26,9 +26,15 @@ _SENTENCE_END = ".。!！?？,，;；:：、" + "।॥" + "،؛؟۔" + "։።�
 _MARKER = re.compile(
     r"(?:answer|label|category|class|classification|output|result|prediction|verdict|conclusion"
     r"|答案|类别|类型|分类|标签|结果|结论|输出|预测|回答|判断)"
-    r"[\"'`*\])]*\s*(?:[:=]|\bis\b|是|为)",
+    r"[\"'`*\])]*\s*(?:[:=]|(?:\bis\b|是|为)(?:\s*[:=])?)",
     re.IGNORECASE,
 )
+# Results and outputs head passages that hold no answer, too.
+_OF_A_PASSAGE = re.compile(r"output|result|conclusion|结果|结论|输出", re.IGNORECASE)
+_BEFORE_HEADING = 30  # characters of its line or sentence: "The final classification label:"
+_NO_HEADING = re.compile(r"[,;:=、]|(?:\S+\s+){4}")
+_LINE_OR_SENTENCE = re.compile(r"[\n.!?。]")
+_ONLY_MARKS = re.compile(r"[\s*_`\"'#>-]*|\s*```\w*")
 _NEGATION = re.compile(
     r"(?:\b(?:not|non|no|never|cannot)\b|n['’]t\b|\bnon|不是|并非|不属于|非|不)[\s_\-]*"
     r"(?:(?:an?|the|be|to|as|really|typical|necessarily|likely|considered|classified)\b\s*)*[\"'`*“‘「]*$",
@@ -68,9 +74,13 @@ def read_answer(text: str, labels: Sequence[str] = ()) -> str | None:
 def read_label(text: str, labels: Sequence[str]) -> str | None:
     """The label that `text` names, as it is written in `labels`; None where it names none.
 
-    Tried in this order: the whole text; a value of a JSON object; what stands behind the last "Answer:"-like
-    marker; a first or last line that is a label; the first label that occurs as a word. A longer label wins
-    over one that it contains, `1` is not found in `10` or `1.5`, and "not X" names X only as the label non_X.
+    Tried in this order: the whole text; a value of a JSON object; what stands behind "Answer:" or the like at
+    the beginning of a line or a sentence, unless several differ; what stands behind the last of these and of
+    "the answer is"; a first or last line that is a label; the first label that occurs as a word. That last is
+    not tried where "Answer:" stands before something else ("Answer: unclear").
+
+    A longer label wins over one that it contains, `1` is not found in `10` or `1.5`, and "not X" names X only
+    as the label non_X. Of several words the first counts, as models write "positive rather than negative".
     Where all labels are numbers, 1 and 1.0 are one, unless both are labels.
     """
     known = _labels(tuple(labels))
@@ -85,16 +95,45 @@ def read_label(text: str, labels: Sequence[str]) -> str | None:
         found = {v for v in values if v is not None}
         if len(found) == 1:
             return found.pop()
-    for marker in reversed(list(_MARKER.finditer(answer))[-_MARKERS:]):
-        line = answer[marker.end() : marker.end() + _MARKED].strip().partition("\n")[0]
-        named = known.exact(line) or known.first_word(line)
-        if named is not None:
+    markers = list(_MARKER.finditer(answer))
+    headings = [marker for marker in markers if _is_heading(marker)][-_MARKERS:]
+    headed = {named for marker in headings if (named := known.headed_by(marker)) is not None}
+    if len(headed) == 1:
+        return headed.pop()
+    for marker in reversed(markers[-_MARKERS:]):
+        if (named := known.behind(marker)) is not None:
             return named
     lines = [line for line in answer.splitlines() if line.strip(" `")]
     for line in (lines[:1] + lines[-1:]) if lines else ():
         if (named := known.exact(line)) is not None:
             return named
+    if any(_line_behind(marker) and not _is_of_passage(marker) for marker in headings):
+        return None
     return known.first_word(answer)
+
+
+def _is_heading(marker: re.Match[str]) -> bool:
+    """Whether a line or a sentence begins with it, as "Final answer:", and not in "the answer is"."""
+    if marker[0][-1] not in ":=":
+        return False
+    before = marker.string[max(0, marker.start() - _BEFORE_HEADING) : marker.start()]
+    parts = _LINE_OR_SENTENCE.split(before)
+    is_begun = len(parts) > 1 or marker.start() <= _BEFORE_HEADING
+    return is_begun and not _NO_HEADING.search(parts[-1])
+
+
+def _is_of_passage(heading: re.Match[str]) -> bool:
+    return _OF_A_PASSAGE.match(heading[0]) is not None
+
+
+def _lines_behind(marker: re.Match[str]) -> list[str]:
+    return marker.string[marker.end() : marker.end() + _MARKED].strip().split("\n")
+
+
+def _line_behind(marker: re.Match[str]) -> str:
+    """The first line behind a marker that says something: `**Answer:**` may stand on a line of its own."""
+    lines = _lines_behind(marker)
+    return next((line for line in lines if not _ONLY_MARKS.fullmatch(line)), lines[0])
 
 
 def read_json(text: str) -> Any | None:
@@ -163,14 +202,40 @@ class _Labels:
     def exact(self, text: str) -> str | None:
         return self._raw.get(text.strip()) or self._normal.get(label_key(text))
 
+    def headed_by(self, heading: re.Match[str]) -> str | None:
+        """What stands behind a heading, and of that of a passage ("Result:") only what it begins with."""
+        return self._leading(heading) if _is_of_passage(heading) else self.behind(heading)
+
+    def behind(self, marker: re.Match[str]) -> str | None:
+        """The label that a marker's line names: at its beginning, behind a last "is" in it, or anywhere."""
+        if (label := self._leading(marker)) is not None:
+            return label
+        line = _line_behind(marker)
+        for inner in reversed(list(_MARKER.finditer(line))[-_MARKERS:]):
+            if (label := self.first_word(line[inner.end() :])) is not None:
+                return label
+        return self.first_word(line)
+
+    def _leading(self, marker: re.Match[str]) -> str | None:
+        line = _line_behind(marker)
+        label = self.exact(_lines_behind(marker)[0]) or self.exact(line)  # a label may be a mark: "Answer: -"
+        if label is None:
+            label, start = self._first(line)
+            return None if any(map(str.isalnum, line[: max(0, start)])) else label
+        return label
+
     def first_word(self, text: str) -> str | None:
+        return self._first(text)[0]
+
+    def _first(self, text: str) -> tuple[str | None, int]:
+        """The first label that is not negated, or the one that its negation means; where its word begins."""
         for match in self._words.finditer(text) if self._words else ():
             label = self._by_group[match.lastgroup or ""]
             if not _NEGATION.search(text[max(0, match.start() - 48) : match.start()]):
-                return label
+                return label, match.start()
             if label in self._negative:
-                return self._negative[label]
-        return None
+                return self._negative[label], match.start()
+        return None, -1
 
 
 @lru_cache(maxsize=64)

@@ -48,11 +48,48 @@ CLICKBAIT = ("clickbait", "non_clickbait")
         ("clickbaity", None),
         ("I think it depends", None),
         ("", None),
+        ("clickbait or non_clickbait? Well.\nThe answer is non_clickbait", "non_clickbait"),
+        ("Answer: It looks like clickbait, so the answer is non_clickbait", "non_clickbait"),
+        (
+            "Label: clickbait - it teases\nLabel: non_clickbait - it tells\n\nThe label is clickbait",
+            "clickbait",
+        ),
+        ("Answer:\nnon_clickbait\nIt lacks what is typical of clickbait.", "non_clickbait"),
+        ("**Answer:**\n\n**non_clickbait**\n\nIt lacks what is typical of clickbait.", "non_clickbait"),
+        ("Answer:\n```text\nnon_clickbait\n```\nIt is no clickbait.", "non_clickbait"),
+        ("Result: 2 of 3 signs of clickbait.\nSo the label is non_clickbait", "non_clickbait"),
+        ("Result: see the table.\nIt is clickbait", "clickbait"),
+        ("Answer: unclear\n\nOthers would call it clickbait.", None),
+        ("It might be clickbait. Label: unclear", None),
+        ("Answer: see below\n\nclickbait", "clickbait"),
+        ("It is clickbait. Answer:", "clickbait"),
     ],
 )
 def test_labels_of_words(text: str, label: str | None) -> None:
     assert read_label(text, CLICKBAIT) == label
     assert read_label(text, CLICKBAIT[::-1]) == label
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Label: negative\n\nExplanation: the classification is based on the positive words, all negated.",
+        "Label: negative. Explanation: the classification is based on the positive words, all negated.",
+        "- **Final answer**: negative\n\nThe answer is positive only if irony is overlooked.",
+        "Answer: It is negative.\nThe result is that positive words are rare.",
+        "The answer is: negative\nThe conclusion is that positive words are rare.",
+        "最终答案：negative\n解释：分类为positive的词很少",
+        "Answer: positive?\nAnswer: negative",
+        "Is the label positive? The label is negative",
+    ],
+)
+def test_an_answer_line_counts_more_than_what_explains_it(text: str) -> None:
+    assert read_label(text, ("positive", "negative")) == "negative"
+
+
+def test_labels_that_are_marks_are_read_behind_a_marker() -> None:
+    assert read_label("Answer: -\nIt loses + wins", ("+", "-")) == "-"
+    assert read_label("Answer: **\nIt is fair", ("*", "**")) == "**"
 
 
 @pytest.mark.parametrize(
@@ -238,6 +275,9 @@ def test_long_answers_are_read_in_time() -> None:
         "[" * 100_000,
         "not " * 50_000,
         "answer: " * 20_000,
+        "answer: is " * 20_000,
+        "answer" + " " * 100_000,
+        "answer is clickbait " * 10_000,
         "<think>" * 50_000,
         "</think>" * 50_000,
     ):
