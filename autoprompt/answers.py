@@ -35,10 +35,24 @@ _BEFORE_HEADING = 30  # characters of its line or sentence: "The final classific
 _NO_HEADING = re.compile(r"[,;:=、]|(?:\S+\s+){4}")
 _LINE_OR_SENTENCE = re.compile(r"[\n.!?。]")
 _ONLY_MARKS = re.compile(r"[\s*_`\"'#>-]*|\s*```\w*")
+# English, German, French, Spanish, Portuguese, Italian, Russian, Arabic; Chinese, Thai.
 _NEGATION = re.compile(
-    r"(?:\b(?:not|non|no|never|cannot)\b|n['’]t\b|\bnon|不是|并非|不属于|非|不)[\s_\-]*"
-    r"(?:(?:an?|the|be|to|as|really|typical|necessarily|likely|considered|classified)\b\s*)*[\"'`*“‘「]*$",
+    r"(?:\b(?:not|non|no|never|cannot|neither|nor|rather than|instead of|nicht|kein(?:e[mnrs]?)?|weder"
+    r"|pas|aucune?|ni|não|nem|né|не|ни|нет|و?(?:ليس|ليست|غير))\b|n['’]t\b|\bnon"
+    r"|不是|并非|不属于|没有|没|非|不|ไม่(?:ใช่|ได้|เป็น)*)[\s_\-]*"
+    r"(?:(?:an?|the|be|to|as|really|typical|necessarily|likely|considered|classified|clearly|entirely|purely"
+    r"|wirklich|eindeutig|typische[mnrs]?|als|ein(?:e[mnrs]?)?|vraiment|des?|une?|es|una?|é|uma?|è"
+    r"|является)\b\s*)*[\"'`*“‘「]*$",
     re.IGNORECASE,
+)
+# Japanese, Korean, Hindi, Turkish. "A というより B" is "B rather than A"; 아니면 is "or".
+_NEGATION_BEHIND = re.compile(
+    r"[\"'`*”’」』]*(?:(?:では|じゃ|で)(?:なく|ない|ありません)|というより"
+    r"|(?:이|가|은|는|도)?\s?(?:아니(?!면)|아닌|아닙|아님)|적?이지\s?않|\s?नहीं|\s?değil\b)"
+)
+# What joins a label to one before it that is negated.
+_ALSO = re.compile(
+    r"[\"'`*”’」]*(?:\s+(?:or|nor|oder|noch|ou|или)\s+(?:(?:an?|the)\s+)?|或者?)[\"'`*“‘「]*", re.IGNORECASE
 )
 _THOUGHT = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL | re.IGNORECASE)
 _THOUGHT_END = re.compile(r"</think(?:ing)?>", re.IGNORECASE)
@@ -80,7 +94,8 @@ def read_label(text: str, labels: Sequence[str]) -> str | None:
     not tried where "Answer:" stands before something else ("Answer: unclear").
 
     A longer label wins over one that it contains, `1` is not found in `10` or `1.5`, and "not X" names X only
-    as the label non_X. Of several words the first counts, as models write "positive rather than negative".
+    as the label non_X, also in other languages (see `_NEGATION`). Of several words that are not negated the
+    first counts, though it is no more than the likelier: models write "positive rather than negative".
     Where all labels are numbers, 1 and 1.0 are one, unless both are labels.
     """
     known = _labels(tuple(labels))
@@ -167,6 +182,13 @@ def _embedded(text: str) -> Iterator[Any]:
         yield value
 
 
+_BEFORE_OPPOSITE = (
+    *("non_", "not_", "no_", "nicht_", "kein_", "keine_", "pas_", "não_", "не_", "غير_"),
+    *("非", "不是", "不", "ไม่", "ไม่ใช่"),
+)
+_BEHIND_OPPOSITE = ("ではない", "_아님", "_नहीं", "_değil")
+
+
 class _Labels:
     """What is worked out once for a set of labels."""
 
@@ -187,12 +209,8 @@ class _Labels:
             label: self._normal[opposite]
             for core, label in self._normal.items()
             for opposite in (
-                f"non_{core}",
-                f"not_{core}",
-                f"no_{core}",
-                f"非{core}",
-                f"不是{core}",
-                f"不{core}",
+                *(f"{negation}{core}" for negation in _BEFORE_OPPOSITE),
+                *(f"{core}{negation}" for negation in _BEHIND_OPPOSITE),
             )
             if opposite in self._normal
         }
@@ -229,12 +247,19 @@ class _Labels:
 
     def _first(self, text: str) -> tuple[str | None, int]:
         """The first label that is not negated, or the one that its negation means; where its word begins."""
+        negated_end = -1
         for match in self._words.finditer(text) if self._words else ():
             label = self._by_group[match.lastgroup or ""]
-            if not _NEGATION.search(text[max(0, match.start() - 48) : match.start()]):
+            is_negated = (
+                _NEGATION.search(text[max(0, match.start() - 48) : match.start()])
+                or _NEGATION_BEHIND.match(text, match.end())
+                or (negated_end >= 0 and _ALSO.fullmatch(text, negated_end, match.start()))
+            )
+            if not is_negated:
                 return label, match.start()
             if label in self._negative:
                 return self._negative[label], match.start()
+            negated_end = match.end()
         return None, -1
 
 
@@ -280,6 +305,8 @@ def _word(core: str, whole: str | None = None) -> str:
         # One letter is also a word or a part of one: only the capital counts, and "A headline" is not A.
         article = r"(?!\s+(?!(?:is|was|because|since|as|and|or)\b)[a-z])" if core in "AaIi" else ""
         return rf"(?<![\w'’])(?-i:{core.upper()})(?![\w'’]){article}"
+    if core.casefold() == "no":
+        body += r"(?!\s+(?:doubt|question|wonder)\b)"
     if core[0].isdigit():
         body = rf"(?<!\d[.,/])(?<![-+])(?<![^\W为是]){body}"  # 有1个 is a count, 是1 an answer
     elif re.match(_LETTER, core[0]):

@@ -93,6 +93,60 @@ def test_labels_that_are_marks_are_read_behind_a_marker() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "labels"),
+    [
+        ("It is neither good nor bad, so it is fair", ("good", "bad", "fair")),
+        ("It is neither a good nor clearly a bad one: fair", ("good", "bad", "fair")),
+        ("It is not good or bad but fair", ("good", "bad", "fair")),
+        ("Rather than good, I would say bad", ("good", "bad")),
+        ("There is no doubt: yes", ("no", "yes")),
+        ("Der Text ist nicht gut, sondern schlecht", ("gut", "schlecht")),
+        ("Das ist keine Beschwerde, eher eine Frage", ("Beschwerde", "Frage")),
+        ("Weder gut noch schlecht, also neutral", ("gut", "schlecht", "neutral")),
+        ("Ce n'est pas positif, c'est négatif", ("positif", "négatif")),
+        ("Aucun spam : normal", ("spam", "normal")),
+        ("No es positivo, es negativo", ("positivo", "negativo")),
+        ("Não é positivo, é negativo", ("positivo", "negativo")),
+        ("Non è positivo, è negativo", ("positivo", "negativo")),
+        ("Ni bueno ni malo: neutro", ("bueno", "malo", "neutro")),
+        ("Это не спам, а письмо", ("спам", "письмо")),
+        ("التعليق ليس إيجابي بل سلبي", ("إيجابي", "سلبي")),
+        ("سلبي وليس إيجابي", ("إيجابي", "سلبي")),
+        ("ไม่ใช่สแปม แต่เป็นปกติ", ("สแปม", "ปกติ")),
+        ("没有正面的内容，负面", ("正面", "负面")),
+        ("不是正面或负面，而是中性", ("正面", "负面", "中性")),
+        ("ポジティブではなく、ネガティブです", ("ポジティブ", "ネガティブ")),
+        ("「ポジティブ」じゃない。ネガティブ", ("ポジティブ", "ネガティブ")),
+        ("긍정이 아니라 부정입니다", ("긍정", "부정")),
+        ("यह सही नहीं, ग़लत है", ("सही", "ग़लत")),
+        ("Bu olumlu değil, olumsuz", ("olumlu", "olumsuz")),
+    ],
+)
+def test_a_negated_label_is_not_named(text: str, labels: tuple[str, ...]) -> None:
+    assert read_label(text, labels) == labels[-1]
+
+
+@pytest.mark.parametrize(
+    ("text", "labels", "label"),
+    [
+        ("It is good rather than bad", ("bad", "good"), "good"),
+        ("No doubt about it.", ("no", "yes"), None),
+        ("No, it is not.", ("no", "yes"), "no"),
+        ("非常正面", ("正面", "负面"), "正面"),
+        ("긍정 아니면 부정", ("긍정", "부정"), "긍정"),
+        ("Das ist kein Spam", ("Spam", "kein Spam"), "kein Spam"),
+        ("Das ist kein typischer Spam", ("Spam", "kein Spam"), "kein Spam"),
+        ("Это не является спам", ("спам", "не спам"), "не спам"),
+        ("스팸이 아닙니다", ("스팸", "스팸 아님"), "스팸 아님"),
+        ("ข้อความนี้ไม่ได้เป็นสแปม", ("สแปม", "ไม่ใช่สแปม"), "ไม่ใช่สแปม"),
+        ("It is neither good nor bad", ("good", "bad"), None),
+    ],
+)
+def test_what_negates_and_what_does_not(text: str, labels: tuple[str, ...], label: str | None) -> None:
+    assert read_label(text, labels) == label
+
+
+@pytest.mark.parametrize(
     ("text", "label"),
     [
         ("1", "1"),
@@ -278,6 +332,7 @@ def test_long_answers_are_read_in_time() -> None:
         "answer: is " * 20_000,
         "answer" + " " * 100_000,
         "answer is clickbait " * 10_000,
+        "not clickbait or " * 10_000,
         "<think>" * 50_000,
         "</think>" * 50_000,
     ):
