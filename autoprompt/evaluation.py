@@ -15,6 +15,7 @@ from autoprompt.errors import EmptyAnswersError, EndpointError, RequestRefusedEr
 from autoprompt.llm.budget import Budget
 from autoprompt.metrics import Metric
 from autoprompt.program import Program
+from autoprompt.reasoning import OUTPUT_TOKENS
 from autoprompt.types import REFUSED, Candidate, EvaluatedRow, Evaluation, Example, OnEvent, Prediction, Score
 
 _FEWEST_EMPTY = 10  # answers; where half of all are empty, so many in a row are one chance in a thousand
@@ -42,6 +43,17 @@ def row_counter(emit: OnEvent, budget: Budget, what: str, total: int) -> OnRow:
         emit({**event, "spent": budget.spent.to_dict()})
 
     return on_row
+
+
+def cut_warning(rows: Sequence[EvaluatedRow]) -> str:
+    """Said where many answers that should be labels broke off; "" where few did."""
+    cut = sum(row.is_cut for row in rows)
+    if cut <= MOST_LOST * len(rows):
+        return ""
+    return (
+        f"{cut} of {len(rows)} answers broke off before they were a label, so that a word of half a thought "
+        f"may count as the answer. Ask for the label alone, or give room: --max-output-tokens {OUTPUT_TOKENS}"
+    )
 
 
 @dataclass
@@ -91,9 +103,11 @@ def evaluate(
     *,
     concurrency: int = 1,
     on_row: OnRow | None = None,
+    grant: Grant = nullcontext,
 ) -> Evaluation:
     """The candidate's answers on the rows, scored, in the order of the rows. See `evaluate_jobs`."""
-    return evaluate_jobs(program, [(candidate, examples)], metric, concurrency=concurrency, on_row=on_row)[0]
+    jobs = [(candidate, examples)]
+    return evaluate_jobs(program, jobs, metric, concurrency=concurrency, on_row=on_row, grant=grant)[0]
 
 
 def evaluate_jobs(
@@ -150,7 +164,7 @@ def evaluate_jobs(
         for (candidate, _), done_rows in zip(jobs, rows, strict=True)
     ]
     if len(tasks) >= fewest_to_fail:
-        _raise_if_all_failed([row for evaluation in evaluations for row in evaluation.rows])
+        raise_if_all_failed([row for evaluation in evaluations for row in evaluation.rows])
     return evaluations
 
 
@@ -263,6 +277,7 @@ def _scored(prediction: Prediction, example: Example, metric: Metric) -> Evaluat
         trace=prediction.trace,
         output="" if answer == prediction.text.strip() else prediction.text,
         is_unscored=score.is_unscored,
+        is_cut=prediction.is_cut,
         group=example.group,
     )
 
@@ -273,7 +288,8 @@ def _score(metric: Metric, prediction: Prediction, example: Example) -> Score:
     return metric.score(prediction, example)
 
 
-def _raise_if_all_failed(rows: Sequence[EvaluatedRow]) -> None:
+def raise_if_all_failed(rows: Sequence[EvaluatedRow]) -> None:
+    """EndpointError, or RequestRefusedError where each was refused."""
     errors = [row.error for row in rows if row.error is not None]
     if not rows or len(errors) < len(rows):
         return

@@ -109,7 +109,10 @@ class PromptProgram:
         # Reasoning that went round in circles would do so again, at the price of the longest answer.
         is_settled |= is_reasoned and completion.finish_reason == "length"
         value = self._read(completion, is_reasoned)
-        found = Prediction(completion.text, value, before.usage + completion.usage)
+        is_cut = (
+            bool(options.labels) and completion.finish_reason == "length" and value != completion.text.strip()
+        )
+        found = Prediction(completion.text, value, before.usage + completion.usage, is_cut=is_cut)
         if value is not None:
             return replace(found, label_probs=completion.label_probs)
         if is_settled:

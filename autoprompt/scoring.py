@@ -13,8 +13,14 @@ from autoprompt.clients import Clients, RoleModels, open_models
 from autoprompt.comparison import ComparedRows, compare_rows, score_rows
 from autoprompt.config import RunConfig
 from autoprompt.errors import ConfigError, UsageError
-from autoprompt.evaluation import MOST_LOST, EmptyAnswers, row_counter
-from autoprompt.evaluation import evaluate as evaluate_rows
+from autoprompt.evaluation import (
+    MOST_LOST,
+    EmptyAnswers,
+    cut_warning,
+    evaluate_jobs,
+    raise_if_all_failed,
+    row_counter,
+)
 from autoprompt.judge import Grades
 from autoprompt.llm import Budget
 from autoprompt.program import COMPONENT
@@ -246,28 +252,30 @@ def _report(
     grades, answers = Grades.of(metric), EmptyAnswers()
     on_row = answers.counting(grades.counting(row_counter(emit, budget, "rows", total)))
     with budget.block(total * calls_per_row(config, checked.workflow)):
-        evaluation, *others = [
-            evaluate_rows(
-                make_program(
-                    config,
-                    candidate.prompt,
-                    checked.workflow,
-                    checked.labels,
-                    client,
-                    metric,
-                    checked.examples,
-                ),
-                candidate,
-                checked.examples,
+        evaluation, *others = evaluate_jobs(
+            make_program(
+                config,
+                candidates[0].prompt,
+                checked.workflow,
+                checked.labels,
+                client,
                 metric,
-                concurrency=models.concurrency(),
-                on_row=on_row,
-            )
-            for candidate in candidates
-        ]
+                checked.examples,
+            ),
+            [(candidate, checked.examples) for candidate in candidates],
+            metric,
+            concurrency=models.concurrency(),
+            on_row=on_row,
+            grant=budget.retries,
+        )
+    for one in (evaluation, *others):
+        raise_if_all_failed(one.rows)
     answers.check()
     grades.check()
-    late = [*models.warnings(), *filter(None, [grades.warning, _many_failed([evaluation, *others])])]
+    late = [
+        *models.warnings(),
+        *filter(None, [grades.warning, _many_failed([evaluation, *others]), cut_warning(evaluation.rows)]),
+    ]
     for warning in late:
         emit({"event": "warning", "message": warning})
     spent = budget.spent

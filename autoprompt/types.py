@@ -134,6 +134,7 @@ class Prediction:
     error: why there is no answer, for a row whose calls failed; None otherwise.
     trace: what each step of a workflow did, in the order in which they ended, for the analyst; empty for a
         single prompt.
+    is_cut: the answer, which should be a label, broke off at the cap on its tokens before it was one.
     again: asks for another answer in place of one that could not be read; None where that is of no use.
     """
 
@@ -143,6 +144,7 @@ class Prediction:
     label_probs: Mapping[str, float] | None = None
     error: str | None = None
     trace: tuple[Step, ...] = ()
+    is_cut: bool = False
     again: Callable[[], Prediction] | None = field(default=None, repr=False, compare=False)
 
 
@@ -169,7 +171,7 @@ class EvaluatedRow:
     confidence: the probability that the model gave to the right label; None where unknown. It grades what
         0/1 scores cannot tell apart and is never reported as accuracy.
     output: all that the model wrote, where that is more than `prediction`; else "".
-    is_unscored: as in `Score`. group: as in `Example`.
+    is_unscored: as in `Score`. is_cut: as in `Prediction`. group: as in `Example`.
     """
 
     example_id: str
@@ -187,6 +189,7 @@ class EvaluatedRow:
     trace: tuple[Step, ...] = ()
     output: str = ""
     is_unscored: bool = False
+    is_cut: bool = False
     group: str | None = None
 
     @property

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 import pytest
 
 from autoprompt.errors import AuthenticationError, BudgetExhausted, EndpointError, RequestRefusedError
-from autoprompt.evaluation import evaluate, evaluate_jobs
-from autoprompt.llm.client import Options
+from autoprompt.evaluation import cut_warning, evaluate, evaluate_jobs
+from autoprompt.llm.client import Completion, Options
 from autoprompt.llm.scripted import ScriptedClient
 from autoprompt.metrics import get_metric
 from autoprompt.program import REFUSED, PromptProgram
@@ -259,6 +259,20 @@ def test_unreadable_answers_are_asked_again_row_by_row_for_all_jobs_or_none(conc
     assert not any(is_retry for *_, is_retry in asked[:8])
     assert [[row.is_unparsed for row in one.rows] for one in both] == [[False, False, False, True]] * 2
     assert (wanted, len(seen)) == ([5], 8)
+
+
+def test_many_answers_that_broke_off_before_they_were_a_label_are_warned_of() -> None:
+    def answer(messages: list[Message], options: Options) -> Completion:
+        number = int(messages[-1].content.split()[1])
+        if number < 3:
+            return Completion("Let me see whether it is 1 or", finish_reason="length")
+        return Completion("1", finish_reason="length")  # all that it takes: a label is not written out
+
+    program = PromptProgram(ScriptedClient(answer), "P", labels=("0", "1"))
+    assert "3 of 20 answers broke off" in cut_warning(evaluate(program, CANDIDATE, rows(20), METRIC).rows)
+    assert cut_warning(evaluate(program, CANDIDATE, rows(30), METRIC).rows) == ""
+    free = PromptProgram(ScriptedClient(answer), "P")
+    assert cut_warning(evaluate(free, CANDIDATE, rows(5), METRIC).rows) == ""
 
 
 def test_a_prompt_program_from_end_to_end() -> None:

@@ -226,7 +226,15 @@ def _ask_all(
         program = make_program(
             config, task.candidate.prompt, task.workflow, task.labels, asked, metric, task.rows
         )
-        return evaluate(program, task.candidate, task.rows, metric, concurrency=concurrency, on_row=on_row)
+        return evaluate(
+            program,
+            task.candidate,
+            task.rows,
+            metric,
+            concurrency=concurrency,
+            on_row=on_row,
+            grant=budget.retries,
+        )
 
     try:
         with budget.block(total * per_row):
