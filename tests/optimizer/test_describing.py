@@ -81,15 +81,48 @@ def test_a_rule_is_one_line_of_some_length() -> None:
 
 def test_lines_stand_before_the_first_placeholder() -> None:
     lines = ["Typical words:", "a: one", "b: two"]
-    assert with_lines("Sort it.", lines, ()) == "Sort it.\nTypical words:\na: one\nb: two"
-    text = with_lines("Sort it.\n\nText: {input}\nAnswer:", lines, ("input",))
+    assert with_lines("Sort it.", lines, (), "ab") == "Sort it.\nTypical words:\na: one\nb: two"
+    text = with_lines("Sort it.\n\nText: {input}\nAnswer:", lines, ("input",), "ab")
     assert text == "Sort it.\n\nTypical words:\na: one\nb: two\nText: {input}\nAnswer:"
 
 
 def test_a_second_telling_takes_the_place_of_the_first() -> None:
-    first = with_lines("Sort it.\nBe brief.", ["Typical words:", "a: one", "b: two"], ())
-    again = with_lines(first, ["Typical words:", "a: three", "b: four"], ())
+    first = with_lines("Sort it.\nBe brief.", ["Typical words:", "a: one", "b: two"], (), "ab")
+    again = with_lines(first, ["Typical words:", "a: three", "b: four"], (), "ab")
     assert again == "Sort it.\nBe brief.\nTypical words:\na: three\nb: four"
-    other = with_lines(first, ["Which answer is right when:", "a: short rows", "b: long rows"], ())
+    other = with_lines(first, ["Which answer is right when:", "a: short rows", "b: long rows"], (), "ab")
     assert "a: one" in other
     assert "a: short rows" in other
+
+
+@pytest.mark.parametrize(
+    "behind",
+    [
+        "Text: {input}\nLabel:",
+        "b: {input}\nLabel:",  # a placeholder under a label's own name
+        "If in doubt: answer a, since losing one is worse.",
+        "a: only where nothing else fits.",  # each label stands once in a telling
+        "注意： 不要猜。",
+    ],
+)
+def test_a_second_telling_leaves_what_stands_behind_the_first(behind: str) -> None:
+    asked = ("input",) if "{input}" in behind else ()
+    text = "Sort it.\nTypical words:\na: one\nb: two\n" + behind
+    again = with_lines(text, ["Typical words:", "b: four"], asked, "ab")
+    assert sorted(again.splitlines()) == sorted(
+        ["Sort it.", "Typical words:", "b: four", *behind.splitlines()]
+    )
+
+
+def test_a_telling_of_chinese_answers_is_replaced_as_well() -> None:
+    lines, labels = ["各答案的典型用词：", "好: 喜欢", "不好: 退货"], ("好", "不好")
+    first = with_lines("判断情感。\n评论：{input}", lines, ("input",), labels)
+    again = with_lines(first, ["各答案的典型用词：", "好: 不错"], ("input",), labels)
+    assert again == "判断情感。\n各答案的典型用词：\n好: 不错\n评论：{input}"
+
+
+def test_a_label_that_begins_another_one_takes_its_own_line() -> None:
+    text = "Sort it.\nTypical words:\na: one\na: b: two\na: stay"
+    assert with_lines(text, ["Typical words:", "a: x"], (), ("a", "a: b")) == (
+        "Sort it.\na: stay\nTypical words:\na: x"
+    )

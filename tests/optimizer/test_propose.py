@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,7 +14,10 @@ from fakes import PROMPT, Bench, TwoPrompts, bench, number_of, splits_of
 from autoprompt.errors import EndpointError, RequestRefusedError
 from autoprompt.llm.client import Completion, Options
 from autoprompt.optimizer.beginning import first_state
+from autoprompt.optimizer.proposing.brief import Place
+from autoprompt.optimizer.proposing.drafts import draft
 from autoprompt.optimizer.proposing.propose import propose
+from autoprompt.optimizer.proposing.turn import Turn
 from autoprompt.search.plan import Depth
 from autoprompt.templates import phrases
 from autoprompt.tokens import estimate_tokens
@@ -253,6 +257,18 @@ def test_a_text_is_joined_with_anothers_demonstrations() -> None:
     joined = [c for c in propose(made.context, settings) if c.operator == "combine"]
     assert [(c.prompt, c.demos) for c in joined] == [("Mind the rule.", demos)]
     assert joined[0].parents == (shown.candidate.id, told.candidate.id)
+
+
+def test_a_second_description_is_told_in_place_of_the_first_before_the_row() -> None:
+    first = "Which answer is right when:\nA: the item is even\nB: the item is odd"
+    second = first.replace("the item is", "its number is")
+    prompt = "Decide.\n{}\nItem: {{input}}\nLabel:"
+    made = bench(author=lambda m, o: Completion(second.split("\n", 1)[1]), prompt=prompt.format(first))
+    asked = brief(made)
+    turn = Turn(
+        made.context, asked, "describe", made.context.pool.original, Place(0, 0, 0, 2), random.Random(0)
+    )
+    assert draft(turn).components["prompt"] == prompt.format(second)
 
 
 def test_only_one_of_two_components_is_rewritten_at_a_time() -> None:

@@ -3,7 +3,7 @@ demonstrations, or both joined."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from autoprompt.optimizer.proposing.brief import (
@@ -19,7 +19,7 @@ from autoprompt.optimizer.proposing.brief import (
 from autoprompt.optimizer.proposing.merging import joined, partner_of
 from autoprompt.optimizer.proposing.refusal import Refused, check_text, kept_passages
 from autoprompt.optimizer.proposing.showing import can_show, show
-from autoprompt.optimizer.proposing.telling import described, tell, with_lines
+from autoprompt.optimizer.proposing.telling import described, labels_told, tell, with_lines
 from autoprompt.optimizer.proposing.turn import Turn
 from autoprompt.program import placeholders
 from autoprompt.reasoning import request
@@ -75,7 +75,7 @@ def _tell(turn: Turn) -> Candidate:
     name, train = _told_from(turn)
     before = parent.components[name]
     lines, told = tell(context, turn.operator, name, train, turn.place, turn.rng)
-    text = _with(turn, name, before, lines)
+    text = _with(turn, name, before, lines, labels_told(context, train))
     change = named(context, name, described(turn.operator, before, text, lines))
     candidate = turn.child(change, texts={name: text}, told=told)
     is_alone = turn.place.told % TEXT_ALONE == TEXT_ALONE - 1
@@ -106,10 +106,10 @@ def _reason(turn: Turn) -> Candidate:
     return turn.child("reasons before it answers", texts={name: text}, demos=())
 
 
-def _with(turn: Turn, name: str, before: str, lines: Sequence[str]) -> str:
+def _with(turn: Turn, name: str, before: str, lines: Sequence[str], labels: Collection[str] = ()) -> str:
     """The text of component `name` with these lines. Raises Refused where it must not have them."""
     context = turn.context
-    text = with_lines(before, lines, placeholders(before, tuple(context.splits.train[0].fields)))
+    text = with_lines(before, lines, placeholders(before, tuple(context.splits.train[0].fields)), labels)
     check_text(context, context.program.components[name], before, text)
     return text
 

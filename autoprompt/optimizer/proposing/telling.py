@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import re
 from collections.abc import Collection, Sequence
 
 from autoprompt.optimizer.agents.rewriting import describe_change
@@ -62,15 +61,16 @@ def tell(
     return lines, tuple(row.id for row in rows)
 
 
-def with_lines(text: str, lines: Sequence[str], asked: Collection[str]) -> str:
+def with_lines(text: str, lines: Sequence[str], asked: Collection[str], labels: Collection[str]) -> str:
     """`text` with `lines` in place of what an earlier telling of the same heading had added.
 
     asked: placeholders of `text`. The lines come before the line with the first of them, where the constant
     part of a prompt ends, and before a line that asks to reason, which comes last; else at the end.
     That one stands behind a blank line: see `autoprompt.reasoning` for what it is worth.
+    labels: what lines of a telling may begin with (see `labels_told`).
     """
-    kept = _without(text, lines[0]) if len(lines) > 1 else text.splitlines()
     marks = ["{" + name + "}" for name in asked]
+    kept = _without(text, lines[0], labels, marks) if len(lines) > 1 else text.splitlines()
     ends = (n for n, line in enumerate(kept) if any(m in line for m in marks) or asks_to_reason(line))
     at = next(ends, len(kept))
     head, tail = kept[:at], kept[at:]
@@ -90,14 +90,28 @@ def described(operator: OperatorName, before: str, after: str, lines: Sequence[s
     return describe_change(before, after)
 
 
-def _without(text: str, heading: str) -> list[str]:
-    """The lines of `text` less the heading and the lines "ANSWER: ..." under it."""
+def labels_told(context: SearchContext, train: Sequence[Example]) -> set[str]:
+    """What a line of an earlier telling may begin with: the labels of the task, and others that rows have."""
+    return {*context.settings.labels, *(example.target for example in train)}
+
+
+def _without(text: str, heading: str, labels: Collection[str], marks: Collection[str]) -> list[str]:
+    """The lines of `text` less the heading and the lines "LABEL: ..." under it, one for each label.
+
+    What follows is the author's own, or a rule that was added since, though it has a colon as well. So is a
+    line with one of the placeholders, `marks`: no telling is written around one.
+    """
     lines = text.splitlines()
     if heading not in lines:
         return lines
     start = lines.index(heading)
     end = start + 1
-    while end < len(lines) and re.match(r"[^:：]{1,80}[:：] ", lines[end]):
+    left = sorted(labels, key=len, reverse=True)
+    while end < len(lines) and not any(mark in lines[end] for mark in marks):
+        told = next((label for label in left if lines[end].startswith(f"{label}: ")), None)
+        if told is None:
+            break
+        left.remove(told)
         end += 1
     return lines[:start] + lines[end:]
 
