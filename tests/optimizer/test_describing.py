@@ -50,6 +50,15 @@ def test_lists_and_marks_are_read(answer: str) -> None:
     assert read_descriptions(answer, LABELS) == wanted
 
 
+@pytest.mark.parametrize("mark", ["", "- ", "1. ", "1) ", "1、", "* **"])
+@pytest.mark.parametrize(
+    "labels", [("1", "2", "3"), ("1 star", "5 stars"), ("0", "1"), ("-1", "+1"), ("1.5", "5"), ("-", "*")]
+)
+def test_labels_of_digits_and_signs_are_no_list_marks(mark: str, labels: tuple[str, ...]) -> None:
+    wanted = [f"{label}: rows that are about {n * 'so '}good" for n, label in enumerate(labels)]
+    assert read_descriptions("\n".join(mark + line for line in wanted), labels) == wanted
+
+
 @pytest.mark.parametrize(
     "answer",
     [

@@ -17,6 +17,7 @@ ROW_CHARACTERS = 240  # of a row's input and target each: the kind of row matter
 LINE_TOKENS = 60  # of one answer's description
 LONGEST_LINE = 300  # characters; a longer one is a list of rows, or has lost its way
 SHORTEST_LINE = 12
+_LIST_MARK = re.compile(r"(?:[-*•]|\d+(?:[.)](?!\d)|、))\s*")
 
 
 class DescribingAgent:
@@ -53,13 +54,11 @@ class DescribingAgent:
 def read_descriptions(answer: str, labels: Sequence[str]) -> list[str]:
     """The lines "LABEL: description" of an answer, in the order of `labels`; [] where they do not differ."""
     found: dict[str, str] = {}
+    longest_first = sorted(labels, key=len, reverse=True)
     for line in answer.splitlines():
-        bare = re.sub(r"^[\s\-*•\d.)、`]+", "", line).replace("**", "").replace("`", "")
-        for label in sorted(labels, key=len, reverse=True):
-            said = re.match(rf"{re.escape(label)}\s*[:：]\s*(.+)", bare, re.IGNORECASE)
-            if said and label not in found:
-                found[label] = said[1].strip()
-                break
+        label, text = _described(line, longest_first)
+        if label and label not in found:
+            found[label] = text
     kept = {label: text for label, text in found.items() if SHORTEST_LINE <= len(text) <= LONGEST_LINE}
     told_apart = {re.sub(re.escape(label), "", text, flags=re.IGNORECASE) for label, text in kept.items()}
     if len(told_apart) < max(2, len(kept)):
@@ -71,6 +70,23 @@ def read_rule(answer: str) -> list[str]:
     """The rule in an answer, as one line; [] where there is none."""
     text = " ".join(answer.replace("```", " ").split()).strip("\"'“” ")
     return [text] if SHORTEST_LINE <= len(text) <= 2 * LONGEST_LINE else []
+
+
+def _described(line: str, labels: Sequence[str]) -> tuple[str, str]:
+    """The label that a line describes, and as what; "" where it describes none.
+
+    List marks are taken off one by one, as long as the line begins with no label: `1` and `5 stars` look like
+    the number of a line themselves, and `-1` like its dash.
+    """
+    bare = line.replace("**", "").replace("`", "").strip()
+    while True:
+        for label in labels:
+            if said := re.match(rf"{re.escape(label)}\s*[:：]\s*(.+)", bare, re.IGNORECASE):
+                return label, said[1].strip()
+        mark = _LIST_MARK.match(bare)
+        if mark is None:
+            return "", ""
+        bare = bare[mark.end() :]
 
 
 def _by_label(rows: Sequence[Example], labels: Sequence[str]) -> str:
