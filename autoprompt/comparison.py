@@ -11,6 +11,7 @@ from autoprompt.stats import (
     Interval,
     aggregate_draws,
     aggregate_interval,
+    difference,
     draws_interval,
     mean_interval,
     paired_difference_interval,
@@ -113,11 +114,11 @@ def compare_rows(
     return ComparedRows(
         new=scored[0],
         old=scored[1],
-        gain=scored[0].score - scored[1].score,
+        gain=difference(scored[0].score, scored[1].score),
         gain_interval=gain_interval,
         p_value=p_value,
-        fixed=sum(a > b for a, b in zip(ours, theirs, strict=True)),
-        broken=sum(a < b for a, b in zip(ours, theirs, strict=True)),
+        fixed=sum(difference(a, b) > 0 for a, b in zip(ours, theirs, strict=True)),
+        broken=sum(difference(a, b) < 0 for a, b in zip(ours, theirs, strict=True)),
         left_out=len(new) - len(pairs),
     )
 

@@ -138,6 +138,15 @@ def test_paired_test_of_graded_scores() -> None:
         stats.paired_test([1, 0], [1])
 
 
+def test_what_only_rounding_keeps_apart_is_equal() -> None:
+    assert stats.difference(0.1 + 0.2, 0.3) == 0.0
+    assert stats.difference(0.5, 0.75) == -0.25
+    a, b = [0.3] * 8 + [0.5] * 4, [0.1 + 0.2] * 8 + [0.5] * 4
+    for groups in (None, ["g", "g"] + [None] * 10):
+        assert stats.paired_test(a, b, "two-sided", groups=groups) == 1.0
+        assert stats.paired_test(a, b, groups=groups, is_mid=True) == 0.5
+
+
 def scores(both: int, only_b: int, only_a: int, none: int) -> tuple[list[int], list[int]]:
     rows = [(1, 1)] * both + [(0, 1)] * only_b + [(1, 0)] * only_a + [(0, 0)] * none
     return [x for x, _ in rows], [y for _, y in rows]

@@ -12,6 +12,7 @@ from autoprompt.search.gate import Comparison, compare, is_accepted
 from autoprompt.search.operators import record_outcome
 from autoprompt.search.pool import Entry
 from autoprompt.search.race import Rung, is_behind, race
+from autoprompt.stats import difference
 
 
 @dataclass(slots=True)
@@ -79,7 +80,7 @@ def _tell_rung(context: SearchContext, incumbent: Entry, rung: Rung) -> None:
     """Who leads on the rows so far. No more than that: nothing is tested or confirmed yet."""
     ids = context.plan.race_ids[: rung.rows]
     first = context.pool[rung.ran[0]]
-    leader = first if first.mean_merit(ids) > incumbent.mean_merit(ids) else incumbent
+    leader = first if difference(first.mean_merit(ids), incumbent.mean_merit(ids)) > 0 else incumbent
     context.emit(
         {
             "event": "rung_ended",
@@ -151,4 +152,4 @@ def _is_ahead(context: SearchContext, entry: Entry, incumbent: Entry, was_stoppe
     shared = [i for i in ids if i in entry.scores and i in incumbent.scores]
     if was_stopped and len(shared) < len(ids):
         return is_behind(context.pool, entry, incumbent, shared)
-    return entry.mean_merit(shared) > incumbent.mean_merit(shared)
+    return difference(entry.mean_merit(shared), incumbent.mean_merit(shared)) > 0

@@ -14,12 +14,11 @@ from autoprompt.evaluation import MOST_LOST
 from autoprompt.regression.baseline import Baseline
 from autoprompt.regression.comparison import Comparison
 from autoprompt.regression.measurement import MeasuredCase, Measurement
-from autoprompt.stats import p_text
+from autoprompt.stats import difference, p_text
 from autoprompt.types import Example
 
 ALPHA = 0.05  # one-sided: the chance that a check of an unchanged prompt fails by bad luck
 _SMALLEST = 5  # five broken and none fixed is the least that is significant
-_EQUAL = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +68,7 @@ def decide(
     if comparison is not None and _is_regression(comparison, limits):
         found.append(Reason("drop", _drop_message(measurement, comparison)))
     score = measurement.score
-    if limits.min_score is not None and score < limits.min_score - _EQUAL:
+    if limits.min_score is not None and difference(score, limits.min_score) < 0:
         what = f"{measurement.metric.name} is {score:.3f}, under the least of {limits.min_score:g}"
         found.append(Reason("min_score", what))
     failed = [case for case in measurement.cases if case.id in must_pass and case.has_failed]
@@ -125,7 +124,7 @@ def notes(measurement: Measurement, comparison: Comparison, baseline: Baseline) 
 
 
 def _is_regression(comparison: Comparison, limits: CheckSettings) -> bool:
-    return comparison.p_value < ALPHA and comparison.drop > limits.max_drop + _EQUAL
+    return comparison.p_value < ALPHA and difference(comparison.drop, limits.max_drop) > 0
 
 
 def _drop_message(measurement: Measurement, comparison: Comparison) -> str:

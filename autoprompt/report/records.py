@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from autoprompt.stats import difference
 from autoprompt.types import Demo
 
 CandidateStatus = Literal["pending", "accepted", "rejected"]
@@ -171,8 +172,10 @@ class ComparedRow:
         sides = [side for side in (self.original, self.best) if side is not None]
         if any(side.is_lost for side in sides):
             return "lost"
-        if self.original is not None and self.best is not None and self.original.score != self.best.score:
-            return "fixed" if self.best.score > self.original.score else "broken"
+        if self.original is not None and self.best is not None:
+            gain = difference(self.best.score, self.original.score)
+            if gain:
+                return "fixed" if gain > 0 else "broken"
         return "right" if sides and sides[-1].is_correct else "wrong"
 
 

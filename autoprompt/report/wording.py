@@ -7,7 +7,7 @@ from typing import Any
 
 from autoprompt.report.numbers import count, p_value, ratio, score, times
 from autoprompt.report.records import Progress, Side, TradeOff
-from autoprompt.stats import in_groups
+from autoprompt.stats import difference, in_groups
 
 _NODES = {
     "predict": "measuring candidates",
@@ -103,7 +103,7 @@ def unfinished(run: str, progress: Progress, calls: int, *, is_running: bool) ->
     """Headline and explanation of a run that has no result yet. run: what a command calls it."""
     if progress.best_score is None or progress.original_score is None:
         found = "no race has ended yet"
-    elif progress.best_score == progress.original_score:
+    elif not difference(progress.best_score, progress.original_score):
         found = "nothing better than the original so far"
     else:
         found = (

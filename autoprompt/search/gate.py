@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from autoprompt.search.plan import FEWEST_FRESH
 from autoprompt.search.pool import Entry, Pool
-from autoprompt.stats import combine_inverse_normal, count_groups, paired_test
+from autoprompt.stats import combine_inverse_normal, count_groups, difference, paired_test
 
 CONFIRM_ALPHA = 0.05  # one-sided, for the whole search
 # Of the fresh rows, where the raced ones weigh 1: about the roots of their numbers, as up to 1.7 times as
@@ -55,8 +55,8 @@ def compare(
         rows=n,
         score=sum(ours) / n if n else 0.0,
         other_score=sum(theirs) / n if n else 0.0,
-        fixed=sum(a > b for a, b in zip(ours, theirs, strict=True)),
-        broken=sum(a < b for a, b in zip(ours, theirs, strict=True)),
+        fixed=sum(difference(a, b) > 0 for a, b in zip(ours, theirs, strict=True)),
+        broken=sum(difference(a, b) < 0 for a, b in zip(ours, theirs, strict=True)),
         p_value=paired_test(theirs, ours, "greater", groups=groups, is_mid=is_mid) if n else 1.0,
         groups=count_groups(groups),
     )
@@ -68,7 +68,7 @@ def is_accepted(comparison: Comparison) -> bool:
     A test here would ask of each step what only all of them together can show: see the ablation "better
     mean" of benchmarks/simulated.py, which puts p < .2 in its place.
     """
-    return comparison.score > comparison.other_score
+    return difference(comparison.score, comparison.other_score) > 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,10 +136,9 @@ def confirm(
         p_value = combine_inverse_normal([raced.p_value, fresh.p_value], stage_weights(fresh.groups))
     else:
         p_value = (fresh if basis == "fresh" else raced).p_value
-    is_ahead = raced.score * raced.rows + fresh.score * fresh.rows > (
-        raced.other_score * raced.rows + fresh.other_score * fresh.rows
-    )
-    is_confirmed = is_ahead and p_value < CONFIRM_ALPHA
+    ours = raced.score * raced.rows + fresh.score * fresh.rows
+    theirs = raced.other_score * raced.rows + fresh.other_score * fresh.rows
+    is_confirmed = difference(ours, theirs) > 0 and p_value < CONFIRM_ALPHA
     tried, chances = _tried(pool, race_ids), _chances(pool, generation(pool, winner), race_ids)
     return Confirmation(is_confirmed, p_value, raced, fresh, tried, chances, basis, is_remembered)
 

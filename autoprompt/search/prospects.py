@@ -9,6 +9,7 @@ from statistics import NormalDist
 
 from autoprompt.search.gate import CONFIRM_ALPHA, raced_part, stage_weights
 from autoprompt.search.pool import Entry, Pool
+from autoprompt.stats import difference
 from autoprompt.stats.groups import members
 
 _NORMAL = NormalDist()
@@ -48,7 +49,7 @@ def foresee(
     at, so that who is chosen by this is confirmed as honestly as any other. Both are 0 where it is not ahead.
     """
     ours, theirs, groups = pool.shared(entry.candidate.id, pool.original.candidate.id, race_ids)
-    differences = [a - b for a, b in zip(ours, theirs, strict=True)]
+    differences = [difference(a, b) for a, b in zip(ours, theirs, strict=True)]
     gain = _SHRUNK * sum(differences) / max(1, len(differences))
     if gain <= 0:
         return Prospect(0.0, 0.0)

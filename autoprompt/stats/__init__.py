@@ -32,6 +32,7 @@ from autoprompt.stats.paired import (
     paired_test,
     sign_flip_test,
 )
+from autoprompt.stats.values import difference
 
 __all__ = [
     "Alternative",
@@ -41,6 +42,7 @@ __all__ = [
     "aggregate_interval",
     "combine_inverse_normal",
     "count_groups",
+    "difference",
     "draws_interval",
     "in_groups",
     "macro_f1",

@@ -8,7 +8,7 @@ from random import Random
 from typing import Literal
 
 from autoprompt.stats.groups import Groups, members
-from autoprompt.stats.values import NORMAL, TIE, check_lengths, is_binary
+from autoprompt.stats.values import NORMAL, TIE, check_lengths, difference, is_binary
 
 Alternative = Literal["greater", "two-sided"]
 
@@ -133,11 +133,10 @@ def combine_inverse_normal(p_values: Sequence[float], weights: Sequence[float] |
 
 
 def _of_groups(differences: Sequence[float], together: Sequence[Sequence[int]] | None) -> list[float]:
-    """The sum of each group's differences; 0 where only rounding keeps it from that."""
+    """The sum of each group's differences, or each row's; 0 where only rounding keeps it from that."""
     if together is None:
-        return list(differences)
-    sums = [math.fsum(differences[row] for row in rows) for rows in together]
-    return [total if abs(total) > TIE else 0.0 for total in sums]
+        return [difference(found, 0.0) for found in differences]
+    return [difference(math.fsum(differences[row] for row in rows), 0.0) for rows in together]
 
 
 def _exact_flips(sums: Sequence[int], alternative: Alternative, *, is_mid: bool) -> float:

@@ -9,6 +9,12 @@ NORMAL = NormalDist()
 TIE = 1e-9  # sums of floats that should be equal differ by less than this
 
 
+def difference(new: float, old: float) -> float:
+    """new - old; 0 where only rounding keeps the two apart, as it does 0.1 + 0.2 and 0.3."""
+    found = new - old
+    return found if abs(found) > TIE else 0.0
+
+
 def is_binary(values: Sequence[float]) -> bool:
     return all(value in (0, 1) for value in values)
 

@@ -16,7 +16,7 @@ from autoprompt.report import RunSummary, read_summary
 from autoprompt.report.diff import Piece, diff_words
 from autoprompt.report.numbers import count, p_value, score
 from autoprompt.report.records import Answer, CandidateSummary
-from autoprompt.stats import count_groups, in_groups, paired_difference_interval, paired_test
+from autoprompt.stats import count_groups, difference, in_groups, paired_difference_interval, paired_test
 from autoprompt.types import Demo
 from autoprompt.web.pages import Pages
 
@@ -37,9 +37,10 @@ class ComparedAnswer:
     @property
     def winner(self) -> str:
         """ "a", "b", or "" where both answers are worth the same."""
-        if self.a.score == self.b.score:
+        gain = difference(self.b.score, self.a.score)
+        if not gain:
             return ""
-        return "a" if self.a.score > self.b.score else "b"
+        return "b" if gain > 0 else "a"
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +148,7 @@ def compare(a: RunSummary, b: RunSummary) -> Comparison:
         rows,
         mean_a=mean_a,
         mean_b=mean_b,
-        gain=mean_b - mean_a,
+        gain=difference(mean_b, mean_a),
         gain_ci95=(low, high),
         p_value=paired_test(ours, theirs, "two-sided", groups=groups),
     )

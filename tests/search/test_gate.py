@@ -46,6 +46,14 @@ def test_a_worse_or_equal_candidate_is_not_accepted() -> None:
         assert not is_accepted(compare(pool, candidate, original, IDS))
 
 
+def test_scores_that_only_rounding_keeps_apart_are_equal() -> None:
+    pool = Pool()
+    a, b = add(pool, "original", [0.3] * 8), add(pool, "candidate", [0.1 + 0.2] * 8)
+    comparison = compare(pool, b, a, IDS)
+    assert (comparison.fixed, comparison.broken, comparison.p_value) == (0, 0, 1.0)
+    assert not is_accepted(comparison)
+
+
 def test_without_shared_rows_nothing_is_claimed() -> None:
     pool, candidate, original = pool_of(9, 0)
     comparison = compare(pool, candidate, original, ["elsewhere"])

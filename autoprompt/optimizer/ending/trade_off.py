@@ -7,6 +7,7 @@ from typing import Any
 
 from autoprompt.optimizer.context import SearchContext, row_tokens
 from autoprompt.search.pool import Entry
+from autoprompt.stats import difference
 
 MOST = 5  # beside the original and the best
 
@@ -29,7 +30,7 @@ def trade_off(context: SearchContext, best: Entry) -> dict[str, Any] | None:
     limit = math.inf if best is original else sizes[best.candidate.id]
     choices, highest = [], original.mean(ids)
     for entry in sorted(raced, key=lambda e: (sizes[e.candidate.id], -e.mean(ids))):
-        if entry.mean(ids) > highest and sizes[entry.candidate.id] < limit:
+        if difference(entry.mean(ids), highest) > 0 and sizes[entry.candidate.id] < limit:
             highest = entry.mean(ids)
             choices.append(entry)
     choices = choices[-MOST:]
