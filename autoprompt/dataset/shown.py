@@ -10,19 +10,18 @@ from dataclasses import replace
 from autoprompt.dataset.checks import content_key
 from autoprompt.dataset.splits import Regions
 from autoprompt.errors import DatasetError
+from autoprompt.scripts import is_unparted, signs
 from autoprompt.types import Example, Part
 
-_LEAST_WIDTH = 8  # columns; what is shorter, or a single word, may stand in a prompt by chance
+# Letters; a sign of a script that parts no words is two. What is shorter, or a single word, may stand in a
+# prompt by chance.
+_LEAST_WIDTH = 8
 
 
 def shown_in(texts: Sequence[str], rows: Sequence[Example]) -> list[Example]:
     """The rows whose input stands in one of the texts, word for word; white space may differ."""
     shown = [_flat(text) for text in texts]
-    return [
-        row
-        for row in rows
-        if _is_telling(flat := _flat(row.input)) and any(_stands_in(flat, text) for text in shown)
-    ]
+    return [row for row in rows if (flat := _flat(row.input)) and any(_shows(text, flat) for text in shown)]
 
 
 def without_shown(regions: Regions, texts: Sequence[str]) -> Regions:
@@ -63,20 +62,24 @@ def _flat(text: str) -> str:
     return " ".join(content_key(text).split())
 
 
+def _shows(text: str, row: str) -> bool:
+    return row in text and _is_telling(row) and _stands_in(row, text)
+
+
 def _is_telling(text: str) -> bool:
-    return sum(1 + _is_wide(char) for char in text) >= _LEAST_WIDTH and (
-        " " in text or any(map(_is_wide, text))
+    parts = signs(text)
+    return sum(1 + _is_unspaced(sign) for sign in parts) >= _LEAST_WIDTH and (
+        " " in text or any(map(_is_unspaced, parts))
     )
 
 
-def _is_wide(char: str) -> bool:
-    return unicodedata.east_asian_width(char) in "WF"
+def _is_unspaced(sign: str) -> bool:
+    """Whether a sign needs no space beside it: it is of a script that parts no words, or a picture."""
+    return is_unparted(sign) or (not sign[0].isalnum() and unicodedata.east_asian_width(sign[0]) in "WF")
 
 
 def _stands_in(text: str, within: str) -> bool:
     """As whole words, where its script parts them: `is it so` does not stand in `this is it some`."""
-    if text not in within:
-        return False
-    before = "" if _is_wide(text[0]) else r"(?<!\w)"
-    after = "" if _is_wide(text[-1]) else r"(?!\w)"
+    before = "" if _is_unspaced(text[0]) else r"(?<!\w)"
+    after = "" if _is_unspaced(text[-1]) else r"(?!\w)"
     return re.search(before + re.escape(text) + after, within) is not None

@@ -32,6 +32,13 @@ def written(path: Path, numbers: range) -> Path:
         ("Judge.\nthe sky\n   is blue: A", "the sky is  blue "),
         ("spider, cow -> cow", "spider, cow"),
         ("例如今天天气很好是好事", "今天天气很好"),
+        ("例如อาหารอร่อยมากและบริการดี -> ดี", "อาหารอร่อยมากและบริการดี"),
+        ("Example: ອາຫານແຊບຫຼາຍ -> A", "ອາຫານແຊບຫຼາຍ"),
+        ("Example: အစားအစာကအရမ်းကောင်းတယ်။ -> A", "အစားအစာကအရမ်းကောင်းတယ်"),
+        ("Example:អាហារឆ្ងាញ់ណាស់ -> A", "អាហារឆ្ងាញ់ណាស់"),
+        ("Example: ร้านนี้อร่อยมากจริงๆ", "อร่อยมากจริง"),
+        ("아주 좋은 영화 -> A", "아주 좋은 영화"),
+        ("😀👍🔥😀 -> A", "😀👍🔥😀"),
         ("caf\u00e9 au lait -> A", "cafe\u0301 au lait"),
         ("this is it some, and this is it so", "is it so"),
     ],
@@ -46,6 +53,8 @@ def test_a_row_whose_input_the_prompt_has_is_shown(prompt: str, text: str) -> No
         ("Is the headline clickbait?", "headline"),  # a word that the task needs
         ("Answer yes or no.", "yes or"),
         ("Say 好 or 坏.", "好"),
+        ("Say ดีมาก or แย่มาก.", "ดีมาก"),  # three signs, one word
+        ("좋았습니다 또는 나빴습니다", "좋았습니다"),
         ("this is it some", "this is it so"),
         ("this is it so", "his is it so"),
         ("the sky is blue", "the sky is red"),
