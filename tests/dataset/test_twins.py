@@ -6,6 +6,8 @@ import json
 import random
 from pathlib import Path
 
+import pytest
+
 from autoprompt.config import DataSettings, RunConfig
 from autoprompt.dataset import Splits, load_checked, load_splits
 from autoprompt.dataset.twins import with_families
@@ -58,10 +60,36 @@ def test_twins_are_one_group_whatever_the_order_of_their_words() -> None:
 def test_rows_of_common_words_alone_are_no_twins() -> None:
     places = [(a, b, turn) for a in range(9) for b in range(9) for turn in "lr"]
     steps = [f"Take {a} steps. Turn {turn}. Take {b} steps." for a, b, turn in places]
-    sizes = [groups_of(steps).count(name) for name in set(groups_of(steps)) - {None}]
-    assert max(sizes, default=0) <= len(steps) // 10
+    assert set(groups_of(steps)) == {None}
     assert groups_of([f"item {n}" for n in range(50)]) == [None] * 50
     assert groups_of(["same words"] * 2) == [None] * 2  # nothing is rare among them
+
+
+def boolean(depth: int, rng: random.Random) -> str:
+    if depth == 0:
+        return rng.choice(["True", "False"])
+    kind = rng.random()
+    if kind < 0.3:
+        return "not " + boolean(depth - 1, rng)
+    if kind < 0.5:
+        return f"( {boolean(depth - 1, rng)} )"
+    return boolean(depth - 1, rng) + rng.choice([" and ", " or "]) + boolean(depth - 1, rng)
+
+
+def sums(rng: random.Random) -> str:
+    def part() -> str:
+        return "(" + "".join(f"{rng.randint(-9, 9)} {rng.choice('+-*')} " for _ in range(3)) + "1)"
+
+    return f"({part()} {rng.choice('+-*')} {part()}) ="
+
+
+@pytest.mark.parametrize("rows", [60, 250])
+def test_expressions_of_the_same_few_words_are_no_twins(rows: int) -> None:
+    """Their order, brackets and signs are no words, and decide what they come to."""
+    rng = random.Random(0)
+    expressions = list(dict.fromkeys(boolean(3, rng) for _ in range(rows)))
+    assert set(groups_of(expressions)) == {None}
+    assert set(groups_of([sums(rng) for _ in range(rows)])) == {None}
 
 
 def test_rows_of_the_same_words_more_or_less_often_are_no_twins() -> None:
