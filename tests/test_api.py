@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import pydoc
+import shutil
 from collections.abc import Callable
 from datetime import date
 from decimal import Decimal
@@ -239,6 +240,21 @@ def test_lessons_of_a_run_reach_the_next_one_and_no_memory_leaves_no_file(tmp_pa
     assert not (tmp_path / "memory.txt").exists()
     optimize(run_config(tmp_path, max_calls=900), clients=clients())
     assert (tmp_path / "memory.txt").exists()
+
+
+def test_lessons_that_were_measured_on_test_rows_are_warned_of(tmp_path: Path) -> None:
+    def warnings(**changes: Any) -> list[str]:
+        result = optimize(run_config(tmp_path, max_calls=900, **changes), clients=clients())
+        return [said for said in result.to_dict()["warnings"] if "remembered" in said]
+
+    assert warnings(no_test=True) == []
+    assert warnings(no_memory=True) == []
+    (said,) = warnings()
+    assert "45 of the 45 test rows were searched with by earlier runs" in said
+    assert "--no-memory" in said
+    shutil.rmtree(tmp_path / "runs")  # nothing is known of the rows of runs that were removed
+    assert warnings() == []
+    assert warnings(seed=1) == []  # the same parts as before
 
 
 def test_another_seed_is_another_search_on_the_same_rows(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from filelock import FileLock, Timeout
 
 from autoprompt.errors import InputError
 from autoprompt.memory.experience import Experience, is_same_lesson, merge
-from autoprompt.memory.selection import helpful_additions, select
+from autoprompt.memory.selection import helpful_additions, ranked, select
 from autoprompt.memory.similarity import SAME_KIND, task_similarity
 from autoprompt.memory.text import HEADER, Block, Problem, parse, render
 from autoprompt.store.files import to_json, write_text
@@ -61,6 +61,10 @@ class ExperienceFile:
         See `autoprompt.memory.selection.helpful_additions`.
         """
         return helpful_additions(self.load(), task, max_tokens)
+
+    def run_ids(self, task: str) -> set[str]:
+        """The runs that last measured what `select` and `helpful_additions` choose from for `task`."""
+        return {entry.run_id for entry in ranked(self.load(), task) if entry.run_id}
 
     def search(self, text: str) -> list[Experience]:
         """Entries that have every word of `text` in them, then those of like tasks, the best first."""

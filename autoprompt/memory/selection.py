@@ -29,7 +29,7 @@ def select(experiences: Sequence[Experience], task: str, max_tokens: int) -> str
     helped: list[str] = []
     harmed: list[str] = []
     shown: set[str] = set()
-    for entry in _ranked(experiences, task):
+    for entry in ranked(experiences, task):
         line = _line(entry)
         part = helped if entry.verdict == "better" else harmed
         cost = estimate_tokens(line) + 1  # its line end
@@ -48,7 +48,7 @@ def helpful_additions(experiences: Sequence[Experience], task: str, max_tokens: 
     known of the sentence alone, so they are left out.
     """
     sentences: list[str] = []
-    for entry in _ranked(experiences, task):
+    for entry in ranked(experiences, task):
         sentence = additive_sentence(entry.change) if entry.verdict == "better" else None
         if sentence is None or sentence in sentences:
             continue
@@ -67,13 +67,13 @@ def additive_sentence(change: str) -> str | None:
     return sentence or None
 
 
-def _ranked(experiences: Sequence[Experience], task: str) -> list[Experience]:
+def ranked(experiences: Sequence[Experience], task: str) -> list[Experience]:
     """Those that tell of tasks like this one, by likeness, gain and priority."""
-    ranked = sorted(
+    found = sorted(
         ((_rank(entry, likeness), entry) for entry in experiences if (likeness := _likeness(entry, task))),
         key=lambda pair: (-pair[0], pair[1].change, pair[1].task, pair[1].verdict == "better"),
     )
-    return [entry for _, entry in ranked]
+    return [entry for _, entry in found]
 
 
 def _likeness(entry: Experience, task: str) -> float:

@@ -13,9 +13,11 @@ from autoprompt.errors import (
     BudgetExhausted,
     BudgetTooSmallError,
     EmptyAnswersError,
+    InputError,
     Interrupted,
     JudgeError,
     ModelError,
+    StoreError,
 )
 from autoprompt.llm import Budget, Journal
 from autoprompt.llm.account import Account
@@ -166,6 +168,8 @@ def _run_graph(work: _Work, *, resumed: bool) -> RunResult:
         else:
             drop_candidates_after(folder, 0)
             start = first_state(context, dataset_facts(preparation))
+            if start["has_memory"]:
+                _warn_of_known_test(work, context)
             try:
                 context.hold_final(context.pool.original.candidate)
             except BudgetExhausted as error:
@@ -184,6 +188,27 @@ def _run_graph(work: _Work, *, resumed: bool) -> RunResult:
             values = graph.invoke(start, settings, context=context, durability="sync")
         final: AutoPromptState = values
     return _finish(work, context, final)
+
+
+def _warn_of_known_test(work: _Work, context: SearchContext) -> None:
+    """Lessons may have been measured on what is now the sealed test: by a run without one, or other parts.
+
+    As far as the folders of the runs that measured them are still there. One that cannot be read, or an
+    experience file that broke just now, is no reason to lose this run.
+    """
+    test = {row.id for row in work.preparation.splits.test}
+    used: set[str] = set()
+    try:
+        for run_id in context.experiences.run_ids(context.settings.task) if context.experiences else ():
+            used |= test & RunFolder(work.folder.path.parent / run_id).rows_searched()
+    except (InputError, StoreError, OSError):
+        pass
+    if used:
+        said = (
+            f"{len(used)} of the {len(test)} test rows were searched with by earlier runs whose lessons are "
+            "remembered: what is measured on them may be too good. --no-memory leaves these lessons out."
+        )
+        work.emit({"event": "warning", "about": "memory", "message": said})
 
 
 def _make_context(work: _Work) -> SearchContext:

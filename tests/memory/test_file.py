@@ -327,6 +327,14 @@ def test_an_id_that_two_entries_have_forgets_neither(file: ExperienceFile) -> No
     assert len(file.load()) == 2
 
 
+def test_the_runs_are_those_whose_lessons_tell_of_the_task(file: ExperienceFile) -> None:
+    assert file.run_ids(TASK) == set()
+    file.record([lesson(change_of(1))], run_id="one", iteration=2)
+    file.record([replace(lesson(change_of(2)), task="Translate the letter.")], run_id="two", iteration=2)
+    file.record([lesson(change_of(3), 0.5, 0.5, verdict="no_difference")], run_id="three", iteration=2)
+    assert file.run_ids(TASK) == {"one"}
+
+
 def test_export(file: ExperienceFile) -> None:
     file.record([lesson("Say | one digit")], run_id="r1", iteration=2)
     (row,) = json.loads(file.export("json"))
