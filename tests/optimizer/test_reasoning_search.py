@@ -97,13 +97,13 @@ def test_a_server_and_a_prompt_that_reasons_by_itself_have_full_rounds(
 
 
 def test_what_is_told_later_stands_before_it_and_leaves_its_blank_line() -> None:
-    told = with_lines(REASONED, ["Which answer is right when:", "A: odd", "B: even"], ())
+    told = with_lines(REASONED, ["Which answer is right when:", "A: odd", "B: even"], (), LABELS)
     head, _, asked = told.rpartition("\n\n")
     assert head == f"{PROMPT}\nWhich answer is right when:\nA: odd\nB: even"
     assert asked == request(PROMPT, LABELS)
-    again = with_lines(told, ["Which answer is right when:", "A: 1", "B: 2"], ())
+    again = with_lines(told, ["Which answer is right when:", "A: 1", "B: 2"], (), LABELS)
     assert again == f"{PROMPT}\nWhich answer is right when:\nA: 1\nB: 2\n\n{asked}"
-    assert with_lines("Is it so? {input}", [asked], ["input"]) == f"{asked}\nIs it so? {{input}}"
+    assert with_lines("Is it so? {input}", [asked], ["input"], LABELS) == f"{asked}\nIs it so? {{input}}"
 
 
 def test_what_is_asked_is_the_original_prompt_and_not_what_was_added_to_it() -> None:
