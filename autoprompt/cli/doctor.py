@@ -23,9 +23,10 @@ from rich.text import Text
 from autoprompt.cli import clean, options, render
 from autoprompt.cli.progress import megabytes
 from autoprompt.cli.run import print_json, read_environment
-from autoprompt.errors import ModelError
+from autoprompt.errors import ConfigError, ModelError
 from autoprompt.extras import install, install_extra, requirements
 from autoprompt.llm import weights
+from autoprompt.llm.endpoints import read_key
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -96,7 +97,7 @@ def _checks(model: str | None, base_url: str | None, environ: Mapping[str, str])
     yield _runtime(is_needed=is_local)
     yield _weights(name.partition(":")[2] or weights.DEFAULT, is_needed=is_local)
     url = base_url or environ.get("OPENAI_BASE_URL") or environ.get("OPENAI_API_BASE")
-    has_key = bool(environ.get("OPENAI_API_KEY"))
+    has_key = bool(environ.get("OPENAI_API_KEY", "").strip())
     if not is_local or url or has_key:
         yield from _endpoint(url or "https://api.openai.com/v1", environ, is_needed=not is_local)
     yield _disk()
@@ -148,7 +149,11 @@ def _weights(name: str, *, is_needed: bool) -> Check:
 
 
 def _endpoint(url: str, environ: Mapping[str, str], *, is_needed: bool) -> Iterator[Check]:
-    key = environ.get("OPENAI_API_KEY", "")
+    try:
+        key = read_key(environ, "OPENAI_API_KEY")
+    except ConfigError as error:
+        yield Check("endpoint key", False, str(error), is_needed=is_needed)
+        return
     shown = _public(url)
     yield Check(
         "endpoint key",

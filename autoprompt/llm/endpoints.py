@@ -8,13 +8,14 @@ from __future__ import annotations
 import json
 import os
 import time
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from autoprompt.config import ModelSettings
-from autoprompt.errors import AuthenticationError, EndpointError, ModelError, UsageError
+from autoprompt.errors import AuthenticationError, ConfigError, EndpointError, ModelError, UsageError
 from autoprompt.llm.client import CallRole
 from autoprompt.llm.failures import UnreachableError, from_status, shown_url
 from autoprompt.llm.wire import Constrain
@@ -74,28 +75,46 @@ def choose_model(
 
     The optimizer's default is the task's model, the judge's the optimizer's. A model named for one of them
     without an address is looked for at the address of the task. Raises UsageError for the embedded model at
-    an address.
+    an address, ConfigError for a key that no header can carry.
     """
     environment = os.environ if environment is None else environment
     openai_url = environment.get("OPENAI_BASE_URL") or OPENAI_URL
-    key = environment.get("OPENAI_API_KEY", "")
+    keys = ["OPENAI_API_KEY"]
     _check_exclusive("", settings.model, settings.base_url)
-    choice = _choice(settings.model, settings.base_url, openai_url, key)
+    choice = _choice(settings.model, settings.base_url, openai_url, environment, keys)
     if role == "task":
         return choice
-    key = environment.get("AUTOPROMPT_OPTIMIZER_API_KEY") or key
+    keys = ["AUTOPROMPT_OPTIMIZER_API_KEY", *keys]
     given_url = settings.base_url or openai_url
     if settings.optimizer_model is not None or settings.optimizer_base_url is not None:
         _check_exclusive("optimizer_", settings.optimizer_model, settings.optimizer_base_url)
-        choice = _choice(settings.optimizer_model, settings.optimizer_base_url, given_url, key)
+        choice = _choice(settings.optimizer_model, settings.optimizer_base_url, given_url, environment, keys)
     if role == "optimizer":
         return choice
-    key = environment.get("AUTOPROMPT_JUDGE_API_KEY") or key
+    keys = ["AUTOPROMPT_JUDGE_API_KEY", *keys]
     given_url = settings.optimizer_base_url or given_url
     if settings.judge_model is not None or settings.judge_base_url is not None:
         _check_exclusive("judge_", settings.judge_model, settings.judge_base_url)
-        choice = _choice(settings.judge_model, settings.judge_base_url, given_url, key)
+        choice = _choice(settings.judge_model, settings.judge_base_url, given_url, environment, keys)
     return choice
+
+
+def read_key(environment: Mapping[str, str], *names: str) -> str:
+    """The key in the first of these variables that holds one; "" where none does.
+
+    Without white space around it: keys are pasted, and secrets that come from a file end with its line.
+    Raises ConfigError for characters that no header can carry; the message does not repeat the key.
+    """
+    given = ((name, environment.get(name, "").strip()) for name in names)
+    name, key = next(((name, key) for name, key in given if key), ("", ""))
+    for place, character in enumerate(key, 1):
+        if not " " <= character <= "~":
+            called = unicodedata.name(character, "a control character").lower()
+            raise ConfigError(
+                f"{name}: character {place} of the key is U+{ord(character):04X} ({called}), expected "
+                "letters, digits and signs of ASCII. Copy the key anew, without typographic quotes around it."
+            )
+    return key
 
 
 def open_endpoint(
@@ -172,10 +191,17 @@ def list_models(base_url: str, api_key: str = "") -> list[dict[str, Any]] | None
     return None
 
 
-def _choice(model: str | None, base_url: str | None, default_url: str, api_key: str) -> ModelChoice:
+def _choice(
+    model: str | None,
+    base_url: str | None,
+    default_url: str,
+    environment: Mapping[str, str],
+    keys: Sequence[str],
+) -> ModelChoice:
+    """keys: the variables that may hold the key, which the embedded model does without."""
     if base_url is None and (model is None or is_embedded(model)):
         return ModelChoice(model, None, "")
-    return ModelChoice(model, base_url or default_url, api_key)
+    return ModelChoice(model, base_url or default_url, read_key(environment, *keys))
 
 
 def is_embedded(model: str) -> bool:

@@ -14,6 +14,7 @@ from autoprompt.errors import AuthenticationError, ConfigError
 from autoprompt.llm import Budget, Journal, Models, ResponseCache
 from autoprompt.llm.answers import request_key
 from autoprompt.llm.client import Client, Completion, Options
+from autoprompt.llm.endpoints import read_key
 from autoprompt.types import Message
 
 # Base URL of providers that speak the OpenAI protocol. Their keys are <NAME>_API_KEY.
@@ -160,7 +161,7 @@ class NamedModels:
                 f"no address for the provider {provider!r} of model {spec.name!r}. Set {name}_BASE_URL (and "
                 f"{name}_API_KEY), or run with --model and --base-url. Known: {', '.join(_PROVIDERS)}, local."
             )
-        key = self._environment.get(f"{name}_API_KEY", "")
+        key = read_key(self._environment, f"{name}_API_KEY")
         if not key and url == _PROVIDERS.get(provider) and provider not in _KEYLESS:
             raise AuthenticationError(
                 f"{name}_API_KEY is not set, and model {spec.name!r} is of the provider {provider!r}. Set "

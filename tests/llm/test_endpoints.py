@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from autoprompt.config import ModelSettings
-from autoprompt.errors import AuthenticationError, EndpointError, UsageError
+from autoprompt.errors import AuthenticationError, ConfigError, EndpointError, UsageError
 from autoprompt.llm import Budget, Message, Models, Options, connect
 from autoprompt.llm.client import CallRole
 from autoprompt.llm.endpoints import OPENAI_URL, ModelChoice, choose_model, open_endpoint
@@ -81,6 +81,29 @@ def test_the_embedded_model_has_no_address(prefix: str, model: str) -> None:
     )
     with pytest.raises(UsageError, match=said):
         choose_model(settings(**values), "judge", KEYS)
+
+
+@pytest.mark.parametrize("role", ["task", "optimizer", "judge"])
+def test_white_space_around_a_key_is_no_part_of_it(role: CallRole) -> None:
+    environment = {"OPENAI_API_KEY": " sk-key\r\n", "AUTOPROMPT_JUDGE_API_KEY": "\n"}
+    assert choose_model(settings(model="m", judge_model="j"), role, environment).api_key == "sk-key"
+
+
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [
+        ("“sk-key”", r"OPENAI_API_KEY: character 1 of the key is U\+201C \(left double quotation mark\)"),
+        ("sk-këy", r"character 5 of the key is U\+00EB"),
+        ("sk-\nkey", r"character 4 of the key is U\+000A \(a control character\)"),
+        ("sk-key\udcff", r"character 7"),
+    ],
+)
+def test_a_key_that_no_header_can_carry_is_refused_and_not_repeated(key: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=said) as caught:
+        choose_model(settings(model="m"), "task", {"OPENAI_API_KEY": key})
+    assert key not in str(caught.value)
+    assert "sk-" not in str(caught.value)
+    assert choose_model(settings(), "task", {"OPENAI_API_KEY": key}).is_local  # which needs none
 
 
 def test_an_address_of_the_environment_is_used_for_a_named_model() -> None:
