@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -52,7 +53,20 @@ def metric_name(value: Any) -> Any:
     return f"python:{module}:{name}"
 
 
+def given(value: Any) -> Any:
+    """An empty text is a mistake, a shell variable that is not set, say, and not the default.
+
+    As a path it is the working directory, and as an address or a model it was OpenAI's.
+    """
+    if isinstance(value, str) and not value.strip():
+        raise ValueError("it is empty: give a value, or leave it out")
+    return value
+
+
 Label = Annotated[str, BeforeValidator(label_text)]
+Place = Annotated[Path, BeforeValidator(given)]
+Name = Annotated[str, BeforeValidator(given)]
+Address = Annotated[str, BeforeValidator(given), AfterValidator(str.strip)]
 Positive = Annotated[int, Field(gt=0)]
 
 
@@ -89,14 +103,16 @@ def _with_nearest(details: ErrorDetails, known: Iterable[str]) -> InitErrorDetai
 class DataSettings(Settings):
     """Which rows, and how to read them."""
 
-    dataset: Path | None = Field(
+    dataset: Place | None = Field(
         default=None, description="File with all rows: JSONL, JSON, CSV, TSV or Parquet."
     )
-    train: Path | None = Field(default=None, description="Rows that the analyst may see, instead of a split.")
-    val: Path | None = Field(
+    train: Place | None = Field(
+        default=None, description="Rows that the analyst may see, instead of a split."
+    )
+    val: Place | None = Field(
         default=None, description="Rows that decide between candidates, instead of a split."
     )
-    test: Path | None = Field(default=None, description="Sealed rows for the verdict, instead of a split.")
+    test: Place | None = Field(default=None, description="Sealed rows for the verdict, instead of a split.")
     no_test: bool = Field(default=False, description="Keep no sealed test; all rows go to train and val.")
     input_field: str = Field(default="input", description="Field that holds the input.")
     target_field: str = Field(
@@ -147,18 +163,18 @@ class DataSettings(Settings):
 class ModelSettings(Settings):
     """Which models, and how they are called."""
 
-    model: str | None = Field(
+    model: Name | None = Field(
         default=None, description="Task model: `local`, `local:NAME`, or a name at the endpoint."
     )
-    base_url: str | None = Field(default=None, description="Base URL of an OpenAI-compatible endpoint.")
-    optimizer_model: str | None = Field(
+    base_url: Address | None = Field(default=None, description="Base URL of an OpenAI-compatible endpoint.")
+    optimizer_model: Name | None = Field(
         default=None, description="Analyst and writer; default: the task model."
     )
-    optimizer_base_url: str | None = Field(default=None, description="Endpoint of the optimizer model.")
-    judge_model: str | None = Field(
+    optimizer_base_url: Address | None = Field(default=None, description="Endpoint of the optimizer model.")
+    judge_model: Name | None = Field(
         default=None, description="Judge of `llm_judge`; default: the optimizer model."
     )
-    judge_base_url: str | None = Field(default=None, description="Endpoint of the judge model.")
+    judge_base_url: Address | None = Field(default=None, description="Endpoint of the judge model.")
     temperature: Annotated[float, Field(ge=0, le=2)] = Field(default=0.0, description="Of task calls.")
     max_output_tokens: Positive | None = Field(
         default=None,
@@ -189,7 +205,7 @@ class ModelSettings(Settings):
         description="USD per million completion tokens of the task model, instead of the price table.",
     )
     no_cache: bool = Field(default=False, description="Do not reuse answers of other runs.")
-    cache_dir: Path | None = Field(default=None, description="Where the response cache lies.")
+    cache_dir: Place | None = Field(default=None, description="Where the response cache lies.")
 
 
 class BudgetSettings(Settings):
@@ -213,14 +229,14 @@ class RunConfig(DataSettings, CallSettings):
     """All settings of `autoprompt run`. What is None is filled from sidecar, preset or environment."""
 
     prompt: str | None = Field(default=None, description="The naive prompt, or @FILE.")
-    workflow: Path | None = Field(
+    workflow: Place | None = Field(
         default=None, description="Workflow (YAML) whose prompts are optimized, instead of one prompt."
     )
     target_output: str | None = Field(
         default=None,
         description="The workflow's output that is scored; default: the only one, or the target field's.",
     )
-    tools: Path | None = Field(
+    tools: Place | None = Field(
         default=None, description="Python file whose @tool functions the workflow calls; it is executed."
     )
     preset: Preset = Field(default="standard", description="How much to search.")
@@ -242,7 +258,7 @@ class RunConfig(DataSettings, CallSettings):
         description="Passages of the prompt that must stay as they are; of a workflow, components too.",
     )
     task: str = Field(default="", description="What the task is about, for the memory; default: the prompt.")
-    memory: Path = Field(default=Path("memory/memory_experiences.txt"), description="The experience file.")
+    memory: Place = Field(default=Path("memory/memory_experiences.txt"), description="The experience file.")
     no_memory: bool = Field(default=False, description="Neither read nor write experiences.")
     analyst: Literal["plain", "scientific"] = Field(
         default="plain",
@@ -251,7 +267,7 @@ class RunConfig(DataSettings, CallSettings):
     sandbox: Sandboxing = Field(
         default="auto", description="How the code of the scientific analyst is confined."
     )
-    runs_dir: Path = Field(default=Path("runs"), description="Where run folders lie.")
+    runs_dir: Place = Field(default=Path("runs"), description="Where run folders lie.")
 
     @field_validator("prompt")
     @classmethod
@@ -264,7 +280,7 @@ class RunConfig(DataSettings, CallSettings):
 class ExportedSettings(Settings):
     """Which prompt `autoprompt eval` and `autoprompt check` measure, where it is not `prompt`."""
 
-    exported: Path | None = Field(
+    exported: Place | None = Field(
         default=None,
         description="Measure this prompt with its demonstrations, YAML of `runs export`, not `prompt`.",
     )
@@ -283,7 +299,9 @@ class EvaluationFile(RunConfig, ExportedSettings):
 class CheckSettings(ExportedSettings):
     """The gate of `autoprompt check`: what is compared, what it bears, and what it writes."""
 
-    baseline: Path | None = Field(default=None, description="The scores to compare with: a JSON file in git.")
+    baseline: Place | None = Field(
+        default=None, description="The scores to compare with: a JSON file in git."
+    )
     max_drop: Annotated[float, Field(ge=0, le=1)] = Field(
         default=0.0, description="A drop of the score up to this is no regression, be it ever so certain."
     )
@@ -298,10 +316,12 @@ class CheckSettings(ExportedSettings):
         default=(),
         description="Rows that may never fail, each by its whole input or by the `id` in its file.",
     )
-    junit: Path | None = Field(default=None, description="Write a JUnit XML file, one testcase for each row.")
+    junit: Place | None = Field(
+        default=None, description="Write a JUnit XML file, one testcase for each row."
+    )
     github: bool = Field(default=False, description="Write GitHub annotations and the step's summary.")
-    record: Path | None = Field(default=None, description="Write the model's answers to this file.")
-    replay: Path | None = Field(
+    record: Place | None = Field(default=None, description="Write the model's answers to this file.")
+    replay: Place | None = Field(
         default=None, description="Take the answers from this file; nothing is sent anywhere."
     )
 
@@ -336,7 +356,7 @@ class ScienceConfig(CallSettings):
     io: str | None = Field(
         default=None, description="What is to be read and written, e.g. `save to output.txt`."
     )
-    data: tuple[Path, ...] = Field(
+    data: tuple[Place, ...] = Field(
         default=(), description="Data file, copied into the work folder; may be given several times."
     )
     max_iterations: Positive | None = Field(
@@ -353,10 +373,10 @@ class ScienceConfig(CallSettings):
         default="auto",
         description="`auto`: the strongest that works; `strict`: all layers or nothing; `none`: unconfined.",
     )
-    workdir: Path | None = Field(
+    workdir: Place | None = Field(
         default=None, description="Folder that the experiments work in; default: one in the run's own."
     )
-    python: Path | None = Field(
+    python: Place | None = Field(
         default=None, description="Interpreter of the experiments, with its libraries; default: this one."
     )
     experiment_seconds: Annotated[float, Field(gt=0)] = Field(
@@ -367,7 +387,7 @@ class ScienceConfig(CallSettings):
         description="The model's window; what is older is summarized. Default: 8192 embedded, else 32768.",
     )
     seed: int = Field(default=0, description="Passed on to the model.")
-    runs_dir: Path = Field(default=Path("runs"), description="Where run folders lie.")
+    runs_dir: Place = Field(default=Path("runs"), description="Where run folders lie.")
 
     @field_validator("task")
     @classmethod

@@ -176,6 +176,16 @@ def test_a_missing_dataset_is_said(folder: Path) -> None:
         ({"locked": ["not there"]}, {}, PromptError, "--locked: the prompt does not hold 'not there'"),
         ({"prompt": " "}, {}, UsageError, "--prompt: ' ' found; the prompt is empty"),
         (
+            {"base_url": ""},
+            {},
+            UsageError,
+            "--base-url: '' found; it is empty: give a value, or leave it out",
+        ),
+        ({"judge_base_url": " "}, {}, UsageError, "--judge-base-url: ' ' found; it is empty"),
+        ({"model": ""}, {}, UsageError, "--model: '' found; it is empty"),
+        ({"runs_dir": ""}, {}, UsageError, "--runs-dir: '' found; it is empty"),
+        ({}, {"AUTOPROMPT_BASE_URL": " "}, ConfigError, "AUTOPROMPT_BASE_URL: ' ' found; it is empty"),
+        (
             {"no_test": True, "test": Path("rows.jsonl")},
             {},
             UsageError,
@@ -217,6 +227,28 @@ def test_a_bad_value_in_a_file_names_file_and_line(folder: Path) -> None:
     config = write(folder / "c.yaml", "dataset: rows.jsonl\nprompt: p\nmax_calls: -1\n")
     with pytest.raises(ConfigError, match=r"c\.yaml line 3"):
         resolve(config_file=config)
+
+
+@pytest.mark.parametrize(
+    "name", ["base_url", "optimizer_base_url", "model", "runs_dir", "cache_dir", "memory", "dataset"]
+)
+def test_an_empty_place_in_a_file_is_no_default(folder: Path, name: str) -> None:
+    config = write(folder / "c.yaml", f"prompt: p\n{name}: ''\n")
+    with pytest.raises(ConfigError, match=rf"c\.yaml line 2: {name} is '': it is empty: give a value"):
+        resolve(config_file=config)
+    with pytest.raises(ValidationError, match="it is empty"):
+        RunConfig(**{name: ""})  # type: ignore[arg-type]
+
+
+def test_an_empty_variable_says_nothing(folder: Path) -> None:
+    environ = {"AUTOPROMPT_BASE_URL": "", "AUTOPROMPT_RUNS_DIR": "", "OPENAI_BASE_URL": ""}
+    found = resolve(environ=environ, dataset=Path("rows.jsonl"), prompt="p")
+    assert (found.base_url, found.model, found.runs_dir) == (None, "local", Path("runs"))
+
+
+def test_spaces_around_an_address_are_no_part_of_it(folder: Path) -> None:
+    found = resolve(dataset=Path("rows.jsonl"), prompt="p", base_url=" http://a/v1\n")
+    assert found.base_url == "http://a/v1"
 
 
 def test_texts_become_lists_and_options(folder: Path) -> None:

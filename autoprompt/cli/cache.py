@@ -20,7 +20,11 @@ app = typer.Typer(
 Folder = Annotated[
     Path | None,
     typer.Option(
-        "--cache-dir", metavar="FOLDER", envvar="AUTOPROMPT_CACHE_DIR", help="Where the response cache lies."
+        "--cache-dir",
+        metavar="FOLDER",
+        envvar="AUTOPROMPT_CACHE_DIR",
+        parser=options.path,
+        help="Where the response cache lies.",
     ),
 ]
 

@@ -52,7 +52,10 @@ def doctor(
         str | None, typer.Option(metavar="MODEL", envvar="AUTOPROMPT_MODEL", help="As in `run`.")
     ] = None,
     base_url: Annotated[
-        str | None, typer.Option(metavar="URL", envvar="AUTOPROMPT_BASE_URL", help="As in `run`.")
+        str | None,
+        typer.Option(
+            metavar="URL", envvar="AUTOPROMPT_BASE_URL", parser=options.address, help="As in `run`."
+        ),
     ] = None,
     as_json: options.Json = False,
 ) -> None:

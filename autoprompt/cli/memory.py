@@ -20,7 +20,14 @@ app = typer.Typer(
     rich_markup_mode=None, add_completion=False, no_args_is_help=True, help="The experience file."
 )
 File = Annotated[
-    Path, typer.Option("--memory", metavar="FILE", envvar="AUTOPROMPT_MEMORY", help="The experience file.")
+    Path,
+    typer.Option(
+        "--memory",
+        metavar="FILE",
+        envvar="AUTOPROMPT_MEMORY",
+        parser=options.path,
+        help="The experience file.",
+    ),
 ]
 _DEFAULT = Path("memory/memory_experiences.txt")
 

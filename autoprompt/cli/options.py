@@ -21,6 +21,7 @@ from autoprompt.config import (
     ModelSettings,
     RunConfig,
     ScienceConfig,
+    given,
 )
 from autoprompt.errors import UsageError
 from autoprompt.setting_sources import flag_name
@@ -83,11 +84,36 @@ ConfigFile = Annotated[
 Json = Annotated[
     bool, typer.Option("--json", help="One JSON object on stdout, of an error too; all else goes to stderr.")
 ]
+
+
+def path(value: str) -> Path:
+    """The parser of flags that take a path. What pathlib makes of an empty one is the working directory."""
+    return Path(_given(value))
+
+
+def address(value: str) -> str:
+    """The parser of flags that take an address."""
+    return _given(value).strip()
+
+
+def _given(value: str) -> str:
+    try:
+        return str(given(str(value)))
+    except ValueError as error:
+        raise typer.BadParameter(f"{value!r} found; {error}") from error
+
+
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No live panel and no progress lines.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 RunsDir = Annotated[
     Path,
-    typer.Option("--runs-dir", metavar="FOLDER", envvar="AUTOPROMPT_RUNS_DIR", help="Where run folders lie."),
+    typer.Option(
+        "--runs-dir",
+        metavar="FOLDER",
+        envvar="AUTOPROMPT_RUNS_DIR",
+        parser=path,
+        help="Where run folders lie.",
+    ),
 ]
 
 
@@ -146,8 +172,13 @@ def with_settings(
 
 def _parameter(name: str, field: FieldInfo) -> inspect.Parameter:
     kind, default = _kind(name, field)
+    is_path = kind in (Path | None, list[Path] | None)
     option = typer.Option(
-        flag_name(name), help=_help(name, field), metavar=_metavar(name, field), show_default=False
+        flag_name(name),
+        help=_help(name, field),
+        metavar=_metavar(name, field),
+        parser=path if is_path else None,
+        show_default=False,
     )
     return inspect.Parameter(
         name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option]

@@ -84,6 +84,29 @@ def test_wrong_command_and_wrong_flag_are_usage_errors() -> None:
         assert said in result.stderr
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["run", "--dataset"],
+        ["run", "--runs-dir"],
+        ["run", "--base-url"],
+        ["science", "a task", "--data"],
+        ["runs", "list", "--runs-dir"],
+        ["memory", "show", "--memory"],
+        ["cache", "show", "--cache-dir"],
+        ["doctor", "--base-url"],
+    ],
+)
+def test_an_empty_place_on_the_command_line_is_no_default(arguments: list[str], tmp_path: Path) -> None:
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text('{"input": "a", "target": "b"}\n', encoding="utf-8")
+    data = ["--dataset", str(rows), "--prompt", "p"] if arguments[0] == "run" else []
+    result = CliRunner().invoke(app, [arguments[0], *data, *arguments[1:], ""])
+    assert result.exit_code == 2
+    assert arguments[-1] in result.stderr
+    assert "'' found; it is empty: give a value, or leave it out" in result.stderr
+
+
 def test_a_choice_that_is_none_names_those_that_are() -> None:
     result = CliRunner().invoke(app, ["run", "--preset", "fast"])
     assert result.exit_code == 2
