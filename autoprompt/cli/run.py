@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 
 from autoprompt.cli import clean, options, print_line, render
+from autoprompt.cli.env_file import load_env_file
 from autoprompt.cli.panel import watching
 from autoprompt.config import RunConfig
 from autoprompt.errors import ConfigError, Interrupted, UsageError
@@ -71,11 +72,8 @@ def check_metric(flags: Mapping[str, Any]) -> None:
 
 
 def read_environment() -> None:
-    """`.env` of the working directory is read, and overrides nothing; misspelt variables are warned of."""
-    from dotenv import load_dotenv
-
-    load_dotenv(Path(".env"), override=False)
-    for warning in unknown_variables(os.environ):
+    """`.env` of the working directory is read, and overrides nothing; warns of odd lines and names."""
+    for warning in (*load_env_file(Path(".env")), *unknown_variables(os.environ)):
         typer.echo(f"warning: {clean(warning)}", err=True)
 
 
