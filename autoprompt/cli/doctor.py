@@ -27,6 +27,7 @@ from autoprompt.errors import ConfigError, ModelError
 from autoprompt.extras import install, install_extra, requirements
 from autoprompt.llm import weights
 from autoprompt.llm.endpoints import read_key
+from autoprompt.llm.http import http_client
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -166,8 +167,11 @@ def _endpoint(url: str, environ: Mapping[str, str], *, is_needed: bool) -> Itera
         is_needed=False,
     )
     try:
-        headers = {"Authorization": f"Bearer {key}"} if key else {}
-        answer = httpx.get(f"{url.rstrip('/')}/models", headers=headers, timeout=_ENDPOINT_TIMEOUT_S)
+        with http_client(key, timeout_s=_ENDPOINT_TIMEOUT_S) as client:
+            answer = client.get(f"{url.rstrip('/')}/models")
+    except ConfigError as error:
+        yield Check("endpoint", False, str(error), is_needed=is_needed)
+        return
     except httpx.HTTPError as error:
         said = str(error) or type(error).__name__
         yield Check("endpoint", False, f"{shown}: {said}", "Check --base-url and the network", is_needed)

@@ -21,6 +21,9 @@ from threading import Thread
 
 import httpx
 
+from autoprompt.errors import ConfigError
+from autoprompt.llm.proxies import environment_faults
+
 ANSWER_TIMEOUT_S = 5.0
 """A hub that has said nothing after this time is given up: many networks drop such requests silently."""
 
@@ -43,7 +46,7 @@ class Wheel:
 def from_hub(url: str, part: Path, sha256: str) -> Iterator[int]:
     """Appends what `part` lacks of the file at `url`. Raises SourceError where it cannot."""
     held = part.stat().st_size
-    with httpx.Client(timeout=ANSWER_TIMEOUT_S, follow_redirects=True) as client:
+    with _client() as client:
         request = client.build_request("GET", url, headers={"Range": f"bytes={held}-"} if held else {})
         try:
             with closing(_answer(client, request)) as response:
@@ -58,6 +61,14 @@ def from_hub(url: str, part: Path, sha256: str) -> Iterator[int]:
                         yield file.tell()
         except httpx.HTTPError as error:
             raise SourceError(str(error) or type(error).__name__) from error
+
+
+def _client() -> httpx.Client:
+    try:
+        with environment_faults():
+            return httpx.Client(timeout=ANSWER_TIMEOUT_S, follow_redirects=True)
+    except ConfigError as error:  # the other source reads other variables
+        raise SourceError(str(error)) from error
 
 
 def _answer(client: httpx.Client, request: httpx.Request) -> httpx.Response:

@@ -23,6 +23,7 @@ from autoprompt.llm.failures import (
     redact,
     shown_url,
 )
+from autoprompt.llm.proxies import environment_faults
 from autoprompt.llm.wire import Constrain, Parameters, turn
 from autoprompt.types import Message
 
@@ -46,18 +47,21 @@ def http_client(
 
     trust_env: whether proxies and certificates that the environment names are used.
     certificates: read already, for they take 20 ms to read.
+    Raises ConfigError for a variable that names no proxy or no certificates.
     """
     import httpx
 
     headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
-    return httpx.Client(
-        headers=headers,
-        limits=httpx.Limits(max_connections=None, max_keepalive_connections=connections, keepalive_expiry=30),
-        timeout=httpx.Timeout(timeout_s, connect=min(timeout_s, _CONNECT_TIMEOUT_S)),
-        follow_redirects=True,
-        trust_env=trust_env,
-        verify=True if certificates is None else certificates,
-    )
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=connections, keepalive_expiry=30)
+    with environment_faults():
+        return httpx.Client(
+            headers=headers,
+            limits=limits,
+            timeout=httpx.Timeout(timeout_s, connect=min(timeout_s, _CONNECT_TIMEOUT_S)),
+            follow_redirects=True,
+            trust_env=trust_env,
+            verify=True if certificates is None else certificates,
+        )
 
 
 class LentClients:
@@ -99,7 +103,8 @@ class LentClients:
         import httpx
 
         if self._certificates is None:
-            self._certificates = httpx.create_ssl_context(trust_env=self._trust_env)
+            with environment_faults():
+                self._certificates = httpx.create_ssl_context(trust_env=self._trust_env)
         return http_client(
             self._api_key,
             timeout_s=self._timeout_s,

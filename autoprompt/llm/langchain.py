@@ -18,6 +18,7 @@ from autoprompt.llm.failures import (
     shown_url,
 )
 from autoprompt.llm.http import http_client
+from autoprompt.llm.proxies import environment_faults
 from autoprompt.llm.wire import Constrain, Parameters, turn
 from autoprompt.types import Message
 
@@ -49,15 +50,16 @@ class LangChainTransport:
         # A proxy of the environment, OPENAI_PROXY included, and a client of one's own exclude each other.
         direct: dict[str, Any] = {} if trust_env else {"http_client": self._own_http, "openai_proxy": None}
         # The OpenAI client insists on a key; an endpoint without keys does not look at it.
-        self._chat = ChatOpenAI(
-            model=model,
-            base_url=base_url,
-            api_key=SecretStr(api_key or "none"),
-            max_retries=0,
-            timeout=timeout_s,
-            use_responses_api=False,
-            **direct,
-        )
+        with environment_faults():
+            self._chat = ChatOpenAI(
+                model=model,
+                base_url=base_url,
+                api_key=SecretStr(api_key or "none"),
+                max_retries=0,
+                timeout=timeout_s,
+                use_responses_api=False,
+                **direct,
+            )
 
     @property
     def name(self) -> str:

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote, urlsplit
 
+from autoprompt.llm.proxies import environment_faults
+
 _TIMEOUT_S = 60.0
 _MAX_BYTES = 20_000_000
 _SECRET = re.compile(r"\$\{([A-Za-z_]\w*)\}")
@@ -44,7 +46,7 @@ class HttpResponse:
 
 
 def send(request: HttpRequest) -> HttpResponse:
-    """The answer, whatever its status. Raises ValueError for what is no request, HttpError."""
+    """The answer, whatever its status. Raises ValueError for what is no request, HttpError; ConfigError."""
     import httpx
 
     method = request.method.upper()
@@ -58,9 +60,11 @@ def send(request: HttpRequest) -> HttpResponse:
         else None
     )
     timeout = httpx.Timeout(request.read_s, connect=request.connect_s)
+    with environment_faults():
+        client = httpx.Client(timeout=timeout, verify=request.verifies, follow_redirects=True)
     try:
         with (
-            httpx.Client(timeout=timeout, verify=request.verifies, follow_redirects=True) as client,
+            client,
             client.stream(
                 method,
                 request.url,
