@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import random
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,10 +26,13 @@ from autoprompt.llm.rate import Gate, Slot
 from autoprompt.llm.wire import Parameters
 from autoprompt.types import Message, Usage
 
+_log = logging.getLogger(__name__)
+
 _MOST_ATTEMPTS = 8  # for 429, 5xx and broken connections; the waits between them add up to about a minute
 _MOST_TIMEOUTS = 3  # each of them has cost `timeout` seconds already
 _MOST_BROKEN = 3  # empty answers and answers that are not one: two retries, then the row is unparsed
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.5, 30.0
+_SILENT_WAIT_S = 10.0  # a longer one for "too many requests" is told of, once
 
 # "Without an endpoint: exit 4 within 30 s": a server that has never answered gets this long to start.
 _NEVER_REACHED_S, _NEVER_REACHED = 6.0, 5
@@ -96,6 +101,7 @@ class LimitedClient:
         self._owns_transport = owns_transport
         self._jitter = random.Random()
         self._outage = Outage(gate.concurrency, clock)
+        self._throttling, self._has_told = threading.Lock(), False
         self._prober = Prober(transport, self._outage, budget, gate, self._costs, clock)
 
     @property
@@ -210,6 +216,7 @@ class LimitedClient:
         if error.is_fatal or isinstance(error, OwnClientError):
             raise error
         if error.status == 429:
+            _raise_if_too_long(error)
             self._gate.throttled(slot)
             tries.is_throttled = True
         else:
@@ -227,7 +234,16 @@ class LimitedClient:
         if tries.is_over or (has_tried_enough and not self._outage.is_open):
             raise error
         tries.wait_s = self._delay(error, tries)
+        if tries.is_throttled and tries.wait_s > _SILENT_WAIT_S:
+            self._tell_once(error, tries.wait_s)
         return None
+
+    def _tell_once(self, error: EndpointError, wait_s: float) -> None:
+        """That requests wait for their turn: a panel that stands still looks like a program that hangs."""
+        with self._throttling:
+            has_told, self._has_told = self._has_told, True
+        if not has_told:
+            _log.warning("%s. Too many requests: it is asked again after %.0f s.", error, wait_s)
 
     def _broken(self, error: BrokenAnswerError, tries: _Tries) -> Completion | None:
         tries.broken += 1
@@ -263,3 +279,16 @@ class LimitedClient:
             2.0 if isinstance(error, UnreachableError) and not self._outage.has_succeeded else _LONGEST_WAIT_S
         )
         return min(longest, _FIRST_WAIT_S * 2.0 ** (tries.attempts + tries.unreached - 1)) * jitter
+
+
+def _raise_if_too_long(error: EndpointError) -> None:
+    """A quota of a day asks for hours: to ask earlier is in vain, and nobody watches a run that long."""
+    if error.retry_after_s is not None and error.retry_after_s > LONGEST_RETRY_AFTER_S:
+        raise EndpointError(
+            f"{error}. Rate limited: it asks to wait {error.retry_after_s:.0f} s, and no more than "
+            f"{LONGEST_RETRY_AFTER_S:.0f} s are waited. Go on after that time, or name another endpoint or "
+            "model.",
+            status=error.status,
+            retry_after_s=error.retry_after_s,
+            is_fatal=True,
+        ) from error

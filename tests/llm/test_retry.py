@@ -99,6 +99,31 @@ def test_retry_after_is_kept_and_other_waits_grow() -> None:
     ]
 
 
+def test_a_long_wait_for_a_turn_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    slow = EndpointError("HTTP 429: slow down", status=429, retry_after_s=60)
+    world = World([BUSY, GOOD, slow, slow, GOOD, slow, GOOD])
+    world.ask()
+    assert not caplog.records  # a wait of seconds
+    world.ask()
+    world.ask()
+    said = [record.getMessage() for record in caplog.records]
+    assert said == ["HTTP 429: slow down. Too many requests: it is asked again after 60 s."]
+
+
+@pytest.mark.parametrize("answers", [[], [GOOD]])
+def test_a_wait_of_hours_ends_the_run_at_once(answers: list[Answer]) -> None:
+    world = World([*answers, EndpointError("HTTP 429: quota", status=429, retry_after_s=7200), GOOD])
+    for _ in answers:
+        world.ask()
+    failure = world.fails()
+    assert isinstance(failure, EndpointError)
+    assert failure.is_fatal
+    assert failure.attempts == 1
+    assert "it asks to wait 7200 s" in str(failure)
+    assert "Go on after that time" in str(failure)
+    assert world.waits == []
+
+
 @pytest.mark.parametrize(("error", "attempts"), [(DOWN, 8), (BUSY, 8), (DROPPED, 8), (SLOW, 3)])
 def test_a_request_that_nobody_can_answer_is_given_up_at_last(error: EndpointError, attempts: int) -> None:
     world = World(lambda messages: GOOD if messages == ASK else error)
