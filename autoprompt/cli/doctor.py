@@ -27,7 +27,7 @@ from autoprompt.errors import ConfigError, ModelError
 from autoprompt.extras import install, install_extra, requirements
 from autoprompt.llm import weights
 from autoprompt.llm.endpoints import read_key
-from autoprompt.llm.http import http_client
+from autoprompt.llm.http import from_httpx, http_client
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -173,8 +173,8 @@ def _endpoint(url: str, environ: Mapping[str, str], *, is_needed: bool) -> Itera
         yield Check("endpoint", False, str(error), is_needed=is_needed)
         return
     except httpx.HTTPError as error:
-        said = str(error) or type(error).__name__
-        yield Check("endpoint", False, f"{shown}: {said}", "Check --base-url and the network", is_needed)
+        said = str(from_httpx(error, url, key))
+        yield Check("endpoint", False, said, "Check --base-url and the network", is_needed)
         return
     if answer.status_code in (401, 403):
         advice = "The key is missing or refused: check OPENAI_API_KEY"

@@ -23,7 +23,7 @@ from autoprompt.llm.failures import (
     redact,
     shown_url,
 )
-from autoprompt.llm.proxies import environment_faults
+from autoprompt.llm.proxies import environment_faults, proxy_note
 from autoprompt.llm.wire import Constrain, Parameters, turn
 from autoprompt.types import Message
 
@@ -114,13 +114,15 @@ class LentClients:
         )
 
 
-def from_httpx(error: httpx.HTTPError, url: str, api_key: str) -> EndpointError:
-    """httpx's errors in our words."""
+def from_httpx(error: httpx.HTTPError, url: str, api_key: str, *, trust_env: bool = True) -> EndpointError:
+    """httpx's errors in our words. trust_env: whether a proxy that the environment names was used."""
     import httpx
 
     said = redact(str(error), api_key) or type(error).__name__
-    if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.UnsupportedProtocol):
-        return UnreachableError(f"{shown_url(url)} cannot be reached: {said}")
+    no_way = httpx.ConnectError | httpx.ConnectTimeout | httpx.ProxyError | httpx.UnsupportedProtocol
+    if isinstance(error, no_way):
+        note = proxy_note(url) if trust_env else ""
+        return UnreachableError(f"{shown_url(url)} cannot be reached: {said}{note}")
     if isinstance(error, httpx.TimeoutException):
         return TimedOutError(f"{shown_url(url)}: no answer in time ({said})")
     return EndpointError(f"{shown_url(url)}: the connection broke off ({said})")
@@ -143,7 +145,7 @@ class HttpTransport:
         self.parameters = Parameters(constrain)
         self._url = base_url.rstrip("/") + "/chat/completions"
         self._model = model
-        self._api_key = api_key
+        self._api_key, self._trust_env = api_key, trust_env
         self._clients = LentClients(api_key, timeout_s=timeout_s, most=connections, trust_env=trust_env)
 
     @property
@@ -161,7 +163,7 @@ class HttpTransport:
             with self._clients.lent() as client:
                 response = client.post(self._url, content=body, headers={"Content-Type": "application/json"})
         except httpx.HTTPError as error:
-            raise from_httpx(error, self._url, self._api_key) from error
+            raise from_httpx(error, self._url, self._api_key, trust_env=self._trust_env) from error
         latency_s = time.perf_counter() - begun
         if response.status_code != 200:
             raise from_status(

@@ -18,7 +18,7 @@ from autoprompt.llm.failures import (
     shown_url,
 )
 from autoprompt.llm.http import http_client
-from autoprompt.llm.proxies import environment_faults
+from autoprompt.llm.proxies import environment_faults, proxy_note
 from autoprompt.llm.wire import Constrain, Parameters, turn
 from autoprompt.types import Message
 
@@ -118,8 +118,9 @@ class LangChainTransport:
             )
         url, said = shown_url(self._base_url), redact(_causes(error), self._api_key)
         if isinstance(error, openai.APIConnectionError):
-            if "ConnectError" in said or "ConnectTimeout" in said:
-                return UnreachableError(f"{url} cannot be reached ({said})")
+            if any(name in said for name in ("ConnectError", "ConnectTimeout", "ProxyError")):
+                note = proxy_note(self._base_url) if self._own_http is None else ""
+                return UnreachableError(f"{url} cannot be reached ({said}){note}")
             if isinstance(error, openai.APITimeoutError):
                 return TimedOutError(f"{url}: no answer in time ({said})")
             return EndpointError(f"{url}: the connection broke off ({said})")

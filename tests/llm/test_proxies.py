@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -12,13 +15,17 @@ from typer.testing import CliRunner
 
 from autoprompt.cli import app
 from autoprompt.config import ModelSettings
-from autoprompt.errors import ConfigError
+from autoprompt.errors import ConfigError, EndpointError
 from autoprompt.llm import connect
 from autoprompt.llm.downloads import SourceError, from_hub
+from autoprompt.llm.failures import UnreachableError
+from autoprompt.llm.http import HttpTransport
+from autoprompt.llm.langchain import LangChainTransport
 from autoprompt.types import Message
 from autoprompt.workflow.http_call import HttpRequest, send
 
 NOWHERE = "http://127.0.0.1:9/v1"
+NUMBERS = itertools.count()
 ASK = [Message("user", "x")]
 
 
@@ -29,9 +36,14 @@ def _no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.delenv(name)
 
 
+def nowhere() -> str:
+    """An address of its own each time: langchain keeps a client for each, with the proxies of that time."""
+    return f"http://127.0.0.1:9/{next(NUMBERS)}/v1"
+
+
 def asked(transport: str) -> Callable[[], Any]:
     return lambda: connect(
-        ModelSettings(model="m", base_url=NOWHERE, constrain="off", transport=transport)  # type: ignore[arg-type]
+        ModelSettings(model="m", base_url=nowhere(), constrain="off", transport=transport)  # type: ignore[arg-type]
     ).complete(ASK)
 
 
@@ -89,3 +101,83 @@ def test_doctor_names_the_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     result = CliRunner().invoke(app, ["doctor", "--model", "m", "--base-url", NOWHERE])
     assert "no    endpoint          ALL_PROXY: a SOCKS proxy" in result.stdout
     assert result.exit_code == 4
+
+
+@pytest.fixture
+def refusing() -> Iterator[str]:
+    """A proxy on the loopback that makes no connection for anybody."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_CONNECT(self) -> None:
+            self.send_error(403, "not to there")
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    yield f"http://me:secret@127.0.0.1:{server.server_port}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.mark.parametrize("kind", [HttpTransport, LangChainTransport])
+@pytest.mark.parametrize(
+    ("variables", "note"),
+    [
+        ({}, ""),
+        (
+            {"HTTP_PROXY": "http://me:secret@127.0.0.1:9"},
+            " (through the proxy of HTTP_PROXY; NO_PROXY=127.0.0.1 goes round it)",
+        ),
+        (
+            {"all_proxy": "127.0.0.1:9", "NO_PROXY": "a.example"},
+            " (through the proxy of all_proxy; NO_PROXY=a.example,127.0.0.1 goes round it)",
+        ),
+        ({"HTTPS_PROXY": "http://127.0.0.1:9"}, ""),
+        ({"HTTP_PROXY": "http://127.0.0.1:9", "NO_PROXY": "127.0.0.1"}, ""),
+    ],
+)
+def test_a_proxy_in_between_is_told_of(
+    kind: type[HttpTransport | LangChainTransport],
+    variables: dict[str, str],
+    note: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    transport = kind(nowhere(), "m")
+    with pytest.raises(UnreachableError) as caught:
+        transport.complete(ASK)
+    said = str(caught.value)
+    assert said.endswith(note)
+    assert ("proxy" in said) == bool(note)
+    assert "secret" not in said
+
+
+@pytest.mark.parametrize("kind", [HttpTransport, LangChainTransport])
+def test_a_proxy_that_makes_no_connection_is_told_of(
+    kind: type[HttpTransport | LangChainTransport], refusing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", refusing)
+    with pytest.raises(UnreachableError, match=r"through the proxy of HTTPS_PROXY; NO_PROXY=127.0.0.1 goes"):
+        kind(nowhere().replace("http:", "https:"), "m").complete(ASK)
+
+
+def test_the_embedded_model_is_never_behind_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    with pytest.raises(UnreachableError) as caught:
+        HttpTransport(NOWHERE, "m", trust_env=False).complete(ASK)
+    assert "proxy" not in str(caught.value)
+
+
+def test_a_run_and_doctor_tell_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("autoprompt.llm.endpoints._WAITS_S", ())
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    with pytest.raises(EndpointError, match=r"NO_PROXY=127.0.0.1 goes round it\)\. Is the server running"):
+        CALLERS["listing"]()
+    result = CliRunner().invoke(app, ["doctor", "--model", "m", "--base-url", NOWHERE])
+    assert "(through the proxy of HTTP_PROXY; NO_PROXY=127.0.0.1 goes round it)" in result.stdout
