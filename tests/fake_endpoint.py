@@ -48,12 +48,13 @@ def error(
 
 
 class FakeEndpoint:
-    """replies: given one after the other, then `otherwise`. requests, headers: what came."""
+    """replies: given one after the other, then `otherwise`. requests, headers, paths: what came."""
 
     def __init__(self, otherwise: Callable[[dict[str, Any]], Reply] | None = None) -> None:
         self.replies: deque[Reply] = deque()
         self.requests: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
+        self.paths: list[str] = []
         self.models: Reply = Reply(body={"object": "list", "data": [{"id": "fake", "object": "model"}]})
         self.listed = 0
         self._otherwise = otherwise or (lambda body: answer("1"))
@@ -65,11 +66,14 @@ class FakeEndpoint:
 
             def do_GET(self) -> None:
                 endpoint.listed += 1
-                self._give(endpoint.models if self.path == "/v1/models" else Reply(404, {}))
+                endpoint.paths.append(self.path)
+                is_list = self.path.partition("?")[0] == "/v1/models"
+                self._give(endpoint.models if is_list else Reply(404, {}))
 
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 with endpoint._lock:
+                    endpoint.paths.append(self.path)
                     endpoint.requests.append(body)
                     endpoint.headers.append({name.lower(): value for name, value in self.headers.items()})
                     reply = endpoint.replies.popleft() if endpoint.replies else endpoint._otherwise(body)

@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from urllib.parse import urlsplit, urlunsplit
 
 from autoprompt.config import ModelSettings
 from autoprompt.errors import AuthenticationError, ConfigError, EndpointError, ModelError, UsageError
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 OPENAI_URL = "https://api.openai.com/v1"
 LOCAL = "local"
 
+_REQUEST = "/chat/completions"
 _LIST_TIMEOUT_S = 10.0
 _WAITS_S = (0.5, 1.0, 2.0)
 
@@ -162,7 +163,7 @@ def list_models(base_url: str, api_key: str = "") -> list[dict[str, Any]] | None
 
     from autoprompt.llm.http import from_httpx, http_client
 
-    url = base_url.rstrip("/") + "/models"
+    url = request_url(base_url, "/models")
     with http_client(api_key, timeout_s=_LIST_TIMEOUT_S) as client:
         for wait_s in (*_WAITS_S, None):
             failure: ModelError
@@ -220,7 +221,11 @@ def _check_exclusive(prefix: str, model: str | None, base_url: str | None) -> No
 
 
 def checked_url(base_url: str) -> str:
-    """Without a slash at the end. Raises UsageError for what is not an http(s) address."""
+    """Without spaces around it and a slash at the end.
+
+    Raises UsageError for what is not an http(s) address, and for that of one request.
+    """
+    base_url = base_url.strip()
     try:
         parts = urlsplit(base_url)
         is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -228,7 +233,18 @@ def checked_url(base_url: str) -> str:
         is_address = False
     if not is_address:
         raise UsageError(f"base URL {base_url!r}: expected http://HOST[:PORT]/v1 or https://HOST/v1")
+    if parts.path.rstrip("/").endswith(_REQUEST):
+        raise UsageError(
+            f"base URL {shown_url(base_url)}: leave out {_REQUEST}, which is added to it; expected "
+            f"{shown_url(base_url).rstrip('/').removesuffix(_REQUEST)}"
+        )
     return base_url.rstrip("/")
+
+
+def request_url(base_url: str, path: str) -> str:
+    """The address of one request: `path` goes before a query, such as the `?api-version=...` of some."""
+    parts = urlsplit(base_url)
+    return urlunsplit(parts._replace(path=parts.path.rstrip("/") + path))
 
 
 def _only_model(models: Sequence[Mapping[str, Any]] | None, base_url: str) -> str:

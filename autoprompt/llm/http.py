@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from autoprompt.errors import EndpointError
 from autoprompt.llm.client import Completion, Options
+from autoprompt.llm.endpoints import request_url
 from autoprompt.llm.failures import (
     BrokenAnswerError,
     TimedOutError,
@@ -143,7 +144,7 @@ class HttpTransport:
         trust_env: bool = True,
     ) -> None:
         self.parameters = Parameters(constrain)
-        self._url = base_url.rstrip("/") + "/chat/completions"
+        self._url = request_url(base_url, "/chat/completions")
         self._model = model
         self._api_key, self._trust_env = api_key, trust_env
         self._clients = LentClients(api_key, timeout_s=timeout_s, most=connections, trust_env=trust_env)

@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, urlsplit
 
 from autoprompt.errors import EndpointError, ModelError
 from autoprompt.llm.client import Completion, Options
@@ -49,11 +50,13 @@ class LangChainTransport:
         self._own_http = None if trust_env else http_client("", timeout_s=timeout_s, trust_env=False)
         # A proxy of the environment, OPENAI_PROXY included, and a client of one's own exclude each other.
         direct: dict[str, Any] = {} if trust_env else {"http_client": self._own_http, "openai_proxy": None}
+        parts = urlsplit(base_url)  # the OpenAI client takes a query apart from the address
         # The OpenAI client insists on a key; an endpoint without keys does not look at it.
         with environment_faults():
             self._chat = ChatOpenAI(
                 model=model,
-                base_url=base_url,
+                base_url=parts._replace(query="").geturl(),
+                default_query=dict(parse_qsl(parts.query)) or None,
                 api_key=SecretStr(api_key or "none"),
                 max_retries=0,
                 timeout=timeout_s,

@@ -162,6 +162,31 @@ def test_what_is_not_an_address_is_refused(url: str) -> None:
         open_endpoint(choose_model(chosen, "task", {}), chosen)
 
 
+@pytest.mark.parametrize("end", ["/chat/completions", "/chat/completions/", "/chat/completions?key=secret"])
+def test_the_address_of_a_request_is_no_base_url(end: str) -> None:
+    chosen = settings(model="m", base_url=f"http://a/v1{end}")
+    with pytest.raises(UsageError, match=r"leave out /chat/completions, .* expected http://a/v1$") as caught:
+        open_endpoint(choose_model(chosen, "task", {}), chosen)
+    assert "secret" not in str(caught.value)
+
+
+def test_spaces_around_an_address_of_the_environment_are_no_part_of_it(endpoint: FakeEndpoint) -> None:
+    chosen = settings(model="m")
+    environment = {"OPENAI_BASE_URL": f" {endpoint.base_url}/\n"}
+    assert open_endpoint(choose_model(chosen, "task", environment), chosen).base_url == endpoint.base_url
+
+
+@pytest.mark.parametrize("transport", ["http", "langchain"])
+def test_a_query_of_the_base_url_is_that_of_every_request(endpoint: FakeEndpoint, transport: str) -> None:
+    url = f"{endpoint.base_url}/?api-version=1&x=a%20b"
+    with Models(settings(base_url=url, transport=transport), budget=Budget(), environment={}) as models:
+        assert models.client("task").complete(ASK).text == "1"
+    assert [path.replace("+", "%20") for path in endpoint.paths] == [
+        "/v1/models?api-version=1&x=a%20b",
+        "/v1/chat/completions?api-version=1&x=a%20b",
+    ]
+
+
 def test_a_refused_key_is_said(endpoint: FakeEndpoint) -> None:
     endpoint.models = error(401)
     chosen = settings(base_url=endpoint.base_url)
