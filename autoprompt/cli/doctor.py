@@ -10,8 +10,9 @@ import re
 import shlex
 import shutil
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from difflib import get_close_matches
 from importlib import metadata, util
 from pathlib import Path
 from typing import Annotated
@@ -23,10 +24,10 @@ from rich.text import Text
 from autoprompt.cli import clean, options, render
 from autoprompt.cli.progress import megabytes
 from autoprompt.cli.run import print_json, read_environment
-from autoprompt.errors import ConfigError, ModelError
+from autoprompt.errors import ConfigError, ModelError, UsageError
 from autoprompt.extras import install, install_extra, requirements
 from autoprompt.llm import weights
-from autoprompt.llm.endpoints import read_key
+from autoprompt.llm.endpoints import OPENAI_URL, checked_url, listed, read_key, request_url
 from autoprompt.llm.http import from_httpx, http_client
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
@@ -103,7 +104,8 @@ def _checks(model: str | None, base_url: str | None, environ: Mapping[str, str])
     url = base_url or environ.get("OPENAI_BASE_URL") or environ.get("OPENAI_API_BASE")
     has_key = bool(environ.get("OPENAI_API_KEY", "").strip())
     if not is_local or url or has_key:
-        yield from _endpoint(url or "https://api.openai.com/v1", environ, is_needed=not is_local)
+        remote = "" if is_local else name
+        yield from _endpoint(url or OPENAI_URL, remote, environ, is_needed=not is_local)
     yield _disk()
     yield _cache()
     yield _sandbox()
@@ -152,13 +154,13 @@ def _weights(name: str, *, is_needed: bool) -> Check:
     return Check("weights", False, found, advice, is_needed)
 
 
-def _endpoint(url: str, environ: Mapping[str, str], *, is_needed: bool) -> Iterator[Check]:
+def _endpoint(url: str, model: str, environ: Mapping[str, str], *, is_needed: bool) -> Iterator[Check]:
+    """model: "" where none is named at the endpoint."""
     try:
         key = read_key(environ, "OPENAI_API_KEY")
     except ConfigError as error:
         yield Check("endpoint key", False, str(error), is_needed=is_needed)
         return
-    shown = _public(url)
     yield Check(
         "endpoint key",
         bool(key),
@@ -167,21 +169,43 @@ def _endpoint(url: str, environ: Mapping[str, str], *, is_needed: bool) -> Itera
         is_needed=False,
     )
     try:
+        url = checked_url(url)
         with http_client(key, timeout_s=_ENDPOINT_TIMEOUT_S) as client:
-            answer = client.get(f"{url.rstrip('/')}/models")
-    except ConfigError as error:
-        yield Check("endpoint", False, str(error), is_needed=is_needed)
+            answer = client.get(request_url(url, "/models"))
+    except (ConfigError, UsageError) as error:
+        yield Check("endpoint", False, str(error), "", is_needed)
         return
     except httpx.HTTPError as error:
         said = str(from_httpx(error, url, key))
         yield Check("endpoint", False, said, "Check --base-url and the network", is_needed)
         return
+    found = f"{_public(url)}: HTTP {answer.status_code}"
     if answer.status_code in (401, 403):
         advice = "The key is missing or refused: check OPENAI_API_KEY"
-        yield Check("endpoint", False, f"{shown}: HTTP {answer.status_code}", advice, is_needed)
+        yield Check("endpoint", False, found, advice, is_needed)
         return
-    # An endpoint need not list its models to serve them.
-    yield Check("endpoint", answer.status_code < 500, f"{shown}: HTTP {answer.status_code}", "", is_needed)
+    entries = listed(answer.content) if answer.status_code == 200 else None
+    if answer.status_code in (200, 404, 405) and entries is None:
+        # An endpoint need not list its models to serve them.
+        advice = "It lists no models; is the base URL right? It usually ends in /v1"
+        yield Check("endpoint", False, found, advice, is_needed=False)
+        return
+    yield Check("endpoint", answer.status_code < 500, found, "", is_needed)
+    names = [str(entry["id"]) for entry in entries or () if "id" in entry]
+    if model and names:
+        yield _listed(model, names)
+
+
+def _listed(model: str, names: Sequence[str]) -> Check:
+    """A note, for some endpoints take other names than those that they list."""
+    if model in names:
+        return Check("endpoint model", True, f"{model} is listed", is_needed=False)
+    near = (
+        get_close_matches(model, names, n=3) or [name for name in names if model.lower() in name.lower()][:3]
+    )
+    advice = f"Did you mean {', '.join(near)}?" if near else f"Listed: {', '.join(sorted(names)[:10])}"
+    advice += f", and {len(names) - 10} more" if not near and len(names) > 10 else ""
+    return Check("endpoint model", False, f"{model} is not among the {len(names)} listed", advice, False)
 
 
 def _public(url: str) -> httpx.URL:

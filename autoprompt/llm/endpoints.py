@@ -173,7 +173,7 @@ def list_models(base_url: str, api_key: str = "") -> list[dict[str, Any]] | None
                 failure = from_httpx(error, url, api_key)
             else:
                 if response.status_code == 200:
-                    return _entries(response.content)
+                    return listed(response.content)
                 failure = from_status(
                     response.status_code, response.headers, response.text, url=url, api_key=api_key, sent=()
                 )
@@ -255,7 +255,8 @@ def _only_model(models: Sequence[Mapping[str, Any]] | None, base_url: str) -> st
     raise UsageError(f"{shown_url(base_url)}: no model is named, and {found}. Choose one with --model.")
 
 
-def _entries(body: bytes) -> list[dict[str, Any]] | None:
+def listed(body: bytes) -> list[dict[str, Any]] | None:
+    """The entries in an answer to `/models`; None where it is no list."""
     try:
         data = json.loads(body)
     except ValueError:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from endpoint import KEY, serving
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from autoprompt.cli import app, doctor
+from tests.fake_endpoint import Reply, fake_endpoint
 
 
 def test_the_command_that_is_ready_carries_the_flags() -> None:
@@ -27,6 +29,59 @@ def test_a_missing_key_is_a_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert "note  endpoint key      OPENAI_API_KEY is not set" in lines
     # This server wants one: that, and not the missing variable, is what stops a run.
     assert any(line.startswith("no    endpoint ") for line in lines)
+    assert result.exit_code == 4
+
+
+@pytest.fixture
+def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Result]]:
+    """`doctor` for the model at an endpoint that lists `fake` and `fake-large`."""
+    monkeypatch.chdir(tmp_path)
+    with fake_endpoint() as endpoint:
+        names = ("fake", "fake-large")
+        endpoint.models = Reply(body={"object": "list", "data": [{"id": name} for name in names]})
+
+        def call(model: str, end: str = "", *flags: str) -> Result:
+            url = f" {endpoint.base_url}{end}"
+            return CliRunner().invoke(app, ["doctor", "--model", model, "--base-url", url, *flags])
+
+        yield call
+
+
+def test_a_model_that_is_listed_is_said_to_be(asked: Callable[..., Result]) -> None:
+    result = asked("fake", "/?api-version=1")
+    assert "ok    endpoint model    fake is listed" in result.stdout.splitlines()
+    assert result.exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("model", "advice"),
+    [
+        ("fake-larg", "Did you mean fake-large, fake?"),
+        ("LARGE", "Did you mean fake-large?"),
+        ("gpt", "Listed: fake, fake-large"),
+    ],
+)
+def test_a_model_that_is_not_listed_is_a_note_with_those_that_are(
+    asked: Callable[..., Result], model: str, advice: str
+) -> None:
+    result = asked(model)
+    lines = [line.strip() for line in result.stdout.splitlines()]
+    at = lines.index(f"note  endpoint model    {model} is not among the 2 listed")
+    assert lines[at + 1] == advice
+    assert result.exit_code == 0  # some endpoints take other names, too
+
+
+def test_an_address_that_lists_no_models_is_a_note(asked: Callable[..., Result]) -> None:
+    result = asked("fake", "/v2")
+    assert "note  endpoint          http://127.0.0.1" in result.stdout
+    assert "It lists no models; is the base URL right? It usually ends in /v1" in result.stdout
+    assert "endpoint model" not in result.stdout
+    assert result.exit_code == 0
+
+
+def test_an_address_that_is_none_is_said_as_a_run_says_it(asked: Callable[..., Result]) -> None:
+    result = asked("fake", "/chat/completions")
+    assert "leave out /chat/completions" in result.stdout
     assert result.exit_code == 4
 
 
