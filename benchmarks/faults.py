@@ -36,7 +36,7 @@ from workbench import (
 
 MIXED = {"p429": 0.20, "p500": 0.05, "pdrop": 0.03, "pempty": 0.03, "pgarbage": 0.02}
 # What retries cost is not what a run found; message and tokens_per_call count empty answers' tokens.
-SPENDING = ("calls", "tokens", "cost_usd", "message", "tokens_per_call", "spending")
+SPENDING = ("calls", "repeated_calls", "tokens", "cost_usd", "message", "tokens_per_call", "spending")
 EXIT_ENDPOINT = 4
 ABSENT_S = 30.0
 DIES_AFTER = 400

@@ -125,7 +125,9 @@ class NamedModels:
         model, base_url, key = self._where(spec)
         with self._lock:
             if (model, base_url, key) not in self._opened:
-                environment = {**self._environment, **({"OPENAI_API_KEY": key} if key else {})}
+                environment = dict(self._environment)
+                if not self.overrides:  # OpenAI's key is for OpenAI: no other provider is to see it
+                    environment["OPENAI_API_KEY"] = key
                 self._opened[model, base_url, key] = Models(
                     self._settings.model_copy(update={"model": model, "base_url": base_url}),
                     budget=self._budget,

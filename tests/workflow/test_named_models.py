@@ -1,0 +1,41 @@
+"""Models that the nodes of a workflow name, each with the address and the key of its provider."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+import pytest
+from fake_endpoint import FakeEndpoint
+
+from autoprompt.config import ModelSettings
+from autoprompt.llm.budget import Budget
+from autoprompt.types import Message
+from autoprompt.workflow.models import ModelSpec, NamedModels
+
+
+@pytest.mark.parametrize(
+    ("keys", "sent"),
+    [
+        ({"ACME_API_KEY": "acme-key"}, "Bearer acme-key"),
+        ({"OPENAI_API_KEY": "sk-openai", "ACME_API_KEY": "acme-key"}, "Bearer acme-key"),
+    ],
+)
+def test_a_provider_gets_its_own_key(keys: dict[str, str], sent: str) -> None:
+    assert asked(keys)["authorization"] == sent
+
+
+def test_a_provider_without_a_key_does_not_get_that_of_openai() -> None:
+    assert "sk-openai" not in str(asked({"OPENAI_API_KEY": "sk-openai"}))
+
+
+def asked(keys: dict[str, str]) -> dict[str, str]:
+    """The headers with which a node's model at the provider Acme is asked."""
+    with closing(FakeEndpoint()) as endpoint:
+        environment = {"ACME_BASE_URL": endpoint.base_url, **keys}
+        models = NamedModels(ModelSettings(), budget=Budget(), environment=environment)
+        try:
+            client = models.client(ModelSpec(provider="acme", name="m"), "slot")
+            client.complete([Message("user", "hello")])
+        finally:
+            models.close()
+        return endpoint.headers[-1]
