@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -21,6 +21,7 @@ from autoprompt.types import REFUSED, Candidate, EvaluatedRow, Evaluation, Examp
 _FEWEST_EMPTY = 10  # answers; where half of all are empty, so many in a row are one chance in a thousand
 MOST_LOST = 0.1  # of the answers: with more of them missing, a score says little
 GRACE_S = 5.0
+_LONGEST_ERROR = 300
 
 Job = tuple[Candidate, Sequence[Example]]
 Row = tuple[int, int]  # place of the job, place of the row in it
@@ -43,6 +44,28 @@ def row_counter(emit: OnEvent, budget: Budget, what: str, total: int) -> OnRow:
         emit({**event, "spent": budget.spent.to_dict()})
 
     return on_row
+
+
+def first_error(rows: Iterable[EvaluatedRow]) -> str:
+    """Why rows failed, to stand behind how many did: `the first (3 times): HTTP 400: ...`; "" if none did."""
+    errors = [row.error.removeprefix(REFUSED) for row in rows if row.error is not None]
+    if not errors:
+        return ""
+    times = errors.count(errors[0])
+    said = " ".join(errors[0].split())
+    shown = said if len(said) <= _LONGEST_ERROR else said[: _LONGEST_ERROR - 1] + "…"
+    return f"the first{f' ({times} times)' if times > 1 else ''}: {shown.removesuffix('.')}"
+
+
+def refused_warning(rows: Sequence[EvaluatedRow], what: str = "requests") -> str:
+    """Said where the endpoint would not take requests: then the words are not what is wrong. "" for none."""
+    refused = [row for row in rows if row.is_refused]
+    if not refused:
+        return ""
+    return (
+        f"{len(refused)} of {len(rows)} {what} were refused by the endpoint, which counts as wrong answers; "
+        f"{first_error(refused)}"
+    )
 
 
 def cut_warning(rows: Sequence[EvaluatedRow]) -> str:

@@ -18,7 +18,9 @@ from autoprompt.evaluation import (
     EmptyAnswers,
     cut_warning,
     evaluate_jobs,
+    first_error,
     raise_if_all_failed,
+    refused_warning,
     row_counter,
 )
 from autoprompt.judge import Grades
@@ -229,10 +231,13 @@ def _labels_of_runs(
 def _many_failed(evaluations: Sequence[Evaluation]) -> str:
     """What to say where so many rows failed that a score says little of the prompt; else ""."""
     rows = [row for evaluation in evaluations for row in evaluation.rows]
-    failed = sum(row.is_lost for row in rows)
-    if failed <= MOST_LOST * len(rows):
+    lost = [row for row in rows if row.is_lost]
+    if len(lost) <= MOST_LOST * len(rows):
         return ""
-    return f"{failed} of {len(rows)} answers failed at the endpoint; in a score they count as wrong"
+    return (
+        f"{len(lost)} of {len(rows)} answers failed at the endpoint; in a score they count as wrong; "
+        f"{first_error(lost)}"
+    )
 
 
 def _report(
@@ -272,10 +277,13 @@ def _report(
         raise_if_all_failed(one.rows)
     answers.check()
     grades.check()
-    late = [
-        *models.warnings(),
-        *filter(None, [grades.warning, _many_failed([evaluation, *others]), cut_warning(evaluation.rows)]),
+    said = [
+        grades.warning,
+        _many_failed([evaluation, *others]),
+        refused_warning([row for one in (evaluation, *others) for row in one.rows]),
+        cut_warning(evaluation.rows),
     ]
+    late = [*models.warnings(), *filter(None, said)]
     for warning in late:
         emit({"event": "warning", "message": warning})
     spent = budget.spent

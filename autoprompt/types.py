@@ -198,7 +198,11 @@ class EvaluatedRow:
 
         A request that the endpoint refused (too long, say) is the candidate's own, and scores 0.
         """
-        return self.error is not None and not self.error.startswith(REFUSED)
+        return self.error is not None and not self.is_refused
+
+    @property
+    def is_refused(self) -> bool:
+        return self.error is not None and self.error.startswith(REFUSED)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import pydoc
+import re
 import shutil
 from collections.abc import Callable
 from datetime import date
@@ -20,6 +21,7 @@ from fakes import JUDGED, LABELS, PROMPT, World, grader, run_config, target_of, 
 import autoprompt
 from autoprompt import Candidate, Clients, RunConfig, api, estimate, evaluate, optimize
 from autoprompt.cli import scores
+from autoprompt.cli.evaluate import _lines as eval_lines
 from autoprompt.errors import (
     BudgetExhausted,
     BudgetTooSmallError,
@@ -32,6 +34,7 @@ from autoprompt.errors import (
     JudgeError,
     ModelError,
     PromptError,
+    RequestRefusedError,
     StoreError,
     UsageError,
 )
@@ -377,11 +380,38 @@ def test_many_failed_rows_are_a_warning_and_both_scores_stand_on_the_same_rows(t
     few = write_rows(tmp_path / "few.jsonl", range(20))
     config = run_config(tmp_path, dataset=few)
     report = evaluate(config, against="Other.", clients=Clients(Broken(lambda n: n < 4)))
-    assert any("failed at the endpoint" in warning for warning in report.warnings)
+    assert (
+        "8 of 40 answers failed at the endpoint; in a score they count as wrong; the first (8 times): client "
+        "mine raised ValueError: my program broke"
+    ) in report.warnings
     assert report.compared is not None
     said = "\n".join(scores.comparison(report))
     assert f"{report.compared.new.score:.3f} here, on the rows that both answered" in said
     assert "4 rows that failed are left out" in said
+
+
+def test_refused_rows_are_a_warning_that_says_why(tmp_path: Path) -> None:
+    few = write_rows(tmp_path / "few.jsonl", range(20))
+
+    def refusing(messages: list[Message]) -> Completion:
+        number = int(messages[-1].content.split()[-1])
+        if number % 20 >= 15:
+            raise RequestRefusedError(
+                f"HTTP 400: {'too long' if number % 20 < 18 else 'filtered'}.", status=400
+            )
+        return Completion(target_of(number))
+
+    report = evaluate(run_config(tmp_path, dataset=few), clients=Clients(ScriptedClient(refusing)))
+    why = "the first (3 times): HTTP 400: too long"
+    assert report.warnings[-1] == (
+        f"5 of 20 requests were refused by the endpoint, which counts as wrong answers; {why}"
+    )
+    assert f"0 rows with an unreadable answer, 5 that failed ({why})" in eval_lines(report)
+    clients = Clients(ScriptedClient(refusing), ScriptedClient(writer))
+    (said,) = (
+        w for w in optimize(run_config(tmp_path), clients=clients).to_dict()["warnings"] if "refused" in w
+    )
+    assert re.fullmatch(r"\d+ of [0-9]+ test rows were refused by the endpoint, .*HTTP 400: .*", said)
 
 
 def test_a_batch_has_no_best_prompt(tmp_path: Path) -> None:

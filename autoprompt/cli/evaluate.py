@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from autoprompt.cli import options, render, scores
+from autoprompt.cli import clean, options, render, scores
 from autoprompt.cli.panel import watching
 from autoprompt.cli.progress import duration, money
 from autoprompt.cli.run import check_metric, print_json, read_environment
@@ -213,6 +213,8 @@ def _not_unseen(searched: Collection[str], report: EvaluationReport) -> str:
 
 
 def _lines(report: EvaluationReport) -> list[str]:
+    from autoprompt.evaluation import first_error
+
     low, high = report.interval
     lines = [
         f"{report.metric} {report.score:.3f} (95% interval {low:.3f} to {high:.3f}) on {report.n} rows"
@@ -220,10 +222,12 @@ def _lines(report: EvaluationReport) -> list[str]:
     ]
     lines += scores.comparison(report)
     if report.unparsed or report.failed or report.unscored:
+        why = first_error(report.evaluation.rows)
         missing = f"{report.unparsed} rows with an unreadable answer, {report.failed} that failed"
-        lines.append(
-            missing + (f", {report.unscored} that the judge gave no grade" if report.unscored else "")
-        )
+        missing += f" ({why})" if why else ""
+        if report.unscored:
+            missing += f", {report.unscored} that the judge gave no grade"
+        lines.append(clean(missing))
     lines.append(
         f"{report.calls:,} calls, {report.usage.total_tokens:,} tokens, cost {money(report.cost_usd)}, "
         f"{duration(report.seconds)}"

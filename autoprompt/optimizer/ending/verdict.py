@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from autoprompt.comparison import ALPHA, ComparedRows, Scored, compare_rows
+from autoprompt.evaluation import first_error, refused_warning
 from autoprompt.llm.spent import Spent
 from autoprompt.metrics import name_of_means
 from autoprompt.optimizer.context import SearchContext
@@ -87,11 +88,17 @@ def make_result(state: AutoPromptState, context: SearchContext, facts: RunFacts,
 
 
 def _failed(sides: Mapping[str, Sequence[EvaluatedRow]]) -> Iterator[str]:
-    """That the endpoint failed rows of the sealed test: the figures are of the others."""
-    rows = {row.example_id for side in sides.values() for row in side}
-    lost = {row.example_id for side in sides.values() for row in side if row.is_lost}
+    """Rows of the sealed test that the endpoint failed, which leaves them out, or refused; and why."""
+    every = sorted((row for side in sides.values() for row in side), key=lambda row: row.is_refused)
+    rows = {row.example_id: row for row in every}  # a row of both is refused if it is so on either side
+    lost = {row.example_id: row for side in sides.values() for row in side if row.is_lost}
     if lost:
-        yield f"{len(lost)} of {len(rows)} test rows failed at the endpoint: the scores are of the others"
+        yield (
+            f"{len(lost)} of {len(rows)} test rows failed at the endpoint: the scores are of the others; "
+            f"{first_error(lost.values())}"
+        )
+    if said := refused_warning([*rows.values()], "test rows"):
+        yield said
 
 
 def _verdict(compared: ComparedRows | None) -> Verdict:
