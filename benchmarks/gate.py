@@ -2,6 +2,7 @@
 
     python benchmarks/gate.py
     python benchmarks/gate.py --checks 200 --flips 0.2 --repeats 1
+    python benchmarks/gate.py --flips 0.05 --broken 0 --more-flips 0.05
 
 Every check is whole: a noisy model answers every row as often as there are repeats, the baseline is written
 to a file and read again, the check asks the model anew, compares and decides.
@@ -30,13 +31,17 @@ LEAST_CAUGHT = 0.9
 
 @dataclass(frozen=True)
 class World:
-    """A model that is right on a share of the rows, breaks some, and flips a share of its answers anew."""
+    """A model that is right on a share of the rows, breaks some, and flips a share of its answers anew.
+
+    more_flips: the further share that it flips once it is broken, on whatever rows.
+    """
 
     rows: int
     repeats: int
     flips: float
     accuracy: float
     broken: float
+    more_flips: float = 0.0
 
     def model(self, seed: int, *, is_broken: bool) -> ScriptedClient:
         rng = random.Random(f"truth {seed}")
@@ -46,10 +51,11 @@ class World:
             for n in rng.sample(could, min(len(could), round(self.broken * self.rows))):
                 right[n] = False
         noise = random.Random(f"noise {seed} {is_broken} {self.broken}")
+        flips = self.flips + (self.more_flips if is_broken else 0.0)
 
         def answer(messages: list[Message], options: Options) -> str:
             number = int(messages[-1].content)
-            return "yes" if right[number] ^ (noise.random() < self.flips) else "no"
+            return "yes" if right[number] ^ (noise.random() < flips) else "no"
 
         return ScriptedClient(answer)
 
@@ -95,6 +101,7 @@ def main() -> int:
     parser.add_argument("--flips", type=float, default=0.1, help="share of answers that are flipped")
     parser.add_argument("--accuracy", type=float, default=1.0, help="share of rows that the model knows")
     parser.add_argument("--broken", type=float, default=0.1, help="share of rows that truly break")
+    parser.add_argument("--more-flips", type=float, default=0.0, help="flipped besides, where it broke")
     parser.add_argument("--max-drop", type=float, default=0.0)
     parser.add_argument("--json", action="store_true", help="the report as JSON on stdout")
     options = parser.parse_args()
@@ -108,9 +115,11 @@ def main() -> int:
         f"<= {MOST_FALSE_ALARMS:.3f}",
         alarms <= MOST_FALSE_ALARMS,
     )
-    caught = share_failed(World(*settings, broken=options.broken), options.checks, limits)
+    broken = World(*settings, broken=options.broken, more_flips=options.more_flips)
+    caught = share_failed(broken, options.checks, limits)
+    more = f", {options.more_flips:.0%} more flips" if options.more_flips else ""
     report.add(
-        f"caught, {options.broken:.0%} of the rows broken",
+        f"caught, {options.broken:.0%} of the rows broken{more}",
         f"{caught:.3f} of {options.checks:,}",
         f">= {LEAST_CAUGHT:.3f}",
         caught >= LEAST_CAUGHT,

@@ -175,8 +175,8 @@ def _headline(report: CheckReport, *, is_update: bool) -> str:
     else:
         said = (
             f"The baseline changes: {name} {found.score_before:.3f} -> {found.score_now:.3f} on "
-            f"{len(found.cases)} common cases; {len(found.broken)} broke, {len(found.fixed)} were fixed, "
-            f"{len(found.new)} are new, {len(found.gone)} are gone"
+            f"{len(found.cases)} common cases; {found.changes}, {len(found.new)} are new, "
+            f"{len(found.gone)} are gone"
         )
     if not report.is_passed:
         said += "\nAs a check this would have failed: " + "; ".join(r.message for r in report.reasons)

@@ -14,7 +14,7 @@ from autoprompt.evaluation import MOST_LOST
 from autoprompt.regression.baseline import Baseline
 from autoprompt.regression.comparison import Comparison
 from autoprompt.regression.measurement import MeasuredCase, Measurement
-from autoprompt.stats import difference, p_text
+from autoprompt.stats import difference
 from autoprompt.types import Example
 
 ALPHA = 0.05  # one-sided: the chance that a check of an unchanged prompt fails by bad luck
@@ -130,8 +130,7 @@ def _is_regression(comparison: Comparison, limits: CheckSettings) -> bool:
 def _drop_message(measurement: Measurement, comparison: Comparison) -> str:
     return (
         f"{measurement.metric.name} fell from {comparison.score_before:.3f} to {comparison.score_now:.3f} on "
-        f"{comparison.common}: {len(comparison.broken)} broke, {len(comparison.fixed)} were fixed, "
-        f"{p_text(comparison.p_value)} ({comparison.test}, one-sided)"
+        f"{comparison.common}: {comparison.changes}, {comparison.tested}"
     )
 
 

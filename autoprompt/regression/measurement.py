@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -38,11 +37,9 @@ class CaseScores:
         """Whether more than half of the repeats are fully right; a tie is wrong, on both sides alike."""
         return 2 * sum(score >= _RIGHT for score in self.scores) > len(self.scores)
 
-    @property
-    def answer(self) -> str:
-        """The answer given most often; of several such, the first in the order of texts."""
-        counts = Counter(self.answers)
-        return min(counts, key=lambda text: (-counts[text], text)) if counts else ""
+    def answer_of(self, repeat: int) -> str:
+        """Of a repeat (from 0) that was lost, the last one there is. There is at least one."""
+        return self.answers[min(repeat, len(self.answers) - 1)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +129,7 @@ def score_of(metric: Metric, cases: Sequence[CaseScores], targets: Sequence[str]
         return sum(case.mean for case in cases) / len(cases)
     repeats = max(len(case.answers) for case in cases)
     values = [
-        metric.aggregate([case.answers[min(n, len(case.answers) - 1)] for case in cases], targets)
-        for n in range(repeats)
+        metric.aggregate([case.answer_of(repeat) for case in cases], targets) for repeat in range(repeats)
     ]
     return sum(values) / repeats
 

@@ -10,7 +10,6 @@ from autoprompt.regression.baseline import Baseline
 from autoprompt.regression.comparison import ComparedCase, Comparison
 from autoprompt.regression.gate import ALPHA, Reason
 from autoprompt.regression.measurement import MeasuredCase, Measurement
-from autoprompt.stats import p_text
 
 CaseState = Literal["broke", "fixed", "same", "new", "lost"]
 
@@ -81,8 +80,7 @@ class CheckReport:
         found = self.comparison
         said = (
             f"Passed: {measured.metric.name} {found.score_now:.3f} against {found.score_before:.3f} in the "
-            f"baseline on {found.common}: {len(found.broken)} broke, {len(found.fixed)} fixed, "
-            f"{p_text(found.p_value)} ({found.test}, one-sided)"
+            f"baseline on {found.common}: {found.changes}, {found.tested}"
         )
         if found.drop <= 0:
             return said
@@ -164,6 +162,8 @@ def _comparison_dict(found: Comparison) -> dict[str, Any]:
         "drop": found.drop,
         "broken": len(found.broken),
         "fixed": len(found.fixed),
+        "worse": found.worse,
+        "better": found.better,
         "p_value": found.p_value,
         "test": found.test,
     }

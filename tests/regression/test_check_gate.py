@@ -47,13 +47,31 @@ def test_what_is_said() -> None:
         "(exact McNemar, one-sided)"
     )
     assert report(now(1, 1), BEFORE).message == (
-        "Passed: exact_match 0.800 against 0.800 in the baseline on 50 cases: 1 broke, 1 fixed, p = 0.75 "
+        "Passed: exact_match 0.800 against 0.800 in the baseline on 50 cases: 1 broke, 1 was fixed, p = 0.75 "
         "(exact McNemar, one-sided)"
     )
     assert report(now(2), BEFORE).message.endswith("; a drop that may be luck")
     assert report(now(6), BEFORE, max_drop=0.2).message.endswith(
         "; a drop within the 0.2 that max_drop bears"
     )
+
+
+def test_of_repeats_it_is_said_that_their_means_were_tested() -> None:
+    before = measurement({f"r{n}": (1, 1, 1) for n in range(8)}, repeats=3)
+    now = {f"r{n}": (1, 1, 0) for n in range(6)} | {"r6": (1, 1, 1), "r7": (0, 0, 1)}
+    found = report(measurement(now, repeats=3), before)
+    assert found.message == (
+        "Failed: exact_match fell from 1.000 to 0.667 on 8 cases: 1 broke, 0 were fixed (by most of 3 "
+        "answers each), 7 are right less often and 0 more often, p = 0.0078 (permutation, by all 3 "
+        "answers each, one-sided)"
+    )
+    assert report(before, before).message == (
+        "Passed: exact_match 1.000 against 1.000 in the baseline on 8 cases: 0 broke, 0 were fixed (by most "
+        "of 3 answers each), 0 are right less often and 0 more often, p = 1.00 (permutation, by all 3 "
+        "answers each, one-sided)"
+    )
+    compared = found.to_dict()["comparison"]
+    assert (compared["broken"], compared["fixed"], compared["worse"], compared["better"]) == (1, 0, 7, 0)
 
 
 def test_a_score_under_the_least_fails_whatever_the_baseline_was() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from itertools import product
 
 import pytest
 from hypothesis import given
@@ -50,8 +51,42 @@ def test_one_flipped_repeat_of_three_changes_the_score_and_no_case() -> None:
     before = measurement({"r0": (1, 1, 1), "r1": (0, 0, 1)}, repeats=3).as_baseline()
     found = compare(measurement({"r0": (1, 0, 1), "r1": (0, 0, 0)}, repeats=3), before)
     assert [c.change for c in found.cases] == ["same", "same"]
-    assert found.p_value == 1.0
+    assert (found.worse, found.better) == (2, 0)
+    assert found.p_value == 1 / 4
     assert found.drop == pytest.approx(1 / 3)
+
+
+def test_repeats_are_tested_by_what_the_score_is_made_of() -> None:
+    before = measurement({f"r{n}": (1, 1, 1) for n in range(40)}, repeats=3).as_baseline()
+    found = compare(measurement({f"r{n}": (1, 1, 0) for n in range(40)}, repeats=3), before)
+    assert (found.score_before, found.score_now) == (1.0, pytest.approx(2 / 3))
+    assert (found.broken, found.fixed, found.worse, found.better) == ([], [], 40, 0)
+    assert found.test == "permutation"
+    assert found.p_value < 0.001
+
+
+def test_one_repeat_left_on_either_side_is_one_answer_each() -> None:
+    before = measurement(numbered(*[1] * 6)).as_baseline()
+    found = compare(measurement({f"r{n}": (0, 1, 1) for n in range(6)}, repeats=3), before)
+    assert (found.test, found.p_value, len(found.broken)) == ("exact McNemar", 1 / 64, 6)
+
+
+@given(
+    st.lists(
+        st.tuples(*[st.lists(st.sampled_from((0.0, 1.0)), min_size=3, max_size=3)] * 2),
+        min_size=1,
+        max_size=10,
+    )
+)
+def test_the_means_of_repeats_are_flipped_in_every_way(
+    pairs: list[tuple[list[float], list[float]]],
+) -> None:
+    then, today = ({f"r{n}": pair[side] for n, pair in enumerate(pairs)} for side in (0, 1))
+    found = compare(measurement(today, repeats=3), measurement(then, repeats=3).as_baseline())
+    drops = [sum(b) - sum(a) for b, a in pairs]
+    patterns = [sum(flipped) for flipped in product(*((drop, -drop) for drop in drops))]
+    expected = sum(flipped >= sum(drops) for flipped in patterns) / len(patterns)
+    assert found.p_value == pytest.approx(expected)
 
 
 def test_graded_scores_are_compared_by_their_means() -> None:
@@ -120,16 +155,24 @@ def test_a_metric_of_all_rows_is_compared_by_exchanging_answers() -> None:
     assert (same.p_value, same.drop) == (1.0, 0.0)
 
 
+def test_repeats_of_a_metric_of_all_rows_are_all_exchanged() -> None:
+    def answered(*answers: str) -> Measurement:
+        found = [case(f"r{n}", (1.0,) * 3, answers=answers, target="1") for n in range(20)]
+        return measurement(found, repeats=3, metric="macro_f1")
+
+    before, now = answered("1", "1", "1"), answered("1", "1", "0")
+    found = compare(now, before.as_baseline())
+    assert (found.score_before, found.score_now) == (1.0, pytest.approx(2 / 3))
+    assert found.p_value < 0.001
+    together = compare(in_pairs(now), before.as_baseline())
+    assert (together.p_value, together.test) == (1 / 2**10, "permutation of groups")
+
+
 def test_a_metric_of_all_rows_needs_the_answers() -> None:
     baseline = f1(["a", "b"], ["a", "b"]).as_baseline()
     stripped = {name: kept.model_copy(update={"answers": ()}) for name, kept in baseline.cases.items()}
     with pytest.raises(ConfigError, match="cases without answers"):
         compare(f1(["a", "b"], ["a", "b"]), baseline.model_copy(update={"cases": stripped}))
-
-
-def test_the_answer_of_several_repeats_is_that_of_most() -> None:
-    assert CaseScores((1, 1, 0), ("b", "a", "a")).answer == "a"
-    assert CaseScores((1, 1), ("b", "a")).answer == "a"  # the same on both sides, whatever came first
 
 
 def test_many_graded_cases_take_a_moment_and_the_same_p_each_time() -> None:
