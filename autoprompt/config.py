@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterable
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, get_args, get_origin
 
 from pydantic import (
     AfterValidator,
@@ -21,6 +21,7 @@ from pydantic import (
     Field,
     ModelWrapValidatorHandler,
     ValidationError,
+    ValidationInfo,
     field_validator,
     model_validator,
 )
@@ -75,6 +76,13 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    @field_validator("*", mode="before")
+    @classmethod
+    def _truth_is_no_number(cls, value: Any, info: ValidationInfo) -> Any:
+        if isinstance(value, bool) and _is_number(cls.model_fields[info.field_name or ""].annotation):
+            raise ValueError("expected a number, not true or false")
+        return value
+
     @model_validator(mode="wrap")
     @classmethod
     def _unknown_names_are_told_the_nearest(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
@@ -85,6 +93,13 @@ class Settings(BaseModel):
                 raise
             found = [_with_nearest(details, cls.model_fields) for details in error.errors()]
             raise ValidationError.from_exception_data(error.title, found) from None
+
+
+def _is_number(annotation: Any) -> bool:
+    """Whether a setting is a number, or may be left out: Python's `True` would be taken for 1."""
+    if get_origin(annotation) in (dict, tuple):
+        return False
+    return annotation in (int, float) or any(map(_is_number, get_args(annotation)))
 
 
 def _with_nearest(details: ErrorDetails, known: Iterable[str]) -> InitErrorDetails:

@@ -7,11 +7,12 @@ text here, since labels are often called so; only `true` and `false` are truth v
 from __future__ import annotations
 
 import difflib
+import math
 import re
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel, ValidationError
@@ -21,6 +22,8 @@ from autoprompt.errors import ConfigError
 
 Model = TypeVar("Model", bound=BaseModel)
 _MAX_SHOWN = 10
+_LONGEST_LIST = 60
+_AT_COMMAS = ("labels",)  # parted as by --labels; in other lists a comma may be part of a text
 
 
 class _Loader(yaml.SafeLoader):
@@ -45,13 +48,14 @@ for _name, (_pattern, _first) in _SCALARS.items():
 def load_yaml(path: Path, model: type[Model]) -> Model:
     """The record that the file holds. Which fields the file gave: `model_fields_set`.
 
-    Relative paths in it are relative to the file, and come back joined to its folder.
+    Relative paths in it are relative to the file, and come back joined to its folder. A key without a value
+    says nothing, as if it were not there.
     Raises ConfigError with file and line: no such file, no YAML, a key twice, an unknown key (with the
     closest known one), a value of the wrong kind; all of them together, the first ten in words.
     """
     file = open_yaml(path, _known(model))
     try:
-        return _rebased(model.model_validate(file.data), path.parent)
+        return _rebased(model.model_validate(_without_empty(file.data, model)), path.parent)
     except ValidationError as error:
         raise ConfigError(_joined(path, file.faults(error, model))) from error
 
@@ -202,9 +206,52 @@ def _fault(
         return line, f"{said}."
     found = details["input"]
     shown = repr(found) if len(repr(found)) <= 60 else repr(found)[:59] + "…"
-    if kind == "string_type" and isinstance(found, (bool, int, float)):
+    if kind in ("tuple_type", "list_type"):
+        said = f"expected a list{_as_list(inner, found, model)}"
+    elif kind == "string_type" and isinstance(found, (bool, int, float)):
         said += f'. Put it in quotes: "{str(found).lower()}"'
     return line, f"{dotted} is {shown}: {said}."
+
+
+def _as_list(where: Sequence[int | str], found: Any, model: type[BaseModel]) -> str:
+    """How to write what stands in the place of a list as one; of a list of records, which keys they have."""
+    if (record := _model_at(model, where)) is not None:
+        return f", each of {', '.join(record.model_fields)}"
+    if not isinstance(found, str | int | float):
+        return ""
+    name = str(where[-1])
+    values = (
+        [part.strip() for part in found.split(",")]
+        if name in _AT_COMMAS and isinstance(found, str)
+        else [found]
+    )
+    text = yaml.safe_dump(values, default_flow_style=True, allow_unicode=True, width=math.inf).strip()
+    return f": {name}: {text if len(text) <= _LONGEST_LIST else '[...]'}"
+
+
+def _without_empty(data: Any, model: type[BaseModel]) -> Any:
+    """A mapping without the keys that have no value and need one: those are left to their defaults."""
+    if not isinstance(data, dict):
+        return data
+    kept: dict[Any, Any] = {}
+    for name, value in data.items():
+        field = model.model_fields.get(name) if isinstance(name, str) else None
+        if (
+            value is None
+            and field is not None
+            and not field.is_required()
+            and not _may_be_none(field.annotation)
+        ):
+            continue
+        inner = None if field is None else _model_in(field.annotation)
+        kept[name] = value if inner is None else _without_empty(value, inner)
+    return kept
+
+
+def _may_be_none(annotation: Any) -> bool:
+    if get_origin(annotation) in (dict, list, tuple):
+        return False
+    return annotation in (type(None), Any) or any(map(_may_be_none, get_args(annotation)))
 
 
 def _line_of(node: yaml.Node, where: Sequence[Hashable], *, is_key: bool = False) -> int:

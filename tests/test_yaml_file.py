@@ -7,7 +7,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict
 
-from autoprompt.config import RunConfig
+from autoprompt.batch.spec import BatchFile
+from autoprompt.config import CheckFile, RunConfig
 from autoprompt.errors import ConfigError
 from autoprompt.yaml_file import load_yaml
 
@@ -73,6 +74,47 @@ def test_a_mistake_is_named_with_its_line(tmp_path: Path, content: str | bytes, 
         load_yaml(path, Whole)
     assert str(caught.value).startswith(f"{path} line {line}: " if line else str(path))
     assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (
+            'labels: "urgent, normal"',
+            "labels is 'urgent, normal': expected a list: labels: [urgent, normal].",
+        ),
+        ("labels: urgent", "labels is 'urgent': expected a list: labels: [urgent]."),
+        ("labels: 3", "labels is 3: expected a list: labels: [3]."),
+        ('locked: "Sort, well"', "locked is 'Sort, well': expected a list: locked: ['Sort, well']."),
+        ("locked: {a: b}", "locked is {'a': 'b'}: expected a list."),
+        ("max_calls: true", "max_calls is True: expected a number, not true or false."),
+        ("temperature: false", "temperature is False: expected a number, not true or false."),
+        ("must_pass: T0005", "must_pass is 'T0005': expected a list: must_pass: [T0005]."),
+        (f"must_pass: {'T' * 80}", "expected a list: must_pass: [...]."),
+    ],
+)
+def test_a_setting_of_another_kind_is_told_how_to_write_it(tmp_path: Path, content: str, said: str) -> None:
+    path = write(tmp_path, f"{content}\n")
+    with pytest.raises(ConfigError) as caught:
+        load_yaml(path, CheckFile)
+    assert str(caught.value).startswith(f"{path} line 1: ")
+    assert str(caught.value).endswith(said)
+
+
+def test_a_list_of_records_is_no_list_of_what_stands_there(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"parts is 3: expected a list, each of name, file\.$"):
+        load_yaml(write(tmp_path, "parts: 3\n"), Whole)
+
+
+def test_a_setting_left_empty_means_its_default(tmp_path: Path) -> None:
+    text = "preset:\nmax_calls:\nlocked:\nmetric_options:\nmax_val: 50\n"
+    found = load_yaml(write(tmp_path, text), RunConfig)
+    assert (found.preset, found.max_calls, found.locked, found.metric_options) == ("standard", None, (), {})
+    assert "preset" not in found.model_fields_set
+    assert (
+        load_yaml(write(tmp_path, f"defaults:\n  preset:\n{'matrix'}:\n"), BatchFile).defaults.preset
+        == "standard"
+    )
 
 
 def test_mistakes_come_together(tmp_path: Path) -> None:
