@@ -122,8 +122,15 @@ def _write_files(
         write_output(limits.junit, to_junit(report))
     if output is not None and writer is not None:
         write_output(output, writer(report))
-    if limits.github and not github.write_summary(report):
-        typer.echo("warning: GITHUB_STEP_SUMMARY is not set: no summary is written", err=True)
+    if not limits.github:
+        return
+    try:
+        if not github.write_summary(report):
+            typer.echo("warning: GITHUB_STEP_SUMMARY is not set: no summary is written", err=True)
+    except OSError as error:  # the verdict stands without it
+        path = os.environ["GITHUB_STEP_SUMMARY"]
+        said = f"GITHUB_STEP_SUMMARY={path} cannot be written ({error.strerror}): no summary is written"
+        typer.echo(f"warning: {clean(said)}", err=True)
 
 
 def _writer(path: Path) -> Callable[[CheckReport], str]:

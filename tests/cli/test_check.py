@@ -158,9 +158,13 @@ def test_every_file_is_written_pass_or_fail(monkeypatch: pytest.MonkeyPatch) -> 
     assert JUnitXml.fromfile("out/j.xml").failures == 0
 
 
-def test_github_outside_of_github_says_that_no_summary_is_written() -> None:
+def test_github_without_a_summary_says_that_none_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
     check("--update-baseline")
     assert "GITHUB_STEP_SUMMARY is not set" in check("--github").stderr
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", "none/summary.md")
+    said = "warning: GITHUB_STEP_SUMMARY=none/summary.md cannot be written (No such file or directory): no"
+    assert said in check("--github").stderr
+    assert said in check("--github", "--prompt", BAD, code=1).stderr
 
 
 def test_json_is_the_only_thing_on_stdout() -> None:
