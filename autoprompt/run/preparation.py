@@ -46,6 +46,7 @@ from autoprompt.task import (
     reasoning_tokens,
     task_options,
 )
+from autoprompt.tokens import estimate_tokens
 from autoprompt.types import Example, Part
 
 if TYPE_CHECKING:
@@ -155,7 +156,7 @@ def prepare(config: RunConfig) -> Preparation:
         said += check_placeholders(prompt, rows, config)
         if asks_to_reason(prompt) and (room := reasoning_tokens(config, labels)) < USUAL_TOKENS:
             said.append(f"the prompt asks to reason, and --max-output-tokens {room} will cut its answers")
-    splits = replace(splits, warnings=(*splits.warnings, *said))
+    splits = replace(splits, warnings=(*splits.warnings, *said, *_too_long(texts, config.max_prompt_tokens)))
     check_budget(config.max_calls, plan, len(splits.test), optimizer_calls)
     # What a scientific analyst takes beyond a plain one must not come out of the search.
     looks = plan.calls_per_row * (train_batch - TRAIN_BATCH)
@@ -203,6 +204,17 @@ def _too_few_rows(plan: Plan, depth: Depth) -> str | None:
         f"{rows} validation rows{in_groups(groups, rows)}: {could} be told from luck, so the original "
         f"prompt may be returned whatever is found. At best, with no row broken, {more}"
     )
+
+
+def _too_long(texts: Sequence[str], most_tokens: int) -> list[str]:
+    """A warning where the user's own prompt is over the cap for those that are tried."""
+    tokens = max(map(estimate_tokens, texts))
+    if tokens <= most_tokens:
+        return []
+    return [
+        f"your own prompt has about {tokens:,} tokens, over max_prompt_tokens={most_tokens}: no "
+        "demonstration and no longer text can be tried. Raise --max-prompt-tokens"
+    ]
 
 
 def _rows_by_file(splits: Splits) -> dict[Path, list[Example]]:

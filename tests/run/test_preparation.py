@@ -18,6 +18,7 @@ from autoprompt.search.plan import DEPTHS, fewest_calls
 from autoprompt.search.room import FEWEST_ROWS
 from autoprompt.settings import as_complete
 from autoprompt.task import FREE_OUTPUT_TOKENS, LABEL_OUTPUT_TOKENS
+from autoprompt.tokens import estimate_tokens
 
 MEANT = "did you mean {input}?"
 
@@ -35,6 +36,16 @@ def test_rows_labels_plan_and_cap(tmp_path: Path) -> None:
     assert found.can_demo
     assert set(found.plan.race_ids + found.plan.fresh_ids) == {r.id for r in found.splits.val}
     assert found.max_calls >= fewest_calls(found.plan, 45, 1 + found.depth.writers)
+
+
+def test_a_prompt_over_its_own_cap_is_warned_of(tmp_path: Path) -> None:
+    tokens = estimate_tokens(PROMPT)
+    assert not [w for w in prepared(tmp_path, max_prompt_tokens=tokens).splits.warnings if "your own" in w]
+    (said,) = (w for w in prepared(tmp_path, max_prompt_tokens=5).splits.warnings if "your own" in w)
+    assert said == (
+        f"your own prompt has about {tokens} tokens, over max_prompt_tokens=5: no demonstration and no "
+        "longer text can be tried. Raise --max-prompt-tokens"
+    )
 
 
 def test_an_analyst_who_tests_is_shown_more_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
