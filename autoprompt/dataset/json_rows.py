@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, BinaryIO, NoReturn
 
 from autoprompt.dataset.faults import Faults
@@ -19,11 +19,36 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not a JSON value")
 
 
-_DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
+class _DoubleKeyError(ValueError):
+    """A key that stands twice in one object: JSON's readers take the last without a word."""
 
 
-def read_jsonl(file: BinaryIO, faults: Faults) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Records of a JSONL file; blank lines are passed over, a broken one is a fault and the next is read."""
+def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise _DoubleKeyError(next(name for name in names if names.count(name) > 1))
+    return found
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant, object_pairs_hook=_each_key_once)
+# The beginning of an object that holds a list of objects behind no more than plain values.
+_PLAIN = r'(?:"(?:[^"\\]|\\.)*"|[\w.+-]+)'
+_HOLDS_ROWS = re.compile(rf'\s*\{{\s*(?:"[^"\\]*"\s*:\s*{_PLAIN}\s*,\s*)*"([^"\\]+)"\s*:\s*\[\s*\{{')
+
+
+def read_jsonl(
+    file: BinaryIO, faults: Faults, head: bytes = b"", needed: Collection[str] = ()
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Records of a JSONL file; blank lines are passed over, a broken one is a fault and the next is read.
+
+    head: the beginning of the file, and needed: fields of every row, by which one object with all the rows
+    under a name in it is known.
+    """
+    wrapped = _wrapped_rows(head, needed)
+    is_alone = b"\n" not in head.strip()
+    if wrapped and is_alone and _is_too_long_at(file):
+        faults.fail(1, _under(wrapped))
     for number, raw in bounded_lines(file, faults):
         if raw.isspace():
             continue
@@ -34,15 +59,42 @@ def read_jsonl(file: BinaryIO, faults: Faults) -> Iterator[tuple[int, dict[str, 
             # Without the line end, or an error there would be told as column 1 of a next line.
             value = _DECODER.decode(text.rstrip())
         except json.JSONDecodeError as error:
+            if wrapped and not head[: head.find(raw)].strip():
+                faults.fail(number, _under(wrapped))
             found = f"not JSON: {error.msg} at column {error.colno}"
             faults.add(number, f"{found}. Each line must be one whole object: {_EXAMPLE}.")
         except (ValueError, RecursionError) as error:
             faults.add(number, _odd_value(error))
         else:
+            if wrapped and is_alone and not any(name in value for name in needed):
+                faults.fail(number, _under(wrapped))
             if isinstance(value, dict):
                 yield number, value
             else:
                 faults.add(number, _no_object(value))
+
+
+def _wrapped_rows(head: bytes, needed: Collection[str]) -> str:
+    """The name under which an object seems to hold all rows; "" where it is a row itself."""
+    match = _HOLDS_ROWS.match(head.decode(errors="replace"))
+    if match is None or any(f'"{name}"' in match[0] for name in needed):
+        return ""
+    return match[1]
+
+
+def _is_too_long_at(file: BinaryIO) -> bool:
+    """Whether the line at the position is longer than a row may be; the position stays."""
+    start = file.tell()
+    line = file.readline(MAX_ROW_BYTES + 1)
+    file.seek(start)
+    return len(line) > MAX_ROW_BYTES
+
+
+def _under(name: str) -> str:
+    return (
+        f"one object, expected a list of rows: the rows are under {name!r}. Take that list out: "
+        f"jq '.[{json.dumps(name, ensure_ascii=False)}]' OLD > NEW."
+    )
 
 
 def read_json_list(file: BinaryIO, faults: Faults) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -158,6 +210,8 @@ def _no_object(value: object) -> str:
 
 
 def _odd_value(error: Exception) -> str:
+    if isinstance(error, _DoubleKeyError):
+        return f"key {str(error)!r} stands twice in one object. Take one out."
     if isinstance(error, RecursionError):
         return "nested too deep to be read. Flatten it."
     return f"not JSON: {str(error).split(';')[0]}. Write it as a text, or leave the row out."

@@ -102,7 +102,7 @@ def _read_text(
             return read_json_list(file, faults)
         return read_jsonl(file, faults)
     if not is_table_by_name and (start.startswith(b"{") or suffix in {".json", ".jsonl", ".ndjson"}):
-        return read_jsonl(file, faults)
+        return read_jsonl(file, faults, head, [*flags.values()])
     return read_table(file, head, faults, flags)
 
 

@@ -106,6 +106,13 @@ def test_any_punctuation_is_read_or_refused(tmp_path: Path, data: list[str]) -> 
         assert (refusal(path) or str(path)).startswith(str(path))
 
 
+@pytest.mark.parametrize("rows", [1, 3])
+def test_a_row_may_hold_a_list_of_objects(tmp_path: Path, rows: int) -> None:
+    row = {"turns": [{"role": "user"}], "input": "x", "target": "a"}
+    lines = "".join(json.dumps({**row, "input": f"x {n}"}) + "\n" for n in range(rows))
+    assert len(load_rows(write(tmp_path, "d.jsonl", lines))) == rows
+
+
 def test_values_become_text(tmp_path: Path) -> None:
     values = {
         "a": 1,
