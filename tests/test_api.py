@@ -414,6 +414,27 @@ def test_refused_rows_are_a_warning_that_says_why(tmp_path: Path) -> None:
     assert re.fullmatch(r"\d+ of [0-9]+ test rows were refused by the endpoint, .*HTTP 400: .*", said)
 
 
+def test_a_result_that_was_cut_short_is_written_anew(tmp_path: Path) -> None:
+    def clients() -> Clients:
+        return Clients(ScriptedClient(World().student), ScriptedClient(writer))
+
+    found = optimize(run_config(tmp_path), clients=clients())
+    path = tmp_path / "runs" / found.run_id / "result.json"
+    whole = path.read_text(encoding="utf-8")
+    path.write_text(whole[:100], encoding="utf-8")
+    again = clients()
+    with pytest.raises(
+        StoreError, match=r"result\.json: not JSON .* delete it, and `autoprompt resume .*` writes"
+    ):
+        api.resume(found.run_id, runs_dir=tmp_path / "runs", clients=again)
+    path.unlink()
+    api.resume(found.run_id, runs_dir=tmp_path / "runs", clients=again)
+    assert isinstance(again.task, ScriptedClient)
+    assert not again.task.calls
+    written = json.loads(path.read_text(encoding="utf-8"))
+    assert {**written, "seconds": 0} == {**json.loads(whole), "seconds": 0}
+
+
 def test_a_batch_has_no_best_prompt(tmp_path: Path) -> None:
     store = RunStore(tmp_path / "runs")
     batch = store.create({"name": "b"}, kind="batch", run_id="b")

@@ -244,7 +244,17 @@ class RunFolder:
         """`result.json`, None for a run that is not finished. Raises StoreError, also for a newer layout."""
         if not self.result_path.exists():
             return None
-        return _checked(self.result_path, read_json(self.result_path))
+        try:
+            data = read_json(self.result_path)
+        except StoreError as error:
+            # A file that the system does not let us read may be whole.
+            if isinstance(error.__cause__, OSError) or self.read_info().get("kind") != "optimize":
+                raise
+            raise StoreError(
+                f"{error}. It was cut short or edited: delete it, and `autoprompt resume {self.reference}` "
+                "writes it anew from the answers that are there."
+            ) from error
+        return _checked(self.result_path, data)
 
     def read_labels(self) -> tuple[str, ...] | None:
         """The only answers that the run allowed, given or inferred; () for free answers.
