@@ -8,9 +8,11 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from autoprompt.answers import read_label
 from autoprompt.config import RunConfig
 from autoprompt.dataset import check_fields, load_checked
 from autoprompt.dataset.checks import content_key
+from autoprompt.dataset.faults import listed
 from autoprompt.dataset.plain import plain_rows
 from autoprompt.dataset.shown import shown_in
 from autoprompt.errors import PromptError
@@ -71,6 +73,21 @@ def shown_rows(candidate: Candidate, rows: Sequence[Example]) -> list[str]:
         return []
     are = "1 of the rows is" if len(shown) == 1 else f"{len(shown)} of the rows are"
     return [f"{are} among the prompt's demonstrations: they say nothing about it"]
+
+
+def strange_demos(candidate: Candidate, labels: Sequence[str]) -> list[str]:
+    """A warning where a single prompt's demonstrations show an answer that is none of the labels."""
+    if not labels or len(candidate.components) > 1:
+        return []
+    strange = [demo.output for demo in candidate.demos if read_label(demo.output, labels) is None]
+    if not strange:
+        return []
+    shown = listed([repr(text if len(text) <= 60 else text[:59] + "…") for text in dict.fromkeys(strange)], 5)
+    show = "shows" if len(strange) == 1 else "show"
+    return [
+        f"{len(strange)} of the prompt's demonstrations {show} an answer that is none of the labels "
+        f"({listed([*labels])}): {shown}. Correct it, or add it to the labels"
+    ]
 
 
 def check_placeholders(prompt: str, rows: Mapping[Path, Sequence[Example]], config: RunConfig) -> list[str]:

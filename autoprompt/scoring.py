@@ -8,7 +8,14 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from autoprompt.checking import CheckedRows, check_placeholders, check_rows, given_rows, shown_rows
+from autoprompt.checking import (
+    CheckedRows,
+    check_placeholders,
+    check_rows,
+    given_rows,
+    shown_rows,
+    strange_demos,
+)
 from autoprompt.clients import Clients, RoleModels, open_models
 from autoprompt.comparison import ComparedRows, compare_rows, score_rows
 from autoprompt.config import RunConfig
@@ -193,11 +200,11 @@ def _evaluate(
         prompt = candidate.prompt if candidate is not None else starting_prompt(config)
     checked = check_rows(config, config.dataset, prompt, labels_of=labels_of)
     asked = candidate or Candidate(components=checked.components)
-    said = [*shown_rows(asked, checked.examples)]
+    said = [*shown_rows(asked, checked.examples), *strange_demos(asked, checked.labels)]
     if against is not None:
         if checked.workflow is not None:
             raise ConfigError("against is one prompt, and a workflow is scored: compare two prompts.")
-        said += [*shown_rows(against, checked.examples)]
+        said += [*shown_rows(against, checked.examples), *strange_demos(against, checked.labels)]
         said += check_placeholders(against.prompt, {config.dataset: checked.examples}, config)
     checked = replace(checked, warnings=tuple(dict.fromkeys([*checked.warnings, *said])))
     budget = Budget(config.max_calls, config.max_tokens, config.max_cost, config.max_seconds)

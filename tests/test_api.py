@@ -435,6 +435,21 @@ def test_a_result_that_was_cut_short_is_written_anew(tmp_path: Path) -> None:
     assert {**written, "seconds": 0} == {**json.loads(whole), "seconds": 0}
 
 
+def test_a_demonstration_with_an_answer_that_is_no_label_is_warned_of(tmp_path: Path) -> None:
+    demos = (Demo("item x", "A"), Demo("item y", "It has the rule. Answer: B"), Demo("item z", "C"))
+    candidate = Candidate(components={"prompt": PROMPT}, demos=demos)
+    config = run_config(tmp_path, dataset=write_rows(tmp_path / "few.jsonl", range(20)))
+    said = "1 of the prompt's demonstrations shows an answer that is none of the labels (A, B): 'C'. Correct"
+    for chosen in ({"candidate": candidate}, {"against": candidate}):
+        clients = Clients(ScriptedClient(lambda messages: "A"))
+        report = evaluate(config, **chosen, known_labels=("A", "B"), clients=clients)
+        assert [warning for warning in report.warnings if warning.startswith(said)]
+    free = evaluate(
+        config, candidate=candidate, known_labels=(), clients=Clients(ScriptedClient(lambda _: "A"))
+    )
+    assert not [warning for warning in free.warnings if "demonstration" in warning]
+
+
 def test_a_batch_has_no_best_prompt(tmp_path: Path) -> None:
     store = RunStore(tmp_path / "runs")
     batch = store.create({"name": "b"}, kind="batch", run_id="b")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from autoprompt.checking import check_rows, shown_rows
+from autoprompt.checking import check_rows, shown_rows, strange_demos
 from autoprompt.clients import Clients
 from autoprompt.config import CheckSettings, RunConfig
 from autoprompt.errors import BudgetExhausted, BudgetTooSmallError, ConfigError, UsageError
@@ -75,7 +75,7 @@ def run_check(
         check_writable(limits.record)
     if is_update and limits.baseline is not None:
         check_writable(limits.baseline, makes_folders=True)
-    warnings += shown_rows(candidate, rows)
+    warnings += [*shown_rows(candidate, rows), *strange_demos(candidate, checked.labels)]
     task = _Task(config, candidate, checked.workflow, rows, checked.labels, repeats)
     for warning in warnings:
         emit({"event": "warning", "message": warning})

@@ -354,6 +354,17 @@ def test_a_prompt_with_demonstrations_is_checked_as_it_was_exported(repository: 
     assert "the prompt is not the one" in without.notes[0]
 
 
+def test_a_demonstration_that_shows_no_label_is_warned_of(repository: Repository) -> None:
+    path = repository.folder / "best.yaml"
+    shown = Candidate({"prompt": "Look."}, (Demo("item 100", "A"), Demo("item 101", "perhaps")))
+    path.write_text(export(shown, "yaml", labels=["A", "B"]), encoding="utf-8")
+    found = repository.check(wrong_on(), is_update=True, exported=path, settings={"prompt": None})
+    assert found.warnings == (
+        "1 of the prompt's demonstrations shows an answer that is none of the labels (A, B): 'perhaps'. "
+        "Correct it, or add it to the labels",
+    )
+
+
 def test_an_export_of_several_prompts_or_of_something_else_is_refused(repository: Repository) -> None:
     path = repository.folder / "best.yaml"
     path.write_text(export(Candidate({"look": "a", "answer": "b"}), "yaml"), encoding="utf-8")
