@@ -6,13 +6,25 @@ import io
 
 
 class _Pipe(io.FileIO):
-    """A file that takes what nobody reads any more, `autoprompt check | head -1`, and drops it."""
+    """A file that takes what nobody reads any more, `autoprompt check | head -1`, and drops it.
+
+    Of another fault (a full disk) it tells once and drops the rest: a buffer that is written again as Python
+    ends would make the exit code 120, with a traceback.
+    """
+
+    _has_failed = False
 
     def write(self, data: object, /) -> int:
+        size = memoryview(data).nbytes  # type: ignore[arg-type]  # whatever FileIO takes
+        if self._has_failed:
+            return size
         try:
-            return super().write(data)  # type: ignore[arg-type]  # whatever FileIO takes
+            return super().write(data)  # type: ignore[arg-type]
         except BrokenPipeError:
-            return memoryview(data).nbytes  # type: ignore[arg-type]
+            return size
+        except OSError:
+            self._has_failed = True
+            raise
 
 
 def lenient(stream: io.TextIOWrapper) -> io.TextIOWrapper:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import re
 import subprocess
 import sys
@@ -179,13 +180,17 @@ def test_a_reader_that_leaves_early_is_no_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a disk that is always full")
+@pytest.mark.parametrize("unbuffered", ["", "1"])
 @pytest.mark.parametrize("arguments", [["runs", "list"], ["runs", "list", "--json"]])
-def test_a_full_disk_behind_stdout_is_a_sentence(tmp_path: Path, arguments: list[str]) -> None:
+def test_a_full_disk_behind_stdout_is_a_sentence(
+    tmp_path: Path, arguments: list[str], unbuffered: str
+) -> None:
     code = "from autoprompt.cli import main; main()"
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
             [sys.executable, "-c", code, *arguments],
             cwd=tmp_path,
+            env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,
