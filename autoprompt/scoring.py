@@ -32,6 +32,7 @@ from autoprompt.evaluation import (
 )
 from autoprompt.judge import Grades
 from autoprompt.llm import Budget
+from autoprompt.metrics import Metric
 from autoprompt.program import COMPONENT
 from autoprompt.prompt_file import is_export, prompt_text
 from autoprompt.settings import complete, starting_prompt, with_known_labels
@@ -39,7 +40,7 @@ from autoprompt.stats import Interval, count_groups
 from autoprompt.store.export import read_one_prompt
 from autoprompt.store.given import Rows, Told, with_rows
 from autoprompt.task import calls_per_row, make_program
-from autoprompt.types import Candidate, Evaluation, OnEvent, Usage
+from autoprompt.types import Candidate, EvaluatedRow, Evaluation, OnEvent, Usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,9 +236,8 @@ def _labels_of_runs(
     return next(((labels, f"the run of {name}") for name, labels in known.items()), (None, ""))
 
 
-def _many_failed(evaluations: Sequence[Evaluation]) -> str:
+def _many_failed(rows: Sequence[EvaluatedRow]) -> str:
     """What to say where so many rows failed that a score says little of the prompt; else ""."""
-    rows = [row for evaluation in evaluations for row in evaluation.rows]
     lost = [row for row in rows if row.is_lost]
     if len(lost) <= MOST_LOST * len(rows):
         return ""
@@ -245,6 +245,44 @@ def _many_failed(evaluations: Sequence[Evaluation]) -> str:
         f"{len(lost)} of {len(rows)} answers failed at the endpoint; in a score they count as wrong; "
         f"{first_error(lost)}"
     )
+
+
+def _ask(
+    config: RunConfig,
+    checked: CheckedRows,
+    candidates: Sequence[Candidate],
+    models: RoleModels,
+    budget: Budget,
+    emit: OnEvent,
+    metric: Metric,
+) -> tuple[list[Evaluation], list[str]]:
+    """The evaluations, and what is to be warned of.
+
+    Raises EmptyAnswersError and JudgeError where they say nothing, and where one side's rows all failed.
+    """
+    rows, total = checked.examples, len(checked.examples) * len(candidates)
+    grades, answers = Grades.of(metric), EmptyAnswers()
+    on_row = answers.counting(grades.counting(row_counter(emit, budget, "rows", total)))
+    prompt = candidates[0].prompt  # of a program; each candidate has its own
+    program = make_program(
+        config, prompt, checked.workflow, checked.labels, models.client("task"), metric, rows
+    )
+    with budget.block(total * calls_per_row(config, checked.workflow)):
+        evaluations = evaluate_jobs(
+            program,
+            [(candidate, rows) for candidate in candidates],
+            metric,
+            concurrency=models.concurrency(),
+            on_row=on_row,
+            grant=budget.retries,
+        )
+    for evaluation in evaluations:
+        raise_if_all_failed(evaluation.rows)
+    answers.check()
+    grades.check()
+    answered = [row for evaluation in evaluations for row in evaluation.rows]
+    said = [grades.warning, _many_failed(answered), refused_warning(answered), cut_warning(answered)]
+    return evaluations, [*models.warnings(), *filter(None, said)]
 
 
 def _report(
@@ -255,42 +293,10 @@ def _report(
     budget: Budget,
     emit: OnEvent,
 ) -> EvaluationReport:
-    """Asks about every row once for each of one or two candidates; the first is scored.
-
-    Raises EmptyAnswersError and JudgeError where that says nothing.
-    """
-    started, total = time.monotonic(), len(checked.examples) * len(candidates)
+    """Asks about every row once for each of one or two candidates; the first is scored."""
+    started = time.monotonic()
     client, metric = models.client("task"), models.metric(config, checked.labels)
-    grades, answers = Grades.of(metric), EmptyAnswers()
-    on_row = answers.counting(grades.counting(row_counter(emit, budget, "rows", total)))
-    with budget.block(total * calls_per_row(config, checked.workflow)):
-        evaluation, *others = evaluate_jobs(
-            make_program(
-                config,
-                candidates[0].prompt,
-                checked.workflow,
-                checked.labels,
-                client,
-                metric,
-                checked.examples,
-            ),
-            [(candidate, checked.examples) for candidate in candidates],
-            metric,
-            concurrency=models.concurrency(),
-            on_row=on_row,
-            grant=budget.retries,
-        )
-    for one in (evaluation, *others):
-        raise_if_all_failed(one.rows)
-    answers.check()
-    grades.check()
-    said = [
-        grades.warning,
-        _many_failed([evaluation, *others]),
-        refused_warning([row for one in (evaluation, *others) for row in one.rows]),
-        cut_warning(evaluation.rows),
-    ]
-    late = [*models.warnings(), *filter(None, said)]
+    (evaluation, *others), late = _ask(config, checked, candidates, models, budget, emit, metric)
     for warning in late:
         emit({"event": "warning", "message": warning})
     spent = budget.spent

@@ -8,7 +8,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, create_model, field_validator, model_validator
 
-from autoprompt.config import BudgetSettings, Positive, RunConfig, Settings
+from autoprompt.config import BudgetSettings, RunConfig
+from autoprompt.setting_types import Positive, Settings
 from autoprompt.yaml_file import load_yaml, top_keys
 
 SEEDS = ("seed", "split_seed")  # settings that repeat a trial rather than change it

@@ -21,10 +21,10 @@ from autoprompt.config import (
     ModelSettings,
     RunConfig,
     ScienceConfig,
-    given,
 )
 from autoprompt.errors import UsageError
 from autoprompt.setting_sources import flag_name
+from autoprompt.setting_types import given
 
 ALL = tuple(RunConfig.model_fields)
 # What `eval` takes: no search, no splits.

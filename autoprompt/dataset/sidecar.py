@@ -7,7 +7,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from autoprompt.config import Label
+from autoprompt.setting_types import Label
 from autoprompt.yaml_file import load_yaml
 
 _SPLIT_ENDINGS = {".train", ".val", ".test"}

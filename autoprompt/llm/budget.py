@@ -17,6 +17,7 @@ from typing import Any
 
 from autoprompt.errors import BudgetExhausted
 from autoprompt.llm.account import Account
+from autoprompt.llm.charges import Block, Charge, Need
 from autoprompt.llm.client import CallRole
 from autoprompt.llm.ledger import Amount
 from autoprompt.llm.spent import Spent, reached_cap
@@ -26,41 +27,6 @@ _FAULTLESS = 20  # requests that count as gone well before the first, so that a 
 # Unreadable answers to expect for each call, at most: a naive prompt of which none can be read must not have
 # the search's calls kept back for asking again.
 _MOST_AGAIN = 0.25
-
-
-@dataclass(frozen=True, slots=True)
-class _Need:
-    """What something wants of the budget."""
-
-    calls: int = 0
-    tokens: int = 0
-    cost_usd: float = 0.0
-    seconds: float = 0.0
-
-
-@dataclass(slots=True, eq=False)
-class Block:
-    """Calls set aside and not yet sent. Compared by identity: two blocks may have the same size.
-
-    shared: what of it is set aside in the batch's ledger too; a replayed answer leaves it untouched.
-    is_for_retries: pays for questions that are asked again, and for nothing else.
-    """
-
-    calls_left: int
-    shared: Amount = Amount()
-    is_for_retries: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Charge:
-    """A request that was counted. block: the one that paid for it. from_shared: also in the ledger."""
-
-    role: CallRole
-    block: Block | None
-    expected: Amount
-    is_retry: bool
-    is_repeat: bool
-    from_shared: bool
 
 
 @dataclass(slots=True)
@@ -82,12 +48,12 @@ class Budget:
     account: Account | None = None
     _lock: threading.RLock = field(default_factory=threading.RLock, init=False, repr=False)
     _spent: Spent = field(default=Spent(), init=False)
-    _held: _Need = field(default=_Need(), init=False)
+    _held: Need = field(default=Need(), init=False)
     _blocks: list[Block] = field(default_factory=list, init=False)
     _start: float = field(default=0.0, init=False)
     _first_call: float | None = field(default=None, init=False)
     _made: float = field(default=0.0, init=False)
-    _released: _Need = field(default=_Need(), init=False)
+    _released: Need = field(default=Need(), init=False)
     _cut_by: set[str] = field(default_factory=set, init=False)
 
     def __post_init__(self) -> None:
@@ -107,7 +73,7 @@ class Budget:
     def restore_hold(self, held: Mapping[str, Any]) -> None:
         """Keep back what a checkpoint says, to the letter: computed anew, it would follow later spending."""
         with self._lock:
-            self._held = _Need(**held)
+            self._held = Need(**held)
             with suppress(BudgetExhausted):  # what is left of the batch's is used as far as it goes
                 self._share()
 
@@ -165,12 +131,12 @@ class Budget:
         """
         with self._lock:
             repeats = math.ceil(calls * self._repeats_per_call()) if leaves_room else 0
-            self._check(_Need(calls + repeats, tokens, cost_usd))
+            self._check(Need(calls + repeats, tokens, cost_usd))
             kept = self._released  # the time to use what was held has come: this block is that use
             block = Block(calls, Amount(calls, max(tokens, kept.tokens), max(cost_usd, kept.cost_usd)))
             with self._noting_cut():
                 self._open(block)
-            self._released = _Need()
+            self._released = Need()
         try:
             yield
         finally:
@@ -227,17 +193,17 @@ class Budget:
         Raises BudgetExhausted naming the cap that is too small for it; then nothing is held.
         """
         with self._lock:
-            self._held = self._released = _Need()
+            self._held = self._released = Need()
             rate = self._repeats_per_call() if leaves_room else 0.0
             repeats = math.ceil(calls * rate + 2 * math.sqrt(calls * rate * (1 + rate)))
-            need = _Need(calls + repeats, tokens, cost_usd, seconds)
+            need = Need(calls + repeats, tokens, cost_usd, seconds)
             try:
                 self._check(need)
                 self._held = need
                 with nullcontext() if is_wish else self._noting_cut():
                     self._share()
             except BudgetExhausted:
-                self._held = _Need()
+                self._held = Need()
                 self._share()
                 raise
 
@@ -247,7 +213,7 @@ class Budget:
         In what a batch shares, it stays kept until the next block takes it: no other trial comes between.
         """
         with self._lock:
-            self._released, self._held = self._held, _Need()
+            self._released, self._held = self._held, Need()
 
     def charge(
         self,
@@ -267,7 +233,7 @@ class Budget:
         with self._lock:
             block = None if is_repeat else self._paying_block(is_retry=is_retry)
             is_free = is_repeat and not self.caps_repeats
-            self._check(_Need(calls=1 if block is None and not is_free else 0))
+            self._check(Need(calls=1 if block is None and not is_free else 0))
             amount = Amount(1, expected.total_tokens, expected.cost_usd or 0.0)
             from_shared = block is not None and block.shared.calls > 0
             if self.account is not None:
@@ -315,7 +281,7 @@ class Budget:
         """
         with self._lock:
             block = self._paying_block(is_retry=is_retry)
-            self._check(_Need(calls=1 if block is None else 0))
+            self._check(Need(calls=1 if block is None else 0))
             if block is not None:
                 block.calls_left -= 1
             if self._first_call is None:
@@ -402,7 +368,7 @@ class Budget:
     def _shared_seconds(self) -> float | None:
         return self.account.seconds_left if self.account is not None else None
 
-    def _check(self, need: _Need) -> None:
+    def _check(self, need: Need) -> None:
         """Raise for the first cap that `need` would pass, on top of what is spent and set aside."""
         spent, held = self._spent, self._held
         seconds = self.clock() - self._start

@@ -15,7 +15,8 @@ from autoprompt.errors import (
     ModelError,
     RequestRefusedError,
 )
-from autoprompt.llm.budget import Budget, Charge
+from autoprompt.llm.budget import Budget
+from autoprompt.llm.charges import Charge
 from autoprompt.llm.client import Client, Completion, Options
 from autoprompt.llm.costs import Costs
 from autoprompt.llm.failures import BrokenAnswerError, OwnClientError, TimedOutError, UnreachableError

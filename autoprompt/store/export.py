@@ -8,11 +8,11 @@ from typing import Any, Literal, NamedTuple, cast, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from autoprompt.config import Label
 from autoprompt.dataset.checks import as_text
 from autoprompt.errors import ConfigError, InputError
 from autoprompt.program import render
 from autoprompt.prompt_file import export_form
+from autoprompt.setting_types import Label
 from autoprompt.store.files import read_text, to_json, to_yaml
 from autoprompt.store.folder import RunFolder
 from autoprompt.store.listing import best_of

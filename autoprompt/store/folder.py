@@ -18,8 +18,9 @@ import yaml
 from filelock import FileLock, Timeout
 from pydantic import BaseModel, ValidationError
 
-from autoprompt.config import RunConfig, label_text
+from autoprompt.config import RunConfig
 from autoprompt.errors import StoreError
+from autoprompt.setting_types import label_text
 from autoprompt.store.files import (
     JsonLines,
     append_jsonl,
