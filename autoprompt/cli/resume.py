@@ -55,8 +55,8 @@ _KINDS: dict[str, Callable[[RunFolder, bool, bool], None]] = {
 @app.command()
 def resume(
     run: Annotated[
-        str, typer.Argument(metavar="RUN", help="Id, its beginning, folder of the run, or `last`.")
-    ],
+        str | None, typer.Argument(metavar="RUN", help="Id, its beginning, folder of the run, or `last`.")
+    ] = None,
     *,
     runs_dir: options.RunsDir = Path("runs"),
     as_json: options.Json = False,
@@ -66,8 +66,11 @@ def resume(
 
     Of a finished run the result is shown.
     """
+    store = RunStore(runs_dir)
+    if run is None:
+        raise typer.BadParameter(_which(store), param_hint="RUN")
     read_environment()
-    folder = RunStore(runs_dir).open(run)
+    folder = store.open(run)
     kind = str(folder.read_info().get("kind"))
     if kind not in _KINDS:
         raise StoreError(
@@ -75,3 +78,12 @@ def resume(
             "Update autoprompt if a newer one wrote it."
         )
     _KINDS[kind](folder, as_json, quiet)
+
+
+def _which(store: RunStore) -> str:
+    """What to say where no run is named: those that could go on, as one may have been cut off long ago."""
+    found = [RunFolder(line.path) for line in store.list() if line.status == "interrupted"]
+    if not found:
+        return f"name a run. In {store.runs_dir} none is left to go on with; `autoprompt runs list` shows all"
+    newest = f"name a run. The newest that was interrupted: autoprompt resume {found[0].reference}"
+    return newest if len(found) == 1 else f"{newest} (of {len(found)}; `autoprompt runs list` shows all)"

@@ -343,3 +343,16 @@ def test_models_are_listed() -> None:
 
 def test_an_unknown_model_is_not_pulled() -> None:
     assert "Known: qwen2.5" in call("models", "pull", "gpt-4", code=3).stderr
+
+
+def test_resume_without_a_run_names_the_newest_that_was_interrupted() -> None:
+    assert "in runs none is left" in " ".join(call("resume", code=2).output.split()).lower()
+    finished("Say 1.")
+    cut = [RunStore(Path("runs")).create({"dataset": Path("heads.jsonl")}) for _ in range(2)]
+    said = " ".join(call("resume", code=2).output.split())
+    assert "in runs none" not in said.lower()
+    assert "(of 2;" in said
+    assert any(f"autoprompt resume {folder.run_id}" in said for folder in cut)
+    elsewhere = RunStore(Path("elsewhere")).create({"dataset": Path("heads.jsonl")})
+    said = " ".join(call("resume", "--runs-dir", "elsewhere", code=2).output.split())
+    assert f"autoprompt resume {elsewhere.reference}" in said

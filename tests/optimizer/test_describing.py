@@ -67,6 +67,7 @@ def test_labels_of_digits_and_signs_are_no_list_marks(mark: str, labels: tuple[s
         "spam: offers of money or prizes",
         "spam: these rows are all the same\nham: these rows are all the same",
         "spam: All rows are spam.\nham: All rows are ham.",
+        "spam: - ham - spam - ham\nham: ham, spam or ham; ham",
         "spam: " + "x" * 400 + "\nham: messages between friends",
     ],
 )

@@ -17,6 +17,7 @@ ROW_CHARACTERS = 240  # of a row's input and target each: the kind of row matter
 LINE_TOKENS = 60  # of one answer's description
 LONGEST_LINE = 300  # characters; a longer one is a list of rows, or has lost its way
 SHORTEST_LINE = 12
+FEWEST_OWN = 6  # letters of a description besides the labels that it names: "- No - Yes" says nothing of No
 _LIST_MARK = re.compile(r"(?:[-*•]|\d+(?:[.)](?!\d)|、))\s*")
 
 
@@ -59,11 +60,21 @@ def read_descriptions(answer: str, labels: Sequence[str]) -> list[str]:
         label, text = _described(line, longest_first)
         if label and label not in found:
             found[label] = text
-    kept = {label: text for label, text in found.items() if SHORTEST_LINE <= len(text) <= LONGEST_LINE}
+    kept = {
+        label: text
+        for label, text in found.items()
+        if SHORTEST_LINE <= len(text) <= LONGEST_LINE and _own_letters(text, longest_first) >= FEWEST_OWN
+    }
     told_apart = {re.sub(re.escape(label), "", text, flags=re.IGNORECASE) for label, text in kept.items()}
     if len(told_apart) < max(2, len(kept)):
         return []
     return [f"{label}: {kept[label]}" for label in labels if label in kept]
+
+
+def _own_letters(text: str, labels: Sequence[str]) -> int:
+    """Letters and digits of a description, the labels in it left out."""
+    names = "|".join(map(re.escape, labels))
+    return sum(map(str.isalnum, re.sub(rf"(?<!\w)(?:{names})(?!\w)", "", text, flags=re.IGNORECASE)))
 
 
 def read_rule(answer: str) -> list[str]:
