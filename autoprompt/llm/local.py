@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import re
 import secrets
 import socket
 import threading
@@ -194,6 +195,20 @@ def _identity(name: str, path: Path) -> str:
         return known.sha256
     found = path.stat()
     return f"{path.name}:{found.st_size}:{found.st_mtime_ns}"
+
+
+def unused_instructions() -> str:
+    """AVX-512, where this processor has it and the installed runtime was built without it; else "".
+
+    The wheels of the registry are: one that is built for this machine reads a prompt about twice as fast
+    (benchmarks/README.md). Raises ImportError where there is no runtime.
+    """
+    import xllamacpp
+
+    file = Path("/proc/cpuinfo")
+    flags = file.read_text(encoding="ascii", errors="replace") if file.exists() else ""
+    has_it = re.search(r"^flags\s*:.*\bavx512f\b", flags, re.MULTILINE)
+    return "AVX-512" if has_it and "AVX512 = 1" not in xllamacpp.get_system_info() else ""
 
 
 def usable_cores() -> int:

@@ -114,3 +114,17 @@ def test_a_misspelt_variable_is_warned_of(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("AUTOPROMPT_MAX_CALL", "5")
     assert "did you mean AUTOPROMPT_MAX_CALLS?" in CliRunner().invoke(app, command).stderr
+
+
+@pytest.mark.parametrize("unused", ["AVX-512", ""])
+def test_a_runtime_that_leaves_the_processor_unused_is_a_note(
+    unused: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("xllamacpp")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(doctor.local, "unused_instructions", lambda: unused)
+    said = CliRunner().invoke(app, ["doctor"]).stdout
+    assert ("note  runtime build     built without AVX-512" in said) == bool(unused)
+    assert ("pip install --force-reinstall --no-deps --no-binary xllamacpp xllamacpp" in said) == bool(unused)
+    elsewhere = CliRunner().invoke(app, ["doctor", "--model", "m", "--base-url", "http://127.0.0.1:9"])
+    assert "runtime build" not in elsewhere.stdout  # that model is not the embedded one
