@@ -22,7 +22,7 @@ DATA_FILES = ("dataset", "train", "val", "test")
 _FLAG_NAMES = {"metric_options": "--metric-option"}
 _PREFIX = "AUTOPROMPT_"
 # Variables beside the settings: where the weights lie, and the other roles' keys.
-_OTHER_VARIABLES = ("WEIGHTS_DIR", "OPTIMIZER_API_KEY", "JUDGE_API_KEY")
+OTHER_VARIABLES = ("WEIGHTS_DIR", "OPTIMIZER_API_KEY", "JUDGE_API_KEY")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ def variable_name(name: str) -> str:
 def unknown_variables(environ: Mapping[str, str]) -> list[str]:
     """Warnings of variables that begin with AUTOPROMPT_ and that nothing reads. Values are not shown."""
     settings = dict.fromkeys((*CheckFile.model_fields, *ScienceConfig.model_fields))
-    known = [*(name.upper() for name in settings), *_OTHER_VARIABLES]
+    known = [*(name.upper() for name in settings), *OTHER_VARIABLES]
     warnings = []
     for variable in sorted(environ):
         name = variable.removeprefix(_PREFIX)
