@@ -102,9 +102,9 @@ def _config_page() -> Iterator[str]:
     yield from ("# Settings", "", _NOTE, "")
     yield (
         "Each setting is a flag, a variable and a key in a YAML file (`--config FILE`), but for those that "
-        "have no flag or variable here. What is given in "
-        "several places is taken from the first of: flag, variable, config file, sidecar of the dataset "
-        "(`NAME.task.yaml`), `OPENAI_BASE_URL`, default. Paths in YAML are relative to the file; "
+        "have no flag or variable here. What is given in several places is taken from the first of: flag, "
+        "variable, config file, sidecar of the dataset (`NAME.task.yaml`), `OPENAI_BASE_URL` or "
+        "`OPENAI_API_BASE`, default. Paths in YAML are relative to the file; "
         '`prompt: "@FILE"` takes the prompt from a file. A file `.env` is read and overrides no variable.'
     )
     yield ""

@@ -106,8 +106,9 @@ def test_a_key_that_no_header_can_carry_is_refused_and_not_repeated(key: str, sa
     assert choose_model(settings(), "task", {"OPENAI_API_KEY": key}).is_local  # which needs none
 
 
-def test_an_address_of_the_environment_is_used_for_a_named_model() -> None:
-    choice = choose_model(settings(model="m"), "task", {"OPENAI_BASE_URL": "http://proxy/v1"})
+@pytest.mark.parametrize("variable", ["OPENAI_BASE_URL", "OPENAI_API_BASE"])
+def test_an_address_of_the_environment_is_used_for_a_named_model(variable: str) -> None:
+    choice = choose_model(settings(model="m"), "task", {variable: "http://proxy/v1"})
     assert choice.base_url == "http://proxy/v1"
 
 
