@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from fake_endpoint import FakeEndpoint, Reply, answer, error, fake_endpoint
 
 from autoprompt.config import ModelSettings
 from autoprompt.errors import AuthenticationError, ConfigError, EndpointError, UsageError
@@ -11,7 +12,6 @@ from autoprompt.llm import Budget, Message, Models, Options, connect
 from autoprompt.llm.client import CallRole
 from autoprompt.llm.endpoints import OPENAI_URL, ModelChoice, choose_model, open_endpoint
 from autoprompt.llm.stack import _thinks_first, patience_s
-from tests.fake_endpoint import FakeEndpoint, Reply, answer, error, fake_endpoint
 
 KEYS = {"OPENAI_API_KEY": "sk-task-key", "AUTOPROMPT_OPTIMIZER_API_KEY": "sk-optimizer-key"}
 ASK = [Message("user", "x")]

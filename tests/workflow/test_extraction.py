@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fake_endpoint import answer, error, fake_endpoint
 from pydantic import Field
 
 from autoprompt.config import ModelSettings
@@ -45,7 +46,6 @@ from autoprompt.workflow.events import (
 from autoprompt.workflow.extraction import check, desugar
 from autoprompt.workflow.model_call import call_model
 from autoprompt.workflow.models import ModelSpec
-from tests.fake_endpoint import answer, error, fake_endpoint
 
 MODEL = {"provider": "openai", "name": "gpt-4o-mini"}
 
