@@ -49,12 +49,11 @@ docs-check: $(VENV)/ready-dev ## are the generated docs up to date
 	@$(BIN)/python -m autoprompt.cli.docs --check
 	@echo "docs: ok"
 
-bench: $(VENV)/ready-local ## list the benchmarks, or run one (NAME=speed ARGS='...')
+bench: $(VENV)/ready-local ## list the benchmarks, or run one (NAME=startup ARGS='...')
 ifdef NAME
 	@$(BIN)/python benchmarks/$(NAME).py $(ARGS)
 else
-	@for file in benchmarks/*.py; do \
-		[ -e "$$file" ] || { echo "no benchmarks yet"; break; }; \
+	@for file in $$(grep -l __main__ benchmarks/*.py); do \
 		name=$$(basename "$$file" .py); \
 		printf '  make bench NAME=%-16s %s\n' "$$name" "$$(sed -n '1s/^"""//; 1s/"""$$//; 1p' "$$file")"; \
 	done
