@@ -23,6 +23,7 @@ from autoprompt.config import (
     RunConfig,
     ScienceConfig,
 )
+from autoprompt.dataset import Task
 from autoprompt.setting_sources import flag_name, variable_name
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -107,6 +108,8 @@ def _config_page() -> Iterator[str]:
         "`OPENAI_API_BASE`, default. Paths in YAML are relative to the file; "
         '`prompt: "@FILE"` takes the prompt from a file. A file `.env` is read and overrides no variable.'
     )
+    yield ""
+    yield f"A sidecar may hold {', '.join(f'`{name}`' for name in Task.model_fields)}, and nothing else."
     yield ""
     yield (
         "Keys come from variables only: `OPENAI_API_KEY` for every endpoint, or, where a role has a model or "
