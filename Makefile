@@ -7,7 +7,7 @@ ARGS ?=
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help run test ray-test browser check lint types imports docs docs-check bench clean
+.PHONY: help run test extras-test ray-test browser check lint types imports docs docs-check bench clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,6 +27,9 @@ browser: ## install Chromium for the tests of the pages, where there is none (De
 
 ray-test: $(VENV)/ready-dev,ray ## a batch over a Ray cluster of two nodes here, with killed workers (minutes)
 	@$(BIN)/python -m pytest -m ray tests/batch/test_ray.py $(ARGS)
+
+extras-test: $(VENV)/ready-dev,science,parquet ## the tests that pandas and pyarrow are needed for: `make test` skips them
+	@$(BIN)/python -m pytest tests/test_analyst.py tests/science tests/dataset/test_reading.py $(ARGS)
 
 check: lint types imports docs-check test ## everything that must hold before a commit
 
