@@ -46,9 +46,15 @@ def variable_name(name: str) -> str:
     return f"{_PREFIX}{name.upper()}"
 
 
+def held_by_variables(model: type[BaseModel]) -> list[str]:
+    """Names of the settings that a variable can hold: all but records."""
+    fields = model.model_fields.items()
+    return [name for name, field in fields if not isinstance(field.default, BaseModel)]
+
+
 def unknown_variables(environ: Mapping[str, str]) -> list[str]:
     """Warnings of variables that begin with AUTOPROMPT_ and that nothing reads. Values are not shown."""
-    settings = dict.fromkeys((*CheckFile.model_fields, *ScienceConfig.model_fields))
+    settings = dict.fromkeys((*held_by_variables(CheckFile), *held_by_variables(ScienceConfig)))
     known = [*(name.upper() for name in settings), *OTHER_VARIABLES]
     warnings = []
     for variable in sorted(environ):
@@ -76,7 +82,7 @@ def from_flags(flags: Mapping[str, Any], model: type[BaseModel] = RunConfig) -> 
 def from_environment(environ: Mapping[str, str], model: type[BaseModel] = RunConfig) -> Layer:
     """The variables AUTOPROMPT_...; an empty one says nothing."""
     values: dict[str, Any] = {}
-    for name in model.model_fields:
+    for name in held_by_variables(model):
         variable = variable_name(name)
         if environ.get(variable, "") != "":
             values[name] = _parsed(name, environ[variable], variable, ConfigError)
