@@ -7,7 +7,7 @@ ARGS ?=
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help run native test ray-test browser check lint types imports docs docs-check bench clean
+.PHONY: help run native test extras-test ray-test browser check lint types imports docs docs-check bench clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,6 +34,9 @@ native: $(VENV)/ready-local ## build the embedded runtime for this processor (7 
 ray-test: $(VENV)/ready-dev,ray ## a batch over a Ray cluster of two nodes here, with killed workers (minutes)
 	@$(BIN)/python -m pytest -m ray tests/batch/test_ray.py $(ARGS)
 
+extras-test: $(VENV)/ready-dev,science,parquet ## the tests that pandas and pyarrow are needed for: `make test` skips them
+	@$(BIN)/python -m pytest tests/test_analyst.py tests/science tests/dataset/test_reading.py $(ARGS)
+
 check: lint types imports docs-check test ## everything that must hold before a commit
 
 lint: $(VENV)/ready-dev ## format and lint
@@ -55,12 +58,11 @@ docs-check: $(VENV)/ready-dev ## are the generated docs up to date
 	@$(BIN)/python -m autoprompt.cli.docs --check
 	@echo "docs: ok"
 
-bench: $(VENV)/ready-local ## list the benchmarks, or run one (NAME=speed ARGS='...')
+bench: $(VENV)/ready-local ## list the benchmarks, or run one (NAME=startup ARGS='...')
 ifdef NAME
 	@$(BIN)/python benchmarks/$(NAME).py $(ARGS)
 else
-	@for file in benchmarks/*.py; do \
-		[ -e "$$file" ] || { echo "no benchmarks yet"; break; }; \
+	@for file in $$(grep -l __main__ benchmarks/*.py); do \
 		name=$$(basename "$$file" .py); \
 		printf '  make bench NAME=%-16s %s\n' "$$name" "$$(sed -n '1s/^"""//; 1s/"""$$//; 1p' "$$file")"; \
 	done

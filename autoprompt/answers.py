@@ -14,11 +14,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from autoprompt.scripts import HANGUL, MARKS, UNPARTED
+from autoprompt.scripts import MARKS, PARTED_LETTER
 
 _JOINT = re.compile(rf"(?<=(?!_)[\w{MARKS}])[\s_\-]+(?=(?!_)[\w{MARKS}])")  # between the words of a label
-# Where no space parts the words, or endings are written on (Korean), a label needs no border.
-_LETTER = rf"(?![{UNPARTED}{HANGUL}])[\w{MARKS}]"
 _OPENING, _CLOSING = "\"'`“”‘’«»「」『』*([{<【《（", "\"'`“”‘’«»「」『』*)]}>】》）"
 # Latin and Chinese; Indic; Arabic; Armenian, Ethiopic, Burmese, Khmer.
 _SENTENCE_END = ".。!！?？,，;；:：、" + "।॥" + "،؛؟۔" + "։።፣፧၊။។៕"
@@ -309,8 +307,8 @@ def _word(core: str, whole: str | None = None) -> str:
         body += r"(?!\s+(?:doubt|question|wonder)\b)"
     if core[0].isdigit():
         body = rf"(?<!\d[.,/])(?<![-+])(?<![^\W为是]){body}"  # 有1个 is a count, 是1 an answer
-    elif re.match(_LETTER, core[0]):
-        body = rf"(?<!{_LETTER}){body}"
+    elif re.match(PARTED_LETTER, core[0]):
+        body = rf"(?<!{PARTED_LETTER}){body}"
     if core[-1].isdigit():
-        return rf"{body}(?![.,/]\d)(?!%)(?!{_LETTER})"
-    return rf"{body}(?!{_LETTER})" if re.match(_LETTER, core[-1]) else body
+        return rf"{body}(?![.,/]\d)(?!%)(?!{PARTED_LETTER})"
+    return rf"{body}(?!{PARTED_LETTER})" if re.match(PARTED_LETTER, core[-1]) else body

@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING
 
 from autoprompt.checking import check_memory, given_rows
 from autoprompt.clients import Clients, check_clients, check_models, price_given
-from autoprompt.config import CheckSettings, RunConfig, ScienceConfig
+from autoprompt.config import LOCAL, CheckSettings, RunConfig, ScienceConfig
 from autoprompt.errors import EmptyAnswersError, InputError, ModelError, StoreError, UsageError
 from autoprompt.llm import Budget, CallRole, Models
-from autoprompt.llm.endpoints import LOCAL, choose_model
+from autoprompt.llm.endpoints import choose_model
 from autoprompt.llm.prices import Price
 from autoprompt.metrics import JUDGED
 from autoprompt.run.forecast import Estimate, Prices, check_spending, estimate_run

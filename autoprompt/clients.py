@@ -37,6 +37,7 @@ class Clients:
     judge: Client | None = None
 
     def of(self, role: CallRole) -> Client:
+        """The client of a role, by default the one before it: task, optimizer, judge."""
         if role == "task":
             return self.task
         optimizer = self.optimizer or self.task

@@ -7,6 +7,7 @@ default.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -17,6 +18,17 @@ from autoprompt.setting_types import Address, Label, Name, Place, Positive, Sett
 Preset = Literal["quick", "standard", "thorough"]
 Sandboxing = Literal["auto", "strict", "none"]
 DEFAULT_PASSES = 5  # of a scientific workflow; the one place that says so
+LOCAL = "local"  # names the embedded model, alone or in `local:NAME`
+
+
+def is_embedded(model: str | None) -> bool:
+    """Whether a name of a model is `local` or `local:NAME`."""
+    return model is not None and model.partition(":")[0] == LOCAL
+
+
+def openai_address(environ: Mapping[str, str]) -> str:
+    """The address that the OpenAI client's variables name, the older of them last; "" where none does."""
+    return environ.get("OPENAI_BASE_URL") or environ.get("OPENAI_API_BASE") or ""
 
 
 class DataSettings(Settings):

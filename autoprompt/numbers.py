@@ -8,9 +8,8 @@ import unicodedata
 from typing import NamedTuple
 
 from autoprompt.answers import visible
-from autoprompt.scripts import HANGUL, MARKS, UNPARTED
+from autoprompt.scripts import HANGUL, PARTED_LETTER, UNPARTED
 
-_LETTER = rf"(?![{UNPARTED}{HANGUL}])[\w{MARKS}]"
 # All digits that single marks join; what such a run means is for `_value` to say. Each part begins with
 # another character than the one before may go on with, so that a long answer costs no quadratic search.
 _NUMBER = re.compile(
@@ -84,7 +83,8 @@ def read_number(text: str) -> Number | None:
     last = next((number for number in reversed(found) if not _is_index(number)), found[-1])
     start, end = last.span("digits")
     is_inside = (
-        bool(re.match(rf"{_LETTER}|[/^]", plain[max(0, start - 1) : start])) or plain[end : end + 1] == "/"
+        bool(re.match(rf"{PARTED_LETTER}|[/^]", plain[max(0, start - 1) : start]))
+        or plain[end : end + 1] == "/"
     )
     digits, power = last["digits"].replace(" / ", "/"), last["power"] or ""
     value = None if _is_two(digits, plain, start) else _value(digits, power, is_inside=is_inside)
@@ -131,7 +131,7 @@ def _is_index(number: re.Match[str]) -> bool:
 def _is_of_word(number: re.Match[str]) -> bool:
     """Whether a letter stands right before it, as in B12."""
     start = number.start("digits")
-    return re.match(_LETTER, number.string[max(0, start - 1) : start]) is not None
+    return re.match(PARTED_LETTER, number.string[max(0, start - 1) : start]) is not None
 
 
 def _plain_marks(text: str) -> str:

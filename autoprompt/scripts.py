@@ -26,6 +26,9 @@ MARKS = (
     r"\u200c\u200d"  # joiners inside Persian and Indic words
 )
 NAME = rf"[^\W\d][\w{MARKS}]*"  # an identifier
+# A letter of a word that ends where it ends: not so where no space parts words, or endings are written on
+# (Korean).
+PARTED_LETTER = rf"(?![{UNPARTED}{HANGUL}])[\w{MARKS}]"
 
 _LETTER = rf"(?![_{UNPARTED}])[\w{MARKS}]"
 _RUN = re.compile(rf"[{UNPARTED}]+|(?:{_LETTER})+(?:['’](?:(?!\d){_LETTER})+)?")

@@ -22,7 +22,7 @@ DATA_FILES = ("dataset", "train", "val", "test")
 _FLAG_NAMES = {"metric_options": "--metric-option"}
 _PREFIX = "AUTOPROMPT_"
 # Variables beside the settings: where the weights lie, and the other roles' keys.
-_OTHER_VARIABLES = ("WEIGHTS_DIR", "OPTIMIZER_API_KEY", "JUDGE_API_KEY")
+OTHER_VARIABLES = ("WEIGHTS_DIR", "OPTIMIZER_API_KEY", "JUDGE_API_KEY")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +46,16 @@ def variable_name(name: str) -> str:
     return f"{_PREFIX}{name.upper()}"
 
 
+def held_by_variables(model: type[BaseModel]) -> list[str]:
+    """Names of the settings that a variable can hold: all but records."""
+    fields = model.model_fields.items()
+    return [name for name, field in fields if not isinstance(field.default, BaseModel)]
+
+
 def unknown_variables(environ: Mapping[str, str]) -> list[str]:
     """Warnings of variables that begin with AUTOPROMPT_ and that nothing reads. Values are not shown."""
-    settings = dict.fromkeys((*CheckFile.model_fields, *ScienceConfig.model_fields))
-    known = [*(name.upper() for name in settings), *_OTHER_VARIABLES]
+    settings = dict.fromkeys((*held_by_variables(CheckFile), *held_by_variables(ScienceConfig)))
+    known = [*(name.upper() for name in settings), *OTHER_VARIABLES]
     warnings = []
     for variable in sorted(environ):
         name = variable.removeprefix(_PREFIX)
@@ -76,7 +82,7 @@ def from_flags(flags: Mapping[str, Any], model: type[BaseModel] = RunConfig) -> 
 def from_environment(environ: Mapping[str, str], model: type[BaseModel] = RunConfig) -> Layer:
     """The variables AUTOPROMPT_...; an empty one says nothing."""
     values: dict[str, Any] = {}
-    for name in model.model_fields:
+    for name in held_by_variables(model):
         variable = variable_name(name)
         if environ.get(variable, "") != "":
             values[name] = _parsed(name, environ[variable], variable, ConfigError)

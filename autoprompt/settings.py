@@ -15,12 +15,15 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from autoprompt.config import (
+    LOCAL,
     CheckFile,
     CheckSettings,
     EvaluationFile,
     ExportedSettings,
     RunConfig,
     ScienceConfig,
+    is_embedded,
+    openai_address,
 )
 from autoprompt.dataset import first_fields
 from autoprompt.dataset.faults import named
@@ -37,7 +40,6 @@ from autoprompt.setting_sources import (
     with_sidecar,
 )
 
-LOCAL = "local"
 _Record = TypeVar("_Record", bound=BaseModel)
 _Own = TypeVar("_Own", bound=ExportedSettings)
 _ANSWERS = ("record", "replay")
@@ -277,7 +279,7 @@ def _fill_models(values: dict[str, Any], sources: dict[str, str], environ: Mappi
 
 
 def _fill_addresses(values: dict[str, Any], sources: dict[str, str], environ: Mapping[str, str]) -> None:
-    url = environ.get("OPENAI_BASE_URL") or environ.get("OPENAI_API_BASE")
+    url = openai_address(environ)
     if not url:
         return
     for model, address in (
@@ -287,13 +289,10 @@ def _fill_addresses(values: dict[str, Any], sources: dict[str, str], environ: Ma
     ):
         # Beside an endpoint of its own for the task, other models are looked for there first.
         has_endpoint = values.get(address) is not None or values.get("base_url") is not None
-        if _is_remote(values.get(model)) and not has_endpoint:
+        named = values.get(model)
+        if isinstance(named, str) and not is_embedded(named) and not has_endpoint:
             values[address] = url
             sources[address] = "OPENAI_BASE_URL"
-
-
-def _is_remote(model: Any) -> bool:
-    return isinstance(model, str) and model != LOCAL and not model.startswith(f"{LOCAL}:")
 
 
 def _no_prompt(config: RunConfig) -> str:

@@ -277,6 +277,7 @@ class Candidate:
         )
 
     def to_dict(self) -> dict[str, Any]:
+        """Plain JSON, without `labels`, which are those of the whole run; `from_dict` reads it."""
         lists = {"parents": list(self.parents), "told": list(self.told)}
         data = {**asdict(self), "components": dict(self.components), **lists}
         del data["labels"]

@@ -208,6 +208,10 @@ def _fault(
     shown = repr(found) if len(repr(found)) <= 60 else repr(found)[:59] + "…"
     if kind in ("tuple_type", "list_type"):
         said = f"expected a list{_as_list(inner, found, model)}"
+    elif kind in ("dict_type", "model_type"):
+        at = _model_at(model, inner)
+        said = f"expected keys with values below it. {_known(at) if at else 'Write KEY: VALUE.'}"
+        said = said.removesuffix(".")
     elif kind == "string_type" and isinstance(found, (bool, int, float)):
         said += f'. Put it in quotes: "{str(found).lower()}"'
     return line, f"{dotted} is {shown}: {said}."

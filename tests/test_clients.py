@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fake_endpoint import Reply, answer, error, fake_endpoint
 from fakes import World, run_config, writer
 
 from autoprompt import Clients, estimate, evaluate, optimize
@@ -15,7 +16,6 @@ from autoprompt.errors import ConfigError, Interrupted
 from autoprompt.llm import Budget, Journal, ScriptedClient
 from autoprompt.llm.client import CallRole, Completion
 from autoprompt.types import Message, Usage
-from tests.fake_endpoint import Reply, answer, error, fake_endpoint
 
 ASK = [Message("user", "x")]
 

@@ -338,6 +338,8 @@ def test_a_variable_that_nothing_reads_is_warned_of() -> None:
     known = [variable_name(name) for name in RunConfig.model_fields]
     known += ["AUTOPROMPT_WEIGHTS_DIR", "AUTOPROMPT_OPTIMIZER_API_KEY", "AUTOPROMPT_JUDGE_API_KEY"]
     assert unknown_variables(dict.fromkeys([*known, "HOME", "MAX_CALL"], "1")) == []
+    (said,) = unknown_variables({"AUTOPROMPT_AGENT": "{}"})  # a record, which YAML alone can hold
+    assert said.startswith("AUTOPROMPT_AGENT is no setting and is ignored")
     assert unknown_variables({"AUTOPROMPT_MAXCALLS": "5", "AUTOPROMPT_XYZ": "hidden"}) == [
         "AUTOPROMPT_MAXCALLS is no setting and is ignored; did you mean AUTOPROMPT_MAX_CALLS?",
         "AUTOPROMPT_XYZ is no setting and is ignored",

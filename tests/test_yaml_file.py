@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict
 
 from autoprompt.batch.spec import BatchFile
-from autoprompt.config import CheckFile, RunConfig
+from autoprompt.config import CheckFile, RunConfig, ScienceConfig
 from autoprompt.errors import ConfigError
 from autoprompt.yaml_file import load_yaml
 
@@ -91,6 +92,7 @@ def test_a_mistake_is_named_with_its_line(tmp_path: Path, content: str | bytes, 
         ("temperature: false", "temperature is False: expected a number, not true or false."),
         ("must_pass: T0005", "must_pass is 'T0005': expected a list: must_pass: [T0005]."),
         (f"must_pass: {'T' * 80}", "expected a list: must_pass: [...]."),
+        ("metric_options: 5", "metric_options is 5: expected keys with values below it. Write KEY: VALUE."),
     ],
 )
 def test_a_setting_of_another_kind_is_told_how_to_write_it(tmp_path: Path, content: str, said: str) -> None:
@@ -99,6 +101,17 @@ def test_a_setting_of_another_kind_is_told_how_to_write_it(tmp_path: Path, conte
         load_yaml(path, CheckFile)
     assert str(caught.value).startswith(f"{path} line 1: ")
     assert str(caught.value).endswith(said)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [("agent: 5", "agent is 5: {}search."), ("agent: {search: 5}", "agent.search is 5: {}max_iterations.")],
+)
+def test_a_record_that_is_none_is_told_its_keys(tmp_path: Path, content: str, said: str) -> None:
+    path = write(tmp_path, f"{content}\n")
+    expected = said.format("expected keys with values below it. Known keys: ")
+    with pytest.raises(ConfigError, match=f"line 1: {re.escape(expected)}$"):
+        load_yaml(path, ScienceConfig)
 
 
 def test_a_list_of_records_is_no_list_of_what_stands_there(tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ from autoprompt.llm.ledger import Amount, Books, FileLedger
 _OWN_VARIABLES = (
     "OPENAI_API_KEY",
     "OPENAI_BASE_URL",
+    "OPENAI_API_BASE",
     "AUTOPROMPT_OPTIMIZER_API_KEY",
     "AUTOPROMPT_JUDGE_API_KEY",
 )

@@ -15,6 +15,7 @@ from autoprompt.batch.table import BatchResult, Row, Status, group_rows, read_sc
 from autoprompt.batch.trials import Batch, Trial
 from autoprompt.errors import Interrupted
 from autoprompt.llm.ledger import Amount, Books, FileLedger
+from autoprompt.store.going_on import interrupted
 from autoprompt.store.spending import from_journal, total_cost
 from autoprompt.types import Event
 
@@ -99,9 +100,7 @@ class Driver:
                 if fail_fast and any(state.status == "failed" for state in self._states.values()):
                     break
         except (KeyboardInterrupt, Interrupted):
-            raise Interrupted(
-                f"interrupted; the state is saved. Go on with: autoprompt resume {self._folder.run.reference}"
-            ) from None
+            raise interrupted(self._folder.run) from None
         finally:
             executor.stop()
             self._ledger = file

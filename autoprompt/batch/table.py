@@ -179,6 +179,7 @@ class BatchResult:
         return all(row.status == "finished" for row in self.rows)
 
     def to_dict(self) -> dict[str, Any]:
+        """What `batch --json` prints and `table.json` holds."""
         count = {status: sum(row.status == status for row in self.rows) for status in _STATUSES}
         return {
             "name": self.name,

@@ -23,6 +23,7 @@ from rich.text import Text
 from autoprompt.cli import clean, options, render
 from autoprompt.cli.progress import megabytes
 from autoprompt.cli.run import print_json, read_environment
+from autoprompt.config import LOCAL, is_embedded, openai_address
 from autoprompt.errors import ConfigError, ModelError, UsageError
 from autoprompt.extras import install, install_extra, requirements
 from autoprompt.llm import local, weights
@@ -96,13 +97,13 @@ def _print(checks: list[Check], conclusion: str) -> None:
 
 
 def _checks(model: str | None, base_url: str | None, environ: Mapping[str, str]) -> Iterator[Check]:
-    name = model or ("" if base_url else "local")
-    is_local = name == "local" or name.startswith("local:")
+    name = model or ("" if base_url else LOCAL)
+    is_local = is_embedded(name)
     yield Check("python", sys.version_info >= (3, 11), platform.python_version(), "Python 3.11 or newer")
     yield _packages()
     yield from _runtime(is_needed=is_local)
     yield _weights(name.partition(":")[2] or weights.DEFAULT, is_needed=is_local)
-    url = base_url or environ.get("OPENAI_BASE_URL") or environ.get("OPENAI_API_BASE")
+    url = base_url or openai_address(environ)
     has_key = bool(environ.get("OPENAI_API_KEY", "").strip())
     if not is_local or url or has_key:
         remote = "" if is_local else name

@@ -177,7 +177,8 @@ def _of_run(run: str, candidate: str | None, flags: Mapping[str, Any], runs_dir:
     flags: those on the command line; what they replace or exclude is left out.
     """
     from autoprompt import api
-    from autoprompt.llm.endpoints import choose_model, is_embedded
+    from autoprompt.config import is_embedded
+    from autoprompt.llm.endpoints import choose_model
     from autoprompt.metrics import JUDGED
     from autoprompt.run.past import load_config
     from autoprompt.store import RunStore
@@ -190,9 +191,9 @@ def _of_run(run: str, candidate: str | None, flags: Mapping[str, Any], runs_dir:
     known = config.model_dump(include=set(_FROM_RUN))
     if flags.keys() & {"model", "base_url"}:
         known = {name: value for name, value in known.items() if name not in _PRICES}
-    if is_embedded(flags.get("model") or ""):  # of the run's two, what the flag does not speak of is left out
+    if is_embedded(flags.get("model")):  # of the run's two, what the flag does not speak of is left out
         del known["base_url"]
-    if "base_url" in flags and is_embedded(known["model"] or ""):
+    if "base_url" in flags and is_embedded(known["model"]):
         del known["model"]
     if config.metric == JUDGED and not flags.keys() & {"judge_model", "judge_base_url"}:
         judge = choose_model(config, "judge")  # by name: its default would be the model that is scored

@@ -19,6 +19,7 @@ from autoprompt.errors import ConfigError, Interrupted, UsageError
 from autoprompt.setting_sources import unknown_variables
 from autoprompt.settings import resolve_settings
 from autoprompt.store import RunFolder
+from autoprompt.store.going_on import interrupted
 from autoprompt.types import OnEvent
 
 if TYPE_CHECKING:
@@ -96,10 +97,7 @@ def watch(start: Callable[[OnEvent], RunResult], *, as_json: bool, quiet: bool) 
         except KeyboardInterrupt as error:  # before or after the part of the run that saves by itself
             if not progress.run_id:
                 raise Interrupted("interrupted before anything was sent") from error
-            again = RunFolder(Path(progress.run_dir)).reference
-            raise Interrupted(
-                f"interrupted; the state is saved. Go on with: autoprompt resume {again}"
-            ) from error
+            raise interrupted(RunFolder(Path(progress.run_dir))) from error
     console = render.console(stderr=as_json)
     show_result(result, console, progress.told if _is_one_reader(watcher, console) else ())
     if as_json:

@@ -23,6 +23,7 @@ from autoprompt.errors import Interrupted, UsageError
 from autoprompt.settings import resolve_science
 from autoprompt.store import RunFolder
 from autoprompt.store.files import check_writable
+from autoprompt.store.going_on import interrupted
 from autoprompt.types import OnEvent
 
 if TYPE_CHECKING:
@@ -149,10 +150,7 @@ def watch(
         except KeyboardInterrupt as error:  # before or after the part that saves by itself
             if not view.run_id:
                 raise Interrupted("interrupted before anything was sent") from error
-            again = RunFolder(Path(view.run_dir)).reference
-            raise Interrupted(
-                f"interrupted; the state is saved. Go on with: autoprompt resume {again}"
-            ) from error
+            raise interrupted(RunFolder(Path(view.run_dir))) from error
     if output is not None:
         copy_results(found, output)
     console = render.console(stderr=as_json)

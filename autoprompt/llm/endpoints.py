@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit, urlunsplit
 
-from autoprompt.config import ModelSettings
+from autoprompt.config import LOCAL, ModelSettings, is_embedded, openai_address
 from autoprompt.errors import AuthenticationError, ConfigError, EndpointError, ModelError, UsageError
 from autoprompt.llm.client import CallRole
 from autoprompt.llm.failures import UnreachableError, from_status, shown_url
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from autoprompt.llm.weights import Progress
 
 OPENAI_URL = "https://api.openai.com/v1"
-LOCAL = "local"
 
 _REQUEST = "/chat/completions"
 _LIST_TIMEOUT_S = 10.0
@@ -79,7 +78,7 @@ def choose_model(
     an address, ConfigError for a key that no header can carry.
     """
     environment = os.environ if environment is None else environment
-    openai_url = environment.get("OPENAI_BASE_URL") or OPENAI_URL
+    openai_url = openai_address(environment) or OPENAI_URL
     keys = ["OPENAI_API_KEY"]
     _check_exclusive("", settings.model, settings.base_url)
     choice = _choice(settings.model, settings.base_url, openai_url, environment, keys)
@@ -205,14 +204,9 @@ def _choice(
     return ModelChoice(model, base_url or default_url, read_key(environment, *keys))
 
 
-def is_embedded(model: str) -> bool:
-    """Whether this is `local` or `local:NAME`."""
-    return model.partition(":")[0] == LOCAL
-
-
 def _check_exclusive(prefix: str, model: str | None, base_url: str | None) -> None:
     """prefix: of the two settings' names."""
-    if model is not None and base_url is not None and is_embedded(model):
+    if base_url is not None and is_embedded(model):
         raise UsageError(
             f"{prefix}model {model!r} is the embedded model, and {prefix}base_url {shown_url(base_url)} an "
             "endpoint: they exclude each other. Look at flags, AUTOPROMPT_... variables and the config file. "

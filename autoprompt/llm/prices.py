@@ -66,8 +66,3 @@ def find_price(
         return None
     # Per thousand, as some prices rise with the length of the prompt; prompts here are short.
     return Price(*(part * 1000 for part in parts))
-
-
-def price_known(model: str, base_url: str) -> bool:
-    """Whether the table has a price: without one, a cap on cost cannot fire."""
-    return find_price(model, base_url) is not None

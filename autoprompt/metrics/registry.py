@@ -25,7 +25,12 @@ _FACTORIES: dict[str, Factory] = {}
 
 
 def register(name: str) -> Callable[[Factory], Factory]:
-    """Make a metric known by name. Options are the factory's keyword parameters besides `labels`."""
+    """Make a metric of this process known by name, as `--metric NAME` knows ours: a decorator of its factory.
+
+    The factory gives a `Metric`. Its keyword parameters are the options of `metric_options`, but for
+    `labels` (the only answers allowed, () where there are none), which it must have, and `client`, which is
+    the judge's where it has that. A name that is known already is replaced.
+    """
 
     def add(factory: Factory) -> Factory:
         _FACTORIES[name] = factory
@@ -35,6 +40,7 @@ def register(name: str) -> Callable[[Factory], Factory]:
 
 
 def known_metrics() -> tuple[str, ...]:
+    """Names in the order of the alphabet, and how a function of one's own is named."""
     return (*sorted(_FACTORIES), "python:module:function")
 
 

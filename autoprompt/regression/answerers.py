@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Protocol
 
 from autoprompt.clients import Clients, open_models
-from autoprompt.config import CheckSettings, RunConfig
+from autoprompt.config import CheckSettings, RunConfig, is_embedded
 from autoprompt.llm import Budget
 from autoprompt.llm.client import CallRole, Client, Completion, Options
 from autoprompt.llm.recording import Recording, RecordingClient, ReplayClient, read_recording
-from autoprompt.settings import LOCAL
 from autoprompt.types import Message, OnEvent
 
 
@@ -64,8 +63,7 @@ class _Replayed:
 
     def warnings(self) -> list[str]:
         named, recorded = self._config.model, self.client("task").name
-        is_remote = named is not None and named.partition(":")[0] != LOCAL
-        if not is_remote or named == recorded:
+        if named is None or is_embedded(named) or named == recorded:
             return []
         return [f"the answers were recorded with {recorded}, and the settings name {named}"]
 

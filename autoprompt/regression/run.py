@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from autoprompt.checking import check_rows, shown_rows, strange_demos
+from autoprompt.checking import CheckedRows, check_rows, shown_rows, strange_demos
 from autoprompt.clients import Clients
 from autoprompt.config import CheckSettings, RunConfig
 from autoprompt.errors import BudgetExhausted, BudgetTooSmallError, ConfigError, UsageError
@@ -25,7 +25,13 @@ from autoprompt.regression.comparison import Comparison, check_comparable, compa
 from autoprompt.regression.gate import check_answered, decide, find_must_pass, notes
 from autoprompt.regression.measurement import MeasuredCase, Measurement, measure
 from autoprompt.regression.report import CheckReport
-from autoprompt.settings import complete, starting_prompt, with_known_input, with_known_labels
+from autoprompt.settings import (
+    CompleteConfig,
+    complete,
+    starting_prompt,
+    with_known_input,
+    with_known_labels,
+)
 from autoprompt.store.export import read_one_prompt
 from autoprompt.store.files import check_writable, write_output
 from autoprompt.task import calls_per_row, make_program
@@ -50,21 +56,9 @@ def run_check(
         raise ConfigError("check needs a dataset: give --dataset FILE; in Python RunConfig(dataset=FILE).")
     warnings: list[str] = []
     baseline = _baseline(limits, warnings, is_update=is_update)
-    if config.workflow is not None and limits.exported is not None:
-        raise ConfigError("exported holds one prompt, and a workflow is named: give one of them.")
-    exported = None if limits.exported is None else read_one_prompt(limits.exported)
-    known = None if exported is None else exported.labels
-    if exported is not None:
-        config = with_known_input(config, exported.input_field)
-    config, labels_of = with_known_labels(config, known, str(limits.exported))
-    prompt = ""
-    if config.workflow is None:
-        prompt = starting_prompt(config) if exported is None else exported.candidate.prompt
-    checked = check_rows(config, dataset, prompt, labels_of=labels_of)
+    config, candidate, checked = _chosen(config, limits, dataset)
     rows = checked.examples
     warnings += checked.warnings
-    demos = () if exported is None else exported.candidate.demos
-    candidate = Candidate(components=checked.components, demos=demos)
     must_pass = find_must_pass(limits.must_pass, rows, str(dataset))
     repeats = _repeats(limits, baseline, is_update=is_update)
     if repeats == 1 and config.temperature > 0:
@@ -100,6 +94,25 @@ def run_check(
         warnings=tuple(warnings),
         dataset_path=str(dataset),
     )
+
+
+def _chosen(
+    config: CompleteConfig, limits: CheckSettings, dataset: Path
+) -> tuple[CompleteConfig, Candidate, CheckedRows]:
+    """What is measured, and the rows that are asked about; the settings with what an export says of them."""
+    if config.workflow is not None and limits.exported is not None:
+        raise ConfigError("exported holds one prompt, and a workflow is named: give one of them.")
+    exported = None if limits.exported is None else read_one_prompt(limits.exported)
+    known = None if exported is None else exported.labels
+    if exported is not None:
+        config = with_known_input(config, exported.input_field)
+    config, labels_of = with_known_labels(config, known, str(limits.exported))
+    prompt = ""
+    if config.workflow is None:
+        prompt = starting_prompt(config) if exported is None else exported.candidate.prompt
+    checked = check_rows(config, dataset, prompt, labels_of=labels_of)
+    demos = () if exported is None else exported.candidate.demos
+    return config, Candidate(components=checked.components, demos=demos), checked
 
 
 @dataclass(frozen=True, slots=True)

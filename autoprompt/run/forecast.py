@@ -72,6 +72,7 @@ class Estimate:
         return self.task_calls + self.optimizer_calls + self.judge_calls
 
     def to_dict(self) -> dict[str, Any]:
+        """What `run --dry-run --json` prints."""
         return {**asdict(self), "sizes": dict(self.sizes), "warnings": list(self.warnings)}
 
 

@@ -14,7 +14,6 @@ from autoprompt.errors import (
     BudgetTooSmallError,
     EmptyAnswersError,
     InputError,
-    Interrupted,
     JudgeError,
     ModelError,
     StoreError,
@@ -30,6 +29,7 @@ from autoprompt.run.preparation import Preparation
 from autoprompt.run.resuming import dataset_facts, drop_candidates_after, restore
 from autoprompt.search.pool import Pool
 from autoprompt.store import ProgressFile, RunFolder, RunStore
+from autoprompt.store.going_on import interrupted, stopped
 from autoprompt.store.openings import record_opening
 from autoprompt.store.spending import note_spending
 from autoprompt.types import Event, OnEvent
@@ -89,17 +89,14 @@ def run_in_folder(
             work = _Work(folder, preparation, models, budget, journal, telling)
             return _run_graph(work, resumed=resumed)
     except KeyboardInterrupt:
-        raise Interrupted(
-            f"interrupted; the state is saved. Go on with: autoprompt resume {folder.reference}"
-        ) from None
+        raise interrupted(folder) from None
     except ModelError as error:
         # A resume has the same model and judge, and the replies that they gave.
         if isinstance(error, EmptyAnswersError | JudgeError):
             raise
         if not (resumed or has_answers(folder)):  # removed by `optimize`: there is nothing to go on with
             raise
-        message = f"stopped; what was answered is kept. Go on with: autoprompt resume {folder.reference}"
-        emit({"event": "warning", "message": message})
+        emit({"event": "warning", "message": stopped(folder)})
         raise
 
 

@@ -14,7 +14,6 @@ from autoprompt.errors import (
     BudgetExhausted,
     BudgetTooSmallError,
     ConfigError,
-    Interrupted,
     ModelError,
     StoreError,
     UsageError,
@@ -29,6 +28,7 @@ from autoprompt.science.state import ScienceState
 from autoprompt.science.transcript import markdown, messages
 from autoprompt.store import RunFolder, RunStore
 from autoprompt.store.files import file_sha256, read_json, to_json, write_json
+from autoprompt.store.going_on import interrupted, stopped
 from autoprompt.types import Event, OnEvent
 
 KIND = "science"
@@ -139,13 +139,10 @@ def _run_in_folder(
             state = _run_graph(folder, config, context, journal, resumed=resumed)
             return _finish(folder, config, context, state, models, time.monotonic() - started)
     except KeyboardInterrupt:
-        raise Interrupted(
-            f"interrupted; the state is saved. Go on with: autoprompt resume {folder.reference}"
-        ) from None
+        raise interrupted(folder) from None
     except ModelError:
         if resumed or _has_answers(folder):
-            message = f"stopped; what was answered is kept. Go on with: autoprompt resume {folder.reference}"
-            emit({"event": "warning", "message": message})
+            emit({"event": "warning", "message": stopped(folder)})
         raise
 
 

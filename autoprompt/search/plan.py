@@ -37,8 +37,7 @@ class Depth:
         return replace(self, candidates=self.candidates * 3 // 8, patience=max(1, self.patience - 2))
 
 
-# `quick` is one good race and one refinement; the source for 15-30 calls a validation row is GEPA's and
-# MIPROv2's own budgets (see docs/optimizer.md).
+# `quick` is one good race and one refinement; 15-30 calls a validation row are GEPA's and MIPROv2's budgets.
 DEPTHS = {
     "quick": Depth(max_iterations=2, calls_per_row=4, candidates=8, writers=2, patience=2, most_rows=50),
     "standard": Depth(max_iterations=6, calls_per_row=15, candidates=8, writers=4, patience=3),

@@ -23,6 +23,8 @@ _FEW_VALUES = 5  # of so few graded scores the bootstrap's 95% covered the mean 
 
 
 class Interval(NamedTuple):
+    """Both ends belong to it; of a score in [0, 1], of a difference of scores in [-1, 1]."""
+
     low: float
     high: float
 

@@ -37,6 +37,8 @@ class WorkflowDefinitionError(ConfigError, ValueError):
 
 
 class UnknownNodeTypeError(WorkflowDefinitionError):
+    """known: the types that there are, for the nearest of them to be named."""
+
     def __init__(self, node_type: str, known: Iterable[str]) -> None:
         self.node_type = node_type
         super().__init__(f"unknown node type {node_type!r}. {suggestion(node_type, known)}")
@@ -94,6 +96,8 @@ class VariableNotFoundError(ExtractionError):
 
 
 class InvalidVariableTypeError(ExtractionError):
+    """The variable is there and holds no conversation. actual_type: what it holds."""
+
     def __init__(self, selector: Sequence[str], actual_type: type) -> None:
         self.selector = list(selector)
         self.actual_type = actual_type
@@ -104,6 +108,8 @@ class InvalidVariableTypeError(ExtractionError):
 
 
 class SourceNodeNotFoundError(ExtractionError):
+    """The node that an extraction names is not there. known: those that could have been meant."""
+
     def __init__(self, node_id: str, known: Iterable[str] = ()) -> None:
         self.source_node_id = node_id
         hint = suggestion(node_id, known)
@@ -111,6 +117,8 @@ class SourceNodeNotFoundError(ExtractionError):
 
 
 class ModelConfigNotFoundError(ExtractionError):
+    """Neither the extraction nor the node that it takes from says which model is to be asked."""
+
     def __init__(self, source_node_id: str, source_variable: str) -> None:
         self.source_node_id = source_node_id
         self.source_variable = source_variable
@@ -121,6 +129,8 @@ class ModelConfigNotFoundError(ExtractionError):
 
 
 class LLMInvocationError(ExtractionError):
+    """The model that was to extract failed. original_error: how."""
+
     exit_code = 4
 
     def __init__(self, original_error: Exception) -> None:

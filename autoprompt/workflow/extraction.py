@@ -166,11 +166,6 @@ def desugar(node_id: str, data: Mapping[str, Any]) -> tuple[dict[str, Any], list
     return plain, found
 
 
-def find_extractions(data: Mapping[str, Any], node_id: str = "") -> list[ExtractionSpec]:
-    """The extractions of a node, in order. Raises what `desugar` raises."""
-    return desugar(node_id, data)[1]
-
-
 def _values(data: dict[str, Any]) -> Iterator[tuple[Callable[[Any], None], str, Any]]:
     """Every value that may be an extraction, in the order of the file: how to replace it, its name, it."""
     for holder in [data[place] for place in data if place in _PLACES]:

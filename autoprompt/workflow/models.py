@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from autoprompt.config import ModelSettings
+from autoprompt.config import LOCAL, ModelSettings, is_embedded, openai_address
 from autoprompt.errors import AuthenticationError, ConfigError
 from autoprompt.llm import Budget, Journal, Models, ResponseCache
 from autoprompt.llm.answers import request_key
@@ -30,7 +30,6 @@ _PROVIDERS = {
     "ollama": "http://127.0.0.1:11434/v1",
 }
 _KEYLESS = ("ollama",)
-_LOCAL = "local"
 
 
 class ModelSpec(BaseModel):
@@ -150,14 +149,14 @@ class NamedModels:
         if spec is None:
             raise ConfigError("no model: the node names none. Give it a `model`, or run with --model.")
         provider = spec.provider.rpartition("/")[2].lower()  # exports say "langgenius/openai/openai"
-        if _LOCAL in (provider, spec.name.partition(":")[0]):
-            name = spec.name if spec.name.startswith(_LOCAL) else f"{_LOCAL}:{spec.name}"
-            return name, None, ""
+        if provider == LOCAL or is_embedded(spec.name):
+            return spec.name if is_embedded(spec.name) else f"{LOCAL}:{spec.name}", None, ""
         return self._provided(provider or "openai", spec)
 
     def _provided(self, provider: str, spec: ModelSpec) -> tuple[str | None, str | None, str]:
         name = provider.upper().replace("-", "_")
-        url = self._environment.get(f"{name}_BASE_URL") or _PROVIDERS.get(provider)
+        own = openai_address(self._environment) if provider == "openai" else ""
+        url = own or self._environment.get(f"{name}_BASE_URL") or _PROVIDERS.get(provider)
         if url is None:
             raise ConfigError(
                 f"no address for the provider {provider!r} of model {spec.name!r}. Set {name}_BASE_URL (and "

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from pydantic import BaseModel
 
-from autoprompt.config import ModelSettings
+from autoprompt.config import ModelSettings, is_embedded
 from autoprompt.errors import ConfigError, InputError, Interrupted, StoreError
 from autoprompt.llm import Budget, Journal, ResponseCache
 from autoprompt.llm.client import Client
-from autoprompt.llm.endpoints import LOCAL
 from autoprompt.llm.stack import REMOTE_CONCURRENCY
 from autoprompt.store import RunFolder
 from autoprompt.workflow.context import RunContext, Turn
@@ -218,7 +217,7 @@ def _models(settings: RunSettings, budget: Budget, journal: Journal | None, at_o
     if settings.client is not None:
         return OneModel(settings.client, journal)
     models = settings.models
-    if models.concurrency is None and models.model != LOCAL and at_once > REMOTE_CONCURRENCY:
+    if models.concurrency is None and not is_embedded(models.model) and at_once > REMOTE_CONCURRENCY:
         models = models.model_copy(update={"concurrency": at_once})
     return NamedModels(models, budget=budget, journal=journal, cache=settings.cache)
 

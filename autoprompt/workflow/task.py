@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from autoprompt.config import LOCAL, is_embedded
 from autoprompt.errors import ConfigError, DatasetError, InputError, PromptError, StoreError
 from autoprompt.llm.client import Client
 from autoprompt.store import RunFolder
@@ -263,7 +264,7 @@ def _passes(kind: str, data: Any) -> int:
 
 
 def _is_local(spec: ModelSpec, model: str | None) -> bool:
-    is_meant = spec.provider == "local" and (model or "local").partition(":")[0] == "local"
+    is_meant = spec.provider == LOCAL and (not model or is_embedded(model))
     return is_meant or spec.name == model
 
 

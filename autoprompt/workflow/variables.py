@@ -9,7 +9,7 @@ from autoprompt.workflow.errors import VariableNotFoundError
 
 Values = Mapping[str, Mapping[str, Any]]
 
-SYSTEM, ENVIRONMENT, CONVERSATION = "sys", "env", "conversation"  # scopes that are no nodes
+SCOPES = ("sys", "env", "conversation")  # of variables that belong to no node
 
 
 class _Missing:

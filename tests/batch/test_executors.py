@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from batches import Home, reply
 from fake_endpoint import FakeEndpoint, Reply, fake_endpoint
+from waiting import wait_until
 
 from autoprompt.batch.executor import Executor, InlineExecutor, Report
 from autoprompt.batch.folder import BatchFolder
@@ -135,13 +136,6 @@ def is_alive(pid: int) -> bool:
         return False
     state = subprocess.run(["ps", "-o", "state=", "-p", str(pid)], capture_output=True, text=True).stdout
     return state.strip() not in ("", "Z")
-
-
-def wait_until(is_so: Callable[[], bool], seconds: float = 60.0) -> None:
-    end = time.monotonic() + seconds
-    while not is_so():
-        assert time.monotonic() < end
-        time.sleep(0.02)
 
 
 def test_a_process_that_is_killed_is_lost_and_goes_on(

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 from endpoint import KEY, serving
+from fake_endpoint import Reply, fake_endpoint
 from typer.testing import CliRunner, Result
 
 from autoprompt.cli import app, doctor
-from tests.fake_endpoint import Reply, fake_endpoint
 
 
 def test_the_command_that_is_ready_carries_the_flags() -> None:

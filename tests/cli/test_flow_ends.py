@@ -7,15 +7,15 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 from called import call
 from endpoint import KEY, Endpoint
+from fake_endpoint import error, fake_endpoint
+from waiting import wait_until
 
 from autoprompt.store import RunStore
-from tests.fake_endpoint import error, fake_endpoint
 
 EACH = """\
 name: many
@@ -69,9 +69,7 @@ def test_ctrl_c_begins_no_further_item_of_an_iteration(here: Path) -> None:
     (here / "items.json").write_text(json.dumps({"items": list(range(400))}), encoding="utf-8")
     command = [sys.executable, "-m", "autoprompt", "flow", "run", "many.yaml", "--inputs", "items.json", "-q"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=dict(os.environ)) as process:
-        until = time.monotonic() + 60
-        while _begun(here) < 8 and time.monotonic() < until:
-            time.sleep(0.05)
+        wait_until(lambda: _begun(here) >= 8)
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=30)
     assert process.returncode == 130

@@ -7,11 +7,12 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from endpoint import KEY, Endpoint, serving
+from waiting import wait_until
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGINT for another process")
 
@@ -35,13 +36,6 @@ def silent() -> Iterator[Endpoint]:
         endpoint.is_silent.set()
         yield endpoint
         endpoint.is_silent.clear()
-
-
-def wait_until(is_so: Callable[[], bool], seconds: float = 30.0) -> None:
-    end = time.monotonic() + seconds
-    while not is_so():
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 
 @pytest.mark.parametrize(

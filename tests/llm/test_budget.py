@@ -165,7 +165,7 @@ def test_a_block_that_would_pass_a_token_cap_does_not_start() -> None:
         (
             {"max_calls": 2000},
             {"calls": 2500},
-            "max_calls=2000 reached: 1 call used or kept back, 2,500 more",
+            "max_calls=2000 reached: 1 call used or kept back, 2,500 more needed",
         ),
         (
             {"max_tokens": 1_000_000},
@@ -190,9 +190,7 @@ def test_a_reached_cap_is_told_in_its_unit(caps: dict[str, Any], need: dict[str,
     clock.now += 3.39745
     with pytest.raises(BudgetExhausted) as caught, budget.block(**{"calls": 1, **need}):
         pytest.fail("must not start")
-    told = str(caught.value)
-    assert told.startswith(said)
-    assert "more needed" in told or told == said
+    assert str(caught.value) == said
 
 
 def test_seconds_go_on_after_a_resume() -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fake_endpoint import DROP, GARBAGE, FakeEndpoint, Reply, answer, error, fake_endpoint
 
 from autoprompt.config import ModelSettings
 from autoprompt.errors import AuthenticationError, EndpointError, RequestRefusedError
@@ -22,7 +23,6 @@ from autoprompt.llm.langchain import LangChainTransport
 from autoprompt.llm.scripted import ScriptedClient
 from autoprompt.llm.wire import LABELS_BEFORE_CUT
 from autoprompt.types import Message
-from tests.fake_endpoint import DROP, GARBAGE, FakeEndpoint, Reply, answer, error, fake_endpoint
 
 ASK = [Message("system", "Say the label."), Message("user", "标题党?")]
 KEY = "sk-very-secret-key"

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from fake_endpoint import FakeEndpoint, Reply, answer, error, fake_endpoint
 
 from autoprompt.config import ModelSettings
 from autoprompt.errors import AuthenticationError, ConfigError, EndpointError, UsageError
@@ -11,7 +12,6 @@ from autoprompt.llm import Budget, Message, Models, Options, connect
 from autoprompt.llm.client import CallRole
 from autoprompt.llm.endpoints import OPENAI_URL, ModelChoice, choose_model, open_endpoint
 from autoprompt.llm.stack import _thinks_first, patience_s
-from tests.fake_endpoint import FakeEndpoint, Reply, answer, error, fake_endpoint
 
 KEYS = {"OPENAI_API_KEY": "sk-task-key", "AUTOPROMPT_OPTIMIZER_API_KEY": "sk-optimizer-key"}
 ASK = [Message("user", "x")]
@@ -106,8 +106,9 @@ def test_a_key_that_no_header_can_carry_is_refused_and_not_repeated(key: str, sa
     assert choose_model(settings(), "task", {"OPENAI_API_KEY": key}).is_local  # which needs none
 
 
-def test_an_address_of_the_environment_is_used_for_a_named_model() -> None:
-    choice = choose_model(settings(model="m"), "task", {"OPENAI_BASE_URL": "http://proxy/v1"})
+@pytest.mark.parametrize("variable", ["OPENAI_BASE_URL", "OPENAI_API_BASE"])
+def test_an_address_of_the_environment_is_used_for_a_named_model(variable: str) -> None:
+    choice = choose_model(settings(model="m"), "task", {variable: "http://proxy/v1"})
     assert choice.base_url == "http://proxy/v1"
 
 

@@ -7,7 +7,7 @@ import pytest
 from autoprompt.llm.client import Options
 from autoprompt.llm.failures import redact, shown_url
 from autoprompt.llm.labels import deciding_tokens, label_grammar
-from autoprompt.llm.prices import Price, find_price, price_known
+from autoprompt.llm.prices import Price, find_price
 from autoprompt.llm.wire import LABELS_BEFORE_CUT, Parameters
 from autoprompt.types import Message, Usage
 
@@ -115,6 +115,6 @@ def test_prices_by_table_and_by_hand() -> None:
     assert known is not None
     assert 0 < known.input_usd < known.output_usd
     assert find_price("gpt-4o-mini", "http://127.0.0.1:1/v1") is None
-    assert not price_known("no-such-model", "https://api.openai.com/v1")
+    assert find_price("no-such-model", "https://api.openai.com/v1") is None
     assert find_price("x", "http://a", price_input=2, price_output=6) == Price(2, 6)
     assert Price(2, 6).cost(Usage(1_000_000, 500_000)) == 5.0

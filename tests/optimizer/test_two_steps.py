@@ -81,7 +81,8 @@ def test_the_analyst_sees_what_each_step_got_and_gave() -> None:
     assert re.search(r"\[judge\.system\] got: (round|square) -> gave: [AB]", request)
     entry = world.kinds("analysis")[0]
     assert entry["blame"][FIND] >= 0.25
-    assert final["analysis"]["error_cases"] == [] or "steps" in final["analysis"]["error_cases"][0]
+    steps = final["analysis"]["error_cases"][0]["steps"]
+    assert [step["node"] for step in steps] == ["find", "judge"]
 
 
 def test_the_writer_sees_its_own_step_and_the_goal() -> None:

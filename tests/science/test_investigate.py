@@ -119,6 +119,7 @@ def test_an_observation_is_a_stop_sequence() -> None:
         return LAST if len(stops) == 2 else experiment("print(1)")
 
     api.investigate(config(max_iterations=2), clients=Clients(ScriptedClient(answer)))
+    assert len(stops) == 2
     assert all("<Observation>" in stop for stop in stops)
 
 

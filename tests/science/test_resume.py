@@ -7,11 +7,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 from conftest import LAST
+from waiting import wait_until
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGKILL")
 
@@ -150,10 +150,3 @@ def running() -> list[str]:
         except OSError:
             continue
     return found
-
-
-def wait_until(is_so: object, seconds: float = 30.0) -> None:
-    end = time.monotonic() + seconds
-    while not is_so():  # type: ignore[operator]
-        assert time.monotonic() < end
-        time.sleep(0.02)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import random
+import re
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
+from typing import get_args
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoprompt.search.operators import WRITERS, Means, choose_operators, record_outcome
+from autoprompt.search.operators import WRITERS, Means, OperatorName, choose_operators, record_outcome
 
 ALL = Means(writers=4, can_demo=True, has_demos=True, has_errors=True, has_partner=True)
 EVERY = ["patch", "rewrite", "describe", "cues", "reason", "demos", "demos_errors", "demos_varied", "combine"]
@@ -95,3 +98,9 @@ def test_an_outcome_is_counted_without_touching_the_old_tally() -> None:
     assert record_outcome(before, "patch", True) == {"patch": [4, 2]}
     assert record_outcome(before, "demos", False) == {"patch": [3, 1], "demos": [1, 0]}
     assert before == {"patch": [3, 1]}
+
+
+def test_the_page_says_what_each_operator_makes() -> None:
+    page = Path(__file__).parents[2] / "docs" / "optimizer.md"
+    section = page.read_text(encoding="utf-8").partition("## Operators")[2].partition("## ")[0]
+    assert sorted(re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)) == sorted(get_args(OperatorName))

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from pathlib import Path
 
 import pytest
 from fakes import rows
 from hypothesis import given
 from hypothesis import strategies as st
 
+from autoprompt.dataset.caps import MOST
 from autoprompt.errors import BudgetTooSmallError
 from autoprompt.search.plan import (
     DEPTHS,
     FEWEST_FRESH,
     FIRST_BLOCK,
+    Depth,
     candidates_for,
     check_budget,
     default_max_calls,
@@ -137,3 +140,19 @@ def test_groups_count_like_rows_for_what_stays_fresh() -> None:
     wide = [Example(f"r{i}", f"item {i}", "A", {}, group=f"g{i // 2}") for i in range(100)]
     plan = make_plan(wide)
     assert (len(plan.race), len(plan.fresh), plan.groups) == (60, 40, (30, 20))
+
+
+def test_the_page_says_what_each_preset_means() -> None:
+    page = Path(__file__).parents[2] / "docs" / "optimizer.md"
+    section = page.read_text(encoding="utf-8").partition("## Presets")[2].partition("## ")[0]
+    lines = [line for line in section.splitlines() if line.startswith("|")]
+    rows = [[cell.strip(" `") for cell in line.split("|")[2:-1]] for line in lines]
+    names, _, *facts = rows
+    said = {name: column for name, *column in zip(names, *facts, strict=True)}
+    assert said == {name: _told(depth) for name, depth in DEPTHS.items()}
+
+
+def _told(depth: Depth) -> list[str]:
+    most = [depth.most_rows or MOST[part] for part in ("val", "test")]
+    numbers = (depth.max_iterations, depth.candidates, depth.writers, depth.patience, depth.calls_per_row)
+    return [*map(str, numbers), ", ".join(map(str, most))]

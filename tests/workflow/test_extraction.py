@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fake_endpoint import answer, error, fake_endpoint
 from pydantic import Field
 
 from autoprompt.config import ModelSettings
@@ -42,10 +43,9 @@ from autoprompt.workflow.events import (
     NodeRunStreamChunk,
     NodeRunSucceeded,
 )
-from autoprompt.workflow.extraction import check, desugar, find_extractions
+from autoprompt.workflow.extraction import check, desugar
 from autoprompt.workflow.model_call import call_model
 from autoprompt.workflow.models import ModelSpec
-from tests.fake_endpoint import answer, error, fake_endpoint
 
 MODEL = {"provider": "openai", "name": "gpt-4o-mini"}
 
@@ -443,7 +443,7 @@ def test_check_finds_what_the_file_shows() -> None:
     types = {"llm1": "llm", "llm2": "llm", "start": "start"}
 
     def fault(**value: Any) -> type | None:
-        (spec,) = find_extractions({"inputs": [extraction(**value)]})
+        _, (spec,) = desugar("", {"inputs": [extraction(**value)]})
         found = check(spec, nodes, types)
         return type(found) if found is not None else None
 
@@ -454,9 +454,7 @@ def test_check_finds_what_the_file_shows() -> None:
     assert fault(source_node_id="llm2") is ModelConfigNotFoundError
     assert fault(source_node_id="llm2", model=MODEL) is None
     with pytest.raises(WorkflowDefinitionError, match="extraction_prompt"):
-        find_extractions(
-            {"inputs": [{"name": "q", "type": "extraction", "value": {"source_node_id": "a"}}]}, "t"
-        )
+        desugar("t", {"inputs": [{"name": "q", "type": "extraction", "value": {"source_node_id": "a"}}]})
 
 
 def test_errors_are_one_family() -> None:

@@ -28,13 +28,18 @@ def test_a_provider_without_a_key_does_not_get_that_of_openai() -> None:
     assert "sk-openai" not in str(asked({"OPENAI_API_KEY": "sk-openai"}))
 
 
-def asked(keys: dict[str, str]) -> dict[str, str]:
-    """The headers with which a node's model at the provider Acme is asked."""
+@pytest.mark.parametrize("variable", ["OPENAI_BASE_URL", "OPENAI_API_BASE"])
+def test_openai_is_where_its_variables_say(variable: str) -> None:
+    assert asked({"OPENAI_API_KEY": "sk-openai"}, variable, "openai")["authorization"] == "Bearer sk-openai"
+
+
+def asked(keys: dict[str, str], address: str = "ACME_BASE_URL", provider: str = "acme") -> dict[str, str]:
+    """The headers with which a node's model at the provider is asked. address: the variable that holds it."""
     with closing(FakeEndpoint()) as endpoint:
-        environment = {"ACME_BASE_URL": endpoint.base_url, **keys}
+        environment = {address: endpoint.base_url, **keys}
         models = NamedModels(ModelSettings(), budget=Budget(), environment=environment)
         try:
-            client = models.client(ModelSpec(provider="acme", name="m"), "slot")
+            client = models.client(ModelSpec(provider=provider, name="m"), "slot")
             client.complete([Message("user", "hello")])
         finally:
             models.close()

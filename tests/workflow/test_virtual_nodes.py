@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fake_endpoint import answer, error, fake_endpoint
 
 from autoprompt.config import ModelSettings
 from autoprompt.errors import EndpointError
 from autoprompt.llm import ScriptedClient
 from autoprompt.workflow import RunSettings, Workflow, tool
 from autoprompt.workflow.events import Event, NodeEvent, NodeRunRetry, NodeRunStarted, NodeRunSucceeded
-from tests.fake_endpoint import answer, error, fake_endpoint
 
 HEAD = """
 nodes:

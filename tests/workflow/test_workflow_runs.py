@@ -9,11 +9,12 @@ import subprocess
 import sys
 import textwrap
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from fake_endpoint import Reply, answer, error, fake_endpoint
+from waiting import wait_until
 
 from autoprompt.config import ModelSettings
 from autoprompt.errors import AuthenticationError, EndpointError, InputError, StoreError
@@ -30,7 +31,6 @@ from autoprompt.workflow import (
 )
 from autoprompt.workflow.events import GraphRunStarted, IterationNext, NodeRunStarted
 from autoprompt.workflow.runner import RunSettings
-from tests.fake_endpoint import Reply, answer, error, fake_endpoint
 
 Context = dict[str, Any]
 
@@ -226,8 +226,7 @@ def test_killed_in_pass_7_of_10_and_resumed_calls_no_finished_pass_again(tmp_pat
         process = subprocess.Popen([*command, "run"], env=dict(os.environ))
         while not reached.wait(0.1):
             assert process.poll() is None  # it ended before its seventh pass: see what it said
-        while 6 not in _passes_begun(tmp_path):  # written by the thread that reads the events: soon
-            time.sleep(0.01)
+        wait_until(lambda: 6 in _passes_begun(tmp_path))  # the thread that reads the events writes it: soon
         process.send_signal(signal.SIGKILL)
         process.wait()
         held.set()

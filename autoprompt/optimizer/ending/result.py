@@ -105,6 +105,7 @@ class RunResult:
         return self.original.prompt
 
     def to_dict(self) -> dict[str, Any]:
+        """What `result.json` holds and `run --json` prints."""
         return dict(self.data)
 
 

@@ -16,8 +16,6 @@ from autoprompt.types import EvaluatedRow, Example, Step
 WORKED_OUT = 3  # times the target's length, and
 SHORT_ANSWER = 20  # characters more, say "The answer is ...": from there on an answer is worked out
 
-Seen = tuple[EvaluatedRow, Step]
-
 
 def step_examples(
     name: str, names: Sequence[str], seen: Sequence[EvaluatedRow], train: Sequence[Example]

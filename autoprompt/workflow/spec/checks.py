@@ -35,9 +35,9 @@ from autoprompt.workflow.spec.records import (
     data_model,
 )
 from autoprompt.workflow.tools import registered_tools
+from autoprompt.workflow.variables import SCOPES
 
 SUCCESS, FAIL = "success-branch", "fail-branch"
-RESERVED = ("sys", "env", "conversation")
 _INPUT_OF_MESSAGES = " For an input that is given a list of messages, declare `type: json_object`."
 
 
@@ -160,8 +160,8 @@ class Checker:
             first = self._places[node_id]
             at = f" on line {first}" if first else ""
             self.faults.add(where, f"the id stands{at} already. Ids are unique; give this one another.", name)
-        elif node_id in RESERVED:
-            self.faults.add(where, f"the id is reserved ({', '.join(RESERVED)}). Give it another.", name)
+        elif node_id in SCOPES:
+            self.faults.add(where, f"the id is reserved ({', '.join(SCOPES)}). Give it another.", name)
         self._places.setdefault(node_id, line)
 
     def _unknown_type(self, kind: str, where: Where, node_id: str, data: Mapping[str, Any]) -> None:

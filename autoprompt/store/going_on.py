@@ -1,0 +1,20 @@
+"""What is said of a run of any kind that ended before its time: that it is kept, and how it goes on."""
+
+from __future__ import annotations
+
+from autoprompt.errors import Interrupted
+from autoprompt.store.folder import RunFolder
+
+
+def interrupted(folder: RunFolder) -> Interrupted:
+    """What Ctrl-C ends with, once the run has a folder."""
+    return Interrupted(f"interrupted; the state is saved. {_command(folder)}")
+
+
+def stopped(folder: RunFolder) -> str:
+    """What is said beside the error that ended it, where answers are there to go on with."""
+    return f"stopped; what was answered is kept. {_command(folder)}"
+
+
+def _command(folder: RunFolder) -> str:
+    return f"Go on with: autoprompt resume {folder.reference}"

@@ -1,0 +1,49 @@
+"""Commands that README, docs and configs show are there, with the flags that are shown."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autoprompt.cli import load_command
+
+ROOT = Path(__file__).parents[2]
+PAGES = [
+    ROOT / "README.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "configs").rglob("*.yaml")),
+]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+def test_commands_on_a_page_can_be_given(page: Path) -> None:
+    for line, words in commands(page.read_text(encoding="utf-8")):
+        known = _flags(words)
+        flags = {word.partition("=")[0] for word in words if re.match(r"--?[a-z]", word)}
+        assert flags <= known, f"{line}: unknown {flags - known}"
+
+
+def test_the_readme_shows_commands() -> None:
+    assert len(list(commands((ROOT / "README.md").read_text(encoding="utf-8")))) > 25
+
+
+def commands(text: str) -> Iterator[tuple[str, list[str]]]:
+    """Those at the beginning of a line, in a code block, a comment or between backticks; and their words."""
+    for line in re.findall(
+        r"(?:^|`|#.*?  +)autoprompt ([a-z][^`\n]*)", text.replace("\\\n", " "), re.MULTILINE
+    ):
+        yield line, shlex.split(re.sub(r"\[(--\S+)\]", r"\1", line), comments=True)
+
+
+def _flags(words: list[str]) -> set[str]:
+    command: Any = load_command(words[0])
+    for word in words[1:]:
+        command = getattr(command, "commands", {}).get(word, command)
+    if hasattr(command, "commands"):  # `autoprompt science TASK`
+        command = command.commands.get("start", command)
+    return {flag for param in command.params for flag in param.opts} | {"--help"}

@@ -1,0 +1,34 @@
+"""docs/runs.md: every file of a run's folder and every key of its result."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from run_folders import real_run
+
+from autoprompt.store import RunFolder
+
+PAGE = (Path(__file__).parents[1] / "docs" / "runs.md").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    return real_run(tmp_path_factory.mktemp("page"))
+
+
+def test_every_file_is_told_of(run: RunFolder) -> None:
+    names = {path.relative_to(run.path).as_posix() for path in run.path.rglob("*") if path.is_file()}
+    known = set(told(PAGE.partition("## ")[0]))
+    assert {re.sub(r"/.*", "/*.jsonl", name) for name in names} <= known
+
+
+def test_the_keys_of_the_result_are_those_that_are_told_of(run: RunFolder) -> None:
+    assert set(told(PAGE.partition("## result.json")[2])) == set(run.read_result() or {})
+
+
+def told(section: str) -> list[str]:
+    """What stands between backticks in the first cells of the table."""
+    rows = re.findall(r"^\| (`[^|]+) \|", section, re.MULTILINE)
+    return [name for row in rows for name in re.findall(r"`([^`]+)`", row)]
