@@ -41,6 +41,10 @@ _NOT_TAKEN = re.compile(
     re.IGNORECASE,
 )
 _TOO_MUCH = re.compile(r"too (large|long|many|high)|context|exceed|at most|maximum", re.IGNORECASE)
+# A refusal of what one row says, and not of the key: OpenRouter's moderation answers 403, too.
+_OF_CONTENT = re.compile(
+    r"moderation|flagged|content[ _-](policy|filter|management)|guardrail|safety", re.IGNORECASE
+)
 
 
 def from_status(
@@ -54,6 +58,8 @@ def from_status(
     error = _error_object(body)
     said = redact(str(error.get("message") or body.strip()[:300] or "no reason given"), api_key)
     text = f"{shown_url(url)}: HTTP {status}: {said}"
+    if status == 403 and _OF_CONTENT.search(said):
+        return RequestRefusedError(text, status=status)
     if status in (401, 403):
         return AuthenticationError(f"{text}. Check the key (OPENAI_API_KEY) and what it may use.")
     if status == 402 or error.get("code") == "insufficient_quota":

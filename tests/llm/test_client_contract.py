@@ -184,6 +184,7 @@ def test_without_a_grammar_a_cut_answer_is_what_it_is(make: Make, endpoint: Fake
         (error(402, "Insufficient credits"), QuotaError, 402),
         (error(401, f"Incorrect API key provided: {KEY}"), AuthenticationError, None),
         (error(403), AuthenticationError, None),
+        (error(403, "Your chosen model requires moderation; it was flagged"), RequestRefusedError, 403),
         (error(404, "no such model"), RequestRefusedError, 404),
         (error(422), RequestRefusedError, 422),
         (Reply(502, "<html>"), EndpointError, 502),
