@@ -45,6 +45,8 @@ _TOO_MUCH = re.compile(r"too (large|long|many|high)|context|exceed|at most|maxim
 _OF_CONTENT = re.compile(
     r"moderation|flagged|content[ _-](policy|filter|management)|guardrail|safety", re.IGNORECASE
 )
+# What an error in an answer is called where it names no status.
+_WORDS = {"rate_limit": 429, "insufficient_quota": 402, "overloaded": 503, "server_error": 500}
 
 
 def from_status(
@@ -71,6 +73,46 @@ def from_status(
     return RequestRefusedError(text, status=status, parameter=parameter)
 
 
+def from_answer(
+    data: object, headers: Mapping[str, str], *, url: str, api_key: str, sent: Iterable[str]
+) -> ModelError | None:
+    """The error that a gateway puts into an answer of HTTP 200, as OpenRouter does; None where there is none.
+
+    As of the status that it names, so that a rate limit is waited for and no wrong answer. One that names no
+    status is a BrokenAnswerError.
+    """
+    error = _told(data)
+    if error is None:
+        return None
+    status = _status(error)
+    if status is None:
+        said = redact(str(error.get("message") or error), api_key)[:300]
+        return BrokenAnswerError(f"{shown_url(url)}: the answer is an error: {said}")
+    body = json.dumps({"error": dict(error)})
+    return from_status(status, headers, body, url=url, api_key=api_key, sent=sent)
+
+
+def _told(data: object) -> Mapping[str, Any] | None:
+    """The error in place of the choices, or in the first of them."""
+    if not isinstance(data, Mapping):
+        return None
+    choices = data.get("choices")
+    first = choices[0] if isinstance(choices, list) and choices else None
+    error = data.get("error") if not choices else first.get("error") if isinstance(first, Mapping) else None
+    if isinstance(error, Mapping):
+        return error or None
+    return {"message": error} if error and isinstance(error, str) else None
+
+
+def _status(error: Mapping[str, Any]) -> int | None:
+    """The HTTP status that it speaks of, as a number or by its word."""
+    for name in ("code", "status"):
+        if re.fullmatch(r"[45]\d\d", str(error.get(name))):
+            return int(error[name])
+    words = f"{error.get('code')} {error.get('type')}"
+    return next((status for word, status in _WORDS.items() if word in words), None)
+
+
 def shown_url(url: str) -> str:
     """The URL without user, password and query, which may hold keys."""
     parts = urlsplit(url)
@@ -87,7 +129,7 @@ def _error_object(body: str) -> Mapping[str, Any]:
     """`{"error": {...}}` of OpenAI and llama.cpp, or `{"detail": ...}`, `{"message": ...}` of others."""
     try:
         data = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     if not isinstance(data, dict):
         return {}

@@ -20,6 +20,7 @@ from autoprompt.llm.failures import (
     BrokenAnswerError,
     TimedOutError,
     UnreachableError,
+    from_answer,
     from_status,
     redact,
     shown_url,
@@ -177,10 +178,12 @@ class HttpTransport:
             )
         try:
             data = json.loads(response.content)
-        except ValueError as error:
-            raise BrokenAnswerError(
-                f"{shown_url(self._url)}: the answer is not JSON: {response.text[:100]!r}"
-            ) from error
+        except (ValueError, RecursionError) as error:
+            said = redact(response.text[:100], self._api_key)
+            raise BrokenAnswerError(f"{shown_url(self._url)}: the answer is not JSON: {said!r}") from error
+        failure = from_answer(data, response.headers, url=self._url, api_key=self._api_key, sent=parameters)
+        if failure is not None:
+            raise failure
         return self.parameters.read(data, messages, options, latency_s, parameters)
 
     def close(self) -> None:

@@ -184,7 +184,11 @@ def test_without_a_grammar_a_cut_answer_is_what_it_is(make: Make, endpoint: Fake
         (error(402, "Insufficient credits"), QuotaError, 402),
         (error(401, f"Incorrect API key provided: {KEY}"), AuthenticationError, None),
         (error(403), AuthenticationError, None),
-        (error(403, "Your chosen model requires moderation; it was flagged"), RequestRefusedError, 403),
+        (
+            error(403, "Your chosen model requires moderation, and your input was flagged"),
+            RequestRefusedError,
+            403,
+        ),
         (error(404, "no such model"), RequestRefusedError, 404),
         (error(422), RequestRefusedError, 422),
         (Reply(502, "<html>"), EndpointError, 502),
@@ -204,6 +208,40 @@ def test_failures_are_ours_and_never_hold_the_key(
     assert type(caught.value) is expected
     assert getattr(caught.value, "status", None) == status
     assert KEY not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("told", "expected", "status"),
+    [
+        ({"code": 429, "message": f"slow down, {KEY}"}, EndpointError, 429),
+        ({"code": "502", "message": "the provider is down"}, EndpointError, 502),
+        ({"type": "rate_limit_error", "message": "slow down"}, EndpointError, 429),
+        ({"code": "insufficient_quota", "message": "empty"}, QuotaError, 402),
+        ({"code": 401, "message": f"no such key: {KEY}"}, AuthenticationError, None),
+        ({"code": 403, "message": "Your input was flagged"}, RequestRefusedError, 403),
+        ({"message": f"something went wrong with {KEY}"}, BrokenAnswerError, None),
+        (f"Unexpected endpoint, {KEY}", BrokenAnswerError, None),
+    ],
+)
+def test_an_error_with_http_200_is_of_the_status_that_it_names(
+    make: Make, endpoint: FakeEndpoint, told: Any, expected: type[Exception], status: int | None
+) -> None:
+    """Gateways such as OpenRouter give it so. As a broken answer, a rate limit was a wrong answer."""
+    endpoint.replies.append(Reply(body={"error": told}))
+    with pytest.raises(expected) as caught:
+        make().complete(ASK)
+    assert type(caught.value) is expected
+    assert getattr(caught.value, "status", None) == status
+    assert KEY not in str(caught.value)
+
+
+def test_an_error_in_place_of_the_message_is_one(endpoint: FakeEndpoint) -> None:
+    choice = {"message": {"content": ""}, "finish_reason": "error", "error": {"code": 502, "message": "down"}}
+    endpoint.replies.append(Reply(body={"choices": [choice]}))
+    transport = HttpTransport(endpoint.base_url, "m", KEY)
+    with pytest.raises(EndpointError, match="HTTP 502: down"):
+        transport.complete(ASK)
+    transport.close()
 
 
 @pytest.mark.parametrize(
