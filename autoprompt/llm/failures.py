@@ -156,9 +156,12 @@ def _retry_after(headers: Mapping[str, str]) -> float | None:
             return max(0.0, float(milliseconds) / 1000)
         return None if value is None else max(0.0, float(value))
     except ValueError:
-        date = email.utils.parsedate_to_datetime(value) if value and _is_date(value) else None
-        return None if date is None else max(0.0, date.timestamp() - time.time())
+        return _seconds_until(value or "")
 
 
-def _is_date(value: str) -> bool:
-    return email.utils.parsedate_tz(value) is not None
+def _seconds_until(date: str) -> float | None:
+    """None for what is no date; one that no calendar has (`Wed, 99 Oct`) is none."""
+    try:
+        return max(0.0, email.utils.parsedate_to_datetime(date).timestamp() - time.time())
+    except (ValueError, OverflowError):
+        return None

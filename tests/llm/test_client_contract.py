@@ -250,6 +250,9 @@ def test_an_error_in_place_of_the_message_is_one(endpoint: FakeEndpoint) -> None
         ({"Retry-After": "3"}, 3.0),
         ({"retry-after-ms": "250"}, 0.25),
         ({"Retry-After": "soon"}, None),
+        ({"Retry-After": ""}, None),
+        ({"Retry-After": "Wed, 21 Oct 2015 07:28:00 GMT"}, 0.0),
+        ({"Retry-After": "Wed, 99 Oct 2026 07:28:00 GMT"}, None),
         ({}, None),
     ],
 )
