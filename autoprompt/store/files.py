@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
 import tempfile
+import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -186,10 +188,19 @@ class JsonLines:
         with path.open("a+b") as stream:
             _mend_end(stream)
         self._stream = path.open("ab", buffering=0)
+        self._writing = threading.Lock()
 
     def append(self, row: Mapping[str, Any]) -> None:
-        """Add a line, handed to the operating system in one piece: a killed process loses none."""
-        self._stream.write((to_json(row) + "\n").encode())
+        """Add a line, handed to the operating system in one piece: a killed process loses none.
+
+        Raises OSError where the disk is full; then nothing of the line is there.
+        """
+        data = (to_json(row) + "\n").encode()
+        with self._writing:
+            end = self._stream.seek(0, os.SEEK_END)
+            if self._stream.write(data) != len(data):  # a disk that is full takes a part, without a word
+                self._stream.truncate(end)
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._stream.name))
 
     def close(self) -> None:
         """Safe to call twice."""
