@@ -167,6 +167,13 @@ class HttpTransport:
         except httpx.HTTPError as error:
             raise from_httpx(error, self._url, self._api_key, trust_env=self._trust_env) from error
         latency_s = time.perf_counter() - begun
+        if response.request.method != "POST":  # what a redirect of 301, 302 or 303 makes of it
+            raise EndpointError(
+                f"{shown_url(self._url)}: HTTP {response.history[0].status_code}, a redirect to "
+                f"{shown_url(str(response.url))}, on which the request is lost. "
+                "Is that the address, or a login? Set --base-url.",
+                is_fatal=True,
+            )
         if response.status_code != 200:
             raise from_status(
                 response.status_code,
