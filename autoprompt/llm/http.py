@@ -174,7 +174,7 @@ class HttpTransport:
                 "Is that the address, or a login? Set --base-url.",
                 is_fatal=True,
             )
-        if response.status_code != 200:
+        if not response.is_success:
             raise from_status(
                 response.status_code,
                 response.headers,

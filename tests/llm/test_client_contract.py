@@ -235,6 +235,12 @@ def test_an_error_with_http_200_is_of_the_status_that_it_names(
     assert KEY not in str(caught.value)
 
 
+def test_an_answer_may_be_created(make: Make, endpoint: FakeEndpoint) -> None:
+    """HTTP 201 is what some web frameworks say to a POST."""
+    endpoint.replies.append(replace(answer("1"), status=201))
+    assert make().complete(ASK).text == "1"
+
+
 def test_an_error_in_place_of_the_message_is_one(endpoint: FakeEndpoint) -> None:
     choice = {"message": {"content": ""}, "finish_reason": "error", "error": {"code": 502, "message": "down"}}
     endpoint.replies.append(Reply(body={"choices": [choice]}))
