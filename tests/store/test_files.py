@@ -177,3 +177,12 @@ def test_a_line_that_a_full_disk_took_half_of_is_not_there(tmp_path: Path) -> No
     run = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == os.strerror(errno.ENOSPC)
     assert list(read_jsonl(path)) == [{"a": 1}, {"c": 3}]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="rights as Unix has them")
+def test_who_writes_leaves_the_umask_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is all threads': while one had set it to read it, files of the others were made for all to read."""
+    set_to: list[int] = []
+    monkeypatch.setattr(os, "umask", lambda mask: set_to.append(mask) or 0o022)
+    write_text(tmp_path / "a.txt", "x")
+    assert set_to == []
