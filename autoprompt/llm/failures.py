@@ -45,6 +45,13 @@ _TOO_MUCH = re.compile(r"too (large|long|many|high)|context|exceed|at most|maxim
 _OF_CONTENT = re.compile(
     r"moderation|flagged|content[ _-](policy|filter|management)|guardrail|safety", re.IGNORECASE
 )
+# An account that is empty, which is 400 at Anthropic and Alibaba, 403 at SiliconFlow, 429 at Zhipu. Not
+# "check your plan and billing details", which Google says of a rate of one minute, too.
+_NO_QUOTA = re.compile(
+    r"insufficient[ _](quota|balance|credits?)\b|balance is (too low|insufficient)|arrear|余额不足|欠费"
+    r"|billing[ _](hard[ _]limit|not[ _]active)|exceeded_current_quota",
+    re.IGNORECASE,
+)
 # What an error in an answer is called where it names no status.
 _WORDS = {"rate_limit": 429, "insufficient_quota": 402, "overloaded": 503, "server_error": 500}
 
@@ -60,13 +67,14 @@ def from_status(
     error = _error_object(body)
     said = redact(str(error.get("message") or body.strip()[:300] or "no reason given"), api_key)
     text = f"{shown_url(url)}: HTTP {status}: {said}"
+    named = f"{error.get('code')} {error.get('type')} {said}"
+    if status == 402 or (status in (400, 403, 429) and _NO_QUOTA.search(named)):
+        todo = "The account has no quota left: top it up, or name another endpoint."
+        return QuotaError(f"{text}. {todo}", status=status, is_fatal=True)
     if status == 403 and _OF_CONTENT.search(said):
         return RequestRefusedError(text, status=status)
     if status in (401, 403):
         return AuthenticationError(f"{text}. Check the key (OPENAI_API_KEY) and what it may use.")
-    if status == 402 or error.get("code") == "insufficient_quota":
-        todo = "The account has no quota left: top it up, or name another endpoint."
-        return QuotaError(f"{text}. {todo}", status=status, is_fatal=True)
     if status in (408, 409, 425, 429) or status >= 500:
         return EndpointError(text, status=status, retry_after_s=_retry_after(headers))
     parameter = _refused_parameter(error, said, sent) if status in (400, 422) else None

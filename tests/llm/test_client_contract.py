@@ -182,6 +182,12 @@ def test_without_a_grammar_a_cut_answer_is_what_it_is(make: Make, endpoint: Fake
         (error(429), EndpointError, 429),
         (error(429, code="insufficient_quota"), QuotaError, 429),
         (error(402, "Insufficient credits"), QuotaError, 402),
+        (error(400, "Your credit balance is too low to access the API."), QuotaError, 400),
+        (error(400, "Access denied", code="Arrearage"), QuotaError, 400),
+        (error(403, "Sorry, your account balance is insufficient"), QuotaError, 403),
+        (error(429, "您的账户已欠费，请充值后重试。", code="1113"), QuotaError, 429),
+        (error(429, "Your account is suspended", type="exceeded_current_quota_error"), QuotaError, 429),
+        (error(429, "You exceeded your current quota, please check your plan"), EndpointError, 429),
         (error(401, f"Incorrect API key provided: {KEY}"), AuthenticationError, None),
         (error(403), AuthenticationError, None),
         (
