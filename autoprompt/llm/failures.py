@@ -37,7 +37,8 @@ class OwnClientError(EndpointError):
 # "max_tokens is too large", which names a value.
 _NOT_TAKEN = re.compile(
     r"unsupported|not support|n't support|unknown|unrecogni[sz]ed|unexpected|extra|not permitted|not allowed"
-    r"|not available|invalid (parameter|field|argument)|deprecated|failed to parse grammar",
+    r"|not available|unavailable|not enabled|invalid (parameter|field|argument)|deprecated"
+    r"|failed to parse grammar",
     re.IGNORECASE,
 )
 _TOO_MUCH = re.compile(r"too (large|long|many|high)|context|exceed|at most|maximum", re.IGNORECASE)
@@ -139,6 +140,8 @@ def _error_object(body: str) -> Mapping[str, Any]:
         data = json.loads(body)
     except (ValueError, RecursionError):
         return {}
+    if isinstance(data, list) and data:  # Google's
+        data = data[0]
     if not isinstance(data, dict):
         return {}
     error = data.get("error", data)
@@ -149,6 +152,10 @@ def _error_object(body: str) -> Mapping[str, Any]:
 
 def _refused_parameter(error: Mapping[str, Any], message: str, sent: Iterable[str]) -> str | None:
     names = list(sent)
+    # A wish: whatever is wrong with it, it is left out. Google's "Logprobs is not enabled for", vLLM's
+    # "logprobs of 20, which is greater than max allowed: 5", and others that want a number.
+    if "logprobs" in names and re.search("logprob", message, re.IGNORECASE):
+        return "logprobs"
     if not _NOT_TAKEN.search(message) or _TOO_MUCH.search(message):
         return None
     if error.get("param") in names:

@@ -303,6 +303,30 @@ def test_a_refused_parameter_is_named_if_it_was_sent(
     assert caught.value.parameter == parameter
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        [{"error": {"code": 400, "message": "Logprobs is not enabled for models/x", "status": "INVALID"}}],
+        {"message": "Requested sample logprobs of 20, which is greater than max allowed: 5", "code": 400},
+        {"error": {"message": "top_logprobs: Input should be less than or equal to 5", "param": None}},
+        {"detail": [{"loc": ["body", "logprobs"], "msg": "Input should be a valid integer"}]},
+    ],
+)
+def test_log_probabilities_are_a_wish_whatever_is_wrong_with_them(
+    make: Make, endpoint: FakeEndpoint, body: Any
+) -> None:
+    """Each row was refused, so no run with labels was possible there."""
+    endpoint.replies.append(Reply(400, body))
+    options = Options(labels=("a", "b"), wants_label_probs=True)
+    with pytest.raises(RequestRefusedError) as caught:
+        make().complete(ASK, options)
+    assert caught.value.parameter == "logprobs"
+    endpoint.replies.append(Reply(400, body))
+    with pytest.raises(RequestRefusedError) as caught:
+        make().complete(ASK, Options())
+    assert caught.value.parameter is None  # it was not sent
+
+
 def test_no_answer_in_time(make: Make, endpoint: FakeEndpoint) -> None:
     over = threading.Event()
     endpoint.replies.append(Reply(hangs_until=over))
