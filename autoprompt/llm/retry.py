@@ -50,6 +50,7 @@ class _Tries:
     unreached: int = 0  # times that no connection came about
     timeouts: int = 0
     broken: int = 0
+    answered_before: int | None = None  # answers to all requests, at the first broken one to this
     usage: Usage = Usage()
     probes: Probes = field(default_factory=Probes)  # sent while it waited
     unparsed: Completion | None = None  # an empty or broken answer, to be taken if no better one comes
@@ -251,7 +252,9 @@ class LimitedClient:
         if tries.is_over:
             raise error
         tries.unparsed = tries.unparsed or Completion("", finish_reason="broken")
-        if tries.broken < _MOST_BROKEN:
+        if tries.answered_before is None:
+            tries.answered_before = self._outage.answers
+        if tries.broken < _MOST_BROKEN or self._may_be_page_of_outage(tries):
             tries.wait_s = self._delay(error, tries)
             return None
         if not self._outage.has_succeeded:
@@ -261,6 +264,13 @@ class LimitedClient:
                 is_fatal=True,
             ) from error
         return tries.unparsed
+
+    def _may_be_page_of_outage(self, tries: _Tries) -> bool:
+        """Whether nobody was answered since: a page with HTTP 200 is no wrong answer of this row then."""
+        if not self._outage.has_succeeded:
+            return False
+        is_quiet = self._outage.answers == tries.answered_before and tries.attempts < _MOST_ATTEMPTS
+        return is_quiet or self._outage.is_open
 
     def _give_up_if_never_reached(self, error: EndpointError, tries: _Tries) -> None:
         waited_s = self._clock() - tries.begun
