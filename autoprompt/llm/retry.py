@@ -24,13 +24,14 @@ from autoprompt.llm.outage import LONGEST_RETRY_AFTER_S, Outage
 from autoprompt.llm.prices import FREE, Price, Reported
 from autoprompt.llm.probing import Prober, Probes
 from autoprompt.llm.rate import Gate, Slot
-from autoprompt.llm.wire import Parameters
+from autoprompt.llm.wire import REFUSAL, Parameters
 from autoprompt.types import Message, Usage
 
 _log = logging.getLogger(__name__)
 
 _MOST_ATTEMPTS = 8  # for 429, 5xx and broken connections; the waits between them add up to about a minute
 _MOST_TIMEOUTS = 3  # each of them has cost `timeout` seconds already
+_ASKED_IN_VAIN = ("content_filter", REFUSAL)  # why an answer is empty: it would be so again
 _MOST_BROKEN = 3  # empty answers and answers that are not one: two retries, then the row is unparsed
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.5, 30.0
 _SILENT_WAIT_S = 10.0  # a longer one for "too many requests" is told of, once
@@ -206,7 +207,7 @@ class LimitedClient:
         tries.usage = tries.usage + usage
         self._gate.answered(slot, usage.total_tokens)
         self._outage.answered()
-        if answer.text.strip() or answer.tool_calls:
+        if answer.text.strip() or answer.tool_calls or answer.finish_reason in _ASKED_IN_VAIN:
             return answer
         tries.unparsed = answer
         tries.broken += 1

@@ -20,6 +20,9 @@ Constrain = Literal["grammar", "json_schema", "off"]
 # An endpoint may take a grammar and not keep to it: what it answers is cut after so many labels in a row.
 LABELS_BEFORE_CUT = 8
 
+# Our word for why an answer is empty that OpenAI's models refuse to give in a schema; theirs is "stop".
+REFUSAL = "refusal"
+
 
 class Parameters:
     """The optional parameters of requests to one endpoint, less those that it will not take.
@@ -128,6 +131,8 @@ def read_answer(
         choice = data["choices"][0]
         text = _text(choice["message"].get("content"))
         finish_reason = str(choice.get("finish_reason") or "")
+        if not text and choice["message"].get("refusal"):
+            finish_reason = REFUSAL
         told = choice.get("logprobs")
         content = told.get("content") if isinstance(told, Mapping) else None
         usage = _usage(data.get("usage"), messages, text)

@@ -268,6 +268,13 @@ def test_empty_answers_are_retried_twice_and_paid() -> None:
     assert world.budget.spent.usage == Usage(6, 0, 6.0)
 
 
+@pytest.mark.parametrize("why", ["content_filter", "refusal"])
+def test_what_a_filter_or_a_model_refused_is_not_asked_again(why: str) -> None:
+    world = World([Completion("", Usage(2, 0), finish_reason=why), GOOD])
+    completion = world.ask()
+    assert (completion.text, completion.attempts) == ("", 1)
+
+
 def test_broken_answers_are_retried_twice_and_then_unparsed() -> None:
     world = World([GOOD, BROKEN, EMPTY, BROKEN, GOOD])
     world.ask()

@@ -114,6 +114,12 @@ def test_parts_of_an_answer_may_be_plain_texts() -> None:
     assert read_answer(data, ASK, Options(), 0.0).text == "ab"
 
 
+def test_a_refusal_is_an_empty_answer_that_is_called_so() -> None:
+    choice = {"message": {"content": None, "refusal": "I cannot help with a."}, "finish_reason": "stop"}
+    completion = read_answer({"choices": [choice]}, ASK, Options(labels=("a", "b")), 0.0)
+    assert (completion.text, completion.finish_reason) == ("", "refusal")
+
+
 def test_brackets_without_an_end_are_a_text() -> None:
     """As a small model writes them that repeats itself."""
     text = '{"answer":' + "[" * 100_000
