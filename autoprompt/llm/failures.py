@@ -67,7 +67,8 @@ def from_status(
     """
     error = _error_object(body)
     said = redact(str(error.get("message") or body.strip()[:300] or "no reason given"), api_key)
-    text = f"{shown_url(url)}: HTTP {status}: {said}"
+    # Without its full stop: what is to be done comes behind it.
+    text = f"{shown_url(url)}: HTTP {status}: {said.strip().removesuffix('.')}"
     named = f"{error.get('code')} {error.get('type')} {said}"
     if status == 402 or (status in (400, 403, 429) and _NO_QUOTA.search(named)):
         todo = "The account has no quota left: top it up, or name another endpoint."

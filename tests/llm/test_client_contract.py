@@ -241,6 +241,12 @@ def test_an_error_with_http_200_is_of_the_status_that_it_names(
     assert KEY not in str(caught.value)
 
 
+def test_what_is_to_be_done_stands_behind_one_full_stop(make: Make, endpoint: FakeEndpoint) -> None:
+    endpoint.replies.append(error(402, "Insufficient credits.\n"))
+    with pytest.raises(QuotaError, match=r"HTTP 402: Insufficient credits\. The account has no quota left"):
+        make().complete(ASK)
+
+
 def test_an_answer_may_be_created(make: Make, endpoint: FakeEndpoint) -> None:
     """HTTP 201 is what some web frameworks say to a POST."""
     endpoint.replies.append(replace(answer("1"), status=201))
