@@ -82,10 +82,13 @@ class LangChainTransport:
             raise self._translated(error, parameters) from error
         except (TypeError, AttributeError, LookupError, ValueError) as error:
             # What langchain-openai raises where the answer is not a chat completion, with the error in it.
-            told_error = {"error": error.args[0] if error.args else None}
-            failure = from_answer(told_error, {}, url=self._base_url, api_key=self._api_key, sent=parameters)
-            if failure is not None:
-                raise failure from error
+            if error.args and isinstance(error.args[0], dict):
+                told_error = {"error": error.args[0]}
+                failure = from_answer(
+                    told_error, {}, url=self._base_url, api_key=self._api_key, sent=parameters
+                )
+                if failure is not None:
+                    raise failure from error
             raise BrokenAnswerError(
                 f"{shown_url(self._base_url)}: the answer is not a chat completion "
                 f"({redact(str(error), self._api_key)})"
