@@ -222,7 +222,10 @@ def checked_url(base_url: str) -> str:
     base_url = base_url.strip()
     try:
         parts = urlsplit(base_url)
-        is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        # `a..b` and names of over 63 letters have no form that could be looked up: UnicodeError.
+        host = (parts.hostname or "").encode("idna")
+        is_address = parts.scheme in ("http", "https") and bool(host) and parts.port != 0
+        is_address = is_address and base_url.isprintable()
     except ValueError:
         is_address = False
     if not is_address:

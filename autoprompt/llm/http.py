@@ -20,6 +20,7 @@ from autoprompt.llm.failures import (
     BrokenAnswerError,
     TimedOutError,
     UnreachableError,
+    from_answer,
     from_status,
     redact,
     shown_url,
@@ -166,7 +167,14 @@ class HttpTransport:
         except httpx.HTTPError as error:
             raise from_httpx(error, self._url, self._api_key, trust_env=self._trust_env) from error
         latency_s = time.perf_counter() - begun
-        if response.status_code != 200:
+        if response.request.method != "POST":  # what a redirect of 301, 302 or 303 makes of it
+            raise EndpointError(
+                f"{shown_url(self._url)}: HTTP {response.history[0].status_code}, a redirect to "
+                f"{shown_url(str(response.url))}, on which the request is lost. "
+                "Is that the address, or a login? Set --base-url.",
+                is_fatal=True,
+            )
+        if not response.is_success:
             raise from_status(
                 response.status_code,
                 response.headers,
@@ -177,10 +185,12 @@ class HttpTransport:
             )
         try:
             data = json.loads(response.content)
-        except ValueError as error:
-            raise BrokenAnswerError(
-                f"{shown_url(self._url)}: the answer is not JSON: {response.text[:100]!r}"
-            ) from error
+        except (ValueError, RecursionError) as error:
+            said = redact(response.text[:100], self._api_key)
+            raise BrokenAnswerError(f"{shown_url(self._url)}: the answer is not JSON: {said!r}") from error
+        failure = from_answer(data, response.headers, url=self._url, api_key=self._api_key, sent=parameters)
+        if failure is not None:
+            raise failure
         return self.parameters.read(data, messages, options, latency_s, parameters)
 
     def close(self) -> None:

@@ -52,7 +52,7 @@ def unwrapped(text: str) -> str:
         return text
     try:
         data = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):  # a model that repeats itself opens bracket after bracket
         return text
     answer = data.get("answer")
     return answer if isinstance(answer, str) else text

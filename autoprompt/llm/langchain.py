@@ -14,6 +14,7 @@ from autoprompt.llm.failures import (
     BrokenAnswerError,
     TimedOutError,
     UnreachableError,
+    from_answer,
     from_status,
     redact,
     shown_url,
@@ -80,9 +81,17 @@ class LangChainTransport:
         except openai.OpenAIError as error:
             raise self._translated(error, parameters) from error
         except (TypeError, AttributeError, LookupError, ValueError) as error:
-            # What langchain-openai raises where the answer is not a chat completion.
+            # What langchain-openai raises where the answer is not a chat completion, with the error in it.
+            if error.args and isinstance(error.args[0], dict):
+                told_error = {"error": error.args[0]}
+                failure = from_answer(
+                    told_error, {}, url=self._base_url, api_key=self._api_key, sent=parameters
+                )
+                if failure is not None:
+                    raise failure from error
             raise BrokenAnswerError(
-                f"{shown_url(self._base_url)}: the answer is not a chat completion ({error})"
+                f"{shown_url(self._base_url)}: the answer is not a chat completion "
+                f"({redact(str(error), self._api_key)})"
             ) from error
         told: dict[str, Any] = answer.response_metadata
         counted = answer.usage_metadata

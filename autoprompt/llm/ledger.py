@@ -268,6 +268,8 @@ class FileLedger:
         with self._writing() as run:
             now = self._clock()
             run("DELETE FROM sends WHERE at <= ?", (now - _WINDOW_S,))
+            # A clock that was set back: what lies ahead of it was sent just now, and not in an hour.
+            run("UPDATE sends SET at = ? WHERE at > ?", (now, now))
             count, first, used = run(
                 "SELECT count(*), min(at), coalesce(sum(tokens), 0) FROM sends WHERE endpoint = ?",
                 (endpoint,),
@@ -309,10 +311,11 @@ class FileLedger:
             self._database.execute("BEGIN IMMEDIATE")
             try:
                 yield self._database.execute
+                self._database.execute("COMMIT")
             except BaseException:
-                self._database.execute("ROLLBACK")
+                if self._database.in_transaction:  # of a full disk SQLite has rolled back by itself
+                    self._database.execute("ROLLBACK")
                 raise
-            self._database.execute("COMMIT")
 
     def _checked(self, ticket: Ticket, columns: str) -> tuple[float, ...]:
         """These columns of the holder's account, if it is still the holder."""

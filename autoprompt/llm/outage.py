@@ -33,7 +33,7 @@ class Outage:
         self._clock = clock
         self._lock = threading.Lock()
         self._jitter = random.Random()
-        self._has_succeeded = False
+        self._answers = 0
         self._failures = 0  # in a row, over all requests
         self._probes = 0  # since the outage began
         self._failing_since = 0.0
@@ -43,7 +43,12 @@ class Outage:
     @property
     def has_succeeded(self) -> bool:
         """Whether the endpoint has ever answered."""
-        return self._has_succeeded
+        return self._answers > 0
+
+    @property
+    def answers(self) -> int:
+        """How many requests it has answered, probes among them."""
+        return self._answers
 
     @property
     def is_open(self) -> bool:
@@ -56,7 +61,8 @@ class Outage:
 
     def answered(self) -> None:
         """It answered a request: what was, is over."""
-        self._has_succeeded = True
+        with self._lock:
+            self._answers += 1
         self.end()
 
     def end(self) -> None:
@@ -99,7 +105,7 @@ class Outage:
         return self._is_known() and self._failures >= self._opens_after
 
     def _is_known(self) -> bool:
-        return self._has_succeeded or (self._error is not None and self._error.status in _NOT_READY)
+        return self.has_succeeded or (self._error is not None and self._error.status in _NOT_READY)
 
     def _dead(self) -> EndpointError | None:
         """What to raise where it is gone. Never without a probe: some rows no endpoint can answer."""

@@ -2,12 +2,35 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from autoprompt.errors import AutopromptError, ConfigError
 from autoprompt.llm.client import Client, Completion, Options
 from autoprompt.llm.failures import OwnClientError
 from autoprompt.types import Message, Usage
+
+
+def _plain(answer: Completion) -> Completion:
+    """With numbers and texts that can be kept as JSON: numpy's integers, say, or a cost as a Decimal.
+
+    Raises ValueError or TypeError for what is none: it would end the run, and not the row, further on.
+    """
+    usage, probs = answer.usage, answer.label_probs
+    cost = None if usage.cost_usd is None else float(usage.cost_usd)
+    if cost is not None and not math.isfinite(cost):
+        raise ValueError(f"cost_usd is {cost}")
+    return replace(
+        answer,
+        usage=Usage(int(usage.prompt_tokens), int(usage.completion_tokens), cost),
+        label_probs=None
+        if probs is None
+        else {str(name): float(share) for name, share in dict(probs).items()},
+        finish_reason=str(answer.finish_reason or ""),
+        model=str(answer.model or ""),
+        latency_s=float(answer.latency_s or 0.0),
+    )
 
 
 class OwnClient:
@@ -48,7 +71,13 @@ class OwnClient:
             raise OwnClientError(
                 f"client {self.name} returned a usage of {answer.usage!r:.200}; expected an autoprompt.Usage"
             )
-        return answer
+        try:
+            return _plain(answer)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise OwnClientError(
+                f"client {self.name} returned {answer.usage!r:.200} and label_probs "
+                f"{answer.label_probs!r:.100}; expected numbers, and a cost of None where it is not known"
+            ) from error
 
     def close(self) -> None:
         """Nothing is held."""

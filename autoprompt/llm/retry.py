@@ -24,13 +24,14 @@ from autoprompt.llm.outage import LONGEST_RETRY_AFTER_S, Outage
 from autoprompt.llm.prices import FREE, Price, Reported
 from autoprompt.llm.probing import Prober, Probes
 from autoprompt.llm.rate import Gate, Slot
-from autoprompt.llm.wire import Parameters
+from autoprompt.llm.wire import REFUSAL, Parameters
 from autoprompt.types import Message, Usage
 
 _log = logging.getLogger(__name__)
 
 _MOST_ATTEMPTS = 8  # for 429, 5xx and broken connections; the waits between them add up to about a minute
 _MOST_TIMEOUTS = 3  # each of them has cost `timeout` seconds already
+_ASKED_IN_VAIN = ("content_filter", REFUSAL)  # why an answer is empty: it would be so again
 _MOST_BROKEN = 3  # empty answers and answers that are not one: two retries, then the row is unparsed
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.5, 30.0
 _SILENT_WAIT_S = 10.0  # a longer one for "too many requests" is told of, once
@@ -50,6 +51,7 @@ class _Tries:
     unreached: int = 0  # times that no connection came about
     timeouts: int = 0
     broken: int = 0
+    answered_before: int | None = None  # answers to all requests, at the first broken one to this
     usage: Usage = Usage()
     probes: Probes = field(default_factory=Probes)  # sent while it waited
     unparsed: Completion | None = None  # an empty or broken answer, to be taken if no better one comes
@@ -205,7 +207,7 @@ class LimitedClient:
         tries.usage = tries.usage + usage
         self._gate.answered(slot, usage.total_tokens)
         self._outage.answered()
-        if answer.text.strip() or answer.tool_calls:
+        if answer.text.strip() or answer.tool_calls or answer.finish_reason in _ASKED_IN_VAIN:
             return answer
         tries.unparsed = answer
         tries.broken += 1
@@ -251,7 +253,9 @@ class LimitedClient:
         if tries.is_over:
             raise error
         tries.unparsed = tries.unparsed or Completion("", finish_reason="broken")
-        if tries.broken < _MOST_BROKEN:
+        if tries.answered_before is None:
+            tries.answered_before = self._outage.answers
+        if tries.broken < _MOST_BROKEN or self._may_be_page_of_outage(tries):
             tries.wait_s = self._delay(error, tries)
             return None
         if not self._outage.has_succeeded:
@@ -261,6 +265,13 @@ class LimitedClient:
                 is_fatal=True,
             ) from error
         return tries.unparsed
+
+    def _may_be_page_of_outage(self, tries: _Tries) -> bool:
+        """Whether nobody was answered since: a page with HTTP 200 is no wrong answer of this row then."""
+        if not self._outage.has_succeeded:
+            return False
+        is_quiet = self._outage.answers == tries.answered_before and tries.attempts < _MOST_ATTEMPTS
+        return is_quiet or self._outage.is_open
 
     def _give_up_if_never_reached(self, error: EndpointError, tries: _Tries) -> None:
         waited_s = self._clock() - tries.begun

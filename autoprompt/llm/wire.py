@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Literal
 
 from autoprompt.llm.client import Completion, Options, ToolSchema
@@ -18,6 +19,9 @@ Constrain = Literal["grammar", "json_schema", "off"]
 
 # An endpoint may take a grammar and not keep to it: what it answers is cut after so many labels in a row.
 LABELS_BEFORE_CUT = 8
+
+# Our word for why an answer is empty that OpenAI's models refuse to give in a schema; theirs is "stop".
+REFUSAL = "refusal"
 
 
 class Parameters:
@@ -127,20 +131,31 @@ def read_answer(
         choice = data["choices"][0]
         text = _text(choice["message"].get("content"))
         finish_reason = str(choice.get("finish_reason") or "")
-        content = (choice.get("logprobs") or {}).get("content")
+        if not text and choice["message"].get("refusal"):
+            finish_reason = REFUSAL
+        told = choice.get("logprobs")
+        content = told.get("content") if isinstance(told, Mapping) else None
         usage = _usage(data.get("usage"), messages, text)
         tool_calls = _tool_calls(choice["message"].get("tool_calls"))
         if options.labels:
             text = unwrapped(text)
             if is_cut and text not in options.labels and (label := decided(text, options.labels)):
                 text, finish_reason = label, "stop"  # not all endpoints say "length"
-        label_probs = None
-        if options.wants_label_probs and content and text in options.labels:
-            label_probs = label_probabilities(steps_of(content), options.labels)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         raise BrokenAnswerError(f"the answer is not a chat completion: {str(data)[:200]!r}") from error
+    label_probs = None
+    if options.wants_label_probs and content and text in options.labels:
+        label_probs = _label_probs(content, options.labels)
     model = str(data.get("model") or "")
     return Completion(text, usage, label_probs, finish_reason, model, latency_s, tool_calls=tool_calls)
+
+
+def _label_probs(content: Any, labels: Sequence[str]) -> dict[str, float] | None:
+    """None where they cannot be read (`logprob: null`): the answer beside them is whole, and paid for."""
+    try:
+        return label_probabilities(steps_of(content), labels)
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
+        return None
 
 
 def _tool_calls(asked: object) -> tuple[ToolCall, ...]:
@@ -168,11 +183,13 @@ def _text(content: object) -> str:
     if isinstance(content, str):
         return content
     if isinstance(content, list):
-        return "".join(str(part.get("text") or "") for part in content)
+        return "".join(part if isinstance(part, str) else str(part.get("text") or "") for part in content)
     raise ValueError("content is neither text nor parts")
 
 
 def _usage(counted: object, messages: Sequence[Message], text: str) -> Usage:
+    """As counted; estimated where the endpoint gives no number."""
     if isinstance(counted, Mapping) and counted.get("prompt_tokens") is not None:
-        return Usage(int(counted["prompt_tokens"]), int(counted.get("completion_tokens") or 0))
+        with suppress(TypeError, ValueError, OverflowError):
+            return Usage(int(counted["prompt_tokens"]), int(counted.get("completion_tokens") or 0))
     return Usage(estimate_tokens(messages), estimate_tokens(text))

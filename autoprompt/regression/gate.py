@@ -107,7 +107,13 @@ def notes(measurement: Measurement, comparison: Comparison, baseline: Baseline) 
             f"the baseline holds {baseline.repeats} answers for each case, this {measurement.repeats}: as "
             "many as both have are compared"
         )
-    if comparison.new or comparison.gone:
+    if comparison.new and not comparison.gone and measurement.dataset.sha256 == baseline.dataset.sha256:
+        found.append(
+            f"the rows are those of the baseline, and it holds no score of {len(comparison.new)} of them: "
+            "they got no answer then, or were taken out of it. Compared are the "
+            f"{len(comparison.cases)} others"
+        )
+    elif comparison.new or comparison.gone:
         found.append(
             f"the dataset has changed: compared are the {len(comparison.cases)} common cases; "
             f"{len(comparison.new)} are new, {len(comparison.gone)} are gone"

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
+import secrets
 import tempfile
+import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -53,26 +56,21 @@ def _replacing(path: Path) -> Iterator[IO[bytes]]:
     """A file that takes the place of `path` when the block ends well, and is removed when it does not."""
     path.parent.mkdir(parents=True, exist_ok=True)
     # The same folder, because a rename is atomic only within one file system.
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    # Not mkstemp, whose files only the owner can read: the umask, which cannot be read without setting it for
+    # all threads, is the system's to apply.
     try:
-        with os.fdopen(handle, "wb") as stream:
+        with beside.open("xb") as stream:
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
-        # mkstemp makes files that only the owner can read; a file that stood there keeps its rights.
-        Path(name).chmod(path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask())
-        Path(name).replace(path)
+        if path.exists():  # it keeps its rights
+            beside.chmod(path.stat().st_mode & 0o777)
+        beside.replace(path)
     except BaseException:
-        Path(name).unlink(missing_ok=True)
+        beside.unlink(missing_ok=True)
         raise
     _sync_folder(path.parent)
-
-
-def _umask() -> int:
-    """The process's umask. It can only be read by setting it."""
-    mask = os.umask(0o022)
-    os.umask(mask)
-    return mask
 
 
 def _sync_folder(folder: Path) -> None:
@@ -186,10 +184,19 @@ class JsonLines:
         with path.open("a+b") as stream:
             _mend_end(stream)
         self._stream = path.open("ab", buffering=0)
+        self._writing = threading.Lock()
 
     def append(self, row: Mapping[str, Any]) -> None:
-        """Add a line, handed to the operating system in one piece: a killed process loses none."""
-        self._stream.write((to_json(row) + "\n").encode())
+        """Add a line, handed to the operating system in one piece: a killed process loses none.
+
+        Raises OSError where the disk is full; then nothing of the line is there.
+        """
+        data = (to_json(row) + "\n").encode()
+        with self._writing:
+            end = self._stream.seek(0, os.SEEK_END)
+            if self._stream.write(data) != len(data):  # a disk that is full takes a part, without a word
+                self._stream.truncate(end)
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._stream.name))
 
     def close(self) -> None:
         """Safe to call twice."""

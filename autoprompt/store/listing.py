@@ -187,21 +187,28 @@ def _begun(path: Path) -> tuple[str, int]:
 
     A name that a person chose says no second.
     """
-    made = path / "run.json"
-    try:
-        ns = (made if made.exists() else path).stat().st_mtime_ns
-    except FileNotFoundError:  # it is being removed
-        ns = 0
+    ns = _changed_ns(path / "run.json") or _changed_ns(path)
     dated = _DATED.match(path.name)
     return dated[0] if dated else f"{datetime.fromtimestamp(ns / 1e9):%Y%m%d-%H%M%S-}", ns
 
 
+def _changed_ns(path: Path) -> int:
+    """0 for what is not there, is being removed, or is another user's."""
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return 0
+
+
 def summarize(folder: RunFolder) -> RunLine:
-    """What `runs list` shows of a run. Never raises StoreError: what is wrong becomes `problem`."""
+    """What `runs list` shows of a run. Raises nothing: what is wrong, or another user's, is a `problem`."""
     try:
         info, config, result = folder.read_info(), folder.read_config(), folder.read_result() or {}
     except StoreError as error:
         return RunLine(folder.run_id, folder.path, "broken", problem=str(error))
+    except OSError as error:
+        problem = f"{folder.path}: cannot be read ({error.strerror})"
+        return RunLine(folder.run_id, folder.path, "broken", problem=problem)
     status: Status = "finished" if result else "running" if folder.is_locked() else "interrupted"
     spent = result if "calls" in result else {**_spent_so_far(folder), **result}
     return RunLine(
@@ -222,9 +229,12 @@ def summarize(folder: RunFolder) -> RunLine:
 
 def _spent_so_far(folder: RunFolder) -> Mapping[str, Any]:
     """Of a run without a result: what its journal tells, as for `runs show` and the report."""
-    if not folder.journal_path.exists():
+    try:
+        if not folder.journal_path.exists():
+            return {}
+        spending = from_journal(folder.journal_path)
+    except OSError:  # another user's
         return {}
-    spending = from_journal(folder.journal_path)
     return {"calls": sum(part.calls for part in spending), "cost_usd": total_cost(spending)}
 
 

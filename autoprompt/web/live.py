@@ -214,7 +214,7 @@ class LiveRun:
         for event in events:
             try:
                 self.state.add(event)
-            except (KeyError, TypeError, ValueError):
+            except (KeyError, TypeError, ValueError, AttributeError):
                 continue
         return self._read_progress() or bool(events)
 

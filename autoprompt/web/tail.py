@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 _BLOCK = 1 << 20
 # Nothing here writes such a line; a file that does must not fill the memory.
@@ -36,18 +36,20 @@ class Tail:
         """The objects that were added, in their order; lines that are none are passed over."""
         self.is_restarted = False
         try:
-            handle = os.open(self._path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
-        except OSError:  # not written yet, or the run was just removed
+            with open(self._path, "rb", opener=_open_no_link) as stream:
+                return self._read_on(stream)
+        except OSError:  # not written yet, just removed, another user's: no reason to end the others' news
             return []
-        with os.fdopen(handle, "rb") as stream:
-            status = os.fstat(stream.fileno())
-            file = (status.st_dev, status.st_ino)
-            if self._file is not None and (file != self._file or status.st_size < self._position):
-                self.is_restarted = True
-                self._position = 0
-            self._file = file
-            stream.seek(self._position)
-            return list(self._lines(stream.read))
+
+    def _read_on(self, stream: IO[bytes]) -> list[dict[str, Any]]:
+        status = os.fstat(stream.fileno())
+        file = (status.st_dev, status.st_ino)
+        if self._file is not None and (file != self._file or status.st_size < self._position):
+            self.is_restarted = True
+            self._position = 0
+        self._file = file
+        stream.seek(self._position)
+        return list(self._lines(stream.read))
 
     def _lines(self, read: Callable[[int], bytes]) -> Iterator[dict[str, Any]]:
         rest = b""
@@ -59,6 +61,10 @@ class Tail:
                     yield row
             if len(rest) > _LONGEST_LINE:
                 return
+
+
+def _open_no_link(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0))
 
 
 def _as_object(line: bytes) -> dict[str, Any] | None:

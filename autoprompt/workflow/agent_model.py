@@ -106,7 +106,7 @@ def written_calls(text: str, tools: Sequence[ToolSchema], number: int) -> tuple[
 def _is_json(text: str) -> bool:
     try:
         json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return True
 
@@ -114,7 +114,7 @@ def _is_json(text: str) -> bool:
 def _arguments(call: ToolCall) -> dict[str, Any]:
     try:
         read = json.loads(call.arguments or "{}")
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return read if isinstance(read, dict) else {}
 

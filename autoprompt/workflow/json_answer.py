@@ -18,11 +18,13 @@ def read_json_answer(text: str) -> Any:
     for part in (text, *_FENCE.findall(text)):
         try:
             return json.loads(part.strip())
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
     for match in _BEGIN.finditer(text):
         try:
             return json.JSONDecoder().raw_decode(text, match.start())[0]
         except ValueError:
             continue
+        except RecursionError:  # brackets without an end: the next of them is no better
+            break
     raise ValueError(f"the answer holds no JSON: {text[:200]!r}")

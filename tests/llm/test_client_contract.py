@@ -182,8 +182,19 @@ def test_without_a_grammar_a_cut_answer_is_what_it_is(make: Make, endpoint: Fake
         (error(429), EndpointError, 429),
         (error(429, code="insufficient_quota"), QuotaError, 429),
         (error(402, "Insufficient credits"), QuotaError, 402),
+        (error(400, "Your credit balance is too low to access the API."), QuotaError, 400),
+        (error(400, "Access denied", code="Arrearage"), QuotaError, 400),
+        (error(403, "Sorry, your account balance is insufficient"), QuotaError, 403),
+        (error(429, "您的账户已欠费，请充值后重试。", code="1113"), QuotaError, 429),
+        (error(429, "Your account is suspended", type="exceeded_current_quota_error"), QuotaError, 429),
+        (error(429, "You exceeded your current quota, please check your plan"), EndpointError, 429),
         (error(401, f"Incorrect API key provided: {KEY}"), AuthenticationError, None),
         (error(403), AuthenticationError, None),
+        (
+            error(403, "Your chosen model requires moderation, and your input was flagged"),
+            RequestRefusedError,
+            403,
+        ),
         (error(404, "no such model"), RequestRefusedError, 404),
         (error(422), RequestRefusedError, 422),
         (Reply(502, "<html>"), EndpointError, 502),
@@ -206,11 +217,60 @@ def test_failures_are_ours_and_never_hold_the_key(
 
 
 @pytest.mark.parametrize(
+    ("told", "expected", "status"),
+    [
+        ({"code": 429, "message": f"slow down, {KEY}"}, EndpointError, 429),
+        ({"code": "502", "message": "the provider is down"}, EndpointError, 502),
+        ({"type": "rate_limit_error", "message": "slow down"}, EndpointError, 429),
+        ({"code": "insufficient_quota", "message": "empty"}, QuotaError, 402),
+        ({"code": 401, "message": f"no such key: {KEY}"}, AuthenticationError, None),
+        ({"code": 403, "message": "Your input was flagged"}, RequestRefusedError, 403),
+        ({"message": f"something went wrong with {KEY}"}, BrokenAnswerError, None),
+        (f"Unexpected endpoint, {KEY}", BrokenAnswerError, None),
+    ],
+)
+def test_an_error_with_http_200_is_of_the_status_that_it_names(
+    make: Make, endpoint: FakeEndpoint, told: Any, expected: type[Exception], status: int | None
+) -> None:
+    """Gateways such as OpenRouter give it so. As a broken answer, a rate limit was a wrong answer."""
+    endpoint.replies.append(Reply(body={"error": told}))
+    with pytest.raises(expected) as caught:
+        make().complete(ASK)
+    assert type(caught.value) is expected
+    assert getattr(caught.value, "status", None) == status
+    assert KEY not in str(caught.value)
+
+
+def test_what_is_to_be_done_stands_behind_one_full_stop(make: Make, endpoint: FakeEndpoint) -> None:
+    endpoint.replies.append(error(402, "Insufficient credits.\n"))
+    with pytest.raises(QuotaError, match=r"HTTP 402: Insufficient credits\. The account has no quota left"):
+        make().complete(ASK)
+
+
+def test_an_answer_may_be_created(make: Make, endpoint: FakeEndpoint) -> None:
+    """HTTP 201 is what some web frameworks say to a POST."""
+    endpoint.replies.append(replace(answer("1"), status=201))
+    assert make().complete(ASK).text == "1"
+
+
+def test_an_error_in_place_of_the_message_is_one(endpoint: FakeEndpoint) -> None:
+    choice = {"message": {"content": ""}, "finish_reason": "error", "error": {"code": 502, "message": "down"}}
+    endpoint.replies.append(Reply(body={"choices": [choice]}))
+    transport = HttpTransport(endpoint.base_url, "m", KEY)
+    with pytest.raises(EndpointError, match="HTTP 502: down"):
+        transport.complete(ASK)
+    transport.close()
+
+
+@pytest.mark.parametrize(
     ("headers", "seconds"),
     [
         ({"Retry-After": "3"}, 3.0),
         ({"retry-after-ms": "250"}, 0.25),
         ({"Retry-After": "soon"}, None),
+        ({"Retry-After": ""}, None),
+        ({"Retry-After": "Wed, 21 Oct 2015 07:28:00 GMT"}, 0.0),
+        ({"Retry-After": "Wed, 99 Oct 2026 07:28:00 GMT"}, None),
         ({}, None),
     ],
 )
@@ -247,6 +307,30 @@ def test_a_refused_parameter_is_named_if_it_was_sent(
     with pytest.raises(RequestRefusedError) as caught:
         make().complete(ASK, Options(max_output_tokens=9, seed=1))
     assert caught.value.parameter == parameter
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        [{"error": {"code": 400, "message": "Logprobs is not enabled for models/x", "status": "INVALID"}}],
+        {"message": "Requested sample logprobs of 20, which is greater than max allowed: 5", "code": 400},
+        {"error": {"message": "top_logprobs: Input should be less than or equal to 5", "param": None}},
+        {"detail": [{"loc": ["body", "logprobs"], "msg": "Input should be a valid integer"}]},
+    ],
+)
+def test_log_probabilities_are_a_wish_whatever_is_wrong_with_them(
+    make: Make, endpoint: FakeEndpoint, body: Any
+) -> None:
+    """Each row was refused, so no run with labels was possible there."""
+    endpoint.replies.append(Reply(400, body))
+    options = Options(labels=("a", "b"), wants_label_probs=True)
+    with pytest.raises(RequestRefusedError) as caught:
+        make().complete(ASK, options)
+    assert caught.value.parameter == "logprobs"
+    endpoint.replies.append(Reply(400, body))
+    with pytest.raises(RequestRefusedError) as caught:
+        make().complete(ASK, Options())
+    assert caught.value.parameter is None  # it was not sent
 
 
 def test_no_answer_in_time(make: Make, endpoint: FakeEndpoint) -> None:

@@ -156,7 +156,18 @@ def test_openai_without_a_key_is_told_beforehand() -> None:
         open_endpoint(choose_model(chosen, "task", {}), chosen)
 
 
-@pytest.mark.parametrize("url", ["127.0.0.1:8000/v1", "ftp://a/v1", "http://", "http://a:x/v1"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "127.0.0.1:8000/v1",
+        "ftp://a/v1",
+        "http://",
+        "http://a:x/v1",
+        "http://a..b/v1",
+        f"http://{'a' * 64}.com/v1",
+        "http://a\0b/v1",
+    ],
+)
 def test_what_is_not_an_address_is_refused(url: str) -> None:
     chosen = settings(model="m", base_url=url)
     with pytest.raises(UsageError, match="expected http://"):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from autoprompt.errors import EndpointError
 from autoprompt.llm.http import HttpTransport, LentClients
 from autoprompt.types import Message
+from tests.fake_endpoint import Reply, fake_endpoint
 
 
 def made(most: int) -> LentClients:
@@ -54,3 +56,24 @@ def test_a_closed_transport_says_so() -> None:
     transport.close()
     with pytest.raises(RuntimeError, match="closed"):
         transport.complete([Message("user", "hello")])
+
+
+def test_a_redirect_that_loses_the_request_ends_the_run() -> None:
+    """From http:// to https://, or to a login: its page was a broken answer, and then a wrong one."""
+    with fake_endpoint() as endpoint:
+        there = f"{endpoint.base_url}/login?key=secret"
+        endpoint.replies.append(Reply(302, "", {"Location": there}))
+        transport = HttpTransport(endpoint.base_url, "m")
+        with pytest.raises(EndpointError, match=r"HTTP 302, a redirect to .*/v1/login, on which") as caught:
+            transport.complete([Message("user", "hello")])
+        transport.close()
+    assert caught.value.is_fatal
+    assert "secret" not in str(caught.value)
+
+
+def test_a_redirect_that_keeps_the_request_is_followed() -> None:
+    with fake_endpoint() as endpoint:
+        endpoint.replies.append(Reply(308, "", {"Location": f"{endpoint.base_url}/chat/completions/"}))
+        transport = HttpTransport(endpoint.base_url, "m")
+        assert transport.complete([Message("user", "hello")]).text == "1"
+        transport.close()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from autoprompt.errors import BudgetExhausted, Interrupted, StoreError
+from autoprompt.errors import BudgetExhausted, Interrupted, StoreError, disk_fault
 from autoprompt.llm.ledger import Amount, Caps, FileLedger, Ticket
 
 NOTHING = Amount()
@@ -222,6 +222,28 @@ def test_tokens_a_minute_are_set_right_by_the_answer(path: Path) -> None:
     ledger.answered(number, 20)
     assert ledger.enter("e", 80, None, 100)[0] == 0.0
     assert ledger.enter("e", 1, None, 100)[0] > 0
+
+
+def test_a_clock_that_is_set_back_holds_nobody_up(path: Path) -> None:
+    clock = Clock()
+    ledger = FileLedger(path, clock=clock)
+    assert ledger.enter("e", 10, 1, None)[0] == 0.0
+    clock.now -= 3600.0
+    delay, _ = ledger.enter("e", 10, 1, None)
+    assert 59 < delay < 61
+    clock.now += 60.0
+    assert ledger.enter("e", 10, 1, None)[0] == 0.0
+
+
+def test_a_full_disk_is_said_and_room_on_it_is_used_again(path: Path) -> None:
+    ledger = FileLedger(path)
+    (pages,) = ledger._database.execute("PRAGMA page_count").fetchone()
+    ledger._database.execute(f"PRAGMA max_page_count = {pages}")
+    with pytest.raises(sqlite3.OperationalError) as caught:
+        ledger.admit("x" * 100_000)
+    assert disk_fault(caught.value) == "no space left on the disk"
+    ledger._database.execute("PRAGMA max_page_count = 100000")
+    admitted(ledger, "another")
 
 
 def test_another_file_in_its_place_is_named(path: Path) -> None:

@@ -159,6 +159,24 @@ def test_an_outage_fails_no_row_and_costs_few_calls(concurrency: int) -> None:
     assert world.budget.spent.calls <= 1 + 4 * concurrency + 2 * concurrency + 12
 
 
+@pytest.mark.parametrize("concurrency", [1, 2, 4, 16])
+def test_an_outage_that_answers_with_a_page_makes_no_row_wrong(concurrency: int) -> None:
+    world = World(
+        lambda messages: GOOD if world.now < 10 or world.now > 40 else BROKEN, concurrency=concurrency
+    )
+    world.ask()
+    world.now = 11
+    with ThreadPoolExecutor(concurrency) as threads:
+        answers = list(threads.map(lambda _: world.ask(), range(4 * concurrency)))
+    assert {answer.text for answer in answers} == {"1"}
+
+
+def test_a_row_that_only_gets_nonsense_is_unparsed_after_one_look_at_the_endpoint() -> None:
+    world = World(lambda messages: GOOD if messages == ASK else BROKEN, concurrency=1)
+    world.ask()
+    assert (world.ask(POISON).text, world.budget.spent.calls) == ("", 6)
+
+
 @pytest.mark.parametrize("concurrency", [1, 4, 16])
 def test_of_an_endpoint_that_is_gone_all_hear_at_once(concurrency: int) -> None:
     world = World(lambda messages: GOOD if world.now < 10 else DOWN, concurrency=concurrency)
@@ -248,6 +266,13 @@ def test_empty_answers_are_retried_twice_and_paid() -> None:
     assert (completion.text, completion.attempts) == ("", 3)
     assert completion.usage == Usage(6, 0, 6.0)
     assert world.budget.spent.usage == Usage(6, 0, 6.0)
+
+
+@pytest.mark.parametrize("why", ["content_filter", "refusal"])
+def test_what_a_filter_or_a_model_refused_is_not_asked_again(why: str) -> None:
+    world = World([Completion("", Usage(2, 0), finish_reason=why), GOOD])
+    completion = world.ask()
+    assert (completion.text, completion.attempts) == ("", 1)
 
 
 def test_broken_answers_are_retried_twice_and_then_unparsed() -> None:

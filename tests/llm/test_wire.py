@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ from autoprompt.llm.client import Options
 from autoprompt.llm.failures import redact, shown_url
 from autoprompt.llm.labels import deciding_tokens, label_grammar
 from autoprompt.llm.prices import Price, find_price
-from autoprompt.llm.wire import LABELS_BEFORE_CUT, Parameters
+from autoprompt.llm.wire import LABELS_BEFORE_CUT, Parameters, read_answer
 from autoprompt.types import Message, Usage
 
 ASK = [Message("user", "aa or ab?")]
@@ -84,6 +85,45 @@ def test_the_callers_own_limit_leaves_an_answer_as_it_is() -> None:
     parameters, options = sure(), Options(labels=("spam", "spam_not"), max_output_tokens=1)
     completion = parameters.read(reply("s"), ASK, options, 0.0, parameters.of(options))
     assert (completion.text, completion.finish_reason) == ("s", "length")
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        [],
+        [{"logprobs": "none"}],
+        {"content": ["a"]},
+        {"content": [{"token": "a", "logprob": None, "top_logprobs": [{"token": "b", "logprob": None}]}]},
+    ],
+)
+def test_an_answer_is_not_lost_with_its_log_probabilities(told: Any) -> None:
+    options = Options(labels=("a", "b"), wants_label_probs=True)
+    choice = {"message": {"content": "a"}, "logprobs": told}
+    completion = read_answer({"choices": [choice]}, ASK, options, 0.0)
+    assert (completion.text, completion.label_probs) == ("a", None)
+
+
+@pytest.mark.parametrize("counted", [math.inf, math.nan, "many", [3]])
+def test_tokens_that_are_no_number_are_estimated(counted: Any) -> None:
+    data = {**reply("a"), "usage": {"prompt_tokens": counted, "completion_tokens": 3}}
+    assert read_answer(data, ASK, Options(), 0.0).usage == read_answer(reply("a"), ASK, Options(), 0.0).usage
+
+
+def test_parts_of_an_answer_may_be_plain_texts() -> None:
+    data = {"choices": [{"message": {"content": ["a", {"type": "text", "text": "b"}]}}]}
+    assert read_answer(data, ASK, Options(), 0.0).text == "ab"
+
+
+def test_a_refusal_is_an_empty_answer_that_is_called_so() -> None:
+    choice = {"message": {"content": None, "refusal": "I cannot help with a."}, "finish_reason": "stop"}
+    completion = read_answer({"choices": [choice]}, ASK, Options(labels=("a", "b")), 0.0)
+    assert (completion.text, completion.finish_reason) == ("", "refusal")
+
+
+def test_brackets_without_an_end_are_a_text() -> None:
+    """As a small model writes them that repeats itself."""
+    text = '{"answer":' + "[" * 100_000
+    assert read_answer(reply(text), ASK, Options(labels=("a", "b")), 0.0).text == text
 
 
 def test_only_what_is_wanted_is_sent() -> None:

@@ -221,3 +221,9 @@ def test_a_json_object_with_one_text_is_that_text() -> None:
     assert read_prompt('{"prompt": "Say 1 or 0."}') == "Say 1 or 0."
     assert read_prompt('```json\n{"prompt": "Say 1 or 0."}\n```') == "Say 1 or 0."
     assert read_prompt('{"a": "x", "b": "y"}') == '{"a": "x", "b": "y"}'
+
+
+def test_brackets_without_an_end_are_a_text() -> None:
+    """As a small model writes them that repeats itself; Python gives up on them with an error of its own."""
+    endless = '{"prompt": ' + "[" * 100_000
+    assert read_prompt(endless) == endless

@@ -7,7 +7,7 @@ from typing import Any
 
 from autoprompt.config import CheckSettings
 from autoprompt.metrics import get_metric
-from autoprompt.regression.baseline import DatasetFacts
+from autoprompt.regression.baseline import DatasetFacts, sha256_of
 from autoprompt.regression.comparison import compare
 from autoprompt.regression.gate import decide, notes
 from autoprompt.regression.measurement import CaseScores, MeasuredCase, Measurement
@@ -44,7 +44,8 @@ def measurement(
 ) -> Measurement:
     """Of these scores by case name (`r0`, `r1`, ...), or of whole cases."""
     cases = [case(name, values) for name, values in scores.items()] if isinstance(scores, Mapping) else scores
-    facts = DatasetFacts(name="rows.jsonl", rows=len(cases), sha256="d" * 64)
+    names = " ".join(sorted(c.id for c in cases))
+    facts = DatasetFacts(name="rows.jsonl", rows=len(cases), sha256=sha256_of(names))
     given: dict[str, Any] = {"metric_options": {}, "model": "m", "prompt_sha256": "a" * 64, "dataset": facts}
     return Measurement(cases=tuple(cases), repeats=repeats, metric=get_metric(metric), **{**given, **changes})
 

@@ -152,3 +152,12 @@ def test_what_differs_between_the_sides_is_said() -> None:
     assert "1 case got no answer and is left out: 503 from the endpoint" in said
     assert "with fewer than 5 no drop can be told from luck" in said
     assert report(BEFORE, BEFORE).notes == ()
+
+
+def test_cases_that_were_taken_out_of_a_baseline_are_no_changed_dataset() -> None:
+    """Who reviews a pull request must see why a row that broke is not among those compared."""
+    whole = measurement(numbered(*[1] * 10))
+    edited = replace(whole, cases=whole.cases[4:])
+    said = "\n".join(report(whole, edited).notes)
+    assert "the rows are those of the baseline, and it holds no score of 4 of them" in said
+    assert "dataset has changed" not in said

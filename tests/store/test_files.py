@@ -1,3 +1,4 @@
+import errno
 import os
 import signal
 import subprocess
@@ -157,3 +158,31 @@ def test_lines_held_open_are_whole_and_begin_behind_a_torn_one(tmp_path: Path) -
     lines.close()
     lines.close()
     assert list(read_jsonl(path))[-1] == {"c": 3}
+
+
+@pytest.mark.skipif(os.name == "nt", reason="limits the size of files as Unix does")
+def test_a_line_that_a_full_disk_took_half_of_is_not_there(tmp_path: Path) -> None:
+    """The next one, when there is room again, would have stood behind the half, on the same line."""
+    path = tmp_path / "x.jsonl"
+    code = (
+        "import resource, sys; from pathlib import Path; from autoprompt.store.files import JsonLines\n"
+        "most, lines = resource.RLIM_INFINITY, JsonLines(Path(sys.argv[1]))\n"
+        "lines.append({'a': 1})\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (20, most))\n"
+        "try: lines.append({'b': 'x' * 40})\n"
+        "except OSError as error: print(error.strerror)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))\n"
+        "lines.append({'c': 3})"
+    )
+    run = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == os.strerror(errno.ENOSPC)
+    assert list(read_jsonl(path)) == [{"a": 1}, {"c": 3}]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="rights as Unix has them")
+def test_who_writes_leaves_the_umask_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is all threads': while one had set it to read it, files of the others were made for all to read."""
+    set_to: list[int] = []
+    monkeypatch.setattr(os, "umask", lambda mask: set_to.append(mask) or 0o022)
+    write_text(tmp_path / "a.txt", "x")
+    assert set_to == []

@@ -1,3 +1,6 @@
+import os
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -165,3 +168,26 @@ def test_runs_of_one_second_keep_their_order(tmp_path: Path) -> None:
     made = [store.create({"model": "m"}).run_id for _ in range(12)]
     assert [line.run_id for line in store.list()] == made[::-1]
     assert store.open("last").run_id == made[-1]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="rights as Unix has them")
+@pytest.mark.parametrize("closed", [".", "journal.jsonl"])
+def test_a_run_of_another_user_hides_no_other(store: RunStore, closed: str) -> None:
+    """In a folder that several share: nothing could be listed or resumed there by its id any more."""
+    theirs, mine = store.create({}, run_id="theirs"), finished(store)
+    append_jsonl(theirs.journal_path, [{"role": "task", "attempts": 3}])
+    (theirs.path / closed).chmod(0)
+    for folder in store.runs_dir.parents[:3]:  # pytest's own, which are the user's alone
+        folder.chmod(0o755)
+    code = (
+        "import os, sys; from pathlib import Path; from autoprompt.store import RunStore\n"
+        "if os.geteuid() == 0: os.seteuid(65534)\n"
+        "store = RunStore(Path(sys.argv[1]))\n"
+        "print({line.run_id: line.calls for line in store.list()}, store.open(sys.argv[2]).run_id)"
+    )
+    args = [sys.executable, "-c", code, str(store.runs_dir), mine.run_id]
+    run = subprocess.run(args, capture_output=True, text=True, check=False)
+    (theirs.path / closed).chmod(0o755)
+    assert run.stderr == ""
+    assert f"'{mine.run_id}': 12" in run.stdout
+    assert "'theirs': None" in run.stdout

@@ -142,6 +142,14 @@ def test_a_replaced_log_is_a_new_run(run: RunFolder) -> None:
     assert (live.state.node, dict(live.state.candidates)) == ("analyze", {})
 
 
+def test_an_event_that_is_none_of_ours_is_passed_over(run: RunFolder) -> None:
+    """It ended the news of all runs until the page's server was started again."""
+    tell(run, "run_finished", result="all is well")
+    tell(run, "run_started", sizes=[1], budget=3)
+    tell(run, "node_started", node="analyze", iteration=2)
+    assert look(run).node == "analyze"
+
+
 def test_a_real_run_is_read_to_its_end(tmp_path: Path) -> None:
     run = real_run(tmp_path)
     result = run.read_result()

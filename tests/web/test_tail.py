@@ -27,6 +27,9 @@ def add(path: Path, data: bytes) -> None:
 def test_a_file_that_is_not_there_yet(path: Path) -> None:
     tail = Tail(path)
     assert tail.read() == []
+    path.mkdir()  # no file, but nor is it a reason to stop looking
+    assert tail.read() == []
+    path.rmdir()
     append_jsonl(path, [{"n": 1}])
     assert tail.read() == [{"n": 1}]
     assert tail.read() == []

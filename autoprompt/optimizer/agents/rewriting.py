@@ -164,7 +164,7 @@ def read_prompt(answer: str) -> str:
 def _only_text(text: str) -> str | None:
     try:
         found = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     values = list(found.values()) if isinstance(found, dict) else []
     return values[0] if len(values) == 1 and isinstance(values[0], str) else None
