@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from autoprompt.answers import visible
 from autoprompt.types import Message
 from autoprompt.workflow.context import NodeContext
 from autoprompt.workflow.definition import LLM_TYPES, ExtractionSource, GraphNode, NodeResult, NodeTypeBase
@@ -76,7 +77,7 @@ class Extracting(NodeTypeBase):
         prompt = context.component("user", data.extraction_prompt)
         messages = [*to_messages(context.pool.get(selector), selector), Message("user", prompt)]
         reply = call_model(context, messages, _model(data, source, context))
-        return _result(data, prompt, reply.text, reply)
+        return _result(data, prompt, visible(reply.text), reply)
 
     def mocked(self, data: ExtractionSpec, context: NodeContext, outputs: Mapping[str, Any]) -> NodeResult:
         result = _result(data, data.extraction_prompt, str(outputs.get("text", "")), None)
