@@ -28,6 +28,7 @@ from autoprompt.workflow.errors import (
 )
 from autoprompt.workflow.model_call import ModelReply, call_model, to_messages
 from autoprompt.workflow.models import ModelSpec
+from autoprompt.workflow.template import render
 
 NullStrategy = Literal["raise_error", "use_default"]
 
@@ -74,7 +75,7 @@ class Extracting(NodeTypeBase):
     def execute(self, data: ExtractionSpec, context: NodeContext) -> NodeResult:
         selector = (data.source_node_id, data.source_variable)
         source = _source_node(data, context)
-        prompt = context.component("user", data.extraction_prompt)
+        prompt = render(context.component("user", data.extraction_prompt), context.pool)
         messages = [*to_messages(context.pool.get(selector), selector), Message("user", prompt)]
         reply = call_model(context, messages, _model(data, source, context))
         return _result(data, prompt, visible(reply.text), reply)
