@@ -255,10 +255,12 @@ class Checker:
             inside = set(knot)
             edge = next(edge for edge in edges if edge.source in inside and edge.target in inside)
             path = " -> ".join((*knot, knot[0]))
+            line = self.faults.line(edge.where)  # 0 for a workflow that is in no file
+            at = f" (one of its edges stands on line {line})" if line else ""
             self.faults.add(
                 nodes[knot[0]].file.where,
-                f"a cycle: {path} (one of its edges stands on line {self.faults.line(edge.where)}). Take an "
-                "edge out, or repeat steps with a node of type loop or iteration.",
+                f"a cycle: {path}{at}. Take an edge out, or repeat steps with a node of type loop or "
+                "iteration.",
                 knot[0],
             )
 

@@ -479,3 +479,9 @@ def test_a_jinja_prompt_may_use_double_braces(tmp_path: Path) -> None:
           prompt_config: {jinja2_variables: [{variable: query, value_selector: [start, query]}]}
     """
     assert faults_of(template, tmp_path, needs_model=False) == []
+
+
+def test_a_cycle_of_a_workflow_in_no_file_names_no_line() -> None:
+    node = {"id": "a", "type": "template-transform", "data": {"template": "x"}}
+    (fault,) = validate({"nodes": [node], "edges": [["a", "a"]]})
+    assert fault.message.startswith("a cycle: a -> a. Take an edge out, or repeat")
