@@ -86,6 +86,23 @@ def open_yaml(path: Path, expected: str = "") -> YamlFile:
     Raises ConfigError with file and line: no such file, no YAML, no mapping, a key twice or one that is no
     text.
     """
+    data, node = _mapping(path, expected)
+    odd = [key for key in data if not isinstance(key, str)]
+    if odd:
+        line = _line_of(node, (odd[0],), is_key=True)
+        raise ConfigError(f"{path} line {line}: key {odd[0]!r} is no text. {expected}".rstrip())
+    return YamlFile(path, data, node)
+
+
+def read_mapping(path: Path, expected: str = "") -> dict[str, Any]:
+    """The mapping that a file holds, whose keys are names: a number among them is its text.
+
+    Raises what `open_yaml` raises otherwise.
+    """
+    return {str(name): value for name, value in _mapping(path, expected)[0].items()}
+
+
+def _mapping(path: Path, expected: str) -> tuple[dict[Any, Any], yaml.MappingNode]:
     text = _text(path)
     try:
         loader = _Loader(text)
@@ -94,16 +111,12 @@ def open_yaml(path: Path, expected: str = "") -> YamlFile:
         data = loader.construct_document(node) if isinstance(node, yaml.MappingNode) else None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise ConfigError(_broken_yaml(path, error)) from error
-    if node is None or data is None:
+    if not isinstance(node, yaml.MappingNode) or data is None:
         what = "the file is empty" if node is None else "no keys"
         raise ConfigError(f"{path} line 1: {what}, expected `key: value`. {expected}".rstrip())
     if doubles:
         raise ConfigError(_joined(path, doubles))
-    odd = [key for key in data if not isinstance(key, str)]
-    if odd:
-        line = _line_of(node, (odd[0],), is_key=True)
-        raise ConfigError(f"{path} line {line}: key {odd[0]!r} is no text. {expected}".rstrip())
-    return YamlFile(path, data, node)
+    return data, node
 
 
 def top_keys(path: Path) -> dict[str, int]:

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from autoprompt.cli import clean, options, print_line, render
 from autoprompt.cli.flow_view import FlowView, nested
-from autoprompt.cli.run import print_json
+from autoprompt.cli.run import json_text, print_json
 from autoprompt.config import BudgetSettings, ModelSettings
 from autoprompt.errors import ConfigError, UsageError
 from autoprompt.store.listing import summarize
@@ -116,7 +116,7 @@ def show(flow: FlowRun, stream: Generator[Event], events: bool, as_json: bool, q
 def _follow(flow: FlowRun, stream: Iterator[Event], events: bool, as_json: bool, quiet: bool) -> None:
     if events:
         for event in stream:
-            print_line(json.dumps(event.to_dict(), ensure_ascii=False, default=str))
+            print_line(json_text(event.to_dict()))
         flow.check()
         return
     with FlowView(render.console(stderr=True), quiet=quiet) as view:

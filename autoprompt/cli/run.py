@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
@@ -19,6 +18,7 @@ from autoprompt.errors import ConfigError, Interrupted, UsageError
 from autoprompt.setting_sources import unknown_variables
 from autoprompt.settings import resolve_settings
 from autoprompt.store import RunFolder
+from autoprompt.store.files import plain_json, to_json
 from autoprompt.store.going_on import interrupted
 from autoprompt.types import OnEvent
 
@@ -120,4 +120,9 @@ def show_result(result: RunResult, console: Console, told: Collection[str] = ())
 
 
 def print_json(data: dict[str, Any]) -> None:
-    print_line(json.dumps(data, ensure_ascii=False, indent=2, default=str))
+    print_line(json_text(data, indent=2))
+
+
+def json_text(data: Any, *, indent: int | None = None) -> str:
+    """What every reader of JSON takes: NaN and infinity, which tools and code hand on, are texts in it."""
+    return to_json(plain_json(data), indent=indent)

@@ -33,6 +33,11 @@ def to_json(value: Any, *, indent: int | None = None) -> str:
     return text
 
 
+def plain_json(value: Any) -> Any:
+    """`value` with texts for what JSON does not have: objects, NaN and infinity."""
+    return json.loads(json.dumps(value, default=str), parse_constant=str)
+
+
 class _Dumper(yaml.SafeDumper):
     """Writes texts of several lines as blocks, which is how a prompt is read."""
 

@@ -18,7 +18,7 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.tools import BaseTool
 from pydantic import ConfigDict, Field
 
-from autoprompt.answers import read_json
+from autoprompt.answers import read_json, visible
 from autoprompt.llm.client import ToolSchema
 from autoprompt.types import Message, Role, ToolCall
 from autoprompt.workflow.context import NodeContext
@@ -87,7 +87,7 @@ def tool_schema(tool: BaseTool) -> ToolSchema:
 def written_calls(text: str, tools: Sequence[ToolSchema], number: int) -> tuple[ToolCall, ...]:
     """Calls of known tools that an answer holds as JSON, in ours or in other models' spelling."""
     known = {tool.name for tool in tools}
-    found = [json.loads(match) for match in _HERMES.findall(text) if _is_json(match)]
+    found = [json.loads(match) for match in _HERMES.findall(visible(text)) if _is_json(match)]
     if not found:
         read = read_json(text)
         found = read if isinstance(read, list) else [read]

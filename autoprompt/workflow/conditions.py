@@ -7,6 +7,7 @@ sides can be brought to one kind and refuses otherwise.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
@@ -63,15 +64,18 @@ def combine(results: Sequence[bool], operator: LogicalOperator) -> bool:
 
 
 def as_number(value: Any) -> int | float:
-    """A number, or a text that is one. Raises ComparisonError."""
+    """A number, or a text that is one, which "nan" and "inf" are not here. Raises ComparisonError."""
     if isinstance(value, bool) or value is None or isinstance(value, list | dict):
         raise ComparisonError(f"{_shown(value)} is no number")
     if isinstance(value, int | float):
         return value
     try:
-        return float(str(value)) if not str(value).strip().lstrip("+-").isdecimal() else int(value)
+        number = int(value) if str(value).strip().lstrip("+-").isdecimal() else float(str(value))
     except ValueError as error:
         raise ComparisonError(f"{_shown(value)} is no number") from error
+    if not math.isfinite(number):
+        raise ComparisonError(f"{_shown(value)} is no number")
+    return number
 
 
 def as_bool(value: Any) -> bool:

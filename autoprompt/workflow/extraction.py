@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from autoprompt.answers import visible
 from autoprompt.types import Message
 from autoprompt.workflow.context import NodeContext
 from autoprompt.workflow.definition import LLM_TYPES, ExtractionSource, GraphNode, NodeResult, NodeTypeBase
@@ -27,6 +28,7 @@ from autoprompt.workflow.errors import (
 )
 from autoprompt.workflow.model_call import ModelReply, call_model, to_messages
 from autoprompt.workflow.models import ModelSpec
+from autoprompt.workflow.template import render
 
 NullStrategy = Literal["raise_error", "use_default"]
 
@@ -73,10 +75,10 @@ class Extracting(NodeTypeBase):
     def execute(self, data: ExtractionSpec, context: NodeContext) -> NodeResult:
         selector = (data.source_node_id, data.source_variable)
         source = _source_node(data, context)
-        prompt = context.component("user", data.extraction_prompt)
+        prompt = render(context.component("user", data.extraction_prompt), context.pool)
         messages = [*to_messages(context.pool.get(selector), selector), Message("user", prompt)]
         reply = call_model(context, messages, _model(data, source, context))
-        return _result(data, prompt, reply.text, reply)
+        return _result(data, prompt, visible(reply.text), reply)
 
     def mocked(self, data: ExtractionSpec, context: NodeContext, outputs: Mapping[str, Any]) -> NodeResult:
         result = _result(data, data.extraction_prompt, str(outputs.get("text", "")), None)

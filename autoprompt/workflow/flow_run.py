@@ -11,8 +11,6 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from autoprompt.config import CallSettings, RunConfig
 from autoprompt.errors import (
     BudgetExhausted,
@@ -25,6 +23,7 @@ from autoprompt.errors import (
 )
 from autoprompt.llm import Budget, ResponseCache
 from autoprompt.store import RunFolder
+from autoprompt.store.files import plain_json
 from autoprompt.workflow.definition import GraphNode
 from autoprompt.workflow.events import Event, GraphRunFailed, GraphRunStarted, WorkflowWarning
 from autoprompt.workflow.runner import RunSettings, interrupted
@@ -33,6 +32,7 @@ from autoprompt.workflow.spec.records import StartData
 from autoprompt.workflow.spec.uses import uses
 from autoprompt.workflow.validation import validate
 from autoprompt.workflow.workflow import Workflow
+from autoprompt.yaml_file import read_mapping
 
 SETTINGS = "flow_settings.json"  # in a run's folder: what a resumed run is done with
 
@@ -156,7 +156,7 @@ class FlowRun:
         named = set(CallSettings.model_fields) & self._settings.model_fields_set
         calls = self._settings.model_dump(mode="json", include=named, exclude_none=True)
         tools = None if self._tools is None else str(self._tools.absolute())
-        folder.write_json(SETTINGS, {"models": calls, "mocks": self._mocks, "tools": tools})
+        folder.write_json(SETTINGS, {"models": calls, "mocks": plain_json(self._mocks), "tools": tools})
 
 
 def _asks_for_query(node: GraphNode) -> bool:
@@ -197,7 +197,7 @@ def reopened(
 
 def read_inputs(pairs: Sequence[str], file: Path | None) -> dict[str, Any]:
     """Inputs of a file, with `NAME=VALUE` pairs over them; the values of pairs are texts."""
-    inputs = {} if file is None else _mapping(file, "inputs")
+    inputs = {} if file is None else read_mapping(file, "Give inputs by name.")
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals or not name.strip():
@@ -210,7 +210,7 @@ def read_mocks_file(file: Path | None) -> dict[str, Any]:
     """Node id -> mock, from a YAML file with or without `mocks:` around them."""
     if file is None:
         return {}
-    content = _mapping(file, "mocks")
+    content = read_mapping(file, "Give mocks by the id of their node.")
     inner = content.get("mocks")
     return dict(inner) if isinstance(inner, Mapping) and len(content) == 1 else content
 
@@ -226,17 +226,3 @@ def load_tools(file: Path | None) -> None:
         spec.loader.exec_module(importlib.util.module_from_spec(spec))
     except Exception as error:
         raise ConfigError(f"tools: {file} cannot be loaded: {type(error).__name__}: {error}") from error
-
-
-def _mapping(file: Path, what: str) -> dict[str, Any]:
-    try:
-        content = yaml.safe_load(file.read_text(encoding="utf-8-sig"))
-    except OSError as error:
-        raise ConfigError(f"--{what}: {file}: cannot be read ({error.strerror})") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigError(f"--{what}: {file}: no YAML ({error})") from error
-    if not isinstance(content, dict):
-        raise ConfigError(
-            f"--{what}: {file}: a mapping of names was expected, found {type(content).__name__}"
-        )
-    return {str(name): value for name, value in content.items()}

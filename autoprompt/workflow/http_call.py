@@ -15,7 +15,7 @@ from autoprompt.llm.proxies import environment_faults
 _TIMEOUT_S = 60.0
 _MAX_BYTES = 20_000_000
 _SECRET = re.compile(r"\$\{([A-Za-z_]\w*)\}")
-_METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS")
+METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS")
 
 
 class HttpError(RuntimeError):
@@ -49,11 +49,11 @@ def send(request: HttpRequest) -> HttpResponse:
     """The answer, whatever its status. Raises ValueError for what is no request, HttpError; ConfigError."""
     import httpx
 
-    method = request.method.upper()
-    if method not in _METHODS:
-        raise ValueError(f"HTTP method {request.method!r} is not known. Known: {', '.join(_METHODS)}.")
-    if urlsplit(request.url).scheme not in ("http", "https"):
+    method = known_method(request.method).upper()
+    place = urlsplit(request.url)
+    if place.scheme not in ("http", "https") or not place.hostname:
         raise ValueError(f"{request.url!r} is no address, expected http://... or https://...")
+    _check_headers(request.headers)
     files = (
         {name: (None, value) for name, value in (request.form or {}).items()}
         if request.is_multipart
@@ -77,8 +77,27 @@ def send(request: HttpRequest) -> HttpResponse:
         ):
             return _read(response)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        place = f"{urlsplit(request.url).scheme}://{urlsplit(request.url).netloc}"
-        raise HttpError(f"{method} {place}: {str(error) or type(error).__name__}") from error
+        host = place.netloc.rpartition("@")[2]  # before it, a password may stand
+        raise HttpError(f"{method} {place.scheme}://{host}: {str(error) or type(error).__name__}") from error
+
+
+def known_method(name: str) -> str:
+    """The method as it is written. Raises ValueError for one that is not known."""
+    if name.upper() not in METHODS:
+        raise ValueError(f"HTTP method {name!r} is not known. Known: {', '.join(METHODS)}.")
+    return name
+
+
+def _check_headers(headers: Mapping[str, str]) -> None:
+    """Raises ValueError for a header that cannot be sent. Its value may be a key, so it is not shown:
+    httpx would show it, and what a node failed with is kept with the run.
+    """
+    for name, value in headers.items():
+        text = name + value
+        if not text.isascii() or not text.isprintable() or name != name.strip() or value != value.strip():
+            raise ValueError(
+                f"header {name!r} cannot be sent: expected one line of ASCII, without space at its ends"
+            )
 
 
 def _read(response: Any) -> HttpResponse:
@@ -120,7 +139,8 @@ def request_of_tool(
     for name in used:
         url = url.replace("{" + name + "}", quote(_plain(arguments[name]), safe=""))
     rest = {name: value for name, value in arguments.items() if name not in used and value is not None}
-    filled = {name: with_secrets(value) for name, value in headers.items()}
+    # A key that was read from a file ends with a line break more often than not.
+    filled = {name: with_secrets(value).strip() for name, value in headers.items()}
     if method.upper() in ("GET", "DELETE", "HEAD", "OPTIONS"):
         params = {name: _plain(value) for name, value in rest.items()}
         return HttpRequest(method, with_secrets(url), filled, params, read_s=timeout_s)

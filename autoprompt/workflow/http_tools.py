@@ -15,9 +15,9 @@ import json
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from autoprompt.workflow.http_call import HttpError, request_of_tool, send
+from autoprompt.workflow.http_call import HttpError, known_method, request_of_tool, send
 from autoprompt.workflow.tools import FunctionTool, Tool, get_tool
 
 
@@ -47,7 +47,7 @@ class HttpTool(BaseModel):
 
     name: str
     url: str
-    method: Annotated[str, BeforeValidator(_upper)] = "GET"
+    method: Annotated[str, BeforeValidator(_upper), AfterValidator(known_method)] = "GET"
     description: str = ""
     headers: dict[str, str] = Field(default_factory=dict)
     parameters: dict[str, HttpParameter] = Field(default_factory=dict)

@@ -6,6 +6,8 @@ import json
 import re
 from typing import Any
 
+from autoprompt.answers import visible
+
 _FENCE = re.compile(r"```[\w-]*[ \t]*\n(.*?)```", re.DOTALL)
 _BEGIN = re.compile(r"[\[{]")
 
@@ -13,8 +15,10 @@ _BEGIN = re.compile(r"[\[{]")
 def read_json_answer(text: str) -> Any:
     """The value that the answer holds: the whole of it, what is in a fence, or the first that stands in it.
 
+    What a reasoning model has thought is no part of the answer: it tries values out there.
     Raises ValueError, with the beginning of the answer, where there is none.
     """
+    text = visible(text)
     for part in (text, *_FENCE.findall(text)):
         try:
             return json.loads(part.strip())

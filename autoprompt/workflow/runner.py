@@ -19,6 +19,7 @@ from autoprompt.llm import Budget, Journal, ResponseCache
 from autoprompt.llm.client import Client
 from autoprompt.llm.stack import REMOTE_CONCURRENCY
 from autoprompt.store import RunFolder
+from autoprompt.store.files import plain_json
 from autoprompt.workflow.context import RunContext, Turn
 from autoprompt.workflow.definition import Definition
 from autoprompt.workflow.errors import WorkflowDefinitionError
@@ -122,16 +123,10 @@ def _keeping(folder: RunFolder | None, stack: ExitStack) -> Callable[[Event], Ev
         try:
             append(record)
         except (TypeError, ValueError):  # an input or a prompt that is no JSON: shown as text
-            append(_as_json(record))
+            append(plain_json(record))
         return event
 
     return keep
-
-
-def _as_json(record: Mapping[str, Any]) -> dict[str, Any]:
-    """With texts for what JSON does not have: objects, NaN and infinity."""
-    shown: dict[str, Any] = json.loads(json.dumps(record, default=str), parse_constant=str)
-    return shown
 
 
 def _events(
@@ -153,7 +148,7 @@ def _events(
         )
         if folder is not None and run.executions is not None:
             result = {"outputs": outputs, "exceptions_count": exceptions, **run.executions.usage()}
-            folder.write_result(_as_json(result))
+            folder.write_result(plain_json(result))
             run.executions.forget_parts()
     return _ending(outputs, exceptions)
 

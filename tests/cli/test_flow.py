@@ -98,11 +98,39 @@ def test_what_a_tool_prints_does_not_mix_with_results_for_programs(form: str, tm
         assert isinstance(json.loads(text), dict)
 
 
+@pytest.mark.parametrize("form", ["--json", "--events"])
+def test_numbers_that_json_does_not_have_are_texts(form: str, tmp_path: Path) -> None:
+    (tmp_path / "m.yaml").write_text("llm1: {outputs: {text: .nan}}\ntool1: {outputs: {text: .inf}}\n")
+    found = call(*RUN, "--mocks", "m.yaml", form).stdout
+
+    def refused(name: str) -> None:
+        raise AssertionError(f"{name} is no JSON")
+
+    for text in [found] if form == "--json" else found.splitlines():
+        json.loads(text, parse_constant=refused)
+    assert '"found": "Infinity"' in found
+
+
 def test_inputs_and_mocks_may_stand_in_files(tmp_path: Path) -> None:
     (tmp_path / "in.yaml").write_text("query: from a file\n", encoding="utf-8")
     (tmp_path / "m.yaml").write_text("mocks: {tool1: {outputs: {text: mocked}}}\n", encoding="utf-8")
     result = call("flow", "run", "flow.yaml", "--inputs", "in.yaml", "--mocks", "m.yaml")
     assert result.stdout == "found: mocked\n"
+
+
+def test_dates_and_words_such_as_no_are_texts_in_files_of_inputs_and_mocks(tmp_path: Path) -> None:
+    (tmp_path / "m.yaml").write_text("tool1: {outputs: {text: 2024-05-06}}\n", encoding="utf-8")
+    assert call(*RUN, "--mocks", "m.yaml").stdout == "found: 2024-05-06\n"
+    (tmp_path / "in.yaml").write_text("query: no\nday: 2024-05-06\n", encoding="utf-8")
+    more = ("--inputs", "in.yaml", "--mocks", "m.yaml", "--json")
+    nodes = json.loads(call("flow", "run", "flow.yaml", *more).stdout)["nodes"]
+    assert nodes[0]["outputs"]["query"] == "no"
+
+
+def test_a_file_of_inputs_that_cannot_be_read_says_where(tmp_path: Path) -> None:
+    (tmp_path / "in.yaml").write_text("query: a\nquery: b\n", encoding="utf-8")
+    said = call("flow", "run", "flow.yaml", "--inputs", "in.yaml", code=3).stderr
+    assert "in.yaml line 2: key 'query' stands on line 1 already" in said
 
 
 def test_the_embedded_model_at_an_endpoint_is_refused_and_no_run_is_made(tmp_path: Path) -> None:

@@ -138,3 +138,37 @@ def test_code_that_is_no_python_is_kept_as_it_is() -> None:
 
 def test_what_code_prints_cannot_end_its_observation() -> None:
     assert escape_tags("</Observation><b>x</b><conclusion>") == "&lt;/Observation><b>x</b>&lt;conclusion>"
+
+
+@pytest.mark.parametrize(
+    "thought",
+    [
+        "<think>\nFirst <Experiment>print('no')</Experiment>, then an <Observation>.\n</think>\n\n",
+        "Perhaps <Conclusion>no</Conclusion>, or an <Observation>.\n</think>\n\n",  # opened in the prompt
+        "</think>",
+    ],
+)
+def test_what_a_reasoning_model_thinks_is_no_answer(thought: str) -> None:
+    answer = read_answer(f"{thought}<Hypothesis>h</Hypothesis><Experiment>print('yes')</Experiment>")
+    assert answer.sections == (Section("Hypothesis", "h"), Section("Experiment", "print('yes')"))
+    assert not answer.has_own_observation
+    assert answer.untagged == ""
+
+
+def test_a_thought_without_an_end_is_all_of_the_answer() -> None:
+    answer = read_answer("<think>Perhaps <Experiment>print('no')</Experiment> and")
+    assert answer.sections == ()
+    assert answer.untagged == ""
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "df['has_thought'] = df['prediction'].str.contains('<think>')",
+        'shown = text.split("</think>")[-1]\nprint(shown)',
+        "import re\nprint(re.sub(r'<think>.*?</think>', '', text))",
+    ],
+)
+def test_code_that_looks_for_thoughts_stays_whole(code: str) -> None:
+    answer = read_answer(f"<Hypothesis>h</Hypothesis><Experiment>\n{code}\n</Experiment>")
+    assert answer.sections == (Section("Hypothesis", "h"), Section("Experiment", code))

@@ -87,6 +87,12 @@ def test_values_that_cannot_be_compared_are_told() -> None:
         compare("contains", 5, "5")
 
 
+@pytest.mark.parametrize("text", ["nan", "inf", "-Infinity", "1e999"])
+def test_a_text_without_a_number_behind_it_is_none(text: str) -> None:
+    with pytest.raises(ComparisonError, match=f"'{text}' is no number"):
+        compare(">", text, "3")
+
+
 def test_an_unknown_operator_lists_the_known_ones() -> None:
     with pytest.raises(ComparisonError, match=r"'resembles' is not known.*contains"):
         compare("resembles", "a", "b")

@@ -177,6 +177,19 @@ def test_messages_are_the_sources_context_then_the_prompt() -> None:
     ]
 
 
+def test_variables_in_the_prompt_are_filled() -> None:
+    client = ScriptedClient(["Fine.", "关键词"])
+    flow = workflow({"inputs": [extraction(extraction_prompt="In {{#llm1.text#}}, what is meant?")]})
+    flow.run({}, settings=RunSettings(client=client))
+    assert client.calls[1][-1] == Message("user", "In Fine., what is meant?")
+
+
+def test_a_variable_of_the_prompt_that_is_not_there_fails_the_extraction() -> None:
+    flow = workflow({"inputs": [extraction(extraction_prompt="In {{#llm1.nope#}}?")]})
+    with pytest.raises(VariableNotFoundError, match=r"llm1\.nope"):
+        flow.run({}, settings=RunSettings(client=ScriptedClient(["Fine."])))
+
+
 def test_result_of_a_virtual_node_is_its_own() -> None:
     events = events_of(workflow({"inputs": [extraction()]}), ScriptedClient(["Fine.", "cats"]))
     (result,) = [e for e in events if isinstance(e, NodeRunSucceeded) and e.node_id == "tool1.ext_1"]

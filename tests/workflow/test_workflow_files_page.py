@@ -28,3 +28,14 @@ def test_the_mocked_one_runs() -> None:
 def test_the_repeating_one_runs() -> None:
     content = next(shown for shown in SHOWN if shown["nodes"][-1]["id"] == "count")
     assert outputs_of(content, {"items": ["a", "b"]}) == {"n": 3, "loop_round": 3}
+
+
+def test_the_extracting_one_runs() -> None:
+    content = next(shown for shown in SHOWN if "search" in shown.get("tools", {}))
+    mocks = {"look": {"outputs": {"text": "three shops"}}}
+    answers = ["I sell hats.", "hats", "", "Three."]
+    assert outputs_of({**content, "mocks": mocks}, {"query": "?"}, answers=answers)["context"][0] == {
+        "role": "user",
+        "text": "Answer in a plain tone from three shops, found for hats.",
+        "files": [],
+    }

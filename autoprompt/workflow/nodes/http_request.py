@@ -10,6 +10,7 @@ from autoprompt.workflow.definition import NodeResult, NodeTypeBase
 from autoprompt.workflow.http_call import HttpError, HttpRequest, lines_to_mapping, send
 from autoprompt.workflow.spec.records import HttpBody, HttpRequestData
 from autoprompt.workflow.template import as_text, render, replace_references
+from autoprompt.workflow.variables import VariablePool
 
 _CONNECT_S, _READ_S = 10.0, 60.0
 
@@ -37,8 +38,8 @@ class HttpRequestNode(NodeTypeBase):
 
 def _request(data: HttpRequestData, context: NodeContext) -> HttpRequest:
     pool = context.pool
-    headers = lines_to_mapping(render(data.headers, pool)) | _authorization(data, context)
-    params = lines_to_mapping(render(data.params, pool))
+    headers = _filled_lines(data.headers, pool) | _authorization(data, context)
+    params = _filled_lines(data.params, pool)
     url = render(data.url, pool).strip()
     timeout = data.timeout
     more: dict[str, Any] = {
@@ -51,11 +52,26 @@ def _request(data: HttpRequestData, context: NodeContext) -> HttpRequest:
     return HttpRequest(data.method, url, headers, params, **more)
 
 
+def _filled_lines(text: str, pool: VariablePool) -> dict[str, str]:
+    """`name: value` lines with their references filled: a value of several lines is one value all the same.
+
+    A line without a colon, such as one reference alone, stands for the lines that it is filled with.
+    """
+    found: dict[str, str] = {}
+    for line in text.splitlines():
+        name, colon, value = line.partition(":")
+        if not colon:
+            found |= lines_to_mapping(render(line, pool))
+        elif name.strip():
+            found[render(name, pool).strip()] = render(value, pool).strip()
+    return found
+
+
 def _authorization(data: HttpRequestData, context: NodeContext) -> dict[str, str]:
     config = data.authorization.config
     if data.authorization.type == "no-auth" or config is None:
         return {}
-    key = render(config.api_key, context.pool)
+    key = render(config.api_key, context.pool).strip()
     if config.type == "custom":
         return {config.header or "Authorization": key}
     header = config.header or "Authorization"
@@ -72,7 +88,7 @@ def _body(body: HttpBody, headers: dict[str, str], context: NodeContext) -> dict
     if body.type in ("form-data", "x-www-form-urlencoded"):
         fields = {key: render(value, context.pool) for key, value in texts if key}
         if not fields:  # older exports write a form as lines
-            fields = lines_to_mapping(render("\n".join(value for _, value in texts), context.pool))
+            fields = _filled_lines("\n".join(value for _, value in texts), context.pool)
         return {"form": fields, "is_multipart": body.type == "form-data"}
     text = "".join(value for _, value in texts)
     if body.type == "json":

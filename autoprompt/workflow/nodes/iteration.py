@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
 from contextvars import copy_context
@@ -71,6 +72,8 @@ class Iteration(NodeTypeBase):
         except NodeError as error:
             context.emit(context.event(IterationFailed, steps=finished, error=str(error)))
             raise
+        if min(_at_once(data, context), len(items)) > 1:
+            _warn_of_lost(context, done)
         for item in done:
             apply_writes(context, item.writes)
         outputs = _outputs(data, done)
@@ -130,7 +133,7 @@ def _one(
     try:
         run = run_inner(context, inner, values, number)
     except NodeError as error:
-        message = f"item {number} of {len(items)} failed: {error}"
+        message = f"item {number + 1} of {len(items)} (index {number}) failed: {error}"
         if data.error_handle_mode == "terminated":
             failed = NodeError(message, node_id=context.node_id)
             failed.exit_code = error.exit_code
@@ -140,6 +143,23 @@ def _one(
     done = _Done(inner_output(run, data.output_selector), inner_answer(run, inner), run.writes)
     context.finish(f"item/{number}", done.to_dict())
     return done
+
+
+def _warn_of_lost(context: NodeContext, done: Sequence[_Done]) -> None:
+    """Items at work at once begin with the values before the iteration: of a sum, say, one is left."""
+    assigned = Counter(
+        f"{scope}.{name}"
+        for item in done
+        for scope, names in item.writes.items()
+        for name in names
+        if scope != context.node_id
+    )
+    lost = [name for name, times in assigned.items() if times > 1]
+    if lost:
+        context.warn(
+            f"several items assigned {', '.join(lost)} at once, each to the value before the iteration: the "
+            "last item's stays. To have each go on from the one before it, take is_parallel out."
+        )
 
 
 def _outputs(data: IterationData, done: Sequence[_Done]) -> dict[str, Any]:

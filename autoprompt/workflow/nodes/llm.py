@@ -16,7 +16,9 @@ from autoprompt.workflow.model_call import build_context, call_model, usage_reco
 from autoprompt.workflow.prompting import component_texts, prompt_messages
 from autoprompt.workflow.spec.records import LLMData
 
-_THOUGHT = re.compile(r"<think>(.*?)</think>\s*", re.DOTALL | re.IGNORECASE)
+_THOUGHT = re.compile(r"<think(?:ing)?>(.*?)</think(?:ing)?>\s*", re.DOTALL | re.IGNORECASE)
+# Of chat templates that open the thought in the prompt (DeepSeek-R1, QwQ), the answer holds its end only.
+_THOUGHT_END = re.compile(r"</think(?:ing)?>", re.IGNORECASE)
 
 
 class LLM(NodeTypeBase):
@@ -44,7 +46,7 @@ class LLM(NodeTypeBase):
             "reasoning_content": reasoning,
         }
         if schema is not None:
-            outputs["structured_output"] = read_json_answer(_separated(reply.text)[0])
+            outputs["structured_output"] = read_json_answer(reply.text)
         return NodeResult(
             outputs,
             process_data=reply.process_data,
@@ -70,8 +72,9 @@ def _asking_for(schema: Mapping[str, Any]) -> Message:
 
 def _separated(text: str) -> tuple[str, str]:
     """(the answer without the thoughts of a reasoning model, the thoughts)."""
-    thoughts = [thought.strip() for thought in _THOUGHT.findall(text)]
-    return _THOUGHT.sub("", text).strip() if thoughts else text, "\n".join(thoughts)
+    *unopened, answer = _THOUGHT_END.split(_THOUGHT.sub("", text))
+    thoughts = [thought.strip() for thought in (*unopened, *_THOUGHT.findall(text))]
+    return answer.strip() if thoughts else text, "\n".join(thoughts)
 
 
 NODE_TYPE = LLM()

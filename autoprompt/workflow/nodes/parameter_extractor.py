@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -123,7 +124,10 @@ def _converted(parameter: ParameterConfig, value: Any) -> Any:
 
 def _of_kind(kind: str, value: Any) -> Any:
     if kind == "number":
-        return as_number(value)
+        number = as_number(value)
+        if not math.isfinite(number):
+            raise ValueError(f"{number} is no number")
+        return number
     if kind == "boolean":
         return as_bool(value)
     if kind == "object" and not isinstance(value, dict):

@@ -100,6 +100,10 @@ class Checker:
         if not node.is_known:
             self._unknown_type(node.type, (*node.where, "type"), node.id, node.data)
             return CheckedNode(node, None)
+        return self._read(node)
+
+    def _read(self, node: FileNode) -> CheckedNode:
+        """The node with its virtual nodes, which may have some of their own."""
         raw, extracted = self._desugared(node)
         data = self._data(node.type, raw, node.data_where, node.id)
         virtual: dict[str, CheckedNode] = {}
@@ -148,11 +152,7 @@ class Checker:
         if canonical is None or canonical in ("start", "end", "answer", *CONTAINER_TYPES):
             self._unknown_type(kind, (*where, "type"), name, {})
             return
-        node = FileNode(name, canonical, data, where)
-        record = self._data(canonical, data, node.data_where, name)
-        if record is not None and name not in self.file.mocks:
-            self._model(record, node)
-        found[local] = CheckedNode(node, record)
+        found[local] = self._read(FileNode(name, canonical, data, where))
 
     def _unique(self, node_id: str, where: Where, name: str) -> None:
         line = self.faults.line(where)
@@ -255,10 +255,12 @@ class Checker:
             inside = set(knot)
             edge = next(edge for edge in edges if edge.source in inside and edge.target in inside)
             path = " -> ".join((*knot, knot[0]))
+            line = self.faults.line(edge.where)  # 0 for a workflow that is in no file
+            at = f" (one of its edges stands on line {line})" if line else ""
             self.faults.add(
                 nodes[knot[0]].file.where,
-                f"a cycle: {path} (one of its edges stands on line {self.faults.line(edge.where)}). Take an "
-                "edge out, or repeat steps with a node of type loop or iteration.",
+                f"a cycle: {path}{at}. Take an edge out, or repeat steps with a node of type loop or "
+                "iteration.",
                 knot[0],
             )
 
@@ -335,12 +337,13 @@ def check_extractions(checker: Checker, nodes: Iterable[CheckedNode]) -> None:
     by_id = {node.id: node for node in nodes}
     raw = {node_id: node.file.data for node_id, node in by_id.items()}
     types = {node_id: node.file.type for node_id, node in by_id.items()}
+    parents = {virtual.id: node for node in by_id.values() for virtual in node.virtual.values()}
     for checked in by_id.values():
         for spec in checked.extracted:
             name = f"{checked.id}.{spec.local_id}"
             if name in checker.file.mocks:
                 continue
-            source = checked.virtual.get(spec.source_node_id)
+            source = _local(spec.source_node_id, checked, parents)
             own = spec if source is None else spec.model_copy(update={"source_node_id": source.id})
             error = extraction.check(own, raw, types)
             if error is None or isinstance(error, ModelConfigNotFoundError):
@@ -354,6 +357,16 @@ def check_extractions(checker: Checker, nodes: Iterable[CheckedNode]) -> None:
                 )
                 said = error.reason + (_INPUT_OF_MESSAGES if is_input else "")
                 checker.faults.add(extraction_where(checked.file, spec), said, name)
+
+
+def _local(name: str, reader: CheckedNode, parents: Mapping[str, CheckedNode]) -> CheckedNode | None:
+    """The virtual node that a node calls by its local id: its own one, or one beside it."""
+    around: CheckedNode | None = reader
+    while around is not None:
+        if name in around.virtual:
+            return around.virtual[name]
+        around = parents.get(around.id)
+    return None
 
 
 def _no_messages(spec: ExtractionSpec, nodes: Mapping[str, CheckedNode]) -> ExtractionError | None:

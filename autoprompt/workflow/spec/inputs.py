@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from autoprompt.errors import InputError
+from autoprompt.workflow.conditions import ComparisonError, as_number
 from autoprompt.workflow.errors import WorkflowDefinitionError
 from autoprompt.workflow.spec import records
 from autoprompt.workflow.spec.checks import CheckedGraph
@@ -102,8 +103,8 @@ def _checked(variable: records.StartVariable, value: Any) -> Any:
     name, kind = variable.variable, variable.type
     if value is None:
         return value
-    if kind == "number" and isinstance(value, str):
-        value = _number(name, value) if value.strip() else None
+    if kind == "number" and not isinstance(value, bool):  # a tick counts as 1 to whom it is handed
+        value = None if isinstance(value, str) and not value.strip() else _number(name, value)
     elif kind in ("checkbox", "boolean") and isinstance(value, str):
         if value.strip().lower() not in _TRUE + _FALSE:
             raise InputError(f"input {name} is {value!r}, expected true or false")
@@ -132,15 +133,12 @@ def _text(value: Any) -> Any:
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 
-def _number(name: str, value: str) -> int | float:
+def _number(name: str, value: Any) -> int | float:
     try:
-        return int(value)
-    except ValueError:
-        pass
-    try:
-        return float(value)
-    except ValueError as error:
-        raise InputError(f"input {name} is {value!r}, expected a number") from error
+        return as_number(value)
+    except ComparisonError as error:
+        shown = repr(value) if isinstance(value, str) else _shown(value)
+        raise InputError(f"input {name} is {shown}, expected a number") from error
 
 
 def _json(name: str, value: Any) -> Any:

@@ -56,19 +56,25 @@ class SelectorChecker:
             seen = {node_id: scope.graph.nodes[node_id] for node_id in (*before, container)}
             self._graph_uses(_Scope(inner, {**scope.outer, **seen}, scope.home))
 
-    def _node_uses(self, node: CheckedNode, scope: _Scope) -> None:
-        earlier: dict[str, CheckedNode] = {}
+    def _node_uses(
+        self,
+        node: CheckedNode,
+        scope: _Scope,
+        runner: str | None = None,
+        around: Mapping[str, CheckedNode] | None = None,
+    ) -> None:
+        """runner, around: of a virtual node: the graph's node that it is in, and what ran there before."""
+        runner = runner or node.id
+        earlier = dict(around or {})
         for local, virtual in node.virtual.items():
-            if virtual.data is not None:
-                for use in uses(virtual.data):
-                    self._use(use, virtual.id, virtual.file.data_where, scope, earlier, node.id)
+            self._node_uses(virtual, scope, runner, earlier)
             earlier[local] = virtual
         for spec in node.extracted:
             source = self._resolve((spec.source_node_id, spec.source_variable), earlier)
             if source is not None and source[0] not in self._reserved:
                 name, where = f"{node.id}.{spec.local_id}", extraction_where(node.file, spec)
                 shown = f"{spec.source_node_id}.{spec.source_variable}"
-                self._is_before(source[0], Use((shown,), ()), scope, node.id, earlier, shown, where, name)
+                self._is_before(source[0], Use((shown,), ()), scope, runner, earlier, shown, where, name)
         if node.data is None:
             return
         try:
@@ -81,7 +87,7 @@ class SelectorChecker:
                 if use.literal:
                     self._warn_of_literal(use, use.selector, (*node.file.data_where, *use.where), node.id)
                 continue
-            self._use(use, node.id, node.file.data_where, scope, earlier, node.id)
+            self._use(use, node.id, node.file.data_where, scope, earlier, runner)
         if isinstance(node.data, records.AssignerData):
             self._assigned(node, scope)
 
@@ -162,7 +168,9 @@ class SelectorChecker:
     ) -> bool:
         if any(virtual.id == source for virtual in locals_.values()):
             return True
-        parent = self._parents.get(source, source)
+        parent = source
+        while parent in self._parents:
+            parent = self._parents[parent]
         if parent in scope.outer or parent in scope.graph.order.before.get(runner, frozenset()):
             return True
         home = scope.home.get(parent, "")
@@ -237,9 +245,15 @@ def all_nodes(graph: CheckedGraph) -> Iterable[CheckedNode]:
     """Every node of a graph, virtual and inner ones too."""
     for node in graph.nodes.values():
         yield node
-        yield from node.virtual.values()
+        yield from _virtual_nodes(node)
     for inner in graph.inner.values():
         yield from all_nodes(inner)
+
+
+def _virtual_nodes(node: CheckedNode) -> Iterable[CheckedNode]:
+    for virtual in node.virtual.values():
+        yield virtual
+        yield from _virtual_nodes(virtual)
 
 
 def _homes(graph: CheckedGraph, container: str) -> Iterable[tuple[str, str]]:

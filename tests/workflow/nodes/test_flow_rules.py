@@ -182,6 +182,8 @@ def test_inputs_are_of_their_type(variable: dict[str, Any], given: Any, value: A
     ("variable", "given", "message"),
     [
         ({"type": "number"}, "many", "input v is 'many', expected a number"),
+        ({"type": "number"}, "nan", "input v is 'nan', expected a number"),
+        ({"type": "number"}, [1], r"input v is \[1\], expected a number"),
         ({"type": "select", "options": ["a", "b"]}, "c", "input v is 'c', expected one of: a, b"),
         ({"type": "text-input", "max_length": 2}, "abc", "input v has 3 characters, at most 2 are allowed"),
         ({"type": "string", "max_length": 2}, "abc", "input v has 3 characters, at most 2 are allowed"),
@@ -190,7 +192,7 @@ def test_inputs_are_of_their_type(variable: dict[str, Any], given: Any, value: A
         ({"type": "array[number]"}, '{"a": 1}', "expected a list, such as"),
     ],
 )
-def test_inputs_that_do_not_do_are_told(variable: dict[str, Any], given: str, message: str) -> None:
+def test_inputs_that_do_not_do_are_told(variable: dict[str, Any], given: Any, message: str) -> None:
     content = {
         "nodes": [{"id": "start", "type": "start", "data": {"variables": [{"variable": "v", **variable}]}}]
     }

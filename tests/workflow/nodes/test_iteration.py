@@ -93,7 +93,7 @@ def test_parallel_nums_items_are_at_work_at_once_and_no_more() -> None:
 def test_terminated_fails_the_node_and_names_the_item(is_parallel: bool) -> None:
     done = run_flow(each(is_parallel=is_parallel), {"items": list("abc")}, failing_on("b"))
     assert done.outputs is None
-    assert "node 'each': item 1 of 3 failed: node 'ask': LLM invocation failed" in str(done.error)
+    assert "node 'each': item 2 of 3 (index 1) failed: node 'ask': LLM invocation failed" in str(done.error)
     assert len(done.of(IterationFailed)) == 1
 
 
@@ -103,7 +103,7 @@ def test_continue_on_error_puts_null_in_its_place(is_parallel: bool) -> None:
     done = run_flow(content, {"items": list("abc")}, failing_on("b"))
     assert done.outputs == {"out": ["<0: a>", None, "<2: c>"]}
     assert [item["index"] for item in done.node("each").process_data["failed_items"]] == [1]
-    assert any("item 1 of 3 failed" in warning for warning in done.warnings)
+    assert any("item 2 of 3 (index 1) failed" in warning for warning in done.warnings)
 
 
 @pytest.mark.parametrize("is_parallel", [False, True])
@@ -142,31 +142,42 @@ def test_without_flatten_output_lists_stay() -> None:
     assert outputs_of(content, {"items": [[1], [2, 3]]}) == {"out": [[1], [2, 3]]}
 
 
+SEEN = """
+    conversation_variables: {seen: ""}
+    nodes:
+      - {id: start, type: start, data: {variables: [{variable: items, type: array}]}}
+      - id: each
+        type: iteration
+        data:
+          iterator_selector: [start, items]
+          output_selector: [join, output]
+          nodes:
+            - id: join
+              type: template-transform
+              data: {template: "{{ s }}{{ i }}", variables: {s: conversation.seen, i: each.item}}
+            - id: note
+              type: assigner
+              data:
+                items:
+                  - {variable_selector: [conversation, seen], operation: over-write,
+                     input_type: variable, value: [join, output]}
+      - id: end
+        type: end
+        data: {outputs: {out: [each, output], seen: [conversation, seen]}}
+"""
+
+
 def test_one_after_the_other_items_see_what_was_assigned_before() -> None:
-    text = """
-        conversation_variables: {seen: ""}
-        nodes:
-          - {id: start, type: start, data: {variables: [{variable: items, type: array}]}}
-          - id: each
-            type: iteration
-            data:
-              iterator_selector: [start, items]
-              output_selector: [join, output]
-              nodes:
-                - id: join
-                  type: template-transform
-                  data: {template: "{{ s }}{{ i }}", variables: {s: conversation.seen, i: each.item}}
-                - id: note
-                  type: assigner
-                  data:
-                    items:
-                      - {variable_selector: [conversation, seen], operation: over-write,
-                         input_type: variable, value: [join, output]}
-          - id: end
-            type: end
-            data: {outputs: {out: [each, output], seen: [conversation, seen]}}
-    """
-    assert outputs_of(text, {"items": list("abc")}) == {"out": ["a", "ab", "abc"], "seen": "abc"}
+    assert outputs_of(SEEN, {"items": list("abc")}) == {"out": ["a", "ab", "abc"], "seen": "abc"}
+
+
+def test_what_items_at_once_assign_over_each_other_is_warned_of() -> None:
+    content = flow(SEEN)
+    content["nodes"][1]["data"] |= {"is_parallel": True}
+    done = run_flow(content, {"items": list("abc")})
+    assert done.outputs == {"out": ["a", "b", "c"], "seen": "c"}
+    (warning,) = done.warnings
+    assert warning.startswith("several items assigned conversation.seen at once")
 
 
 def test_iteration_in_iteration() -> None:

@@ -121,7 +121,7 @@ def test_a_failed_run_resumes_at_the_item_that_failed(tmp_path: Path) -> None:
         settings = RunSettings(models=ModelSettings(model="m", base_url=endpoint.base_url, constrain="off"))
         workflow = Workflow.load(content)
         inputs = {"items": [f"item {n}" for n in range(6)]}
-        with pytest.raises(RuntimeError, match="item 3 of 6 failed"):
+        with pytest.raises(RuntimeError, match=r"item 4 of 6 \(index 3\) failed"):
             workflow.run(inputs, run_id="r", runs_dir=tmp_path, settings=settings)
         is_down.clear()
         del asked[:]

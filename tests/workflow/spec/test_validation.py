@@ -479,3 +479,49 @@ def test_a_jinja_prompt_may_use_double_braces(tmp_path: Path) -> None:
           prompt_config: {jinja2_variables: [{variable: query, value_selector: [start, query]}]}
     """
     assert faults_of(template, tmp_path, needs_model=False) == []
+
+
+def test_a_cycle_of_a_workflow_in_no_file_names_no_line() -> None:
+    node = {"id": "a", "type": "template-transform", "data": {"template": "x"}}
+    (fault,) = validate({"nodes": [node], "edges": [["a", "a"]]})
+    assert fault.message.startswith("a cycle: a -> a. Take an edge out, or repeat")
+
+
+def nested(value: str, **more: Any) -> dict[str, Any]:
+    """A tool whose virtual node `look` wants a value itself."""
+    ask = {"id": "ask", "type": "llm", "data": {"model": "m", "prompt_template": "hi"}}
+    kept = {"id": "kept", "type": "template-transform", "data": {"template": "x"}}
+    look = {"id": "look", "type": "tool", "data": {"tool_name": "t", "tool_parameters": {"q": value}}}
+    data = {"tool_name": "t", "virtual_nodes": [ask, kept, look]}
+    end = {"id": "end", "type": "end", "data": {"outputs": {"found": ["tool1.look.ext_1", "text"]}}}
+    tools = {"t": {"url": "http://x"}}
+    return {"tools": tools, "nodes": [{"id": "tool1", "type": "tool", "data": data}, end], **more}
+
+
+@pytest.mark.parametrize("source", ["ask", "tool1.ask"])
+def test_a_virtual_node_may_want_a_value_itself(source: str) -> None:
+    assert validate(nested(f"@{source}.context | Keywords")) == []
+    mocks = {"tool1.look.ext_1": {"outputs": {"text": "k"}}, "tool1": {}, "tool1.look": {}, "tool1.ask": {}}
+    content = nested(f"@{source}.context | Keywords", mocks=mocks)
+    assert Workflow.load(content).run({}) == {"found": "k"}
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ("@nobody.context | Keywords", "source node nobody is not in the workflow"),
+        ("@kept.output | Keywords", "variable tool1.kept.output is no list of messages"),
+        ("@ask.context | Keywords of {{#nobody.text#}}", "nobody.text: no node 'nobody'"),
+    ],
+)
+def test_what_a_virtual_node_wants_is_checked(value: str, told: str) -> None:
+    (fault,) = validate(nested(value))
+    assert fault.node_id == "tool1.look.ext_1"
+    assert told in fault.message
+
+
+def test_a_virtual_node_reads_its_own_inputs() -> None:
+    given = {"inputs": [{"name": "tone", "type": "constant", "value": "dry"}]}
+    data = {"model": "m", "prompt_template": "A {{#tone#}} joke", **given}
+    node = {"virtual_nodes": [{"id": "ask", "type": "llm", "data": data}], "template": "x"}
+    assert validate({"nodes": [{"id": "a", "type": "template-transform", "data": node}]}) == []

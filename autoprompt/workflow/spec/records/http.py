@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import AliasChoices, Field, field_validator
+from pydantic import AfterValidator, AliasChoices, Field, field_validator
 
+from autoprompt.workflow.http_call import known_method
 from autoprompt.workflow.spec.fields import (
     NodeData,
     Record,
@@ -47,15 +48,15 @@ class HttpTimeout(Record):
     """Seconds; 0 or nothing stands for the default."""
 
     connect: float | None = Field(
-        default=None, validation_alias=AliasChoices("connect", "max_connect_timeout")
+        default=None, ge=0, validation_alias=AliasChoices("connect", "max_connect_timeout")
     )
-    read: float | None = Field(default=None, validation_alias=AliasChoices("read", "max_read_timeout"))
+    read: float | None = Field(default=None, ge=0, validation_alias=AliasChoices("read", "max_read_timeout"))
 
 
 class HttpRequestData(NodeData):
     """headers, params: lines of `name: value`, as the editor writes them, or a mapping."""
 
-    method: str = "get"
+    method: Annotated[str, AfterValidator(known_method)] = "get"
     url: str
     authorization: HttpAuthorization = HttpAuthorization()
     headers: Text = ""
