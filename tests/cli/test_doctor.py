@@ -114,3 +114,14 @@ def test_a_misspelt_variable_is_warned_of(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("AUTOPROMPT_MAX_CALL", "5")
     assert "did you mean AUTOPROMPT_MAX_CALLS?" in CliRunner().invoke(app, command).stderr
+
+
+def test_a_folder_where_no_run_can_be_kept_is_not_ready(asked: Callable[..., Result], tmp_path: Path) -> None:
+    (tmp_path / "runs").touch()
+    result = asked("fake")
+    (line,) = (line for line in result.stdout.splitlines() if line[6:].startswith("disk "))
+    assert line.startswith("no ")
+    assert line.endswith("runs is no folder.")
+    assert "--runs-dir" in result.stdout
+    assert "A run cannot start yet" in result.stdout
+    assert result.exit_code == 4
