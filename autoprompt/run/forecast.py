@@ -72,7 +72,8 @@ class Estimate:
         return self.task_calls + self.optimizer_calls + self.judge_calls
 
     def to_dict(self) -> dict[str, Any]:
-        return {**asdict(self), "sizes": dict(self.sizes), "warnings": list(self.warnings)}
+        values = {**asdict(self), "sizes": dict(self.sizes), "warnings": list(self.warnings)}
+        return {"calls": self.calls, **values}
 
 
 @dataclass(frozen=True, slots=True)
