@@ -160,5 +160,6 @@ def check_memory(config: RunConfig) -> None:
     """The experience file can be read and written. Raises InputError that says how it cannot."""
     if config.no_memory:
         return
-    check_writable(config.memory, makes_folders=True)
+    todo = "Give another file with --memory, or --no-memory."
+    check_writable(config.memory, makes_folders=True, todo=todo)
     ExperienceFile(config.memory).load()

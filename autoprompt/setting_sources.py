@@ -16,9 +16,10 @@ from autoprompt.config import CheckFile, RunConfig, ScienceConfig
 from autoprompt.dataset import Task, find_dataset, find_sidecar, load_task
 from autoprompt.errors import AutopromptError, ConfigError, UsageError
 from autoprompt.prompt_file import prompt_text
-from autoprompt.yaml_file import load_yaml
+from autoprompt.yaml_file import load_yaml, top_keys
 
 DATA_FILES = ("dataset", "train", "val", "test")
+BATCH_KEYS = ("matrix", "include", "defaults")  # of a file for `autoprompt batch`, and of no other
 _FLAG_NAMES = {"metric_options": "--metric-option"}
 _PREFIX = "AUTOPROMPT_"
 # Variables beside the settings: where the weights lie, and the other roles' keys.
@@ -92,7 +93,16 @@ def from_environment(environ: Mapping[str, str], model: type[BaseModel] = RunCon
 
 
 def from_config_file(path: Path, model: type[BaseModel], wanted: type[BaseModel]) -> Layer:
-    """The values of `wanted` in a file that may hold all of `model`."""
+    """The values of `wanted` in a file that may hold all of `model`.
+
+    Raises ConfigError as `load_yaml` does, and for a file of many runs.
+    """
+    keys = top_keys(path)
+    for name in (name for name in BATCH_KEYS if name in keys and name not in model.model_fields):
+        raise ConfigError(
+            f"{path} line {keys[name]}: {name!r} belongs to a batch of runs, --config takes the settings of "
+            f"one. Run the batch: autoprompt batch {path}"
+        )
     record = load_yaml(path, model)
     return from_record(record, record.model_fields_set & wanted.model_fields.keys(), path.parent, str(path))
 

@@ -238,6 +238,14 @@ def test_openings_of_the_test_are_known_by_the_inputs_of_its_rows(tmp_path: Path
     assert splits["sizes"]["test"] - 10 < splits["test_rows_opened_before"] <= splits["sizes"]["test"]
 
 
+def test_an_experience_file_that_cannot_be_written_names_the_flags(tmp_path: Path) -> None:
+    (tmp_path / "memory").touch()
+    with pytest.raises(
+        StoreError, match=r"is no folder\. Give another file with --memory, or --no-memory\.$"
+    ):
+        optimize(run_config(tmp_path, memory=tmp_path / "memory" / "m.txt"), clients=clients())
+
+
 def test_lessons_of_a_run_reach_the_next_one_and_no_memory_leaves_no_file(tmp_path: Path) -> None:
     optimize(run_config(tmp_path, no_memory=True), clients=clients())
     assert not (tmp_path / "memory.txt").exists()

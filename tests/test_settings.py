@@ -39,6 +39,17 @@ def sidecar(folder: Path, text: str = "prompt: from the sidecar\n") -> Path:
     return write(folder / "rows.task.yaml", text)
 
 
+@pytest.mark.parametrize("key", ["matrix", "include", "defaults"])
+def test_a_batch_given_as_the_settings_of_one_run_is_called_one(folder: Path, key: str) -> None:
+    config = write(folder / "b.yaml", f"name: presets\n{key}: {{}}\nexecutor: {{jobs: 2}}\n")
+    with pytest.raises(ConfigError) as caught:
+        resolve(config_file=config)
+    assert str(caught.value) == (
+        f"{config} line 2: {key!r} belongs to a batch of runs, --config takes the settings of one. "
+        f"Run the batch: autoprompt batch {config}"
+    )
+
+
 def test_each_source_wins_over_the_next(folder: Path) -> None:
     sidecar(folder, "prompt: p\nmetric: contains\nmax_output_tokens: 1\n")
     config = write(folder / "c.yaml", "metric: regex\nmax_output_tokens: 2\nseed: 2\n")

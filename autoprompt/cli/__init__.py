@@ -9,12 +9,14 @@ from __future__ import annotations
 import importlib
 import io
 import json
+import re
 import signal
 import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout, suppress
 from contextvars import ContextVar
+from pathlib import Path
 from typing import Any, TextIO
 
 import typer
@@ -107,6 +109,7 @@ class LazyGroup(TyperGroup):
                 if message := getattr(error, "message", ""):  # what pydantic puts before a ValueError's words
                     vars(error)["message"] = message.removeprefix("Value error, ")
                 if hasattr(error, "format_message"):  # a usage error; Exit and Abort say nothing
+                    vars(error)["message"] = getattr(error, "message", "") + _unnamed(error)
                     _tell_program(ctx, error.format_message(), getattr(error, "exit_code", 2))
                 raise
             if ctx.meta["autoprompt.debug"]:
@@ -115,6 +118,22 @@ class LazyGroup(TyperGroup):
                 raise _ended(ctx, f"system: {fault} ({error}){_MAKE_ROOM}", 3) from error
             said = f"{type(error).__name__}: {error}\nthis is a bug; --debug shows it"
             raise _ended(ctx, said, 70) from error
+
+
+def _unnamed(error: Any) -> str:
+    """The flag that a value wants which was given without one; "" for other errors."""
+    extra = re.fullmatch(
+        r"Got unexpected extra argument\S* \((.*)\)", getattr(error, "message", ""), re.DOTALL
+    )
+    command = getattr(getattr(error, "ctx", None), "command", None)
+    if extra is None or command is None:
+        return ""
+    flags = {flag for param in command.params for flag in param.opts}
+    is_yaml = extra[1].endswith((".yaml", ".yml"))
+    for flag, is_meant in (("--config", is_yaml), ("--dataset", not is_yaml)):
+        if is_meant and flag in flags and Path(extra[1]).is_file():
+            return f". Did you mean {flag} {extra[1]}?"
+    return ". A value of several words stands in quotes, behind its flag" if "--prompt" in flags else ""
 
 
 def _before_command(args: list[str]) -> tuple[str, str] | None:

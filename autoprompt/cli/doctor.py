@@ -24,11 +24,12 @@ from autoprompt.cli import clean, options, render
 from autoprompt.cli.progress import megabytes
 from autoprompt.cli.run import print_json, read_environment
 from autoprompt.config import LOCAL, is_embedded, openai_address
-from autoprompt.errors import ConfigError, ModelError, UsageError
+from autoprompt.errors import ConfigError, ModelError, StoreError, UsageError
 from autoprompt.extras import install, install_extra, requirements
 from autoprompt.llm import local, weights
 from autoprompt.llm.endpoints import OPENAI_URL, checked_url, listed, read_key, request_url
 from autoprompt.llm.http import from_httpx, http_client
+from autoprompt.store.files import check_writable
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -226,6 +227,12 @@ def _public(url: str) -> httpx.URL:
 
 def _disk() -> Check:
     free = shutil.disk_usage(Path()).free
+    runs_dir = Path(os.environ.get("AUTOPROMPT_RUNS_DIR") or "runs")
+    try:
+        check_writable(runs_dir / "RUN", makes_folders=True, todo="")
+    except StoreError as error:
+        advice = "Start in a folder of your own, or choose another one with --runs-dir"
+        return Check("disk", False, str(error).strip(), advice)
     return Check("disk", free > _RUN_BYTES, f"{megabytes(free)} free here, for run folders", "Make room")
 
 

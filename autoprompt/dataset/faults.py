@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
 
@@ -10,10 +11,21 @@ from autoprompt.errors import DatasetError
 from autoprompt.types import Example
 
 MAX_SHOWN = 10
+_MAX_PLACES = 12
+
+
+@dataclass
+class _Told:
+    """One fault, and where else the like was found: the first places, and how many there are."""
+
+    text: str
+    also_at: list[str] = field(default_factory=list)
+    also: int = 0
 
 
 class Faults:
-    """The faults of one file. The first ten are kept, the rest only counted: a broken file may have millions.
+    """The faults of one file. A fault that many rows have is told once, with its places, so that it hides no
+    other. The first ten are kept, the rest only counted: a broken file may have millions.
 
     unit: what the numbers count, "line" for text, "row" where there are no lines (Parquet).
     row: number of the row that is being read, where lines do not tell rows apart (a JSON list); 0 elsewhere.
@@ -24,10 +36,11 @@ class Faults:
         self.unit = unit
         self.row = 0
         self.count = 0
-        self._shown: list[str] = []
+        self._told: dict[str, _Told] = {}
 
-    def add(self, line: int, what: str) -> None:
-        self._add(f"{self.unit} {line}{f' (row {self.row})' if self.row else ''}", what)
+    def add(self, line: int, what: str, kind: str = "") -> None:
+        """kind: what is told once, where the words differ by the line; else the same words are."""
+        self._add(f"{self.unit} {line}{f' (row {self.row})' if self.row else ''}", what, kind)
 
     def add_row(self, example: Example, what: str) -> None:
         """Of a row that has been read."""
@@ -39,18 +52,31 @@ class Faults:
         self.raise_if_any()
         raise AssertionError("unreachable: a fault was just added")
 
-    def _add(self, at: str, what: str) -> None:
+    def _add(self, at: str, what: str, kind: str = "") -> None:
         self.count += 1
-        if len(self._shown) < MAX_SHOWN:
-            self._shown.append(f"{self.path} {at}: {what}")
+        told = self._told.get(kind or what)
+        if told is None:
+            if len(self._told) < MAX_SHOWN:
+                self._told[kind or what] = _Told(f"{self.path} {at}: {what}")
+            return
+        told.also += 1
+        if len(told.also_at) < _MAX_PLACES:
+            told.also_at.append(at)
 
     def raise_if_any(self) -> None:
         """Raises DatasetError with all faults; its first line carries the file and the line."""
         if not self.count:
             return
-        rest = self.count - len(self._shown)
-        more = [f"... and {rest} more of {self.count} faults in this file"] if rest else []
-        raise DatasetError("\n".join(self._shown + more))
+        lines = []
+        for told in self._told.values():
+            lines.append(told.text)
+            if told.also:
+                rest = told.also - len(told.also_at)
+                lines.append("  likewise " + ", ".join(told.also_at) + (f" and {rest} more" if rest else ""))
+        rest = self.count - sum(1 + told.also for told in self._told.values())
+        if rest:
+            lines.append(f"... and {rest} more of {self.count} faults in this file")
+        raise DatasetError("\n".join(lines))
 
 
 def named(names: list[str], limit: int = 12) -> str:

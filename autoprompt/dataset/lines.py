@@ -37,10 +37,13 @@ def decode(raw: bytes, number: int, faults: Faults) -> str | None:
     try:
         return raw.decode()
     except UnicodeDecodeError as error:
-        faults.add(number, not_utf8(raw[error.start], error.start + 1))
+        faults.add(number, not_utf8(raw[error.start], error.start + 1), kind="not UTF-8")
         return None
 
 
 def not_utf8(byte: int, position: int) -> str:
-    convert = "Convert the file: iconv -f ENCODING -t UTF-8 OLD > NEW (e.g. WINDOWS-1252, or GB18030)."
+    convert = (
+        "Convert the file: iconv -f ENCODING -t UTF-8 OLD > NEW (e.g. WINDOWS-1252, SHIFT_JIS or GB18030), "
+        "or save it in the spreadsheet as CSV UTF-8."
+    )
     return f"byte 0x{byte:02x} at byte {position} is not UTF-8 text. {convert}"

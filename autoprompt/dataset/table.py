@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO
 
@@ -12,6 +13,8 @@ from autoprompt.dataset.lines import HEAD_BYTES, MAX_ROW_BYTES, bounded_lines, d
 
 DELIMITERS = (",", ";", "\t", "|")
 _PROBED_ROWS = 200
+# The line by which spreadsheets and their exporters name the delimiter; it stands above the header.
+_SEP_LINE = re.compile(rb'"?sep=([,;\t|])"?\r?\n', re.IGNORECASE)
 
 
 def read_table(
@@ -20,12 +23,16 @@ def read_table(
     """Records of a delimited table whose first row names the columns.
 
     head: the first bytes of the file, for the delimiter.
-    A row with more or fewer fields than the header is a fault; blank lines are passed over.
+    A row with more or fewer fields than the header is a fault; blank lines are passed over, and so are rows
+    of empty cells, as spreadsheets write them under a table.
     """
     # The limit is the process's, 128 KiB by default, and is only ever widened here.
     csv.field_size_limit(max(csv.field_size_limit(), MAX_ROW_BYTES))
-    delimiter = find_delimiter(head, flags.values())
+    named_by_file = _SEP_LINE.match(head)
+    delimiter = named_by_file[1].decode() if named_by_file else find_delimiter(head, flags.values())
     rows = _rows(file, delimiter, faults)
+    if named_by_file:
+        next(rows)
     first = next(rows, None)
     if first is None:
         return
@@ -111,8 +118,8 @@ def _rows(file: BinaryIO, delimiter: str, faults: Faults) -> Iterator[tuple[int,
         except csv.Error as error:
             faults.add(feed.row_line, _broken_quotes(error, delimiter))
             continue
-        is_blank = not cells or (len(cells) == 1 and not cells[0].strip())
-        if not is_blank and not feed.is_broken:
+        has_text = any(cell.strip() for cell in cells)
+        if has_text and not feed.is_broken:
             yield feed.row_line, cells
 
 

@@ -73,7 +73,8 @@ class Estimate:
 
     def to_dict(self) -> dict[str, Any]:
         """What `run --dry-run --json` prints."""
-        return {**asdict(self), "sizes": dict(self.sizes), "warnings": list(self.warnings)}
+        values = {**asdict(self), "sizes": dict(self.sizes), "warnings": list(self.warnings)}
+        return {"calls": self.calls, **values}
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ def find_data(folder: RunFolder, config: RunConfig) -> RunConfig:
 
     A file that is gone or has changed is looked for where it lay as seen from the run's folder, and beside
     the folder of the runs: nothing but the sha256 that the run began with makes it that file.
-    Raises StoreError for one that is nowhere.
+    Raises StoreError for one that is nowhere, and for one that has changed: its rows are not the run's.
     """
     known = _noted(folder).get("data", {})
     given = {name: path for name in _DATA if (path := getattr(config, name)) is not None}
@@ -49,13 +49,19 @@ def _find(folder: RunFolder, path: Path, known: dict[str, Any]) -> Path:
         for place in (path, moved, beside):
             if place.is_file() and file_sha256(place) == sha256:
                 return place
-    if path.exists():  # changed: refused where it is compared with the checkpoint
+    if path.is_file() and sha256 is not None:
+        raise StoreError(
+            f"run {folder.run_id} cannot go on: {path} has changed since it began (sha256 was {sha256}, is "
+            f"{file_sha256(path)}). Put the old file back, or start a new run."
+        )
+    if path.exists():  # of an earlier version: refused where it is compared with the checkpoint
         return path
+    elsewhere = f", or at {beside}" if beside != path.absolute() else ""
     raise StoreError(
         f"run {folder.run_id} was started on {path}"
         + (f" (sha256 {sha256})" if sha256 else "")
         + ", which is not there. Put it there again"
-        + (f", or at {beside}: its content must be the same." if sha256 else ".")
+        + (f"{elsewhere}: its content must be the same." if sha256 else ".")
     )
 
 

@@ -89,10 +89,10 @@ def _sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def check_writable(path: Path, *, makes_folders: bool = False) -> None:
+def check_writable(path: Path, *, makes_folders: bool = False, todo: str = "Give another path.") -> None:
     """To be asked before something is paid for. Raises StoreError if nothing could be written there.
 
-    makes_folders: whether who writes there makes the folders that are missing.
+    makes_folders: whether who writes there makes the missing folders. todo: how to name another path.
     """
     if path.is_dir():
         raise StoreError(f"{path}: is a folder, expected a file to write. Give the path of a file.")
@@ -108,7 +108,7 @@ def check_writable(path: Path, *, makes_folders: bool = False) -> None:
             pass
     except OSError as error:
         reason = "does not allow it" if folder.is_dir() else "is no folder"
-        raise StoreError(f"{path}: cannot be written, {folder} {reason}. Give another path.") from error
+        raise StoreError(f"{path}: cannot be written, {folder} {reason}. {todo}") from error
 
 
 def _is_device(path: Path) -> bool:

@@ -128,3 +128,14 @@ def test_a_runtime_that_leaves_the_processor_unused_is_a_note(
     assert ("pip install --force-reinstall --no-deps --no-binary xllamacpp xllamacpp" in said) == bool(unused)
     elsewhere = CliRunner().invoke(app, ["doctor", "--model", "m", "--base-url", "http://127.0.0.1:9"])
     assert "runtime build" not in elsewhere.stdout  # that model is not the embedded one
+
+
+def test_a_folder_where_no_run_can_be_kept_is_not_ready(asked: Callable[..., Result], tmp_path: Path) -> None:
+    (tmp_path / "runs").touch()
+    result = asked("fake")
+    (line,) = (line for line in result.stdout.splitlines() if line[6:].startswith("disk "))
+    assert line.startswith("no ")
+    assert line.endswith("runs is no folder.")
+    assert "--runs-dir" in result.stdout
+    assert "A run cannot start yet" in result.stdout
+    assert result.exit_code == 4

@@ -129,6 +129,23 @@ def test_a_flag_before_the_command_is_told_where_it_goes() -> None:
     assert "No such option" in CliRunner().invoke(app, ["--jsn"]).stderr
 
 
+def test_a_file_without_its_flag_is_told_which(tmp_path: Path) -> None:
+    rows, config = tmp_path / "rows.csv", tmp_path / "run.yaml"
+    for path in (rows, config):
+        path.touch()
+    for arguments, said in (
+        (["run", str(rows)], f"Did you mean --dataset {rows}?"),
+        (["eval", str(rows)], f"Did you mean --dataset {rows}?"),
+        (["check", str(config)], f"Did you mean --config {config}?"),
+        (["run", "--prompt", "Which", "queue?"], "A value of several words stands in quotes"),
+    ):
+        result = CliRunner().invoke(app, [*arguments, "--json"])
+        assert result.exit_code == 2
+        assert said in result.stderr
+        assert said in json.loads(result.stdout)["error"]
+    assert "mean" not in CliRunner().invoke(app, ["run", "nowhere.csv"]).stderr
+
+
 def test_version() -> None:
     result = CliRunner().invoke(app, ["--version"])
     assert (result.exit_code, result.stdout) == (0, f"autoprompt {__version__}\n")

@@ -189,10 +189,25 @@ def test_a_broken_file_is_named_with_line_finding_and_remedy(kind: str, tmp_path
 
 
 def test_all_faults_of_a_file_come_together_ten_in_words(tmp_path: Path) -> None:
-    path = write(tmp_path, "d.csv", CSV + "x\n" * 7 + ",a\n" * 7)
+    path = write(tmp_path, "d.csv", CSV + "".join(f"x{',' * (n + 2)}\n" for n in range(14)))
     lines = refusal(dataset=path).splitlines()
     assert [line.split(": ")[0] for line in lines[:10]] == [f"{path} line {n}" for n in range(42, 52)]
     assert lines[10:] == ["... and 4 more of 14 faults in this file"]
+
+
+def test_a_fault_of_many_rows_is_told_once_and_hides_no_other(tmp_path: Path) -> None:
+    path = write(tmp_path, "d.csv", CSV + "x\n" * 20 + ",a\n" * 2)
+    lines = refusal(dataset=path).splitlines()
+    assert [line.split(": ")[0] for line in lines[::2]] == [f"{path} line 42", f"{path} line 62"]
+    assert lines[1] == "  likewise " + ", ".join(f"line {n}" for n in range(43, 55)) + " and 7 more"
+    assert lines[3:] == ["  likewise line 63"]
+
+
+def test_a_file_in_another_encoding_is_told_once(tmp_path: Path) -> None:
+    path = write(tmp_path, "d.csv", (CSV + "schön,a\nMüll,b\n").encode("cp1252"))
+    first, *rest = refusal(dataset=path).splitlines()
+    assert first.startswith(f"{path} line 42: byte 0xf6 at byte 4 is not UTF-8 text. Convert the file: iconv")
+    assert rest == ["  likewise line 43"]
 
 
 def test_a_missing_file_is_refused_with_the_closest_name(

@@ -207,6 +207,19 @@ def test_lines_are_right_after_quoted_line_ends_blank_lines_and_crlf(tmp_path: P
     assert [(row.input, row.line) for row in found] == [("one\r\ntwo\r\nthree", 3), ("four", 7), ('fi"ve', 8)]
 
 
+def test_rows_of_empty_cells_as_spreadsheets_leave_them_are_passed_over(tmp_path: Path) -> None:
+    content = ";;\r\nid;input;target\r\n1;one;a\r\n;;\r\n2;two;b\r\n;;\r\n; ;\r\n;;;;\r\n"
+    found = load_rows(write(tmp_path, "d.csv", content))
+    assert [(row.input, row.line) for row in found] == [("one", 3), ("two", 5)]
+
+
+@pytest.mark.parametrize("first", ["sep=;", '"sep=;"', "SEP=;"])
+def test_the_line_by_which_spreadsheets_name_the_delimiter_is_no_header(first: str, tmp_path: Path) -> None:
+    content = f'\ufeff{first}\r\nnote;input;target\r\n"a,b";one, two, three;a\r\nc;four;b\r\n'
+    found = load_rows(write(tmp_path, "d.csv", content))
+    assert [(row.input, row.line) for row in found] == [("one, two, three", 3), ("four", 4)]
+
+
 def test_a_field_longer_than_the_csv_modules_own_limit_is_read(tmp_path: Path) -> None:
     (row,) = load_rows(write(tmp_path, "d.csv", f"input,target\n{'x' * 200_000},a\n"))
     assert len(row.input) == 200_000

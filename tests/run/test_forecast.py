@@ -39,6 +39,7 @@ def test_an_estimate_is_an_upper_bound_with_a_price_where_one_is_known(tmp_path:
     assert estimate_run(found, Prices(task=CHEAP)).cost_usd is None  # what the writer costs nobody knows
     data = estimate.to_dict()
     assert json.loads(json.dumps(data)) == data
+    assert data["calls"] == estimate.calls
     bigger = prepared(tmp_path, prompt=PROMPT + " Think well." * 50)
     assert estimate_run(bigger, Prices()).tokens > estimate.tokens
 

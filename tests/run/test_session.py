@@ -504,6 +504,19 @@ def test_a_dataset_that_changed_is_refused_with_both_hashes(tmp_path: Path) -> N
     assert models.sent == 100
 
 
+@pytest.mark.parametrize("die_at", [1, 100])
+def test_a_dataset_whose_columns_changed_is_refused_as_changed(tmp_path: Path, die_at: int) -> None:
+    models = kill_run(tmp_path, Models(die_at=die_at))
+    dataset = tmp_path / "items.jsonl"
+    kept = dataset.read_text(encoding="utf-8")
+    dataset.write_text(kept.replace('"target"', '"label"'), encoding="utf-8")
+    with pytest.raises(StoreError, match=r"cannot go on: .*items\.jsonl has changed.*Put the old file back"):
+        resume(only_run(tmp_path), runs_dir=tmp_path / "runs", clients=models.clients)
+    dataset.unlink()
+    with pytest.raises(StoreError, match=r"Put it there again: its content must be the same\."):
+        resume(only_run(tmp_path), runs_dir=tmp_path / "runs", clients=models.clients)
+
+
 def moved_run(folder: Path, models: Models) -> Path:
     """The folder of the runs of `kill_run` after a move to another place, without their dataset."""
     kill_run(folder / "here", models)
