@@ -254,8 +254,9 @@ class Candidate:
             # A single prompt's demonstrations name no component, so its id is that of earlier versions.
             demos = [(d.input, d.output, *filter(None, [d.component])) for d in self.demos]
             body = [sorted(self.components.items()), demos]
-            text = json.dumps(body, ensure_ascii=False)
-            object.__setattr__(self, "id", hashlib.sha256(text.encode()).hexdigest()[:12])
+            # Half of a surrogate pair, which a model may write, has no form in UTF-8.
+            text = json.dumps(body, ensure_ascii=False).encode(errors="surrogatepass")
+            object.__setattr__(self, "id", hashlib.sha256(text).hexdigest()[:12])
 
     @property
     def prompt(self) -> str:

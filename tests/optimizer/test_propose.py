@@ -183,6 +183,13 @@ def test_a_cut_answer_is_refused() -> None:
     assert [e["reason"] for e in made.kinds("candidate_refused")] == ["the writer's answer was cut"]
 
 
+def test_half_of_a_character_is_refused() -> None:
+    """The half of an emoji that a model's tokens broke off has no form in a file."""
+    assert refusals("```\nMind the rule. \ud83d\n```") == [
+        "it holds half of a surrogate pair, which is no character"
+    ]
+
+
 def test_the_same_text_again_is_refused() -> None:
     assert refusals(lambda current: current) == ["it was tried before"]
     made = bench(author=says("```\nAlways this.\n```"), depth=WRITERS_ONLY, max_demos=0, can_demo=False)

@@ -20,6 +20,7 @@ COPIED = 16
 ECHOED = 8  # the weight from which a whole sentence of ours counts
 _WORD = 2  # weight of a word; a sign weighs 1
 _SELECTOR = re.compile(r"\{\{#[^{}]+#\}\}")
+_HALF_OF_PAIR = re.compile(r"[\ud800-\udfff]")  # a model may write one; no file and no export can hold it
 
 
 class Refused(Exception):
@@ -30,6 +31,9 @@ def check_candidate(context: SearchContext, candidate: Candidate, proposals: Seq
     settings = context.settings
     if candidate.id in context.pool or any(candidate.id == p.id for p in proposals):
         raise Refused("it was tried before")
+    shown = (text for demo in candidate.demos for text in (demo.input, demo.output))
+    if any(map(_HALF_OF_PAIR.search, (*candidate.components.values(), *shown))):
+        raise Refused("it holds half of a surrogate pair, which is no character")
     tokens = longest_prompt(candidate)
     if tokens > settings.max_prompt_tokens:
         raise Refused(
