@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
+from autoprompt.memory.change import JOINT
 from autoprompt.optimizer.proposing.brief import (
     Brief,
     analysis_for,
@@ -86,7 +87,7 @@ def _tell(turn: Turn) -> Candidate:
     except Refused:  # no demonstration to go with it is no reason to lose a text that was paid for
         return candidate
     told = tuple(dict.fromkeys((*told, *shown.told)))
-    return replace(shown, parents=candidate.parents, told=told, change=f"{change}; and {shown.change}")
+    return replace(shown, parents=candidate.parents, told=told, change=f"{change}{JOINT}{shown.change}")
 
 
 def _told_from(turn: Turn) -> tuple[str, Sequence[Example]]:
