@@ -233,8 +233,8 @@ class Candidate:
     components: name -> prompt text; a single prompt has the one component "prompt".
     parents, operator, iteration, change: where it came from; they do not enter `id`.
     change: what was changed, in a few words, for the memory and the report.
-    told: ids of train rows whose answers its author was shown, or counted, beside its demonstrations; no
-        fair sample for it.
+    told: ids of train rows whose answers its author was shown, counted, or told of in a description, beside
+        its demonstrations; no fair sample for it.
     labels: the only answers of the run that it is taken out of, () for free ones; None where that is not
         known, as within a run. A fact of the run: it makes no two candidates different and is not written.
     """

@@ -18,6 +18,7 @@ from autoprompt.optimizer.proposing.brief import Place
 from autoprompt.optimizer.proposing.drafts import draft
 from autoprompt.optimizer.proposing.propose import propose
 from autoprompt.optimizer.proposing.turn import Turn
+from autoprompt.search.operators import OperatorName
 from autoprompt.search.plan import Depth
 from autoprompt.templates import phrases
 from autoprompt.tokens import estimate_tokens
@@ -242,6 +243,24 @@ def test_what_helped_is_recalled_all_together_and_then_one_by_one() -> None:
     texts = [c.prompt.removeprefix(PROMPT + "\n") for c in candidates]
     assert texts == ["\n".join(helped[:3]), *helped[:3]]
     assert candidates[1].change == "added: Mind (+1)."
+
+
+def test_rows_that_a_description_was_made_from_are_told_to_who_hands_it_on() -> None:
+    """They are no fresh rows for a prompt that was made of their description."""
+    change = "added: A: the item is even. B: it is odd."
+    texts: dict[OperatorName, dict[str, Any]] = {
+        "recall": {"helped": [change.removeprefix("added: ")]},
+        "rewrite": {"experiences": f"[b] {change}"},
+    }
+    for operator, known in texts.items():
+        made = bench(author=says("```\nSay A or B, even or odd.\n```"), depth=WRITERS_ONLY, can_demo=False)
+        settings = brief(made, **known)
+        for number, (name, row) in enumerate({"describe": "r3", "cues": "r4", "patch": "r5"}.items()):
+            said = change if name != "patch" else "added: Another."
+            made.context.add(Candidate({"prompt": f"{number}"}, operator=name, change=said, told=(row,)))
+        original, place = made.context.pool.original, Place(0, 0, 0)
+        turn = Turn(made.context, settings, operator, original, place, random.Random())
+        assert draft(turn).told == ("r3",)
 
 
 def test_what_the_writer_is_told_is_not_read_as_sentences_to_recall() -> None:

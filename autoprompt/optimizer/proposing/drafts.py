@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from autoprompt.memory.change import JOINT
+from autoprompt.memory.change import ADDED, JOINT
 from autoprompt.optimizer.proposing.brief import (
     Brief,
     analysis_for,
@@ -29,6 +29,7 @@ from autoprompt.search.pool import Entry
 from autoprompt.types import Candidate, Example
 
 TEXT_ALONE = 3  # every third telling comes without demonstrations: both add up, but are not always wanted
+_HANDED_ON = (*WRITERS, "recall")  # whose changes say in words what their authors were told
 
 
 def draft(turn: Turn) -> Candidate:
@@ -67,7 +68,8 @@ def _write(turn: Turn) -> Candidate:
     if proposal.is_cut:
         raise Refused("the writer's answer was cut")
     check_text(context, original, before, proposal.text)
-    return turn.child(named(context, name, proposal.change), texts={name: proposal.text})
+    change = named(context, name, proposal.change)
+    return turn.child(change, texts={name: proposal.text}, told=_retold(turn, brief.experiences))
 
 
 def _tell(turn: Turn) -> Candidate:
@@ -134,4 +136,16 @@ def _recall(turn: Turn) -> Candidate:
     chosen = choices[turn.place.recall]
     text = before.rstrip() + "\n" + "\n".join(chosen)
     check_text(context, context.program.components[name], before, text)
-    return turn.child(named(context, name, "added: " + " ".join(chosen)), texts={name: text})
+    told = _retold(turn, "\n".join(ADDED + sentence for sentence in chosen))
+    return turn.child(named(context, name, ADDED + " ".join(chosen)), texts={name: text}, told=told)
+
+
+def _retold(turn: Turn, text: str) -> tuple[str, ...]:
+    """Rows of train that were told to the authors of changes which stand in `text`.
+
+    Who reads a description of rows, or hands it on, makes a prompt of these rows. (A list of counted words
+    is not handed on: its change says how many there were.)
+    """
+    made = (entry.candidate for entry in turn.context.pool.entries)
+    retold = (one for one in made if one.operator in _HANDED_ON and one.change and one.change in text)
+    return tuple(dict.fromkeys(row for one in retold for row in one.told))
