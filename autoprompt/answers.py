@@ -59,6 +59,11 @@ _THOUGHT_END = re.compile(r"</think(?:ing)?>", re.IGNORECASE)
 _FENCE = re.compile(r"```[\w-]*\n?(.*?)```", re.DOTALL)
 _NUMBER_LABEL = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?")
 _WHOLE = re.compile(r"(-?(?:0|[1-9]\d*))(?:\.0+)?")
+# Signs that models write for the hyphen, the minus and the apostrophe of a keyboard: U+2011 in non‑toxic, the
+# minus of −1, an en dash inside a word or before a number, the apostrophe of don’t. A soft hyphen is none.
+_HYPHEN = re.compile(r"[\u2010\u2011\u2212]|(?<=\w)\u2013(?=\w)|(?:^|(?<=\s))\u2013(?=\d)", re.MULTILINE)
+_APOSTROPHE = re.compile(r"(?<=\w)\u2019(?=\w)")
+_SOFT_HYPHEN = "\u00ad"
 # An answer that says "Answer:" a thousand times must not cost a quadratic search.
 _MARKERS, _MARKED = 20, 500  # markers looked at, characters behind each
 
@@ -75,9 +80,14 @@ def visible(text: str) -> str:
 def normalize(text: str) -> str:
     """For comparing: NFKC, case folded, single spaces, without quotes, brackets and end marks around it.
 
-    A text of nothing but such marks stays as it is.
+    Hyphens and apostrophes that look alike are one. A text of nothing but such marks stays as it is.
     """
-    return _bare(unicodedata.normalize("NFKC", text).casefold())
+    return _bare(_plain(text).casefold())
+
+
+def _plain(text: str) -> str:
+    text = _HYPHEN.sub("-", unicodedata.normalize("NFKC", text.replace(_SOFT_HYPHEN, "")))
+    return _APOSTROPHE.sub("'", text)
 
 
 def read_answer(text: str, labels: Sequence[str] = ()) -> str | None:
@@ -99,7 +109,7 @@ def read_label(text: str, labels: Sequence[str]) -> str | None:
     Where all labels are numbers, 1 and 1.0 are one, unless both are labels.
     """
     known = _labels(tuple(labels))
-    answer = unicodedata.normalize("NFKC", visible(text))
+    answer = _plain(visible(text))
     if not answer:
         return None
     if (whole := known.exact(answer)) is not None:
@@ -183,7 +193,7 @@ def _embedded(text: str) -> Iterator[Any]:
 
 
 _BEFORE_OPPOSITE = (
-    *("non_", "not_", "no_", "nicht_", "kein_", "keine_", "pas_", "não_", "не_", "غير_"),
+    *("non_", "non", "not_", "no_", "nicht_", "kein_", "keine_", "pas_", "não_", "не_", "غير_"),
     *("非", "不是", "不", "ไม่", "ไม่ใช่"),
 )
 _BEHIND_OPPOSITE = ("ではない", "_아님", "_नहीं", "_değil")
@@ -193,7 +203,7 @@ class _Labels:
     """What is worked out once for a set of labels."""
 
     def __init__(self, labels: tuple[str, ...]) -> None:
-        forms = {label: unicodedata.normalize("NFKC", label).strip() for label in labels if label.strip()}
+        forms = {label: form for label in labels if (form := _plain(label).strip())}
         # Of labels that differ in case or marks only, the first is meant unless it is written exactly.
         self._raw = {form: label for label, form in reversed(forms.items())}
         self._normal = {label_key(label): label for label in reversed(forms)}
@@ -275,7 +285,7 @@ def label_key(label: str) -> str:
 
 def whole_number(label: str) -> str | None:
     """`1` of the labels 1 and 1.0; None of what is no whole number, and of 01, which is a code."""
-    found = _WHOLE.fullmatch(unicodedata.normalize("NFKC", label).strip())
+    found = _WHOLE.fullmatch(_plain(label).strip())
     return found[1] if found else None
 
 

@@ -87,6 +87,25 @@ def test_an_answer_line_counts_more_than_what_explains_it(text: str) -> None:
     assert read_label(text, ("positive", "negative")) == "negative"
 
 
+@pytest.mark.parametrize("hyphen", [*"-\u2010\u2011\u2013\u2212", "\u2011 "])
+def test_hyphens_and_minus_signs_are_read_however_a_model_writes_them(hyphen: str) -> None:
+    """The usual models write U+2011 in compounds, and the minus sign before numbers."""
+    for text in (f"non{hyphen}toxic", f"**Non{hyphen}toxic**", f"The comment is non{hyphen}toxic."):
+        for other in ("non-toxic", "non_toxic", "non toxic", "nontoxic", "non\u2011toxic"):
+            assert read_label(text, ("toxic", other)) == other
+    if hyphen.strip() == hyphen:
+        for text in (f"{hyphen}1", f"The score is {hyphen}1.", f"Score: {hyphen}1\nIt is angry."):
+            assert read_label(text, ("-1", "0", "1")) == "-1"
+        assert read_label(f"5{hyphen}10", ("1-5", "5-10")) == "5-10"
+
+
+def test_a_dash_that_parts_clauses_is_no_hyphen() -> None:
+    for text in ("toxic \u2013 non-fiction", "Answer \u2013 toxic", "toxic\u2014non that one"):
+        assert read_label(text, ("toxic", "non-toxic")) == "toxic"
+    assert read_label("Rating \u2013 5", ("1", "5")) == "5"
+    assert read_label("Ich wei\u00df nicht \u2013 don\u2019t know", ("know", "don't know")) == "don't know"
+
+
 def test_labels_that_are_marks_are_read_behind_a_marker() -> None:
     assert read_label("Answer: -\nIt loses + wins", ("+", "-")) == "-"
     assert read_label("Answer: **\nIt is fair", ("*", "**")) == "**"
@@ -363,6 +382,7 @@ def test_the_last_json_inside_a_text_counts() -> None:
         ("a\n b", "a b"),
         ("(A)", "a"),
         ("**x**", "x"),
+        ("it\u2019s re\u2011used", "it's re-used"),
         ("शिकायत।", "शिकायत"),
         ("شكوى؟", "شكوى"),
         ("شکایت۔", "شکایت"),
