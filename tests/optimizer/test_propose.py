@@ -245,6 +245,16 @@ def test_what_helped_is_recalled_all_together_and_then_one_by_one() -> None:
     assert candidates[1].change == "added: Mind (+1)."
 
 
+@pytest.mark.parametrize("operator", ["recall", "patch"])
+def test_what_is_added_stands_before_the_row(operator: OperatorName) -> None:
+    """It is said once then, and not with each demonstration."""
+    made = bench(author=says("ADD: Mind it."), prompt="Item: {input}\nLabel:", depth=WRITERS_ONLY)
+    settings = brief(made, helped=["Mind it."])
+    original, place = made.context.pool.original, Place(0, 0, 0)
+    turn = Turn(made.context, settings, operator, original, place, random.Random())
+    assert draft(turn).prompt == "Mind it.\nItem: {input}\nLabel:"
+
+
 def test_rows_that_a_description_was_made_from_are_told_to_who_hands_it_on() -> None:
     """They are no fresh rows for a prompt that was made of their description."""
     change = "added: A: the item is even. B: it is odd."

@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from autoprompt.memory.change import ADDED, JOINT
+from autoprompt.optimizer.agents.rewriting import with_added
 from autoprompt.optimizer.proposing.brief import (
     Brief,
     analysis_for,
@@ -18,7 +19,7 @@ from autoprompt.optimizer.proposing.brief import (
     step_view,
 )
 from autoprompt.optimizer.proposing.merging import joined, partner_of
-from autoprompt.optimizer.proposing.refusal import Refused, check_text, kept_passages
+from autoprompt.optimizer.proposing.refusal import Refused, check_text, constant_until, kept_passages
 from autoprompt.optimizer.proposing.showing import can_show, show
 from autoprompt.optimizer.proposing.telling import described, labels_told, tell, with_lines
 from autoprompt.optimizer.proposing.turn import Turn
@@ -62,6 +63,7 @@ def _write(turn: Turn) -> Candidate:
         brief.experiences,
         operator="patch" if turn.operator == "patch" else "rewrite",
         keep=kept_passages(context, original, before),
+        ahead_of=constant_until(context, before),
         step=step_view(context, brief, name),
         seed=context.seed("write", brief.iteration, turn.place.slot),
     )
@@ -134,7 +136,7 @@ def _recall(turn: Turn) -> Candidate:
     if not missing or turn.place.recall >= len(choices):
         raise Refused("nothing more to recall")
     chosen = choices[turn.place.recall]
-    text = before.rstrip() + "\n" + "\n".join(chosen)
+    text = with_added(before, chosen, constant_until(context, before))
     check_text(context, context.program.components[name], before, text)
     told = _retold(turn, "\n".join(ADDED + sentence for sentence in chosen))
     return turn.child(named(context, name, ADDED + " ".join(chosen)), texts={name: text}, told=told)

@@ -61,8 +61,13 @@ def shortest_refused(context: SearchContext, entries: Iterable[Entry]) -> Entry 
 def kept_passages(context: SearchContext, *texts: str) -> list[str]:
     """What every rewrite of `texts` must keep word for word: locked passages, placeholders, the
     words that have the model reason."""
-    own = [mark for text in texts for mark in (*_braced(context, text), *requests_in(text))]
+    own = [mark for text in texts for mark in constant_until(context, text)]
     return list(dict.fromkeys([*context.settings.locked, *own]))
+
+
+def constant_until(context: SearchContext, text: str) -> list[str]:
+    """The passages of `text` that instructions stand before: placeholders, and what has the model reason."""
+    return [*_braced(context, text), *requests_in(text)]
 
 
 def check_text(context: SearchContext, original: str, before: str, text: str) -> None:
