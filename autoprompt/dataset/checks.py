@@ -19,6 +19,7 @@ from autoprompt.errors import DatasetError
 from autoprompt.types import Example
 
 MAX_LABELS = 20
+_ONE_FIELD = "where the prompt asks for several fields, name an --input-field that holds them all"
 
 
 def load_rows(
@@ -138,32 +139,53 @@ def without_doubles(
 ) -> tuple[list[Example], list[str]]:
     """The rows with every input once, and warnings that say what was dropped.
 
-    Exact duplicates (same input and target) are kept once. Equal inputs with different targets are a
-    DatasetError naming both lines; with allow_conflicts the row that comes first in the file is kept.
+    Duplicates (same input and target) are kept once. Equal inputs with different targets are a DatasetError
+    naming both lines; with allow_conflicts the row that comes first in the file is kept. Where other fields
+    tell such rows apart, as where a prompt asks for several, it is said which.
     """
     first: dict[str, Example] = {}
+    others: dict[str, None] = {}
     doubles = conflicts = 0
     faults = Faults(path)
     for example in examples:
         kept = first.setdefault(content_key(example.input), example)
         if kept is example:
             continue
+        differing = _told_apart_by(example, kept)
         if kept.id == example.id:
             doubles += 1
+            others |= dict.fromkeys(differing)
             continue
         conflicts += 1
         if not allow_conflicts:
             found = f"target {_short(example.target)}, but {kept.at} has {_short(kept.target)}"
             todo = "Correct one, or keep the first with --allow-conflicts."
+            if differing:
+                todo = f"They differ in {named(differing, 4)}: {_ONE_FIELD}. {todo}"
             faults.add_row(example, f"{found} for the same input {_short(example.input)}. {todo}")
     faults.raise_if_any()
     warnings = []
-    if doubles:
+    if doubles and others:
+        what = f"{doubles} row{_s(doubles)} dropped, as input and target are those of an earlier row"
+        warnings.append(f"{path}: {what}; they differ in {named([*others], 4)}: {_ONE_FIELD}.")
+    elif doubles:
         warnings.append(f"{path}: {doubles} exact duplicate{_s(doubles)} dropped; each row is kept once.")
     if conflicts:
         what = f"{conflicts} row{_s(conflicts)} dropped that contradict{'s' if conflicts == 1 else ''}"
         warnings.append(f"{path}: {what} an earlier row with the same input; the first in the file is kept.")
     return list(first.values()), warnings
+
+
+def _told_apart_by(one: Example, other: Example) -> list[str]:
+    """Names of fields beside the target in which two rows with the same input differ.
+
+    An `id` is no content. The fields of input and target are known here by what they hold alone.
+    """
+    return [
+        name
+        for name, text in one.fields.items()
+        if name != "id" and text not in (one.input, one.target) and text != other.fields.get(name, "")
+    ]
 
 
 def check_labels(examples: Sequence[Example], path: Path, labels: Sequence[str], labels_of: str = "") -> None:
