@@ -64,6 +64,7 @@ _WHOLE = re.compile(r"(-?(?:0|[1-9]\d*))(?:\.0+)?")
 _HYPHEN = re.compile(r"[\u2010\u2011\u2212]|(?<=\w)\u2013(?=\w)|(?:^|(?<=\s))\u2013(?=\d)", re.MULTILINE)
 _APOSTROPHE = re.compile(r"(?<=\w)\u2019(?=\w)")
 _SOFT_HYPHEN = "\u00ad"
+_FEWEST_GRADES = 3  # labels that are whole numbers; of two, 0/1 is no grade but both of them
 # An answer that says "Answer:" a thousand times must not cost a quadratic search.
 _MARKERS, _MARKED = 20, 500  # markers looked at, characters behind each
 
@@ -106,7 +107,7 @@ def read_label(text: str, labels: Sequence[str]) -> str | None:
     A longer label wins over one that it contains, `1` is not found in `10` or `1.5`, and "not X" names X only
     as the label non_X, also in other languages (see `_NEGATION`). Of several words that are not negated the
     first counts, though it is no more than the likelier: models write "positive rather than negative".
-    Where all labels are numbers, 1 and 1.0 are one, unless both are labels.
+    Where all labels are numbers, 1 and 1.0 are one, unless both are labels, and 4/5 is 4 where 5 is the last.
     """
     known = _labels(tuple(labels))
     answer = _plain(visible(text))
@@ -210,8 +211,9 @@ class _Labels:
         longest_first = sorted(self._normal.items(), key=lambda item: len(item[0]), reverse=True)
         self._by_group = {f"l{i}": label for i, (_, label) in enumerate(longest_first)}
         whole = _whole_numbers(forms)
+        numbers = _number_patterns(whole)
         words = [
-            f"(?P<l{i}>{_word(_bare(forms[label]), whole.get(label))})"
+            f"(?P<l{i}>{_word(_bare(forms[label]), numbers.get(label))})"
             for i, (_, label) in enumerate(longest_first)
         ]
         self._words = re.compile("|".join(words), re.IGNORECASE) if words else None
@@ -306,11 +308,23 @@ def _bare(text: str) -> str:
     return line.lstrip(_OPENING + " ").rstrip(_CLOSING + _SENTENCE_END + " ") or line
 
 
-def _word(core: str, whole: str | None = None) -> str:
-    """Pattern of a label inside running text, with borders where its script has them. whole: if it is one."""
-    body = r"[\s_\-]*".join(map(re.escape, _JOINT.split(core)))
-    if whole is not None:
-        body = rf"{re.escape(whole)}(?:\.0+)?"
+def _number_patterns(whole: Mapping[str, str]) -> dict[str, str]:
+    """Label -> pattern of its whole number: with .0 behind it, as 4/5 of grades up to 5, as +1 beside -1."""
+    top = max(whole.values(), key=int) if len(whole) >= _FEWEST_GRADES else ""
+    out_of = rf"(?:/{re.escape(top)}(?!\d))?" if top else ""
+    plus = r"\+?" if any(number.startswith("-") for number in whole.values()) else ""
+    return {
+        label: ("" if number.startswith("-") else plus) + rf"{re.escape(number)}(?:\.0+)?{out_of}"
+        for label, number in whole.items()
+    }
+
+
+def _word(core: str, number: str | None = None) -> str:
+    """Pattern of a label inside running text, with borders where its script has them.
+
+    number: the pattern of its number, if it is one.
+    """
+    body = number or r"[\s_\-]*".join(map(re.escape, _JOINT.split(core)))
     if re.fullmatch(r"[A-Za-z]", core):
         # One letter is also a word or a part of one: only the capital counts, and "A headline" is not A.
         article = r"(?!\s+(?!(?:is|was|because|since|as|and|or)\b)[a-z])" if core in "AaIi" else ""

@@ -194,6 +194,32 @@ def test_labels_of_digits(text: str, label: str | None) -> None:
     assert read_label(text, ("0", "1")) == label
 
 
+@pytest.mark.parametrize(
+    ("text", "label"),
+    [
+        ("4/5", "4"),
+        ("Rating: 4/5 stars.", "4"),
+        ("I give it **5/5**.", "5"),
+        ("4.0/5", "4"),
+        ("4/10", None),
+        ("4/5/2020", None),
+        ("on 12/5", None),
+        ("4/5.5", None),
+        ("4/50", None),
+    ],
+)
+def test_a_grade_is_read_beside_the_largest_one(text: str, label: str | None) -> None:
+    assert read_label(text, ("1", "2", "3", "4", "5")) == label
+    assert read_label("0/1", ("0", "1")) is None
+
+
+def test_a_plus_is_read_where_labels_have_signs() -> None:
+    for text in ("+1", "The score is +1.", "**+1**"):
+        assert read_label(text, ("-1", "0", "1")) == "1"
+        assert read_label(text, ("0", "1")) is None
+    assert read_label("2+1 signs", ("-1", "0", "1")) is None
+
+
 @pytest.mark.parametrize("labels", [("(A)", "(B)", "(C)"), ("A", "B", "C")])
 @pytest.mark.parametrize(
     ("text", "place"),
