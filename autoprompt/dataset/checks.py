@@ -19,7 +19,9 @@ from autoprompt.errors import DatasetError
 from autoprompt.types import Example
 
 MAX_LABELS = 20
-_ONE_FIELD = "where the prompt asks for several fields, name an --input-field that holds them all"
+_ONE_FIELD = (
+    "where the prompt asks for several fields, and no --input-field is named, all of them are the input"
+)
 
 
 def load_rows(
@@ -54,7 +56,7 @@ def load_rows(
         record = _with_input(without_bytes(found, flags.values()), input_field, input_of)
         if is_first:
             names = named([*input_of])
-            also = f" Or have a field for each input of the workflow: {names}." if input_of else ""
+            also = f" Or have a field for each of those that are asked for: {names}." if input_of else ""
             require_fields(record, line, flags, faults, also)
             is_first = False
         what = _row_fault(record, flags.values(), target_field, takes_json=takes_json)
@@ -84,9 +86,16 @@ def _with_input(record: Mapping[str, Any], input_field: str, input_of: Sequence[
     """The record with an input made of other fields, where it has none and all of those."""
     if not input_of or input_field in record or not all(name in record for name in input_of):
         return record
-    if len(input_of) == 1:
-        return {**record, input_field: record[input_of[0]]}
-    return {**record, input_field: "\n".join(f"{name}: {as_text(record[name])}" for name in input_of)}
+    # One as it is: its value is checked as any input's.
+    made = record[input_of[0]] if len(input_of) == 1 else joined_input(record, input_of)
+    return {**record, input_field: made}
+
+
+def joined_input(record: Mapping[str, Any], names: Sequence[str]) -> str:
+    """The input that these fields make up: one as it is, several as lines of `name: value`."""
+    if len(names) == 1:
+        return as_text(record[names[0]])
+    return "\n".join(f"{name}: {as_text(record[name])}" for name in names)
 
 
 def as_text(value: Any) -> str:

@@ -100,6 +100,8 @@ def test_a_placeholder_that_the_original_has_not_is_refused() -> None:
             f"it asks for {{{name}}}, which the original does not"
         ]
     assert refusals("```\nSort this: {input}\n```", splits=splits) == []
+    of_fields = refusals("```\nSort {note} or {input}\n```", "Sort {note}.", splits=splits)
+    assert of_fields == ["it asks for {input}, which the original does not"]
 
 
 def test_a_touched_locked_passage_is_refused() -> None:

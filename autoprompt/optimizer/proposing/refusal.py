@@ -81,8 +81,9 @@ def check_text(context: SearchContext, original: str, before: str, text: str) ->
         raise Refused(f"it loses {', '.join(lost)}")
     known = placeholders(original, tuple(_fields(context)))
     asked = [n for n in placeholders(text, tuple(_fields(context))) if n not in known]
-    # Demonstrations hold the input alone, and the target is never filled in.
-    asked = ["{" + n + "}" for n in asked if n != context.settings.input_field]
+    # Demonstrations hold the input alone, and the target is never filled in. Where the original asks for
+    # other fields, they may be the input, and rows to be answered have none of that name.
+    asked = ["{" + n + "}" for n in asked if known or n != context.settings.input_field]
     # A step of a workflow knows no variable that its author did not give it.
     asked += [mark for mark in _SELECTOR.findall(text) if mark not in original]
     if asked:
