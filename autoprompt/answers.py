@@ -35,8 +35,30 @@ _BEFORE_HEADING = 30  # characters of its line or sentence: "The final classific
 _NO_HEADING = re.compile(r"[,;:=、]|(?:\S+\s+){4}")
 _LINE_OR_SENTENCE = re.compile(r"[\n.!?。]")
 _ONLY_MARKS = re.compile(r"[\s*_`\"'#>-]*|\s*```\w*")
+# What may stand between a negation and the label that it denies: "does not appear to be", "I don't think this
+# text is", "no sign of". Nothing else may: "not just", "no doubt this is", "not clear, but" deny no label.
+_THIS = (
+    r"(?:it|this|that|the|these|its|such)(?:\s+(?!(?:not|and|but|or|so)\b)\w+)?"
+    r"\s+(?:is|are|was|to\s+be|as|contains?|has)"
+)
+_DENIED = (
+    rf"(?:{_THIS}|an?|the|be|being|to|as|really|typical|necessarily|likely|considered|classified|clearly|entirely"
+    r"|purely|appear|seem|look|sound|like|contain|have|has|express|convey|show|exhibit|constitute|represent"
+    r"|indicate|suggest|reflect|describe|qualify|count|fall|belong|fit|into|under|in|of|at|all|any|much|think"
+    r"|believe|say|call|that|it|it['’]s|this|labell?ed|categori[sz]ed|regarded|seen|described|deemed|called"
+    r"|marked|judged|actually|exactly|truly|explicitly|obviously|clear|strong|signs?|evidence|indication"
+    r"|indicative|hint|case|example|form|kind|type|sort|category|class|label)\b\s*"
+)
+_NOTHING_OF = (
+    r"(?:(?:clear|obvious|real|strong|explicit|such)\s+)?(?:evidence|indications?|signs?|hints?|traces?|case)"
+    rf"\s+(?:of|that\s+{_THIS})\s+(?:(?:an?|the|any|being)\s+)*"
+)
+_DENIED_ZH = "能|应该?|会|太|认为|觉得|像|包含|含有?|构成|表达|可能|被|算|归类|视|为|这|该|它|文本|是|属于"
 # English, German, French, Spanish, Portuguese, Italian, Russian, Arabic; Chinese, Thai.
 _NEGATION = re.compile(
+    rf"(?:(?:\b(?:not|never|cannot|unlikely|hardly|far\s+from)|n['’]t)\b\s+(?:{_DENIED})*"
+    rf"|\bno\s+{_NOTHING_OF}|不(?:{_DENIED_ZH})+)"
+    r"[\"'`*“‘「]*$|"
     r"(?:\b(?:not|non|no|never|cannot|neither|nor|rather than|instead of|nicht|kein(?:e[mnrs]?)?|weder"
     r"|pas|aucune?|ni|não|nem|né|не|ни|нет|و?(?:ليس|ليست|غير))\b|n['’]t\b|\bnon"
     r"|不是|并非|不属于|没有|没|非|不|ไม่(?:ใช่|ได้|เป็น)*)[\s_\-]*"

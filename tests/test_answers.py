@@ -166,6 +166,54 @@ def test_what_negates_and_what_does_not(text: str, labels: tuple[str, ...], labe
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        "does not appear to be {}",
+        "doesn\u2019t look like {}",
+        "is not a clear case of {}",
+        "is not indicative of {}",
+        "does not qualify as {}",
+        "does not contain any {}",
+        "cannot be labeled as {}",
+        "is not at all {}",
+        "is not actually {}",
+        "is hardly {}",
+        "I do not think this text is {}",
+        "I don't believe it's {}",
+        "I wouldn't call it {}",
+        "There is no evidence of {}",
+        "There is no indication that this is {}",
+        "\u4e0d\u80fd\u7b97\u662f{}",
+        "\u6211\u4e0d\u8ba4\u4e3a\u8fd9\u662f{}",
+    ],
+)
+def test_what_is_said_not_to_be_so_is_denied(text: str) -> None:
+    assert read_label(text.format("spam"), ("spam", "ham")) is None
+    assert read_label(f"{text.format('spam')}.", ("spam", "not_spam")) == "not_spam"
+    assert read_label(f"{text.format('spam')}, so ham", ("spam", "ham")) == "ham"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "not just {}",
+        "not only {}",
+        "nothing but {}",
+        "I have no doubt that this is {}",
+        "It is not clear, but likely {}",
+        "It does not name a person. It is {}",
+        "I cannot say for sure, but it is {}",
+        "It does not look like ham, so it is {}",
+        "I could not be more sure that it is {}",
+        "\u5dee\u4e0d\u591a\u662f{}",
+        "\u4e0d\u8fc7\u662f{}",
+    ],
+)
+def test_a_no_that_is_of_something_else_denies_nothing(text: str) -> None:
+    assert read_label(text.format("spam"), ("spam", "ham")) == "spam"
+
+
+@pytest.mark.parametrize(
     ("text", "label"),
     [
         ("1", "1"),
