@@ -33,8 +33,30 @@ _BEFORE_HEADING = 30  # characters of its line or sentence: "The final classific
 _NO_HEADING = re.compile(r"[,;:=、]|(?:\S+\s+){4}")
 _LINE_OR_SENTENCE = re.compile(r"[\n.!?。]")
 _ONLY_MARKS = re.compile(r"[\s*_`\"'#>-]*|\s*```\w*")
+# What may stand between a negation and the label that it denies: "does not appear to be", "I don't think this
+# text is", "no sign of". Nothing else may: "not just", "no doubt this is", "not clear, but" deny no label.
+_THIS = (
+    r"(?:it|this|that|the|these|its|such)(?:\s+(?!(?:not|and|but|or|so)\b)\w+)?"
+    r"\s+(?:is|are|was|to\s+be|as|contains?|has)"
+)
+_DENIED = (
+    rf"(?:{_THIS}|an?|the|be|being|to|as|really|typical|necessarily|likely|considered|classified|clearly|entirely"
+    r"|purely|appear|seem|look|sound|like|contain|have|has|express|convey|show|exhibit|constitute|represent"
+    r"|indicate|suggest|reflect|describe|qualify|count|fall|belong|fit|into|under|in|of|at|all|any|much|think"
+    r"|believe|say|call|that|it|it['’]s|this|labell?ed|categori[sz]ed|regarded|seen|described|deemed|called"
+    r"|marked|judged|actually|exactly|truly|explicitly|obviously|clear|strong|signs?|evidence|indication"
+    r"|indicative|hint|case|example|form|kind|type|sort|category|class|label)\b\s*"
+)
+_NOTHING_OF = (
+    r"(?:(?:clear|obvious|real|strong|explicit|such)\s+)?(?:evidence|indications?|signs?|hints?|traces?|case)"
+    rf"\s+(?:of|that\s+{_THIS})\s+(?:(?:an?|the|any|being)\s+)*"
+)
+_DENIED_ZH = "能|应该?|会|太|认为|觉得|像|包含|含有?|构成|表达|可能|被|算|归类|视|为|这|该|它|文本|是|属于"
 # English, German, French, Spanish, Portuguese, Italian, Russian, Arabic; Chinese, Thai.
 _NEGATION = re.compile(
+    rf"(?:(?:\b(?:not|never|cannot|unlikely|hardly|far\s+from)|n['’]t)\b\s+(?:{_DENIED})*"
+    rf"|\bno\s+{_NOTHING_OF}|不(?:{_DENIED_ZH})+)"
+    r"[\"'`*“‘「]*$|"
     r"(?:\b(?:not|non|no|never|cannot|neither|nor|rather than|instead of|nicht|kein(?:e[mnrs]?)?|weder"
     r"|pas|aucune?|ni|não|nem|né|не|ни|нет|و?(?:ليس|ليست|غير))\b|n['’]t\b|\bnon"
     r"|不是|并非|不属于|没有|没|非|不|ไม่(?:ใช่|ได้|เป็น)*)[\s_\-]*"
@@ -57,6 +79,12 @@ _THOUGHT_END = re.compile(r"</think(?:ing)?>", re.IGNORECASE)
 _FENCE = re.compile(r"```[\w-]*\n?(.*?)```", re.DOTALL)
 _NUMBER_LABEL = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?")
 _WHOLE = re.compile(r"(-?(?:0|[1-9]\d*))(?:\.0+)?")
+# Signs that models write for the hyphen, the minus and the apostrophe of a keyboard: U+2011 in non‑toxic, the
+# minus of −1, an en dash inside a word or before a number, the apostrophe of don’t. A soft hyphen is none.
+_HYPHEN = re.compile(r"[\u2010\u2011\u2212]|(?<=\w)\u2013(?=\w)|(?:^|(?<=\s))\u2013(?=\d)", re.MULTILINE)
+_APOSTROPHE = re.compile(r"(?<=\w)\u2019(?=\w)")
+_SOFT_HYPHEN = "\u00ad"
+_FEWEST_GRADES = 3  # labels that are whole numbers; of two, 0/1 is no grade but both of them
 # An answer that says "Answer:" a thousand times must not cost a quadratic search.
 _MARKERS, _MARKED = 20, 500  # markers looked at, characters behind each
 
@@ -73,9 +101,14 @@ def visible(text: str) -> str:
 def normalize(text: str) -> str:
     """For comparing: NFKC, case folded, single spaces, without quotes, brackets and end marks around it.
 
-    A text of nothing but such marks stays as it is.
+    Hyphens and apostrophes that look alike are one. A text of nothing but such marks stays as it is.
     """
-    return _bare(unicodedata.normalize("NFKC", text).casefold())
+    return _bare(_plain(text).casefold())
+
+
+def _plain(text: str) -> str:
+    text = _HYPHEN.sub("-", unicodedata.normalize("NFKC", text.replace(_SOFT_HYPHEN, "")))
+    return _APOSTROPHE.sub("'", text)
 
 
 def read_answer(text: str, labels: Sequence[str] = ()) -> str | None:
@@ -94,10 +127,10 @@ def read_label(text: str, labels: Sequence[str]) -> str | None:
     A longer label wins over one that it contains, `1` is not found in `10` or `1.5`, and "not X" names X only
     as the label non_X, also in other languages (see `_NEGATION`). Of several words that are not negated the
     first counts, though it is no more than the likelier: models write "positive rather than negative".
-    Where all labels are numbers, 1 and 1.0 are one, unless both are labels.
+    Where all labels are numbers, 1 and 1.0 are one, unless both are labels, and 4/5 is 4 where 5 is the last.
     """
     known = _labels(tuple(labels))
-    answer = unicodedata.normalize("NFKC", visible(text))
+    answer = _plain(visible(text))
     if not answer:
         return None
     if (whole := known.exact(answer)) is not None:
@@ -181,7 +214,7 @@ def _embedded(text: str) -> Iterator[Any]:
 
 
 _BEFORE_OPPOSITE = (
-    *("non_", "not_", "no_", "nicht_", "kein_", "keine_", "pas_", "não_", "не_", "غير_"),
+    *("non_", "non", "not_", "no_", "nicht_", "kein_", "keine_", "pas_", "não_", "не_", "غير_"),
     *("非", "不是", "不", "ไม่", "ไม่ใช่"),
 )
 _BEHIND_OPPOSITE = ("ではない", "_아님", "_नहीं", "_değil")
@@ -191,15 +224,16 @@ class _Labels:
     """What is worked out once for a set of labels."""
 
     def __init__(self, labels: tuple[str, ...]) -> None:
-        forms = {label: unicodedata.normalize("NFKC", label).strip() for label in labels if label.strip()}
+        forms = {label: form for label in labels if (form := _plain(label).strip())}
         # Of labels that differ in case or marks only, the first is meant unless it is written exactly.
         self._raw = {form: label for label, form in reversed(forms.items())}
         self._normal = {label_key(label): label for label in reversed(forms)}
         longest_first = sorted(self._normal.items(), key=lambda item: len(item[0]), reverse=True)
         self._by_group = {f"l{i}": label for i, (_, label) in enumerate(longest_first)}
         whole = _whole_numbers(forms)
+        numbers = _number_patterns(whole)
         words = [
-            f"(?P<l{i}>{_word(_bare(forms[label]), whole.get(label))})"
+            f"(?P<l{i}>{_word(_bare(forms[label]), numbers.get(label))})"
             for i, (_, label) in enumerate(longest_first)
         ]
         self._words = re.compile("|".join(words), re.IGNORECASE) if words else None
@@ -273,7 +307,7 @@ def label_key(label: str) -> str:
 
 def whole_number(label: str) -> str | None:
     """`1` of the labels 1 and 1.0; None of what is no whole number, and of 01, which is a code."""
-    found = _WHOLE.fullmatch(unicodedata.normalize("NFKC", label).strip())
+    found = _WHOLE.fullmatch(_plain(label).strip())
     return found[1] if found else None
 
 
@@ -294,11 +328,23 @@ def _bare(text: str) -> str:
     return line.lstrip(_OPENING + " ").rstrip(_CLOSING + _SENTENCE_END + " ") or line
 
 
-def _word(core: str, whole: str | None = None) -> str:
-    """Pattern of a label inside running text, with borders where its script has them. whole: if it is one."""
-    body = r"[\s_\-]*".join(map(re.escape, _JOINT.split(core)))
-    if whole is not None:
-        body = rf"{re.escape(whole)}(?:\.0+)?"
+def _number_patterns(whole: Mapping[str, str]) -> dict[str, str]:
+    """Label -> pattern of its whole number: with .0 behind it, as 4/5 of grades up to 5, as +1 beside -1."""
+    top = max(whole.values(), key=int) if len(whole) >= _FEWEST_GRADES else ""
+    out_of = rf"(?:/{re.escape(top)}(?!\d))?" if top else ""
+    plus = r"\+?" if any(number.startswith("-") for number in whole.values()) else ""
+    return {
+        label: ("" if number.startswith("-") else plus) + rf"{re.escape(number)}(?:\.0+)?{out_of}"
+        for label, number in whole.items()
+    }
+
+
+def _word(core: str, number: str | None = None) -> str:
+    """Pattern of a label inside running text, with borders where its script has them.
+
+    number: the pattern of its number, if it is one.
+    """
+    body = number or r"[\s_\-]*".join(map(re.escape, _JOINT.split(core)))
     if re.fullmatch(r"[A-Za-z]", core):
         # One letter is also a word or a part of one: only the capital counts, and "A headline" is not A.
         article = r"(?!\s+(?!(?:is|was|because|since|as|and|or)\b)[a-z])" if core in "AaIi" else ""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from autoprompt.answers import read_label
 from autoprompt.config import RunConfig
 from autoprompt.dataset import check_fields, load_checked
-from autoprompt.dataset.checks import content_key
+from autoprompt.dataset.checks import content_key, joined_input
 from autoprompt.dataset.faults import listed
 from autoprompt.dataset.plain import plain_rows
 from autoprompt.dataset.shown import shown_in
@@ -55,7 +55,8 @@ def check_rows(config: RunConfig, dataset: Path, prompt: str, *, labels_of: str 
 
     prompt: "" where the settings name a workflow. labels_of: see `load_checked`. Raises as `prepare` does.
     """
-    examples, found, warnings = load_checked(dataset, config, labels_of=labels_of, input_of=input_of(config))
+    made_of = input_of(config, prompt)
+    examples, found, warnings = load_checked(dataset, config, labels_of=labels_of, input_of=made_of)
     workflow = open_workflow(config, examples)
     if workflow is None:
         warnings = (*warnings, *check_placeholders(prompt, {dataset: examples}, config))
@@ -122,8 +123,14 @@ def check_placeholders(prompt: str, rows: Mapping[Path, Sequence[Example]], conf
             f"{_hint(name, fillable, None if field in asked else field)}"
             for name in unknown_placeholders(prompt, known)
         ]
-        + _unsent(field, asked)
+        + ([] if _is_made_of(asked, rows) else _unsent(field, asked))
     )
+
+
+def _is_made_of(asked: Sequence[str], rows: Mapping[Path, Sequence[Example]]) -> bool:
+    """Whether the input of all rows is the several fields that the prompt asks for, which are all sent."""
+    every = [row for examples in rows.values() for row in examples]
+    return len(asked) > 1 and all(row.input == joined_input(row.fields, asked) for row in every)
 
 
 def _unsent(field: str, asked: Sequence[str]) -> list[str]:

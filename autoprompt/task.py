@@ -10,7 +10,7 @@ from autoprompt.config import RunConfig
 from autoprompt.llm.client import Client, Options
 from autoprompt.metrics import JUDGED, Metric
 from autoprompt.metrics.lengths import useful_tokens
-from autoprompt.program import Program, PromptProgram
+from autoprompt.program import Program, PromptProgram, unknown_placeholders
 from autoprompt.reasoning import OUTPUT_TOKENS
 from autoprompt.types import Example
 
@@ -21,10 +21,17 @@ LABEL_OUTPUT_TOKENS = 32  # of a task call whose answer is one of the labels
 FREE_OUTPUT_TOKENS = 1024
 
 
-def input_of(config: RunConfig) -> tuple[str, ...]:
-    """The fields that make up a row's input where none is named: the inputs of the workflow, in its order."""
-    if config.workflow is None or config.input_field != RunConfig.model_fields["input_field"].default:
+def input_of(config: RunConfig, prompt: str) -> tuple[str, ...]:
+    """The fields that make up a row's input where none is named: the inputs of the workflow, in its order, or
+    those that the prompt asks for, where it asks for several.
+
+    Rows are known by their input: by one of its fields alone, many rows would be taken for one.
+    """
+    if config.input_field != RunConfig.model_fields["input_field"].default:
         return ()
+    if config.workflow is None:
+        asked = tuple(name for name in unknown_placeholders(prompt, ()) if name != config.target_field)
+        return asked if len(asked) > 1 and config.input_field not in asked else ()
     from autoprompt.workflow.task import start_variables
 
     return start_variables(config.workflow)

@@ -233,8 +233,8 @@ class Candidate:
     components: name -> prompt text; a single prompt has the one component "prompt".
     parents, operator, iteration, change: where it came from; they do not enter `id`.
     change: what was changed, in a few words, for the memory and the report.
-    told: ids of train rows whose answers its author was shown, or counted, beside its demonstrations; no
-        fair sample for it.
+    told: ids of train rows whose answers its author was shown, counted, or told of in a description, beside
+        its demonstrations; no fair sample for it.
     labels: the only answers of the run that it is taken out of, () for free ones; None where that is not
         known, as within a run. A fact of the run: it makes no two candidates different and is not written.
     """
@@ -254,8 +254,9 @@ class Candidate:
             # A single prompt's demonstrations name no component, so its id is that of earlier versions.
             demos = [(d.input, d.output, *filter(None, [d.component])) for d in self.demos]
             body = [sorted(self.components.items()), demos]
-            text = json.dumps(body, ensure_ascii=False)
-            object.__setattr__(self, "id", hashlib.sha256(text.encode()).hexdigest()[:12])
+            # Half of a surrogate pair, which a model may write, has no form in UTF-8.
+            text = json.dumps(body, ensure_ascii=False).encode(errors="surrogatepass")
+            object.__setattr__(self, "id", hashlib.sha256(text).hexdigest()[:12])
 
     @property
     def prompt(self) -> str:

@@ -88,6 +88,25 @@ def test_an_answer_line_counts_more_than_what_explains_it(text: str) -> None:
     assert read_label(text, ("positive", "negative")) == "negative"
 
 
+@pytest.mark.parametrize("hyphen", [*"-\u2010\u2011\u2013\u2212", "\u2011 "])
+def test_hyphens_and_minus_signs_are_read_however_a_model_writes_them(hyphen: str) -> None:
+    """The usual models write U+2011 in compounds, and the minus sign before numbers."""
+    for text in (f"non{hyphen}toxic", f"**Non{hyphen}toxic**", f"The comment is non{hyphen}toxic."):
+        for other in ("non-toxic", "non_toxic", "non toxic", "nontoxic", "non\u2011toxic"):
+            assert read_label(text, ("toxic", other)) == other
+    if hyphen.strip() == hyphen:
+        for text in (f"{hyphen}1", f"The score is {hyphen}1.", f"Score: {hyphen}1\nIt is angry."):
+            assert read_label(text, ("-1", "0", "1")) == "-1"
+        assert read_label(f"5{hyphen}10", ("1-5", "5-10")) == "5-10"
+
+
+def test_a_dash_that_parts_clauses_is_no_hyphen() -> None:
+    for text in ("toxic \u2013 non-fiction", "Answer \u2013 toxic", "toxic\u2014non that one"):
+        assert read_label(text, ("toxic", "non-toxic")) == "toxic"
+    assert read_label("Rating \u2013 5", ("1", "5")) == "5"
+    assert read_label("Ich wei\u00df nicht \u2013 don\u2019t know", ("know", "don't know")) == "don't know"
+
+
 def test_labels_that_are_marks_are_read_behind_a_marker() -> None:
     assert read_label("Answer: -\nIt loses + wins", ("+", "-")) == "-"
     assert read_label("Answer: **\nIt is fair", ("*", "**")) == "**"
@@ -148,6 +167,54 @@ def test_what_negates_and_what_does_not(text: str, labels: tuple[str, ...], labe
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        "does not appear to be {}",
+        "doesn\u2019t look like {}",
+        "is not a clear case of {}",
+        "is not indicative of {}",
+        "does not qualify as {}",
+        "does not contain any {}",
+        "cannot be labeled as {}",
+        "is not at all {}",
+        "is not actually {}",
+        "is hardly {}",
+        "I do not think this text is {}",
+        "I don't believe it's {}",
+        "I wouldn't call it {}",
+        "There is no evidence of {}",
+        "There is no indication that this is {}",
+        "\u4e0d\u80fd\u7b97\u662f{}",
+        "\u6211\u4e0d\u8ba4\u4e3a\u8fd9\u662f{}",
+    ],
+)
+def test_what_is_said_not_to_be_so_is_denied(text: str) -> None:
+    assert read_label(text.format("spam"), ("spam", "ham")) is None
+    assert read_label(f"{text.format('spam')}.", ("spam", "not_spam")) == "not_spam"
+    assert read_label(f"{text.format('spam')}, so ham", ("spam", "ham")) == "ham"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "not just {}",
+        "not only {}",
+        "nothing but {}",
+        "I have no doubt that this is {}",
+        "It is not clear, but likely {}",
+        "It does not name a person. It is {}",
+        "I cannot say for sure, but it is {}",
+        "It does not look like ham, so it is {}",
+        "I could not be more sure that it is {}",
+        "\u5dee\u4e0d\u591a\u662f{}",
+        "\u4e0d\u8fc7\u662f{}",
+    ],
+)
+def test_a_no_that_is_of_something_else_denies_nothing(text: str) -> None:
+    assert read_label(text.format("spam"), ("spam", "ham")) == "spam"
+
+
+@pytest.mark.parametrize(
     ("text", "label"),
     [
         ("1", "1"),
@@ -174,6 +241,32 @@ def test_what_negates_and_what_does_not(text: str, labels: tuple[str, ...], labe
 )
 def test_labels_of_digits(text: str, label: str | None) -> None:
     assert read_label(text, ("0", "1")) == label
+
+
+@pytest.mark.parametrize(
+    ("text", "label"),
+    [
+        ("4/5", "4"),
+        ("Rating: 4/5 stars.", "4"),
+        ("I give it **5/5**.", "5"),
+        ("4.0/5", "4"),
+        ("4/10", None),
+        ("4/5/2020", None),
+        ("on 12/5", None),
+        ("4/5.5", None),
+        ("4/50", None),
+    ],
+)
+def test_a_grade_is_read_beside_the_largest_one(text: str, label: str | None) -> None:
+    assert read_label(text, ("1", "2", "3", "4", "5")) == label
+    assert read_label("0/1", ("0", "1")) is None
+
+
+def test_a_plus_is_read_where_labels_have_signs() -> None:
+    for text in ("+1", "The score is +1.", "**+1**"):
+        assert read_label(text, ("-1", "0", "1")) == "1"
+        assert read_label(text, ("0", "1")) is None
+    assert read_label("2+1 signs", ("-1", "0", "1")) is None
 
 
 @pytest.mark.parametrize("labels", [("(A)", "(B)", "(C)"), ("A", "B", "C")])
@@ -365,6 +458,7 @@ def test_the_last_json_inside_a_text_counts() -> None:
         ("a\n b", "a b"),
         ("(A)", "a"),
         ("**x**", "x"),
+        ("it\u2019s re\u2011used", "it's re-used"),
         ("शिकायत।", "शिकायत"),
         ("شكوى؟", "شكوى"),
         ("شکایت۔", "شکایت"),

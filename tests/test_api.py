@@ -994,6 +994,22 @@ def test_columns_that_are_not_used_may_hold_anything_that_can_be_written(tmp_pat
     assert "{picture} is no field" in "".join(evaluate(asked, rows=rows, clients=clients()).warnings)
 
 
+def test_rows_of_two_fields_that_the_prompt_asks_for_are_told_apart_by_both(tmp_path: Path) -> None:
+    """One claim about many sources, and many claims about each: neither field alone is the row."""
+    rows = [
+        {"claim": f"claim {n % 4}", "source": f"item {n}", "target": target_of(n)} for n in range(len(GOOD))
+    ]
+    config = run_config(tmp_path, dataset=None, prompt="{claim}, by {source}?")
+    report = evaluate(config, rows=rows, clients=clients())
+    assert (report.n, report.warnings) == (len(GOOD), ())
+    assert report.evaluation.rows[5].input == "claim: claim 1\nsource: item 5"
+    named = config.model_copy(update={"input_field": "claim"})
+    with pytest.raises(
+        DatasetError, match="They differ in 'source': where the prompt asks for several fields"
+    ):
+        evaluate(named, rows=rows, clients=clients())
+
+
 def test_an_input_that_the_prompt_never_sends_is_said(tmp_path: Path) -> None:
     rows = [{**row, "subject": f"item {n}"} for n, row in enumerate(GOOD)]
     config = run_config(tmp_path, dataset=None, prompt="Route {subject}")

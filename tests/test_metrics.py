@@ -220,6 +220,10 @@ def test_json_match_counts_fields() -> None:
     assert score(get_metric("json_match", {"fields": ["size"]}), answer, target).reason == "size is missing"
     assert not score(get_metric("json_match"), '{"a": true}', '{"a": 1}').is_correct
     assert score(get_metric("json_match"), "[1, 2]", "[1, 2.0]").is_correct
+    digits = "7" * 400  # no float holds so much
+    for target in ('{"a": 1}', '{"a": 1.5}'):
+        assert not score(get_metric("json_match"), f'{{"a": {digits}}}', target).is_correct
+    assert score(get_metric("json_match"), f"[{digits}]", f"[{digits}]").is_correct
     assert (
         score(get_metric("json_match"), "[1]", '{"a": 1}').reason == "answered '[1]', expected '{\"a\": 1}'"
     )

@@ -10,7 +10,7 @@ from autoprompt.config import RunConfig
 from autoprompt.llm import Options, ScriptedClient
 from autoprompt.metrics import get_metric
 from autoprompt.reasoning import request
-from autoprompt.task import make_program
+from autoprompt.task import input_of, make_program
 from autoprompt.types import Candidate, Example, Message
 
 PROMPT = "Name the city."
@@ -51,3 +51,19 @@ def test_a_free_answer_is_of_use_while_it_can_be_right(
 def test_what_is_worked_out_first_has_room() -> None:
     options = asked(f"{PROMPT}\n{request(PROMPT, ())}")
     assert (options.max_output_tokens, options.useful_tokens) == (1024, 512)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "settings", "fields"),
+    [
+        ("{premise} {hypothesis}: {premise}", {}, ("premise", "hypothesis")),
+        ("{premise}, {hypothesis}, {input}", {}, ()),
+        ("{premise} alone, and {target}, which is never sent", {}, ()),
+        ("{premise} {hypothesis}", {"input_field": "premise"}, ()),
+        ("Name it.", {}, ()),
+    ],
+)
+def test_several_fields_that_a_prompt_asks_for_are_the_input(
+    prompt: str, settings: dict[str, str], fields: tuple[str, ...]
+) -> None:
+    assert input_of(RunConfig(prompt=prompt, **settings), prompt) == fields

@@ -19,6 +19,9 @@ from autoprompt.errors import DatasetError
 from autoprompt.types import Example
 
 MAX_LABELS = 20
+_ONE_FIELD = (
+    "where the prompt asks for several fields, and no --input-field is named, all of them are the input"
+)
 
 
 def load_rows(
@@ -53,7 +56,7 @@ def load_rows(
         record = _with_input(without_bytes(found, flags.values()), input_field, input_of)
         if is_first:
             names = named([*input_of])
-            also = f" Or have a field for each input of the workflow: {names}." if input_of else ""
+            also = f" Or have a field for each of those that are asked for: {names}." if input_of else ""
             require_fields(record, line, flags, faults, also)
             is_first = False
         what = _row_fault(record, flags.values(), target_field, takes_json=takes_json)
@@ -83,9 +86,16 @@ def _with_input(record: Mapping[str, Any], input_field: str, input_of: Sequence[
     """The record with an input made of other fields, where it has none and all of those."""
     if not input_of or input_field in record or not all(name in record for name in input_of):
         return record
-    if len(input_of) == 1:
-        return {**record, input_field: record[input_of[0]]}
-    return {**record, input_field: "\n".join(f"{name}: {as_text(record[name])}" for name in input_of)}
+    # One as it is: its value is checked as any input's.
+    made = record[input_of[0]] if len(input_of) == 1 else joined_input(record, input_of)
+    return {**record, input_field: made}
+
+
+def joined_input(record: Mapping[str, Any], names: Sequence[str]) -> str:
+    """The input that these fields make up: one as it is, several as lines of `name: value`."""
+    if len(names) == 1:
+        return as_text(record[names[0]])
+    return "\n".join(f"{name}: {as_text(record[name])}" for name in names)
 
 
 def as_text(value: Any) -> str:
@@ -138,32 +148,53 @@ def without_doubles(
 ) -> tuple[list[Example], list[str]]:
     """The rows with every input once, and warnings that say what was dropped.
 
-    Exact duplicates (same input and target) are kept once. Equal inputs with different targets are a
-    DatasetError naming both lines; with allow_conflicts the row that comes first in the file is kept.
+    Duplicates (same input and target) are kept once. Equal inputs with different targets are a DatasetError
+    naming both lines; with allow_conflicts the row that comes first in the file is kept. Where other fields
+    tell such rows apart, as where a prompt asks for several, it is said which.
     """
     first: dict[str, Example] = {}
+    others: dict[str, None] = {}
     doubles = conflicts = 0
     faults = Faults(path)
     for example in examples:
         kept = first.setdefault(content_key(example.input), example)
         if kept is example:
             continue
+        differing = _told_apart_by(example, kept)
         if kept.id == example.id:
             doubles += 1
+            others |= dict.fromkeys(differing)
             continue
         conflicts += 1
         if not allow_conflicts:
             found = f"target {_short(example.target)}, but {kept.at} has {_short(kept.target)}"
             todo = "Correct one, or keep the first with --allow-conflicts."
+            if differing:
+                todo = f"They differ in {named(differing, 4)}: {_ONE_FIELD}. {todo}"
             faults.add_row(example, f"{found} for the same input {_short(example.input)}. {todo}")
     faults.raise_if_any()
     warnings = []
-    if doubles:
+    if doubles and others:
+        what = f"{doubles} row{_s(doubles)} dropped, as input and target are those of an earlier row"
+        warnings.append(f"{path}: {what}; they differ in {named([*others], 4)}: {_ONE_FIELD}.")
+    elif doubles:
         warnings.append(f"{path}: {doubles} exact duplicate{_s(doubles)} dropped; each row is kept once.")
     if conflicts:
         what = f"{conflicts} row{_s(conflicts)} dropped that contradict{'s' if conflicts == 1 else ''}"
         warnings.append(f"{path}: {what} an earlier row with the same input; the first in the file is kept.")
     return list(first.values()), warnings
+
+
+def _told_apart_by(one: Example, other: Example) -> list[str]:
+    """Names of fields beside the target in which two rows with the same input differ.
+
+    An `id` is no content. The fields of input and target are known here by what they hold alone.
+    """
+    return [
+        name
+        for name, text in one.fields.items()
+        if name != "id" and text not in (one.input, one.target) and text != other.fields.get(name, "")
+    ]
 
 
 def check_labels(examples: Sequence[Example], path: Path, labels: Sequence[str], labels_of: str = "") -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import unicodedata
 from itertools import groupby
 
@@ -10,15 +11,22 @@ from autoprompt.scripts import is_unparted, runs, signs
 
 ADDED = "added: "
 REMOVED = " | removed: "
+JOINT = "; and "  # between what a text says anew and the demonstrations that came with it
 _SURELY_WHOLE = 200  # characters; a longer line that ends in an ellipsis may have been cut
 
 # What counts although no word holds it: +1 or -1, < or >, 10 or 10%, $ or €, ✓ or ✗.
 _SYMBOL_KINDS = ("Sm", "Sc", "So")
+_WITH_DEMOS = re.compile(rf"{re.escape(JOINT)}\d+ demonstrations?\b[^;]*$")
 
 
 def is_cut(change: str) -> bool:
     """Whether the end of the line may be missing."""
     return change.endswith("…") and len(change) >= _SURELY_WHOLE
+
+
+def has_demos(change: str) -> bool:
+    """Whether demonstrations came with the text that the line tells of: what these did is not told apart."""
+    return _WITH_DEMOS.search(change) is not None
 
 
 def digest(change: str) -> str:

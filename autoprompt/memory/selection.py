@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from autoprompt.memory.change import ADDED, REMOVED, is_cut
+from autoprompt.memory.change import ADDED, REMOVED, has_demos, is_cut
 from autoprompt.memory.experience import LONGEST_TASK, Experience
 from autoprompt.memory.similarity import SAME_KIND, task_similarity
 from autoprompt.tokens import estimate_tokens
@@ -44,8 +44,8 @@ def select(experiences: Sequence[Experience], task: str, max_tokens: int) -> str
 def helpful_additions(experiences: Sequence[Experience], task: str, max_tokens: int) -> list[str]:
     """Sentences that helped where they were added to a prompt of the same kind of task, the best first.
 
-    At most about `max_tokens` tokens. Of changes that also removed something, and of cut ones, nothing is
-    known of the sentence alone, so they are left out.
+    At most about `max_tokens` tokens. Of changes that also removed something, that came with demonstrations,
+    and of cut ones, nothing is known of the sentence alone, so they are left out.
     """
     sentences: list[str] = []
     for entry in ranked(experiences, task):
@@ -62,7 +62,9 @@ def helpful_additions(experiences: Sequence[Experience], task: str, max_tokens: 
 def additive_sentence(change: str) -> str | None:
     """What a change added, word for word; None for one that did anything else, or that was cut."""
     sentence = change.removeprefix(ADDED).strip()
-    if not change.startswith(ADDED) or REMOVED in change or "\n" in change or is_cut(change):
+    if not change.startswith(ADDED) or REMOVED in change or "\n" in change:
+        return None
+    if is_cut(change) or has_demos(change):
         return None
     return sentence or None
 

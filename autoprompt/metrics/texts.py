@@ -22,7 +22,7 @@ from autoprompt.types import Example, Score
 @register("exact_match")
 @dataclass(frozen=True)
 class ExactMatch(TextMetric):
-    """Equal but for case, width, spaces, and quotes or end marks around it."""
+    """Equal but for case, width, spaces, look-alikes of hyphen and apostrophe, and quotes or end marks."""
 
     name: str = field(default="exact_match", init=False)
 

@@ -130,7 +130,7 @@ def prepare(config: RunConfig) -> Preparation:
     config = complete(config)
     check_analyst(config)
     prompt = "" if config.workflow is not None else starting_prompt(config)
-    regions = cut_rows(config, input_of=input_of(config))
+    regions = cut_rows(config, input_of=input_of(config, prompt))
     labels = regions.labels or ()
     workflow = open_workflow(config, [row for rows in regions.parts.values() for row in rows])
     texts = [prompt] if workflow is None else [*workflow.components.values()]

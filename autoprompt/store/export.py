@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from autoprompt.dataset.checks import as_text
 from autoprompt.errors import ConfigError, InputError
-from autoprompt.program import render
+from autoprompt.program import placeholders, render
 from autoprompt.prompt_file import export_form
 from autoprompt.setting_types import Label
 from autoprompt.store.files import read_text, to_json, to_yaml
@@ -92,6 +92,9 @@ class Exported(NamedTuple):
         the input, and for the prompts of a workflow.
         """
         given = {self.input_field: row} if isinstance(row, str) else row
+        is_asked = self.input_field in placeholders(self.candidate.prompt, (self.input_field,))
+        if not is_asked and placeholders(self.candidate.prompt, given):  # other fields are all that is sent
+            given = {self.input_field: "", **given}
         if self.input_field not in given:
             raise InputError(f"the row has no {self.input_field!r}; its fields are {', '.join(given)}")
         fields = {name: as_text(value) for name, value in given.items()}

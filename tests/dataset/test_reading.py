@@ -296,4 +296,6 @@ def test_fields_that_make_no_input(input_of: tuple[str, ...], tmp_path: Path) ->
     path = write(tmp_path, "d.jsonl", '{"question": "Who?", "target": "A"}')
     with pytest.raises(DatasetError, match="no field 'input'") as told:
         load_rows(path, input_of=input_of)
-    assert ("each input of the workflow: 'passage', 'question'" in str(told.value)) == ("passage" in input_of)
+    assert ("each of those that are asked for: 'passage', 'question'" in str(told.value)) == (
+        "passage" in input_of
+    )

@@ -343,6 +343,27 @@ def test_doubles_are_kept_once_and_conflicts_by_the_first(tmp_path: Path) -> Non
     assert any("1 row dropped that contradicts" in warning for warning in splits.warnings)
 
 
+def test_rows_that_another_field_tells_apart_are_no_exact_duplicates(tmp_path: Path) -> None:
+    """A prompt may ask for both fields; a row is known by its input alone."""
+    lines = [
+        {"id": f"{n}", "input": f"question {n % 8}", "passage": f"passage {n}", "target": "ab"[n % 2]}
+        for n in range(10)
+    ]
+    path = tmp_path / "rows.jsonl"
+    path.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    chosen = DataSettings(dataset=path)
+    said = " ".join(load_checked(path, chosen)[2])
+    assert (
+        "2 rows dropped, as input and target are those of an earlier row; they differ in 'passage': " in said
+    )
+    lines[9]["target"] = "a"
+    path.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    with pytest.raises(
+        DatasetError, match="They differ in 'passage': where the prompt asks for several fields"
+    ):
+        load_checked(path, chosen)
+
+
 def test_labels_come_with_the_splits(tmp_path: Path) -> None:
     path = write(tmp_path / "d.jsonl", rows_of(40))
     assert load(dataset=path).labels == ("a", "b")

@@ -100,6 +100,9 @@ def test_solid_gains_outrank_lucky_ones() -> None:
         ("added: " + "word " * 60 + "…", None),  # it was cut
         ("added:", None),
         ("16 demonstrations, balanced over the answers", None),
+        ("added: A: odd. B: even.; and 16 demonstrations, balanced over the answers", None),
+        ("added: " + "word " * 46 + "…; and 1 demonstrations, balanced over the answers", None),
+        ("added: Mind the rules; and the demonstrations.", "Mind the rules; and the demonstrations."),
         ("", None),
     ],
 )

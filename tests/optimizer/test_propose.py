@@ -18,6 +18,7 @@ from autoprompt.optimizer.proposing.brief import Place
 from autoprompt.optimizer.proposing.drafts import draft
 from autoprompt.optimizer.proposing.propose import propose
 from autoprompt.optimizer.proposing.turn import Turn
+from autoprompt.search.operators import OperatorName
 from autoprompt.search.plan import Depth
 from autoprompt.templates import phrases
 from autoprompt.tokens import estimate_tokens
@@ -99,6 +100,8 @@ def test_a_placeholder_that_the_original_has_not_is_refused() -> None:
             f"it asks for {{{name}}}, which the original does not"
         ]
     assert refusals("```\nSort this: {input}\n```", splits=splits) == []
+    of_fields = refusals("```\nSort {note} or {input}\n```", "Sort {note}.", splits=splits)
+    assert of_fields == ["it asks for {input}, which the original does not"]
 
 
 def test_a_touched_locked_passage_is_refused() -> None:
@@ -183,6 +186,13 @@ def test_a_cut_answer_is_refused() -> None:
     assert [e["reason"] for e in made.kinds("candidate_refused")] == ["the writer's answer was cut"]
 
 
+def test_half_of_a_character_is_refused() -> None:
+    """The half of an emoji that a model's tokens broke off has no form in a file."""
+    assert refusals("```\nMind the rule. \ud83d\n```") == [
+        "it holds half of a surrogate pair, which is no character"
+    ]
+
+
 def test_the_same_text_again_is_refused() -> None:
     assert refusals(lambda current: current) == ["it was tried before"]
     made = bench(author=says("```\nAlways this.\n```"), depth=WRITERS_ONLY, max_demos=0, can_demo=False)
@@ -235,6 +245,34 @@ def test_what_helped_is_recalled_all_together_and_then_one_by_one() -> None:
     texts = [c.prompt.removeprefix(PROMPT + "\n") for c in candidates]
     assert texts == ["\n".join(helped[:3]), *helped[:3]]
     assert candidates[1].change == "added: Mind (+1)."
+
+
+@pytest.mark.parametrize("operator", ["recall", "patch"])
+def test_what_is_added_stands_before_the_row(operator: OperatorName) -> None:
+    """It is said once then, and not with each demonstration."""
+    made = bench(author=says("ADD: Mind it."), prompt="Item: {input}\nLabel:", depth=WRITERS_ONLY)
+    settings = brief(made, helped=["Mind it."])
+    original, place = made.context.pool.original, Place(0, 0, 0)
+    turn = Turn(made.context, settings, operator, original, place, random.Random())
+    assert draft(turn).prompt == "Mind it.\nItem: {input}\nLabel:"
+
+
+def test_rows_that_a_description_was_made_from_are_told_to_who_hands_it_on() -> None:
+    """They are no fresh rows for a prompt that was made of their description."""
+    change = "added: A: the item is even. B: it is odd."
+    texts: dict[OperatorName, dict[str, Any]] = {
+        "recall": {"helped": [change.removeprefix("added: ")]},
+        "rewrite": {"experiences": f"[b] {change}"},
+    }
+    for operator, known in texts.items():
+        made = bench(author=says("```\nSay A or B, even or odd.\n```"), depth=WRITERS_ONLY, can_demo=False)
+        settings = brief(made, **known)
+        for number, (name, row) in enumerate({"describe": "r3", "cues": "r4", "patch": "r5"}.items()):
+            said = change if name != "patch" else "added: Another."
+            made.context.add(Candidate({"prompt": f"{number}"}, operator=name, change=said, told=(row,)))
+        original, place = made.context.pool.original, Place(0, 0, 0)
+        turn = Turn(made.context, settings, operator, original, place, random.Random())
+        assert draft(turn).told == ("r3",)
 
 
 def test_what_the_writer_is_told_is_not_read_as_sentences_to_recall() -> None:

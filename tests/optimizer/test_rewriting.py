@@ -88,6 +88,21 @@ def test_whole_sentences_alone_are_removed(parent: str, sentence: str, text: str
     assert read_patch(f"REMOVE: {sentence}", parent) == text
 
 
+@pytest.mark.parametrize(
+    ("parent", "text"),
+    [
+        ("Sort.\n\nItem: {input}\nLabel:", "Sort.\nMind the rule.\n\nItem: {input}\nLabel:"),
+        ("Item: {input}\nLabel: ", "Mind the rule.\nItem: {input}\nLabel: "),
+        ("Sort {input} well.", "Mind the rule.\nSort {input} well."),
+        ("Sort.\n\nWork it out. {input}", "Sort.\nMind the rule.\n\nWork it out. {input}"),
+        ("Sort it.\n", "Sort it.\nMind the rule."),
+    ],
+)
+def test_sentences_are_added_before_the_row(parent: str, text: str) -> None:
+    """Behind its end, "Label:", a sentence would be what the model goes on with."""
+    assert read_patch("ADD: Mind the rule.", parent, ["{input}", "Work it out."]) == text
+
+
 @pytest.mark.parametrize("operator", ["patch", "rewrite"])
 @pytest.mark.parametrize(("reason", "is_cut"), [("length", True), ("stop", False), ("", False)])
 def test_a_cut_answer_is_told(operator: Any, reason: str, is_cut: bool) -> None:

@@ -92,6 +92,15 @@ def test_fields_of_a_row_become_text_in_the_messages_of_an_export(tmp_path: Path
     assert read_exported(path).messages({"input": "x", "year": 7})[-1]["content"].startswith("7: x?")
 
 
+def test_a_row_of_other_fields_needs_no_input_that_is_not_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "prompt.yaml"
+    path.write_text(export(Candidate({"prompt": "{claim} by {source}?"}), "yaml"), encoding="utf-8")
+    found = read_exported(path)
+    assert found.messages({"claim": "x", "source": "y"})[-1]["content"] == "x by y?"
+    with pytest.raises(InputError, match="no 'input'"):
+        found.messages({"other": "x"})
+
+
 def test_text_is_the_prompt_alone() -> None:
     assert export(PLAIN, "text") == PLAIN.prompt + "\n"
     assert export(SEVERAL, "text") == "[plan]\nPlan.\n\n[write]\nWrite.\n"

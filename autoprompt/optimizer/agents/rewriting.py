@@ -89,13 +89,14 @@ class RewriteAgent:
         *,
         operator: Operator = "rewrite",
         keep: Sequence[str] = (),
+        ahead_of: Sequence[str] = (),
         step: StepView | None = None,
         seed: int = 0,
     ) -> Proposal:
         """One proposal. An answer in another form than asked is read as a full rewrite.
 
         parent: the text to improve. keep: passages that must survive (placeholders, locked parts); whether
-        they did is the caller's to check.
+        they did is the caller's to check. ahead_of: as in `with_added`.
         step: where the prompt is one of several in a program.
         """
         language = language_of(original_prompt)
@@ -127,7 +128,7 @@ class RewriteAgent:
         completion = self._client.complete([Message("user", request)], options)
         answer = completion.text
         edits_alone = is_patch(answer)
-        text = read_patch(answer, parent) if operator == "patch" or edits_alone else None
+        text = read_patch(answer, parent, ahead_of) if operator == "patch" or edits_alone else None
         if text is None:
             # Edits of which none applies are no prompt, and must not become one word for word.
             text = "" if edits_alone else read_prompt(answer)
@@ -176,11 +177,11 @@ def is_patch(answer: str) -> bool:
     return bool(lines) and all(_EDIT.match(line) for line in lines)
 
 
-def read_patch(answer: str, parent: str) -> str | None:
+def read_patch(answer: str, parent: str, ahead_of: Sequence[str] = ()) -> str | None:
     """`parent` with the answer's edits applied; None where the answer holds no edit that applies.
 
-    `ADD: sentence` is added at the end, `REMOVE: sentence` taken out where the parent has it word for word as
-    one or several whole sentences or lines; its last full stop may be missing.
+    `ADD: sentence` is added (see `with_added`), `REMOVE: sentence` taken out where the parent has it word for
+    word as one or several whole sentences or lines; its last full stop may be missing.
     """
     edits = [m.groups() for line in answer.splitlines() if (m := _EDIT.match(line))]
     text, added = parent, []
@@ -191,8 +192,25 @@ def read_patch(answer: str, parent: str) -> str | None:
         elif kind.upper() == "REMOVE":
             text = _without(text, sentence)
     if added:
-        text = text.rstrip() + "\n" + "\n".join(added)
+        text = with_added(text, added, ahead_of)
     return text if text != parent else None
+
+
+def with_added(text: str, sentences: Sequence[str], ahead_of: Sequence[str] = ()) -> str:
+    """`text` with sentences, each on a line: before the line with the first of `ahead_of`, else at the end.
+
+    ahead_of: what instructions stand before, as placeholders are. Behind "Item: {input}", "Label:" they would
+    be no instruction to a model that goes on with the text, and be said again with each demonstration.
+    """
+    added = "\n".join(sentences)
+    first = min((at for mark in ahead_of if (at := text.find(mark)) >= 0), default=None)
+    if first is None:
+        return f"{text.rstrip()}\n{added}"
+    start = text.rfind("\n", 0, first) + 1
+    head = text[:start].rstrip()
+    if not head:
+        return f"{added}\n{text[start:]}"
+    return f"{head}\n{added}{text[len(head) :]}"
 
 
 def _without(text: str, sentence: str) -> str:

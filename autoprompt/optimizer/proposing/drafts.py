@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
+from autoprompt.memory.change import ADDED, JOINT
+from autoprompt.optimizer.agents.rewriting import with_added
 from autoprompt.optimizer.proposing.brief import (
     Brief,
     analysis_for,
@@ -17,7 +19,7 @@ from autoprompt.optimizer.proposing.brief import (
     step_view,
 )
 from autoprompt.optimizer.proposing.merging import joined, partner_of
-from autoprompt.optimizer.proposing.refusal import Refused, check_text, kept_passages
+from autoprompt.optimizer.proposing.refusal import Refused, check_text, constant_until, kept_passages
 from autoprompt.optimizer.proposing.showing import can_show, show
 from autoprompt.optimizer.proposing.telling import described, labels_told, tell, with_lines
 from autoprompt.optimizer.proposing.turn import Turn
@@ -28,6 +30,7 @@ from autoprompt.search.pool import Entry
 from autoprompt.types import Candidate, Example
 
 TEXT_ALONE = 3  # every third telling comes without demonstrations: both add up, but are not always wanted
+_HANDED_ON = (*WRITERS, "recall")  # whose changes say in words what their authors were told
 
 
 def draft(turn: Turn) -> Candidate:
@@ -60,13 +63,15 @@ def _write(turn: Turn) -> Candidate:
         brief.experiences,
         operator="patch" if turn.operator == "patch" else "rewrite",
         keep=kept_passages(context, original, before),
+        ahead_of=constant_until(context, before),
         step=step_view(context, brief, name),
         seed=context.seed("write", brief.iteration, turn.place.slot),
     )
     if proposal.is_cut:
         raise Refused("the writer's answer was cut")
     check_text(context, original, before, proposal.text)
-    return turn.child(named(context, name, proposal.change), texts={name: proposal.text})
+    change = named(context, name, proposal.change)
+    return turn.child(change, texts={name: proposal.text}, told=_retold(turn, brief.experiences))
 
 
 def _tell(turn: Turn) -> Candidate:
@@ -86,7 +91,7 @@ def _tell(turn: Turn) -> Candidate:
     except Refused:  # no demonstration to go with it is no reason to lose a text that was paid for
         return candidate
     told = tuple(dict.fromkeys((*told, *shown.told)))
-    return replace(shown, parents=candidate.parents, told=told, change=f"{change}; and {shown.change}")
+    return replace(shown, parents=candidate.parents, told=told, change=f"{change}{JOINT}{shown.change}")
 
 
 def _told_from(turn: Turn) -> tuple[str, Sequence[Example]]:
@@ -131,6 +136,18 @@ def _recall(turn: Turn) -> Candidate:
     if not missing or turn.place.recall >= len(choices):
         raise Refused("nothing more to recall")
     chosen = choices[turn.place.recall]
-    text = before.rstrip() + "\n" + "\n".join(chosen)
+    text = with_added(before, chosen, constant_until(context, before))
     check_text(context, context.program.components[name], before, text)
-    return turn.child(named(context, name, "added: " + " ".join(chosen)), texts={name: text})
+    told = _retold(turn, "\n".join(ADDED + sentence for sentence in chosen))
+    return turn.child(named(context, name, ADDED + " ".join(chosen)), texts={name: text}, told=told)
+
+
+def _retold(turn: Turn, text: str) -> tuple[str, ...]:
+    """Rows of train that were told to the authors of changes which stand in `text`.
+
+    Who reads a description of rows, or hands it on, makes a prompt of these rows. (A list of counted words
+    is not handed on: its change says how many there were.)
+    """
+    made = (entry.candidate for entry in turn.context.pool.entries)
+    retold = (one for one in made if one.operator in _HANDED_ON and one.change and one.change in text)
+    return tuple(dict.fromkeys(row for one in retold for row in one.told))

@@ -20,6 +20,7 @@ COPIED = 16
 ECHOED = 8  # the weight from which a whole sentence of ours counts
 _WORD = 2  # weight of a word; a sign weighs 1
 _SELECTOR = re.compile(r"\{\{#[^{}]+#\}\}")
+_HALF_OF_PAIR = re.compile(r"[\ud800-\udfff]")  # a model may write one; no file and no export can hold it
 
 
 class Refused(Exception):
@@ -30,6 +31,9 @@ def check_candidate(context: SearchContext, candidate: Candidate, proposals: Seq
     settings = context.settings
     if candidate.id in context.pool or any(candidate.id == p.id for p in proposals):
         raise Refused("it was tried before")
+    shown = (text for demo in candidate.demos for text in (demo.input, demo.output))
+    if any(map(_HALF_OF_PAIR.search, (*candidate.components.values(), *shown))):
+        raise Refused("it holds half of a surrogate pair, which is no character")
     tokens = longest_prompt(candidate)
     if tokens > settings.max_prompt_tokens:
         raise Refused(
@@ -57,8 +61,13 @@ def shortest_refused(context: SearchContext, entries: Iterable[Entry]) -> Entry 
 def kept_passages(context: SearchContext, *texts: str) -> list[str]:
     """What every rewrite of `texts` must keep word for word: locked passages, placeholders, the
     words that have the model reason."""
-    own = [mark for text in texts for mark in (*_braced(context, text), *requests_in(text))]
+    own = [mark for text in texts for mark in constant_until(context, text)]
     return list(dict.fromkeys([*context.settings.locked, *own]))
+
+
+def constant_until(context: SearchContext, text: str) -> list[str]:
+    """The passages of `text` that instructions stand before: placeholders, and what has the model reason."""
+    return [*_braced(context, text), *requests_in(text)]
 
 
 def check_text(context: SearchContext, original: str, before: str, text: str) -> None:
@@ -72,8 +81,9 @@ def check_text(context: SearchContext, original: str, before: str, text: str) ->
         raise Refused(f"it loses {', '.join(lost)}")
     known = placeholders(original, tuple(_fields(context)))
     asked = [n for n in placeholders(text, tuple(_fields(context))) if n not in known]
-    # Demonstrations hold the input alone, and the target is never filled in.
-    asked = ["{" + n + "}" for n in asked if n != context.settings.input_field]
+    # Demonstrations hold the input alone, and the target is never filled in. Where the original asks for
+    # other fields, they may be the input, and rows to be answered have none of that name.
+    asked = ["{" + n + "}" for n in asked if known or n != context.settings.input_field]
     # A step of a workflow knows no variable that its author did not give it.
     asked += [mark for mark in _SELECTOR.findall(text) if mark not in original]
     if asked:
