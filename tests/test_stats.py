@@ -244,6 +244,29 @@ def test_combination_at_the_ends() -> None:
             stats.combine_inverse_normal(p, weights)
 
 
+@pytest.mark.parametrize("p", [1e-6, 0.004, 0.03, 0.3, 0.9])
+@pytest.mark.parametrize("count", [2, 3, 6])
+@pytest.mark.parametrize("correlation", [0.0, 0.25, 0.5])
+def test_many_against_one_agree_with_scipy(p: float, count: int, correlation: float) -> None:
+    covariance = [[1.0 if i == j else correlation for j in range(count)] for i in range(count)]
+    none_so_far = scipy_stats.multivariate_normal(cov=covariance).cdf([scipy_stats.norm.isf(p)] * count)
+    assert stats.many_to_one(p, count, correlation) == pytest.approx(1 - none_so_far, rel=1e-3, abs=1e-5)
+
+
+def test_many_against_one_at_the_ends() -> None:
+    # Dunnett 1955, table for an infinite number of degrees of freedom: 2.16 is the 5% point of four.
+    assert stats.many_to_one(scipy_stats.norm.sf(2.16), 4, 0.5) == pytest.approx(0.05, abs=0.001)
+    assert stats.many_to_one(0.02, 1, 0.5) == 0.02
+    assert stats.many_to_one(0.02, 7.5, 0.0) == pytest.approx(1 - 0.98**7.5)
+    for p in (0.0, 5e-324, 1e-300, 1 - 2**-53, 1.0):
+        found = [stats.many_to_one(p, count, 0.25) for count in (1, 1.5, 40, 1000)]
+        assert found == sorted(found)
+        assert all(p <= one <= 1 for one in found)
+    for bad in [(1.5, 2, 0.5), (0.5, 0.5, 0.5), (0.5, 2, 1.0), (0.5, 2, -0.1)]:
+        with pytest.raises(ValueError, match="expected"):
+            stats.many_to_one(*bad)
+
+
 def test_macro_f1() -> None:
     # By hand: class a 2 hits of 3 answers and 2 targets, f1 0.8; class b 1 of 1 and 2 targets, f1 2/3.
     assert stats.macro_f1(["a", "a", "a", "b"], ["a", "a", "b", "b"]) == pytest.approx((0.8 + 2 / 3) / 2)

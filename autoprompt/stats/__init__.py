@@ -27,6 +27,7 @@ from autoprompt.stats.intervals import (
 from autoprompt.stats.paired import (
     Alternative,
     combine_inverse_normal,
+    many_to_one,
     mcnemar_exact,
     p_text,
     paired_test,
@@ -43,6 +44,7 @@ __all__ = [
     "combine_inverse_normal",
     "count_groups",
     "difference",
+    "many_to_one",
     "draws_interval",
     "in_groups",
     "macro_f1",

@@ -16,6 +16,8 @@ _EXACT_UP_TO = 14  # rows that differ: 2^14 = 16,384 sign patterns are enumerate
 _CHUNK = 8  # signs are drawn by the byte: one table of 256 sums replaces eight additions
 _MOST_ADDITIONS = 2_000_000  # to count all sign patterns of groups: 0.2 s; more are drawn
 _LEAST_P_SHOWN = 0.00001
+_LUCK_STEP = 1 / 8  # of a sum that stands for the integral over a normal: its error is rounding
+_LUCKS = [n * _LUCK_STEP for n in range(-64, 65)]
 
 
 def p_text(value: float) -> str:
@@ -130,6 +132,29 @@ def combine_inverse_normal(p_values: Sequence[float], weights: Sequence[float] |
             return end
     z = sum(-w * NORMAL.inv_cdf(p) for p, w in counted) / math.sqrt(sum(w * w for _, w in counted))
     return 0.5 * math.erfc(z / math.sqrt(2))
+
+
+def many_to_one(p_value: float, count: float, correlation: float) -> float:
+    """One-sided p of the best of `count` candidates that were each compared with the same control.
+
+    p_value: its own, as if it had been the only one. count: at least 1, need not be whole. correlation: of
+    two of these comparisons where nobody is better, in [0, 1): 0.5 where all scores scatter alike and only
+    the control is shared (Dunnett 1955, JASA 50:1096); 0 is the correction of Sidak 1967. By normal
+    approximation. Raises ValueError for numbers outside these.
+    """
+    if not (0 <= p_value <= 1 and count >= 1 and 0 <= correlation < 1):
+        raise ValueError("expected a p-value in [0, 1], a count of at least 1, a correlation in [0, 1)")
+    if not 0 < p_value < 1 or count == 1:
+        return p_value
+    if not correlation:
+        return -math.expm1(count * math.log1p(-p_value))
+    ahead, shared, own = NORMAL.inv_cdf(p_value), math.sqrt(correlation), math.sqrt(1 - correlation)
+    total = 0.0
+    for luck in _LUCKS:  # of the control
+        chance = NORMAL.cdf((ahead + shared * luck) / own)
+        best = -math.expm1(count * math.log1p(-chance)) if chance < 1 else 1.0
+        total += NORMAL.pdf(luck) * best
+    return max(p_value, min(1.0, total * _LUCK_STEP))
 
 
 def _of_groups(differences: Sequence[float], together: Sequence[Sequence[int]] | None) -> list[float]:

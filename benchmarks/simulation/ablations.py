@@ -115,6 +115,11 @@ def _shares(stack: ExitStack) -> None:
     stack.enter_context(mock.patch.object(gate, "_chances", all_alike))
 
 
+@ablation("one original for all: corrected as if each candidate had met one of its own (Sidak)")
+def _original(stack: ExitStack) -> None:
+    stack.enter_context(mock.patch.object(gate, "TOGETHER", 0.0))
+
+
 @ablation("mid-p and weights: exact tests, equal weights")
 def _power(stack: ExitStack) -> None:
     real = gate.compare

@@ -11,6 +11,7 @@ from fakes import add
 from autoprompt.search.gate import (
     CONFIRM_ALPHA,
     MOST_GENERATIONS,
+    TOGETHER,
     Confirmation,
     compare,
     confirm,
@@ -18,6 +19,7 @@ from autoprompt.search.gate import (
     smallest_gain,
 )
 from autoprompt.search.pool import Pool
+from autoprompt.stats import many_to_one
 
 IDS = [f"r{i}" for i in range(400)]
 
@@ -201,8 +203,8 @@ def test_a_candidate_that_was_dropped_early_counts_by_its_share_of_the_race() ->
 
     alone = 10 / 2**9  # 8 fixed, 1 broken
     assert p_value(0) == pytest.approx(alone)
-    assert p_value(8) == pytest.approx(1 - (1 - alone) ** (1 + 8 / 4))
-    assert p_value(32) == pytest.approx(1 - (1 - alone) ** 9)
+    assert p_value(8) == pytest.approx(many_to_one(alone, 1 + 8 / 4, TOGETHER))
+    assert p_value(32) == pytest.approx(many_to_one(alone, 9, TOGETHER))
 
 
 @pytest.mark.parametrize(("race", "fresh"), [(12, 0), (24, 0), (18, 12), (30, 20), (60, 40)])
