@@ -15,6 +15,7 @@ from functools import lru_cache
 from typing import Any
 
 from autoprompt.scripts import MARKS, PARTED_LETTER
+from autoprompt.thoughts import parted
 
 _JOINT = re.compile(rf"(?<=(?!_)[\w{MARKS}])[\s_\-]+(?=(?!_)[\w{MARKS}])")  # between the words of a label
 _OPENING, _CLOSING = "\"'`“”‘’«»「」『』*([{<【《（", "\"'`“”‘’«»「」『』*)]}>】》）"
@@ -74,8 +75,6 @@ _NEGATION_BEHIND = re.compile(
 _ALSO = re.compile(
     r"[\"'`*”’」]*(?:\s+(?:or|nor|oder|noch|ou|или)\s+(?:(?:an?|the)\s+)?|或者?)[\"'`*“‘「]*", re.IGNORECASE
 )
-_THOUGHT = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL | re.IGNORECASE)
-_THOUGHT_END = re.compile(r"</think(?:ing)?>", re.IGNORECASE)
 _FENCE = re.compile(r"```[\w-]*\n?(.*?)```", re.DOTALL)
 _NUMBER_LABEL = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?")
 _WHOLE = re.compile(r"(-?(?:0|[1-9]\d*))(?:\.0+)?")
@@ -90,12 +89,8 @@ _MARKERS, _MARKED = 20, 500  # markers looked at, characters behind each
 
 
 def visible(text: str) -> str:
-    """The answer without surrounding space and without the `<think>` part of reasoning models.
-
-    Where the thought has an end only, all before it is thought: the chat templates of DeepSeek-R1, QwQ and
-    Qwen3 open the tag in the prompt, so that no answer of theirs holds it.
-    """
-    return _THOUGHT_END.split(_THOUGHT.sub("", text))[-1].strip()
+    """The answer without surrounding space and without the `<think>` part of reasoning models."""
+    return parted(text)[0]
 
 
 def normalize(text: str) -> str:

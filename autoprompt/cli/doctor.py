@@ -35,7 +35,8 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 _ENDPOINT_TIMEOUT_S = 5.0
 # Without two parts that the build would fetch from elsewhere than the registry, and that nothing here uses.
-_NATIVE_FLAGS = 'CMAKE_ARGS="-DLLAMA_LLGUIDANCE=OFF -DLLAMA_BUILD_BORINGSSL=OFF"'
+# `make native` says the same.
+NATIVE_FLAGS = 'CMAKE_ARGS="-DLLAMA_LLGUIDANCE=OFF -DLLAMA_BUILD_BORINGSSL=OFF"'
 _RUN_BYTES = 200_000_000  # a run with its cache, on the generous side
 
 
@@ -109,7 +110,7 @@ def _checks(model: str | None, base_url: str | None, environ: Mapping[str, str])
     if not is_local or url or has_key:
         remote = "" if is_local else name
         yield from _endpoint(url or OPENAI_URL, remote, environ, is_needed=not is_local)
-    yield _disk()
+    yield _disk(environ)
     yield _cache()
     yield _sandbox()
 
@@ -140,9 +141,7 @@ def _runtime(*, is_needed: bool) -> Iterator[Check]:
     if unused and is_needed:
         found = f"built without {unused}, which this processor has"
         native = install(["--force-reinstall", "--no-deps", "--no-binary", "xllamacpp", "xllamacpp"])
-        advice = (
-            f"Up to twice as fast with it. Takes minutes, a C++ compiler, CMake: {_NATIVE_FLAGS} {native}"
-        )
+        advice = f"Up to twice as fast with it. Takes minutes, a C++ compiler, CMake: {NATIVE_FLAGS} {native}"
         yield Check("runtime build", False, found, advice, is_needed=False)
 
 
@@ -225,9 +224,9 @@ def _public(url: str) -> httpx.URL:
     return httpx.URL(url).copy_with(userinfo=b"", query=None)
 
 
-def _disk() -> Check:
+def _disk(environ: Mapping[str, str]) -> Check:
     free = shutil.disk_usage(Path()).free
-    runs_dir = Path(os.environ.get("AUTOPROMPT_RUNS_DIR") or "runs")
+    runs_dir = Path(environ.get("AUTOPROMPT_RUNS_DIR") or "runs")
     try:
         check_writable(runs_dir / "RUN", makes_folders=True, todo="")
     except StoreError as error:

@@ -24,6 +24,7 @@ from autoprompt.extras import install_extra
 from autoprompt.llm import weights
 
 _READY_TIMEOUT_S = 60.0
+_CPU_INFO = Path("/proc/cpuinfo")  # Linux alone
 
 
 @dataclass(slots=True)
@@ -205,8 +206,7 @@ def unused_instructions() -> str:
     """
     import xllamacpp
 
-    file = Path("/proc/cpuinfo")
-    flags = file.read_text(encoding="ascii", errors="replace") if file.exists() else ""
+    flags = _CPU_INFO.read_text(encoding="ascii", errors="replace") if _CPU_INFO.exists() else ""
     has_it = re.search(r"^flags\s*:.*\bavx512f\b", flags, re.MULTILINE)
     return "AVX-512" if has_it and "AVX512 = 1" not in xllamacpp.get_system_info() else ""
 

@@ -9,6 +9,8 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from autoprompt.thoughts import without_opening
+
 TAGS = ("Phenomenon", "Hypothesis", "Model", "Experiment", "Observation", "Inference", "Conclusion")
 OBSERVATION = "Observation"
 
@@ -18,12 +20,6 @@ _OPENING = re.compile(rf"<[ \t]*({_NAMES})\b[^<>]*>", re.IGNORECASE)
 _OWN_OBSERVATION = re.compile(r"<[ \t]*observations?(?![a-z0-9_])", re.IGNORECASE)
 _CLOSED_OBSERVATION = re.compile(r"<[ \t]*/[ \t]*observations?\b[^<>]*>", re.IGNORECASE)
 _TAG_LIKE = re.compile(rf"<(?=[ \t]*/?[ \t]*({_NAMES})\b)", re.IGNORECASE)
-# What a reasoning model has thought, at the beginning of its answer; one that has no end is all of it. Where
-# the chat template opens the thought, there is an end only. Code may hold the marks too, but in quotes.
-_THOUGHT = re.compile(
-    r"\s*<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)|(?:.*[^'\"])?</think(?:ing)?>(?=[\s<]|\Z)",
-    re.DOTALL | re.IGNORECASE,
-)
 _FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})[ \t]*([\w.+#-]*)[ \t]*")
 _MOST_CLOSINGS = 20  # of one Experiment that are tried; more are no code
 
@@ -70,8 +66,7 @@ def read_answer(text: str) -> Answer:
     it is cut with all that follows it, wherever it stands, as the stop sequence would have done. What a
     reasoning model has thought before it answered is left out: it tries experiments and conclusions there.
     """
-    thought = _THOUGHT.match(text)
-    text = text[thought.end() :] if thought else text
+    text = without_opening(text)
     cut = _OWN_OBSERVATION.search(text)
     kept = text[: cut.start()] if cut else text
     kept = _CLOSED_OBSERVATION.sub(" ", kept)

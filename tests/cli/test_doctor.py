@@ -139,3 +139,9 @@ def test_a_folder_where_no_run_can_be_kept_is_not_ready(asked: Callable[..., Res
     assert "--runs-dir" in result.stdout
     assert "A run cannot start yet" in result.stdout
     assert result.exit_code == 4
+
+
+def test_the_makefile_builds_the_runtime_as_doctor_says() -> None:
+    makefile = (Path(__file__).parents[2] / "Makefile").read_text()
+    assert doctor.NATIVE_FLAGS in makefile
+    assert "--force-reinstall --no-deps --no-binary xllamacpp xllamacpp" in makefile

@@ -164,3 +164,24 @@ def test_the_real_runtime_answers_and_ends() -> None:
     server.close()
     with pytest.raises(httpx.ConnectError):
         httpx.get(server.base_url)
+
+
+@pytest.mark.parametrize(
+    ("processor", "runtime", "unused"),
+    [
+        ("flags\t\t: fpu avx2 avx512f avx512dq", "AVX2 = 1 | FMA = 1", "AVX-512"),
+        ("flags\t\t: fpu avx2 avx512f avx512dq", "AVX2 = 1 | AVX512 = 1", ""),
+        ("flags\t\t: fpu avx2", "AVX2 = 1 | FMA = 1", ""),
+        ("model name\t: a chip with avx512f\nflags\t\t: fpu", "AVX2 = 1", ""),
+        (None, "AVX2 = 1", ""),
+    ],
+)
+def test_what_the_processor_has_and_the_runtime_leaves(
+    processor: str | None, runtime: str, unused: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "cpuinfo"
+    if processor is not None:
+        file.write_text(f"processor\t: 0\n{processor}\n")
+    monkeypatch.setattr(local, "_CPU_INFO", file)
+    monkeypatch.setitem(sys.modules, "xllamacpp", SimpleNamespace(get_system_info=lambda: runtime))
+    assert local.unused_instructions() == unused

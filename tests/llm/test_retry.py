@@ -147,9 +147,10 @@ def test_many_requests_that_nobody_can_answer_are_no_outage() -> None:
 
 
 @pytest.mark.parametrize("concurrency", [1, 2, 4, 16])
-def test_an_outage_fails_no_row_and_costs_few_calls(concurrency: int) -> None:
+@pytest.mark.parametrize("fault", [DOWN, BROKEN], ids=["error", "page"])
+def test_an_outage_fails_no_row_and_costs_few_calls(fault: EndpointError, concurrency: int) -> None:
     world = World(
-        lambda messages: GOOD if world.now < 10 or world.now > 40 else DOWN, concurrency=concurrency
+        lambda messages: GOOD if world.now < 10 or world.now > 40 else fault, concurrency=concurrency
     )
     world.ask()
     world.now = 11
@@ -157,18 +158,6 @@ def test_an_outage_fails_no_row_and_costs_few_calls(concurrency: int) -> None:
         answers = list(threads.map(lambda _: world.ask(), range(4 * concurrency)))
     assert {answer.text for answer in answers} == {"1"}
     assert world.budget.spent.calls <= 1 + 4 * concurrency + 2 * concurrency + 12
-
-
-@pytest.mark.parametrize("concurrency", [1, 2, 4, 16])
-def test_an_outage_that_answers_with_a_page_makes_no_row_wrong(concurrency: int) -> None:
-    world = World(
-        lambda messages: GOOD if world.now < 10 or world.now > 40 else BROKEN, concurrency=concurrency
-    )
-    world.ask()
-    world.now = 11
-    with ThreadPoolExecutor(concurrency) as threads:
-        answers = list(threads.map(lambda _: world.ask(), range(4 * concurrency)))
-    assert {answer.text for answer in answers} == {"1"}
 
 
 def test_a_row_that_only_gets_nonsense_is_unparsed_after_one_look_at_the_endpoint() -> None:

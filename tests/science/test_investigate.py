@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import FIRST, LAST, MEAN, SECOND
+from three_passes import FIRST, LAST, MEAN, SECOND
 
 from autoprompt import Clients, ScienceConfig, ScriptedClient, api
 from autoprompt.cli.science import result

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import LAST
+from three_passes import LAST
 from waiting import wait_until
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGKILL")

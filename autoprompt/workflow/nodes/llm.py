@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from typing import Any
 
+from autoprompt.thoughts import parted
 from autoprompt.types import Message
 from autoprompt.workflow.context import NodeContext
 from autoprompt.workflow.definition import NodeResult, NodeTypeBase
@@ -15,10 +15,6 @@ from autoprompt.workflow.json_answer import read_json_answer
 from autoprompt.workflow.model_call import build_context, call_model, usage_record
 from autoprompt.workflow.prompting import component_texts, prompt_messages
 from autoprompt.workflow.spec.records import LLMData
-
-_THOUGHT = re.compile(r"<think(?:ing)?>(.*?)</think(?:ing)?>\s*", re.DOTALL | re.IGNORECASE)
-# Of chat templates that open the thought in the prompt (DeepSeek-R1, QwQ), the answer holds its end only.
-_THOUGHT_END = re.compile(r"</think(?:ing)?>", re.IGNORECASE)
 
 
 class LLM(NodeTypeBase):
@@ -35,15 +31,14 @@ class LLM(NodeTypeBase):
         if schema is not None:
             messages = [_asking_for(schema), *messages]
         reply = call_model(context, messages, data.model)
-        text, reasoning = _separated(reply.text)
-        if data.reasoning_format == "tagged":
-            text = reply.text
+        answer, thoughts = parted(reply.text)
+        text = answer if thoughts and data.reasoning_format != "tagged" else reply.text
         outputs: dict[str, Any] = {
             "text": text,
             "context": reply.context,
             "usage": usage_record(reply.usage),
             "finish_reason": reply.finish_reason,
-            "reasoning_content": reasoning,
+            "reasoning_content": "\n".join(thoughts),
         }
         if schema is not None:
             outputs["structured_output"] = read_json_answer(reply.text)
@@ -68,13 +63,6 @@ class LLM(NodeTypeBase):
 def _asking_for(schema: Mapping[str, Any]) -> Message:
     text = json.dumps(schema, ensure_ascii=False)
     return Message("system", f"Answer with JSON alone that fits this schema:\n{text}")
-
-
-def _separated(text: str) -> tuple[str, str]:
-    """(the answer without the thoughts of a reasoning model, the thoughts)."""
-    *unopened, answer = _THOUGHT_END.split(_THOUGHT.sub("", text))
-    thoughts = [thought.strip() for thought in (*unopened, *_THOUGHT.findall(text))]
-    return answer.strip() if thoughts else text, "\n".join(thoughts)
 
 
 NODE_TYPE = LLM()
