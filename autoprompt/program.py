@@ -152,14 +152,6 @@ def unknown_placeholders(prompt: str, fields: Collection[str]) -> tuple[str, ...
     return tuple(dict.fromkeys(name for name in _PLACEHOLDER.findall(prompt) if name not in fields))
 
 
-def supports_demos(prompt: str, fields: Collection[str], input_field: str = "input") -> bool:
-    """Whether demonstrations can be shown with this prompt: they hold the input and no other field.
-
-    fields: the fields of a row, without the target's.
-    """
-    return set(placeholders(prompt, fields)) <= {input_field}
-
-
 def render(
     prompt: str,
     demos: Sequence[Demo],
@@ -173,21 +165,21 @@ def render(
     Without a placeholder the prompt is the system message and the input the user message. With placeholders,
     the lines before the first one become the system message and the rest is filled in as the user message; a
     prompt with no such lines is one user message.
-    Raises PromptError for demonstrations with a prompt that asks for other fields than the input.
+    Raises PromptError for demonstrations that lack a field that the prompt asks for.
     """
     fields = {name: text for name, text in example.fields.items() if name != target_field}
     fields[input_field] = example.input
     head, template = _split(prompt, fields)
-    if demos and not supports_demos(template, fields, input_field):
-        others = [name for name in placeholders(template, fields) if name != input_field]
-        raise PromptError(
-            f"the prompt asks for {{{others[0]}}}, and demonstrations hold {{{input_field}}} only: "
-            "take the placeholder out, or run without demonstrations (--max-demos 0)"
-        )
+    asked = placeholders(template, fields)
     messages = [Message("system", head)] if head else []
     for demo in demos:
-        shown = _fill(template, {**fields, input_field: demo.input}) if template else demo.input
-        messages.append(Message("user", shown))
+        held = {**demo.fields, input_field: demo.input}
+        if lacking := [name for name in asked if name not in held]:
+            raise PromptError(
+                f"the prompt asks for {{{lacking[0]}}}, and a demonstration does not hold it: add it to the "
+                'demonstration\'s "fields", take the placeholder out, or leave the demonstrations out'
+            )
+        messages.append(Message("user", _fill(template, held) if template else demo.input))
         messages.append(Message("assistant", demo.output))
     messages.append(Message("user", _fill(template, fields) if template else example.input))
     return messages
@@ -197,7 +189,7 @@ def render_text(prompt: str, demos: Sequence[Demo]) -> str:
     """Prompt and demonstrations as one text for people, as in `best_prompt.txt`."""
     if not demos:
         return prompt
-    turns = [f"User: {demo.input}\nAssistant: {demo.output}" for demo in demos]
+    turns = [f"User: {demo.shown}\nAssistant: {demo.output}" for demo in demos]
     count = "1 demonstration" if len(demos) == 1 else f"{len(demos)} demonstrations"
     return "\n\n".join([prompt, f"--- {count}, sent as turns of the chat between prompt and row ---", *turns])
 

@@ -95,12 +95,37 @@ class Demo:
     """One worked example shown to the model in front of the row: an input and the answer to give.
 
     component: the text of a program of several that it is shown with; "" for a single prompt.
+    fields: of its row, those that the prompt asks for beside the input, for its `{placeholders}`.
     """
 
     input: str
     output: str
     example_id: str = ""
     component: str = ""
+    fields: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def shown(self) -> str:
+        """All that is asked, for people: the input, and the fields that it is not made of."""
+        lines = (f"{name}: {text}" for name, text in self.fields.items())
+        return "\n".join((self.input, *(line for line in lines if line not in self.input)))
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Demo:
+        """Reads `to_dict`, and what earlier versions wrote."""
+        known = {name: data[name] for name in ("example_id", "component", "fields") if data.get(name)}
+        return cls(data["input"], data["output"], **known)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON for other programs: without the row that it was made of, nor what it lacks."""
+        name = {"component": self.component} if self.component else {}
+        more = {"fields": dict(self.fields)} if self.fields else {}
+        return {**name, "input": self.input, "output": self.output, **more}
+
+    @property
+    def content(self) -> list[Any]:
+        """What makes two the same to a model; of a single prompt's input alone as earlier versions had it."""
+        return [self.input, self.output, *filter(None, [self.component, dict(self.fields)])]
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,9 +276,7 @@ class Candidate:
 
     def __post_init__(self) -> None:
         if not self.id:
-            # A single prompt's demonstrations name no component, so its id is that of earlier versions.
-            demos = [(d.input, d.output, *filter(None, [d.component])) for d in self.demos]
-            body = [sorted(self.components.items()), demos]
+            body = [sorted(self.components.items()), [demo.content for demo in self.demos]]
             # Half of a surrogate pair, which a model may write, has no form in UTF-8.
             text = json.dumps(body, ensure_ascii=False).encode(errors="surrogatepass")
             object.__setattr__(self, "id", hashlib.sha256(text).hexdigest()[:12])
@@ -286,6 +309,6 @@ class Candidate:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Candidate:
-        demos = tuple(Demo(**demo) for demo in data.get("demos", ()))
+        demos = tuple(map(Demo.from_dict, data.get("demos", ())))
         lists = {name: tuple(data.get(name, ())) for name in ("parents", "told")}
         return cls(**{**data, "demos": demos, **lists})

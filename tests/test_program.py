@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,7 +24,6 @@ from autoprompt.program import (
     placeholders,
     render,
     render_text,
-    supports_demos,
 )
 from autoprompt.types import Candidate, Demo, Example, Message, Prediction, Usage
 
@@ -89,12 +90,26 @@ def test_the_input_may_stand_in_any_field() -> None:
     assert render("标题：{标题}", (), row, input_field="标题")[0].content == "标题：标"
 
 
-def test_demonstrations_need_a_template_of_the_input_alone() -> None:
-    assert supports_demos("Classify.", FIELDS)
-    assert supports_demos("{input}: {unknown}", FIELDS)
-    assert not supports_demos("{input} of {desk}", FIELDS)
-    with pytest.raises(PromptError, match=r"\{desk\}"):
+def test_demonstrations_are_filled_in_with_their_own_fields() -> None:
+    shown = (replace(DEMOS[0], fields={"desk": "news"}),)
+    assert roles(render("Judge.\n{input} of {desk} {unknown}", shown, ROW))[1:] == [
+        ("user", "Old of news {unknown}"),
+        ("assistant", "0"),
+        ("user", "A headline of sport {input} {unknown}"),
+    ]
+
+
+def test_a_demonstration_without_a_field_that_the_prompt_asks_for_is_refused() -> None:
+    with pytest.raises(PromptError, match=r"\{desk\}.*\"fields\""):
         render("{input} of {desk}", DEMOS, ROW)
+
+
+def test_a_demonstration_shows_people_all_that_is_asked() -> None:
+    assert "User: Old\ndesk: news\nAssistant: 0" in render_text(
+        "P", [replace(DEMOS[0], fields={"desk": "news"})]
+    )
+    joined = Demo("premise: a\nclaim: b", "1", fields={"premise": "a", "claim": "b"})
+    assert joined.shown == joined.input
 
 
 def test_a_field_may_be_named_in_any_script() -> None:

@@ -24,6 +24,7 @@ from autoprompt.report.summary import read_trade_off
 from autoprompt.search.gate import CONFIRM_ALPHA, smallest_gain
 from autoprompt.stats import p_text
 from autoprompt.store import RunFolder
+from autoprompt.types import Demo
 
 _DEMOS_SHOWN = 3
 _PIPE_WIDTH = 110  # a pipe has no width of its own
@@ -274,9 +275,9 @@ def _component_changes(data: Mapping[str, Any]) -> Iterator[RenderableType]:
         yield Text(f"Unchanged: {clean(', '.join(unchanged))}")
 
 
-def _demos(demos: Sequence[Mapping[str, str]]) -> Iterator[Text]:
-    for demo in demos[:_DEMOS_SHOWN]:
-        yield Text(f"  {shortened(demo['input'])} -> {shortened(demo['output'])}")
+def _demos(demos: Sequence[Mapping[str, Any]]) -> Iterator[Text]:
+    for demo in map(Demo.from_dict, demos[:_DEMOS_SHOWN]):
+        yield Text(f"  {shortened(demo.shown)} -> {shortened(demo.output)}")
     if len(demos) > _DEMOS_SHOWN:
         yield Text(f"  ... and {len(demos) - _DEMOS_SHOWN} more", "dim")
 

@@ -61,9 +61,9 @@ class SearchSettings:
     locked_components: frozenset[str] = frozenset()
     has_steps: bool = False
     labels: tuple[str, ...] = ()
-    can_demo: bool = True
     can_reason: bool = False
     input_field: str = "input"
+    target_field: str = "target"
     is_embedded: bool = False
     judge_tokens: float = 0.0
     measured_by: str = ""
@@ -242,4 +242,4 @@ def longest_prompt(candidate: Candidate) -> int:
 
 
 def demo_tokens(demo: Demo) -> int:
-    return estimate_tokens(demo.input) + estimate_tokens(demo.output) + 8  # 8: the markers of its two turns
+    return estimate_tokens(demo.shown) + estimate_tokens(demo.output) + 8  # 8: the markers of its two turns

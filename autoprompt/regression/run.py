@@ -133,7 +133,7 @@ def _prompt_hash(candidate: Candidate, workflow: WorkflowTask | None) -> str:
         return sha256_of(workflow.source)
     if not candidate.demos:
         return sha256_of(candidate.prompt)
-    shown = [[demo.input, demo.output] for demo in candidate.demos]
+    shown = [demo.content for demo in candidate.demos]
     return sha256_of(json.dumps([candidate.prompt, shown], ensure_ascii=True))
 
 

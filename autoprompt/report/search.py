@@ -61,18 +61,13 @@ def _candidate(record: Record, settled: Event | None, raced: set[str]) -> Candid
         status=cast("CandidateStatus", status),
         change=str(record.get("change", "")),
         components=dict(record.get("components") or {}),
-        demos=tuple(_demo(demo) for demo in record.get("demos") or ()),
+        demos=tuple(map(Demo.from_dict, record.get("demos") or ())),
         score=end.get("score", _mean(scores, shown, record.get("weights") or {})),
         rows=end.get("rows", len(shown)),
         parent_score=end.get("parent_score"),
         p_value=end.get("p_value"),
         calls=0 if is_original else end.get("calls"),
     )
-
-
-def _demo(data: Mapping[str, Any]) -> Demo:
-    known = {name: str(data[name]) for name in ("example_id", "component") if data.get(name) is not None}
-    return Demo(str(data["input"]), str(data["output"]), **known)
 
 
 def lineage(candidates: Sequence[CandidateSummary], best_id: str) -> tuple[str, ...]:

@@ -224,7 +224,7 @@ def _winners_calls(p: Preparation) -> list[_Call]:
     """A task call of a long winner: one with demonstrations, and one that reasons if that is tried."""
     original = _original_call(p)
     prompt, answer = estimate_tokens(p.prompt) // p.prompts, original.completion
-    demos = min(p.config.max_demos, USUAL_DEMOS, len(p.splits.train)) if p.can_demo else 0
+    demos = min(p.config.max_demos, USUAL_DEMOS, len(p.splits.train))
     longer = min(p.config.max_prompt_tokens, prompt + demos * (_row_tokens(p) + answer + FRAME_TOKENS))
     # A free answer may be worked out, however short it ends.
     written = answer if p.labels else min(max(answer, USUAL_TOKENS), _room(p))

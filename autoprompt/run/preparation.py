@@ -18,7 +18,6 @@ from autoprompt.llm.client import Client, Options
 from autoprompt.metrics import Metric
 from autoprompt.program import (
     Program,
-    supports_demos,
 )
 from autoprompt.reasoning import USUAL_TOKENS, asks_to_reason
 from autoprompt.search.gate import smallest_gain
@@ -102,13 +101,6 @@ class Preparation:
         rows = (*self.splits.train, *self.splits.val, *self.splits.test)
         shared = set.intersection(*(set(row.fields) for row in rows)) - {self.config.target_field}
         return tuple(name for name in self.splits.val[0].fields if name in shared)
-
-    @property
-    def can_demo(self) -> bool:
-        """Of a workflow, its traces tell which steps can be shown demonstrations."""
-        if self.workflow is not None:
-            return True
-        return supports_demos(self.prompt, self.fields, self.config.input_field)
 
     @property
     def can_reason(self) -> bool:

@@ -177,6 +177,8 @@ def _run_graph(work: _Work, *, resumed: bool) -> RunResult:
         keep_inputs(folder, preparation)
         if preparation.config.metric in LABEL_METRICS:
             folder.write_labels(preparation.labels)
+        if preparation.workflow is None:
+            folder.write_fields(preparation.fields)
         work.emit({**_started(work, resumed=resumed), **_lessons_read(start)})
         # Not `next`: that is empty, too, where a node has ended and the checkpoint after it was not written.
         if saved is not None and saved.values and not saved.tasks:
@@ -233,9 +235,9 @@ def _make_context(work: _Work) -> SearchContext:
             locked_components=preparation.locked_components,
             has_steps=preparation.workflow is not None,
             labels=labels,
-            can_demo=preparation.can_demo,
             can_reason=preparation.can_reason,
             input_field=config.input_field,
+            target_field=config.target_field,
             is_embedded=models.is_embedded("task"),
             judge_tokens=judge_tokens(preparation),
             measured_by=_measured_by(preparation, models),

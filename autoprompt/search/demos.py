@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from autoprompt.types import Demo, Example
 
@@ -23,9 +23,14 @@ SHIFT = (
 )
 
 
-def to_demo(example: Example, outputs: Mapping[str, str] | None = None) -> Demo:
-    """A worked example from a row; `outputs` (row id -> the model's own right answer) replaces the target."""
-    return Demo(example.input, (outputs or {}).get(example.id, example.target), example.id)
+def to_demo(example: Example, outputs: Mapping[str, str] | None = None, names: Iterable[str] = ()) -> Demo:
+    """A worked example from a row.
+
+    outputs: row id -> the model's own right answer, which replaces the target. names: of the fields that the
+    prompt asks for beside the input.
+    """
+    answer = (outputs or {}).get(example.id, example.target)
+    return Demo(example.input, answer, example.id, fields={name: example.fields[name] for name in names})
 
 
 def balanced(examples: Sequence[Example], size: int, rng: random.Random) -> list[Example]:

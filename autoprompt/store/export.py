@@ -67,6 +67,7 @@ class _Turn(BaseModel):
     input: str
     output: str
     component: str = ""
+    fields: dict[str, str] = {}
 
 
 class _Exported(BaseModel):
@@ -116,8 +117,8 @@ def read_exported(path: str | Path) -> Exported:
             "RUN --to prompt.yaml"
         )
     found = load_yaml(file, _Exported)
-    demos = (Demo(turn.input, turn.output, component=turn.component) for turn in found.demos)
-    candidate = Candidate(components=found.components, demos=tuple(demos))
+    demos = tuple(Demo.from_dict(turn.model_dump()) for turn in found.demos)
+    candidate = Candidate(components=found.components, demos=demos)
     return Exported(candidate, found.labels, found.input_field)
 
 
@@ -138,9 +139,7 @@ def read_one_prompt(path: Path) -> Exported:
     return found
 
 
-def export_run(
-    run: RunFolder, format: str, *, candidate: str | None = None, fields: Collection[str] = ()
-) -> str:
+def export_run(run: RunFolder, format: str, *, candidate: str | None = None) -> str:
     """The best candidate of a finished run. Raises StoreError if there is none yet. See `export`.
 
     candidate: the id of another one, or its beginning; of a run that need not be finished.
@@ -153,15 +152,12 @@ def export_run(
         return _workflow(run)
     best = best_of(run) if candidate is None else run.find_candidate(candidate)
     config = run.read_config()
-    demos = (
-        Demo(demo["input"], demo["output"], component=demo.get("component", ""))
-        for demo in best.get("demos", ())
-    )
+    demos = tuple(map(Demo.from_dict, best.get("demos", ())))
     return export(
-        Candidate(components=best["components"], demos=tuple(demos)),
+        Candidate(components=best["components"], demos=demos),
         format,
         input_field=config.get("input_field") or "input",
-        fields=fields,
+        fields=run.read_fields(),
         labels=run.read_labels(),
         model=config.get("model"),
     )
@@ -177,11 +173,6 @@ def _workflow(run: RunFolder) -> str:
         raise InputError(f"run {run.run_id} optimized one prompt; formats: {', '.join(EXPORT_FORMATS)}")
     best_of(run)
     return read_text(run.path / BEST_WORKFLOW)
-
-
-def _demo(demo: Demo) -> dict[str, str]:
-    name = {"component": demo.component} if demo.component else {}
-    return {**name, "input": demo.input, "output": demo.output}
 
 
 def _messages(candidate: Candidate, row: dict[str, str], input_field: str) -> list[Message]:
@@ -217,7 +208,7 @@ def _langchain(candidate: Candidate, names: Sequence[str], input_field: str) -> 
 def _yaml(candidate: Candidate, input_field: str, labels: Sequence[str] | None, model: str | None) -> str:
     data: dict[str, Any] = {
         "components": dict(candidate.components),
-        "demos": [_demo(demo) for demo in candidate.demos],
+        "demos": [demo.to_dict() for demo in candidate.demos],
         "labels": None if labels is None else list(labels),
         "model": model,
         "input_field": input_field,

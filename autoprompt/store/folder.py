@@ -177,6 +177,10 @@ class RunFolder:
         """Keep the only answers that the run allows, given or inferred; none of them for free answers."""
         return self.write_json("labels.json", {"labels": list(labels)})
 
+    def write_fields(self, names: Sequence[str]) -> Path:
+        """Keep the names of the fields that every row has, but the answer's: what a prompt can ask for."""
+        return self.write_json("fields.json", {"fields": list(names)})
+
     def write_result(self, result: Mapping[str, Any]) -> Path:
         """Write `result.json`; the run counts as finished from then on."""
         return self.write_json(
@@ -266,6 +270,11 @@ class RunFolder:
         found = read_json(path) if path.exists() else self.read_config()
         labels = found.get("labels")
         return None if labels is None else tuple(map(label_text, labels))
+
+    def read_fields(self) -> tuple[str, ...]:
+        """The fields that a prompt of the run can ask for; () in runs of older versions, which do not say."""
+        path = self.path / "fields.json"
+        return tuple(read_json(path).get("fields") or ()) if path.exists() else ()
 
     def read_events(self) -> Iterator[dict[str, Any]]:
         return read_jsonl(self.events_path)

@@ -276,6 +276,39 @@ def test_a_runs_best_is_compared_with_its_own_candidates(endpoint: Endpoint) -> 
     assert (sent, len(other["rows"])) == ([], 60)
 
 
+def test_a_prompt_of_several_fields_is_shown_demonstrations_with_them(
+    endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def answer(body: dict[str, Any]) -> str:
+        messages = body["messages"]
+        if not messages[-1]["content"].startswith("Ask: "):
+            return "The two differ."
+        said = re.fullmatch(r"Ask: \w+ (\d+)\nSay: \w+ (\d+)", messages[-1]["content"])
+        assert said is not None
+        is_shown = any(message["role"] == "assistant" for message in messages)
+        return "yes" if said[1] == said[2] and is_shown else "no"
+
+    monkeypatch.setattr(endpoint, "answer", answer)
+    rows = [(f"asked {n}", f"said {n if n % 2 else n + 1}", "yes" if n % 2 else "no") for n in range(60)]
+    with Path("pairs.csv").open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([("question", "reply", "target"), *rows])
+    prompt = "Do they agree?\nAsk: {question}\nSay: {reply}"
+    call("run", "--config", "c.yaml", "--dataset", "pairs.csv", "--prompt", prompt, "--max-demos", "8")
+    best = RunStore(Path("runs")).open(RunStore(Path("runs")).list()[0].run_id).read_result()
+    assert best is not None
+    demos = best["best"]["demos"]
+    assert (best["verdict"], 0 < len(demos) <= 8) == ("confirmed", True)
+    first = demos[0]
+    assert first["input"] == f"question: {first['fields']['question']}\nreply: {first['fields']['reply']}"
+    turns = json.loads(call("runs", "export", "last", "--format", "openai").stdout)
+    assert turns[1]["content"] == f"Ask: {first['fields']['question']}\nSay: {first['fields']['reply']}"
+    assert turns[-1] == {"role": "user", "content": "Ask: {question}\nSay: {reply}"}
+    call("runs", "export", "last", "--to", "best.yaml")
+    scored = ("eval", "--config", "c.yaml", "--dataset", "pairs.csv", "--json")
+    for how in (("--run", "last"), ("--exported", "best.yaml")):
+        assert json.loads(call(*scored, *how).stdout)["score"] == 1
+
+
 def test_an_exported_prompt_is_the_only_prompt(endpoint: Endpoint) -> None:
     best = export(Candidate({"prompt": "Sort."}, (Demo("a", "urgent"),)), "yaml", labels=["normal", "later"])
     Path("best.yaml").write_text(best, encoding="utf-8")

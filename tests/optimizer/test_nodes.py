@@ -334,7 +334,7 @@ def test_later_writers_are_told_what_did_harm() -> None:
 
 
 def test_two_components_are_optimized_one_at_a_time() -> None:
-    made = bench(program=TwoPrompts(), can_demo=False, max_iterations=4)
+    made = bench(program=TwoPrompts(), max_demos=0, max_iterations=4)
     final = run(made)
     original = TwoPrompts.components
     changed = set()

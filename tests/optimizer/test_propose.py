@@ -63,7 +63,7 @@ def refusals(text: str | Callable[[str], str], prompt: str = PROMPT, **settings:
         author=says(text),
         prompt=prompt,
         depth=WRITERS_ONLY,
-        **{"max_demos": 0, "can_demo": False, **settings},
+        **{"max_demos": 0, **settings},
     )
     proposed = propose(made.context, brief(made, number=1))
     assert made.task.calls == []
@@ -92,7 +92,7 @@ def test_braces_that_are_no_field_are_free_text() -> None:
 
 
 def test_a_placeholder_that_the_original_has_not_is_refused() -> None:
-    """Demonstrations could not be shown with it, and the answer is never filled in."""
+    """Demonstrations lack it, and the answer is never filled in."""
     noted = [replace(e, fields={**e.fields, "note": "n"}) for e in splits_of(32, 60, 20).train]
     splits = replace(splits_of(32, 60, 20), train=tuple(noted))
     for name in ("note", "target"):
@@ -145,9 +145,7 @@ def test_four_words_with_marks_are_no_quote() -> None:
 
 
 def test_a_placeholder_of_the_parent_is_kept() -> None:
-    made = bench(
-        author=says("```\nSort it by the rule.\n```"), depth=WRITERS_ONLY, max_demos=0, can_demo=False
-    )
+    made = bench(author=says("```\nSort it by the rule.\n```"), depth=WRITERS_ONLY, max_demos=0)
     parent = made.context.add(Candidate({"prompt": "Sort this by {input}: {{#a.b#}}"}))
     first = brief(made, number=1)
     parent.scores = dict.fromkeys(made.context.plan.race_ids, 1.0)
@@ -181,7 +179,7 @@ def test_a_cut_answer_is_refused() -> None:
     def author(messages: list[Message], options: Options) -> Completion:
         return Completion("```\nDecide by the rule whether the", finish_reason="length")
 
-    made = bench(author=author, depth=WRITERS_ONLY, max_demos=0, can_demo=False)
+    made = bench(author=author, depth=WRITERS_ONLY, max_demos=0)
     assert propose(made.context, brief(made, number=1)) == []
     assert [e["reason"] for e in made.kinds("candidate_refused")] == ["the writer's answer was cut"]
 
@@ -195,7 +193,7 @@ def test_half_of_a_character_is_refused() -> None:
 
 def test_the_same_text_again_is_refused() -> None:
     assert refusals(lambda current: current) == ["it was tried before"]
-    made = bench(author=says("```\nAlways this.\n```"), depth=WRITERS_ONLY, max_demos=0, can_demo=False)
+    made = bench(author=says("```\nAlways this.\n```"), depth=WRITERS_ONLY, max_demos=0)
     assert len(propose(made.context, brief(made))) == 1
     again = [e["reason"] for e in made.kinds("candidate_refused") if e["operator"] in ("patch", "rewrite")]
     assert set(again) == {"it was tried before"}
@@ -231,14 +229,13 @@ def test_demonstrations_are_of_train_and_fit_the_limits() -> None:
         assert candidate.change.startswith(f"{len(candidate.demos)} demonstrations")
 
 
-@pytest.mark.parametrize("settings", [{"max_demos": 0}, {"can_demo": False}])
-def test_without_demonstrations_only_texts_are_proposed(settings: dict[str, Any]) -> None:
-    made = bench(**settings)
+def test_without_demonstrations_only_texts_are_proposed() -> None:
+    made = bench(max_demos=0)
     assert {c.operator for c in propose(made.context, brief(made))} <= {"patch", "rewrite"}
 
 
 def test_what_helped_is_recalled_all_together_and_then_one_by_one() -> None:
-    made = bench(can_demo=False, depth=replace(WRITERS_ONLY, writers=0))
+    made = bench(max_demos=0, depth=replace(WRITERS_ONLY, writers=0))
     helped = ["Mind (+1).", "说了一半……", "What did harm: x.", "Decide whether\n the item is A or B."]
     candidates = propose(made.context, brief(made, helped=helped, number=8))
     assert [c.operator for c in candidates] == ["recall"] * 4
@@ -265,7 +262,7 @@ def test_rows_that_a_description_was_made_from_are_told_to_who_hands_it_on() -> 
         "rewrite": {"experiences": f"[b] {change}"},
     }
     for operator, known in texts.items():
-        made = bench(author=says("```\nSay A or B, even or odd.\n```"), depth=WRITERS_ONLY, can_demo=False)
+        made = bench(author=says("```\nSay A or B, even or odd.\n```"), depth=WRITERS_ONLY, max_demos=0)
         settings = brief(made, **known)
         for number, (name, row) in enumerate({"describe": "r3", "cues": "r4", "patch": "r5"}.items()):
             said = change if name != "patch" else "added: Another."
@@ -276,7 +273,7 @@ def test_rows_that_a_description_was_made_from_are_told_to_who_hands_it_on() -> 
 
 
 def test_what_the_writer_is_told_is_not_read_as_sentences_to_recall() -> None:
-    made = bench(can_demo=False, depth=replace(WRITERS_ONLY, writers=0))
+    made = bench(max_demos=0, depth=replace(WRITERS_ONLY, writers=0))
     told = "What helped before:\n- added: Mind the rule. (+0.20 on 40 rows)"
     assert propose(made.context, brief(made, experiences=told)) == []
 
@@ -310,7 +307,7 @@ def test_a_second_description_is_told_in_place_of_the_first_before_the_row() -> 
 
 
 def test_only_one_of_two_components_is_rewritten_at_a_time() -> None:
-    made = bench(program=TwoPrompts(), can_demo=False, depth=WRITERS_ONLY)
+    made = bench(program=TwoPrompts(), max_demos=0, depth=WRITERS_ONLY)
     original = dict(TwoPrompts.components)
     candidates = [c for n in range(1, 5) for c in propose(made.context, brief(made, iteration=n))]
     changed = [[n for n in original if c.components[n] != original[n]] for c in candidates]

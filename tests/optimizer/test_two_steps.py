@@ -86,7 +86,7 @@ def test_the_analyst_sees_what_each_step_got_and_gave() -> None:
 
 
 def test_the_writer_sees_its_own_step_and_the_goal() -> None:
-    world = made(can_demo=False)
+    world = made(max_demos=0)
     run(world)
     requests = [c[-1].content for c in world.author.calls if "<current>\nFind" in c[-1].content]
     assert requests

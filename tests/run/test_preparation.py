@@ -33,7 +33,6 @@ def test_rows_labels_plan_and_cap(tmp_path: Path) -> None:
     assert found.labels == ("A", "B")
     assert found.max_iterations == DEPTHS["quick"].max_iterations
     assert found.fields == ("input",)
-    assert found.can_demo
     assert set(found.plan.race_ids + found.plan.fresh_ids) == {r.id for r in found.splits.val}
     assert found.max_calls >= fewest_calls(found.plan, 45, 1 + found.depth.writers)
 
@@ -162,14 +161,6 @@ def test_a_locked_passage_must_be_in_the_prompt(tmp_path: Path) -> None:
     assert prepared(tmp_path, locked=("the item",)).prompt == PROMPT
     with pytest.raises(PromptError, match="does not hold 'the thing'"):
         prepared(tmp_path, locked=("the thing",))
-
-
-def test_a_prompt_of_other_fields_cannot_show_demonstrations(tmp_path: Path) -> None:
-    path = tmp_path / "notes.jsonl"
-    rows = [{"input": f"item {n}", "note": f"n{n}", "target": "AB"[n % 2]} for n in range(60)]
-    path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    assert prepared(tmp_path, dataset=path, prompt="Sort {input}.").can_demo
-    assert not prepared(tmp_path, dataset=path, prompt="Sort {input} by {note}.").can_demo
 
 
 def test_every_row_has_the_fields_that_the_prompt_asks_for(tmp_path: Path) -> None:

@@ -109,6 +109,12 @@ def test_a_demonstration_shows_the_models_own_output_where_there_is_one() -> Non
     assert to_demo(row).example_id == "r1"
 
 
+def test_a_demonstration_holds_the_fields_that_are_asked_for() -> None:
+    row = Example("r1", "item 1", "A", {"input": "item 1", "desk": "news", "target": "A"})
+    assert to_demo(row, names=["desk"]).fields == {"desk": "news"}
+    assert to_demo(row).fields == {}
+
+
 def test_a_set_is_shifted_to_what_is_answered_too_seldom() -> None:
     known = [Example(str(n), f"row {n}", "ab"[n % 2], {}) for n in range(80)]
     current = [e.id for e in known[:32]]

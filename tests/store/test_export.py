@@ -124,7 +124,23 @@ def test_several_components_are_not_one_prompt(format: str) -> None:
         export(SEVERAL, format)
 
 
-def test_demonstrations_with_a_prompt_that_asks_for_more_than_the_input_are_refused() -> None:
+def test_demonstrations_with_several_fields_are_exported_with_them(tmp_path: Path) -> None:
+    from langchain_core.load import load
+
+    demo = Demo("a", "1", "r1", fields={"desk": "news {x}"})
+    candidate = Candidate({"prompt": "Judge.\n{desk}: {headline}"}, demos=(demo,))
+    asked: Any = {"input_field": "headline", "fields": ("desk",)}
+    turns = [m["content"] for m in json.loads(export(candidate, "openai", **asked))]
+    assert turns == ["Judge.", "news {x}: a", "1", "{desk}: {headline}"]
+    template: Any = load(json.loads(export(candidate, "langchain", **asked)), allowed_objects="core")
+    assert template.invoke({"desk": "d", "headline": "h"}).to_messages()[-1].content == "d: h"
+    file = tmp_path / "prompt.yaml"
+    file.write_text(export(candidate, "yaml", **asked), encoding="utf-8")
+    sent = read_exported(file).messages({"desk": "sport", "headline": "b"})
+    assert [m["content"] for m in sent] == ["Judge.", "news {x}: a", "1", "sport: b"]
+
+
+def test_a_demonstration_that_lacks_a_field_of_the_prompt_is_refused() -> None:
     candidate = Candidate({"prompt": "{desk}: {headline}"}, demos=(Demo("a", "1"),))
     with pytest.raises(PromptError, match="desk"):
         export(candidate, "openai", input_field="headline", fields=("desk",))

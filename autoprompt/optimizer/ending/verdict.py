@@ -16,7 +16,7 @@ from autoprompt.optimizer.ending.trade_off import trade_off
 from autoprompt.optimizer.state import AutoPromptState
 from autoprompt.search.pool import Entry
 from autoprompt.stats import in_groups, p_text
-from autoprompt.types import Demo, EvaluatedRow
+from autoprompt.types import EvaluatedRow
 
 SCHEMA_VERSION = 1
 
@@ -68,7 +68,7 @@ def make_result(state: AutoPromptState, context: SearchContext, facts: RunFacts,
             "id": best.candidate.id,
             "is_original": best is original,
             "components": dict(best.candidate.components),
-            "demos": [_shown(demo) for demo in best.candidate.demos],
+            "demos": [demo.to_dict() for demo in best.candidate.demos],
         },
         "trade_off": trade_off(context, best),
         **_proof(compared),
@@ -149,11 +149,6 @@ def _tried(state: AutoPromptState, context: SearchContext) -> dict[str, Any]:
         "accepted": max(0, len(context.pool.accepted()) - 1),
         "operators": {k: {"tried": v[0], "accepted": v[1]} for k, v in state["tally"].items()},
     }
-
-
-def _shown(demo: Demo) -> dict[str, str]:
-    name = {"component": demo.component} if demo.component else {}
-    return {"input": demo.input, "output": demo.output, **name}
 
 
 def _natural_end(state: AutoPromptState) -> str:

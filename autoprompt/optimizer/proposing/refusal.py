@@ -31,7 +31,7 @@ def check_candidate(context: SearchContext, candidate: Candidate, proposals: Seq
     settings = context.settings
     if candidate.id in context.pool or any(candidate.id == p.id for p in proposals):
         raise Refused("it was tried before")
-    shown = (text for demo in candidate.demos for text in (demo.input, demo.output))
+    shown = (text for demo in candidate.demos for text in (demo.shown, demo.output))
     if any(map(_HALF_OF_PAIR.search, (*candidate.components.values(), *shown))):
         raise Refused("it holds half of a surrogate pair, which is no character")
     tokens = longest_prompt(candidate)
@@ -81,7 +81,7 @@ def check_text(context: SearchContext, original: str, before: str, text: str) ->
         raise Refused(f"it loses {', '.join(lost)}")
     known = placeholders(original, tuple(_fields(context)))
     asked = [n for n in placeholders(text, tuple(_fields(context))) if n not in known]
-    # Demonstrations hold the input alone, and the target is never filled in. Where the original asks for
+    # Demonstrations hold what the original asks for, and the target is never filled in. Where it asks for
     # other fields, they may be the input, and rows to be answered have none of that name.
     asked = ["{" + n + "}" for n in asked if known or n != context.settings.input_field]
     # A step of a workflow knows no variable that its author did not give it.

@@ -10,6 +10,7 @@ from autoprompt.optimizer.context import SearchContext, demo_tokens
 from autoprompt.optimizer.proposing.brief import Brief, is_single, named, shown_with
 from autoprompt.optimizer.proposing.refusal import Refused
 from autoprompt.optimizer.proposing.turn import Turn
+from autoprompt.program import placeholders
 from autoprompt.search import demos as demo_sets
 from autoprompt.search.pool import Entry
 from autoprompt.tokens import estimate_tokens
@@ -19,7 +20,7 @@ MOST_SHOWN = 0.9  # of the rows there are: some must be left to look for errors,
 
 
 def can_show(context: SearchContext) -> bool:
-    return context.settings.can_demo and context.settings.max_demos > 0
+    return context.settings.max_demos > 0
 
 
 def show(turn: Turn) -> Candidate:
@@ -27,8 +28,11 @@ def show(turn: Turn) -> Candidate:
     context, parent = turn.context, turn.parent.candidate
     name, train, answers = shown_with(context, turn.brief, turn.place, parent)
     rows, change = _choose(turn, name, train)
-    label = "" if is_single(context) else name
-    made = [replace(demo_sets.to_demo(row, answers), component=label) for row in rows]
+    if is_single(context):
+        asked = _asked_beside_input(context, parent.components[name])
+        made = [demo_sets.to_demo(row, answers, asked) for row in rows]
+    else:
+        made = [replace(demo_sets.to_demo(row, answers), component=name) for row in rows]
     most_tokens = context.settings.max_prompt_tokens
     demos = _fitting(parent.components[name], made, most_tokens)
     if not demos:
@@ -39,6 +43,13 @@ def show(turn: Turn) -> Candidate:
         demos=(*(d for d in parent.demos if d not in current), *demos),
         told=_looked_at(context, turn.brief, train),
     )
+
+
+def _asked_beside_input(context: SearchContext, prompt: str) -> list[str]:
+    """The fields of a row that demonstrations with this prompt have to hold, but never the answer's."""
+    settings = context.settings
+    names = placeholders(prompt, context.splits.train[0].fields)
+    return [name for name in names if name not in (settings.input_field, settings.target_field)]
 
 
 def _choose(turn: Turn, name: str, train: Sequence[Example]) -> tuple[list[Example], str]:
