@@ -202,6 +202,11 @@ def _measured(
         cases = _ask_all(task, client, metric, grades, models.concurrency(), budget, emit)
         grades.check()
         late = [*models.warnings(), *filter(None, [grades.warning])]
+    if limits.replay is None and not budget.spent.calls:
+        late.append(
+            "every answer came from the response cache: nothing was asked of the model as it is today "
+            "(--no-cache asks it)"
+        )
     if recording is not None and limits.record is not None:
         write_output(limits.record, recording.to_text())
     measurement = Measurement(

@@ -125,9 +125,10 @@ def test_each_repeat_is_another_sample_and_none_comes_from_the_cache(repository:
     stored = json.loads(repository.path.read_text(encoding="utf-8"))
     assert stored["repeats"] == 3
     assert {len(case["scores"]) for case in stored["cases"].values()} == {3}
-    # A second check of the same questions is free: the cache has each of the three answers.
+    # A second check of the same questions is free: the cache has each of the three answers. It says so.
     again = repository.check(answer)
     assert (again.measurement.calls, again.measurement.repeats) == (0, 3)
+    assert "came from the response cache" in again.warnings[-1]
     assert again.measurement.cases == report.measurement.cases
 
 
