@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from autoprompt.answers import read_label
 from autoprompt.config import RunConfig
 from autoprompt.dataset import check_fields, load_checked
-from autoprompt.dataset.checks import content_key, joined_input
+from autoprompt.dataset.checks import content_key
 from autoprompt.dataset.faults import listed
 from autoprompt.dataset.plain import plain_rows
 from autoprompt.dataset.shown import shown_in
@@ -91,6 +91,21 @@ def strange_demos(candidate: Candidate, labels: Sequence[str]) -> list[str]:
     ]
 
 
+def check_demos(candidate: Candidate, rows: Sequence[Example], config: RunConfig) -> None:
+    """Raises PromptError where a demonstration of a single prompt lacks a field that it is filled in with."""
+    if len(candidate.components) > 1:
+        return
+    fillable = {name for row in rows for name in row.fields} - {config.target_field}
+    asked = placeholders(candidate.prompt, fillable)
+    for number, demo in enumerate(candidate.demos, 1):
+        held = {config.input_field, *demo.fields}
+        if lacking := [name for name in asked if name not in held]:
+            raise PromptError(
+                f"the prompt asks for {{{lacking[0]}}}, and its demonstration {number} does not hold it: add "
+                'it under "fields" there, or take the demonstration out'
+            )
+
+
 def check_placeholders(prompt: str, rows: Mapping[Path, Sequence[Example]], config: RunConfig) -> list[str]:
     """Every row can fill in what the prompt asks for: whatever is in braces and a field of some row.
 
@@ -111,9 +126,16 @@ def check_placeholders(prompt: str, rows: Mapping[Path, Sequence[Example]], conf
         )
     for path, examples in rows.items():
         check_fields(examples, path, asked)
+    blank = [
+        f"{path}: {len(found)} row{'s' if len(found) > 1 else ''} with an empty {{{name}}}, which the prompt "
+        f"asks for, the first at {found[0].at}"
+        for path, examples in rows.items()
+        for name in asked
+        if name != field and (found := [row for row in examples if not row.fields[name].strip()])
+    ]
     # A field that is both is filled in: as the input.
     sealed = {config.target_field} - {field}
-    return (
+    return blank + (
         [
             f"{{{name}}} is the target, which is never filled in, and stays literal"
             for name in placeholders(prompt, sealed)
@@ -123,14 +145,8 @@ def check_placeholders(prompt: str, rows: Mapping[Path, Sequence[Example]], conf
             f"{_hint(name, fillable, None if field in asked else field)}"
             for name in unknown_placeholders(prompt, known)
         ]
-        + ([] if _is_made_of(asked, rows) else _unsent(field, asked))
+        + (_unsent(field, asked) if field in fillable else [])
     )
-
-
-def _is_made_of(asked: Sequence[str], rows: Mapping[Path, Sequence[Example]]) -> bool:
-    """Whether the input of all rows is the several fields that the prompt asks for, which are all sent."""
-    every = [row for examples in rows.values() for row in examples]
-    return len(asked) > 1 and all(row.input == joined_input(row.fields, asked) for row in every)
 
 
 def _unsent(field: str, asked: Sequence[str]) -> list[str]:

@@ -167,13 +167,15 @@ def render(
     prompt with no such lines is one user message.
     Raises PromptError for demonstrations that lack a field that the prompt asks for.
     """
-    fields = {name: text for name, text in example.fields.items() if name != target_field}
-    fields[input_field] = example.input
+    # A row whose input is made of several fields may have one of that name, too.
+    fields = {input_field: example.input, **example.fields}
+    if target_field != input_field:
+        fields.pop(target_field, None)
     head, template = _split(prompt, fields)
     asked = placeholders(template, fields)
     messages = [Message("system", head)] if head else []
     for demo in demos:
-        held = {**demo.fields, input_field: demo.input}
+        held = {input_field: demo.input, **demo.fields}
         if lacking := [name for name in asked if name not in held]:
             raise PromptError(
                 f"the prompt asks for {{{lacking[0]}}}, and a demonstration does not hold it: add it to the "
@@ -183,6 +185,18 @@ def render(
         messages.append(Message("assistant", demo.output))
     messages.append(Message("user", _fill(template, fields) if template else example.input))
     return messages
+
+
+def demo_turn(prompt: str, demo: Demo, input_field: str = "input") -> str:
+    """What the user's turn of a demonstration says: the template filled in, or the input alone."""
+    held = {input_field: demo.input, **demo.fields}
+    _, template = _split(prompt, held)
+    return _fill(template, held) if template else demo.input
+
+
+def repeated_text(prompt: str, fields: Collection[str]) -> str:
+    """The part of the prompt that every demonstration is sent with: the template; "" for the input alone."""
+    return _split(prompt, fields)[1]
 
 
 def render_text(prompt: str, demos: Sequence[Demo]) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 from autoprompt.checking import (
     CheckedRows,
+    check_demos,
     check_placeholders,
     check_rows,
     given_rows,
@@ -201,6 +202,8 @@ def _evaluate(
         prompt = candidate.prompt if candidate is not None else starting_prompt(config)
     checked = check_rows(config, config.dataset, prompt, labels_of=labels_of)
     asked = candidate or Candidate(components=checked.components)
+    for one in (asked, *([against] if against else [])):
+        check_demos(one, checked.examples, config)
     said = [*shown_rows(asked, checked.examples), *strange_demos(asked, checked.labels)]
     if against is not None:
         if checked.workflow is not None:

@@ -31,7 +31,7 @@ def input_of(config: RunConfig, prompt: str) -> tuple[str, ...]:
         return ()
     if config.workflow is None:
         asked = tuple(name for name in unknown_placeholders(prompt, ()) if name != config.target_field)
-        return asked if len(asked) > 1 and config.input_field not in asked else ()
+        return asked if len(asked) > 1 else ()
     from autoprompt.workflow.task import start_variables
 
     return start_variables(config.workflow)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 _END = r"</think(?:ing)?>"
-_THOUGHT = re.compile(rf"<think(?:ing)?>(.*?)(?:{_END}|\Z)\s*", re.DOTALL | re.IGNORECASE)
+_THOUGHT = re.compile(rf"<think(?:ing)?>(.*?)(?:{_END}|\Z)", re.DOTALL | re.IGNORECASE)
 _CLOSING = re.compile(_END, re.IGNORECASE)
 # At the beginning alone. A mark in quotes is a text that code searches for.
 _OPENING_THOUGHT = re.compile(

@@ -102,13 +102,14 @@ class Demo:
     output: str
     example_id: str = ""
     component: str = ""
-    fields: Mapping[str, str] = field(default_factory=dict)
+    fields: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     @property
     def shown(self) -> str:
         """All that is asked, for people: the input, and the fields that it is not made of."""
         lines = (f"{name}: {text}" for name, text in self.fields.items())
-        return "\n".join((self.input, *(line for line in lines if line not in self.input)))
+        held = f"\n{self.input}\n"
+        return "\n".join((self.input, *(line for line in lines if f"\n{line}\n" not in held)))
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Demo:
@@ -304,6 +305,9 @@ class Candidate:
         """Plain JSON, without `labels`, which are those of the whole run; `from_dict` reads it."""
         lists = {"parents": list(self.parents), "told": list(self.told)}
         data = {**asdict(self), "components": dict(self.components), **lists}
+        for demo in data["demos"]:
+            if not demo["fields"]:  # most have none, and older versions know of none
+                del demo["fields"]
         del data["labels"]
         return data
 

@@ -1004,9 +1004,7 @@ def test_rows_of_two_fields_that_the_prompt_asks_for_are_told_apart_by_both(tmp_
     assert (report.n, report.warnings) == (len(GOOD), ())
     assert report.evaluation.rows[5].input == "claim: claim 1\nsource: item 5"
     named = config.model_copy(update={"input_field": "claim"})
-    with pytest.raises(
-        DatasetError, match="They differ in 'source': where the prompt asks for several fields"
-    ):
+    with pytest.raises(DatasetError, match="They differ in 'source': leave out input_field"):
         evaluate(named, rows=rows, clients=clients())
 
 

@@ -14,6 +14,8 @@ from autoprompt.thoughts import parted, without_opening
         ("<think>\nHm.\n</think>\n\nyes", "yes", ["Hm."]),
         ("<THINKING>a</thinking>yes<think>b</think>", "yes", ["a", "b"]),
         ("opened in the prompt</think>yes", "yes", ["opened in the prompt"]),
+        ("yes<think>sure</think>\nBecause.", "yes\nBecause.", ["sure"]),
+        ("The answer is<think>hm</think> 42", "The answer is 42", ["hm"]),
         ("yes <think>cut off", "yes", ["cut off"]),
         ("<think>nothing but", "", ["nothing but"]),
     ],

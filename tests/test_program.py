@@ -21,9 +21,11 @@ from autoprompt.llm.scripted import ScriptedClient
 from autoprompt.program import (
     REFUSED,
     PromptProgram,
+    demo_turn,
     placeholders,
     render,
     render_text,
+    repeated_text,
 )
 from autoprompt.types import Candidate, Demo, Example, Message, Prediction, Usage
 
@@ -97,6 +99,14 @@ def test_demonstrations_are_filled_in_with_their_own_fields() -> None:
         ("assistant", "0"),
         ("user", "A headline of sport {input} {unknown}"),
     ]
+
+
+def test_what_a_demonstration_takes_is_what_is_sent() -> None:
+    prompt = "Judge.\nHeadline: {input}\nAnswer with 0 or 1."
+    assert demo_turn(prompt, DEMOS[0]) == render(prompt, DEMOS, ROW)[1].content
+    assert demo_turn("Judge.", DEMOS[0]) == "Old"
+    assert repeated_text(prompt, FIELDS) == "Headline: {input}\nAnswer with 0 or 1."
+    assert repeated_text("Judge.", FIELDS) == ""
 
 
 def test_a_demonstration_without_a_field_that_the_prompt_asks_for_is_refused() -> None:

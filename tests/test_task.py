@@ -57,7 +57,7 @@ def test_what_is_worked_out_first_has_room() -> None:
     ("prompt", "settings", "fields"),
     [
         ("{premise} {hypothesis}: {premise}", {}, ("premise", "hypothesis")),
-        ("{premise}, {hypothesis}, {input}", {}, ()),
+        ("{premise}, {hypothesis}, {input}", {}, ("premise", "hypothesis", "input")),
         ("{premise} alone, and {target}, which is never sent", {}, ()),
         ("{premise} {hypothesis}", {"input_field": "premise"}, ()),
         ("Name it.", {}, ()),

@@ -9,6 +9,7 @@ import sys
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,7 @@ from autoprompt.errors import DatasetError
 from autoprompt.types import Example
 
 MAX_LABELS = 20
-_ONE_FIELD = (
-    "where the prompt asks for several fields, and no --input-field is named, all of them are the input"
-)
+_ONE_FIELD = "leave out --input-field, and ask for all that belong to the input in the prompt"
 
 
 def load_rows(
@@ -35,8 +34,8 @@ def load_rows(
 ) -> list[Example]:
     """The rows of one file, in its order, each checked for itself.
 
-    input_of: fields that make up the input where the rows have no field of its name: one as it is, several
-    as lines of `name: value`, which become a field of that name.
+    input_of: what may be fields that make up the input, as far as the first row has them: several as lines
+    of `name: value`; a single one as it is, where there is no field of the input's name.
 
     Values become text: 1 -> "1", true -> "true", 1.0 -> "1.0", an object or list -> its JSON (a target may be
     one with takes_json only, and is then compact). White space around a target is dropped. A row without a
@@ -50,16 +49,19 @@ def load_rows(
     examples: list[Example] = []
     known: dict[str, str] = {}
     is_first = True
+    made_of: list[str] = []
     input_of = () if target_field in input_of else tuple(input_of)
     asked = {flag: name for flag, name in flags.items() if not (input_of and flag == "--input-field")}
     for line, found in read_records(path, faults, asked):
-        record = _with_input(without_bytes(found, flags.values()), input_field, input_of)
+        record = without_bytes(found, flags.values())
         if is_first:
+            made_of = _made_of(record, line, input_field, input_of, faults)
             names = named([*input_of])
             also = f" Or have a field for each of those that are asked for: {names}." if input_of else ""
-            require_fields(record, line, flags, faults, also)
+            require_fields(record, line, asked if made_of else flags, faults, also)
             is_first = False
-        what = _row_fault(record, flags.values(), target_field, takes_json=takes_json)
+        wanted = [*made_of, *(name for name in (asked if made_of else flags).values() if name not in made_of)]
+        what = _row_fault(record, wanted, target_field, takes_json=takes_json)
         if what:
             faults.add(line, what)
             continue
@@ -67,8 +69,8 @@ def load_rows(
         target = _target_text(record[target_field])
         # Labels repeat in every row: one string for each is enough.
         target = fields[target_field] = known.setdefault(target, target)
-        text = fields[input_field]
-        what = _text_fault(text, target, fields, input_field, target_field)
+        text = joined_input(record, made_of) if made_of else fields[input_field]
+        what = _text_fault(target, fields, made_of or [input_field], target_field)
         if what:
             faults.add(line, what)
             continue
@@ -82,20 +84,32 @@ def load_rows(
     return examples
 
 
-def _with_input(record: Mapping[str, Any], input_field: str, input_of: Sequence[str]) -> Mapping[str, Any]:
-    """The record with an input made of other fields, where it has none and all of those."""
-    if not input_of or input_field in record or not all(name in record for name in input_of):
-        return record
-    # One as it is: its value is checked as any input's.
-    made = record[input_of[0]] if len(input_of) == 1 else joined_input(record, input_of)
-    return {**record, input_field: made}
+def _made_of(
+    record: Mapping[str, Any], line: int, input_field: str, input_of: Sequence[str], faults: Faults
+) -> list[str]:
+    """The fields that the input is made of; none where it is the field of its name.
+
+    Fails for one that is misspelt.
+    """
+    there = [name for name in input_of if name in record]
+    if not there or (len(there) == 1 and input_field in record):
+        return []
+    others = [str(name) for name in record if name not in there]
+    for name in input_of:
+        if name not in record and (meant := get_close_matches(name, others, n=1)):
+            found = f"no field {name!r}, and {{{name}}} is asked for; the fields are {named([*record])}"
+            faults.fail(line, f"{found}. Did you mean {{{meant[0]}}}?")
+    return there
 
 
 def joined_input(record: Mapping[str, Any], names: Sequence[str]) -> str:
-    """The input that these fields make up: one as it is, several as lines of `name: value`."""
+    """The input that these fields make up: one as it is, several as lines of `name: value`.
+
+    In the alphabet's order: a row stays the same row for a prompt that asks for them in another one.
+    """
     if len(names) == 1:
         return as_text(record[names[0]])
-    return "\n".join(f"{name}: {as_text(record[name])}" for name in names)
+    return "\n".join(f"{name}: {as_text(record[name])}" for name in sorted(names))
 
 
 def as_text(value: Any) -> str:
@@ -294,12 +308,12 @@ def _row_fault(
 
 
 def _text_fault(
-    text: str, target: str, fields: Mapping[str, str], input_field: str, target_field: str
+    target: str, fields: Mapping[str, str], made_of: Sequence[str], target_field: str
 ) -> str | None:
     if not target:
         return f"empty target {target_field!r}, expected the right answer. Fill it in, or leave the row out."
-    if not text.strip():
-        return f"empty input {input_field!r}, expected a text. Fill it in, or leave the row out."
+    if not any(fields[name].strip() for name in made_of):
+        return f"empty input {named([*made_of])}, expected a text. Fill it in, or leave the row out."
     for name, value in fields.items():
         if "\0" in value:
             return f"field {name!r} holds a NUL character, expected text. Take it out."

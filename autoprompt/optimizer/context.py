@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -20,7 +20,7 @@ from autoprompt.optimizer.agents import (
     PredictionAgent,
     RewriteAgent,
 )
-from autoprompt.program import Program
+from autoprompt.program import Program, demo_turn
 from autoprompt.reasoning import USUAL_TOKENS, asks_to_reason
 from autoprompt.search.plan import Depth, Plan, final_cost, race_cost
 from autoprompt.search.pool import Entry, Pool
@@ -183,7 +183,8 @@ class SearchContext:
 
         Of several components each is about one call of a row: the mean of them.
         """
-        grown = row_tokens(candidate) - row_tokens(self.pool.original.candidate)
+        field = self.settings.input_field
+        grown = row_tokens(candidate, field) - row_tokens(self.pool.original.candidate, field)
         return max(0, grown) // len(candidate.components)
 
     def _expected(self, calls: int, grown: float) -> tuple[int, float]:
@@ -196,7 +197,7 @@ class SearchContext:
         if not asked:
             rows = self.splits.test or self.splits.val
             row = sum(estimate_tokens(r.input) for r in rows) / len(rows)
-            own = prompt_tokens(self.pool.original.candidate) + row + 8 + grown
+            own = prompt_tokens(self.pool.original.candidate, self.settings.input_field) + row + 8 + grown
             judged = self.settings.judge_tokens
             is_judged = judged > 0
             per_row = own * (self.plan.calls_per_row - is_judged) + judged
@@ -223,23 +224,29 @@ def is_slower(entry: Entry, other: Entry) -> bool:
     return asks_to_reason(entry.candidate.prompt) and not asks_to_reason(other.candidate.prompt)
 
 
-def prompt_tokens(candidate: Candidate) -> int:
+def prompt_tokens(candidate: Candidate, input_field: str) -> int:
     """About how many tokens the candidate adds to each row (estimated)."""
-    return sum(map(demo_tokens, candidate.demos)) + sum(map(estimate_tokens, candidate.components.values()))
+    return sum(_component_tokens(candidate, input_field))
 
 
-def row_tokens(candidate: Candidate) -> int:
+def row_tokens(candidate: Candidate, input_field: str) -> int:
     """About how many tokens a row takes beside its input: texts, demonstrations, and reasoning asked for."""
-    return prompt_tokens(candidate) + (USUAL_TOKENS if asks_to_reason(candidate.prompt) else 0)
+    reasoning = USUAL_TOKENS if asks_to_reason(candidate.prompt) else 0
+    return prompt_tokens(candidate, input_field) + reasoning
 
 
-def longest_prompt(candidate: Candidate) -> int:
+def longest_prompt(candidate: Candidate, input_field: str) -> int:
     """About how many tokens its longest component has, with the demonstrations shown with it (estimated)."""
-    return max(
-        estimate_tokens(text) + sum(map(demo_tokens, candidate.demos_of(name)))
-        for name, text in candidate.components.items()
-    )
+    return max(_component_tokens(candidate, input_field))
 
 
-def demo_tokens(demo: Demo) -> int:
-    return estimate_tokens(demo.shown) + estimate_tokens(demo.output) + 8  # 8: the markers of its two turns
+def demo_tokens(prompt: str, demo: Demo, input_field: str) -> int:
+    """About how many tokens a demonstration takes: its two turns, the first filled in as a row is."""
+    asked = demo.input if demo.component else demo_turn(prompt, demo, input_field)
+    return estimate_tokens(asked) + estimate_tokens(demo.output) + 8  # 8: the markers of its two turns
+
+
+def _component_tokens(candidate: Candidate, input_field: str) -> Iterator[int]:
+    for name, text in candidate.components.items():
+        demos = (demo_tokens(text, demo, input_field) for demo in candidate.demos_of(name))
+        yield estimate_tokens(text) + sum(demos)

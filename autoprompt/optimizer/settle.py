@@ -101,7 +101,7 @@ def _tell_refusals(context: SearchContext, entrants: list[Entry]) -> None:
     shortest = shortest_refused(context, entrants)
     if shortest is None:
         return
-    tokens = longest_prompt(shortest.candidate)
+    tokens = longest_prompt(shortest.candidate, context.settings.input_field)
     reason = next(iter(shortest.refusals.values()))
     said = (
         f"the endpoint took no request with a prompt of about {tokens} tokens, so none as long is tried "

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from autoprompt.checking import CheckedRows, check_rows, shown_rows, strange_demos
+from autoprompt.checking import CheckedRows, check_demos, check_rows, shown_rows, strange_demos
 from autoprompt.clients import Clients
 from autoprompt.config import CheckSettings, RunConfig
 from autoprompt.errors import BudgetExhausted, BudgetTooSmallError, ConfigError, UsageError
@@ -69,6 +69,7 @@ def run_check(
         check_writable(limits.record)
     if is_update and limits.baseline is not None:
         check_writable(limits.baseline, makes_folders=True)
+    check_demos(candidate, rows, config)
     warnings += [*shown_rows(candidate, rows), *strange_demos(candidate, checked.labels)]
     task = _Task(config, candidate, checked.workflow, rows, checked.labels, repeats)
     for warning in warnings:
@@ -133,7 +134,7 @@ def _prompt_hash(candidate: Candidate, workflow: WorkflowTask | None) -> str:
         return sha256_of(workflow.source)
     if not candidate.demos:
         return sha256_of(candidate.prompt)
-    shown = [demo.content for demo in candidate.demos]
+    shown = [[d.input, d.output, *filter(None, [dict(d.fields)])] for d in candidate.demos]
     return sha256_of(json.dumps([candidate.prompt, shown], ensure_ascii=True))
 
 
@@ -202,7 +203,7 @@ def _measured(
         cases = _ask_all(task, client, metric, grades, models.concurrency(), budget, emit)
         grades.check()
         late = [*models.warnings(), *filter(None, [grades.warning])]
-    if limits.replay is None and not budget.spent.calls:
+    if limits.replay is None and task.workflow is None and not budget.spent.task_calls:
         late.append(
             "every answer came from the response cache: nothing was asked of the model as it is today "
             "(--no-cache asks it)"

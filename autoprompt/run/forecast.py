@@ -10,6 +10,7 @@ from typing import Any
 from autoprompt.errors import BudgetTooSmallError
 from autoprompt.llm.prices import Price
 from autoprompt.metrics import JUDGED
+from autoprompt.program import repeated_text
 from autoprompt.reasoning import USUAL_TOKENS
 from autoprompt.run.preparation import Preparation, smallest_gain_at_best, smallest_gain_of
 from autoprompt.search.plan import fewest_calls, final_cost
@@ -225,7 +226,9 @@ def _winners_calls(p: Preparation) -> list[_Call]:
     original = _original_call(p)
     prompt, answer = estimate_tokens(p.prompt) // p.prompts, original.completion
     demos = min(p.config.max_demos, USUAL_DEMOS, len(p.splits.train))
-    longer = min(p.config.max_prompt_tokens, prompt + demos * (_row_tokens(p) + answer + FRAME_TOKENS))
+    repeated = 0 if p.workflow is not None else estimate_tokens(repeated_text(p.prompt, p.fields))
+    shown = _row_tokens(p) + repeated + answer + FRAME_TOKENS
+    longer = min(p.config.max_prompt_tokens, prompt + demos * shown)
     # A free answer may be worked out, however short it ends.
     written = answer if p.labels else min(max(answer, USUAL_TOKENS), _room(p))
     found = [_Call(original.prompt - prompt + longer, written)]

@@ -23,14 +23,22 @@ SHIFT = (
 )
 
 
-def to_demo(example: Example, outputs: Mapping[str, str] | None = None, names: Iterable[str] = ()) -> Demo:
+def to_demo(
+    example: Example,
+    outputs: Mapping[str, str] | None = None,
+    names: Iterable[str] = (),
+    input_field: str = "input",
+) -> Demo:
     """A worked example from a row.
 
     outputs: row id -> the model's own right answer, which replaces the target. names: of the fields that the
-    prompt asks for beside the input.
+    prompt asks for; `input_field` is held as the input, where it is all of it.
     """
     answer = (outputs or {}).get(example.id, example.target)
-    return Demo(example.input, answer, example.id, fields={name: example.fields[name] for name in names})
+    fields = {name: example.fields[name] for name in names}
+    if fields.get(input_field) == example.input:
+        del fields[input_field]
+    return Demo(example.input, answer, example.id, fields=fields)
 
 
 def balanced(examples: Sequence[Example], size: int, rng: random.Random) -> list[Example]:

@@ -52,7 +52,7 @@ def export(
         case "text":
             return candidate.prompt.rstrip("\n") + "\n"
         case "yaml":
-            return _yaml(candidate, input_field, labels, model)
+            return _yaml(candidate, input_field, fields, labels, model)
         case "openai":
             messages = _messages(
                 candidate, {name: f"{{{name}}}" for name in (input_field, *fields)}, input_field
@@ -77,22 +77,34 @@ class _Exported(BaseModel):
     labels: tuple[Label, ...] | None = None
     model: str | None = None
     input_field: str = "input"
+    asked: tuple[str, ...] = ()
 
 
 class Exported(NamedTuple):
-    """What an export holds. labels: as `export` was given them. input_field: of a row, holds its input."""
+    """What an export holds. labels: as `export` was given them. input_field: of a row, holds its input.
+
+    asked: the fields of a row that the prompt is filled in with; () where that is not said.
+    """
 
     candidate: Candidate
     labels: tuple[str, ...] | None
     input_field: str = "input"
+    asked: tuple[str, ...] = ()
 
     def messages(self, row: str | Mapping[str, Any]) -> list[dict[str, str]]:
         """What a run sends for this row, `[{"role": ..., "content": ...}, ...]`, demonstrations as turns.
 
         row: the input alone, or all fields that the prompt asks for. Raises InputError for a row without
-        the input, and for the prompts of a workflow.
+        the input or one of these, and for the prompts of a workflow.
         """
         given = {self.input_field: row} if isinstance(row, str) else row
+        if lacking := [name for name in self.asked if name not in given]:
+            there = f"its fields are {', '.join(given)}" if given else "it is empty"
+            raise InputError(
+                f"the row has no {lacking[0]!r}; {there}, and the prompt asks for {', '.join(self.asked)}"
+            )
+        if self.asked:  # other braces are text, the answer's field among them
+            given = {name: given[name] for name in given if name in (self.input_field, *self.asked)}
         is_asked = self.input_field in placeholders(self.candidate.prompt, (self.input_field,))
         if not is_asked and placeholders(self.candidate.prompt, given):  # other fields are all that is sent
             given = {self.input_field: "", **given}
@@ -119,7 +131,7 @@ def read_exported(path: str | Path) -> Exported:
     found = load_yaml(file, _Exported)
     demos = tuple(Demo.from_dict(turn.model_dump()) for turn in found.demos)
     candidate = Candidate(components=found.components, demos=demos)
-    return Exported(candidate, found.labels, found.input_field)
+    return Exported(candidate, found.labels, found.input_field, found.asked)
 
 
 def _form_of(path: Path) -> str | None:
@@ -205,12 +217,22 @@ def _langchain(candidate: Candidate, names: Sequence[str], input_field: str) -> 
     return to_json(dumpd(ChatPromptTemplate.from_messages(turns)), indent=2) + "\n"
 
 
-def _yaml(candidate: Candidate, input_field: str, labels: Sequence[str] | None, model: str | None) -> str:
+def _yaml(
+    candidate: Candidate,
+    input_field: str,
+    fields: Collection[str],
+    labels: Sequence[str] | None,
+    model: str | None,
+) -> str:
+    # Where the fields of a row are not known, nobody can say which braces are filled in.
+    is_known = bool(fields) and len(candidate.components) == 1
+    asked = placeholders(candidate.prompt, (input_field, *fields)) if is_known else ()
     data: dict[str, Any] = {
         "components": dict(candidate.components),
         "demos": [demo.to_dict() for demo in candidate.demos],
         "labels": None if labels is None else list(labels),
         "model": model,
         "input_field": input_field,
+        **({"asked": list(asked)} if asked else {}),
     }
     return to_yaml(data)

@@ -282,20 +282,38 @@ def test_the_input_is_made_of_fields_where_it_has_none_of_its_own(tmp_path: Path
     table = "question,target,passage\nWho?,A,It was she\n"
     (row,) = load_rows(write(tmp_path, "d.csv", table), input_of=("passage", "question"))
     assert row.input == "passage: It was she\nquestion: Who?"
-    assert row.fields["input"] == row.input
+    (swapped,) = load_rows(tmp_path / "d.csv", input_of=("question", "passage", "verdict"))
+    assert swapped.id == row.id  # a prompt may name them in another order, and have other words in braces
     (one,) = load_rows(write(tmp_path, "one.csv", table), input_of=("question",))
     assert one.input == "Who?"
     (own,) = load_rows(
         write(tmp_path, "own.csv", "input,question,target\nx,Who?,A\n"), input_of=("question",)
     )
     assert own.input == "x"
+    (both,) = load_rows(tmp_path / "own.csv", input_of=("question", "input"))
+    assert both.input == "input: x\nquestion: Who?"
+    assert both.fields["input"] == "x"
 
 
-@pytest.mark.parametrize("input_of", [("passage", "question"), ("question", "target")])
+@pytest.mark.parametrize("input_of", [("passage", "source"), ("question", "target")])
 def test_fields_that_make_no_input(input_of: tuple[str, ...], tmp_path: Path) -> None:
     path = write(tmp_path, "d.jsonl", '{"question": "Who?", "target": "A"}')
     with pytest.raises(DatasetError, match="no field 'input'") as told:
         load_rows(path, input_of=input_of)
-    assert ("each of those that are asked for: 'passage', 'question'" in str(told.value)) == (
+    assert ("each of those that are asked for: 'passage', 'source'" in str(told.value)) == (
         "passage" in input_of
     )
+
+
+def test_what_is_wrong_with_one_of_several_fields_is_said_of_it(tmp_path: Path) -> None:
+    rows = [
+        '{"question": "Who?", "passage": "x", "target": "A"}',
+        '{"question": "Who?", "target": "A"}',
+        '{"question": " ", "passage": "", "target": "A"}',
+    ]
+    path = write(tmp_path, "d.jsonl", "\n".join(rows))
+    with pytest.raises(DatasetError, match="line 2: no field 'passage'") as told:
+        load_rows(path, input_of=("question", "passage"))
+    assert "line 3: empty input 'question', 'passage'" in str(told.value)
+    with pytest.raises(DatasetError, match=r"no field 'pasage'.*Did you mean \{passage\}"):
+        load_rows(path, input_of=("question", "pasage"))

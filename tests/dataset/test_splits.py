@@ -358,9 +358,7 @@ def test_rows_that_another_field_tells_apart_are_no_exact_duplicates(tmp_path: P
     )
     lines[9]["target"] = "a"
     path.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
-    with pytest.raises(
-        DatasetError, match="They differ in 'passage': where the prompt asks for several fields"
-    ):
+    with pytest.raises(DatasetError, match="They differ in 'passage': leave out --input-field"):
         load_checked(path, chosen)
 
 

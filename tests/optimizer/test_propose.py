@@ -99,6 +99,11 @@ def test_a_placeholder_that_the_original_has_not_is_refused() -> None:
         assert refusals(f"```\nSort it, see {{{name}}}.\n```", splits=splits) == [
             f"it asks for {{{name}}}, which the original does not"
         ]
+    # One that only some rows have would fail the others.
+    some = replace(splits, train=(*splits.val[:1], *splits.train))
+    assert refusals("```\nSort it, see {note}.\n```", splits=some) == [
+        "it asks for {note}, which the original does not"
+    ]
     assert refusals("```\nSort this: {input}\n```", splits=splits) == []
     of_fields = refusals("```\nSort {note} or {input}\n```", "Sort {note}.", splits=splits)
     assert of_fields == ["it asks for {input}, which the original does not"]

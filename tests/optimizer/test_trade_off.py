@@ -47,7 +47,7 @@ def test_only_what_none_is_both_better_and_shorter_than_is_a_choice() -> None:
     assert [c["score"] * found["rows"] for c in found["candidates"]] == [10, 20, 25]
     sizes = [c["tokens"] for c in found["candidates"]]
     assert sizes == sorted(sizes)
-    assert sizes[1] == row_tokens(short.candidate)
+    assert sizes[1] == row_tokens(short.candidate, "input")
 
 
 def test_where_the_original_stays_the_runner_up_is_told() -> None:
@@ -85,7 +85,7 @@ def test_a_row_that_the_endpoint_lost_is_left_out_for_all() -> None:
 
 def test_reasoning_counts_as_length() -> None:
     prompt = f"Say A or B.\n{request('Say A or B.', ('A', 'B'))}"
-    assert row_tokens(Candidate({"prompt": prompt})) > USUAL_TOKENS
+    assert row_tokens(Candidate({"prompt": prompt}), "input") > USUAL_TOKENS
 
 
 def test_no_choice_is_nothing_to_tell() -> None:

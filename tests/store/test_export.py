@@ -138,6 +138,9 @@ def test_demonstrations_with_several_fields_are_exported_with_them(tmp_path: Pat
     file.write_text(export(candidate, "yaml", **asked), encoding="utf-8")
     sent = read_exported(file).messages({"desk": "sport", "headline": "b"})
     assert [m["content"] for m in sent] == ["Judge.", "news {x}: a", "1", "sport: b"]
+    for row in ({"headline": "b"}, "b", {}):
+        with pytest.raises(InputError, match=r"the row has no .*the prompt asks for desk, headline"):
+            read_exported(file).messages(row)
 
 
 def test_a_demonstration_that_lacks_a_field_of_the_prompt_is_refused() -> None:

@@ -26,7 +26,7 @@ def trade_off(context: SearchContext, best: Entry) -> dict[str, Any] | None:
     if not ids:
         return None
     raced = [e for e in context.pool.entries if all(i in e.scores for i in ids)]
-    sizes = {e.candidate.id: row_tokens(e.candidate) for e in raced}
+    sizes = {e.candidate.id: row_tokens(e.candidate, context.settings.input_field) for e in raced}
     limit = math.inf if best is original else sizes[best.candidate.id]
     choices, highest = [], original.mean(ids)
     for entry in sorted(raced, key=lambda e: (sizes[e.candidate.id], -e.mean(ids))):

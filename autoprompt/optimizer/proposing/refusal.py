@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from autoprompt.optimizer.agents.rewriting import WORDING
 from autoprompt.optimizer.context import SearchContext, is_slower, longest_prompt
@@ -34,13 +34,13 @@ def check_candidate(context: SearchContext, candidate: Candidate, proposals: Seq
     shown = (text for demo in candidate.demos for text in (demo.shown, demo.output))
     if any(map(_HALF_OF_PAIR.search, (*candidate.components.values(), *shown))):
         raise Refused("it holds half of a surrogate pair, which is no character")
-    tokens = longest_prompt(candidate)
+    tokens = longest_prompt(candidate, settings.input_field)
     if tokens > settings.max_prompt_tokens:
         raise Refused(
             f"about {tokens} tokens, {settings.max_prompt_tokens} are allowed (--max-prompt-tokens)"
         )
     refused = shortest_refused(context, context.pool.entries)
-    if refused is not None and tokens >= longest_prompt(refused.candidate):
+    if refused is not None and tokens >= longest_prompt(refused.candidate, settings.input_field):
         raise Refused(
             f"about {tokens} tokens, and the endpoint took no request of {refused.candidate.id[:6]}"
         )
@@ -48,14 +48,14 @@ def check_candidate(context: SearchContext, candidate: Candidate, proposals: Seq
 
 def shortest_refused(context: SearchContext, entries: Iterable[Entry]) -> Entry | None:
     """Of the candidates that the endpoint took no request of, as far as that can be for their length."""
-    original = context.pool.original
+    original, field = context.pool.original, context.settings.input_field
     refused = [
         entry
         for entry in entries
         # One that reasons asks for longer answers, too.
         if entry.is_refused and context.grown(entry.candidate) and not is_slower(entry, original)
     ]
-    return min(refused, key=lambda entry: longest_prompt(entry.candidate), default=None)
+    return min(refused, key=lambda entry: longest_prompt(entry.candidate, field), default=None)
 
 
 def kept_passages(context: SearchContext, *texts: str) -> list[str]:
@@ -79,8 +79,8 @@ def check_text(context: SearchContext, original: str, before: str, text: str) ->
     lost = [k for k in kept_passages(context, original, before) if k in before and k not in text]
     if lost:
         raise Refused(f"it loses {', '.join(lost)}")
-    known = placeholders(original, tuple(_fields(context)))
-    asked = [n for n in placeholders(text, tuple(_fields(context))) if n not in known]
+    known = placeholders(original, _fields(context))
+    asked = [n for n in placeholders(text, _fields(context)) if n not in known]
     # Demonstrations hold what the original asks for, and the target is never filled in. Where it asks for
     # other fields, they may be the input, and rows to be answered have none of that name.
     asked = ["{" + n + "}" for n in asked if known or n != context.settings.input_field]
@@ -93,12 +93,14 @@ def check_text(context: SearchContext, original: str, before: str, text: str) ->
 
 def _braced(context: SearchContext, text: str) -> list[str]:
     """The placeholders as they stand in a prompt: `{field}` of rows, `{{#node.variable#}}` of workflows."""
-    names = placeholders(text, tuple(_fields(context)))
+    names = placeholders(text, _fields(context))
     return ["{" + name + "}" for name in names] + _SELECTOR.findall(text)
 
 
-def _fields(context: SearchContext) -> Mapping[str, str]:
-    return (context.splits.train or context.splits.val)[0].fields
+def _fields(context: SearchContext) -> set[str]:
+    """What may be a placeholder: a field of any row, as one that only some have would fail the others."""
+    parts = (context.splits.train, context.splits.val, context.splits.test)
+    return {context.settings.input_field, *(name for part in parts for row in part for name in row.fields)}
 
 
 def _refuse_copies(context: SearchContext, original: str, before: str, text: str) -> None:

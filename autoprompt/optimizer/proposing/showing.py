@@ -29,12 +29,12 @@ def show(turn: Turn) -> Candidate:
     name, train, answers = shown_with(context, turn.brief, turn.place, parent)
     rows, change = _choose(turn, name, train)
     if is_single(context):
-        asked = _asked_beside_input(context, parent.components[name])
-        made = [demo_sets.to_demo(row, answers, asked) for row in rows]
+        asked, field = _asked(context, parent.components[name]), context.settings.input_field
+        made = [demo_sets.to_demo(row, answers, asked, field) for row in rows]
     else:
         made = [replace(demo_sets.to_demo(row, answers), component=name) for row in rows]
     most_tokens = context.settings.max_prompt_tokens
-    demos = _fitting(parent.components[name], made, most_tokens)
+    demos = _fitting(parent.components[name], made, most_tokens, context.settings.input_field)
     if not demos:
         raise Refused(f"no demonstration fits into {most_tokens} tokens")
     current = parent.demos_of(name)
@@ -45,11 +45,10 @@ def show(turn: Turn) -> Candidate:
     )
 
 
-def _asked_beside_input(context: SearchContext, prompt: str) -> list[str]:
+def _asked(context: SearchContext, prompt: str) -> list[str]:
     """The fields of a row that demonstrations with this prompt have to hold, but never the answer's."""
-    settings = context.settings
     names = placeholders(prompt, context.splits.train[0].fields)
-    return [name for name in names if name not in (settings.input_field, settings.target_field)]
+    return [name for name in names if name != context.settings.target_field]
 
 
 def _choose(turn: Turn, name: str, train: Sequence[Example]) -> tuple[list[Example], str]:
@@ -96,12 +95,12 @@ def _size(turn: Turn, name: str, available: int) -> int:
     return sizes[turn.place.draw % len(sizes)]
 
 
-def _fitting(text: str, demos: Sequence[Demo], most_tokens: int) -> tuple[Demo, ...]:
+def _fitting(text: str, demos: Sequence[Demo], most_tokens: int, input_field: str) -> tuple[Demo, ...]:
     """The longest beginning of `demos` with which the prompt stays within `most_tokens` (estimated)."""
     left = most_tokens - estimate_tokens(text)
     kept: list[Demo] = []
     for demo in demos:
-        left -= demo_tokens(demo)
+        left -= demo_tokens(text, demo, input_field)
         if left < 0:
             break
         kept.append(demo)
