@@ -81,6 +81,30 @@ def test_a_lost_placeholder_is_refused(prompt: str) -> None:
     assert refusals("```\nSort the item into A or B by the rule.\n```", prompt) == ["it loses {input}"]
 
 
+def test_a_placeholder_that_is_asked_for_twice_is_refused() -> None:
+    said = "```\nSort {input} into A or B.\nSort {input}.\n```"
+    assert refusals(said, "Sort {input} into A or B.") == [
+        "it asks for {input} more often, so that each row would be sent again"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("prompt", "told", "other"),
+    [
+        ("Sort {input}.", "filled in where {input} stands", "behind it one row"),
+        ("Sort it.", "and behind it one row of data at a time", "filled in"),
+        ("判断 {input} 的类别。", "其中 {input} 处每次填入一条数据", "再读后面的一条数据"),
+    ],
+)
+def test_a_writer_is_told_where_the_row_comes(prompt: str, told: str, other: str) -> None:
+    for number in range(1, 3):
+        made = bench(author=says("x"), prompt=prompt, depth=WRITERS_ONLY, max_demos=0)
+        propose(made.context, brief(made, number=number))
+        for messages, _ in made.author.calls:
+            assert told in messages[-1].content
+            assert other not in messages[-1].content
+
+
 def test_a_placeholder_of_a_workflow_is_kept_too() -> None:
     prompt = "Answer with {{#start.query#}} in mind."
     assert refusals("```\nAnswer well.\n```", prompt) == ["it loses {{#start.query#}}"]

@@ -33,6 +33,12 @@ WORDING: dict[Language, dict[str, str]] = {
         "none": "(none)",
         "goal": "It is the prompt of one step of a program whose goal is: ",
         "cases": "What this step got and gave on rows that the program answered wrong:\n",
+        "rewrite": "A model will read your version, and behind it one row of data at a time, and has to "
+        "answer that row.",
+        "patch": "A model will read the edited prompt, and behind it one row of data at a time, and has to "
+        "answer that row.",
+        "filled": "A model will read the new prompt with one row of data at a time filled in where {} "
+        "stands, and has to answer that row: leave each placeholder in once, where the data belongs.",
     },
     "zh": {
         "experiences": "以往在这类任务上的经验：\n",
@@ -41,6 +47,10 @@ WORDING: dict[Language, dict[str, str]] = {
         "none": "（无）",
         "goal": "它是一个多步骤程序中某一步的提示词，程序的目标是：",
         "cases": "在程序最终答错的数据上，这一步得到和给出的内容：\n",
+        "rewrite": "另一个模型会先读你的改进版，再读后面的一条数据，每次一条，并回答这条数据。",
+        "patch": "另一个模型会先读修改后的提示词，再读后面的一条数据，每次一条，并回答这条数据。",
+        "filled": "另一个模型会读新的提示词，其中 {} 处每次填入一条数据，并回答这条数据。"
+        "每个占位符保留一次，放在数据该在的地方。",
     },
 }
 
@@ -89,6 +99,7 @@ class RewriteAgent:
         *,
         operator: Operator = "rewrite",
         keep: Sequence[str] = (),
+        filled: Sequence[str] = (),
         ahead_of: Sequence[str] = (),
         step: StepView | None = None,
         seed: int = 0,
@@ -96,7 +107,8 @@ class RewriteAgent:
         """One proposal. An answer in another form than asked is read as a full rewrite.
 
         parent: the text to improve. keep: passages that must survive (placeholders, locked parts); whether
-        they did is the caller's to check. ahead_of: as in `with_added`.
+        they did is the caller's to check. filled: the placeholders that a row is filled in at; none where it
+        follows the prompt. ahead_of: as in `with_added`.
         step: where the prompt is one of several in a program.
         """
         language = language_of(original_prompt)
@@ -107,6 +119,7 @@ class RewriteAgent:
             "experiences": words["experiences"] + experiences if experiences else "",
             "keep": words["keep"] + " ".join(keep) if keep else "",
             "step": _told(step, words) if step is not None else "",
+            "layout": words["filled"].format(", ".join(filled)) if filled else words[operator],
         }
         if operator == "patch":
             # Few edits a step, fewer later, beat free rewriting (SkillOpt: 4 falling to 2).

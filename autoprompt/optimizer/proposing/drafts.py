@@ -19,7 +19,13 @@ from autoprompt.optimizer.proposing.brief import (
     step_view,
 )
 from autoprompt.optimizer.proposing.merging import joined, partner_of
-from autoprompt.optimizer.proposing.refusal import Refused, check_text, constant_until, kept_passages
+from autoprompt.optimizer.proposing.refusal import (
+    Refused,
+    check_text,
+    constant_until,
+    filled_in,
+    kept_passages,
+)
 from autoprompt.optimizer.proposing.showing import can_show, show
 from autoprompt.optimizer.proposing.telling import described, labels_told, tell, with_lines
 from autoprompt.optimizer.proposing.turn import Turn
@@ -63,6 +69,7 @@ def _write(turn: Turn) -> Candidate:
         brief.experiences,
         operator="patch" if turn.operator == "patch" else "rewrite",
         keep=kept_passages(context, original, before),
+        filled=filled_in(context, before),
         ahead_of=constant_until(context, before),
         step=step_view(context, brief, name),
         seed=context.seed("write", brief.iteration, turn.place.slot),

@@ -88,13 +88,20 @@ def check_text(context: SearchContext, original: str, before: str, text: str) ->
     asked += [mark for mark in _SELECTOR.findall(text) if mark not in original]
     if asked:
         raise Refused(f"it asks for {asked[0]}, which the original does not")
+    for mark in _braced(context, text):
+        if text.count(mark) > max(1, before.count(mark), original.count(mark)):
+            raise Refused(f"it asks for {mark} more often, so that each row would be sent again")
     _refuse_copies(context, original, before, text)
+
+
+def filled_in(context: SearchContext, text: str) -> list[str]:
+    """The placeholders `{field}` of a row, as they stand in the text."""
+    return ["{" + name + "}" for name in placeholders(text, _fields(context))]
 
 
 def _braced(context: SearchContext, text: str) -> list[str]:
     """The placeholders as they stand in a prompt: `{field}` of rows, `{{#node.variable#}}` of workflows."""
-    names = placeholders(text, _fields(context))
-    return ["{" + name + "}" for name in names] + _SELECTOR.findall(text)
+    return [*filled_in(context, text), *dict.fromkeys(_SELECTOR.findall(text))]
 
 
 def _fields(context: SearchContext) -> set[str]:
