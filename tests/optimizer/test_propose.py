@@ -100,7 +100,7 @@ def test_a_writer_is_told_where_the_row_comes(prompt: str, told: str, other: str
     for number in range(1, 3):
         made = bench(author=says("x"), prompt=prompt, depth=WRITERS_ONLY, max_demos=0)
         propose(made.context, brief(made, number=number))
-        for messages, _ in made.author.calls:
+        for messages in made.author.calls:
             assert told in messages[-1].content
             assert other not in messages[-1].content
 
