@@ -205,7 +205,10 @@ def render_text(prompt: str, demos: Sequence[Demo]) -> str:
         return prompt
     turns = [f"User: {demo.shown}\nAssistant: {demo.output}" for demo in demos]
     count = "1 demonstration" if len(demos) == 1 else f"{len(demos)} demonstrations"
-    return "\n\n".join([prompt, f"--- {count}, sent as turns of the chat between prompt and row ---", *turns])
+    how = "sent as turns of the chat between prompt and row"
+    if _PLACEHOLDER.search(prompt):
+        how = "sent as turns of the chat before the row, each filled in at the placeholders as the row is"
+    return "\n\n".join([prompt, f"--- {count}, {how} ---", *turns])
 
 
 def render_candidate(candidate: Candidate) -> str:

@@ -143,6 +143,8 @@ def test_render_text_shows_prompt_and_demonstrations() -> None:
     shown = render_text("P", DEMOS)
     assert shown.startswith("P\n\n--- 2 demonstrations")
     assert "User: Old\nAssistant: 0" in shown
+    assert "each filled in at the placeholders" not in shown
+    assert "each filled in at the placeholders" in render_text("Judge {input}.", DEMOS)
 
 
 def program(client: ScriptedClient, **more: object) -> PromptProgram:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from autoprompt.llm.client import Client, Options
-from autoprompt.templates import fill, language_of
+from autoprompt.templates import Language, fill, language_of
 from autoprompt.types import EvaluatedRow, Message, Step
 
 # More rows in one reflection hurt (Combee: 87.0 with 3, 72.5 with 100), none at all teaches nothing.
@@ -18,6 +18,30 @@ STEP_CHARACTERS = 200  # of what one of several steps got, and of what it gave
 REASONING_CHARACTERS = 200  # of what a model wrote before its answer, the end
 ROW_CHARACTERS = 600  # of a row's input; long documents would push the rest out of a small model's window
 
+_WORDS: dict[Language, dict[str, str]] = {
+    "en": {
+        "kind": "- expected {!r}, answered {!r}: {}",
+        "row": "- {} -> answered: {}; right: {}",
+        "unreadable": "(no readable answer)",
+        "reason": " ({})",
+        "wrote": " (it wrote: …{})",
+        "step": "[{}] got: {} -> gave: {}",
+        "failed": "failed: {}",
+        "nothing": "(nothing)",
+        "end": " (in the end: {}; right: {})",
+    },
+    "zh": {
+        "kind": "- 应为 {!r}，却答 {!r}：{}",
+        "row": "- {} -> 回答：{}；正确：{}",
+        "unreadable": "（无法读出答案）",
+        "reason": "（{}）",
+        "wrote": "（它写道：…{}）",
+        "step": "[{}] 得到：{} -> 给出：{}",
+        "failed": "失败：{}",
+        "nothing": "（无）",
+        "end": "（最终：{}；正确：{}）",
+    },
+}
 _ITEM = re.compile(r"^\s*(?:[-*•]|\d+[.)])?\s*")
 
 
@@ -60,16 +84,17 @@ class AnalysisAgent:
             return analysis
         shown = spread(wrong, WRONG_ROWS // 2)  # a row with its steps is several times as long
         right = near_misses([r for r in results if r.is_correct], RIGHT_ROWS // 2)
+        language = language_of(" ".join(components.values()))
         request = fill(
             "analyze_steps",
-            language_of(" ".join(components.values())),
+            language,
             goal=goal,
             prompts="\n\n".join(f"[{name}]\n{text}" for name, text in components.items()),
             total=str(len(results)),
             errors=str(len(wrong)),
-            confusions=confusions(wrong),
-            wrong="\n".join(_lines_with_steps(r) for r in shown),
-            right="\n".join(_lines_with_steps(r) for r in right) or "-",
+            confusions=confusions(wrong, language),
+            wrong="\n".join(_lines_with_steps(r, language) for r in shown),
+            right="\n".join(_lines_with_steps(r, language) for r in right) or "-",
             example=next(iter(components)),
         )
         options = Options(role="optimizer", seed=seed, max_output_tokens=self._max_output_tokens)
@@ -101,9 +126,9 @@ class AnalysisAgent:
             prompt=prompt,
             total=str(len(results)),
             errors=str(len(wrong)),
-            confusions=confusions(wrong),
-            wrong="\n".join(_line(r) for r in shown),
-            right="\n".join(_line(r) for r in right) or "-",
+            confusions=confusions(wrong, language),
+            wrong="\n".join(_line(r, language) for r in shown),
+            right="\n".join(_line(r, language) for r in right) or "-",
         )
         options = Options(role="optimizer", seed=seed, max_output_tokens=self._max_output_tokens)
         answer = self._client.complete([Message("user", request)], options)
@@ -167,14 +192,14 @@ def near_misses(rows: Sequence[EvaluatedRow], most: int) -> list[EvaluatedRow]:
     return sorted(rows, key=lambda r: 1.0 if r.confidence is None else r.confidence)[:most]
 
 
-def confusions(wrong: Sequence[EvaluatedRow]) -> str:
+def confusions(wrong: Sequence[EvaluatedRow], language: Language = "en") -> str:
     """The frequent kinds of error with their counts, a line each."""
+    words = _WORDS[language]
     kinds = Counter(
-        (_cut(r.ground_truth, 60), "(no readable answer)" if r.is_unparsed else _cut(r.prediction, 60))
+        (_cut(r.ground_truth, 60), words["unreadable"] if r.is_unparsed else _cut(r.prediction, 60))
         for r in wrong
     )
-    lines = [f"- expected {truth!r}, answered {answer!r}: {n}" for (truth, answer), n in kinds.most_common(6)]
-    return "\n".join(lines)
+    return "\n".join(words["kind"].format(*kind, count) for kind, count in kinds.most_common(6))
 
 
 def _case(row: EvaluatedRow) -> dict[str, Any]:
@@ -186,29 +211,39 @@ def _case(row: EvaluatedRow) -> dict[str, Any]:
     }
 
 
-def _lines_with_steps(row: EvaluatedRow) -> str:
-    return "\n".join([_line(row), *(f"  {step_line(step)}" for step in row.trace)])
+def _lines_with_steps(row: EvaluatedRow, language: Language) -> str:
+    return "\n".join([_line(row, language), *(f"  {step_line(step, language)}" for step in row.trace)])
 
 
-def step_line(step: Step) -> str:
+def step_line(step: Step, language: Language = "en") -> str:
     """What a step got and gave, in one line, under its prompts' names (its own where it has no prompt)."""
-    shown = _shown_step(step)
+    shown = _shown_step(step, language)
     got = _cut(shown["input"], STEP_CHARACTERS)
     gave = _cut(shown["output"], STEP_CHARACTERS)
-    return f"[{', '.join(step.components) or step.node}] got: {got or '-'} -> gave: {gave}"
+    return _WORDS[language]["step"].format(", ".join(step.components) or step.node, got or "-", gave)
 
 
-def _shown_step(step: Step) -> dict[str, str]:
-    output = f"failed: {step.error}" if step.error else step.output
-    return {"node": step.node, "input": step.input, "output": output or "(nothing)"}
+def step_case(step: Step, row: EvaluatedRow, language: Language = "en") -> str:
+    """`step_line`, and how the row ended."""
+    ending = _WORDS[language]["end"].format(row.prediction or "-", row.ground_truth)
+    return f"- {step_line(step, language)}{ending}"
 
 
-def _line(row: EvaluatedRow) -> str:
-    answer = "(no readable answer)" if row.is_unparsed else _cut(row.prediction, 200)
-    detail = f" ({_cut(row.reason, 200)})" if row.reason and not row.is_correct and row.is_unparsed else ""
+def _shown_step(step: Step, language: Language = "en") -> dict[str, str]:
+    words = _WORDS[language]
+    output = words["failed"].format(step.error) if step.error else step.output
+    return {"node": step.node, "input": step.input, "output": output or words["nothing"]}
+
+
+def _line(row: EvaluatedRow, language: Language) -> str:
+    words = _WORDS[language]
+    answer = words["unreadable"] if row.is_unparsed else _cut(row.prediction, 200)
+    detail = ""
+    if row.reason and not row.is_correct and row.is_unparsed:
+        detail = words["reason"].format(_cut(row.reason, 200))
     if row.output:  # how it got there: the end, where a reasoned answer goes wrong
-        detail += f" (it wrote: …{' '.join(row.output.split())[-REASONING_CHARACTERS:]})"
-    return f"- {_cut(row.input)} -> answered: {answer}; right: {_cut(row.ground_truth, 200)}{detail}"
+        detail += words["wrote"].format(" ".join(row.output.split())[-REASONING_CHARACTERS:])
+    return words["row"].format(_cut(row.input), answer, _cut(row.ground_truth, 200)) + detail
 
 
 def _cut(text: str, most: int = ROW_CHARACTERS) -> str:

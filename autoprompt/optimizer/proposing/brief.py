@@ -7,13 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from autoprompt.optimizer.agents.analysis import step_line
+from autoprompt.optimizer.agents.analysis import step_case
 from autoprompt.optimizer.agents.rewriting import StepView
 from autoprompt.optimizer.context import SearchContext
 from autoprompt.optimizer.proposing.blame import next_component, open_components, suspect_steps
 from autoprompt.optimizer.proposing.refusal import Refused
 from autoprompt.optimizer.proposing.step_demos import own_answers, step_examples
 from autoprompt.reasoning import asks_to_reason
+from autoprompt.templates import language_of
 from autoprompt.types import Candidate, EvaluatedRow, Example
 
 CASES = 6  # of one step that a writer is shown
@@ -100,15 +101,11 @@ def step_view(context: SearchContext, brief: Brief, name: str) -> StepView | Non
     """What the writer is told of the step; None for a program of a single prompt."""
     if is_single(context):
         return None
+    language = language_of(context.program.components[name])
     wrong = [row for row in reversed(brief.seen) if not row.is_correct and not row.is_lost]
     # Rows first in which this step is under suspicion; the newest of them first.
     wrong.sort(key=lambda row: not any(name in step.components for step in suspect_steps(row)))
-    cases = [
-        f"- {step_line(step)} (in the end: {row.prediction or '-'}; right: {row.ground_truth})"
-        for row in wrong
-        for step in row.trace
-        if name in step.components
-    ]
+    cases = [step_case(step, row, language) for row in wrong for step in row.trace if name in step.components]
     return StepView(" ".join(context.settings.task.split()), tuple(dict.fromkeys(cases))[:CASES])
 
 
