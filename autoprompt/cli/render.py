@@ -17,6 +17,7 @@ from autoprompt.cli import clean
 from autoprompt.cli.panel import warning_line
 from autoprompt.cli.progress import duration, money
 from autoprompt.config import RunConfig
+from autoprompt.dataset.faults import listed
 from autoprompt.report import wording
 from autoprompt.report.diff import Piece, diff_words, is_linewise
 from autoprompt.report.records import TradeOff
@@ -335,6 +336,7 @@ def estimate(data: Mapping[str, Any], settings: RunConfig) -> RenderableType:
     calls = data["task_calls"] + data["optimizer_calls"] + judged
     lines = [
         f"rows: {sizes}",
+        _answers(data),
         f"at most {calls:,} calls ({clean(str(model))}), up to "
         f"{data['optimizer_calls']:,} of them the writer's{_judges(data) if judged else ''}"
         f"{'' if settings.max_calls else '; repeats after faults come on top'}",
@@ -350,6 +352,14 @@ def estimate(data: Mapping[str, Any], settings: RunConfig) -> RenderableType:
         )
     lines += [f"warning: {clean(warning)}" for warning in data.get("warnings", ())]
     return Group(*(Text(line) for line in [*lines, "nothing was sent"]))
+
+
+def _answers(data: Mapping[str, Any]) -> str:
+    """What is asked for: a target field that was taken for another shows here."""
+    if labels := data["labels"]:
+        return f"answers: {clean(listed(labels))}"
+    rows = sum(data["sizes"].values())
+    return f"answers: free text, {data['different_targets']:,} different in {rows:,} rows"
 
 
 def _tokens_and_cost(data: Mapping[str, Any]) -> str:

@@ -46,6 +46,7 @@ class Estimate:
     smallest_gain: see `autoprompt.search.gate.smallest_gain`, for the candidates of one round and the rows of
         validation alone. smallest_gain_at_best: with those of train that can stay unseen.
     short_tokens, short_cost_usd: of as many calls, if all prompts stayed as short as the original.
+    labels: the only answers allowed, given or found; () for free ones. different_targets: of all rows.
     """
 
     sizes: Mapping[str, int]
@@ -66,6 +67,8 @@ class Estimate:
     short_cost_usd: float | None = None
     fewest_tokens: int = 0
     fewest_cost_usd: float | None = None
+    labels: tuple[str, ...] = ()
+    different_targets: int = 0
 
     @property
     def calls(self) -> int:
@@ -75,6 +78,7 @@ class Estimate:
     def to_dict(self) -> dict[str, Any]:
         """What `run --dry-run --json` prints."""
         values = {**asdict(self), "sizes": dict(self.sizes), "warnings": list(self.warnings)}
+        values["labels"] = list(self.labels)
         return {"calls": self.calls, **values}
 
 
@@ -147,6 +151,8 @@ def estimate_run(preparation: Preparation, prices: Prices) -> Estimate:
         short_cost_usd=short_cost if cost is None or short_cost is None else min(short_cost, cost),
         fewest_tokens=math.ceil(least.tokens),
         fewest_cost_usd=least.cost_usd,
+        labels=p.labels,
+        different_targets=len({row.target for row in (*p.splits.train, *p.splits.val, *p.splits.test)}),
     )
 
 

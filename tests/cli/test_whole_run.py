@@ -92,7 +92,14 @@ def test_an_error_is_json_too() -> None:
 
 
 def test_a_dry_run_sends_nothing(endpoint: Endpoint) -> None:
-    assert "nothing was sent" in call("run", "--config", "c.yaml", "--dry-run").stdout
+    said = call("run", "--config", "c.yaml", "--dry-run").stdout
+    assert "nothing was sent" in said
+    assert "\nanswers: normal, urgent\n" in said
+    rows = (json.dumps({"message": f"message {n}", "priority": f"id {n}"}) for n in range(60))
+    Path("w.jsonl").write_text("\n".join(rows), encoding="utf-8")
+    fields = ("--input-field", "message", "--target-field", "priority", "--prompt", "Sort.")
+    wrong = call("run", "--config", "c.yaml", "--dataset", "w.jsonl", *fields, "--dry-run")
+    assert "answers: free text, 60 different in 60 rows" in wrong.stdout
     assert json.loads(call("run", "--config", "c.yaml", "--dry-run", "--json").stdout)["sizes"]["test"] == 18
     assert endpoint.requests == []
     assert not Path("runs").exists()
