@@ -245,9 +245,12 @@ def test_an_estimate_says_that_nothing_was_sent() -> None:
         "cost_usd": None,
         "smallest_gain": 0.14,
         "warnings": ["few rows"],
+        "labels": [],
+        "different_targets": 9,
     }
     assert shown(render.estimate(data, RunConfig.model_validate({"model": "gpt-x"}))).splitlines() == [
         "rows: 4 train, 3 val, 3 test",
+        "answers: free text, 9 different in 10 rows",
         "at most 1,206 calls (gpt-x), up to 6 of them the writer's; repeats after faults come on top",
         "up to about 54,321 tokens; cost: unknown",
         "smallest gain of right rows that these can confirm: about +0.14, if no row gets worse",
