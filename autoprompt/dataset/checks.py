@@ -50,6 +50,7 @@ def load_rows(
     known: dict[str, str] = {}
     is_first = True
     made_of: list[str] = []
+    wanted: dict[str, None] = {}
     input_of = () if target_field in input_of else tuple(input_of)
     asked = {flag: name for flag, name in flags.items() if not (input_of and flag == "--input-field")}
     for line, found in read_records(path, faults, asked):
@@ -58,9 +59,10 @@ def load_rows(
             made_of = _made_of(record, line, input_field, input_of, faults)
             names = named([*input_of])
             also = f" Or have a field for each of those that are asked for: {names}." if input_of else ""
-            require_fields(record, line, asked if made_of else flags, faults, also)
+            needed = asked if made_of else flags
+            require_fields(record, line, needed, faults, also)
+            wanted = dict.fromkeys([*made_of, *needed.values()])
             is_first = False
-        wanted = [*made_of, *(name for name in (asked if made_of else flags).values() if name not in made_of)]
         what = _row_fault(record, wanted, target_field, takes_json=takes_json)
         if what:
             faults.add(line, what)
