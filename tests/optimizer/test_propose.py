@@ -17,6 +17,7 @@ from autoprompt.optimizer.beginning import first_state
 from autoprompt.optimizer.proposing.brief import Place
 from autoprompt.optimizer.proposing.drafts import draft
 from autoprompt.optimizer.proposing.propose import propose
+from autoprompt.optimizer.proposing.refusal import Refused
 from autoprompt.optimizer.proposing.turn import Turn
 from autoprompt.search.operators import OperatorName
 from autoprompt.search.plan import Depth
@@ -81,13 +82,6 @@ def test_a_lost_placeholder_is_refused(prompt: str) -> None:
     assert refusals("```\nSort the item into A or B by the rule.\n```", prompt) == ["it loses {input}"]
 
 
-def test_a_placeholder_that_is_asked_for_twice_is_refused() -> None:
-    said = "```\nSort {input} into A or B.\nSort {input}.\n```"
-    assert refusals(said, "Sort {input} into A or B.") == [
-        "it asks for {input} more often, so that each row would be sent again"
-    ]
-
-
 @pytest.mark.parametrize(
     ("prompt", "told", "other"),
     [
@@ -131,6 +125,58 @@ def test_a_placeholder_that_the_original_has_not_is_refused() -> None:
     assert refusals("```\nSort this: {input}\n```", splits=splits) == []
     of_fields = refusals("```\nSort {note} or {input}\n```", "Sort {note}.", splits=splits)
     assert of_fields == ["it asks for {input}, which the original does not"]
+
+
+@pytest.mark.parametrize(
+    ("prompt", "text", "reasons"),
+    [
+        ("Read.\nItem: {input}\nLabel:", "Of {input}, by the rule:", []),
+        ("Read.\nItem: {input}\nLabel:", "Sort {input}.\nItem: {input}", ["it asks for {input} twice"]),
+        ("Sort {input}. Again: {input}", "{input} {input}, by the rule.", []),
+        ("Sort {input}. Again: {input}", "{input} {input} {input}", ["it asks for {input} 3 times"]),
+        ("Sort it.", "Sort {input}: {input}", ["it asks for {input} twice"]),
+        ("Of {{#a.b#}}.", "{{#a.b#}}: {{#a.b#}}", ["it asks for {{#a.b#}} twice"]),
+    ],
+)
+def test_a_rewrite_may_move_a_placeholder_but_not_repeat_it(
+    prompt: str, text: str, reasons: list[str]
+) -> None:
+    """Each row would be sent twice, at twice the price."""
+    assert refusals(f"```\n{text}\n```", prompt) == reasons
+
+
+@pytest.mark.parametrize("operator", ["describe", "cues", "recall"])
+@pytest.mark.parametrize(
+    ("prompt", "reason"),
+    [
+        ("Decide.\nItem: {input}\nLabel:", "it asks for {input} twice"),
+        ("Decide.", "it asks for {input}, which the original does not"),
+    ],
+)
+def test_what_is_added_asks_for_no_row(operator: OperatorName, prompt: str, reason: str) -> None:
+    """Seen of a describer: its answer was the whole prompt, placeholders and all."""
+    said = ["A: whatever {input} says of even", "B: the item has an odd number"]
+    base = splits_of(32, 60, 20)
+    if operator == "cues":  # counted words hold no braces, but the answers that they are typical of may
+        colours = (("red", "{input}"), ("blue", "B")) * 16
+        pairs = zip(base.train, colours, strict=True)
+        base = replace(base, train=tuple(replace(e, input=w, target=t) for e, (w, t) in pairs))
+    made = bench(author=says("\n".join(said)), prompt=prompt, depth=WRITERS_ONLY, splits=base)
+    asked = brief(made, helped=["Decide of {input}."])
+    turn = Turn(
+        made.context, asked, operator, made.context.pool.original, Place(0, 0, 0, 2), random.Random(0)
+    )
+    with pytest.raises(Refused, match=re.escape(reason)):
+        draft(turn)
+
+
+def test_lines_may_be_added_to_a_text_that_a_writer_had_ask_for_the_row() -> None:
+    made = bench()
+    parent = made.context.add(Candidate({"prompt": "Sort this: {input}"}))
+    turn = Turn(
+        made.context, brief(made, helped=["Mind it."]), "recall", parent, Place(0, 0, 0), random.Random()
+    )
+    assert draft(turn).prompt == "Mind it.\nSort this: {input}"
 
 
 def test_a_touched_locked_passage_is_refused() -> None:

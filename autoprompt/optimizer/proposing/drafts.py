@@ -122,7 +122,7 @@ def _with(turn: Turn, name: str, before: str, lines: Sequence[str], labels: Coll
     """The text of component `name` with these lines. Raises Refused where it must not have them."""
     context = turn.context
     text = with_lines(before, lines, placeholders(before, tuple(context.splits.train[0].fields)), labels)
-    check_text(context, context.program.components[name], before, text)
+    check_text(context, context.program.components[name], before, text, is_addition=True)
     return text
 
 
@@ -144,7 +144,7 @@ def _recall(turn: Turn) -> Candidate:
         raise Refused("nothing more to recall")
     chosen = choices[turn.place.recall]
     text = with_added(before, chosen, constant_until(context, before))
-    check_text(context, context.program.components[name], before, text)
+    check_text(context, context.program.components[name], before, text, is_addition=True)
     told = _retold(turn, "\n".join(ADDED + sentence for sentence in chosen))
     return turn.child(named(context, name, ADDED + " ".join(chosen)), texts={name: text}, told=told)
 

@@ -70,8 +70,13 @@ def constant_until(context: SearchContext, text: str) -> list[str]:
     return [*_braced(context, text), *requests_in(text)]
 
 
-def check_text(context: SearchContext, original: str, before: str, text: str) -> None:
-    """Refuse a rewrite of `before` that is empty, loses what must be kept, asks for more, or copies rows."""
+def check_text(
+    context: SearchContext, original: str, before: str, text: str, *, is_addition: bool = False
+) -> None:
+    """Refuse a rewrite of `before` that is empty, loses what must be kept, asks for more, or copies rows.
+
+    is_addition: `text` is `before` with lines added, which are no place for the row.
+    """
     if not text:
         raise Refused("the writer's answer holds no prompt")
     if text != before and text.split() == before.split():
@@ -83,20 +88,30 @@ def check_text(context: SearchContext, original: str, before: str, text: str) ->
     asked = [n for n in placeholders(text, _fields(context)) if n not in known]
     # Demonstrations hold what the original asks for, and the target is never filled in. Where it asks for
     # other fields, they may be the input, and rows to be answered have none of that name.
-    asked = ["{" + n + "}" for n in asked if known or n != context.settings.input_field]
+    may_ask = "" if known else context.settings.input_field
+    asked = ["{" + n + "}" for n in asked if n != may_ask or (is_addition and "{" + n + "}" not in before)]
     # A step of a workflow knows no variable that its author did not give it.
     asked += [mark for mark in _SELECTOR.findall(text) if mark not in original]
     if asked:
         raise Refused(f"it asks for {asked[0]}, which the original does not")
-    for mark in _braced(context, text):
-        if text.count(mark) > max(1, before.count(mark), original.count(mark)):
-            raise Refused(f"it asks for {mark} more often, so that each row would be sent again")
+    _refuse_repeats(context, original, before, text)
     _refuse_copies(context, original, before, text)
 
 
 def filled_in(context: SearchContext, text: str) -> list[str]:
     """The placeholders `{field}` of a row, as they stand in the text."""
     return ["{" + name + "}" for name in placeholders(text, _fields(context))]
+
+
+def _refuse_repeats(context: SearchContext, original: str, before: str, text: str) -> None:
+    """Refuse a text that asks for something oftener than both texts that it was made from.
+
+    Each row would be sent twice, and what stands before the first place is all that is the system's part.
+    """
+    for mark in _braced(context, text):
+        times = text.count(mark)
+        if times > max(1, original.count(mark), before.count(mark)):
+            raise Refused(f"it asks for {mark} {'twice' if times == 2 else f'{times} times'}")
 
 
 def _braced(context: SearchContext, text: str) -> list[str]:
