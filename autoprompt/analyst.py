@@ -96,11 +96,14 @@ class ScientificAnalyst:
     context_tokens: int
     most_calls: int = MOST_CALLS["scientific"]
 
-    def analyze(self, prompt: str, results: Sequence[EvaluatedRow], *, seed: int = 0) -> dict[str, Any]:
+    def analyze(
+        self, prompt: str, results: Sequence[EvaluatedRow], *, filled: Sequence[str] = (), seed: int = 0
+    ) -> dict[str, Any]:
         """As `AnalysisAgent.analyze`, with `findings` beside: condition and counts of each."""
         analysis = count_errors(results)
         if not analysis["error_count"] or analysis["error_count"] == len(results):
-            return self.plain.analyze(prompt, results, seed=seed)  # nothing to tell apart
+            # Nothing to tell apart.
+            return self.plain.analyze(prompt, results, filled=filled, seed=seed)
         table = self._table(prompt, results)
         language = language_of(prompt)
         passes, conclusion, bench = self._investigate(prompt, results, table, language, seed)
@@ -108,7 +111,7 @@ class ScientificAnalyst:
         write_text(table.parent / "findings.json", to_json([_plain(f) for f in findings], indent=2) + "\n")
         if not findings:
             self.emit({"event": "warning", "message": "no tested hypothesis about the errors held"})
-            return self.plain.analyze(prompt, results, seed=seed)
+            return self.plain.analyze(prompt, results, filled=filled, seed=seed)
         analysis["suggestions"] = suggestions(findings, conclusion, language)
         analysis["findings"] = [_plain(finding) for finding in findings]
         analysis["error_cases"] = error_cases(results)

@@ -14,7 +14,7 @@ from autoprompt.optimizer.context import SearchContext, is_slow_round
 from autoprompt.optimizer.ending.finish import choose_winner, confirm_winner, open_test
 from autoprompt.optimizer.lessons import learn
 from autoprompt.optimizer.proposing.blame import blame_of, open_components
-from autoprompt.optimizer.proposing.brief import Brief, is_single
+from autoprompt.optimizer.proposing.brief import Brief, filled_in, is_single
 from autoprompt.optimizer.proposing.propose import propose
 from autoprompt.optimizer.settle import settle
 from autoprompt.optimizer.state import AutoPromptState
@@ -162,7 +162,8 @@ def _analysis(
 ) -> dict[str, Any]:
     seed = context.seed("analyze", iteration)
     if is_single(context):
-        return context.analysis.analyze(incumbent.candidate.prompt, rows, seed=seed)
+        prompt = incumbent.candidate.prompt
+        return context.analysis.analyze(prompt, rows, filled=filled_in(context, prompt), seed=seed)
     return context.analysis.analyze_steps(
         " ".join(context.settings.task.split()), incumbent.candidate.components, rows, seed=seed
     )

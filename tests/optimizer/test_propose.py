@@ -13,6 +13,7 @@ from fakes import PROMPT, Bench, TwoPrompts, bench, number_of, splits_of
 
 from autoprompt.errors import EndpointError, RequestRefusedError
 from autoprompt.llm.client import Completion, Options
+from autoprompt.optimizer.agents.layout import layout_phrases
 from autoprompt.optimizer.beginning import first_state
 from autoprompt.optimizer.proposing.brief import Place
 from autoprompt.optimizer.proposing.drafts import draft
@@ -80,23 +81,6 @@ def test_a_good_proposal_is_not_refused() -> None:
 @pytest.mark.parametrize("prompt", ["Sort {input} into A or B.", "Item: {input}\n\nAnswer A or B: {input}"])
 def test_a_lost_placeholder_is_refused(prompt: str) -> None:
     assert refusals("```\nSort the item into A or B by the rule.\n```", prompt) == ["it loses {input}"]
-
-
-@pytest.mark.parametrize(
-    ("prompt", "told", "other"),
-    [
-        ("Sort {input}.", "filled in where {input} stands", "behind it one row"),
-        ("Sort it.", "and behind it one row of data at a time", "filled in"),
-        ("判断 {input} 的类别。", "其中 {input} 处每次填入一条数据", "再读后面的一条数据"),
-    ],
-)
-def test_a_writer_is_told_where_the_row_comes(prompt: str, told: str, other: str) -> None:
-    for number in range(1, 3):
-        made = bench(author=says("x"), prompt=prompt, depth=WRITERS_ONLY, max_demos=0)
-        propose(made.context, brief(made, number=number))
-        for messages in made.author.calls:
-            assert told in messages[-1].content
-            assert other not in messages[-1].content
 
 
 def test_a_placeholder_of_a_workflow_is_kept_too() -> None:
@@ -233,7 +217,8 @@ def test_a_placeholder_of_the_parent_is_kept() -> None:
 
 def test_our_own_words_to_the_writer_are_refused() -> None:
     """A small model often hands back what it was told."""
-    told = [p for p in phrases() if "```" not in p and len(re.findall("[a-z]+|[\u4e00-\u9fff]{2}", p)) >= 5]
+    ours = [*phrases(), *layout_phrases()]
+    told = [p for p in ours if "```" not in p and len(re.findall("[a-z]+|[\u4e00-\u9fff]{2}", p)) >= 5]
     assert len(told) > 20
     for phrase in told:
         assert refusals(f"```\nSay A or B.\n{phrase.upper()}\n```") == ["it repeats what the writer was told"]

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from autoprompt.llm.client import Client, Options
+from autoprompt.optimizer.agents.layout import layout
 from autoprompt.templates import Language, fill, language_of
 from autoprompt.types import EvaluatedRow, Message, Step
 
@@ -46,12 +47,17 @@ _ITEM = re.compile(r"^\s*(?:[-*•]|\d+[.)])?\s*")
 
 
 class Analyst(Protocol):
-    """Who reads the errors of a round. most_calls: optimizer calls that one analysis may take."""
+    """Who reads the errors of a round. most_calls: optimizer calls that one analysis may take.
+
+    filled: the prompt's placeholders of the row's fields, as `{premise}`.
+    """
 
     @property
     def most_calls(self) -> int: ...
 
-    def analyze(self, prompt: str, results: Sequence[EvaluatedRow], *, seed: int = 0) -> dict[str, Any]: ...
+    def analyze(
+        self, prompt: str, results: Sequence[EvaluatedRow], *, filled: Sequence[str] = (), seed: int = 0
+    ) -> dict[str, Any]: ...
 
     def analyze_steps(
         self, goal: str, components: Mapping[str, str], results: Sequence[EvaluatedRow], *, seed: int = 0
@@ -107,7 +113,9 @@ class AnalysisAgent:
         ]
         return analysis
 
-    def analyze(self, prompt: str, results: Sequence[EvaluatedRow], *, seed: int = 0) -> dict[str, Any]:
+    def analyze(
+        self, prompt: str, results: Sequence[EvaluatedRow], *, filled: Sequence[str] = (), seed: int = 0
+    ) -> dict[str, Any]:
         """{has_errors, error_count, total_count, suggestions, error_cases}; plain data.
 
         results: rows of train (the analyst may see these). suggestions: the model's text, "" without errors,
@@ -123,6 +131,7 @@ class AnalysisAgent:
         request = fill(
             "analyze",
             language,
+            layout=layout("analyze", language, filled),
             prompt=prompt,
             total=str(len(results)),
             errors=str(len(wrong)),

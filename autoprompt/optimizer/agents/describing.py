@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 
 from autoprompt.llm.client import Client, Options
+from autoprompt.optimizer.agents.layout import layout
 from autoprompt.templates import fill, language_of
 from autoprompt.types import Example, Message
 
@@ -29,19 +30,27 @@ class DescribingAgent:
         self._temperature = temperature
 
     def describe(
-        self, prompt: str, rows: Sequence[Example], labels: Sequence[str] = (), *, seed: int = 0
+        self,
+        prompt: str,
+        rows: Sequence[Example],
+        labels: Sequence[str] = (),
+        *,
+        filled: Sequence[str] = (),
+        seed: int = 0,
     ) -> list[str]:
         """Lines to add to `prompt`: "LABEL: which rows" for at least two labels; without labels, a rule.
 
+        filled: the prompt's placeholders of the row's fields, as `{premise}`.
         Empty where the answer cannot be used: another form, or the same words for different labels.
         """
         language = language_of(prompt)
+        shared = {"prompt": prompt, "layout": layout("describe", language, filled)}
         if labels:
             form = "\n".join(f"{label}: …" for label in labels)
-            request = fill("describe", language, prompt=prompt, rows=_by_label(rows, labels), form=form)
+            request = fill("describe", language, **shared, rows=_by_label(rows, labels), form=form)
         else:
             shown = "\n".join(f"- {_cut(r.input)} -> {_cut(r.target)}" for r in rows)
-            request = fill("induce", language, prompt=prompt, rows=shown)
+            request = fill("induce", language, **shared, rows=shown)
         options = Options(
             role="optimizer",
             temperature=self._temperature,

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from autoprompt.llm.client import Client, Options
+from autoprompt.optimizer.agents.layout import layout
 from autoprompt.templates import Language, fill, language_of
 from autoprompt.tokens import estimate_tokens
 from autoprompt.types import Message
@@ -33,12 +34,6 @@ WORDING: dict[Language, dict[str, str]] = {
         "none": "(none)",
         "goal": "It is the prompt of one step of a program whose goal is: ",
         "cases": "What this step got and gave on rows that the program answered wrong:\n",
-        "rewrite": "A model will read your version, and behind it one row of data at a time, and has to "
-        "answer that row.",
-        "patch": "A model will read the edited prompt, and behind it one row of data at a time, and has to "
-        "answer that row.",
-        "filled": "A model will read the new prompt with one row of data at a time filled in where {} "
-        "stands, and has to answer that row: leave each placeholder in once, where the data belongs.",
     },
     "zh": {
         "experiences": "以往在这类任务上的经验：\n",
@@ -47,10 +42,6 @@ WORDING: dict[Language, dict[str, str]] = {
         "none": "（无）",
         "goal": "它是一个多步骤程序中某一步的提示词，程序的目标是：",
         "cases": "在程序最终答错的数据上，这一步得到和给出的内容：\n",
-        "rewrite": "另一个模型会先读你的改进版，再读后面的一条数据，每次一条，并回答这条数据。",
-        "patch": "另一个模型会先读修改后的提示词，再读后面的一条数据，每次一条，并回答这条数据。",
-        "filled": "另一个模型会读新的提示词，其中 {} 处每次填入一条数据，并回答这条数据。"
-        "每个占位符保留一次，放在数据该在的地方。",
     },
 }
 
@@ -119,11 +110,12 @@ class RewriteAgent:
             "experiences": words["experiences"] + experiences if experiences else "",
             "keep": words["keep"] + " ".join(keep) if keep else "",
             "step": _told(step, words) if step is not None else "",
-            "layout": words["filled"].format(", ".join(filled)) if filled else words[operator],
+            "layout": layout(operator, language, filled),
         }
         if operator == "patch":
             # Few edits a step, fewer later, beat free rewriting (SkillOpt: 4 falling to 2).
-            request = fill("patch", language, **shared, edits=str(4 if iteration <= 2 else 2))
+            added = layout("add", language, filled)
+            request = fill("patch", language, **shared, added=added, edits=str(4 if iteration <= 2 else 2))
         else:
             first = f"{words['original']}<original>\n{original_prompt}\n</original>"
             request = fill(

@@ -11,8 +11,9 @@ from autoprompt.optimizer.agents.analysis import step_case
 from autoprompt.optimizer.agents.rewriting import StepView
 from autoprompt.optimizer.context import SearchContext
 from autoprompt.optimizer.proposing.blame import next_component, open_components, suspect_steps
-from autoprompt.optimizer.proposing.refusal import Refused
+from autoprompt.optimizer.proposing.refusal import Refused, fields_of_rows
 from autoprompt.optimizer.proposing.step_demos import own_answers, step_examples
+from autoprompt.program import placeholders
 from autoprompt.reasoning import asks_to_reason
 from autoprompt.templates import language_of
 from autoprompt.types import Candidate, EvaluatedRow, Example
@@ -71,6 +72,17 @@ class Shown(NamedTuple):
 def is_single(context: SearchContext) -> bool:
     """Whether the program is one prompt that gets the row and gives the answer."""
     return len(context.program.components) == 1 and not context.settings.has_steps
+
+
+def filled_in(context: SearchContext, prompt: str) -> tuple[str, ...]:
+    """The placeholders of `prompt` at which the row's fields are filled in, as they stand there, in order.
+
+    None of a program of several steps: what these are sent is not the row.
+    """
+    if not is_single(context):
+        return ()
+    names = placeholders(prompt, fields_of_rows(context) - {context.settings.target_field})
+    return tuple("{" + name + "}" for name in names)
 
 
 def named(context: SearchContext, name: str, change: str) -> str:

@@ -13,19 +13,14 @@ from autoprompt.optimizer.proposing.brief import (
     analysis_for,
     blamed_first,
     component_of,
+    filled_in,
     is_single,
     named,
     shown_with,
     step_view,
 )
 from autoprompt.optimizer.proposing.merging import joined, partner_of
-from autoprompt.optimizer.proposing.refusal import (
-    Refused,
-    check_text,
-    constant_until,
-    filled_in,
-    kept_passages,
-)
+from autoprompt.optimizer.proposing.refusal import Refused, check_text, constant_until, kept_passages
 from autoprompt.optimizer.proposing.showing import can_show, show
 from autoprompt.optimizer.proposing.telling import described, labels_told, tell, with_lines
 from autoprompt.optimizer.proposing.turn import Turn

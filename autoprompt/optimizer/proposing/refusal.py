@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from autoprompt.optimizer.agents.layout import layout_phrases
 from autoprompt.optimizer.agents.rewriting import WORDING
 from autoprompt.optimizer.context import SearchContext, is_slower, longest_prompt
 from autoprompt.program import placeholders
@@ -84,8 +85,8 @@ def check_text(
     lost = [k for k in kept_passages(context, original, before) if k in before and k not in text]
     if lost:
         raise Refused(f"it loses {', '.join(lost)}")
-    known = placeholders(original, _fields(context))
-    asked = [n for n in placeholders(text, _fields(context)) if n not in known]
+    known = placeholders(original, fields_of_rows(context))
+    asked = [n for n in placeholders(text, fields_of_rows(context)) if n not in known]
     # Demonstrations hold what the original asks for, and the target is never filled in. Where it asks for
     # other fields, they may be the input, and rows to be answered have none of that name.
     may_ask = "" if known else context.settings.input_field
@@ -96,11 +97,6 @@ def check_text(
         raise Refused(f"it asks for {asked[0]}, which the original does not")
     _refuse_repeats(context, original, before, text)
     _refuse_copies(context, original, before, text)
-
-
-def filled_in(context: SearchContext, text: str) -> list[str]:
-    """The placeholders `{field}` of a row, as they stand in the text."""
-    return ["{" + name + "}" for name in placeholders(text, _fields(context))]
 
 
 def _refuse_repeats(context: SearchContext, original: str, before: str, text: str) -> None:
@@ -116,10 +112,11 @@ def _refuse_repeats(context: SearchContext, original: str, before: str, text: st
 
 def _braced(context: SearchContext, text: str) -> list[str]:
     """The placeholders as they stand in a prompt: `{field}` of rows, `{{#node.variable#}}` of workflows."""
-    return [*filled_in(context, text), *dict.fromkeys(_SELECTOR.findall(text))]
+    names = placeholders(text, fields_of_rows(context))
+    return [*("{" + name + "}" for name in names), *dict.fromkeys(_SELECTOR.findall(text))]
 
 
-def _fields(context: SearchContext) -> set[str]:
+def fields_of_rows(context: SearchContext) -> set[str]:
     """What may be a placeholder: a field of any row, as one that only some have would fail the others."""
     parts = (context.splits.train, context.splits.val, context.splits.test)
     return {context.settings.input_field, *(name for part in parts for row in part for name in row.fields)}
@@ -134,7 +131,11 @@ def _refuse_copies(context: SearchContext, original: str, before: str, text: str
     runs = _runs(words).keys() - _runs(_words(before)).keys() - _runs(_words(original)).keys()
     known = [f" {' '.join(_words(t))} " for t in (before, original)]
     said = f" {' '.join(words)} "
-    for phrase in (*phrases(), *(p for wording in WORDING.values() for p in wording.values())):
+    for phrase in (
+        *phrases(),
+        *layout_phrases(),
+        *(p for wording in WORDING.values() for p in wording.values()),
+    ):
         parts = _words(phrase)
         joined = f" {' '.join(parts)} "
         is_whole = _weight(parts) >= ECHOED and joined in said and not any(joined in k for k in known)

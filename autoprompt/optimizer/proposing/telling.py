@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 
 from autoprompt.optimizer.agents.rewriting import describe_change
 from autoprompt.optimizer.context import SearchContext
-from autoprompt.optimizer.proposing.brief import Place, is_single
+from autoprompt.optimizer.proposing.brief import Place, filled_in, is_single
 from autoprompt.optimizer.proposing.refusal import Refused
 from autoprompt.reasoning import asks_to_reason
 from autoprompt.search import cues
@@ -54,7 +54,9 @@ def tell(
     else:
         rows = demo_sets.balanced(train, TOLD_ROWS, rng)
         seed = context.seed("describe", place.slot, len(context.pool))
-        lines = context.describing.describe(prompt, rows, labels, seed=seed)
+        lines = context.describing.describe(
+            prompt, rows, labels, filled=filled_in(context, prompt), seed=seed
+        )
         if not lines:
             raise Refused("the description tells no answers apart")
         lines = [heading, *lines] if labels else lines
