@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from autoprompt.llm.client import Client, Options
 from autoprompt.optimizer.agents.layout import layout
+from autoprompt.optimizer.agents.translation import reason_in
 from autoprompt.templates import Language, fill, language_of
 from autoprompt.types import EvaluatedRow, Message, Step
 
@@ -249,7 +250,7 @@ def _line(row: EvaluatedRow, language: Language) -> str:
     answer = words["unreadable"] if row.is_unparsed else _cut(row.prediction, 200)
     detail = ""
     if row.reason and not row.is_correct and row.is_unparsed:
-        detail = words["reason"].format(_cut(row.reason, 200))
+        detail = words["reason"].format(_cut(reason_in(language, row.reason), 200))
     if row.output:  # how it got there: the end, where a reasoned answer goes wrong
         detail += words["wrote"].format(" ".join(row.output.split())[-REASONING_CHARACTERS:])
     return words["row"].format(_cut(row.input), answer, _cut(row.ground_truth, 200)) + detail

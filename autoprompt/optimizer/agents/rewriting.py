@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from autoprompt.llm.client import Client, Options
 from autoprompt.optimizer.agents.layout import layout
+from autoprompt.optimizer.agents.translation import lessons_in
 from autoprompt.templates import Language, fill, language_of
 from autoprompt.tokens import estimate_tokens
 from autoprompt.types import Message
@@ -107,7 +108,7 @@ class RewriteAgent:
         shared = {
             "current": parent,
             "analysis": analysis.get("suggestions") or words["none"],
-            "experiences": words["experiences"] + experiences if experiences else "",
+            "experiences": words["experiences"] + lessons_in(language, experiences) if experiences else "",
             "keep": words["keep"] + " ".join(keep) if keep else "",
             "step": _told(step, words) if step is not None else "",
             "layout": layout(operator, language, filled),
