@@ -200,13 +200,17 @@ def repeated_text(prompt: str, fields: Collection[str]) -> str:
 
 
 def render_text(prompt: str, demos: Sequence[Demo]) -> str:
-    """Prompt and demonstrations as one text for people, as in `best_prompt.txt`."""
+    """Prompt and demonstrations as one text for people, as in `best_prompt.txt`.
+
+    The rows' fields are not known here: a word in braces is taken for one of them. Not in a step's prompt,
+    whose demonstrations are sent as they are.
+    """
     if not demos:
         return prompt
     turns = [f"User: {demo.shown}\nAssistant: {demo.output}" for demo in demos]
     count = "1 demonstration" if len(demos) == 1 else f"{len(demos)} demonstrations"
     how = "sent as turns of the chat between prompt and row"
-    if _PLACEHOLDER.search(prompt):
+    if _PLACEHOLDER.search(prompt) and not demos[0].component:
         how = "sent as turns of the chat before the row, each filled in at the placeholders as the row is"
     return "\n\n".join([prompt, f"--- {count}, {how} ---", *turns])
 

@@ -147,6 +147,23 @@ def test_render_text_shows_prompt_and_demonstrations() -> None:
     assert "each filled in at the placeholders" in render_text("Judge {input}.", DEMOS)
 
 
+@pytest.mark.parametrize(
+    ("prompt", "component", "place"),
+    [
+        ("P", "", "between prompt and row"),
+        ('P {"a": 1} {1} {{#a.b#}}', "", "between prompt and row"),
+        ("P\nItem: {input}", "", "before the row, each filled in at the placeholders as the row is"),
+        ("P\n前提：{前提}", "", "before the row, each filled in at the placeholders as the row is"),
+        ("P of {topic}", "step", "between prompt and row"),
+    ],
+)
+def test_render_text_says_how_demonstrations_are_sent(prompt: str, component: str, place: str) -> None:
+    shown = render_text(prompt, [replace(demo, component=component) for demo in DEMOS])
+    assert shown.startswith(
+        f"{prompt}\n\n--- 2 demonstrations, sent as turns of the chat {place} ---\n\nUser: "
+    )
+
+
 def program(client: ScriptedClient, **more: object) -> PromptProgram:
     return PromptProgram(client, "Classify.", **{"labels": ("0", "1"), **more})  # type: ignore[arg-type]
 
