@@ -65,7 +65,7 @@ def check_rows(config: RunConfig, dataset: Path, prompt: str, *, labels_of: str 
     return CheckedRows(tuple(examples), found or (), workflow, components, tuple(warnings))
 
 
-def shown_rows(candidate: Candidate, rows: Sequence[Example]) -> list[str]:
+def _shown_rows(candidate: Candidate, rows: Sequence[Example]) -> list[str]:
     """A warning where rows are demonstrations, or stand in the text: what is shown is no test."""
     demos = {content_key(demo.input) for demo in candidate.demos}
     shown = {row.id for row in shown_in([*candidate.components.values()], rows)}
@@ -76,7 +76,18 @@ def shown_rows(candidate: Candidate, rows: Sequence[Example]) -> list[str]:
     return [f"{are} among the prompt's demonstrations: they say nothing about it"]
 
 
-def strange_demos(candidate: Candidate, labels: Sequence[str]) -> list[str]:
+def demo_warnings(
+    candidate: Candidate, rows: Sequence[Example], labels: Sequence[str], config: RunConfig
+) -> list[str]:
+    """What has to be said of a candidate's demonstrations.
+
+    Raises PromptError where one cannot be filled in.
+    """
+    _check_demos(candidate, rows, config)
+    return [*_shown_rows(candidate, rows), *_strange_demos(candidate, labels)]
+
+
+def _strange_demos(candidate: Candidate, labels: Sequence[str]) -> list[str]:
     """A warning where a single prompt's demonstrations show an answer that is none of the labels."""
     if not labels or len(candidate.components) > 1:
         return []
@@ -91,14 +102,14 @@ def strange_demos(candidate: Candidate, labels: Sequence[str]) -> list[str]:
     ]
 
 
-def check_demos(candidate: Candidate, rows: Sequence[Example], config: RunConfig) -> None:
+def _check_demos(candidate: Candidate, rows: Sequence[Example], config: RunConfig) -> None:
     """Raises PromptError where a demonstration of a single prompt lacks a field that it is filled in with."""
     if len(candidate.components) > 1:
         return
     fillable = {name for row in rows for name in row.fields} - {config.target_field}
     asked = placeholders(candidate.prompt, fillable)
     for number, demo in enumerate(candidate.demos, 1):
-        held = {config.input_field, *demo.fields}
+        held = demo.held(config.input_field)
         if lacking := [name for name in asked if name not in held]:
             raise PromptError(
                 f"the prompt asks for {{{lacking[0]}}}, and its demonstration {number} does not hold it: add "
@@ -126,17 +137,11 @@ def check_placeholders(prompt: str, rows: Mapping[Path, Sequence[Example]], conf
         )
     for path, examples in rows.items():
         check_fields(examples, path, asked)
-    blank = [
-        f"{path}: {len(found)} row{'s' if len(found) > 1 else ''} with an empty {{{name}}}, which the prompt "
-        f"asks for, the first at {found[0].at}"
-        for path, examples in rows.items()
-        for name in asked
-        if name != field and (found := [row for row in examples if not row.fields[name].strip()])
-    ]
     # A field that is both is filled in: as the input.
     sealed = {config.target_field} - {field}
-    return blank + (
-        [
+    return (
+        _blank([name for name in asked if name != field], rows)
+        + [
             f"{{{name}}} is the target, which is never filled in, and stays literal"
             for name in placeholders(prompt, sealed)
         ]
@@ -147,6 +152,17 @@ def check_placeholders(prompt: str, rows: Mapping[Path, Sequence[Example]], conf
         ]
         + (_unsent(field, asked) if field in fillable else [])
     )
+
+
+def _blank(asked: Sequence[str], rows: Mapping[Path, Sequence[Example]]) -> list[str]:
+    """What is said of rows that leave empty what the prompt asks for; an empty input is an error before."""
+    return [
+        f"{path}: {len(found)} row{'s' if len(found) > 1 else ''} with an empty {{{name}}}, which the prompt "
+        f"asks for, the first at {found[0].at}"
+        for path, examples in rows.items()
+        for name in asked
+        if (found := [row for row in examples if not row.fields[name].strip()])
+    ]
 
 
 def _unsent(field: str, asked: Sequence[str]) -> list[str]:

@@ -175,7 +175,7 @@ def render(
     asked = placeholders(template, fields)
     messages = [Message("system", head)] if head else []
     for demo in demos:
-        held = {input_field: demo.input, **demo.fields}
+        held = demo.held(input_field)
         if lacking := [name for name in asked if name not in held]:
             raise PromptError(
                 f"the prompt asks for {{{lacking[0]}}}, and a demonstration does not hold it: add it to the "
@@ -189,7 +189,7 @@ def render(
 
 def demo_turn(prompt: str, demo: Demo, input_field: str = "input") -> str:
     """What the user's turn of a demonstration says: the template filled in, or the input alone."""
-    held = {input_field: demo.input, **demo.fields}
+    held = demo.held(input_field)
     _, template = _split(prompt, held)
     return _fill(template, held) if template else demo.input
 

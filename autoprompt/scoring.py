@@ -10,12 +10,10 @@ from typing import Any
 
 from autoprompt.checking import (
     CheckedRows,
-    check_demos,
     check_placeholders,
     check_rows,
+    demo_warnings,
     given_rows,
-    shown_rows,
-    strange_demos,
 )
 from autoprompt.clients import Clients, RoleModels, open_models
 from autoprompt.comparison import ComparedRows, compare_rows, score_rows
@@ -202,13 +200,11 @@ def _evaluate(
         prompt = candidate.prompt if candidate is not None else starting_prompt(config)
     checked = check_rows(config, config.dataset, prompt, labels_of=labels_of)
     asked = candidate or Candidate(components=checked.components)
-    for one in (asked, *([against] if against else [])):
-        check_demos(one, checked.examples, config)
-    said = [*shown_rows(asked, checked.examples), *strange_demos(asked, checked.labels)]
+    said = demo_warnings(asked, checked.examples, checked.labels, config)
     if against is not None:
         if checked.workflow is not None:
             raise ConfigError("against is one prompt, and a workflow is scored: compare two prompts.")
-        said += [*shown_rows(against, checked.examples), *strange_demos(against, checked.labels)]
+        said += demo_warnings(against, checked.examples, checked.labels, config)
         said += check_placeholders(against.prompt, {config.dataset: checked.examples}, config)
     checked = replace(checked, warnings=tuple(dict.fromkeys([*checked.warnings, *said])))
     budget = Budget(config.max_calls, config.max_tokens, config.max_cost, config.max_seconds)

@@ -104,6 +104,10 @@ class Demo:
     component: str = ""
     fields: Mapping[str, str] = field(default_factory=dict, hash=False)
 
+    def held(self, input_field: str) -> dict[str, str]:
+        """The fields that it fills a prompt in with."""
+        return {input_field: self.input, **self.fields}
+
     @property
     def shown(self) -> str:
         """All that is asked, for people: the input, and the fields that it is not made of."""

@@ -20,7 +20,7 @@ from autoprompt.errors import DatasetError
 from autoprompt.types import Example
 
 MAX_LABELS = 20
-_ONE_FIELD = "leave out --input-field, and ask for all that belong to the input in the prompt"
+_WHOLE_INPUT = "leave out --input-field, and ask for all that belong to the input in the prompt"
 
 
 def load_rows(
@@ -48,21 +48,13 @@ def load_rows(
     faults = Faults(path)
     examples: list[Example] = []
     known: dict[str, str] = {}
-    is_first = True
     made_of: list[str] = []
-    wanted: dict[str, None] = {}
     input_of = () if target_field in input_of else tuple(input_of)
     asked = {flag: name for flag, name in flags.items() if not (input_of and flag == "--input-field")}
     for line, found in read_records(path, faults, asked):
         record = without_bytes(found, flags.values())
-        if is_first:
-            made_of = _made_of(record, line, input_field, input_of, faults)
-            names = named([*input_of])
-            also = f" Or have a field for each of those that are asked for: {names}." if input_of else ""
-            needed = asked if made_of else flags
-            require_fields(record, line, needed, faults, also)
-            wanted = dict.fromkeys([*made_of, *needed.values()])
-            is_first = False
+        made_of = made_of or _made_of(record, line, flags, input_of, faults)
+        wanted = (*made_of, *(name for flag, name in flags.items() if flag != "--input-field"))
         what = _row_fault(record, wanted, target_field, takes_json=takes_json)
         if what:
             faults.add(line, what)
@@ -71,8 +63,8 @@ def load_rows(
         target = _target_text(record[target_field])
         # Labels repeat in every row: one string for each is enough.
         target = fields[target_field] = known.setdefault(target, target)
-        text = joined_input(record, made_of) if made_of else fields[input_field]
-        what = _text_fault(target, fields, made_of or [input_field], target_field)
+        text = joined_input(record, made_of)
+        what = _text_fault(target, fields, made_of, target_field)
         if what:
             faults.add(line, what)
             continue
@@ -87,20 +79,29 @@ def load_rows(
 
 
 def _made_of(
-    record: Mapping[str, Any], line: int, input_field: str, input_of: Sequence[str], faults: Faults
+    record: Mapping[str, Any],
+    line: int,
+    flags: Mapping[str, str],
+    input_of: Sequence[str],
+    faults: Faults,
 ) -> list[str]:
-    """The fields that the input is made of; none where it is the field of its name.
+    """The fields that the input is made of, by the first row: at least one.
 
-    Fails for one that is misspelt.
+    flags: see `require_fields`. Fails where a field is missing or misspelt.
     """
+    input_field = flags["--input-field"]
     there = [name for name in input_of if name in record]
     if not there or (len(there) == 1 and input_field in record):
-        return []
+        also = f" Or have a field for each of those that are asked for: {named([*input_of])}."
+        require_fields(record, line, flags, faults, also if input_of else "")
+        return [input_field]
     others = [str(name) for name in record if name not in there]
     for name in input_of:
         if name not in record and (meant := get_close_matches(name, others, n=1)):
             found = f"no field {name!r}, and {{{name}}} is asked for; the fields are {named([*record])}"
             faults.fail(line, f"{found}. Did you mean {{{meant[0]}}}?")
+    needed = {flag: name for flag, name in flags.items() if flag != "--input-field"}
+    require_fields(record, line, needed, faults)
     return there
 
 
@@ -186,13 +187,13 @@ def without_doubles(
             found = f"target {_short(example.target)}, but {kept.at} has {_short(kept.target)}"
             todo = "Correct one, or keep the first with --allow-conflicts."
             if differing:
-                todo = f"They differ in {named(differing, 4)}: {_ONE_FIELD}. {todo}"
+                todo = f"They differ in {named(differing, 4)}: {_WHOLE_INPUT}. {todo}"
             faults.add_row(example, f"{found} for the same input {_short(example.input)}. {todo}")
     faults.raise_if_any()
     warnings = []
     if doubles and others:
         what = f"{doubles} row{_s(doubles)} dropped, as input and target are those of an earlier row"
-        warnings.append(f"{path}: {what}; they differ in {named([*others], 4)}: {_ONE_FIELD}.")
+        warnings.append(f"{path}: {what}; they differ in {named([*others], 4)}: {_WHOLE_INPUT}.")
     elif doubles:
         warnings.append(f"{path}: {doubles} exact duplicate{_s(doubles)} dropped; each row is kept once.")
     if conflicts:

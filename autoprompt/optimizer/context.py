@@ -20,7 +20,7 @@ from autoprompt.optimizer.agents import (
     PredictionAgent,
     RewriteAgent,
 )
-from autoprompt.program import Program, demo_turn
+from autoprompt.program import Program, demo_turn, placeholders
 from autoprompt.reasoning import USUAL_TOKENS, asks_to_reason
 from autoprompt.search.plan import Depth, Plan, final_cost, race_cost
 from autoprompt.search.pool import Entry, Pool
@@ -71,6 +71,8 @@ class SearchSettings:
 
 @dataclass(slots=True)
 class SearchContext:
+    """fields: names of what any row has. One that only some have would fail the others as a placeholder."""
+
     program: Program
     splits: Splits
     plan: Plan
@@ -88,6 +90,15 @@ class SearchContext:
     journal_position: Callable[[], int] = lambda: 0
     open_test: Callable[[], int] = lambda: 1
     changed: set[str] = field(default_factory=set)
+    fields: frozenset[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        rows = (*self.splits.train, *self.splits.val, *self.splits.test)
+        self.fields = frozenset((self.settings.input_field, *(name for row in rows for name in row.fields)))
+
+    def asked(self, prompt: str) -> tuple[str, ...]:
+        """Names of the fields that a single prompt is filled in with, in order; never the answer's."""
+        return placeholders(prompt, self.fields - {self.settings.target_field})
 
     def rng(self, *key: object) -> random.Random:
         """A generator that depends on the run's seed and `key` alone: a resumed run draws the same."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from autoprompt.checking import CheckedRows, check_demos, check_rows, shown_rows, strange_demos
+from autoprompt.checking import CheckedRows, check_rows, demo_warnings
 from autoprompt.clients import Clients
 from autoprompt.config import CheckSettings, RunConfig
 from autoprompt.errors import BudgetExhausted, BudgetTooSmallError, ConfigError, UsageError
@@ -69,8 +69,7 @@ def run_check(
         check_writable(limits.record)
     if is_update and limits.baseline is not None:
         check_writable(limits.baseline, makes_folders=True)
-    check_demos(candidate, rows, config)
-    warnings += [*shown_rows(candidate, rows), *strange_demos(candidate, checked.labels)]
+    warnings += demo_warnings(candidate, rows, checked.labels, config)
     task = _Task(config, candidate, checked.workflow, rows, checked.labels, repeats)
     for warning in warnings:
         emit({"event": "warning", "message": warning})
@@ -134,7 +133,7 @@ def _prompt_hash(candidate: Candidate, workflow: WorkflowTask | None) -> str:
         return sha256_of(workflow.source)
     if not candidate.demos:
         return sha256_of(candidate.prompt)
-    shown = [[d.input, d.output, *filter(None, [dict(d.fields)])] for d in candidate.demos]
+    shown = [replace(demo, component="").content for demo in candidate.demos]
     return sha256_of(json.dumps([candidate.prompt, shown], ensure_ascii=True))
 
 

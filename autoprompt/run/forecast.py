@@ -77,9 +77,8 @@ class Estimate:
 
     def to_dict(self) -> dict[str, Any]:
         """What `run --dry-run --json` prints."""
-        values = {**asdict(self), "sizes": dict(self.sizes), "warnings": list(self.warnings)}
-        values["labels"] = list(self.labels)
-        return {"calls": self.calls, **values}
+        lists = {"warnings": list(self.warnings), "labels": list(self.labels)}
+        return {"calls": self.calls, **asdict(self), "sizes": dict(self.sizes), **lists}
 
 
 @dataclass(frozen=True, slots=True)

@@ -300,11 +300,10 @@ def test_a_prompt_of_several_fields_is_shown_demonstrations_with_them(
     with Path("pairs.csv").open("w", newline="", encoding="utf-8") as file:
         csv.writer(file).writerows([("question", "reply", "target"), *rows])
     prompt = "Do they agree?\nAsk: {question}\nSay: {reply}"
-    call("run", "--config", "c.yaml", "--dataset", "pairs.csv", "--prompt", prompt, "--max-demos", "8")
-    best = RunStore(Path("runs")).open(RunStore(Path("runs")).list()[0].run_id).read_result()
-    assert best is not None
-    demos = best["best"]["demos"]
-    assert (best["verdict"], 0 < len(demos) <= 8) == ("confirmed", True)
+    run = ("run", "--config", "c.yaml", "--dataset", "pairs.csv", "--prompt", prompt, "--max-demos", "8")
+    result = json.loads(call(*run, "--json").stdout)
+    demos = result["best"]["demos"]
+    assert (result["verdict"], 0 < len(demos) <= 8) == ("confirmed", True)
     first = demos[0]
     assert first["input"] == f"question: {first['fields']['question']}\nreply: {first['fields']['reply']}"
     turns = json.loads(call("runs", "export", "last", "--format", "openai").stdout)

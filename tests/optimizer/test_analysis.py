@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 from fakes import row, scored
 from hypothesis import given
@@ -12,7 +11,7 @@ from hypothesis import strategies as st
 from autoprompt.llm import ScriptedClient
 from autoprompt.optimizer.agents import AnalysisAgent
 from autoprompt.optimizer.agents.analysis import RIGHT_ROWS, ROW_CHARACTERS, WRONG_ROWS, near_misses, spread
-from autoprompt.types import EvaluatedRow, Example, Step
+from autoprompt.types import EvaluatedRow, Example
 
 
 def wrong(number: int, truth: str, answer: str) -> EvaluatedRow:
@@ -94,19 +93,3 @@ def test_a_chinese_prompt_is_analysed_in_chinese() -> None:
     client = ScriptedClient(["好"])
     AnalysisAgent(client).analyze("判断标题。", [wrong(1, "A", "B")])
     assert "你负责" in client.calls[0][0].content
-
-
-def test_a_chinese_prompt_is_analysed_with_no_word_of_english() -> None:
-    client = ScriptedClient(["原因", "原因"])
-    step = Step("判断", ("判断",), "输入", "", error="超时")
-    rows = [
-        replace(wrong(1, "真", "假"), input="甲", output="先看再答", trace=(step,)),
-        replace(wrong(2, "真", ""), input="乙", reason="没有答案"),
-        replace(scored(row(3), True), input="丙", prediction="真", ground_truth="真"),
-    ]
-    AnalysisAgent(client).analyze("判断标题。", rows)
-    AnalysisAgent(client).analyze_steps("分类", {"判断": "判断标题。", "回答": "写出答案。"}, rows)
-    for messages in client.calls:
-        said = re.sub(r"</?\w+>", "", messages[-1].content)
-        assert re.findall(r"[A-Za-z]{2,}", said) == []
-    assert "应为 '真'，却答 '假'：1" in client.calls[0][-1].content

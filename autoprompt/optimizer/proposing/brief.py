@@ -11,9 +11,8 @@ from autoprompt.optimizer.agents.analysis import step_case
 from autoprompt.optimizer.agents.rewriting import StepView
 from autoprompt.optimizer.context import SearchContext
 from autoprompt.optimizer.proposing.blame import next_component, open_components, suspect_steps
-from autoprompt.optimizer.proposing.refusal import Refused, fields_of_rows
+from autoprompt.optimizer.proposing.refusal import Refused
 from autoprompt.optimizer.proposing.step_demos import own_answers, step_examples
-from autoprompt.program import placeholders
 from autoprompt.reasoning import asks_to_reason
 from autoprompt.templates import language_of
 from autoprompt.types import Candidate, EvaluatedRow, Example
@@ -81,8 +80,7 @@ def filled_in(context: SearchContext, prompt: str) -> tuple[str, ...]:
     """
     if not is_single(context):
         return ()
-    names = placeholders(prompt, fields_of_rows(context) - {context.settings.target_field})
-    return tuple("{" + name + "}" for name in names)
+    return tuple("{" + name + "}" for name in context.asked(prompt))
 
 
 def named(context: SearchContext, name: str, change: str) -> str:

@@ -24,7 +24,6 @@ from autoprompt.optimizer.proposing.refusal import Refused, check_text, constant
 from autoprompt.optimizer.proposing.showing import can_show, show
 from autoprompt.optimizer.proposing.telling import described, labels_told, tell, with_lines
 from autoprompt.optimizer.proposing.turn import Turn
-from autoprompt.program import placeholders
 from autoprompt.reasoning import request
 from autoprompt.search.operators import TELLERS, WRITERS
 from autoprompt.search.pool import Entry
@@ -116,7 +115,7 @@ def _reason(turn: Turn) -> Candidate:
 def _with(turn: Turn, name: str, before: str, lines: Sequence[str], labels: Collection[str] = ()) -> str:
     """The text of component `name` with these lines. Raises Refused where it must not have them."""
     context = turn.context
-    text = with_lines(before, lines, placeholders(before, tuple(context.splits.train[0].fields)), labels)
+    text = with_lines(before, lines, context.asked(before), labels)
     check_text(context, context.program.components[name], before, text, is_addition=True)
     return text
 

@@ -85,8 +85,8 @@ def check_text(
     lost = [k for k in kept_passages(context, original, before) if k in before and k not in text]
     if lost:
         raise Refused(f"it loses {', '.join(lost)}")
-    known = placeholders(original, fields_of_rows(context))
-    asked = [n for n in placeholders(text, fields_of_rows(context)) if n not in known]
+    known = placeholders(original, context.fields)
+    asked = [n for n in placeholders(text, context.fields) if n not in known]
     # Demonstrations hold what the original asks for, and the target is never filled in. Where it asks for
     # other fields, they may be the input, and rows to be answered have none of that name.
     may_ask = "" if known else context.settings.input_field
@@ -112,14 +112,8 @@ def _refuse_repeats(context: SearchContext, original: str, before: str, text: st
 
 def _braced(context: SearchContext, text: str) -> list[str]:
     """The placeholders as they stand in a prompt: `{field}` of rows, `{{#node.variable#}}` of workflows."""
-    names = placeholders(text, fields_of_rows(context))
+    names = placeholders(text, context.fields)
     return [*("{" + name + "}" for name in names), *dict.fromkeys(_SELECTOR.findall(text))]
-
-
-def fields_of_rows(context: SearchContext) -> set[str]:
-    """What may be a placeholder: a field of any row, as one that only some have would fail the others."""
-    parts = (context.splits.train, context.splits.val, context.splits.test)
-    return {context.settings.input_field, *(name for part in parts for row in part for name in row.fields)}
 
 
 def _refuse_copies(context: SearchContext, original: str, before: str, text: str) -> None:

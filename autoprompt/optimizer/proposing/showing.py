@@ -10,7 +10,6 @@ from autoprompt.optimizer.context import SearchContext, demo_tokens
 from autoprompt.optimizer.proposing.brief import Brief, is_single, named, shown_with
 from autoprompt.optimizer.proposing.refusal import Refused
 from autoprompt.optimizer.proposing.turn import Turn
-from autoprompt.program import placeholders
 from autoprompt.search import demos as demo_sets
 from autoprompt.search.pool import Entry
 from autoprompt.tokens import estimate_tokens
@@ -29,7 +28,7 @@ def show(turn: Turn) -> Candidate:
     name, train, answers = shown_with(context, turn.brief, turn.place, parent)
     rows, change = _choose(turn, name, train)
     if is_single(context):
-        asked, field = _asked(context, parent.components[name]), context.settings.input_field
+        asked, field = context.asked(parent.components[name]), context.settings.input_field
         made = [demo_sets.to_demo(row, answers, asked, field) for row in rows]
     else:
         made = [replace(demo_sets.to_demo(row, answers), component=name) for row in rows]
@@ -43,12 +42,6 @@ def show(turn: Turn) -> Candidate:
         demos=(*(d for d in parent.demos if d not in current), *demos),
         told=_looked_at(context, turn.brief, train),
     )
-
-
-def _asked(context: SearchContext, prompt: str) -> list[str]:
-    """The fields of a row that demonstrations with this prompt have to hold, but never the answer's."""
-    names = placeholders(prompt, context.splits.train[0].fields)
-    return [name for name in names if name != context.settings.target_field]
 
 
 def _choose(turn: Turn, name: str, train: Sequence[Example]) -> tuple[list[Example], str]:
