@@ -116,19 +116,30 @@ class SearchContext:
 
         Raises BudgetExhausted before anything is sent where the block does not fit what is left.
         """
-        jobs = [(e.candidate, [r for r in rows if r.id not in e.scores]) for e in entries]
-        jobs = [(candidate, missing) for candidate, missing in jobs if missing]
-        total = sum(len(missing) for _, missing in jobs)
+        return self.evaluate_as([(entry, entry.candidate, rows) for entry in entries], what)
+
+    def evaluate_as(
+        self, jobs: Iterable[tuple[Entry, Candidate, Sequence[Example]]], what: str
+    ) -> list[Evaluation]:
+        """The same for each entry on rows of its own, asked with the candidate beside it; see `held_out`.
+
+        The scores are the entry's all the same.
+        """
+        missing = [(e, c, [row for row in rows if row.id not in e.scores]) for e, c, rows in jobs]
+        missing = [(entry, candidate, rows) for entry, candidate, rows in missing if rows]
+        total = sum(len(rows) for _, _, rows in missing)
         if not total:
             return []
-        grown = sum(self.grown(c) * len(missing) for c, missing in jobs) / total
+        grown = sum(self.grown(c) * len(rows) for _, c, rows in missing) / total
         calls = self.plan.calls_per_row * total
         tokens, cost = self._expected(calls, grown)
         with self.budget.block(calls, tokens=tokens, cost_usd=cost):
-            evaluations = self.prediction.predict_jobs(jobs, on_row=self.row_counter(what, total))
-        for evaluation in evaluations:
-            self.pool.record(evaluation.candidate_id, evaluation.rows)
-            self.changed.add(evaluation.candidate_id)
+            asked = [(candidate, rows) for _, candidate, rows in missing]
+            evaluations = self.prediction.predict_jobs(asked, on_row=self.row_counter(what, total))
+        for (entry, candidate, _), evaluation in zip(missing, evaluations, strict=True):
+            is_held_out = candidate is not entry.candidate
+            self.pool.record(entry.candidate.id, evaluation.rows, is_held_out=is_held_out)
+            self.changed.add(entry.candidate.id)
         return evaluations
 
     def row_counter(self, what: str, total: int) -> Callable[[EvaluatedRow], None]:

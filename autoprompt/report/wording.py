@@ -131,7 +131,7 @@ def confirmation(found: Mapping[str, Any]) -> str:
     rows = "row" if part["rows"] == 1 else "rows"
     kind = f"fresh {rows}" if fresh["rows"] else f"{rows} that chose it"
     if fresh["rows"] and train:
-        kind += f" ({fresh['rows'] - train} of validation, {train} of train)"
+        kind += f" ({fresh['rows'] - train} of validation, {train} of train{held_out_rows(found)})"
     kind += in_groups(part.get("groups", part["rows"]), part["rows"])
     candidates = f"{tried} candidate{'' if tried == 1 else 's'}"
     basis = found.get("basis") or ("both" if fresh["rows"] else "raced")
@@ -143,6 +143,13 @@ def confirmation(found: Mapping[str, Any]) -> str:
     elif found.get("remembered"):
         chance += ", of these rows alone, as lessons of earlier runs were used"
     return f"{score(part['score'])} against {score(part['other_score'])} on {part['rows']} {kind}; {chance}"
+
+
+def held_out_rows(found: Mapping[str, Any]) -> str:
+    """`, 13 of them demonstrations that were left out for it`; "" where none were."""
+    number = found.get("held_out_rows") or 0
+    kind = "a demonstration that was" if number == 1 else "demonstrations that were"
+    return f", {number} of them {kind} left out for it" if number else ""
 
 
 def chosen(event: Mapping[str, Any]) -> str:

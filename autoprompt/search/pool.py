@@ -25,7 +25,8 @@ class Entry:
 
     weights: what each row counts in a mean, by its id; 1 where it has none.
     answers: what it answered the rows, where answers are labels. refusals: what the endpoint said of the rows
-    whose request it would not take, most often as too long; they score 0.
+    whose request it would not take, most often as too long; they score 0. held_out: rows of train that were
+    asked without some of its demonstrations, among them the row itself.
     """
 
     candidate: Candidate
@@ -34,6 +35,7 @@ class Entry:
     confidence: dict[str, float] = field(default_factory=dict)
     answers: dict[str, str] = field(default_factory=dict)
     refusals: dict[str, str] = field(default_factory=dict)
+    held_out: set[str] = field(default_factory=set)
     weights: Mapping[str, float] = field(default_factory=dict)
 
     @property
@@ -114,14 +116,16 @@ class Pool:
         """Add a candidate; the one already there under its id (equal texts and demonstrations) is kept."""
         return self._entries.setdefault(candidate.id, Entry(candidate, weights=self._weights))
 
-    def record(self, candidate_id: str, rows: Iterable[EvaluatedRow]) -> None:
+    def record(self, candidate_id: str, rows: Iterable[EvaluatedRow], *, is_held_out: bool = False) -> None:
         """Keep the rows' scores. A row that the endpoint lost is not a wrong answer: it is asked again
-        later."""
+        later. is_held_out: as in `Entry`."""
         entry = self._entries[candidate_id]
         for row in rows:
             if row.is_lost:
                 continue
             entry.scores[row.example_id] = row.score
+            if is_held_out:
+                entry.held_out.add(row.example_id)
             if row.error is not None:
                 entry.refusals[row.example_id] = row.error.removeprefix(REFUSED)
             if row.confidence is not None:
@@ -164,6 +168,7 @@ class Pool:
                 "confidence": dict(entry.confidence),
                 "answers": dict(entry.answers),
                 "refusals": dict(entry.refusals),
+                "held_out": sorted(entry.held_out),
                 "weights": {i: self._weights[i] for i in entry.scores if i in self._weights},
             }
             for entry in (self._entries[i] for i in candidate_ids)
@@ -182,7 +187,8 @@ class Pool:
         for record in records:
             data = {name: value for name, value in record.items() if name not in ("step", "weights")}
             kept = {n: dict(data.pop(n, {})) for n in ("scores", "confidence", "answers", "refusals")}
+            held_out = set(data.pop("held_out", ()))
             status: Status = data.pop("status")
             candidate = Candidate.from_dict(data)
-            pool._entries[candidate.id] = Entry(candidate, status, **kept, weights=weights)
+            pool._entries[candidate.id] = Entry(candidate, status, **kept, held_out=held_out, weights=weights)
         return pool

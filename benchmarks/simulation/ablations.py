@@ -106,6 +106,11 @@ def _choice(stack: ExitStack) -> None:
     stack.enter_context(mock.patch.object(nodes, "choose_winner", lambda context, state, best: best))
 
 
+@ablation("held out: rows that the winner shows are never asked without themselves")
+def _held_out(stack: ExitStack) -> None:
+    stack.enter_context(mock.patch.object(finish, "has_folds", return_value=False))
+
+
 @ablation("shares of the race: each candidate counts as one, and once for each generation")
 def _shares(stack: ExitStack) -> None:
     def all_alike(pool: Pool, generations: int, race_ids: Sequence[str]) -> float:

@@ -26,14 +26,15 @@ def raced(made: Bench, candidate: Candidate, rights: int, *, rows: int | None = 
 def family(
     made: Bench, *, parent: int, child: int, shown: int | None = None, **of_parent: Any
 ) -> tuple[Entry, Entry]:
-    """A text, and the same with all or some of train as its demonstrations: rows that each got right."""
+    """A text, and one that tells what all or some of train say, and shows them: rows that each got right."""
     first_state(made.context, {})
     original = made.context.pool.original
     raced(made, original.candidate, 0)
     original.scores.update(dict.fromkeys(made.context.plan.race_ids[-8:], 1.0))  # which the others break
     text = Candidate({"prompt": "Think first."}, parents=(original.candidate.id,), operator="reason")
     demos = tuple(Demo(row.input, row.target, row.id) for row in made.context.splits.train[:shown])
-    showing = Candidate(text.components, demos, parents=(text.id,), operator="demos")
+    told = tuple(demo.example_id for demo in demos)
+    showing = Candidate(text.components, demos, parents=(text.id,), operator="describe", told=told)
     return raced(made, text, parent, **of_parent), raced(made, showing, child)
 
 

@@ -38,8 +38,8 @@ def history(made: Bench) -> list[dict[str, Any]]:
     return entries
 
 
-def hidden(made: Bench, winner: Candidate) -> set[str]:
-    rows = unseen(made.context, made.context.pool[winner.id], history(made), False)
+def hidden(made: Bench, winner: Candidate, *, holds_out: bool = False) -> set[str]:
+    rows = unseen(made.context, made.context.pool[winner.id], history(made), False, holds_out=holds_out)
     assert {r.id for r in rows} <= {r.id for r in made.context.splits.train}
     assert len({r.id for r in rows}) == len(rows)
     return {r.id for r in made.context.splits.train} - {r.id for r in rows}
@@ -72,6 +72,22 @@ def test_a_choice_by_errors_is_informed_and_a_plain_draw_is_not() -> None:
     assert hidden(made, family(made, operator="demos_errors", demos=demos)) >= {"r7", "r30", "r31"}
     made = bench()
     assert hidden(made, family(made, operator="demos_varied", demos=demos)) == {"r5", "r7", "r10", "r11"}
+
+
+def test_asked_without_themselves_demonstrations_and_what_chose_them_are_unseen() -> None:
+    made = bench()
+    demos = (Demo("item 7", "A", "r7"),)
+    winner = family(made, operator="demos_errors", demos=demos, told=("r8",))
+    assert hidden(made, winner, holds_out=True) == {"r10", "r11"}  # told to the writer of round 1
+    made = bench()
+    steps = (replace(demos[0], component="prompt"),)
+    assert hidden(made, family(made, operator="demos", demos=steps), holds_out=True) == {"r10", "r11"}
+    made = bench()
+    winner = family(made, operator="describe", demos=demos, told=("r8",))
+    assert hidden(made, winner, holds_out=True) == {"r8", "r10", "r11"}
+    made = bench()
+    winner = family(made, operator="rewrite", demos=demos)
+    assert hidden(made, winner, holds_out=True) == {"r10", "r11", "r20", "r21", "r30", "r31"}
 
 
 def test_rows_that_belong_to_one_seen_or_to_validation_are_no_fresh_ones() -> None:

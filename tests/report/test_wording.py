@@ -26,3 +26,24 @@ def test_one_is_not_many(fresh: int, basis: str, tried: int, said: str) -> None:
         "p_value": 0.02,
     }
     assert wording.confirmation(found) == said
+
+
+@pytest.mark.parametrize(
+    ("shown", "said"),
+    [
+        (0, "(16 of validation, 22 of train)"),
+        (1, "(16 of validation, 22 of train, 1 of them a demonstration that was left out for it)"),
+        (13, "(16 of validation, 22 of train, 13 of them demonstrations that were left out for it)"),
+    ],
+)
+def test_rows_that_the_winner_shows_are_named(shown: int, said: str) -> None:
+    fresh = {"rows": 38, "score": 0.9, "other_score": 0.5}
+    found = {
+        "fresh": fresh,
+        "raced": fresh,
+        "tried": 9,
+        "p_value": 0.001,
+        "train_rows": 22,
+        "held_out_rows": shown,
+    }
+    assert f"0.900 against 0.500 on 38 fresh rows {said};" in wording.confirmation(found)

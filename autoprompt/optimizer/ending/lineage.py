@@ -11,7 +11,10 @@ from autoprompt.search.pool import Entry
 from autoprompt.types import Candidate, Example
 
 # Operators whose author is told how rows of train were answered: the writer, and the choice of wrong rows.
-INFORMED = ("patch", "rewrite", "recall", "demos_errors")
+WRITTEN = ("patch", "rewrite", "recall")
+INFORMED = (*WRITTEN, "demos_errors")
+# Operators that choose demonstrations, and do nothing else.
+SHOWN = ("demos", "demos_errors", "demos_varied", "demos_rebalanced")
 
 
 def ancestors(context: SearchContext, candidate: Candidate) -> list[Candidate]:
@@ -35,25 +38,29 @@ def is_remembered(context: SearchContext, winner: Entry, has_memory: bool) -> bo
     return has_memory and bool(operators & {"recall", "patch", "rewrite"})
 
 
-def _is_informed(candidate: Candidate) -> bool:
-    """A step's demonstrations are chosen by which rows ended right, so the others are no fair sample."""
-    return candidate.operator in INFORMED or any(demo.component for demo in candidate.demos)
-
-
 def unseen(
-    context: SearchContext, winner: Entry, history: Sequence[Mapping[str, Any]], has_memory: bool
+    context: SearchContext,
+    winner: Entry,
+    history: Sequence[Mapping[str, Any]],
+    has_memory: bool,
+    *,
+    holds_out: bool = False,
 ) -> list[Example]:
     """Rows of train that are no demonstration of `winner` or an ancestor, and of which no author was told.
 
     Nor do they belong together with such a row, which would tell as much, or with one of validation.
     history: the state's; its entries name the rows that each round's authors were told of.
+    holds_out: whether each row will be asked without itself (see `held_out`). Then it may be a demonstration,
+    and may have decided which rows are: what is left of these does not depend on it.
     """
-    family = ancestors(context, winner.candidate)
     if is_remembered(context, winner, has_memory):
         return []  # the authors of earlier runs may have been told of any row of train
-    seen = {demo.example_id for candidate in family for demo in candidate.demos}
-    seen |= {row_id for candidate in family for row_id in candidate.told}
-    told_until = max((c.iteration for c in family if _is_informed(c)), default=0)
+    family = ancestors(context, winner.candidate)
+    seen = {row_id for c in family if not (holds_out and c.operator in SHOWN) for row_id in c.told}
+    if not holds_out:
+        seen |= {demo.example_id for candidate in family for demo in candidate.demos}
+    is_told = _is_written if holds_out else _is_informed
+    told_until = max((c.iteration for c in family if is_told(c)), default=0)
     for entry in history:
         if entry["iteration"] <= told_until:
             seen |= {row.example_id for row in context.read_results(entry["results"])}
@@ -61,3 +68,12 @@ def unseen(
     known = {row.group for row in train if row.id in seen} | {row.group for row in context.splits.val}
     known.discard(None)
     return interleave([row for row in train if row.id not in seen and row.group not in known])
+
+
+def _is_written(candidate: Candidate) -> bool:
+    return candidate.operator in WRITTEN
+
+
+def _is_informed(candidate: Candidate) -> bool:
+    """A step's demonstrations are chosen by which rows ended right, so the others are no fair sample."""
+    return candidate.operator in INFORMED or any(demo.component for demo in candidate.demos)

@@ -255,8 +255,13 @@ def _validation_rows(validation: Mapping[str, Any]) -> str:
     rows = validation["rows"]
     if validation["chose_the_winner"]:
         return f"{rows} validation rows that also chose it"
-    train = validation["confirmation"].get("train_rows") or 0
+    confirmation = validation["confirmation"]
+    train = confirmation.get("train_rows") or 0
     parts = f" ({rows - train} of validation, {train} of train)" if train else ""
+    if shown := confirmation.get("held_out_rows"):
+        those = "one of them is a demonstration" if shown == 1 else f"{shown} of them are demonstrations"
+        those += " of its own, left out when they were asked"
+        return f"{rows} rows{parts} that had no part in choosing it; {those}"
     return f"{rows} rows{parts} that had no part in making or choosing it"
 
 
