@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from fakes import LABELS, PROMPT, Bench, bench, number_of, scored, target_of, unit, writer
+from fakes import LABELS, PROMPT, Bench, bench, number_of, target_of, unit, writer
 from test_graph import run
 from test_propose import WRITERS_ONLY, brief
 
@@ -146,19 +146,6 @@ def test_it_starts_without_demonstrations_of_answers_given_at_once() -> None:
     assert not [
         c for c in propose(made.context, replace(order, tally={"reason": [1, 0]})) if c.operator == "reason"
     ]
-
-
-@pytest.mark.parametrize(("right", "is_tried"), [(0, True), (7, True), (8, False), (16, False)])
-def test_a_model_that_works_its_answers_out_is_asked_for_the_line_only_where_they_are_seldom_right(
-    right: int, is_tried: bool
-) -> None:
-    made = bench(can_reason=True, depth=replace(WRITERS_ONLY, writers=0))
-    made.context.settings = replace(made.context.settings, labels=())
-    train = made.context.splits.train[:16]
-    said = "There are two of these and one of those, so that all in all there are"
-    seen = tuple(scored(row, n < right, answer=f"{said} {row.target}.") for n, row in enumerate(train))
-    proposed = propose(made.context, replace(brief(made, number=6), seen=seen))
-    assert ("reason" in {c.operator for c in proposed}) == is_tried
 
 
 def test_demonstrations_of_the_one_kind_are_not_joined_with_texts_of_the_other() -> None:

@@ -120,16 +120,10 @@ def _has_examples(context: SearchContext, incumbent: Entry, brief: Brief) -> boo
 
 
 def _can_reason(context: SearchContext, incumbent: Entry, brief: Brief) -> bool:
-    """Raced at most once in a run, and not where the model reasons anyway, and well: its answers are dear.
-
-    Where it writes at length and is seldom right, it may lack nothing but the line that says the answer.
-    """
+    """Raced at most once in a run, and not where the model reasons anyway: its answers are dear."""
     prompt = incumbent.candidate.prompt
-    if not context.settings.can_reason or "reason" in brief.tally or asks_to_reason(prompt):
-        return False
-    worked_out = answers_to_show(context, brief, prompt)
-    answered = {row.example_id for row in brief.seen if not row.is_lost}
-    return worked_out is None or 2 * len(worked_out) < len(answered)
+    is_new = "reason" not in brief.tally and not asks_to_reason(prompt)
+    return context.settings.can_reason and is_new and answers_to_show(context, brief, prompt) is None
 
 
 def _is_leaning(context: SearchContext, incumbent: Entry) -> bool:
