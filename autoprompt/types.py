@@ -85,6 +85,11 @@ class Example:
         return f"row {self.id}" if self.path is None else f"{self.path} {self.at}"
 
     @property
+    def unit(self) -> str:
+        """A name for what it belongs to: its group, or itself alone."""
+        return f"row {self.id}" if self.group is None else f"group {self.group}"
+
+    @property
     def own_id(self) -> str:
         """The field `id` that its file may have; "" where there is none. It need not be unique."""
         return self.fields.get("id", "").strip()
@@ -264,7 +269,7 @@ class Candidate:
     parents, operator, iteration, change: where it came from; they do not enter `id`.
     change: what was changed, in a few words, for the memory and the report.
     told: ids of train rows whose answers its author was shown, counted, or told of in a description, beside
-        its demonstrations; no fair sample for it.
+        its demonstrations; no fair sample for it, unless all that they decided is what it shows.
     labels: the only answers of the run that it is taken out of, () for free ones; None where that is not
         known, as within a run. A fact of the run: it makes no two candidates different and is not written.
     """

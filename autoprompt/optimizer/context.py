@@ -121,9 +121,9 @@ class SearchContext:
     def evaluate_as(
         self, jobs: Iterable[tuple[Entry, Candidate, Sequence[Example]]], what: str
     ) -> list[Evaluation]:
-        """The same for each entry on rows of its own, asked with the candidate beside it; see `held_out`.
+        """The same of jobs: an entry, the candidate that is asked in its place, and the rows.
 
-        The scores are the entry's all the same.
+        The scores are the entry's. Another candidate than its own: see `ending.held_out`.
         """
         missing = [(e, c, [row for row in rows if row.id not in e.scores]) for e, c, rows in jobs]
         missing = [(entry, candidate, rows) for entry, candidate, rows in missing if rows]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from autoprompt.report.records import CandidateStatus, CandidateSummary, Lesson, Progress, Step
@@ -25,20 +25,22 @@ def read_candidates(records: Sequence[Record], events: Sequence[Event]) -> tuple
     last: dict[str, Record] = {}
     for record in records:
         last[record["id"]] = record
-    raced = _raced_rows(records)
+    confirmed = {str(event.get("candidate")) for event in events if event.get("event") == "confirmation"}
+    raced = _raced_rows(records, confirmed)
     return tuple(_candidate(record, settled.get(record["id"]), raced) for record in last.values())
 
 
-def _raced_rows(records: Iterable[Record]) -> set[str]:
-    """The rows that candidates race on: those of each one's first scores. Fresh rows come later."""
-    raced: set[str] = set()
-    seen: set[str] = set()
+def _raced_rows(records: Sequence[Record], confirmed: Collection[str]) -> set[str]:
+    """The rows that candidates race on: those of each one's first scores. Fresh rows come later.
+
+    confirmed: ids of those that went to the confirmation, which may be written down with the race before it.
+    """
+    first: dict[str, set[str]] = {}
     for record in records:
-        scores = record.get("scores")
-        if scores and record.get("operator") != "original" and record["id"] not in seen:
-            seen.add(record["id"])
-            raced.update(scores)
-    return raced
+        if record.get("scores") and record.get("operator") != "original":
+            first.setdefault(record["id"], set(record["scores"]))
+    others = [rows for name, rows in first.items() if name not in confirmed]
+    return set().union(*(others or first.values()))
 
 
 def _mean(scores: Mapping[str, float], rows: Sequence[str], weights: Mapping[str, float]) -> float | None:

@@ -164,12 +164,12 @@ def smallest_gain_of(plan: Plan, depth: Depth) -> float | None:
 
 
 def smallest_gain_at_best(plan: Plan, depth: Depth, train: Sequence[Example]) -> float | None:
-    """The same of one that was made from the rows of one look at train alone, in a race most leave early.
+    """The same of one whose makers were told of no row of train, in a race most leave early.
 
     As many rows of train as race can be fresh besides those of validation.
     """
     race, fresh = plan.groups
-    unseen = min(race, count_groups([row.group for row in train[plan.train_batch :]]))
+    unseen = min(race, count_groups([row.group for row in train]))
     left_early = plan.blocks[0] / max(1, len(plan.race)) if plan.blocks else 1.0
     chances = 1 + (depth.candidates - 1) * left_early
     # A row more may be a step of a gain less: the least of all numbers of rows.

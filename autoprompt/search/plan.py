@@ -139,7 +139,7 @@ def _parted(ordered: Sequence[Example]) -> tuple[list[Example], list[Example]]:
     """The rows that race and those that stay fresh: of rows alone the last ones, of groups about as many."""
     groups: dict[str, list[Example]] = {}
     for row in reversed(ordered):
-        groups.setdefault(f"row {row.id}" if row.group is None else f"group {row.group}", []).append(row)
+        groups.setdefault(row.unit, []).append(row)
     room, kept, fresh = fresh_rows(len(ordered)), 0, set[str]()
     for rows in groups.values():
         if len(rows) < 2 * room:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 from typing import Any
 
@@ -14,10 +15,14 @@ from autoprompt.optimizer.agents import AnalysisAgent, PredictionAgent
 from autoprompt.optimizer.agents.analysis import read_rules
 from autoprompt.optimizer.beginning import first_state
 from autoprompt.optimizer.graph import build_graph, recursion_limit
+from autoprompt.optimizer.proposing.brief import Brief, Place
+from autoprompt.optimizer.proposing.drafts import draft
 from autoprompt.optimizer.proposing.merging import joined, partner_of
+from autoprompt.optimizer.proposing.refusal import Refused
+from autoprompt.optimizer.proposing.turn import Turn
 from autoprompt.program import component_diffs, render_candidate
 from autoprompt.search.plan import make_plan
-from autoprompt.types import Candidate, Demo, EvaluatedRow, Message, Step
+from autoprompt.types import Candidate, Demo, EvaluatedRow, Message, Step, Usage
 
 FIND, JUDGE = "find.system", "judge.system"
 
@@ -195,3 +200,31 @@ def test_each_changed_component_is_a_diff_under_its_name() -> None:
     assert text.startswith(
         "[find.system]\nFind the mark.\nMind the rule.\n\n[judge.system]\nJudge it.\n\n--- 1 dem"
     )
+
+
+def test_who_tells_of_rows_that_ended_right_has_looked_at_the_others_too() -> None:
+    """What is told of a step comes from rows that ended right: the others of that look are no fair sample."""
+    said = "round: items that roll\nsquare: items that stand\nA: round\nB: square"
+    made = bench(
+        author=lambda m, o: Completion(said, Usage(9, 9)),
+        splits=splits_of(60, 28, 0),
+        program=TwoSteps(ScriptedClient(two_steps_student)),
+        has_steps=True,
+    )
+    first_state(made.context, {})
+    original = made.context.pool.original
+    looked = made.context.prediction.predict(original.candidate, made.context.splits.train[:32]).rows
+    assert 4 < sum(row.is_correct for row in looked) < 28
+    wrong = frozenset(row.example_id for row in looked if not row.is_correct)
+    brief = Brief(1, original.candidate.id, 4, {}, "", {}, wrong, seen=looked)
+    found = 0
+    for draw in range(12):
+        turn = Turn(made.context, brief, "describe", original, Place(draw, 0, 0, 2), random.Random(draw))
+        try:
+            candidate = draft(turn)
+        except Refused:
+            continue
+        if FIND in candidate.changed_since(original.candidate):
+            found += 1
+            assert {row.example_id for row in looked} <= set(candidate.told)
+    assert found

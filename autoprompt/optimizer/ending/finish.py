@@ -11,6 +11,7 @@ from autoprompt.optimizer.ending.held_out import has_folds, held_out
 from autoprompt.optimizer.ending.lineage import ancestors, is_remembered, unseen
 from autoprompt.optimizer.state import AutoPromptState
 from autoprompt.search.gate import confirm
+from autoprompt.search.plan import FEWEST_FRESH
 from autoprompt.search.pool import Entry
 from autoprompt.search.prospects import Prospect, foresee
 from autoprompt.search.race import is_behind
@@ -26,9 +27,20 @@ _WORTH_CHOOSING = 0.01
 # One that the best was made from goes instead where so many times the best one's rows are fresh for it, and
 # the best one's chance is in doubt.
 _TIMES_FRESHER, _IN_DOUBT = 2, 0.9
-# With as many fresh rows those of train that it shows are not asked, whatever its chance: of 150 simulated
-# rows, 30 of them fresh, they cost 14 calls and gained nothing.
+# With as many groups of fresh rows those of train that it shows are not asked, whatever its chance: of 150
+# simulated rows, 30 of them fresh, they cost 14 calls and gained nothing.
 _ENOUGH_FRESH = 30
+
+
+@dataclass(frozen=True, slots=True)
+class _OfTrain:
+    """Rows of train that are fresh for a candidate.
+
+    unseen: by its makers. held_out: to be asked without themselves, as it may show them (see `held_out`).
+    """
+
+    unseen: list[Example]
+    held_out: list[Example]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +56,10 @@ class _Choice:
 def choose_winner(context: SearchContext, state: AutoPromptState, best: Entry) -> Entry:
     """Who goes to the confirmation: the best of the race, or one that the other rows can say more of.
 
-    Demonstrations take rows of train, and so does an analyst's look at errors: those of a child are of no use
-    for its confirmation. Where rows are few, what it was made from may be confirmed, and it not. So one that
-    the best was made from goes where it is about as good and far more rows are fresh for it; else the one
-    of which most gain is foreseen, by a margin.
+    What its writers were told takes rows of train, and so do demonstrations that cannot be left out: those of
+    a child are of no use for its confirmation. Where rows are few, what it was made from may be confirmed,
+    and it not. So one that the best was made from goes where it is about as good and far more rows are fresh
+    for it; else the one of which most gain is foreseen, by a margin.
     """
     plan, pool = context.plan, context.pool
     raced = [e for e in pool.accepted() if e is not pool.original and e is not best]
@@ -75,14 +87,14 @@ def choose_winner(context: SearchContext, state: AutoPromptState, best: Entry) -
 
 
 def _choice(context: SearchContext, state: AutoPromptState, entry: Entry, calls_left: int | None) -> _Choice:
-    more = _unseen_of_train(context, state, entry, calls_left)
-    return _foreseen(context, state, entry, more)
+    of_train = _fresh_of_train(context, state, entry, calls_left)
+    return _foreseen(context, state, entry, [*of_train.unseen, *of_train.held_out])
 
 
 def _foreseen(
     context: SearchContext, state: AutoPromptState, entry: Entry, of_train: Sequence[Example]
 ) -> _Choice:
-    """The entry with what confirming it may bring, where so many rows of train are fresh for it."""
+    """The entry with what confirming it may bring where these rows of train are fresh for it."""
     plan = context.plan
     fresh = [*plan.fresh, *of_train]
     groups = count_groups([row.group for row in fresh])
@@ -112,22 +124,26 @@ def _fresher_ancestors(context: SearchContext, best: _Choice, choices: Sequence[
     ]
 
 
-def _unseen_of_train(
+def _fresh_of_train(
     context: SearchContext, state: AutoPromptState, winner: Entry, calls_left: int | None
-) -> list[Example]:
-    """Rows of train that nobody who made it has seen are as fresh, and more rows see smaller gains.
+) -> _OfTrain:
+    """As many rows of train as raced, as far as the calls reach: more rows see smaller gains.
 
-    Where they leave its chance in doubt, those count too that it shows, each asked without itself.
+    Those that it shows count only where the others leave its chance in doubt. The chance has no say where
+    fewer than FEWEST_FRESH are fresh: as their weight goes by their number, a race that is lucky would choose
+    the weight that suits it. Of coin flips 7% were confirmed so where none was fresh, and 5% without.
     """
     most = len(context.plan.race)
     if calls_left is not None:
         most = min(most, calls_left // (2 * context.plan.calls_per_row))
     more = unseen(context, winner, state["history"], state["has_memory"])[:most]
-    choice = _foreseen(context, state, winner, more)
-    is_enough = choice.rows >= _ENOUGH_FRESH or choice.prospect.chance >= _IN_DOUBT
-    if is_enough or not has_folds(winner.candidate, context.splits.train):
-        return more
-    return unseen(context, winner, state["history"], state["has_memory"], holds_out=True)[:most]
+    found = _foreseen(context, state, winner, more)
+    is_sure = found.groups >= FEWEST_FRESH and found.prospect.chance >= _IN_DOUBT
+    if is_sure or found.groups >= _ENOUGH_FRESH or not has_folds(winner.candidate, context.splits.train):
+        return _OfTrain(more, [])
+    known = {row.id for row in more}
+    wider = unseen(context, winner, state["history"], state["has_memory"], holds_out=True)
+    return _OfTrain(more, [row for row in wider if row.id not in known][: most - len(more)])
 
 
 def confirm_winner(context: SearchContext, state: AutoPromptState, winner: Entry, update: Update) -> Entry:
@@ -139,11 +155,11 @@ def confirm_winner(context: SearchContext, state: AutoPromptState, winner: Entry
         # First what the calls were kept back for.
         context.evaluate(both, fresh, "fresh rows: winner and original")
         context.evaluate(both, plan.race, "raced rows: winner and original")
-        more = _unseen_of_train(context, state, winner, context.budget.calls_left())
-        without_itself = held_out(winner.candidate, more, context.splits.train)
-        jobs = [(original, original.candidate, more), *((winner, c, rows) for c, rows in without_itself)]
-        context.evaluate_as(jobs, "unseen rows of train: winner and original")
-        fresh += more
+        of_train = _fresh_of_train(context, state, winner, context.budget.calls_left())
+        context.evaluate(both, of_train.unseen, "unseen rows of train: winner and original")
+        fresh += of_train.unseen
+        _ask_held_out(context, winner, of_train.held_out)
+        fresh += of_train.held_out
     except BudgetExhausted as error:
         update["stop_reason"] = error.cap
     confirmation = confirm(
@@ -157,10 +173,19 @@ def confirm_winner(context: SearchContext, state: AutoPromptState, winner: Entry
         **confirmation.to_dict(),
         "candidate": winner.candidate.id,
         "train_rows": len(fresh) - len(plan.fresh),
-        "held_out_rows": sum(row.id in winner.held_out for row in fresh),
+        "held_out_rows": len(
+            {row.id for row in fresh} & {demo.example_id for demo in winner.candidate.demos}
+        ),
     }
     context.emit({"event": "confirmation", **update["confirmation"]})
     return winner if confirmation.is_confirmed else original
+
+
+def _ask_held_out(context: SearchContext, winner: Entry, rows: Sequence[Example]) -> None:
+    original = context.pool.original
+    without_themselves = held_out(winner.candidate, rows, context.splits.train)
+    jobs = [(original, original.candidate, rows), *((winner, c, asked) for c, asked in without_themselves)]
+    context.evaluate_as(jobs, "rows of train, each left out of what the winner shows: winner and original")
 
 
 def open_test(context: SearchContext, original: Entry, winner: Entry, update: Update) -> None:

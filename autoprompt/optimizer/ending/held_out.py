@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from autoprompt.types import Candidate, Example
@@ -12,26 +12,26 @@ from autoprompt.types import Candidate, Example
 FOLDS = 4
 
 
-def has_folds(candidate: Candidate, train: Sequence[Example]) -> bool:
+def has_folds(candidate: Candidate, train: Iterable[Example]) -> bool:
     """Whether enough is left of it without a fold: of three demonstrations one is too many."""
-    return len(set(map(_unit, _shown(candidate, train)))) >= FOLDS
+    return len({row.unit for row in _shown(candidate, train)}) >= FOLDS
 
 
 def held_out(
-    candidate: Candidate, rows: Iterable[Example], train: Sequence[Example]
+    candidate: Candidate, rows: Iterable[Example], train: Iterable[Example]
 ) -> list[tuple[Candidate, list[Example]]]:
     """`rows` of train, and for each what to ask it with: `candidate` less the demonstrations of its fold.
 
-    Rows that are no demonstration are asked with all of them. Rows of one group are in one fold, as they
-    would give each other away; each fold has about the same share of every target.
+    Rows that do not belong to a demonstration are asked with all of them. Rows of one group are in one fold,
+    as they would give each other away; each fold has about the same share of every target.
     """
     by_target = sorted(_shown(candidate, train), key=lambda row: row.target)
-    units = dict.fromkeys(map(_unit, by_target))
+    units = dict.fromkeys(row.unit for row in by_target)
     folds = {unit: number % FOLDS for number, unit in enumerate(units)}
-    fold_of = {row.id: folds[_unit(row)] for row in by_target}
+    fold_of = {row.id: folds[row.unit] for row in by_target}
     asked: dict[int | None, list[Example]] = {}
     for row in rows:
-        asked.setdefault(folds.get(_unit(row)), []).append(row)
+        asked.setdefault(folds.get(row.unit), []).append(row)
     return [
         (candidate if fold is None else _without(candidate, fold, fold_of), of_fold)
         for fold, of_fold in asked.items()
@@ -43,10 +43,6 @@ def _shown(candidate: Candidate, train: Iterable[Example]) -> list[Example]:
     return [row for row in train if row.id in ids]
 
 
-def _without(candidate: Candidate, fold: int, fold_of: dict[str, int]) -> Candidate:
+def _without(candidate: Candidate, fold: int, fold_of: Mapping[str, int]) -> Candidate:
     left = tuple(demo for demo in candidate.demos if fold_of.get(demo.example_id) != fold)
     return replace(candidate, demos=left, id="")
-
-
-def _unit(row: Example) -> str:
-    return f"row {row.id}" if row.group is None else f"group {row.group}"

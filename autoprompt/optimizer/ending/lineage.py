@@ -10,11 +10,11 @@ from autoprompt.search.plan import interleave
 from autoprompt.search.pool import Entry
 from autoprompt.types import Candidate, Example
 
-# Operators whose author is told how rows of train were answered: the writer, and the choice of wrong rows.
-WRITTEN = ("patch", "rewrite", "recall")
-INFORMED = (*WRITTEN, "demos_errors")
+# Operators whose author is told how rows of train were answered, or read what earlier ones made of them.
+_WRITTEN = frozenset(("patch", "rewrite", "recall"))
+_INFORMED = _WRITTEN | {"demos_errors"}  # and the choice of wrong rows
 # Operators that choose demonstrations, and do nothing else.
-SHOWN = ("demos", "demos_errors", "demos_varied", "demos_rebalanced")
+_SHOWN = frozenset(("demos", "demos_errors", "demos_varied", "demos_rebalanced"))
 
 
 def ancestors(context: SearchContext, candidate: Candidate) -> list[Candidate]:
@@ -35,7 +35,7 @@ def is_remembered(context: SearchContext, winner: Entry, has_memory: bool) -> bo
     has_memory: whether the run began with experiences, which its writers were then shown.
     """
     operators = {candidate.operator for candidate in ancestors(context, winner.candidate)}
-    return has_memory and bool(operators & {"recall", "patch", "rewrite"})
+    return has_memory and bool(operators & _WRITTEN)
 
 
 def unseen(
@@ -51,12 +51,12 @@ def unseen(
     Nor do they belong together with such a row, which would tell as much, or with one of validation.
     history: the state's; its entries name the rows that each round's authors were told of.
     holds_out: whether each row will be asked without itself (see `held_out`). Then it may be a demonstration,
-    and may have decided which rows are: what is left of these does not depend on it.
+    and may have decided which rows are: what is left of these hardly depends on it.
     """
     if is_remembered(context, winner, has_memory):
         return []  # the authors of earlier runs may have been told of any row of train
     family = ancestors(context, winner.candidate)
-    seen = {row_id for c in family if not (holds_out and c.operator in SHOWN) for row_id in c.told}
+    seen = {row_id for c in family if not (holds_out and c.operator in _SHOWN) for row_id in c.told}
     if not holds_out:
         seen |= {demo.example_id for candidate in family for demo in candidate.demos}
     is_told = _is_written if holds_out else _is_informed
@@ -71,9 +71,9 @@ def unseen(
 
 
 def _is_written(candidate: Candidate) -> bool:
-    return candidate.operator in WRITTEN
+    return candidate.operator in _WRITTEN
 
 
 def _is_informed(candidate: Candidate) -> bool:
     """A step's demonstrations are chosen by which rows ended right, so the others are no fair sample."""
-    return candidate.operator in INFORMED or any(demo.component for demo in candidate.demos)
+    return candidate.operator in _INFORMED or any(demo.component for demo in candidate.demos)

@@ -21,7 +21,7 @@ from autoprompt.optimizer.proposing.brief import (
 )
 from autoprompt.optimizer.proposing.merging import joined, partner_of
 from autoprompt.optimizer.proposing.refusal import Refused, check_text, constant_until, kept_passages
-from autoprompt.optimizer.proposing.showing import can_show, show
+from autoprompt.optimizer.proposing.showing import can_show, looked_at, show
 from autoprompt.optimizer.proposing.telling import described, labels_told, tell, with_lines
 from autoprompt.optimizer.proposing.turn import Turn
 from autoprompt.reasoning import request
@@ -81,6 +81,7 @@ def _tell(turn: Turn) -> Candidate:
     name, train = _told_from(turn)
     before = parent.components[name]
     lines, told = tell(context, turn.operator, name, train, turn.place, turn.rng)
+    told = tuple(dict.fromkeys((*told, *looked_at(context, turn.brief, train))))
     text = _with(turn, name, before, lines, labels_told(context, train))
     change = named(context, name, described(turn.operator, before, text, lines))
     candidate = turn.child(change, texts={name: text}, told=told)

@@ -40,7 +40,7 @@ def show(turn: Turn) -> Candidate:
     return turn.child(
         named(context, name, f"{len(demos)} demonstrations, {change}"),
         demos=(*(d for d in parent.demos if d not in current), *demos),
-        told=_looked_at(context, turn.brief, train),
+        told=looked_at(context, turn.brief, train),
     )
 
 
@@ -68,7 +68,7 @@ def leaning(context: SearchContext, entry: Entry) -> tuple[Counter[str], Counter
     return Counter(entry.answers[row.id] for row in raced), Counter(row.target for row in raced)
 
 
-def _looked_at(context: SearchContext, brief: Brief, examples: Sequence[Example]) -> tuple[str, ...]:
+def looked_at(context: SearchContext, brief: Brief, examples: Sequence[Example]) -> tuple[str, ...]:
     """The rows whose answers decided which examples there are; none where all of train is shown from."""
     if len(examples) == len(context.splits.train):
         return ()
