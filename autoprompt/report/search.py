@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from autoprompt.report.records import CandidateStatus, CandidateSummary, Lesson, Progress, Step
@@ -25,22 +25,24 @@ def read_candidates(records: Sequence[Record], events: Sequence[Event]) -> tuple
     last: dict[str, Record] = {}
     for record in records:
         last[record["id"]] = record
-    confirmed = {str(event.get("candidate")) for event in events if event.get("event") == "confirmation"}
-    raced = _raced_rows(records, confirmed)
+    raced = _raced_rows(records, settled)
     return tuple(_candidate(record, settled.get(record["id"]), raced) for record in last.values())
 
 
-def _raced_rows(records: Sequence[Record], confirmed: Collection[str]) -> set[str]:
-    """The rows that candidates race on: those of each one's first scores. Fresh rows come later.
+def _raced_rows(records: Iterable[Record], settled: Mapping[str, Event]) -> set[str]:
+    """The rows that candidates race on: those of each one's first scores.
 
-    confirmed: ids of those that went to the confirmation, which may be written down with the race before it.
+    Those of the confirmation come after them, in the same record where the last round's winner went there.
+    settled: how each candidate's race ended, which says over how many rows it was.
     """
-    first: dict[str, set[str]] = {}
+    raced: set[str] = set()
+    seen: set[str] = set()
     for record in records:
-        if record.get("scores") and record.get("operator") != "original":
-            first.setdefault(record["id"], set(record["scores"]))
-    others = [rows for name, rows in first.items() if name not in confirmed]
-    return set().union(*(others or first.values()))
+        scores, name = record.get("scores"), record["id"]
+        if scores and record.get("operator") != "original" and name not in seen:
+            seen.add(name)
+            raced.update([*scores][: settled[name]["rows"]] if name in settled else scores)
+    return raced
 
 
 def _mean(scores: Mapping[str, float], rows: Sequence[str], weights: Mapping[str, float]) -> float | None:

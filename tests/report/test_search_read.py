@@ -18,8 +18,8 @@ def test_the_original_is_shown_on_the_rows_that_raced_and_not_on_those_of_the_co
         record("loser", "demos", v1=0.0, v2=0.0),
         record("winner", "demos", v1=1.0, v2=1.0, fresh=1.0, train=1.0),
     ]
-    confirmation = {"event": "confirmation", "candidate": "winner"}
-    original = read_candidates(records, [confirmation])[0]
-    assert (original.rows, original.score) == (2, 0.5)
-    alone = read_candidates([records[0], records[2]], [confirmation])[0]
-    assert alone.rows == 4  # nobody else says which rows raced
+    events = [{"event": "candidate_settled", "id": name, "rows": 2} for name in ("loser", "winner")]
+    for kept in (records, records[::2]):
+        original = read_candidates(kept, events)[0]
+        assert (original.rows, original.score) == (2, 0.5)
+    assert read_candidates(records, [])[0].rows == 4  # a run that was stopped before its race was told of
