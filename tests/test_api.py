@@ -187,7 +187,8 @@ def test_a_refused_candidate_and_a_failing_writer_are_events(tmp_path: Path) -> 
 
 
 def test_a_coin_flipping_model_gets_its_own_prompt_back(tmp_path: Path) -> None:
-    result = optimize(run_config(tmp_path), clients=clients(World(is_coin=True)))
+    # One seed, so one of the 95 in 100: of 300 other coins 6 were given another prompt.
+    result = optimize(run_config(tmp_path, seed=1), clients=clients(World(is_coin=True)))
     assert result.best == result.original
     assert result.verdict == "not_confirmed"
     assert "the original prompt is returned" in result.message

@@ -22,7 +22,6 @@ from autoprompt.report import wording
 from autoprompt.report.diff import Piece, diff_words, is_linewise
 from autoprompt.report.records import TradeOff
 from autoprompt.report.summary import read_trade_off
-from autoprompt.search.gate import CONFIRM_ALPHA, smallest_gain
 from autoprompt.stats import p_text
 from autoprompt.store import RunFolder
 from autoprompt.types import Demo
@@ -156,7 +155,7 @@ def _facts(data: Mapping[str, Any], cap: int | None) -> Iterator[Text]:
             said = f"validation{measure}: {wording.confirmation(validation['confirmation'])}"
         yield Text(said)
     if is_original and validation.get("confirmation"):
-        yield Text(_not_held(validation))
+        yield Text(wording.not_confirmed(validation))
     sides = ("original",) if is_original else ("original", "best")
     failed = sum(data[side].get("failed", 0) for side in sides)
     unparsed = sum(data[side].get("unparsed", 0) for side in sides)
@@ -185,47 +184,6 @@ def _trade_off(found: TradeOff, run: str, *, is_unchanged: bool) -> Iterator[Ren
     yield made
     said = f"autoprompt eval --run {run} --candidate ID --dataset OTHER_ROWS"
     yield Text(f"Measure one, original or best on other rows: {said}", "dim")
-
-
-def _not_held(validation: Mapping[str, Any]) -> str:
-    """Why the original is returned although a candidate was ahead of it on the rows of the race."""
-    confirmation = validation["confirmation"]
-    raced, fresh, p_value = confirmation["raced"], confirmation["fresh"], confirmation["p_value"]
-    chance = "" if p_value is None else f", {p_text(p_value)}"
-    basis = _basis(confirmation)
-    who = f"candidate {confirmation['candidate'][:6]}"
-    if not fresh["rows"]:
-        said = (
-            f"{who}, {score(raced['score'])} against {score(raced['other_score'])} on the "
-            f"{raced['rows']} rows that chose it, "
-        )
-        if confirmation.get("remembered"):
-            return f"{said}is not confirmed: no fresh rows could be asked; {basis}"
-        if validation.get("measure"):  # rows of unequal weights
-            return f"{said}is not better beyond luck{chance}: more rows would tell"
-        chances = confirmation.get("chances", confirmation["tried"])
-        least = smallest_gain(raced.get("groups", raced["rows"]), 0, chances)
-        could = "nothing" if least is None else f"no gain under {least:+.2f}"
-        return f"{said}is not better beyond luck{chance}; so few rows can show {could}: more would tell"
-    fresh_scores = f"{score(fresh['score'])} against {score(fresh['other_score'])} on {fresh['rows']} rows"
-    if fresh["score"] <= fresh["other_score"]:
-        return (
-            f"{who}, {score(raced['score'])} on the rows that chose it, did not hold on fresh "
-            f"rows: {fresh_scores}{chance}"
-        )
-    said = f"{who} is ahead on fresh rows too, {fresh_scores}, but not beyond luck{chance}; "
-    return f"{said}needed: under {CONFIRM_ALPHA:g}{f', {basis}' if basis else ''}"
-
-
-def _basis(confirmation: Mapping[str, Any]) -> str:
-    """What the p-value rests on; "" for a run of before that was written down."""
-    if confirmation.get("remembered"):
-        return "fresh rows alone count, as lessons of earlier runs were used (see --no-memory)"
-    if confirmation.get("basis") == "fresh":
-        return "fresh rows alone count after so many rounds"
-    if confirmation.get("basis") == "both":
-        return f"race and fresh rows together, {confirmation['tried']} candidates; more rows would tell"
-    return ""
 
 
 def _ending(data: Mapping[str, Any], cap: int | None) -> str:

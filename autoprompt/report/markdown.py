@@ -33,6 +33,7 @@ def _lines(run: RunSummary) -> Iterator[str]:
     yield literal(run.explanation, 600)
     yield ""
     yield from _scores(run)
+    yield from _confirmation(run)
     yield from _trade_off(run)
     yield from _prompt(run)
     yield from _rows(run)
@@ -52,6 +53,15 @@ def _scores(run: RunSummary) -> Iterator[str]:
     if run.gain is not None:
         grown = numbers.times(numbers.ratio(run.best.tokens_per_call, run.original.tokens_per_call))
         yield f"| difference | {numbers.signed(run.gain)} | {numbers.interval(run.gain_ci95)} | | {grown} |"
+    yield ""
+
+
+def _confirmation(run: RunSummary) -> Iterator[str]:
+    if run.validation is None or not (run.validation.confirmation or run.validation.not_confirmed):
+        return
+    said = run.validation.confirmation or run.validation.not_confirmed
+    before = " before the test" if run.best.rows else ""
+    yield literal(f"{'Confirmed' if run.validation.confirmation else 'Not confirmed'}{before}: {said}.", 600)
     yield ""
 
 

@@ -32,6 +32,7 @@ class Validation:
     is_fresh: whether these rows had no part in choosing the winner. tried: candidates that it was one of.
     p_value: of the confirmation, one-sided, corrected for `tried`; None where there was none.
     confirmation: rows, scores and chance of the winner's confirmation in words; "" where there was none.
+    not_confirmed: the same of the candidate that was not, and why; "" where there was none.
     measure: what the scores are, where they are not the metric; else "".
     """
 
@@ -42,6 +43,7 @@ class Validation:
     tried: int
     p_value: float | None
     confirmation: str = ""
+    not_confirmed: str = ""
     measure: str = ""
 
 

@@ -306,6 +306,7 @@ def _validation(data: Mapping[str, Any] | None) -> Validation | None:
         tried=int(confirmation.get("tried") or 0),
         p_value=confirmation.get("p_value"),
         confirmation=wording.confirmation(confirmation) if confirmation.get("confirmed") else "",
+        not_confirmed=wording.not_confirmed(data) if confirmation.get("confirmed") is False else "",
         measure=str(data.get("measure", "")),
     )
 

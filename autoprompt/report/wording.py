@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from autoprompt.optimizer.ending.fresh_words import parts_of
 from autoprompt.report.numbers import count, p_value, ratio, score, times
 from autoprompt.report.records import Progress, Side, TradeOff
+from autoprompt.search.gate import CONFIRM_ALPHA, smallest_gain
 from autoprompt.stats import difference, in_groups
 
 _NODES = {
@@ -63,8 +65,10 @@ def explanation(result: Mapping[str, Any]) -> str:
         return f"On rows that the search never saw, the difference may be chance. {_chance(p)}"
     if result["validation"].get("chose_the_winner", True):
         return "No sealed row has checked this: the rows behind it also chose the prompt, which flatters it."
+    shows_some = (result["validation"].get("confirmation") or {}).get("held_out_rows")
+    had_no_part = "chose" if shows_some else "made and chose"
     return (
-        "No sealed row has checked this: its rows made and chose nothing, but a prompt that they do not show "
+        f"No sealed row has checked this: its rows {had_no_part} nothing, but a prompt that they do not show "
         "to be better is not returned, so the gain may be somewhat smaller than it looks."
     )
 
@@ -127,12 +131,8 @@ def trade_off(found: TradeOff, is_unchanged: bool) -> str:
 def confirmation(found: Mapping[str, Any]) -> str:
     """`0.879 against 0.515 on 33 fresh rows (20 of validation, 13 of train); with the race p = 0.02, ...`."""
     fresh, raced, tried = found["fresh"], found["raced"], found["tried"]
-    part, train = (fresh if fresh["rows"] else raced), found.get("train_rows") or 0
-    rows = "row" if part["rows"] == 1 else "rows"
-    kind = f"fresh {rows}" if fresh["rows"] else f"{rows} that chose it"
-    if fresh["rows"] and train:
-        kind += f" ({fresh['rows'] - train} of validation, {train} of train{held_out_rows(found)})"
-    kind += in_groups(part.get("groups", part["rows"]), part["rows"])
+    part = fresh if fresh["rows"] else raced
+    rows = f"{_rows(fresh, 'fresh ')}{parts_of(found)}" if fresh["rows"] else f"{_rows(raced)} that chose it"
     candidates = f"{tried} candidate{'' if tried == 1 else 's'}"
     basis = found.get("basis") or ("both" if fresh["rows"] else "raced")
     chance = "" if found["p_value"] is None else p_value(found["p_value"])
@@ -142,14 +142,57 @@ def confirmation(found: Mapping[str, Any]) -> str:
         chance += f", after {candidates}"
     elif found.get("remembered"):
         chance += ", of these rows alone, as lessons of earlier runs were used"
-    return f"{score(part['score'])} against {score(part['other_score'])} on {part['rows']} {kind}; {chance}"
+    return f"{score(part['score'])} against {score(part['other_score'])} on {rows}; {chance}"
 
 
-def held_out_rows(found: Mapping[str, Any]) -> str:
-    """`, 13 of them demonstrations that were left out for it`; "" where none were."""
-    number = found.get("held_out_rows") or 0
-    kind = "a demonstration that was" if number == 1 else "demonstrations that were"
-    return f", {number} of them {kind} left out for it" if number else ""
+def not_confirmed(validation: Mapping[str, Any]) -> str:
+    """Why the original is returned although a candidate was ahead of it on the rows of the race."""
+    confirmation = validation["confirmation"]
+    raced, fresh = confirmation["raced"], confirmation["fresh"]
+    chance = "" if confirmation["p_value"] is None else f", {p_value(confirmation['p_value'])}"
+    basis = _basis(confirmation)
+    who = f"candidate {confirmation['candidate'][:6]}"
+    if not fresh["rows"]:
+        groups = raced.get("groups", raced["rows"])
+        said = (
+            f"{who}, {score(raced['score'])} against {score(raced['other_score'])} on the "
+            f"{raced['rows']} rows that chose it{in_groups(groups, raced['rows'])}, "
+        )
+        if confirmation.get("remembered"):
+            return f"{said}is not confirmed: no fresh rows could be asked; {basis}"
+        units = "rows" if groups == raced["rows"] else "groups"
+        if validation.get("measure"):  # rows of unequal weights
+            return f"{said}is not better beyond luck{chance}: more {units} would tell"
+        least = smallest_gain(groups, 0, confirmation.get("chances", confirmation["tried"]))
+        could = "nothing" if least is None else f"no gain under {least:+.2f}"
+        return f"{said}is not better beyond luck{chance}; so few {units} can show {could}: more would tell"
+    scores = f"{score(fresh['score'])} against {score(fresh['other_score'])}"
+    said = f"{scores} on {_rows(fresh)}{parts_of(confirmation)}"
+    if fresh["score"] < fresh["other_score"] or fresh["score"] == fresh["other_score"] < 1:
+        before = f"{score(raced['score'])} on the rows that chose it"
+        return f"{who}, {before}, did not hold on fresh rows: {said}{chance}"
+    ahead = "is ahead on fresh rows too"
+    if fresh["score"] == fresh["other_score"]:
+        ahead = "is level on fresh rows, as both are right in all"
+    needed = f"needed: under {CONFIRM_ALPHA:g}{f', {basis}' if basis else ''}"
+    return f"{who} {ahead}, {said}, but not beyond luck{chance}; {needed}"
+
+
+def _rows(part: Mapping[str, Any], kind: str = "") -> str:
+    """`33 fresh rows (in 9 groups)`."""
+    rows = "row" if part["rows"] == 1 else "rows"
+    return f"{part['rows']} {kind}{rows}{in_groups(part.get('groups', part['rows']), part['rows'])}"
+
+
+def _basis(confirmation: Mapping[str, Any]) -> str:
+    """What the p-value rests on; "" for a run of before that was written down."""
+    if confirmation.get("remembered"):
+        return "fresh rows alone count, as lessons of earlier runs were used (see --no-memory)"
+    if confirmation.get("basis") == "fresh":
+        return "fresh rows alone count after so many rounds"
+    if confirmation.get("basis") == "both":
+        return f"race and fresh rows together, {confirmation['tried']} candidates; more rows would tell"
+    return ""
 
 
 def chosen(event: Mapping[str, Any]) -> str:

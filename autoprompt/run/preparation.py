@@ -191,8 +191,9 @@ def _too_few_rows(plan: Plan, depth: Depth) -> str | None:
     more = " and ".join(f"{rows} can show {_shown_by(rows, depth):+.2f}" for rows in (30, 50))
     rows, groups = len(plan.race) + len(plan.fresh), sum(plan.groups)
     return (
-        f"{rows} validation rows{in_groups(groups, rows)}: {could} be told from luck, so the original "
-        f"prompt may be returned whatever is found. At best, with no row broken, {more}"
+        f"{rows} validation rows{in_groups(groups, rows)}: by these alone {could} be told from luck, so the "
+        "original prompt may be returned whatever is found, unless rows of train tell. At best, with no row "
+        f"broken, {more}"
     )
 
 

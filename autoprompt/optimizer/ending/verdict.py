@@ -11,6 +11,7 @@ from autoprompt.evaluation import first_error, refused_warning
 from autoprompt.llm.spent import Spent
 from autoprompt.metrics import name_of_means
 from autoprompt.optimizer.context import SearchContext
+from autoprompt.optimizer.ending.fresh_words import parts_of
 from autoprompt.optimizer.ending.result import RunResult, Verdict
 from autoprompt.optimizer.ending.trade_off import trade_off
 from autoprompt.optimizer.state import AutoPromptState
@@ -256,13 +257,8 @@ def _validation_rows(validation: Mapping[str, Any]) -> str:
     if validation["chose_the_winner"]:
         return f"{rows} validation rows that also chose it"
     confirmation = validation["confirmation"]
-    train = confirmation.get("train_rows") or 0
-    parts = f" ({rows - train} of validation, {train} of train)" if train else ""
-    if shown := confirmation.get("held_out_rows"):
-        those = "one of them is a demonstration" if shown == 1 else f"{shown} of them are demonstrations"
-        those += " of its own, left out when they were asked"
-        return f"{rows} rows{parts} that had no part in choosing it; {those}"
-    return f"{rows} rows{parts} that had no part in making or choosing it"
+    had_no_part = "choosing it" if confirmation.get("held_out_rows") else "making or choosing it"
+    return f"{rows} row{'' if rows == 1 else 's'}{parts_of(confirmation)} that had no part in {had_no_part}"
 
 
 def _why_returned(data: Mapping[str, Any]) -> str:
