@@ -10,6 +10,7 @@ import pytest
 from run_folders import hostile_run
 
 from autoprompt.report import RunSummary, read_summary
+from autoprompt.report.html import page
 from autoprompt.report.markdown import literal, markdown
 from autoprompt.report.records import Choice, TradeOff
 
@@ -31,6 +32,19 @@ def test_score_against_length_is_a_table(summary: RunSummary) -> None:
     assert "what is shorter than the best; means of the 30 rows that raced, no proof:" in text
     assert "\n| ababab | 0.750 | 1,240 | 2 |\n| cdcdcd (best) | 0.900 | 2,480 | 9 |\n" in text
     assert "no proof" not in markdown(replace(summary, trade_off=None))
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"), [("confirmation", "Confirmed"), ("not_confirmed", "Not confirmed")]
+)
+def test_what_was_confirmed_or_not_before_the_test_is_said_everywhere(
+    summary: RunSummary, kind: str, said: str
+) -> None:
+    assert summary.validation is not None
+    words = {"confirmation": "", "not_confirmed": "", kind: "0.9 against 0.5 on 38 rows"}
+    run = replace(summary, validation=replace(summary.validation, **words))
+    assert f"\n{said} before the test: 0.9 against 0.5 on 38 rows.\n" in markdown(run)
+    assert f"{said}{' before the test' * (kind == 'confirmation')}: 0.9 against 0.5 on 38 rows." in page(run)
 
 
 def test_every_table_line_has_as_many_cells_as_its_head(tmp_path: Path, summary: RunSummary) -> None:

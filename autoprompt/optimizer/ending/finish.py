@@ -136,14 +136,14 @@ def _fresh_of_train(
     most = len(context.plan.race)
     if calls_left is not None:
         most = min(most, calls_left // (2 * context.plan.calls_per_row))
-    more = unseen(context, winner, state["history"], state["has_memory"])[:most]
-    found = _foreseen(context, state, winner, more)
+    plain = unseen(context, winner, state["history"], state["has_memory"])[:most]
+    found = _foreseen(context, state, winner, plain)
     is_sure = found.groups >= FEWEST_FRESH and found.prospect.chance >= _IN_DOUBT
     if is_sure or found.groups >= _ENOUGH_FRESH or not has_folds(winner.candidate, context.splits.train):
-        return _OfTrain(more, [])
-    known = {row.id for row in more}
+        return _OfTrain(plain, [])
+    known = {row.id for row in plain}
     wider = unseen(context, winner, state["history"], state["has_memory"], holds_out=True)
-    return _OfTrain(more, [row for row in wider if row.id not in known][: most - len(more)])
+    return _OfTrain(plain, [row for row in wider if row.id not in known][: most - len(plain)])
 
 
 def confirm_winner(context: SearchContext, state: AutoPromptState, winner: Entry, update: Update) -> Entry:
