@@ -59,9 +59,11 @@ def _scores(run: RunSummary) -> Iterator[str]:
 def _confirmation(run: RunSummary) -> Iterator[str]:
     if run.validation is None or not (run.validation.confirmation or run.validation.not_confirmed):
         return
-    said = run.validation.confirmation or run.validation.not_confirmed
     before = " before the test" if run.best.rows else ""
-    yield literal(f"{'Confirmed' if run.validation.confirmation else 'Not confirmed'}{before}: {said}.", 600)
+    said = f"Confirmed{before}: {run.validation.confirmation}"
+    if run.validation.not_confirmed:
+        said = f"Not confirmed{before}: {run.validation.not_confirmed}"
+    yield literal(f"{said}.", 600)
     yield ""
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from fakes import Bench, bench, scored
 
 from autoprompt.optimizer.beginning import first_state
-from autoprompt.optimizer.ending.lineage import ancestors, unseen
+from autoprompt.optimizer.ending.lineage import ancestors, fresh_of_train
 from autoprompt.types import Candidate, Demo, Example
 
 
@@ -39,7 +39,8 @@ def history(made: Bench) -> list[dict[str, Any]]:
 
 
 def hidden(made: Bench, winner: Candidate, *, holds_out: bool = False) -> set[str]:
-    rows = unseen(made.context, made.context.pool[winner.id], history(made), False, holds_out=holds_out)
+    found = fresh_of_train(made.context, made.context.pool[winner.id], history(made), False)
+    rows = [*found.unseen, *(found.shown if holds_out else ())]
     assert {r.id for r in rows} <= {r.id for r in made.context.splits.train}
     assert len({r.id for r in rows}) == len(rows)
     return {r.id for r in made.context.splits.train} - {r.id for r in rows}

@@ -22,9 +22,8 @@ _CHOSEN = {
     "a quarter of them exchanged": "换掉了其中四分之一",
     "more of the answers that came too seldom": "增加了给出过少的答案",
 }
-_BEGIN = (
-    r"(?P<begin>(?:- |\[[^\]]*\] )(?:\S+: )?)"  # of a lesson; a component's name may come before the change
-)
+# Of a lesson; a component's name may come before the change.
+_BEGIN = r"(?P<begin>(?:- |\[[^\]]*\] )(?:\S+: )?)"
 _END = r"(?=（|$)"  # before the measured gain
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from autoprompt.errors import BudgetExhausted
 from autoprompt.optimizer.context import SearchContext
 from autoprompt.optimizer.ending.held_out import has_folds, held_out
-from autoprompt.optimizer.ending.lineage import ancestors, is_remembered, unseen
+from autoprompt.optimizer.ending.lineage import FreshRows, ancestors, fresh_of_train, is_remembered
 from autoprompt.optimizer.state import AutoPromptState
 from autoprompt.search.gate import confirm
 from autoprompt.search.plan import FEWEST_FRESH
@@ -30,17 +30,6 @@ _TIMES_FRESHER, _IN_DOUBT = 2, 0.9
 # With as many groups of fresh rows those of train that it shows are not asked, whatever its chance: of 150
 # simulated rows, 30 of them fresh, they cost 14 calls and gained nothing.
 _ENOUGH_FRESH = 30
-
-
-@dataclass(frozen=True, slots=True)
-class _OfTrain:
-    """Rows of train that are fresh for a candidate.
-
-    unseen: by its makers. held_out: to be asked without themselves, as it may show them (see `held_out`).
-    """
-
-    unseen: list[Example]
-    held_out: list[Example]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +76,8 @@ def choose_winner(context: SearchContext, state: AutoPromptState, best: Entry) -
 
 
 def _choice(context: SearchContext, state: AutoPromptState, entry: Entry, calls_left: int | None) -> _Choice:
-    of_train = _fresh_of_train(context, state, entry, calls_left)
-    return _foreseen(context, state, entry, [*of_train.unseen, *of_train.held_out])
+    fresh = _to_ask(context, state, entry, calls_left)
+    return _foreseen(context, state, entry, [*fresh.unseen, *fresh.shown])
 
 
 def _foreseen(
@@ -124,9 +113,9 @@ def _fresher_ancestors(context: SearchContext, best: _Choice, choices: Sequence[
     ]
 
 
-def _fresh_of_train(
+def _to_ask(
     context: SearchContext, state: AutoPromptState, winner: Entry, calls_left: int | None
-) -> _OfTrain:
+) -> FreshRows:
     """As many rows of train as raced, as far as the calls reach: more rows see smaller gains.
 
     Those that it shows count only where the others leave its chance in doubt. The chance has no say where
@@ -136,14 +125,13 @@ def _fresh_of_train(
     most = len(context.plan.race)
     if calls_left is not None:
         most = min(most, calls_left // (2 * context.plan.calls_per_row))
-    plain = unseen(context, winner, state["history"], state["has_memory"])[:most]
-    found = _foreseen(context, state, winner, plain)
+    fresh = fresh_of_train(context, winner, state["history"], state["has_memory"])
+    unseen = fresh.unseen[:most]
+    found = _foreseen(context, state, winner, unseen)
     is_sure = found.groups >= FEWEST_FRESH and found.prospect.chance >= _IN_DOUBT
     if is_sure or found.groups >= _ENOUGH_FRESH or not has_folds(winner.candidate, context.splits.train):
-        return _OfTrain(plain, [])
-    known = {row.id for row in plain}
-    wider = unseen(context, winner, state["history"], state["has_memory"], holds_out=True)
-    return _OfTrain(plain, [row for row in wider if row.id not in known][: most - len(plain)])
+        return FreshRows(unseen, [])
+    return FreshRows(unseen, fresh.shown[: most - len(unseen)])
 
 
 def confirm_winner(context: SearchContext, state: AutoPromptState, winner: Entry, update: Update) -> Entry:
@@ -155,11 +143,11 @@ def confirm_winner(context: SearchContext, state: AutoPromptState, winner: Entry
         # First what the calls were kept back for.
         context.evaluate(both, fresh, "fresh rows: winner and original")
         context.evaluate(both, plan.race, "raced rows: winner and original")
-        of_train = _fresh_of_train(context, state, winner, context.budget.calls_left())
+        of_train = _to_ask(context, state, winner, context.budget.calls_left())
         context.evaluate(both, of_train.unseen, "unseen rows of train: winner and original")
         fresh += of_train.unseen
-        _ask_held_out(context, winner, of_train.held_out)
-        fresh += of_train.held_out
+        _ask_without_themselves(context, winner, of_train.shown)
+        fresh += of_train.shown
     except BudgetExhausted as error:
         update["stop_reason"] = error.cap
     confirmation = confirm(
@@ -181,10 +169,10 @@ def confirm_winner(context: SearchContext, state: AutoPromptState, winner: Entry
     return winner if confirmation.is_confirmed else original
 
 
-def _ask_held_out(context: SearchContext, winner: Entry, rows: Sequence[Example]) -> None:
+def _ask_without_themselves(context: SearchContext, winner: Entry, rows: Sequence[Example]) -> None:
     original = context.pool.original
-    without_themselves = held_out(winner.candidate, rows, context.splits.train)
-    jobs = [(original, original.candidate, rows), *((winner, c, asked) for c, asked in without_themselves)]
+    folds = held_out(winner.candidate, rows, context.splits.train)
+    jobs = [(original, original.candidate, rows), *((winner, c, asked) for c, asked in folds)]
     context.evaluate_as(jobs, "rows of train, each left out of what the winner shows: winner and original")
 
 

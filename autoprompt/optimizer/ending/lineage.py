@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from autoprompt.optimizer.context import SearchContext
@@ -38,40 +39,47 @@ def is_remembered(context: SearchContext, winner: Entry, has_memory: bool) -> bo
     return has_memory and bool(operators & _WRITTEN)
 
 
-def unseen(
-    context: SearchContext,
-    winner: Entry,
-    history: Sequence[Mapping[str, Any]],
-    has_memory: bool,
-    *,
-    holds_out: bool = False,
-) -> list[Example]:
-    """Rows of train that are no demonstration of `winner` or an ancestor, and of which no author was told.
+@dataclass(frozen=True, slots=True)
+class FreshRows:
+    """Rows of train that can speak for a candidate, each part in its targets' shares from the beginning on.
 
-    Nor do they belong together with such a row, which would tell as much, or with one of validation.
-    history: the state's; its entries name the rows that each round's authors were told of.
-    holds_out: whether each row will be asked without itself (see `held_out`). Then it may be a demonstration,
-    and may have decided which rows are: what is left of these hardly depends on it.
+    unseen: no demonstration of it or of an ancestor, and no author was told of them. shown: the others that
+    no author was told of, if each is asked without itself (see `held_out`). They may be demonstrations, and
+    may have decided which rows are: what is left of these hardly depends on such a row.
+    Neither belongs together with a row that was told of, which would tell as much, or with one of validation.
     """
+
+    unseen: list[Example]
+    shown: list[Example]
+
+
+def fresh_of_train(
+    context: SearchContext, winner: Entry, history: Sequence[Mapping[str, Any]], has_memory: bool
+) -> FreshRows:
+    """history: the state's; its entries name the rows that each round's authors were told of."""
     if is_remembered(context, winner, has_memory):
-        return []  # the authors of earlier runs may have been told of any row of train
+        return FreshRows([], [])  # the authors of earlier runs may have been told of any row of train
     family = ancestors(context, winner.candidate)
-    seen = {row_id for c in family if not (holds_out and c.operator in _SHOWN) for row_id in c.told}
-    if not holds_out:
-        seen |= {demo.example_id for candidate in family for demo in candidate.demos}
-    is_told = _is_written if holds_out else _is_informed
-    told_until = max((c.iteration for c in family if is_told(c)), default=0)
+    told_until = max((c.iteration for c in family if _is_informed(c)), default=0)
+    written_until = max((c.iteration for c in family if c.operator in _WRITTEN), default=0)
+    told = {row_id for c in family if c.operator not in _SHOWN for row_id in c.told}
+    seen = {row_id for c in family for row_id in (*c.told, *(demo.example_id for demo in c.demos))}
     for entry in history:
         if entry["iteration"] <= told_until:
-            seen |= {row.example_id for row in context.read_results(entry["results"])}
+            looked_at = {row.example_id for row in context.read_results(entry["results"])}
+            seen |= looked_at
+            told |= looked_at if entry["iteration"] <= written_until else set()
+    unseen = _apart_from(context, seen)
+    known = {row.id for row in unseen}
+    return FreshRows(unseen, [row for row in _apart_from(context, told) if row.id not in known])
+
+
+def _apart_from(context: SearchContext, row_ids: Collection[str]) -> list[Example]:
+    """Rows of train that are none of these, and belong together with none of them, nor of validation."""
     train = context.splits.train
-    known = {row.group for row in train if row.id in seen} | {row.group for row in context.splits.val}
+    known = {row.group for row in train if row.id in row_ids} | {row.group for row in context.splits.val}
     known.discard(None)
-    return interleave([row for row in train if row.id not in seen and row.group not in known])
-
-
-def _is_written(candidate: Candidate) -> bool:
-    return candidate.operator in _WRITTEN
+    return interleave([row for row in train if row.id not in row_ids and row.group not in known])
 
 
 def _is_informed(candidate: Candidate) -> bool:
