@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, nullcontext, suppress
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass
 from functools import partial
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 from threading import Thread
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from autoprompt.errors import EmptyAnswersError, EndpointError, RequestRefusedError
 from autoprompt.llm.budget import Budget
@@ -239,9 +239,11 @@ def in_threads(
     waiting = iter(enumerate(tasks))
     running = 0
     failures: list[tuple[int, BaseException]] = []
+    workers: list[Thread] = []
     try:
         for number in range(threads):
-            Thread(target=serve, name=f"row-{number}", daemon=True).start()
+            workers.append(Thread(target=serve, name=f"row-{number}", daemon=True))
+            workers[-1].start()
         while True:
             # Handed over only when it can run: a stop leaves nothing in a queue, and memory stays flat.
             while not failures and running < threads and (item := next(waiting, None)) is not None:
@@ -258,17 +260,21 @@ def in_threads(
     finally:
         for _ in range(threads):
             handed.put(None)
-        _await_answers(ended, running)
+        _await_answers(workers)
     if failures:
         raise min(failures, key=lambda failure: failure[0])[1]
 
 
-def _await_answers(ended: SimpleQueue[Any], running: int) -> None:
-    """After Ctrl-C: what is on the wire is paid for, and its answers are journaled as they arrive."""
+def _await_answers(workers: Sequence[Thread]) -> None:
+    """After Ctrl-C: what is on the wire is paid for, and its answers are journaled as they arrive.
+
+    The threads say best when all is there: what the caller counts is off by one where the interrupt fell
+    between an answer and its being counted.
+    """
     until = time.monotonic() + GRACE_S
-    with suppress(Empty):
-        for _ in range(running):
-            ended.get(timeout=max(0.0, until - time.monotonic()))
+    for worker in workers:
+        if worker.is_alive():  # one that was not begun cannot be waited for
+            worker.join(max(0.0, until - time.monotonic()))
 
 
 def _scored(prediction: Prediction, example: Example, metric: Metric) -> EvaluatedRow:

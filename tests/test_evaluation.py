@@ -6,6 +6,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from queue import SimpleQueue
+from typing import Any
 
 import pytest
 
@@ -195,6 +197,26 @@ def test_ctrl_c_stops_sending_and_does_not_wait_for_long(
     assert len(program.asked) <= concurrency
     assert not release.is_set()
     release.set()
+
+
+def test_ctrl_c_between_an_answer_and_its_being_counted_waits_for_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    interrupts = [KeyboardInterrupt]
+
+    class Interrupted(SimpleQueue):  # type: ignore[type-arg]
+        def get(self, block: bool = True, timeout: float | None = None) -> Any:
+            item = super().get(block, timeout)
+            if threading.current_thread() is threading.main_thread() and interrupts:
+                raise interrupts.pop()
+            return item
+
+    monkeypatch.setattr("autoprompt.evaluation.SimpleQueue", Interrupted)
+    monkeypatch.setattr("autoprompt.evaluation.GRACE_S", 30.0)
+    begun = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        evaluate(FakeProgram(lambda i: says("1")), CANDIDATE, rows(2), METRIC, concurrency=2)
+    assert time.monotonic() - begun < 20
 
 
 def test_ctrl_c_waits_for_what_is_on_the_wire() -> None:
