@@ -684,9 +684,14 @@ def test_a_function_of_a_program_is_missed_elsewhere(tmp_path: Path) -> None:
             [{"text": "a", "target": "b"}],
             None,
             DatasetError,
-            r"^rows\[0\]: no field 'input'.*with input_field=…\.$",
+            r"^rows\[0\]: no field 'input'.*with input_field=…, such as input_field='text'\.$",
         ),
-        ([{"q": 1, "a": 2}], None, DatasetError, r"with input_field=… and target_field=…\.$"),
+        (
+            [{"q": 1, "the answer": 2}],
+            None,
+            DatasetError,
+            r"with .*target_field=…, such as input_field='q' and target_field='the answer'\.$",
+        ),
         (
             [*GOOD, {"input": "item 4", "target": "B"}],
             None,

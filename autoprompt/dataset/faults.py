@@ -95,10 +95,18 @@ def require_fields(
     """Fails where a field that is needed is not among the names; no row of the file could be read.
 
     flags: the flag that maps a field -> the field's name as it is set now. also: what else would do.
+    Where as many fields are unused as are missing, the flags are written out, in the order of the file.
     """
     there = [str(name) for name in names]
     missing = {flag: name for flag, name in flags.items() if name not in there}
     if missing:
         lacks = "no field " + " and no field ".join(repr(name) for name in missing.values())
         has = f"the fields are {named(there)}" if there else "there are none"
-        faults.fail(line, f"{lacks}; {has}. Map another field with {' and '.join(missing)}.{also}")
+        unused = [name for name in there if name not in flags.values()]
+        written_out = ""
+        if len(unused) == len(missing):
+            pairs = zip(missing, unused, strict=True)
+            written_out = ", such as " + " and ".join(f'{flag} "{name}"' for flag, name in pairs)
+        faults.fail(
+            line, f"{lacks}; {has}. Map another field with {' and '.join(missing)}{written_out}.{also}"
+        )
