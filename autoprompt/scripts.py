@@ -7,6 +7,7 @@ The constants are what stands inside a character class: `[{UNPARTED}]`, `[\\w{MA
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterator
 
 HAN = r"\u3005-\u3007\u3400-\u9fff\uf900-\ufaff"
@@ -52,3 +53,8 @@ def is_unparted(run: str) -> bool:
 def signs(run: str) -> list[str]:
     """The characters of such a run as a reader counts them: each with its marks and vowels."""
     return _SIGN.findall(run)
+
+
+def columns(text: str) -> int:
+    """Columns that a text takes: two for a wide sign (Chinese, Japanese, Korean), which says as much."""
+    return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from autoprompt.report import numbers, texts
 from autoprompt.report.records import CandidateSummary, Side
 from autoprompt.report.summary import RunSummary
+from autoprompt.scripts import columns
 
 _MARGIN_TOP, _MARGIN_BOTTOM, _MARGIN_LEFT = 18.0, 36.0, 40.0
 _WIDE = 500.0  # from here on there is room for words beside the marks
@@ -282,7 +283,7 @@ def make_intervals(
     ]
     if not known:
         return None
-    longest = max(texts.width(texts.one_line(line.name, 48)) for line, *_ in known)
+    longest = max(columns(texts.one_line(line.name, 48)) for line, *_ in known)
     left = min(0.42 * width, 22.0 + 7.0 * longest)
     right, row, top = width - 20.0, 30.0, 8.0
     bottom = top + row * len(known)

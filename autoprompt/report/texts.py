@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import unicodedata
 from typing import Any
 
 _SHOWN_CONTROLS: dict[int, int | str] = {
@@ -62,11 +61,6 @@ def language(text: str) -> str:
     if kana > 0.05 * (han + kana):
         return "ja"
     return "ko" if hangul > han else "zh"
-
-
-def width(text: str) -> int:
-    """Columns that `text` takes in a terminal: two for a wide character."""
-    return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
 
 
 def inert_json(value: Any) -> str:

@@ -31,10 +31,10 @@ def test_without_labels_a_rule_is_asked_for() -> None:
 
 
 def test_a_chinese_prompt_is_described_in_chinese() -> None:
-    client = ScriptedClient(["spam：推销和中奖的信息\nham：朋友之间的日常对话内容"])
+    client = ScriptedClient(["spam：推销和中奖的信息\nham：朋友之间的日常对话"])
     lines = DescribingAgent(client).describe("判断这条短信是不是垃圾短信。", ROWS, LABELS)
     assert "你负责" in client.calls[0][-1].content
-    assert lines == []  # eleven signs and fewer are no description
+    assert lines == ["spam: 推销和中奖的信息", "ham: 朋友之间的日常对话"]
 
 
 @pytest.mark.parametrize(
@@ -69,10 +69,19 @@ def test_labels_of_digits_and_signs_are_no_list_marks(mark: str, labels: tuple[s
         "spam: All rows are spam.\nham: All rows are ham.",
         "spam: - ham - spam - ham\nham: ham, spam or ham; ham",
         "spam: " + "x" * 400 + "\nham: messages between friends",
+        "spam: rows 1, 2, 3\nham: rows 5, 6, 7, 8 and 9",
+        "spam: Examples 1-4 and 9.\nham: Lines 5 to 8.",
+        "spam：第1、2、3行\nham：第4至第9行，第11行",
+        "spam：所有广告\nham：所有其他",
     ],
 )
 def test_what_tells_nothing_apart_is_no_description(answer: str) -> None:
     assert read_descriptions(answer, LABELS) == []
+
+
+def test_numbers_that_are_no_places_of_rows_describe() -> None:
+    lines = ["low: orders of 1-3 items", "high: 10 items and more, or 2 rows of chairs"]
+    assert read_descriptions("\n".join(lines), ("low", "high")) == lines
 
 
 def test_a_label_in_another_one_is_not_mistaken_for_it() -> None:
