@@ -266,10 +266,11 @@ def in_threads(
 
 
 def _await_answers(workers: Sequence[Thread]) -> None:
-    """After Ctrl-C: what is on the wire is paid for, and its answers are journaled as they arrive.
+    """Waits for the threads to end, GRACE_S seconds at most: at once, unless the caller stopped early.
 
-    The threads say best when all is there: what the caller counts is off by one where the interrupt fell
-    between an answer and its being counted.
+    After Ctrl-C what is on the wire is paid for, and its answers are journaled as they arrive. The threads
+    say best when all is there: what the caller counts is off by one where the interrupt fell between an
+    answer and its being counted.
     """
     until = time.monotonic() + GRACE_S
     for worker in workers:

@@ -12,11 +12,10 @@ row 18 of 31, where it had 23 and 27 before the row. With six of its own right a
 no comparing) 15 of 24. Asked for less text it lost count again: of the first 30 rows 26 with the line as it
 is (151 tokens an answer), 20 with "short notes instead of sentences" (101), 15 with one line a step and an
 arrow (4 tokens: it answered at once). Asked besides to "keep each step to a few words on one line", on
-another machine, 42 of 55 where the line as it is had 41, with 83 tokens an answer instead of 150; but 11
-were answered at once, and with "beginning with the first" put before it as good as all were: which words make
-so small a model skip its work cannot be foreseen. The six shortest of its right answers as demonstrations: 2
-of 10, no shorter. The Chinese line is a translation and was not
-measured.
+another machine, 42 of 55 (41 without), with 83 tokens an answer instead of 150, but 11 of 62 were answered at
+once. With "beginning with the first" put before that, nearly all were: which words make so small a model skip
+its work cannot be foreseen. With the six shortest of its right answers as demonstrations 2 of 10, no shorter.
+The Chinese line is a translation and was not measured.
 """
 
 from __future__ import annotations

@@ -56,5 +56,5 @@ def signs(run: str) -> list[str]:
 
 
 def columns(text: str) -> int:
-    """Columns that a text takes: two for a wide sign (Chinese, Japanese, Korean), which says as much."""
+    """Columns that `text` takes: two for a wide character."""
     return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)

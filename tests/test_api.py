@@ -687,10 +687,10 @@ def test_a_function_of_a_program_is_missed_elsewhere(tmp_path: Path) -> None:
             r"^rows\[0\]: no field 'input'.*with input_field=…, such as input_field='text'\.$",
         ),
         (
-            [{"q": 1, "the answer": 2}],
+            [{"TEXT": 1, "LABEL": 2}],
             None,
             DatasetError,
-            r"with .*target_field=…, such as input_field='q' and target_field='the answer'\.$",
+            r"with .*target_field=…, such as input_field='TEXT' and target_field='LABEL'\.$",
         ),
         (
             [*GOOD, {"input": "item 4", "target": "B"}],

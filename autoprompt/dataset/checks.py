@@ -93,7 +93,7 @@ def _made_of(
     there = [name for name in input_of if name in record]
     if not there or (len(there) == 1 and input_field in record):
         also = f" Or have a field for each of those that are asked for: {named([*input_of])}."
-        require_fields(record, line, flags, faults, also if input_of else "")
+        require_fields(record, line, flags, faults, used=there, also=also if input_of else "")
         return [input_field]
     others = [str(name) for name in record if name not in there]
     for name in input_of:
@@ -101,7 +101,7 @@ def _made_of(
             found = f"no field {name!r}, and {{{name}}} is asked for; the fields are {named([*record])}"
             faults.fail(line, f"{found}. Did you mean {{{meant[0]}}}?")
     needed = {flag: name for flag, name in flags.items() if flag != "--input-field"}
-    require_fields(record, line, needed, faults)
+    require_fields(record, line, needed, faults, used=there)
     return there
 
 

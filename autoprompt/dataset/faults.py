@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
@@ -12,6 +12,9 @@ from autoprompt.types import Example
 
 MAX_SHOWN = 10
 _MAX_PLACES = 12
+_TARGET_FLAG = "--target-field"
+_TARGETS = ("answer", "category", "class", "expected", "label", "output", "target")
+_NOT_QUOTED = frozenset('"\\$`!')  # means something between the double quotes of a shell
 
 
 @dataclass
@@ -90,23 +93,42 @@ def listed(parts: list[str], limit: int = 12) -> str:
 
 
 def require_fields(
-    names: Iterable[str], line: int, flags: Mapping[str, str], faults: Faults, also: str = ""
+    names: Iterable[str],
+    line: int,
+    flags: Mapping[str, str],
+    faults: Faults,
+    *,
+    used: Sequence[str] = (),
+    also: str = "",
 ) -> None:
     """Fails where a field that is needed is not among the names; no row of the file could be read.
 
-    flags: the flag that maps a field -> the field's name as it is set now. also: what else would do.
-    Where as many fields are unused as are missing, the flags are written out, in the order of the file.
+    flags: the flag that maps a field -> the field's name as it is set now. used: names that are taken for
+    something else already. also: what else would do.
     """
     there = [str(name) for name in names]
     missing = {flag: name for flag, name in flags.items() if name not in there}
     if missing:
         lacks = "no field " + " and no field ".join(repr(name) for name in missing.values())
         has = f"the fields are {named(there)}" if there else "there are none"
-        unused = [name for name in there if name not in flags.values()]
-        written_out = ""
-        if len(unused) == len(missing):
-            pairs = zip(missing, unused, strict=True)
-            written_out = ", such as " + " and ".join(f'{flag} "{name}"' for flag, name in pairs)
-        faults.fail(
-            line, f"{lacks}; {has}. Map another field with {' and '.join(missing)}{written_out}.{also}"
-        )
+        mapped = " and ".join(missing)
+        unused = [name for name in there if name not in (*flags.values(), *used, "id", "")]
+        if found := _meant(unused, [*missing]):
+            mapped += ", such as " + " and ".join(f'{flag} "{name}"' for flag, name in found.items())
+        faults.fail(line, f"{lacks}; {has}. Map another field with {mapped}.{also}")
+
+
+def _meant(unused: Sequence[str], missing: Sequence[str]) -> dict[str, str]:
+    """Flag that misses its field -> the field that it is for; {} where names do not tell, or are no words.
+
+    unused: the fields of the file that serve for nothing yet.
+    """
+    targets = [name for name in unused if name.lower() in _TARGETS] if _TARGET_FLAG in missing else []
+    rest = [name for name in unused if name not in targets]
+    found = dict.fromkeys(missing, "")
+    if len(targets) == 1:
+        found[_TARGET_FLAG] = targets[0]
+    if len(rest) == 1 == list(found.values()).count(""):
+        found = {flag: name or rest[0] for flag, name in found.items()}
+    is_told = all(name.isprintable() and not set(name) & _NOT_QUOTED for name in found.values())
+    return found if is_told and all(found.values()) else {}

@@ -129,7 +129,7 @@ def _argument(name: str, value: str | None) -> str:
     """A setting as an argument of `RunConfig`. value: as it stands on a command line."""
     if RunConfig.model_fields[name].annotation is bool:
         return f"{name}=True" + (f" {value}" if value else "")
-    if value is None or value.isupper():
+    if value is None or (value[0] != '"' and value.isupper()):
         return f"{name}=…"
     if value[0].isdigit():
         return f"{name}={value.replace(',', '')}"

@@ -305,6 +305,33 @@ def test_fields_that_make_no_input(input_of: tuple[str, ...], tmp_path: Path) ->
     )
 
 
+@pytest.mark.parametrize(
+    ("fields", "input_of", "written_out"),
+    [
+        (("headline", "label"), (), '--input-field "headline" and --target-field "label"'),
+        (("Label", "text"), (), '--input-field "text" and --target-field "Label"'),
+        (("id", "text", "class"), (), '--input-field "text" and --target-field "class"'),
+        (("input", "mood"), (), '--target-field "mood"'),
+        (("text", "mood"), ("text",), '--target-field "mood"'),
+        (("text", "target"), (), '--input-field "text"'),
+        (("headline", "is_clickbait"), (), ""),
+        (("label", "answer"), (), ""),
+        (("text", "source", "label"), (), ""),
+        (("id", "input"), (), ""),
+        (("text",), ("text",), ""),
+        (("$(id)", "label"), (), ""),
+        (("", "label"), (), ""),
+    ],
+)
+def test_flags_are_written_out_where_names_tell_which_fields_are_meant(
+    fields: tuple[str, ...], input_of: tuple[str, ...], written_out: str, tmp_path: Path
+) -> None:
+    path = write(tmp_path, "d.jsonl", json.dumps(dict.fromkeys(fields, "x")))
+    with pytest.raises(DatasetError) as told:
+        load_rows(path, input_of=input_of)
+    assert str(told.value).partition("such as ")[2] == (f"{written_out}." if written_out else "")
+
+
 def test_what_is_wrong_with_one_of_several_fields_is_said_of_it(tmp_path: Path) -> None:
     rows = [
         '{"question": "Who?", "passage": "x", "target": "A"}',

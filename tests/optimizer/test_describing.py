@@ -70,8 +70,11 @@ def test_labels_of_digits_and_signs_are_no_list_marks(mark: str, labels: tuple[s
         "spam: - ham - spam - ham\nham: ham, spam or ham; ham",
         "spam: " + "x" * 400 + "\nham: messages between friends",
         "spam: rows 1, 2, 3\nham: rows 5, 6, 7, 8 and 9",
-        "spam: Examples 1-4 and 9.\nham: Lines 5 to 8.",
+        "spam: Examples 1-4 and 9.\nham: Rows #5, #6; #7 & 8",
+        "spam: Includes rows 1, 2, 3\nham: Includes rows 4, 5 or 6",
         "spam：第1、2、3行\nham：第4至第9行，第11行",
+        "spam：第一行、第二行和第五行\nham：第3条数据和第4条数据",
+        "spam：示例1、2、3、4\nham：行5、6、7、8、9",
         "spam：所有广告\nham：所有其他",
     ],
 )
@@ -80,8 +83,12 @@ def test_what_tells_nothing_apart_is_no_description(answer: str) -> None:
 
 
 def test_numbers_that_are_no_places_of_rows_describe() -> None:
-    lines = ["low: orders of 1-3 items", "high: 10 items and more, or 2 rows of chairs"]
+    lines = ["low: items 1 to 5 only, up to line 10", "high: 10 items and more, or 2 rows of chairs"]
     assert read_descriptions("\n".join(lines), ("low", "high")) == lines
+
+
+def test_a_chinese_label_said_again_is_no_description() -> None:
+    assert read_descriptions("垃圾短信：它是垃圾短信\n正常短信：属于正常短信", ("垃圾短信", "正常短信")) == []
 
 
 def test_a_label_in_another_one_is_not_mistaken_for_it() -> None:

@@ -11,19 +11,20 @@ from collections.abc import Sequence
 
 from autoprompt.llm.client import Client, Options
 from autoprompt.optimizer.agents.layout import layout
-from autoprompt.scripts import columns
+from autoprompt.scripts import PARTED_LETTER, columns
 from autoprompt.templates import fill, language_of
 from autoprompt.types import Example, Message
 
 ROW_CHARACTERS = 240  # of a row's input and target each: the kind of row matters, not all of it
 LINE_TOKENS = 60  # of one answer's description
-LONGEST_LINE = 300  # columns; a longer one is a list of rows, or has lost its way
-SHORTEST_LINE = 12  # columns, of which a Chinese sign takes two
-FEWEST_OWN = 6  # letters of a description besides the labels that it names: "- No - Yes" says nothing of No
+LONGEST_LINE = 300  # characters; a longer one is a list of rows, or has lost its way
+SHORTEST_LINE = 12  # columns: a Chinese sign takes two, and says as much as two letters
+FEWEST_OWN = 6  # columns of letters besides the labels that it names: "- No - Yes" says nothing of No
 # "rows 1, 2 and 5": places in what it was shown, which say nothing of other rows.
 _PLACES = re.compile(
-    r"\b(?:rows?|lines?|examples?|items?)\s*\d+(?:\s*(?:,|-|–|and|to|through)\s*(?:and\s*)?\d+)*"
-    r"|第\s*\d+(?:\s*[、，,至到和-]\s*第?\s*\d+)*\s*[行条例]?",
+    r"\b(?:rows?|examples?)\s*#?\d+(?:[\s,;&/~–-]+(?:(?:and|or|to|through)\s+)?#?\d+)*"
+    r"|(?:第\s*[\d一二三四五六七八九十百]+\s*[行条个例]?(?:数据)?[\s、，,和及或至到~～-]*)+"
+    r"|(?:行|示例|样本)\s*\d+(?:[\s、，,和及或至到~～-]+\d+)*",
     re.IGNORECASE,
 )
 _LIST_MARK = re.compile(r"(?:[-*•]|\d+(?:[.)](?!\d)|、))\s*")
@@ -79,25 +80,31 @@ def read_descriptions(answer: str, labels: Sequence[str]) -> list[str]:
     kept = {
         label: text
         for label, text in found.items()
-        if SHORTEST_LINE <= columns(text) <= LONGEST_LINE and _own_letters(text, longest_first) >= FEWEST_OWN
+        if columns(text) >= SHORTEST_LINE
+        and len(text) <= LONGEST_LINE
+        and _own_letters(text, longest_first) >= FEWEST_OWN
     }
-    told_apart = {re.sub(re.escape(label), "", text, flags=re.IGNORECASE) for label, text in kept.items()}
+    told_apart = {
+        re.sub(re.escape(label), "", _PLACES.sub("", text), flags=re.IGNORECASE)
+        for label, text in kept.items()
+    }
     if len(told_apart) < max(2, len(kept)):
         return []
     return [f"{label}: {kept[label]}" for label in labels if label in kept]
 
 
 def _own_letters(text: str, labels: Sequence[str]) -> int:
-    """Letters and digits of a description, the labels and the places of rows in it left out."""
+    """Columns of letters and digits of a description, the labels and the places of rows in it left out."""
     names = "|".join(map(re.escape, labels))
-    own = re.sub(rf"(?<!\w)(?:{names})(?!\w)", "", _PLACES.sub("", text), flags=re.IGNORECASE)
+    whole = rf"(?<!{PARTED_LETTER})(?:{names})(?!{PARTED_LETTER})"
+    own = re.sub(whole, "", _PLACES.sub("", text), flags=re.IGNORECASE)
     return sum(columns(sign) for sign in own if sign.isalnum())
 
 
 def read_rule(answer: str) -> list[str]:
     """The rule in an answer, as one line; [] where there is none."""
     text = " ".join(answer.replace("```", " ").split()).strip("\"'“” ")
-    return [text] if SHORTEST_LINE <= columns(text) <= 2 * LONGEST_LINE else []
+    return [text] if columns(text) >= SHORTEST_LINE and len(text) <= 2 * LONGEST_LINE else []
 
 
 def _described(line: str, labels: Sequence[str]) -> tuple[str, str]:
