@@ -67,6 +67,7 @@ def test_labels_of_digits_and_signs_are_no_list_marks(mark: str, labels: tuple[s
         "spam: offers of money or prizes",
         "spam: these rows are all the same\nham: these rows are all the same",
         "spam: All rows are spam.\nham: All rows are ham.",
+        "spam: the opposite of ham messages\nham: The opposite of spam messages",
         "spam: - ham - spam - ham\nham: ham, spam or ham; ham",
         "spam: " + "x" * 400 + "\nham: messages between friends",
         "spam: rows 1, 2, 3\nham: rows 5, 6, 7, 8 and 9",
@@ -84,6 +85,11 @@ def test_what_tells_nothing_apart_is_no_description(answer: str) -> None:
 
 def test_numbers_that_are_no_places_of_rows_describe() -> None:
     lines = ["low: items 1 to 5 only, up to line 10", "high: 10 items and more, or 2 rows of chairs"]
+    assert read_descriptions("\n".join(lines), ("low", "high")) == lines
+
+
+def test_a_sign_may_tell_descriptions_apart() -> None:
+    lines = ["low: all numbers < 0", "high: all numbers > 0"]
     assert read_descriptions("\n".join(lines), ("low", "high")) == lines
 
 

@@ -77,28 +77,24 @@ def read_descriptions(answer: str, labels: Sequence[str]) -> list[str]:
         label, text = _described(line, longest_first)
         if label and label not in found:
             found[label] = text
+    own = {label: _own_words(text, longest_first) for label, text in found.items()}
     kept = {
         label: text
         for label, text in found.items()
         if columns(text) >= SHORTEST_LINE
         and len(text) <= LONGEST_LINE
-        and _own_letters(text, longest_first) >= FEWEST_OWN
+        and columns("".join(filter(str.isalnum, own[label]))) >= FEWEST_OWN
     }
-    told_apart = {
-        re.sub(re.escape(label), "", _PLACES.sub("", text), flags=re.IGNORECASE)
-        for label, text in kept.items()
-    }
-    if len(told_apart) < max(2, len(kept)):
+    if len({own[label] for label in kept}) < max(2, len(kept)):
         return []
     return [f"{label}: {kept[label]}" for label in labels if label in kept]
 
 
-def _own_letters(text: str, labels: Sequence[str]) -> int:
-    """Columns of letters and digits of a description, the labels and the places of rows in it left out."""
+def _own_words(text: str, labels: Sequence[str]) -> str:
+    """A description without the labels and the places of rows in it."""
     names = "|".join(map(re.escape, labels))
     whole = rf"(?<!{PARTED_LETTER})(?:{names})(?!{PARTED_LETTER})"
-    own = re.sub(whole, "", _PLACES.sub("", text), flags=re.IGNORECASE)
-    return sum(columns(sign) for sign in own if sign.isalnum())
+    return re.sub(whole, "", _PLACES.sub("", text), flags=re.IGNORECASE).casefold()
 
 
 def read_rule(answer: str) -> list[str]:
