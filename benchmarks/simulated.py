@@ -132,11 +132,17 @@ def show_ablations(
         worth = [a - b for a, b in zip(whole, gains, strict=True)]
         low, high = mean_ci(worth)
         kept = sum(o.is_original for cell in cells for o in found[cell])
-        record = {"off": name, "gain": statistics.fmean(gains), "worth": statistics.fmean(worth)}
+        tokens = statistics.fmean(o.tokens for cell in cells for o in found[cell])
+        record = {
+            "off": name,
+            "gain": statistics.fmean(gains),
+            "worth": statistics.fmean(worth),
+            "tokens": tokens,
+        }
         records.append({**record, "worth_ci95": (low, high), "kept_original": kept, "runs": len(gains)})
         print(
             f"{name:64} gain {record['gain']:+.3f}   worth {record['worth']:+.3f} [{low:+.3f}, {high:+.3f}]"
-            f"   kept original {kept}/{len(gains)}",
+            f"   kept original {kept}/{len(gains)}   {tokens:.0f} tokens a row",
             flush=True,
         )
     return records

@@ -11,7 +11,8 @@ from langgraph.runtime import Runtime
 from autoprompt.errors import BudgetExhausted, EndpointError, RequestRefusedError
 from autoprompt.optimizer.agents.analysis import count_errors
 from autoprompt.optimizer.context import SearchContext, is_slow_round
-from autoprompt.optimizer.ending.finish import choose_winner, confirm_winner, open_test
+from autoprompt.optimizer.ending.choosing import choose_winner
+from autoprompt.optimizer.ending.finish import confirm_winner, open_test
 from autoprompt.optimizer.lessons import learn
 from autoprompt.optimizer.proposing.blame import blame_of, open_components
 from autoprompt.optimizer.proposing.brief import Brief, filled_in, is_single

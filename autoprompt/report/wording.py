@@ -198,6 +198,9 @@ def _basis(confirmation: Mapping[str, Any]) -> str:
 def chosen(event: Mapping[str, Any]) -> str:
     """Of a `winner_chosen`: why it is not the best of the race that goes to the confirmation."""
     said = f"{event['id'][:6]} goes to the confirmation instead of {event['instead_of'][:6]}"
+    if event.get("reason") == "shorter":
+        tokens = f"about {event['tokens']:,} tokens a row instead of {event['tokens_of_best']:,}"
+        return f"{said}: as good in the race with {tokens}"
     fresh, of_best = event.get("fresh_rows", 0), event.get("fresh_rows_of_best", 0)
     if fresh > of_best:
         return f"{said}: {fresh} fresh rows can speak for it, {of_best} for that one"

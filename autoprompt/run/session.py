@@ -231,6 +231,7 @@ def _make_context(work: _Work) -> SearchContext:
             seed=config.seed,
             max_prompt_tokens=config.max_prompt_tokens,
             max_demos=config.max_demos,
+            prefer_shorter=config.prefer_shorter,
             locked=tuple(p for p in config.locked if p not in preparation.locked_components),
             locked_components=preparation.locked_components,
             has_steps=preparation.workflow is not None,

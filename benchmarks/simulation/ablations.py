@@ -10,7 +10,7 @@ from unittest import mock
 
 from autoprompt.optimizer import nodes, settle
 from autoprompt.optimizer.agents import RewriteAgent
-from autoprompt.optimizer.ending import finish
+from autoprompt.optimizer.ending import choosing, finish
 from autoprompt.optimizer.proposing import propose
 from autoprompt.search import gate
 from autoprompt.search.plan import Plan
@@ -106,9 +106,14 @@ def _choice(stack: ExitStack) -> None:
     stack.enter_context(mock.patch.object(nodes, "choose_winner", lambda context, state, best: best))
 
 
+@ablation("shorter: the surer one of two that are as good in the race, however long")
+def _shorter(stack: ExitStack) -> None:
+    stack.enter_context(mock.patch.object(choosing, "_SHORTER", 0.0))
+
+
 @ablation("held out: rows that the winner shows are never asked without themselves")
 def _held_out(stack: ExitStack) -> None:
-    stack.enter_context(mock.patch.object(finish, "has_folds", return_value=False))
+    stack.enter_context(mock.patch.object(choosing, "has_folds", return_value=False))
 
 
 @ablation("shares of the race: each candidate counts as one, and once for each generation")

@@ -20,7 +20,7 @@ from autoprompt.optimizer.agents import (
     PredictionAgent,
     RewriteAgent,
 )
-from autoprompt.optimizer.context import SearchContext, SearchSettings
+from autoprompt.optimizer.context import SearchContext, SearchSettings, row_tokens
 from autoprompt.optimizer.graph import build_graph, recursion_limit
 from autoprompt.program import PromptProgram
 from autoprompt.search.plan import DEPTHS, Plan, make_plan
@@ -52,7 +52,8 @@ class Outcome:
     """One run.
 
     original, best, true_gain: over the population. reported_gain: what the run itself said of its winner, on
-    fresh rows where there were any. trace: calls and true accuracy at each change of the best.
+    fresh rows where there were any. trace: calls and true accuracy at each change of the best. tokens: about
+    how many a row takes beside its input, with the prompt that is returned.
     """
 
     original: float
@@ -62,6 +63,7 @@ class Outcome:
     is_original: bool
     calls: int
     trace: tuple[tuple[int, float], ...]
+    tokens: int
 
 
 def _clients(world: World, seed: int, budget: Budget) -> tuple[ScriptedClient, ScriptedClient]:
@@ -162,4 +164,13 @@ def simulate(
     original = world.accuracy(prompt, ())
     reported = _reported_gain(final.get("confirmation") or {})
     is_original = best.id == pool.original.candidate.id
-    return Outcome(original, truth, truth - original, reported, is_original, budget.spent.calls, tuple(trace))
+    return Outcome(
+        original=original,
+        best=truth,
+        true_gain=truth - original,
+        reported_gain=reported,
+        is_original=is_original,
+        calls=budget.spent.calls,
+        trace=tuple(trace),
+        tokens=row_tokens(best, context.settings.input_field),
+    )

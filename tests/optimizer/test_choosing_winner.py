@@ -1,13 +1,15 @@
-"""Who goes to the confirmation: the best of the race, or one that more fresh rows can speak for."""
+"""Who goes to the confirmation: the best of the race, one with more fresh rows, or a shorter one."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+import pytest
 from fakes import Bench, bench, splits_of
 
 from autoprompt.optimizer.beginning import first_state
-from autoprompt.optimizer.ending.finish import choose_winner
+from autoprompt.optimizer.ending.choosing import choose_winner
 from autoprompt.search.pool import Entry
 from autoprompt.types import Candidate, Demo
 
@@ -54,8 +56,11 @@ def test_where_rows_are_few_the_parent_with_fresh_rows_goes_before_its_slightly_
             "event": "winner_chosen",
             "id": parent.candidate.id,
             "instead_of": child.candidate.id,
+            "reason": "prospect",
             "fresh_rows": 22,
             "fresh_rows_of_best": 0,
+            "tokens": 3,
+            "tokens_of_best": 245,
         }
     ]
 
@@ -87,7 +92,7 @@ def test_one_that_the_race_dropped_is_no_choice() -> None:
 
 def test_the_best_goes_where_none_has_a_chance() -> None:
     made = few_rows()
-    parent, child = family(made, parent=8, child=8)
+    parent, child = family(made, parent=8, child=9)
     assert choose_winner(made.context, STATE, child) is child
     assert choose_winner(made.context, STATE, parent) is parent
 
@@ -138,3 +143,65 @@ def test_a_parent_of_which_no_gain_is_foreseen_does_not_go() -> None:
     made = some_fresh()
     _, child = family(made, parent=9, child=11)
     assert choose_winner(made.context, STATE, child) is child
+
+
+def sets(made: Bench, *shown: int, rights: int = 18, least: int = 18) -> list[Entry]:
+    """Sets of so many demonstrations, the first the best: rows that it got right, and that the others did."""
+    first_state(made.context, {})
+    original = made.context.pool.original.candidate
+    raced(made, made.context.pool.original.candidate, 4)
+    rows = made.context.splits.train
+    return [
+        raced(
+            made,
+            Candidate(
+                original.components,
+                tuple(Demo(row.input, row.target, row.id) for row in rows[:number]),
+                parents=(original.id,),
+                operator="demos",
+            ),
+            least if place else rights,
+        )
+        for place, number in enumerate(shown)
+    ]
+
+
+def test_one_that_is_as_good_and_much_shorter_goes_instead() -> None:
+    made = bench(splits=splits_of(60, 60, 0))
+    best, shorter, shortest = sets(made, 48, 24, 12)
+    assert choose_winner(made.context, STATE, best) is shortest
+    (event,) = made.kinds("winner_chosen")
+    assert event["reason"] == "shorter"
+    assert event["tokens"] < event["tokens_of_best"] / 3
+    assert choose_winner(made.context, STATE, shorter) is shortest
+
+
+def test_a_shorter_one_that_is_a_row_behind_stays_where_it_is() -> None:
+    made = bench(splits=splits_of(60, 60, 0))
+    best, _ = sets(made, 48, 12, least=17)
+    assert choose_winner(made.context, STATE, best) is best
+    assert not made.kinds("winner_chosen")
+
+
+def test_of_two_about_as_long_the_surer_one_goes() -> None:
+    made = bench(splits=splits_of(60, 60, 0))
+    best, _ = sets(made, 48, 42)
+    assert choose_winner(made.context, STATE, best) is best
+
+
+def test_a_shorter_one_that_fewer_rows_can_speak_for_does_not_go() -> None:
+    """What its writer was told takes rows of train, and so a part of its chance."""
+    made = some_fresh()
+    best, shorter = sets(made, 16, 2, rights=9, least=9)
+    told = tuple(row.id for row in made.context.splits.train)
+    shorter.candidate = replace(shorter.candidate, operator="describe", told=told)
+    assert choose_winner(made.context, STATE, best) is best
+    shorter.candidate = replace(shorter.candidate, told=())
+    assert choose_winner(made.context, STATE, best) is shorter
+
+
+@pytest.mark.parametrize(("margin", "is_taken"), [(0.02, False), (0.03, True)])
+def test_how_much_may_be_lost_to_a_shorter_one_is_the_users_to_say(margin: float, is_taken: bool) -> None:
+    made = bench(splits=splits_of(60, 60, 0), prefer_shorter=margin)
+    best, shorter = sets(made, 48, 12, least=17)  # of 36 raced rows one is 0.028
+    assert choose_winner(made.context, STATE, best) is (shorter if is_taken else best)

@@ -64,3 +64,22 @@ def test_two_that_are_right_in_all_fresh_rows_are_level() -> None:
     assert "is level on fresh rows, as both are right in all" in wording.not_confirmed(
         {"confirmation": found}
     )
+
+
+@pytest.mark.parametrize(
+    ("event", "said"),
+    [
+        (
+            {"reason": "shorter", "tokens": 1192, "tokens_of_best": 3038},
+            "as good in the race with about 1,192 tokens a row instead of 3,038",
+        ),
+        (
+            {"reason": "fresher", "fresh_rows": 22, "fresh_rows_of_best": 0},
+            "22 fresh rows can speak for it, 0 for that one",
+        ),
+        ({"fresh_rows": 9, "fresh_rows_of_best": 9}, "its gain has the better chance to be shown"),
+    ],
+)
+def test_why_another_goes_to_the_confirmation_is_said(event: dict[str, Any], said: str) -> None:
+    told = wording.chosen({"id": "abcdef012", "instead_of": "fedcba987", **event})
+    assert told == f"abcdef goes to the confirmation instead of fedcba: {said}"
