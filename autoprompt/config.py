@@ -181,9 +181,9 @@ class RunConfig(DataSettings, CallSettings):
     max_demos: Annotated[int, Field(ge=0)] = Field(
         default=128, description="Most demonstrations in a candidate; 0: none."
     )
-    prefer_shorter: Annotated[float, Field(ge=0, lt=1)] = Field(
-        default=0.0,
-        description="Score in the race that may be given up for a much shorter prompt; 0.02: two points.",
+    prefer_shorter: Annotated[float, Field(ge=0, lt=1)] | None = Field(
+        default=None,
+        description="Confirm a much shorter prompt that is at most so much worse in the race; 0: level.",
     )
     no_reasoning: bool = Field(
         default=False, description="Do not try whether reasoning before the answer helps; it costs tokens."

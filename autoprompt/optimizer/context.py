@@ -57,7 +57,7 @@ class SearchSettings:
     seed: int = 0
     max_prompt_tokens: int = 4000
     max_demos: int = 128
-    prefer_shorter: float = 0.0
+    prefer_shorter: float | None = None
     locked: tuple[str, ...] = ()
     locked_components: frozenset[str] = frozenset()
     has_steps: bool = False

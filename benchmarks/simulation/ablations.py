@@ -106,9 +106,9 @@ def _choice(stack: ExitStack) -> None:
     stack.enter_context(mock.patch.object(nodes, "choose_winner", lambda context, state, best: best))
 
 
-@ablation("shorter: the surer one of two that are as good in the race, however long")
-def _shorter(stack: ExitStack) -> None:
-    stack.enter_context(mock.patch.object(choosing, "_SHORTER", 0.0))
+@ablation("longest: a shorter one that is as good in the race goes to the confirmation (prefer_shorter 0)")
+def _shorter(stack: ExitStack) -> dict[str, Any]:
+    return {"prefer_shorter": 0.0}
 
 
 @ablation("held out: rows that the winner shows are never asked without themselves")

@@ -92,14 +92,14 @@ def test_one_that_the_race_dropped_is_no_choice() -> None:
 
 def test_the_best_goes_where_none_has_a_chance() -> None:
     made = few_rows()
-    parent, child = family(made, parent=8, child=9)
+    parent, child = family(made, parent=8, child=8)
     assert choose_winner(made.context, STATE, child) is child
     assert choose_winner(made.context, STATE, parent) is parent
 
 
-def some_fresh() -> Bench:
+def some_fresh(**settings: Any) -> Bench:
     """Of 40 rows of validation 16 are fresh for all; 22 of train are for one without demonstrations alone."""
-    made = bench(splits=splits_of(22, 40, 0))
+    made = bench(splits=splits_of(22, 40, 0), **settings)
     assert len(made.context.plan.fresh) == 16
     return made
 
@@ -167,7 +167,7 @@ def sets(made: Bench, *shown: int, rights: int = 18, least: int = 18) -> list[En
 
 
 def test_one_that_is_as_good_and_much_shorter_goes_instead() -> None:
-    made = bench(splits=splits_of(60, 60, 0))
+    made = bench(splits=splits_of(60, 60, 0), prefer_shorter=0.0)
     best, shorter, shortest = sets(made, 48, 24, 12)
     assert choose_winner(made.context, STATE, best) is shortest
     (event,) = made.kinds("winner_chosen")
@@ -176,22 +176,28 @@ def test_one_that_is_as_good_and_much_shorter_goes_instead() -> None:
     assert choose_winner(made.context, STATE, shorter) is shortest
 
 
-def test_a_shorter_one_that_is_a_row_behind_stays_where_it_is() -> None:
+def test_unless_it_is_asked_for_the_longer_one_goes() -> None:
     made = bench(splits=splits_of(60, 60, 0))
+    best, _ = sets(made, 48, 12)
+    assert choose_winner(made.context, STATE, best) is best
+
+
+def test_a_shorter_one_that_is_a_row_behind_stays_where_it_is() -> None:
+    made = bench(splits=splits_of(60, 60, 0), prefer_shorter=0.0)
     best, _ = sets(made, 48, 12, least=17)
     assert choose_winner(made.context, STATE, best) is best
     assert not made.kinds("winner_chosen")
 
 
 def test_of_two_about_as_long_the_surer_one_goes() -> None:
-    made = bench(splits=splits_of(60, 60, 0))
+    made = bench(splits=splits_of(60, 60, 0), prefer_shorter=0.0)
     best, _ = sets(made, 48, 42)
     assert choose_winner(made.context, STATE, best) is best
 
 
 def test_a_shorter_one_that_fewer_rows_can_speak_for_does_not_go() -> None:
     """What its writer was told takes rows of train, and so a part of its chance."""
-    made = some_fresh()
+    made = some_fresh(prefer_shorter=0.0)
     best, shorter = sets(made, 16, 2, rights=9, least=9)
     told = tuple(row.id for row in made.context.splits.train)
     shorter.candidate = replace(shorter.candidate, operator="describe", told=told)

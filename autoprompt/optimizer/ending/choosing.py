@@ -26,8 +26,7 @@ _TIMES_FRESHER, _IN_DOUBT = 2, 0.9
 # With as many groups of fresh rows those of train that it shows are not asked, whatever its chance: of 150
 # simulated rows, 30 of them fresh, they cost 14 calls and gained nothing.
 _ENOUGH_FRESH = 30
-# One that is as good in the race goes instead if it has at most this share of the tokens: less than that is
-# not worth leaving the surer one.
+# What is meant by a shorter one: at most this share of the tokens. Less is not worth leaving the surer one.
 _SHORTER = 0.8
 
 Reason = Literal["fresher", "prospect", "shorter"]
@@ -55,8 +54,9 @@ def choose_winner(context: SearchContext, state: AutoPromptState, best: Entry) -
     What its writers were told takes rows of train, and so do demonstrations that cannot be left out: those of
     a child are of no use for its confirmation. Where rows are few, what it was made from may be confirmed,
     and it not. So one that the best was made from goes where it is about as good and far more rows are fresh
-    for it; else the one of which most gain is foreseen, by a margin. Before either goes one that is much
-    shorter and as good, or nearly (`prefer_shorter`): what is longer for nothing is paid with every call.
+    for it; else the one of which most gain is foreseen, by a margin. Where the user prefers it, one that
+    is much shorter and nearly as good goes before either. Not by itself: of two that are level in the race
+    the longer one was the better on other rows (benchmarks/README.md).
     """
     plan, pool = context.plan, context.pool
     raced = [e for e in pool.accepted() if e is not pool.original and e is not best]
@@ -72,17 +72,16 @@ def choose_winner(context: SearchContext, state: AutoPromptState, best: Entry) -
         key=lambda choice: choice.prospect.value - (choice is not of_best) * _WORTH_CHOOSING,
     )
     reason: Reason = "fresher" if fresher else "prospect"
-    shorter = _shorter(chosen, choices, context.settings.prefer_shorter)
-    shortest = min(shorter, key=lambda choice: choice.tokens, default=None)
-    if shortest is not None:
-        chosen, reason = shortest, "shorter"
+    margin = context.settings.prefer_shorter
+    if margin is not None and (shorter := _shorter(chosen, choices, margin)):
+        chosen, reason = min(shorter, key=lambda choice: choice.tokens), "shorter"
     if chosen is not of_best:
         _tell(context, chosen, of_best, reason)
     return chosen.entry
 
 
 def _shorter(chosen: _Choice, choices: Sequence[_Choice], margin: float) -> list[_Choice]:
-    """Those that are as good on the raced rows and as easy to confirm, less the margin, and much shorter."""
+    """Those that are much shorter, and as good on the raced rows and as easy to confirm, less the margin."""
     return [
         choice
         for choice in choices
