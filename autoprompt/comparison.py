@@ -11,6 +11,7 @@ from autoprompt.stats import (
     Interval,
     aggregate_draws,
     aggregate_interval,
+    count_groups,
     difference,
     draws_interval,
     mean_interval,
@@ -35,8 +36,9 @@ class Scored:
 class ComparedRows:
     """New against old on the rows that neither side lost. Scores in [0, 1], intervals of 95%.
 
-    fixed, broken: rows that the new prompt scores higher, and lower. left_out: rows that the endpoint failed
-    on either side: they say nothing of the prompts.
+    fixed, broken: rows that the new prompt scores higher, and lower. left_out: rows that the endpoint failed,
+    or the budget had no call for, on either side: they say nothing of the prompts. groups: in how many the
+    compared rows are, a row alone being one.
     """
 
     new: Scored
@@ -47,6 +49,7 @@ class ComparedRows:
     fixed: int
     broken: int
     left_out: int
+    groups: int
 
     @property
     def is_better(self) -> bool:
@@ -120,6 +123,7 @@ def compare_rows(
         fixed=sum(difference(a, b) > 0 for a, b in zip(ours, theirs, strict=True)),
         broken=sum(difference(a, b) < 0 for a, b in zip(ours, theirs, strict=True)),
         left_out=len(new) - len(pairs),
+        groups=count_groups(groups),
     )
 
 

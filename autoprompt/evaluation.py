@@ -11,12 +11,22 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import TypeVar
 
-from autoprompt.errors import EmptyAnswersError, EndpointError, RequestRefusedError
+from autoprompt.errors import BudgetExhausted, EmptyAnswersError, EndpointError, RequestRefusedError
 from autoprompt.llm.budget import Budget
 from autoprompt.metrics import Metric
 from autoprompt.program import Program
 from autoprompt.reasoning import OUTPUT_TOKENS
-from autoprompt.types import REFUSED, Candidate, EvaluatedRow, Evaluation, Example, OnEvent, Prediction, Score
+from autoprompt.types import (
+    REFUSED,
+    UNASKED,
+    Candidate,
+    EvaluatedRow,
+    Evaluation,
+    Example,
+    OnEvent,
+    Prediction,
+    Score,
+)
 
 _FEWEST_EMPTY = 10  # answers; where half of all are empty, so many in a row are one chance in a thousand
 MOST_LOST = 0.1  # of the answers: with more of them missing, a score says little
@@ -29,6 +39,7 @@ OnRow = Callable[[EvaluatedRow], None]
 Ask = Callable[[], Prediction]
 Grant = Callable[[int], AbstractContextManager[int]]
 """Sets calls aside for so many questions that are to be asked again; says for how many there are some."""
+OnExhausted = Callable[[BudgetExhausted], None]
 Task = TypeVar("Task")
 Outcome = TypeVar("Outcome")
 
@@ -142,6 +153,7 @@ def evaluate_jobs(
     on_row: OnRow | None = None,
     fewest_to_fail: int = 1,
     grant: Grant = nullcontext,
+    on_exhausted: OnExhausted | None = None,
 ) -> list[Evaluation]:
     """One evaluation for each job; all rows of a job are sent before those of the next.
 
@@ -150,9 +162,10 @@ def evaluate_jobs(
     Answers that cannot be read are asked for again when all the others are there, as far as `grant` allows:
     a row for every job that needs it, or for none, so that no job is read with more patience than another.
     A failed row is a row with score 0 and its error. If every row of every job failed, and there are at least
-    `fewest_to_fail`: EndpointError, or RequestRefusedError where each was refused. What no row can survive
-    (budget, key, runtime) stops the sending, waits for the rows on the wire and is raised; Ctrl-C stops the
-    sending and waits for them GRACE_S seconds, a second one not at all.
+    `fewest_to_fail`: EndpointError, or RequestRefusedError where each was refused. on_exhausted: hears, in a
+    worker thread, of each row that the budget ended before; such rows are lost, and what was answered stays.
+    What no row can survive (budget without it, key, runtime) stops the sending, waits for the rows on the
+    wire and is raised; Ctrl-C stops the sending and waits for them GRACE_S seconds, a second one not at all.
     """
     rows: list[list[EvaluatedRow | None]] = [[None] * len(examples) for _, examples in jobs]
 
@@ -160,8 +173,15 @@ def evaluate_jobs(
         """Fills in their rows; what asks again for the answers that could not be read."""
 
         def work(task: Row) -> tuple[EvaluatedRow, Ask | None]:
-            prediction = questions[task]()
-            return _scored(prediction, jobs[task[0]][1][task[1]], metric), prediction.again
+            example = jobs[task[0]][1][task[1]]
+            try:
+                prediction = questions[task]()
+                return _scored(prediction, example, metric), prediction.again
+            except BudgetExhausted as error:
+                if on_exhausted is None:
+                    raise
+                on_exhausted(error)
+                return _scored(Prediction("", None, error=f"{UNASKED}{error}"), example, metric), None
 
         again: dict[Row, Ask] = {}
         with closing(_each(list(questions), work, concurrency)) as done:
@@ -321,7 +341,7 @@ def _score(metric: Metric, prediction: Prediction, example: Example) -> Score:
 def raise_if_all_failed(rows: Sequence[EvaluatedRow]) -> None:
     """EndpointError, or RequestRefusedError where each was refused."""
     errors = [row.error for row in rows if row.error is not None]
-    if not rows or len(errors) < len(rows):
+    if not rows or len(errors) < len(rows) or any(row.is_unasked for row in rows):
         return
     message = f"all {len(rows)} calls failed; the first: {errors[0].removeprefix(REFUSED)}"
     if all(error.startswith(REFUSED) for error in errors):

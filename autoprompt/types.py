@@ -14,6 +14,7 @@ Event = dict[str, Any]  # a step of a run as plain data; its kind is under "even
 OnEvent = Callable[[Event], None]
 Part = Literal["train", "val", "test"]  # of a dataset
 
+UNASKED = "not asked: "  # beginning of the error of a row that the budget had no call for, or no time
 REFUSED = "refused: "  # beginning of the error of a row whose request the endpoint would not take
 
 
@@ -229,7 +230,7 @@ class EvaluatedRow:
 
     @property
     def is_lost(self) -> bool:
-        """Whether the endpoint failed this row, through no fault of the candidate: it compares with nothing.
+        """Whether the endpoint failed this row, or the budget ended: it compares with nothing.
 
         A request that the endpoint refused (too long, say) is the candidate's own, and scores 0.
         """
@@ -238,6 +239,10 @@ class EvaluatedRow:
     @property
     def is_refused(self) -> bool:
         return self.error is not None and self.error.startswith(REFUSED)
+
+    @property
+    def is_unasked(self) -> bool:
+        return self.error is not None and self.error.startswith(UNASKED)
 
 
 @dataclass(frozen=True, slots=True)

@@ -175,6 +175,33 @@ def test_of_several_errors_the_earliest_row_is_named() -> None:
         evaluate(FakeProgram(answer), CANDIDATE, rows(2), METRIC, concurrency=2)
 
 
+@pytest.mark.parametrize("concurrency", [1, 4])
+def test_what_was_answered_before_the_budget_ended_can_be_kept(concurrency: int) -> None:
+    def answer(i: int) -> Prediction:
+        if i >= 6:
+            raise BudgetExhausted("max_calls", "the cap of 6 calls is reached.")
+        return says("1")
+
+    heard: list[BudgetExhausted] = []
+    jobs = [(CANDIDATE, rows(9)), (CANDIDATE, rows(7))]
+    first, second = evaluate_jobs(
+        FakeProgram(answer), jobs, METRIC, concurrency=concurrency, on_exhausted=heard.append
+    )
+    assert [row.is_unasked for row in first.rows] == [False] * 6 + [True] * 3
+    assert [row.is_lost for row in second.rows] == [False] * 6 + [True]
+    assert first.rows[6].error == "not asked: the cap of 6 calls is reached."
+    assert [error.cap for error in heard] == ["max_calls"] * 4
+
+
+def test_that_the_budget_had_nothing_for_any_row_is_no_fault_of_the_endpoint() -> None:
+    def answer(i: int) -> Prediction:
+        raise BudgetExhausted("max_calls")
+
+    heard: list[BudgetExhausted] = []
+    (found,) = evaluate_jobs(FakeProgram(answer), [(CANDIDATE, rows(3))], METRIC, on_exhausted=heard.append)
+    assert all(row.is_unasked for row in found.rows)
+
+
 def interrupt(row: EvaluatedRow) -> None:
     raise KeyboardInterrupt
 

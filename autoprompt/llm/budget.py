@@ -118,6 +118,15 @@ class Budget:
                 return 0.0
             return (self.clock() - self._first_call) / max(1, self._spent.calls)
 
+    def seconds_left(self) -> float | None:
+        """Time until the first cap on it, the run's or the batch's, whatever is held. None: no cap."""
+        with self._lock:
+            own = None if self.max_seconds is None else self.max_seconds - (self.clock() - self._start)
+            shared = self._shared_seconds()
+            if shared is not None:
+                shared -= self.clock() - self._made
+            return min((left for left in (own, shared) if left is not None), default=None)
+
     @contextmanager
     def block(
         self, calls: int, *, tokens: int = 0, cost_usd: float = 0.0, leaves_room: bool = True
@@ -289,10 +298,24 @@ class Budget:
             self._count_calls(role, 1, repeats=0, again=int(is_retry))
             self.add_usage(role, usage)
 
-    def charge_replay(self, role: CallRole, attempts: int, usage: Usage, *, is_retry: bool = False) -> None:
-        """Count an answer out of the journal as it was counted when it was sent. Never raises."""
+    def charge_replay(
+        self,
+        role: CallRole,
+        attempts: int,
+        usage: Usage,
+        *,
+        is_retry: bool = False,
+        has_failed: bool = False,
+    ) -> None:
+        """Count an answer out of the journal as it was counted when it was sent. Never raises.
+
+        has_failed: there was none, so that it is asked again, which the block pays. So what is free pays for
+        the failure, as for a repeat, and the block only where nothing is.
+        """
         with self._lock:
-            block = self._paying_block(is_retry=is_retry) if attempts else None
+            left = self.calls_left()
+            is_beside = has_failed and (left is None or left >= attempts)
+            block = self._paying_block(is_retry=is_retry) if attempts and not is_beside else None
             if block is not None:
                 block.calls_left -= 1
             again = int(is_retry and attempts > 0)

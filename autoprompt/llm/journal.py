@@ -42,6 +42,7 @@ class Charge:
     role: CallRole
     attempts: int
     usage: Usage
+    has_failed: bool = False
 
 
 class Journal:
@@ -109,7 +110,7 @@ class Journal:
                     charge = _charge(self._read(line))
             except (ValueError, KeyError):
                 continue  # it was told on opening
-            budget.charge_replay(charge.role, charge.attempts, charge.usage)
+            budget.charge_replay(charge.role, charge.attempts, charge.usage, has_failed=charge.has_failed)
 
     def recall(self, key: str) -> tuple[Completion | None, list[Charge]]:
         """The answer to a request, if there is one, and what the budget must be charged for it now.
@@ -216,5 +217,6 @@ class Journal:
 def _charge(record: dict[str, Any]) -> Charge:
     """An answer out of the cache (attempts 0) was free, and so is its replay."""
     attempts = record["attempts"]
-    usage = from_record(record).usage if attempts and "failed" not in record else Usage()
-    return Charge(record["role"], attempts, usage)
+    has_failed = "failed" in record
+    usage = from_record(record).usage if attempts and not has_failed else Usage()
+    return Charge(record["role"], attempts, usage, has_failed)

@@ -120,7 +120,11 @@ class RecordedClient:
             answer, charges = self._journal.recall(key)
             for charge in charges:
                 self._budget.charge_replay(
-                    charge.role, charge.attempts, charge.usage, is_retry=options.is_retry
+                    charge.role,
+                    charge.attempts,
+                    charge.usage,
+                    is_retry=options.is_retry,
+                    has_failed=charge.has_failed,
                 )
             if answer is not None:
                 return answer

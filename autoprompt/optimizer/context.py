@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -112,20 +113,30 @@ class SearchContext:
         self.changed.add(candidate.id)
         return self.pool.add(candidate)
 
-    def evaluate(self, entries: Sequence[Entry], rows: Sequence[Example], what: str) -> list[Evaluation]:
+    def evaluate(
+        self, entries: Sequence[Entry], rows: Sequence[Example], what: str, *, keeps_rest: bool = False
+    ) -> list[Evaluation]:
         """Evaluate what is missing of `entries` x `rows`, as one block of the budget, into the pool.
 
-        Raises BudgetExhausted before anything is sent where the block does not fit what is left.
+        keeps_rest: as in `evaluate_as`. Raises BudgetExhausted before anything is sent where the block does
+        not fit what is left.
         """
-        return self.evaluate_as([(entry, entry.candidate, rows) for entry in entries], what)
+        jobs = [(entry, entry.candidate, rows) for entry in entries]
+        return self.evaluate_as(jobs, what, keeps_rest=keeps_rest)
 
     def evaluate_as(
-        self, jobs: Iterable[tuple[Entry, Candidate, Sequence[Example]]], what: str
+        self,
+        jobs: Iterable[tuple[Entry, Candidate, Sequence[Example]]],
+        what: str,
+        *,
+        keeps_rest: bool = False,
     ) -> list[Evaluation]:
         """The same of jobs: an entry, the candidate that is asked in its place, and the rows.
 
-        The scores are the entry's. Another candidate than its own: see `ending.held_out`.
+        The scores are the entry's. Another candidate than its own: see `ending.held_out`. keeps_rest: where
+        the budget ends on the way, what was answered counts before BudgetExhausted is raised.
         """
+        ended: list[BudgetExhausted] = []
         missing = [(e, c, [row for row in rows if row.id not in e.scores]) for e, c, rows in jobs]
         missing = [(entry, candidate, rows) for entry, candidate, rows in missing if rows]
         total = sum(len(rows) for _, _, rows in missing)
@@ -136,11 +147,17 @@ class SearchContext:
         tokens, cost = self._expected(calls, grown)
         with self.budget.block(calls, tokens=tokens, cost_usd=cost):
             asked = [(candidate, rows) for _, candidate, rows in missing]
-            evaluations = self.prediction.predict_jobs(asked, on_row=self.row_counter(what, total))
+            evaluations = self.prediction.predict_jobs(
+                asked,
+                on_row=self.row_counter(what, total),
+                on_exhausted=ended.append if keeps_rest else None,
+            )
         for (entry, candidate, _), evaluation in zip(missing, evaluations, strict=True):
             is_held_out = candidate is not entry.candidate
             self.pool.record(entry.candidate.id, evaluation.rows, is_held_out=is_held_out)
             self.changed.add(entry.candidate.id)
+        if ended:
+            raise ended[0]
         return evaluations
 
     def row_counter(self, what: str, total: int) -> Callable[[EvaluatedRow], None]:
@@ -169,14 +186,18 @@ class SearchContext:
     def hold_test(self, winner: Candidate) -> None:
         """Keep back what the sealed test will need, and free the rest.
 
-        Without room for retries where that is all there is: better some rows fail than none are asked.
+        Without room for retries where that is all there is: better some rows fail than none are asked. Of
+        time that does not reach for fresh rows and test each has its share.
         Raises BudgetExhausted where not even that is left; then nothing is kept back.
         """
-        calls = self.plan.calls_per_row * 2 * len(self.splits.test)
+        test, fresh = len(self.splits.test), len(self.plan.fresh)
+        calls = self.plan.calls_per_row * 2 * test
         try:
             self._hold(calls, (winner,), is_wish=True)
         except BudgetExhausted:
-            self._hold(calls, (winner,), leaves_room=False)
+            left = self.budget.seconds_left()
+            most = math.inf if left is None else max(0.0, left) * test / max(1, test + fresh)
+            self._hold(calls, (winner,), leaves_room=False, most_seconds=most)
 
     def check_race(self, candidates: Sequence[Candidate]) -> None:
         """Raises BudgetExhausted where what is not kept back would not pay for a race of `candidates`."""
@@ -193,10 +214,12 @@ class SearchContext:
         *,
         leaves_room: bool = True,
         is_wish: bool = False,
+        most_seconds: float = math.inf,
     ) -> None:
         # Half of the calls are the original's.
         tokens, cost = self._expected(calls, max(map(self.grown, candidates)) / 2)
-        seconds = calls * self.budget.seconds_per_call
+        paces = max(map(self.prediction.pace, candidates)), self.prediction.pace(self.pool.original.candidate)
+        seconds = min(most_seconds, calls * self.budget.seconds_per_call * sum(paces) / 2)
         self.budget.hold(
             calls, tokens=tokens, cost_usd=cost, seconds=seconds, leaves_room=leaves_room, is_wish=is_wish
         )

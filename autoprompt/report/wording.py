@@ -27,7 +27,8 @@ def headline(result: Mapping[str, Any], original: Side, best: Side) -> str:
     """
     if result["verdict"] == "untested" or result["best"].get("is_original") or best.score is None:
         return str(result["message"]).replace("->", "→")
-    groups = ((result.get("splits") or {}).get("groups") or {}).get("test", best.rows)
+    of_test = ((result.get("splits") or {}).get("groups") or {}).get("test", best.rows)
+    groups = result["best"].get("groups", of_test)  # older results lack it
     parts = [
         f"{score(original.score, 2)} → {score(best.score, 2)} on {count(best.rows)} unseen rows"
         f"{in_groups(groups, best.rows)}, {p_value(result['p_value'])}",

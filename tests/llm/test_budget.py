@@ -219,6 +219,18 @@ def test_a_replayed_answer_is_paid_like_the_first_time() -> None:
     assert resumed.spent.to_dict() | {"seconds": 0} == fresh.spent.to_dict() | {"seconds": 0}
 
 
+def test_a_replayed_failure_is_paid_by_what_is_free_so_that_the_block_pays_for_asking_again() -> None:
+    budget = Budget(max_calls=5)
+    with budget.block(2):
+        budget.charge_replay("task", 3, Usage(), has_failed=True)
+        assert budget.calls_left() == 0
+        budget.charge_replay("task", 1, Usage(), has_failed=True)  # nothing is free: the cap is the cap
+        budget.charge("task")
+        with pytest.raises(BudgetExhausted, match="max_calls"):
+            budget.charge("task")
+    assert budget.spent.calls == 5
+
+
 def test_one_unknown_price_makes_the_cost_unknown() -> None:
     budget = Budget()
     budget.add_usage("task", Usage(1, 1, 0.5))

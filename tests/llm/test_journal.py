@@ -99,7 +99,7 @@ def test_a_failed_request_is_counted_and_asked_again(path: Path, journal_at: Ope
     assert journal.recall(KEYS[0]) == (None, [])
     journal.close()
     resumed = journal_at(path)
-    assert resumed.recall(KEYS[0]) == (None, [Charge("task", 8, Usage())])
+    assert resumed.recall(KEYS[0]) == (None, [Charge("task", 8, Usage(), has_failed=True)])
     assert resumed.recall(KEYS[0]) == (None, [])
     counted = journal_at(path)
     counted.mark_counted(1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -22,7 +23,13 @@ FACTS = RunFacts(
 
 
 def result(
-    fixed: int, broken: int, same: int = 10, facts: RunFacts = FACTS, is_raced: bool = True, **changes: Any
+    fixed: int,
+    broken: int,
+    same: int = 10,
+    facts: RunFacts = FACTS,
+    is_raced: bool = True,
+    of_row: Callable[[EvaluatedRow], EvaluatedRow] = lambda row: row,
+    **changes: Any,
 ) -> RunResult:
     """Best against original on a test of rows that differ so."""
     made = bench(splits=splits_of(32, 60, fixed + broken + same))
@@ -31,17 +38,19 @@ def result(
     best.status = "accepted"
     if is_raced:
         best.scores[made.context.plan.race_ids[0]] = 1.0
-    state |= {"incumbent": best.candidate.id, "test": sealed(made, fixed, broken, same), **changes}
+    state |= {"incumbent": best.candidate.id, "test": sealed(made, fixed, broken, same, of_row), **changes}
     return make_result(state, made.context, facts, Spent(task_calls=9, optimizer_calls=2))  # type: ignore[arg-type]
 
 
-def sealed(made: Bench, fixed: int, broken: int, same: int) -> dict[str, Any]:
+def sealed(
+    made: Bench, fixed: int, broken: int, same: int, of_row: Callable[[EvaluatedRow], EvaluatedRow]
+) -> dict[str, Any]:
     n = fixed + broken + same
     best = [scored(row(i), not fixed <= i < fixed + broken) for i in range(n)]
     original = [scored(row(i), i >= fixed) for i in range(n)]
     names = {"best": best, "original": original}
     for name, rows in names.items():
-        made.files.write_predictions(f"test-{name}", rows)
+        made.files.write_predictions(f"test-{name}", map(of_row, rows))
     return {name: {"path": f"test-{name}.jsonl"} for name in names}
 
 
@@ -231,7 +240,34 @@ def test_rows_of_a_group_are_no_independent_evidence_on_the_sealed_test() -> Non
 
 
 def test_the_message_says_in_how_many_groups_the_rows_are() -> None:
-    found = result(6, 0, facts=replace(FACTS, split_groups={"test": 9}))
+    facts = replace(FACTS, split_groups={"test": 9})
+    found = result(
+        6, 0, facts=facts, of_row=lambda row: replace(row, group=f"g{int(row.example_id[1:]) % 9}")
+    )
     assert "on 16 unseen rows (in 9 groups), p = " in found.message
     assert found.to_dict()["splits"]["groups"] == {"test": 9}
     assert "group" not in result(6, 0).message
+
+
+def test_rows_that_were_lost_are_not_among_those_that_the_message_counts() -> None:
+    def lost(row: EvaluatedRow) -> EvaluatedRow:
+        return replace(row, error="HTTP 500", group="g0") if row.example_id in ("r14", "r15") else row
+
+    data = result(6, 0, of_row=lost).to_dict()
+    assert "on 14 unseen rows, p = 0.031; 6 fixed, 0 broken" in data["message"]
+    assert (data["best"]["n"], data["original"]["n"], data["left_out"]) == (14, 14, 2)
+    assert (data["best"]["groups"], data["best"]["failed"]) == (14, 2)
+    assert data["warnings"][-1].startswith("2 of 16 test rows failed at the endpoint")
+
+
+def test_rows_that_the_budget_ended_before_are_told_apart_from_failed_ones() -> None:
+    def cut(row: EvaluatedRow) -> EvaluatedRow:
+        errors = {"r14": "not asked: the cap of 9 s is reached.", "r15": "HTTP 500"}
+        return replace(row, error=errors.get(row.example_id))
+
+    data = result(6, 0, of_row=cut).to_dict()
+    assert data["warnings"][-2:] == [
+        "1 of 16 test rows were not asked, as the budget ended: the scores are of the others; "
+        "the cap of 9 s is reached",
+        "1 of 16 test rows failed at the endpoint: the scores are of the others; the first: HTTP 500",
+    ]

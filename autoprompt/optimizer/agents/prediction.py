@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 
-from autoprompt.evaluation import Grant, Job, OnRow, evaluate_jobs
+from autoprompt.evaluation import Grant, Job, OnExhausted, OnRow, evaluate_jobs
 from autoprompt.judge import Grades
 from autoprompt.metrics import Metric
+from autoprompt.optimizer.agents.timed import Timed
 from autoprompt.program import Program
 from autoprompt.types import Candidate, Evaluation, Example
 
@@ -25,7 +26,7 @@ class PredictionAgent:
     def __init__(
         self, program: Program, metric: Metric, *, concurrency: int = 1, grant: Grant = nullcontext
     ) -> None:
-        self._program = program
+        self._program = Timed(program)
         self._metric = metric
         self._concurrency = concurrency
         self._grant = grant
@@ -35,6 +36,10 @@ class PredictionAgent:
     def metric(self) -> Metric:
         """What the rows are scored with."""
         return self._metric
+
+    def pace(self, candidate: Candidate) -> float:
+        """How many times as long as an average row one of the candidate's took so far; 1.0 where unknown."""
+        return self._program.pace(candidate.id)
 
     def predict(
         self,
@@ -61,12 +66,19 @@ class PredictionAgent:
             raise ValueError(f"no component {unknown[0]!r}; known: {', '.join(known)}")
         return {**known, **prompt}
 
-    def predict_jobs(self, jobs: Sequence[Job], *, on_row: OnRow | None = None) -> list[Evaluation]:
+    def predict_jobs(
+        self,
+        jobs: Sequence[Job],
+        *,
+        on_row: OnRow | None = None,
+        on_exhausted: OnExhausted | None = None,
+    ) -> list[Evaluation]:
         """Evaluations of several candidates, each on its own rows, as one batch.
 
         All rows of one candidate are sent before those of the next, so that an endpoint with a prefix cache
         reads each candidate's instruction once; with many requests at once no worker waits for a candidate to
-        end. Raises what `evaluate_jobs` raises, and JudgeError where a judge has given hardly any grade.
+        end. on_exhausted: as there. Raises what `evaluate_jobs` raises, and JudgeError where a judge has
+        given hardly any grade.
         """
         evaluations = evaluate_jobs(
             self._program,
@@ -76,6 +88,7 @@ class PredictionAgent:
             on_row=on_row,
             fewest_to_fail=FEWEST_TO_FAIL,
             grant=self._grant,
+            on_exhausted=on_exhausted,
         )
         for evaluation in evaluations:
             self.grades.add(evaluation.rows)

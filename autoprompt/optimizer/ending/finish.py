@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from autoprompt.errors import BudgetExhausted
 from autoprompt.optimizer.context import SearchContext
@@ -11,43 +12,47 @@ from autoprompt.optimizer.ending.held_out import held_out
 from autoprompt.optimizer.ending.lineage import is_remembered
 from autoprompt.optimizer.state import AutoPromptState
 from autoprompt.search.gate import confirm
+from autoprompt.search.plan import FEWEST_FRESH, interleave
 from autoprompt.search.pool import Entry
 from autoprompt.store.folder import SEALED
-from autoprompt.types import Example
+from autoprompt.types import Evaluation, Example
 
 Update = AutoPromptState
+
+# Where the budget ends among the sealed rows, a verdict takes half of them, or so many.
+_ENOUGH_TESTED = FEWEST_FRESH
 
 
 def confirm_winner(context: SearchContext, state: AutoPromptState, winner: Entry, update: Update) -> Entry:
     """The winner if it is better than the original beyond luck, else the original."""
     plan, original = context.plan, context.pool.original
-    fresh = list(plan.fresh)
+    asked = list(plan.fresh)
     both = [original, winner]
     try:
         # First what the calls were kept back for.
-        context.evaluate(both, fresh, "fresh rows: winner and original")
-        context.evaluate(both, plan.race, "raced rows: winner and original")
+        context.evaluate(both, plan.fresh, "fresh rows: winner and original", keeps_rest=True)
+        context.evaluate(both, plan.race, "raced rows: winner and original", keeps_rest=True)
         of_train = rows_to_ask(context, state, winner, context.budget.calls_left())
-        context.evaluate(both, of_train.unseen, "unseen rows of train: winner and original")
-        fresh += of_train.unseen
+        asked += of_train.unseen
+        what = "unseen rows of train: winner and original"
+        context.evaluate(both, of_train.unseen, what, keeps_rest=True)
+        asked += of_train.shown
         _ask_without_themselves(context, winner, of_train.shown)
-        fresh += of_train.shown
     except BudgetExhausted as error:
         update["stop_reason"] = error.cap
+    fresh = {row.id for row in asked if all(row.id in entry.scores for entry in both)}
     confirmation = confirm(
         context.pool,
         winner,
         plan.race_ids,
-        [r.id for r in fresh],
+        [row.id for row in asked if row.id in fresh],
         is_remembered=is_remembered(context, winner, state["has_memory"]),
     )
     update["confirmation"] = {
         **confirmation.to_dict(),
         "candidate": winner.candidate.id,
-        "train_rows": len(fresh) - len(plan.fresh),
-        "held_out_rows": len(
-            {row.id for row in fresh} & {demo.example_id for demo in winner.candidate.demos}
-        ),
+        "train_rows": len(fresh.difference(plan.fresh_ids)),
+        "held_out_rows": len(fresh & {demo.example_id for demo in winner.candidate.demos}),
     }
     context.emit({"event": "confirmation", **update["confirmation"]})
     return winner if confirmation.is_confirmed else original
@@ -57,32 +62,55 @@ def _ask_without_themselves(context: SearchContext, winner: Entry, rows: Sequenc
     original = context.pool.original
     folds = held_out(winner.candidate, rows, context.splits.train)
     jobs = [(original, original.candidate, rows), *((winner, c, asked) for c, asked in folds)]
-    context.evaluate_as(jobs, "rows of train, each left out of what the winner shows: winner and original")
+    what = "rows of train, each left out of what the winner shows: winner and original"
+    context.evaluate_as(jobs, what, keeps_rest=True)
 
 
 def open_test(context: SearchContext, original: Entry, winner: Entry, update: Update) -> None:
-    """Best and original on the sealed rows. It chooses nothing: it gives the verdict."""
+    """Best and original on the sealed rows. It chooses nothing: it gives the verdict.
+
+    Where the budget ends on the way, it is that of the rows that both have, unless these are too few.
+    """
     rows = context.splits.test
     update["test"] = {}
     if not rows:
         return
     opened = context.open_test()
-    entries = [original] if winner is original else [winner, original]
+    # The original first, which is short as a rule: of what is cut off, more rows have both then. In an order
+    # of which every beginning holds the targets in their shares.
+    entries = [original] if winner is original else [original, winner]
+    asked, total = interleave(rows), len(entries) * len(rows)
+    ended: list[BudgetExhausted] = []
     try:
         # Kept back for this: better opened with a row that fails for want of a retry than not at all. One
         # block for both: what one has to ask again must not take the rows of the other.
-        total = len(entries) * len(rows)
         with context.budget.block(context.plan.calls_per_row * total, leaves_room=False):
             evaluations = context.prediction.predict_jobs(
-                [(entry.candidate, rows) for entry in entries],
+                [(entry.candidate, asked) for entry in entries],
                 on_row=context.row_counter("test: best and original", total),
+                on_exhausted=ended.append,
             )
-        for entry, evaluation in zip(entries, evaluations, strict=True):
-            name = "best" if entry is winner else "original"
-            update["test"][name] = context.save_results(f"{SEALED}{name}", evaluation)
     except BudgetExhausted as error:
         update["stop_reason"], update["test"] = error.cap, {"opened": opened}
         return
+    if ended:
+        update["stop_reason"] = ended[0].cap
+    if len(_asked_of_all(evaluations)) < min(_ENOUGH_TESTED, len(rows) / 2):
+        update["test"] = {"opened": opened}
+        return
+    places = {row.id: place for place, row in enumerate(rows)}
+    for entry, evaluation in zip(entries, evaluations, strict=True):
+        name = "best" if entry is winner else "original"
+        in_order = sorted(evaluation.rows, key=lambda row: places[row.example_id])
+        update["test"][name] = context.save_results(
+            f"{SEALED}{name}", replace(evaluation, rows=tuple(in_order))
+        )
     update["test"].setdefault("original", update["test"]["best"])
     update["test"]["opened"] = opened
     update["results"] = update["test"]["best"]
+
+
+def _asked_of_all(evaluations: Sequence[Evaluation]) -> set[str]:
+    """The rows that the budget had calls and time for, whoever asked."""
+    unasked = {row.example_id for evaluation in evaluations for row in evaluation.rows if row.is_unasked}
+    return {row.example_id for row in evaluations[0].rows} - unasked

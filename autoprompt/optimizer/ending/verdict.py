@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from autoprompt.comparison import ALPHA, ComparedRows, Scored, compare_rows
 from autoprompt.evaluation import first_error, refused_warning
@@ -17,7 +17,7 @@ from autoprompt.optimizer.ending.trade_off import trade_off
 from autoprompt.optimizer.state import AutoPromptState
 from autoprompt.search.pool import Entry
 from autoprompt.stats import in_groups, p_text
-from autoprompt.types import EvaluatedRow
+from autoprompt.types import UNASKED, EvaluatedRow
 
 SCHEMA_VERSION = 1
 
@@ -61,11 +61,11 @@ def make_result(state: AutoPromptState, context: SearchContext, facts: RunFacts,
         "message": "",
         "metric": facts.metric,
         "original": {
-            **_side(sides["original"], None if compared is None else compared.old),
+            **_side(sides["original"], compared, "old"),
             "components": dict(original.candidate.components),
         },
         "best": {
-            **_side(sides["best"], None if compared is None else compared.new),
+            **_side(sides["best"], compared, "new"),
             "id": best.candidate.id,
             "is_original": best is original,
             "components": dict(best.candidate.components),
@@ -92,7 +92,14 @@ def _failed(sides: Mapping[str, Sequence[EvaluatedRow]]) -> Iterator[str]:
     """Rows of the sealed test that the endpoint failed, which leaves them out, or refused; and why."""
     every = sorted((row for side in sides.values() for row in side), key=lambda row: row.is_refused)
     rows = {row.example_id: row for row in every}  # a row of both is refused if it is so on either side
-    lost = {row.example_id: row for side in sides.values() for row in side if row.is_lost}
+    unasked = {row.example_id: row for row in every if row.is_unasked}
+    lost = {row.example_id: row for row in every if row.is_lost and row.example_id not in unasked}
+    if unasked:
+        why = str(next(iter(unasked.values())).error).removeprefix(UNASKED).removesuffix(".")
+        yield (
+            f"{len(unasked)} of {len(rows)} test rows were not asked, as the budget ended: the scores are of "
+            f"the others; {why}"
+        )
     if lost:
         yield (
             f"{len(lost)} of {len(rows)} test rows failed at the endpoint: the scores are of the others; "
@@ -160,16 +167,20 @@ def _mean(values: Sequence[float]) -> float:
     return sum(values) / len(values) if values else 0.0
 
 
-def _side(rows: Sequence[EvaluatedRow], scored: Scored | None) -> dict[str, Any]:
+def _side(
+    rows: Sequence[EvaluatedRow], compared: ComparedRows | None, side: Literal["new", "old"]
+) -> dict[str, Any]:
     """One side of the comparison on the sealed test; without one its score is None."""
-    if not rows or scored is None:
+    if not rows or compared is None:
         missing = {"unparsed": 0, "unscored": 0, "failed": 0}
-        return {"score": None, "ci95": None, "n": 0, "tokens_per_call": None, **missing}
+        return {"score": None, "ci95": None, "n": 0, "groups": 0, "tokens_per_call": None, **missing}
+    scored: Scored = getattr(compared, side)
     answered = [r for r in rows if r.error is None]
     return {
         "score": scored.score,
         "ci95": list(scored.interval),
-        "n": len(rows),
+        "n": len(rows) - compared.left_out,
+        "groups": compared.groups,
         "tokens_per_call": round(_mean([r.prompt_tokens + r.completion_tokens for r in answered]), 1),
         "unparsed": sum(r.is_unparsed for r in rows),
         "unscored": sum(r.is_unscored for r in rows),
@@ -232,10 +243,9 @@ def _sentence(data: Mapping[str, Any]) -> str:
             f"{_validation_rows(validation)}. "
             f"{why}: nothing beyond that is verified."
         )
-    groups = data["splits"]["groups"].get("test", best["n"])
     numbers = (
         f"{original['score']:.2f} -> {best['score']:.2f} on {best['n']} unseen rows"
-        f"{in_groups(groups, best['n'])}, {p_text(data['p_value'])}; "
+        f"{in_groups(best['groups'], best['n'])}, {p_text(data['p_value'])}; "
         f"{data['fixed']} fixed, {data['broken']} broken"
     )
     if best["tokens_per_call"] and original["tokens_per_call"]:
