@@ -15,6 +15,7 @@ __all__ = [
     "Client",
     "Clients",
     "Completion",
+    "Demo",
     "Estimate",
     "EvaluationReport",
     "Exported",
@@ -27,6 +28,8 @@ __all__ = [
     "ScriptedClient",
     "Usage",
     "__version__",
+    "best_of",
+    "candidate_of",
     "check",
     "estimate",
     "evaluate",
@@ -35,11 +38,21 @@ __all__ = [
     "read_exported",
     "register",
     "resume",
+    "resume_investigation",
     "run_batch",
 ]
 
 if TYPE_CHECKING:
-    from autoprompt.api import check, estimate, investigate, optimize, resume
+    from autoprompt.api import (
+        best_of,
+        candidate_of,
+        check,
+        estimate,
+        investigate,
+        optimize,
+        resume,
+        resume_investigation,
+    )
     from autoprompt.batch import BatchResult, run_batch
     from autoprompt.clients import Clients
     from autoprompt.config import CheckSettings, RunConfig, ScienceConfig
@@ -53,7 +66,7 @@ if TYPE_CHECKING:
     from autoprompt.science.records import Investigation
     from autoprompt.scoring import EvaluationReport, evaluate
     from autoprompt.store.export import Exported, read_exported
-    from autoprompt.types import Candidate, Message, Usage
+    from autoprompt.types import Candidate, Demo, Message, Usage
 
 _HOMES = {
     "AutopromptError": "autoprompt.errors",
@@ -64,6 +77,7 @@ _HOMES = {
     "Client": "autoprompt.llm.client",
     "Clients": "autoprompt.clients",
     "Completion": "autoprompt.llm.client",
+    "Demo": "autoprompt.types",
     "Estimate": "autoprompt.run.forecast",
     "EvaluationReport": "autoprompt.scoring",
     "Exported": "autoprompt.store.export",
@@ -75,6 +89,8 @@ _HOMES = {
     "ScienceConfig": "autoprompt.config",
     "ScriptedClient": "autoprompt.llm.scripted",
     "Usage": "autoprompt.types",
+    "best_of": "autoprompt.api",
+    "candidate_of": "autoprompt.api",
     "check": "autoprompt.api",
     "estimate": "autoprompt.api",
     "evaluate": "autoprompt.scoring",
@@ -83,6 +99,7 @@ _HOMES = {
     "read_exported": "autoprompt.store.export",
     "register": "autoprompt.metrics",
     "resume": "autoprompt.api",
+    "resume_investigation": "autoprompt.api",
     "run_batch": "autoprompt.batch",
 }
 

@@ -29,11 +29,11 @@ from autoprompt.metrics import JUDGED
 from autoprompt.run.forecast import Estimate, Prices, check_spending, estimate_run
 from autoprompt.run.inputs import find_data
 from autoprompt.run.past import has_answers, load_config, read_candidate, read_result
-from autoprompt.run.preparation import prepare
+from autoprompt.run.preparation import Preparation, prepare
 from autoprompt.run.session import run_in_folder
 from autoprompt.settings import as_complete
 from autoprompt.store import RunFolder, RunStore
-from autoprompt.store.given import Rows, with_rows
+from autoprompt.store.given import Rows, Told, in_words_of_kept_rows, with_rows
 from autoprompt.types import Candidate, OnEvent
 
 if TYPE_CHECKING:
@@ -68,8 +68,7 @@ def optimize(
         if clients is None:
             check_models(preparation.config)
         check_spending(preparation, _prices(preparation.config) if clients is None else Prices())
-    warnings = tuple(map(told, preparation.splits.warnings))
-    preparation = replace(preparation, splits=replace(preparation.splits, warnings=warnings))
+    preparation = _in_words(preparation, told)
     settings = preparation.config.model_dump(exclude_none=True) | dict(preparation.splits.paths)
     store = RunStore(config.runs_dir)
     folder = store.create(settings, kind="optimize", name=_store_name(config))
@@ -85,6 +84,11 @@ def optimize(
                 said = f"no answer came, so run {folder.run_id} is not kept"
                 on_event({"event": "warning", "message": said})
         raise
+
+
+def _in_words(preparation: Preparation, told: Told) -> Preparation:
+    warnings = tuple(map(told, preparation.splits.warnings))
+    return replace(preparation, splits=replace(preparation.splits, warnings=warnings))
 
 
 def _store_name(config: RunConfig) -> str:
@@ -131,7 +135,9 @@ def resume(
         finished = read_result(folder)
         if finished is not None:
             return finished
-        preparation = prepare(as_complete(find_data(folder, load_config(folder))))
+        config = as_complete(find_data(folder, load_config(folder)))
+        with in_words_of_kept_rows(config) as told:
+            preparation = _in_words(prepare(config), told)
         return run_in_folder(folder, preparation, clients, on_event, resumed=True)
 
 

@@ -763,6 +763,37 @@ def test_warnings_name_rows_by_their_own_names_too(tmp_path: Path) -> None:
     assert said in result.data["warnings"]
 
 
+def test_a_run_on_rows_that_goes_on_warns_in_their_words_too(tmp_path: Path) -> None:
+    config = run_config(tmp_path, dataset=None, max_calls=900)
+    result = optimize(config, rows=[*GOOD, GOOD[0]], clients=clients())
+    (tmp_path / "runs" / result.run_id / "result.json").unlink()
+    resumed = autoprompt.resume(result.run_id, runs_dir=tmp_path / "runs", clients=clients())
+    assert resumed.data["warnings"] == result.data["warnings"]
+
+
+def test_all_rows_with_the_same_fault_are_named_alike(tmp_path: Path) -> None:
+    rows = [{**row, "target": ""} if n in (5, 9, 12) else row for n, row in enumerate(GOOD)]
+    with pytest.raises(DatasetError, match=r"^rows\[5\]: empty target .*\n  likewise rows\[9\], rows\[12\]$"):
+        estimate(run_config(tmp_path, dataset=None), rows=rows)
+
+
+def test_rows_of_a_program_go_with_the_last_run_that_has_them(tmp_path: Path) -> None:
+    config = run_config(tmp_path, dataset=None, max_calls=900)
+    runs = RunStore(tmp_path / "runs")
+    first, second = (optimize(config, rows=GOOD, clients=clients()).run_id for _ in range(2))
+    runs.remove(first)
+    assert len(list((tmp_path / "runs" / ".datasets").iterdir())) == 1
+    runs.remove(second)
+    assert not (tmp_path / "runs" / ".datasets").exists()
+
+
+def test_a_file_of_ones_own_stays_when_its_run_is_removed(tmp_path: Path) -> None:
+    dataset = write_rows(tmp_path / "few.jsonl", range(150))
+    result = optimize(run_config(tmp_path, dataset=dataset, max_calls=900), clients=clients())
+    RunStore(tmp_path / "runs").remove(result.run_id)
+    assert dataset.exists()
+
+
 def test_rows_without_a_prompt_are_told_where_it_goes(tmp_path: Path) -> None:
     with pytest.raises(PromptError, match=r"^no prompt to start from\. Give prompt=\.\.\., a text or @FILE"):
         optimize(run_config(tmp_path, dataset=None, prompt=None), rows=GOOD, clients=clients())

@@ -37,8 +37,9 @@ class Prices:
 class Estimate:
     """What a run is expected to use at most; tokens estimated from text lengths (see `estimate_tokens`).
 
-    task_calls + optimizer_calls + judge_calls: the cap on calls; optimizer_calls: the most that the writer
-        may take of it; judge_calls: one for each row, about, as an unreadable grade is asked for again.
+    task_calls + optimizer_calls + judge_calls: the cap on calls; optimizer_calls: what the writer
+        takes of it, if no description is refused and a text written in its place; judge_calls: one for each
+        row, about, as an unreadable grade is asked for again.
     tokens, cost_usd: no more than the caps on them. cost_usd: None where a price that is needed is not known.
     judge_model: "" where no model judges. judge_cost_usd: the judge's part of cost_usd.
     fewest_calls: the smallest cap on calls with which the run would mean something; fewest_tokens,

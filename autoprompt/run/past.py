@@ -42,7 +42,7 @@ def read_candidate(record: Mapping[str, Any]) -> Candidate:
 def load_config(folder: RunFolder) -> RunConfig:
     """The settings that a run was started with."""
     config = folder.read_settings(RunConfig)
-    # The text as it was: in config.yaml, what looks like a key is blacked out.
+    # Its own file holds the text to the letter.
     path = folder.path / ORIGINAL_PROMPT
     if config.workflow is not None or not path.exists():  # killed between the two files
         return config

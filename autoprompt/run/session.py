@@ -113,7 +113,7 @@ class _Work:
 
 
 def _keep_original(folder: RunFolder, preparation: Preparation) -> None:
-    """What the run begins with, as it is: in the folder's settings, what looks like a key is blacked out."""
+    """What the run begins with, to the letter, in files of its own."""
     if preparation.workflow is not None:
         preparation.workflow.check_unchanged(folder)
         preparation.workflow.write_original(folder)
@@ -360,7 +360,7 @@ def _finish(work: _Work, context: SearchContext, final: AutoPromptState) -> RunR
         warnings=list(filter(None, [*splits.warnings, *_late_warnings(folder), grades.warning])),
     )
     result = make_result(final, context, facts, work.budget.spent)
-    folder.write_text("best_prompt.txt", render_candidate(result.best) + "\n")
+    folder.write_text(folder.best_prompt_path.name, render_candidate(result.best) + "\n")
     if len(result.best.components) > 1:
         folder.write_text("best_prompt.diff", component_diffs(result.original, result.best) + "\n")
     if preparation.workflow is not None:

@@ -130,7 +130,7 @@ def read_exported(path: str | Path) -> Exported:
         )
     found = load_yaml(file, _Exported)
     demos = tuple(Demo.from_dict(turn.model_dump()) for turn in found.demos)
-    candidate = Candidate(components=found.components, demos=demos)
+    candidate = Candidate(components=found.components, demos=demos, labels=found.labels)
     return Exported(candidate, found.labels, found.input_field, found.asked)
 
 

@@ -6,7 +6,7 @@ import hashlib
 import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ _WORDS = (
     r'|(?<!\w)"(?:[^"\\\n]|\\.)*"'
     r"|row [0-9a-f]{{16}} \(line (?P<row>\d+)\)"
     r"|(?:{path} |^|(?<=\()|(?<=\bbut )|(?<=\bfrom ))line (?P<line>\d+)\b"
+    r"|^  likewise (?P<also>line \d+(?:, line \d+)*)"
     r"|(?P<path>{path})"
     r'|(?P<flag>--[a-z][a-z-]*)(?: (?P<value>[\d,]*\d(?:\.\d+)?\b|[A-Z]+\b|json_match\b|"[^"]*"))?'
 )
@@ -78,6 +79,36 @@ def rows_as_file(rows: Iterable[Mapping[str, Any]], runs_dir: Path | None) -> It
             yield path_and_words
 
 
+@contextmanager
+def in_words_of_kept_rows(config: RunConfig) -> Iterator[Told]:
+    """Of a run that goes on: messages in words of the rows, where a program had handed them over."""
+    path = config.dataset
+    if path is None or path.parent.name != _FOLDER:
+        yield str
+        return
+    with _in_words_of_rows(path, is_new=False) as (_, told):
+        yield told
+
+
+def forget_rows(path: Path, others: Iterable[Path]) -> None:
+    """Delete the file of rows that a removed run had, unless it is the user's own or another run has it too.
+
+    others: the settings of the runs that are left.
+    """
+    if path.parent.name != _FOLDER or any(path.name in _text_of(settings) for settings in others):
+        return
+    path.unlink(missing_ok=True)
+    with suppress(OSError):  # others lie there
+        path.parent.rmdir()
+
+
+def _text_of(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:  # none of ours, or another user's
+        return ""
+
+
 def _kept(text: str, runs_dir: Path) -> tuple[Path, bool]:
     """The file, and whether it is of this call."""
     digest = hashlib.sha256(text.encode()).hexdigest()[:12]
@@ -118,6 +149,8 @@ def _in_python(path: Path, message: str) -> str:
 def _word(found: re.Match[str]) -> str:
     if line := found["row"] or found["line"]:
         return f"rows[{int(line) - 1}]"
+    if found["also"]:
+        return "  likewise " + ", ".join(f"rows[{int(n) - 1}]" for n in re.findall(r"\d+", found["also"]))
     if found["path"]:
         return "rows"
     if found["flag"] in _SETTINGS:

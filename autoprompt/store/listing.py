@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from autoprompt.errors import StoreError
 from autoprompt.store.folder import RunFolder, fill_new_folder
+from autoprompt.store.given import forget_rows
 from autoprompt.store.spending import from_journal, total_cost
 
 LAST = "last"  # a name for the newest run; `remove` does not know it, since a run may have begun meanwhile
@@ -166,20 +167,34 @@ class RunStore:
     def remove(self, run: str | Path) -> Path:
         """Delete a run for good and return where it lay. Raises StoreError for one that a process holds.
 
-        A broken folder can be removed as well, by its full id.
+        A broken folder can be removed as well, by its full id. Rows that a program had handed over go with
+        the last run that has them.
         """
         path = self._to_remove(str(run))
+        data = _data_of(RunFolder(path))
         with RunFolder(path).lock():
             # Renamed first, so that a deletion that is cut short leaves no half run in the listing.
             doomed = path.with_name(f".{path.name}.removed")
             path.rename(doomed)
         shutil.rmtree(doomed)
+        if data is not None:
+            forget_rows(self.runs_dir / data, (RunFolder(other).config_path for other in self._folders()))
         return path
 
     def _to_remove(self, run: str) -> Path:
         if run == LAST and not (self.runs_dir / LAST).exists():
             raise StoreError("`last` is not removed, as another run may have begun meanwhile: name the run")
         return self._find(run)
+
+
+def _data_of(folder: RunFolder) -> Path | None:
+    """The file of rows of a run that a program started, as seen from the runs."""
+    try:
+        named = folder.read_config().get("dataset")
+    except StoreError:
+        return None
+    path = Path(str(named))
+    return Path(path.parent.name, path.name) if named else None
 
 
 def _begun(path: Path) -> tuple[str, int]:

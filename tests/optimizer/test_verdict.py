@@ -249,6 +249,31 @@ def test_the_message_says_in_how_many_groups_the_rows_are() -> None:
     assert "group" not in result(6, 0).message
 
 
+@pytest.mark.parametrize(
+    ("fresh", "said"),
+    [
+        (
+            7,
+            "0.57 -> 0.71 on 7 rows (0 of validation, 7 of train) that had no part in making or choosing it, "
+            "and 0.45 -> 0.70 on 20 that chose it.",
+        ),
+        (
+            12,
+            "0.57 -> 0.71 on 12 rows (0 of validation, 12 of train) that had no part in making or choosing "
+            "it. There is",
+        ),
+    ],
+)
+def test_where_few_rows_are_fresh_those_that_chose_it_are_told_beside_them(fresh: int, said: str) -> None:
+    parts = {
+        "fresh": {"rows": fresh, "groups": fresh, "score": 0.714, "other_score": 0.571},
+        "raced": {"rows": 20, "groups": 20, "score": 0.7, "other_score": 0.45},
+    }
+    confirmation = {"confirmed": True, "p_value": 0.02, "train_rows": fresh, "held_out_rows": 0, **parts}
+    message = result(0, 0, 0, test={}, confirmation=confirmation).message
+    assert message.startswith(said)
+
+
 def test_rows_that_were_lost_are_not_among_those_that_the_message_counts() -> None:
     def lost(row: EvaluatedRow) -> EvaluatedRow:
         return replace(row, error="HTTP 500", group="g0") if row.example_id in ("r14", "r15") else row

@@ -15,6 +15,7 @@ from autoprompt.optimizer.ending.fresh_words import parts_of
 from autoprompt.optimizer.ending.result import RunResult, Verdict
 from autoprompt.optimizer.ending.trade_off import trade_off
 from autoprompt.optimizer.state import AutoPromptState
+from autoprompt.search.plan import FEWEST_FRESH
 from autoprompt.search.pool import Entry
 from autoprompt.stats import in_groups, p_text
 from autoprompt.types import UNASKED, EvaluatedRow
@@ -268,7 +269,11 @@ def _validation_rows(validation: Mapping[str, Any]) -> str:
         return f"{rows} validation rows that also chose it"
     confirmation = validation["confirmation"]
     had_no_part = "choosing it" if confirmation.get("held_out_rows") else "making or choosing it"
-    return f"{rows} row{'' if rows == 1 else 's'}{parts_of(confirmation)} that had no part in {had_no_part}"
+    fresh = f"{rows} row{'' if rows == 1 else 's'}{parts_of(confirmation)} that had no part in {had_no_part}"
+    raced = confirmation["raced"]
+    if rows >= FEWEST_FRESH or not raced["rows"]:
+        return fresh
+    return f"{fresh}, and {raced['other_score']:.2f} -> {raced['score']:.2f} on {raced['rows']} that chose it"
 
 
 def _why_returned(data: Mapping[str, Any]) -> str:
