@@ -183,7 +183,7 @@ class RunConfig(DataSettings, CallSettings):
     )
     prefer_shorter: Annotated[float, Field(ge=0, lt=1)] | None = Field(
         default=None,
-        description="Confirm a much shorter prompt that is at most so much worse in the race; 0: level.",
+        description="Confirm the shortest prompt that raced at most so much worse; 0.03: 3 points; 0: level.",
     )
     no_reasoning: bool = Field(
         default=False, description="Do not try whether reasoning before the answer helps; it costs tokens."

@@ -48,8 +48,10 @@ def row_counter(emit: OnEvent, budget: Budget, what: str, total: int) -> OnRow:
     """Reports each row that is done, with what has been spent so far, as a `rows_evaluated` event."""
     done = 0
 
-    def on_row(_: EvaluatedRow) -> None:
+    def on_row(row: EvaluatedRow) -> None:
         nonlocal done
+        if row.is_unasked:
+            return
         done += 1
         event = {"event": "rows_evaluated", "what": what, "done": done, "total": total}
         emit({**event, "spent": budget.spent.to_dict()})

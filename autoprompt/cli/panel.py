@@ -209,5 +209,5 @@ def _left(progress: Progress) -> str:
     if (step := progress.step_seconds_left) is not None and progress.done < progress.total:
         parts.append(f"{duration(step)} left in this step")
     if (most := progress.most_seconds_left) is not None:
-        parts.append(f"at most {duration(most)} to the end")
+        parts.append(f"about {duration(most)} to the end")
     return f"; {', '.join(parts)}" if parts else ""

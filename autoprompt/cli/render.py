@@ -22,6 +22,7 @@ from autoprompt.report import wording
 from autoprompt.report.diff import Piece, diff_words, is_linewise
 from autoprompt.report.records import TradeOff
 from autoprompt.report.summary import read_trade_off
+from autoprompt.setting_sources import flag_name
 from autoprompt.stats import p_text
 from autoprompt.store import RunFolder
 from autoprompt.types import Demo
@@ -31,6 +32,7 @@ _PIPE_WIDTH = 110  # a pipe has no width of its own
 _LONGEST_DEMO = 100
 # before, after, style: the change can be read without colour too.
 _DIFF_MARKS = {"same": ("", "", ""), "removed": ("[-", "-]", "red"), "added": ("{+", "+}", "green")}
+_RAISED = ("max_tokens", "max_cost", "max_seconds")  # caps that are the user's own
 VERDICT_STYLES = {"confirmed": "bold green", "not_confirmed": "bold yellow", "untested": "bold yellow"}
 
 
@@ -115,8 +117,13 @@ def preset_cap(run_dir: Path) -> int | None:
 
 
 def _unverified(data: Mapping[str, Any]) -> str:
-    has_test = ((data.get("splits") or {}).get("sizes") or {}).get("test", 0) > 0
-    return f"{'the sealed test was not opened' if has_test else 'no sealed test'}: nothing is verified"
+    splits = data.get("splits") or {}
+    said = "no sealed test"
+    if (splits.get("sizes") or {}).get("test", 0) > 0:
+        said = "the sealed test was not opened"
+        if splits.get("test_opened"):
+            said = "too few rows of the sealed test were asked before the budget ended"
+    return f"{said}: nothing is verified"
 
 
 def _test_table(data: Mapping[str, Any]) -> Table:
@@ -188,6 +195,8 @@ def _trade_off(found: TradeOff, run: str, *, is_unchanged: bool) -> Iterator[Ren
 
 def _ending(data: Mapping[str, Any], cap: int | None) -> str:
     reason = str(data["stop_reason"])
+    if reason in _RAISED:
+        return f"ended by {reason} ({flag_name(reason)} raises it: a new run asks nothing that the cache has)"
     if reason != "max_calls":
         return f"ended by {reason}"
     whose = "the cap on calls" if cap is None else f"the preset's cap of {cap:,} calls"
@@ -256,7 +265,7 @@ def next_steps(data: Mapping[str, Any], *, is_show: bool = False) -> Iterator[Te
     if len(data["best"]["components"]) > 1:
         yield Text(f"  autoprompt runs export {run} --to workflow.yaml")
     elif data["best"]["demos"]:  # which a text file would not hold
-        yield Text(f"  autoprompt runs export {run} --to prompt.json")
+        yield Text(f"  autoprompt runs export {run} --to prompt.yaml")
     else:
         yield Text(f"  autoprompt runs export {run} --to prompt.txt")
     yield Text(f"  autoprompt eval --run {run} --dataset OTHER_ROWS")

@@ -39,6 +39,7 @@ _SETTINGS = (
     "base_url",
     "metric",
     "seed",
+    "prefer_shorter",
     *_CAPS,
 )
 _LONGEST_SETTING = 100

@@ -33,6 +33,7 @@ _log = logging.getLogger(__name__)
 # A line starts with its key at a fixed place, so that opening 100,000 lines parses none of them.
 _KEY_AT = slice(len(b'{"key":"'), len(b'{"key":"') + 64)
 _FAILURE = b'","failed":'
+_LATEST = 100  # records that are looked through for the time
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,13 +137,28 @@ class Journal:
                 charges.append(_charge(record))
             return answer, charges
 
-    def append(self, key: str, role: CallRole, completion: Completion) -> None:
-        """Write an answer, counted already. A second answer to the same request is not written."""
+    @property
+    def seconds(self) -> float:
+        """Of the run when its last answer came, as far as records say; 0.0 where none does."""
+        with self._lock:
+            for line in list(reversed(range(len(self._offsets))))[:_LATEST]:
+                try:
+                    return float(self._read(line)["run_s"])
+                except (ValueError, KeyError):  # a failure, or of an earlier version
+                    continue
+            return 0.0
+
+    def append(self, key: str, role: CallRole, completion: Completion, *, run_s: float | None = None) -> None:
+        """Write an answer, counted already. A second answer to the same request is not written.
+
+        run_s: seconds that the run has taken so far, so that one which goes on knows them.
+        """
         with self._lock:
             short = bytes.fromhex(key[:32])
             if short in self._answers:
                 return
-            self._write({"key": key, "attempts": completion.attempts, "role": role, **to_record(completion)})
+            known = {"key": key, "attempts": completion.attempts, "role": role, **to_record(completion)}
+            self._write(known if run_s is None else {**known, "run_s": round(run_s, 3)})
             self._answers[short] = len(self._offsets) - 1
 
     def append_failure(self, key: str, role: CallRole, attempts: int, error: str) -> None:

@@ -147,6 +147,7 @@ def final_predict(state: AutoPromptState, runtime: Runtime[SearchContext]) -> Up
     update["memory_experiences"], update["helped"] = learn(context, state, update["settled"], iteration)
     original, best = context.pool.original, context.pool[update["incumbent"]]
     winner = best if best is original else choose_winner(context, state, best)
+    update["instead_of"] = "" if winner is best else best.candidate.id
     with suppress(BudgetExhausted):  # what is left is used as far as it goes
         context.hold_test(winner.candidate)
     if winner is not original:

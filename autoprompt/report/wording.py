@@ -126,6 +126,8 @@ def unfinished(run: str, progress: Progress, calls: int, *, is_running: bool) ->
 def trade_off(found: TradeOff, is_unchanged: bool) -> str:
     """What stands over the table of score against length."""
     kind = "ahead of the original, not confirmed" if is_unchanged else "what is shorter than the best"
+    if not is_unchanged and any(choice.is_best for choice in found.candidates[:-1]):
+        kind = "the best, and what was given up for a shorter one"
     return f"Score against length, {kind}; means of the {count(found.rows)} rows that raced, no proof"
 
 
@@ -201,7 +203,8 @@ def chosen(event: Mapping[str, Any]) -> str:
     said = f"{event['id'][:6]} goes to the confirmation instead of {event['instead_of'][:6]}"
     if event.get("reason") == "shorter":
         tokens = f"about {event['tokens']:,} tokens a row instead of {event['tokens_of_best']:,}"
-        return f"{said}: as good in the race with {tokens}"
+        scores = f"{score(event['score'])} against {score(event['score_of_best'])} in the race"
+        return f"{said}, which is longer: {scores}, {tokens}"
     fresh, of_best = event.get("fresh_rows", 0), event.get("fresh_rows_of_best", 0)
     if fresh > of_best:
         return f"{said}: {fresh} fresh rows can speak for it, {of_best} for that one"

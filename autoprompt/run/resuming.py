@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from autoprompt.errors import BudgetExhausted, StoreError
 from autoprompt.judge import Grades
 from autoprompt.llm import Journal
+from autoprompt.llm.spent import Spent
 from autoprompt.metrics import row_weights
 from autoprompt.run.preparation import Preparation
 from autoprompt.search.pool import Pool
@@ -68,7 +70,8 @@ def restore(
         original = context.add(Candidate(components=context.program.components))
         original.status = "accepted"
     if state["spent"]:
-        context.budget.restore(state["spent"])
+        spent = Spent.from_dict(state["spent"])
+        context.budget.restore(replace(spent, seconds=max(spent.seconds, journal.seconds)))
     journal.mark_counted(state["journal_position"])
     if state.get("grades"):
         context.prediction.grades = Grades(**state["grades"])

@@ -20,6 +20,7 @@ from autoprompt.errors import (
 )
 from autoprompt.llm import Budget, Journal
 from autoprompt.llm.account import Account
+from autoprompt.llm.spent import Spent
 from autoprompt.memory import ExperienceFile
 from autoprompt.metrics import JUDGED, row_weights
 from autoprompt.run.forecast import judge_tokens
@@ -164,6 +165,8 @@ def _run_graph(work: _Work, *, resumed: bool) -> RunResult:
             restore(folder, preparation, context, saved.values, work.journal)
         else:
             drop_candidates_after(folder, 0)
+            if resumed:
+                work.budget.restore(Spent(seconds=work.journal.seconds))
             start = first_state(context, dataset_facts(preparation))
             if start["has_memory"]:
                 _warn_of_known_test(work, context)

@@ -305,6 +305,6 @@ Everything lies in runs/r1
 Next:
   autoprompt runs show r1
   autoprompt report r1 --open
-  autoprompt runs export r1 --to prompt.json
+  autoprompt runs export r1 --to prompt.yaml
   autoprompt eval --run r1 --dataset OTHER_ROWS
 """

@@ -276,7 +276,7 @@ PANEL = """\
 │ validation  0.700 best, 0.600 original (+0.100)                                        │
 │ candidates  1 measured, 0 accepted                                                     │
 │ spent       15 of 100 calls, 150 tokens, $0.0120 of $0.50                              │
-│ time        0:08; 0:08 left in this step, at most 0:42 to the end                      │
+│ time        0:08; 0:08 left in this step, about 0:42 to the end                        │
 │                                                                                        │
 │ run r1 started: local; rows: 4 train, 3 val, 3 test                                    │
 │ dropped abcdef: 0.710 against 0.600 on 30 rows, p = 0.012                              │

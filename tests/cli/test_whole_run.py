@@ -257,7 +257,7 @@ def test_two_prompts_are_compared_row_by_row(endpoint: Endpoint) -> None:
     call(*against, "@old.txt", "-o", "r.md")
     assert "gain +0.500" in Path("r.md").read_text(encoding="utf-8")
 
-    best = export(Candidate({"prompt": knows}), "yaml", labels=["urgent", "normal"])
+    best = export(Candidate({"prompt": knows}), "yaml", labels=["normal", "urgent"])
     Path("best.yaml").write_text(best, encoding="utf-8")
     same = call(*against, "@best.yaml").stdout
     assert "gain +0.000" in same

@@ -93,6 +93,16 @@ def test_an_answer_from_the_cache_is_replayed_for_nothing(path: Path, journal_at
     assert journal_at(path).recall(KEYS[0])[1] == [Charge("task", 0, Usage())]
 
 
+def test_the_time_of_the_last_answer_is_known_again(path: Path, journal_at: Open) -> None:
+    journal = journal_at(path)
+    assert journal.seconds == 0.0
+    journal.append(KEYS[0], "task", Completion("1"), run_s=1.5)
+    journal.append(KEYS[1], "task", Completion("1"), run_s=113.25)
+    journal.append_failure(KEYS[2], "task", 8, "HTTP 500")  # says no time
+    journal.close()
+    assert journal_at(path).seconds == 113.25
+
+
 def test_a_failed_request_is_counted_and_asked_again(path: Path, journal_at: Open) -> None:
     journal = journal_at(path)
     journal.append_failure(KEYS[0], "task", 8, "HTTP 500")

@@ -57,6 +57,8 @@ def test_where_rows_are_few_the_parent_with_fresh_rows_goes_before_its_slightly_
             "id": parent.candidate.id,
             "instead_of": child.candidate.id,
             "reason": "prospect",
+            "score": 17 / 28,
+            "score_of_best": 18 / 28,
             "fresh_rows": 22,
             "fresh_rows_of_best": 0,
             "tokens": 3,

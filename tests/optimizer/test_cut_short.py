@@ -64,6 +64,7 @@ def test_time_that_ends_among_the_sealed_rows_leaves_those_that_both_have() -> N
     assert [row.example_id for row in before] == [row.id for row in made.context.splits.test]
     assert not any(row.is_lost for row in before)
     assert sum(row.is_unasked for row in best) == 5
+    assert made.kinds("rows_evaluated")[-1]["done"] == 35  # of 40
     assert sum(row.is_lost for row in best) == 5
 
 
@@ -80,6 +81,16 @@ def test_every_beginning_of_the_sealed_rows_holds_the_targets_in_their_shares() 
     targets = [row.target for row in made.context.splits.test]
     share = targets.count("A") / len(targets)
     assert abs(sum(row.ground_truth == "A" for row in asked) - share * len(asked)) < 1
+
+
+def test_time_that_ended_before_another_prompt_was_measured_leaves_the_test_sealed() -> None:
+    made, original, winner = timed(90.5)
+    update: Any = {"stop_reason": "max_seconds"}
+    open_test(made.context, original, original, update)
+    assert (update["test"], made.task.calls) == ({}, [])
+    winner.scores[made.context.plan.race_ids[0]] = 1.0
+    open_test(made.context, original, original, update)
+    assert len(made.task.calls) == 20
 
 
 def test_time_that_ends_among_the_fresh_rows_leaves_those_that_both_have() -> None:

@@ -107,3 +107,17 @@ def test_many_choices_are_cut_to_the_best() -> None:
     found = trade_off(made.context, raced(made, 20, 20))
     assert found is not None
     assert [c["demos"] for c in found["candidates"]] == [0, 7, 8, 9, 10, 11, 20]
+
+
+def test_what_was_given_up_for_a_shorter_one_is_told() -> None:
+    made = bench()
+    original = scored_original(made, 10)
+    best, longest = raced(made, 23, 2), raced(made, 25, 9)
+    assert trade_off(made.context, best) is None
+    found = trade_off(made.context, best, longest)
+    assert found is not None
+    told = [(c["id"], c["is_best"]) for c in found["candidates"]]
+    assert told == [(original.candidate.id, False), (best.candidate.id, True), (longest.candidate.id, False)]
+    assert trade_off(made.context, original, longest) == trade_off(
+        made.context, original
+    )  # it was not confirmed

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from autoprompt.report import wording
+from autoprompt.report.records import Choice, TradeOff
 
 
 @pytest.mark.parametrize(
@@ -70,16 +71,35 @@ def test_two_that_are_right_in_all_fresh_rows_are_level() -> None:
     ("event", "said"),
     [
         (
-            {"reason": "shorter", "tokens": 1192, "tokens_of_best": 3038},
-            "as good in the race with about 1,192 tokens a row instead of 3,038",
+            {
+                "reason": "shorter",
+                "score": 0.9,
+                "score_of_best": 0.93,
+                "tokens": 1192,
+                "tokens_of_best": 3038,
+            },
+            ", which is longer: 0.900 against 0.930 in the race, about 1,192 tokens a row instead of 3,038",
         ),
         (
             {"reason": "fresher", "fresh_rows": 22, "fresh_rows_of_best": 0},
-            "22 fresh rows can speak for it, 0 for that one",
+            ": 22 fresh rows can speak for it, 0 for that one",
         ),
-        ({"fresh_rows": 9, "fresh_rows_of_best": 9}, "its gain has the better chance to be shown"),
+        ({"fresh_rows": 9, "fresh_rows_of_best": 9}, ": its gain has the better chance to be shown"),
     ],
 )
 def test_why_another_goes_to_the_confirmation_is_said(event: dict[str, Any], said: str) -> None:
     told = wording.chosen({"id": "abcdef012", "instead_of": "fedcba987", **event})
-    assert told == f"abcdef goes to the confirmation instead of fedcba: {said}"
+    assert told == f"abcdef goes to the confirmation instead of fedcba{said}"
+
+
+@pytest.mark.parametrize(
+    ("ids", "said"),
+    [
+        (("original", "short", "best"), "what is shorter than the best"),
+        (("original", "best", "long"), "the best, and what was given up for a shorter one"),
+    ],
+)
+def test_the_table_of_lengths_says_what_stands_in_it(ids: tuple[str, ...], said: str) -> None:
+    choices = [Choice(name, "demos", 2, 100, 0.5, is_best=name == "best") for name in ids]
+    title = wording.trade_off(TradeOff(36, tuple(choices)), is_unchanged=False)
+    assert title == f"Score against length, {said}; means of the 36 rows that raced, no proof"

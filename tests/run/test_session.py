@@ -135,6 +135,19 @@ def check_resumed(folder: Path, models: Models, expected: Undisturbed, *, unansw
     assert models.sent == expected.models.sent + unanswered
 
 
+def test_the_time_before_a_kill_counts(tmp_path: Path) -> None:
+    """Up to the last answer, and not up to the last step that had ended."""
+    models = kill_run(tmp_path, Models(die_at=60))
+    journal = RunStore(tmp_path / "runs").open(only_run(tmp_path)).journal_path
+    *before, last = journal.read_text(encoding="utf-8").splitlines()
+    record = {**json.loads(last), "run_s": 1000.0}
+    journal.write_text(
+        "\n".join([*before, json.dumps(record, separators=(",", ":"))]) + "\n", encoding="utf-8"
+    )
+    result = resume(only_run(tmp_path), runs_dir=tmp_path / "runs", clients=models.clients)
+    assert 1000 < result.to_dict()["seconds"] < 1100
+
+
 @pytest.mark.parametrize("place", range(12))
 def test_killed_in_a_call_and_resumed(place: int, tmp_path: Path, undisturbed: Undisturbed) -> None:
     models = kill_run(tmp_path, Models(die_at=1 + place * (undisturbed.models.sent - 1) // 11))

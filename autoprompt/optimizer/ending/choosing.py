@@ -98,6 +98,8 @@ def _tell(context: SearchContext, chosen: _Choice, of_best: _Choice, reason: Rea
             "id": chosen.entry.candidate.id,
             "instead_of": of_best.entry.candidate.id,
             "reason": reason,
+            "score": chosen.score,
+            "score_of_best": of_best.score,
             "fresh_rows": chosen.rows,
             "fresh_rows_of_best": of_best.rows,
             "tokens": chosen.tokens,

@@ -73,7 +73,7 @@ def open_test(context: SearchContext, original: Entry, winner: Entry, update: Up
     """
     rows = context.splits.test
     update["test"] = {}
-    if not rows:
+    if not rows or (winner is original and _was_cut_before_any(context, update)):
         return
     opened = context.open_test()
     # The original first, which is short as a rule: of what is cut off, more rows have both then. In an order
@@ -108,6 +108,14 @@ def open_test(context: SearchContext, original: Entry, winner: Entry, update: Up
     update["test"].setdefault("original", update["test"]["best"])
     update["test"]["opened"] = opened
     update["results"] = update["test"]["best"]
+
+
+def _was_cut_before_any(context: SearchContext, update: Update) -> bool:
+    """Whether time ended before another prompt was measured: then the test is worth more to the next run."""
+    race_ids = context.plan.race_ids
+    others = (entry for entry in context.pool.entries if entry is not context.pool.original)
+    is_cut = update.get("stop_reason") == "max_seconds"
+    return is_cut and all(entry.scores.keys().isdisjoint(race_ids) for entry in others)
 
 
 def _asked_of_all(evaluations: Sequence[Evaluation]) -> set[str]:

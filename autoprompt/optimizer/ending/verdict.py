@@ -48,6 +48,8 @@ class RunFacts:
 
 def make_result(state: AutoPromptState, context: SearchContext, facts: RunFacts, spent: Spent) -> RunResult:
     original, best = context.pool.original, context.pool[state["incumbent"]]
+    instead_of = state.get("instead_of", "")
+    given_up = context.pool[instead_of] if instead_of else None
     test = state.get("test") or {}
     sides = {name: context.read_results(test[name]) if name in test else [] for name in ("best", "original")}
     compared = compare_rows(sides["best"], sides["original"], context.prediction.metric)
@@ -69,10 +71,11 @@ def make_result(state: AutoPromptState, context: SearchContext, facts: RunFacts,
             **_side(sides["best"], compared, "new"),
             "id": best.candidate.id,
             "is_original": best is original,
+            "instead_of": instead_of or None,
             "components": dict(best.candidate.components),
             "demos": [demo.to_dict() for demo in best.candidate.demos],
         },
-        "trade_off": trade_off(context, best),
+        "trade_off": trade_off(context, best, given_up),
         **_proof(compared),
         "validation": _validation(state, context, original, best),
         **_use(spent),
