@@ -9,7 +9,8 @@ from typing import Any
 
 from autoprompt.config import RunConfig
 from autoprompt.setting_sources import flag_name
-from autoprompt.store.folder import is_usual
+from autoprompt.store.folder import RunFolder, is_usual
+from autoprompt.store.given import is_given
 
 # Another machine has others.
 _PLACES = ("memory", "cache_dir")
@@ -20,8 +21,14 @@ _LONGEST_PROMPT = 200
 def command(config: Mapping[str, Any], folder: Path) -> str:
     """`autoprompt run` with every setting that is not the default, for a shell.
 
-    A prompt of several lines, or a long one, is named by its file in the run's folder.
+    A prompt of several lines, or a long one, is named by its file in the run's folder. What a program handed
+    over, rows or models, no command has: then the call is told.
     """
+    handed_over = ["rows=rows"] if is_given(config.get("dataset")) else []
+    if RunFolder(folder).has_own_clients():
+        handed_over.append("clients=clients")
+    if handed_over:
+        return f"optimize(config, {', '.join(handed_over)}), in the program that began it"
     words = ["autoprompt", "run"]
     names = sorted(config, key=lambda name: _FIRST.index(name) if name in _FIRST else len(_FIRST))
     for name in names:

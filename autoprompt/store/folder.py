@@ -287,6 +287,11 @@ class RunFolder:
         """Candidate id -> its last record, in the order in which the ids first came."""
         return {row["id"]: row for row in read_jsonl(self.candidates_path)}
 
+    def has_own_clients(self) -> bool:
+        """Whether its models were objects of the program that began it."""
+        mark = self.path / "clients"
+        return mark.exists() and mark.read_text(encoding="utf-8") == "own"
+
     def keep_clients(self, *, are_own: bool) -> None:
         """Note whose models the run has: objects of the program that began it, or those of its settings.
 

@@ -79,11 +79,16 @@ def rows_as_file(rows: Iterable[Mapping[str, Any]], runs_dir: Path | None) -> It
             yield path_and_words
 
 
+def is_given(dataset: str | Path | None) -> bool:
+    """Whether a run's dataset are rows that a program had handed over."""
+    return dataset is not None and Path(dataset).parent.name == _FOLDER
+
+
 @contextmanager
 def in_words_of_kept_rows(config: RunConfig) -> Iterator[Told]:
     """Of a run that goes on: messages in words of the rows, where a program had handed them over."""
     path = config.dataset
-    if path is None or path.parent.name != _FOLDER:
+    if path is None or not is_given(path):
         yield str
         return
     with _in_words_of_rows(path, is_new=False) as (_, told):
@@ -95,7 +100,7 @@ def forget_rows(path: Path, others: Iterable[Path]) -> None:
 
     others: the settings of the runs that are left.
     """
-    if path.parent.name != _FOLDER or any(path.name in _text_of(settings) for settings in others):
+    if not is_given(path) or any(path.name in _text_of(settings) for settings in others):
         return
     path.unlink(missing_ok=True)
     with suppress(OSError):  # others lie there
