@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.columns import Columns
@@ -23,6 +23,9 @@ from autoprompt.store.export import WORKFLOW, is_workflow_run
 from autoprompt.store.files import write_output
 from autoprompt.store.folder import is_usual
 from autoprompt.store.listing import summarize
+
+if TYPE_CHECKING:
+    from autoprompt.report.two_runs import Comparison
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False, no_args_is_help=True, help="Past runs.")
 Run = Annotated[str, typer.Argument(metavar="RUN", help="Id, its beginning, folder of a run, or `last`.")]
@@ -202,19 +205,23 @@ def diff_runs(
     runs_dir: options.RunsDir = Path("runs"),
     as_json: options.Json = False,
 ) -> None:
-    """Best prompts of two runs side by side, with their scores."""
-    store = RunStore(runs_dir)
-    found = diff(store.open(a), store.open(b))
+    """Best prompts of two runs side by side, and a paired test on the test rows that both have."""
+    from autoprompt.report import read_summary  # here, since only this command needs it
+    from autoprompt.report.two_runs import compare
+
+    folders = [RunStore(runs_dir).open(run) for run in (a, b)]
+    found = diff(*folders)
+    compared = compare(*map(read_summary, folders))
     if as_json:
         data = asdict(found)
-        print_json({**data, "a": _summary(found.a), "b": _summary(found.b)})
+        print_json({**data, "a": _summary(found.a), "b": _summary(found.b), "compared": compared.to_dict()})
         return
     console = render.console()
-    for part in _side_by_side(found, console.width):
+    for part in _side_by_side(found, compared, console.width):
         console.print(part)
 
 
-def _side_by_side(found: RunDiff, width: int) -> Iterator[RenderableType]:
+def _side_by_side(found: RunDiff, compared: Comparison, width: int) -> Iterator[RenderableType]:
     made = render.table(
         "", "original", "best", "verdict", "demonstrations", "model", right=("demonstrations",)
     )
@@ -229,8 +236,10 @@ def _side_by_side(found: RunDiff, width: int) -> Iterator[RenderableType]:
         )
         made.add_row(*(Text(clean(cell)) for cell in cells))
     yield made
-    if found.a.dataset != found.b.dataset:
-        yield Text("The scores are of different datasets and cannot be compared.", "yellow")
+    if compared.gain is None:
+        yield Text(clean(f"The scores cannot be compared. {compared.no_rows}"), "yellow")
+    else:
+        yield Text(f"{compared.headline} (paired, two-sided). {compared.meaning}")
     yield Text()
     for component in found.components:
         if not component.lines:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import typer
 import yaml
+from run_folders import row
 from typer.testing import CliRunner, Result
 
 from autoprompt.cli import app, options
@@ -156,6 +157,21 @@ def test_two_runs_side_by_side() -> None:
     assert a.run_id in text
     data = json.loads(call("runs", "diff", a.run_id, b.run_id, "--json").stdout)
     assert (data["demos_a"], data["demos_b"]) == (0, 2)
+    assert data["compared"]["gain"] == {"value": None, "ci95": None}
+    assert "The scores cannot be compared. Their sealed tests have no row in common" in text
+
+
+def test_two_runs_are_compared_on_the_test_rows_that_both_have() -> None:
+    a, b = finished("Say 1 or 0."), finished("Say 1 or 0 only.")
+    for folder, right in ((a, 6), (b, 12)):
+        answered = [row(n, f"input {n}", "1", "1" if n < right else "0") for n in range(12)]
+        for name in ("test-best", "test-original"):
+            folder.write_predictions(name, answered)
+    text = call("runs", "diff", a.run_id, b.run_id).stdout
+    said = "A 0.50, B 1.00 on 12 shared rows, p = 0.031 (paired, two-sided). B has the better prompt"
+    assert said in " ".join(text.split())
+    compared = json.loads(call("runs", "diff", a.run_id, b.run_id, "--json").stdout)["compared"]
+    assert (compared["rows"], compared["gain"]["value"], compared["better"]) == (12, 0.5, {"a": 0, "b": 6})
 
 
 def test_a_prompt_is_exported() -> None:

@@ -9,9 +9,14 @@ import pytest
 from run_folders import row
 
 from autoprompt.report import read_summary
+from autoprompt.report.two_runs import Comparison, compare
 from autoprompt.stats import mcnemar_exact
 from autoprompt.store import RunFolder, RunStore
-from autoprompt.web.compare import Comparison, compare
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> RunStore:
+    return RunStore(tmp_path / "runs")
 
 
 def finished(

@@ -1,0 +1,198 @@
+"""Two runs beside each other: scores, prompts, and the rows that one gets right and the other does not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any
+
+from autoprompt.comparison import ALPHA
+from autoprompt.report.diff import Piece, diff_words
+from autoprompt.report.numbers import count, p_value, score
+from autoprompt.report.records import Answer, CandidateSummary
+from autoprompt.report.summary import RunSummary
+from autoprompt.stats import count_groups, difference, in_groups, paired_difference_interval, paired_test
+from autoprompt.types import Demo
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedAnswer:
+    """A row of both sealed tests, as the best prompt of each run answered it.
+
+    group: of the rows that belong together, as the first run has it, else the second.
+    """
+
+    input: str
+    expected: str
+    a: Answer
+    b: Answer
+    group: str | None = None
+
+    @property
+    def winner(self) -> str:
+        """ "a", "b", or "" where both answers are worth the same."""
+        gain = difference(self.b.score, self.a.score)
+        if not gain:
+            return ""
+        return "b" if gain > 0 else "a"
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedText:
+    """One component of both best prompts: the pieces of its text on either side, changed words marked."""
+
+    name: str
+    text_a: str
+    text_b: str
+    a: tuple[Piece, ...]
+    b: tuple[Piece, ...]
+
+    @property
+    def is_equal(self) -> bool:
+        return self.text_a == self.text_b
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """gain: mean of b minus mean of a over `rows`, with its interval; p_value: paired, two-sided.
+
+    rows: those that both tests hold and neither endpoint lost; without any the rest is None.
+    """
+
+    a: RunSummary
+    b: RunSummary
+    texts: tuple[ComparedText, ...]
+    demos: tuple[tuple[Demo | None, Demo | None], ...]
+    rows: tuple[ComparedAnswer, ...]
+    mean_a: float | None = None
+    mean_b: float | None = None
+    gain: float | None = None
+    gain_ci95: tuple[float, float] | None = None
+    p_value: float | None = None
+
+    @property
+    def differing(self) -> tuple[ComparedAnswer, ...]:
+        return tuple(row for row in self.rows if row.winner)
+
+    @property
+    def is_clear(self) -> bool:
+        return self.p_value is not None and self.p_value < ALPHA
+
+    @property
+    def mark(self) -> str:
+        """What can be said, in a word or two."""
+        if self.gain is None:
+            return "Not comparable"
+        return "Different" if self.is_clear else "No difference that chance would not make"
+
+    @property
+    def headline(self) -> str:
+        if self.gain is None or self.mean_a is None or self.mean_b is None:
+            return "These two cannot be compared by score"
+        means = f"A {score(self.mean_a, 2)}, B {score(self.mean_b, 2)} on {count(len(self.rows))} shared rows"
+        groups = count_groups([row.group for row in self.rows])
+        return f"{means}{in_groups(groups, len(self.rows))}, {p_value(self.p_value)}"
+
+    @property
+    def meaning(self) -> str:
+        """What the headline means."""
+        if self.gain is None:
+            return self.no_rows
+        if not self.is_clear:
+            return "Between two prompts that are equally good, such a gap comes up often."
+        return f"{'B' if self.gain > 0 else 'A'} has the better prompt for these rows."
+
+    @property
+    def no_rows(self) -> str:
+        """Why no row can be compared."""
+        waiting = [run.run_id for run in (self.a, self.b) if not run.is_finished]
+        if waiting:
+            return f"{' and '.join(waiting)}: not finished, so the sealed test is closed."
+        if self.a.dataset != self.b.dataset:
+            return "The runs are of different datasets: their scores are of different rows."
+        return "Their sealed tests have no row in common that both were run on."
+
+    def to_dict(self) -> dict[str, Any]:
+        """The best prompts of both on the rows that both sealed tests hold, as numbers."""
+        return {
+            "rows": len(self.rows),
+            "means": [self.mean_a, self.mean_b],
+            "gain": {"value": self.gain, "ci95": self.gain_ci95},
+            "p_value": self.p_value,
+            "better": {"a": self.count("a"), "b": self.count("b")},
+        }
+
+    @property
+    def shared_demos(self) -> int:
+        return sum(ours == theirs for ours, theirs in self.demos)
+
+    def count_demos(self, side: int) -> int:
+        """side: 0 for a, 1 for b."""
+        return sum(pair[side] is not None for pair in self.demos)
+
+    def count(self, winner: str) -> int:
+        return sum(row.winner == winner for row in self.rows)
+
+
+def compare(a: RunSummary, b: RunSummary) -> Comparison:
+    """What two runs found, on the rows that both sealed tests share. A run in progress has no such rows."""
+    rows = _shared_rows(a, b)
+    texts, demos = _texts(a.best_candidate, b.best_candidate), _demos(a.best_candidate, b.best_candidate)
+    if not rows:
+        return Comparison(a, b, texts, demos, rows)
+    ours, theirs = [row.a.score for row in rows], [row.b.score for row in rows]
+    groups = [row.group for row in rows]
+    low, high = paired_difference_interval(ours, theirs, groups=groups)
+    mean_a, mean_b = sum(ours) / len(rows), sum(theirs) / len(rows)
+    return Comparison(
+        a,
+        b,
+        texts,
+        demos,
+        rows,
+        mean_a=mean_a,
+        mean_b=mean_b,
+        gain=difference(mean_b, mean_a),
+        gain_ci95=(low, high),
+        p_value=paired_test(ours, theirs, "two-sided", groups=groups),
+    )
+
+
+def _shared_rows(a: RunSummary, b: RunSummary) -> tuple[ComparedAnswer, ...]:
+    if not (a.is_finished and b.is_finished):
+        return ()
+    others = {row.example_id: row for row in b.rows}
+    found = []
+    for row in a.rows:
+        other = others.get(row.example_id)
+        if other is None or row.best is None or other.best is None:
+            continue
+        if not (row.best.is_lost or other.best.is_lost):
+            group = row.group or other.group
+            found.append(ComparedAnswer(row.input, row.expected, row.best, other.best, group))
+    return tuple(found)
+
+
+def _texts(a: CandidateSummary | None, b: CandidateSummary | None) -> tuple[ComparedText, ...]:
+    ours, theirs = (dict(side.components) if side else {} for side in (a, b))
+    made = []
+    for name in {**ours, **theirs}:
+        pieces = diff_words(ours.get(name, ""), theirs.get(name, ""))
+        sides = _without(pieces, "added"), _without(pieces, "removed")
+        made.append(ComparedText(name, ours.get(name, ""), theirs.get(name, ""), *sides))
+    return tuple(made)
+
+
+def _without(pieces: Sequence[Piece], kind: str) -> tuple[Piece, ...]:
+    return tuple(piece for piece in pieces if piece.kind != kind)
+
+
+def _demos(
+    a: CandidateSummary | None, b: CandidateSummary | None
+) -> tuple[tuple[Demo | None, Demo | None], ...]:
+    """Demonstrations that both have stand beside each other and come first."""
+    ours, theirs = (side.demos if side else () for side in (a, b))
+    shared = [demo for demo in ours if demo in theirs]
+    rest = ([d for d in ours if d not in shared], [d for d in theirs if d not in shared])
+    return (*((demo, demo) for demo in shared), *zip_longest(*rest))
