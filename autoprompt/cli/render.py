@@ -16,7 +16,7 @@ from rich.text import Text
 from autoprompt.cli import clean
 from autoprompt.cli.panel import warning_line
 from autoprompt.cli.progress import duration, money
-from autoprompt.config import RunConfig
+from autoprompt.config import LOCAL, RunConfig
 from autoprompt.dataset.faults import listed
 from autoprompt.report import wording
 from autoprompt.report.diff import Piece, diff_words, is_linewise
@@ -32,6 +32,8 @@ _PIPE_WIDTH = 110  # a pipe has no width of its own
 _LONGEST_DEMO = 100
 # before, after, style: the change can be read without colour too.
 _DIFF_MARKS = {"same": ("", "", ""), "removed": ("[-", "-]", "red"), "added": ("{+", "+}", "green")}
+# Of the embedded model on two cores, measured: benchmarks/README.md.
+_LOCAL_CALL_S = 0.4, 1.5
 _RAISED = ("max_tokens", "max_cost", "max_seconds")  # caps that are the user's own
 VERDICT_STYLES = {"confirmed": "bold green", "not_confirmed": "bold yellow", "untested": "bold yellow"}
 
@@ -308,6 +310,7 @@ def estimate(data: Mapping[str, Any], settings: RunConfig) -> RenderableType:
         f"{data['optimizer_calls']:,} of them the writer's{_judges(data) if judged else ''}"
         f"{'' if settings.max_calls else '; repeats after faults come on top'}",
         _tokens_and_cost(data),
+        *_time(calls, settings),
     ]
     if (at_best := data.get("smallest_gain_at_best", least)) is not None:
         reach, why = f"{at_best:+.2f}", ""
@@ -327,6 +330,19 @@ def _answers(data: Mapping[str, Any]) -> str:
         return f"answers: {clean(listed(labels))}"
     rows = sum(data["sizes"].values())
     return f"answers: free text, {data['different_targets']:,} different in {rows:,} rows"
+
+
+def _time(calls: int, settings: RunConfig) -> Iterator[str]:
+    """What costs no money costs time. A server's time nobody knows."""
+    if settings.max_seconds is not None:
+        most = duration(settings.max_seconds)
+        yield f"time: at most {most} (--max-seconds); the run then ends with what it has"
+    elif settings.model == LOCAL:
+        least, most = (f"{calls * seconds / 60:,.0f}" for seconds in _LOCAL_CALL_S)
+        yield (
+            f"time: about {least} to {most} minutes on two cores if all is answered at once; a prompt that "
+            "reasons first takes ten times as long a call. The run says what is left"
+        )
 
 
 def _tokens_and_cost(data: Mapping[str, Any]) -> str:

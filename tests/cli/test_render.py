@@ -271,6 +271,10 @@ def test_an_estimate_says_that_nothing_was_sent() -> None:
     assert "cost: up to $1.25; about 4,321 tokens ($0.11) if no prompt gets longer than yours" in " ".join(
         shown(render.estimate(priced, RunConfig(model="gpt-x"))).split()
     )
+    local, capped = RunConfig(model="local"), RunConfig(model="gpt-x", max_seconds=90)
+    said = "time: about 8 to 30 minutes on two cores if all is answered at once; a prompt that reasons"
+    assert said in " ".join(shown(render.estimate(data, local)).split())
+    assert "time: at most 1:30 (--max-seconds); the run then" in shown(render.estimate(data, capped))
     judged = {**data, "judge_calls": 600, "judge_model": "gpt-y\x1b", "judge_cost_usd": 0.25}
     text = shown(render.estimate(judged, RunConfig.model_validate({"model": "gpt-x"})))
     said = "at most 1,806 calls (gpt-x), up to 6 of them the writer's, about 600 the judge's"
