@@ -219,7 +219,9 @@ class SearchContext:
         # Half of the calls are the original's.
         tokens, cost = self._expected(calls, max(map(self.grown, candidates)) / 2)
         paces = max(map(self.prediction.pace, candidates)), self.prediction.pace(self.pool.original.candidate)
-        seconds = min(most_seconds, calls * self.budget.seconds_per_call * sum(paces) / 2)
+        # What writing takes is no row's: its calls are few and long. Unknown after a resume.
+        per_row = self.prediction.seconds_per_row or self.budget.seconds_per_call * self.plan.calls_per_row
+        seconds = min(most_seconds, calls / self.plan.calls_per_row * per_row * sum(paces) / 2)
         self.budget.hold(
             calls, tokens=tokens, cost_usd=cost, seconds=seconds, leaves_room=leaves_room, is_wish=is_wish
         )

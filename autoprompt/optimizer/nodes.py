@@ -155,7 +155,7 @@ def final_predict(state: AutoPromptState, runtime: Runtime[SearchContext]) -> Up
     context.budget.release_hold()
     update["incumbent"] = winner.candidate.id
     update["current_prompt"] = winner.candidate.prompt
-    open_test(context, original, winner, update)
+    open_test(context, original, winner, update, state.get("stop_reason", ""))
     return _checkpoint(context, state, update)
 
 

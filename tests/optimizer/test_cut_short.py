@@ -85,11 +85,11 @@ def test_every_beginning_of_the_sealed_rows_holds_the_targets_in_their_shares() 
 
 def test_time_that_ended_before_another_prompt_was_measured_leaves_the_test_sealed() -> None:
     made, original, winner = timed(90.5)
-    update: Any = {"stop_reason": "max_seconds"}
-    open_test(made.context, original, original, update)
+    update: Any = {}
+    open_test(made.context, original, original, update, "max_seconds")
     assert (update["test"], made.task.calls) == ({}, [])
     winner.scores[made.context.plan.race_ids[0]] = 1.0
-    open_test(made.context, original, original, update)
+    open_test(made.context, original, original, update, "max_seconds")
     assert len(made.task.calls) == 20
 
 
@@ -116,6 +116,18 @@ def test_the_time_that_is_kept_back_for_the_test_goes_by_the_winners_pace(
     monkeypatch.setattr(context.prediction, "pace", lambda candidate: paces[candidate.id])
     context.hold_test(winner.candidate)
     assert context.budget.held["seconds"] == pytest.approx(20 * 0.5 + 20 * 2.5)
+
+
+def test_what_writing_takes_is_kept_back_for_no_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, original, winner = timed(1000)
+    context, clock = made.context, made.context.budget.clock
+    monkeypatch.setattr("time.monotonic", clock)
+    context.evaluate([original, winner], context.plan.race[:10], "race")
+    context.budget.charge("optimizer")
+    clock.now += 500  # type: ignore[attr-defined]
+    assert context.budget.seconds_per_call > 20
+    context.hold_test(winner.candidate)
+    assert context.budget.held["seconds"] == pytest.approx(40)
 
 
 def test_time_that_is_too_short_is_shared_out_between_fresh_rows_and_test() -> None:

@@ -28,3 +28,13 @@ def test_the_pace_is_that_of_an_average_row(monkeypatch: pytest.MonkeyPatch) -> 
         program.run(row(1), candidate)
     assert (program.pace(FAST.id), program.pace(SLOW.id)) == pytest.approx((2 / 3, 2.0))
     assert program.pace(UNKNOWN.id) == 1.0
+
+
+def test_rows_that_were_recalled_say_nothing_of_the_time() -> None:
+    program = Timed(TwoPrompts())
+    assert program.seconds_per_row == 0.0
+    program.add_block(40, 0.01)
+    assert program.seconds_per_row == 0.0
+    program.add_block(10, 4.0)
+    program.add_block(10, 2.0)
+    assert program.seconds_per_row == pytest.approx(0.3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 
@@ -40,6 +41,11 @@ class PredictionAgent:
     def pace(self, candidate: Candidate) -> float:
         """How many times as long as an average row one of the candidate's took so far; 1.0 where unknown."""
         return self._program.pace(candidate.id)
+
+    @property
+    def seconds_per_row(self) -> float:
+        """So far, with the others that ran at the same time; 0.0 where no row has been sent."""
+        return self._program.seconds_per_row
 
     def predict(
         self,
@@ -80,6 +86,7 @@ class PredictionAgent:
         end. on_exhausted: as there. Raises what `evaluate_jobs` raises, and JudgeError where a judge has
         given hardly any grade.
         """
+        started = time.monotonic()
         evaluations = evaluate_jobs(
             self._program,
             jobs,
@@ -90,6 +97,7 @@ class PredictionAgent:
             grant=self._grant,
             on_exhausted=on_exhausted,
         )
+        self._program.add_block(sum(len(rows) for _, rows in jobs), time.monotonic() - started)
         for evaluation in evaluations:
             self.grades.add(evaluation.rows)
         self.grades.check()

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from autoprompt.program import Program
 from autoprompt.types import Candidate, Example, Prediction
 
+_RECALLED_S = 0.001  # a row out of the cache or the journal
+
 
 class Timed:
     """A program that keeps the time of each candidate's rows. Safe to call from several threads."""
@@ -19,6 +21,7 @@ class Timed:
         self._lock = threading.Lock()
         self._seconds: dict[str, float] = defaultdict(float)
         self._rows: dict[str, int] = defaultdict(int)
+        self._block_seconds, self._block_rows = 0.0, 0
 
     @property
     def components(self) -> Mapping[str, str]:
@@ -32,6 +35,16 @@ class Timed:
             self._seconds[candidate.id] += taken
             self._rows[candidate.id] += 1
         return prediction
+
+    def add_block(self, rows: int, seconds: float) -> None:
+        """Count rows that ran beside each other, unless cache or journal answered them: they take no time."""
+        if seconds > rows * _RECALLED_S:
+            self._block_rows += rows
+            self._block_seconds += seconds
+
+    @property
+    def seconds_per_row(self) -> float:
+        return self._block_seconds / self._block_rows if self._block_rows else 0.0
 
     def pace(self, candidate_id: str) -> float:
         """How many times as long as an average row one of the candidate's took; 1.0 where unknown."""

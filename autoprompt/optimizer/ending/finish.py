@@ -66,14 +66,18 @@ def _ask_without_themselves(context: SearchContext, winner: Entry, rows: Sequenc
     context.evaluate_as(jobs, what, keeps_rest=True)
 
 
-def open_test(context: SearchContext, original: Entry, winner: Entry, update: Update) -> None:
+def open_test(
+    context: SearchContext, original: Entry, winner: Entry, update: Update, stop_reason: str = ""
+) -> None:
     """Best and original on the sealed rows. It chooses nothing: it gives the verdict.
 
     Where the budget ends on the way, it is that of the rows that both have, unless these are too few.
+    stop_reason: what had ended the search before.
     """
     rows = context.splits.test
     update["test"] = {}
-    if not rows or (winner is original and _was_cut_before_any(context, update)):
+    is_cut = (update.get("stop_reason") or stop_reason) == "max_seconds"
+    if not rows or (winner is original and is_cut and not _has_measured(context)):
         return
     opened = context.open_test()
     # The original first, which is short as a rule: of what is cut off, more rows have both then. In an order
@@ -110,12 +114,11 @@ def open_test(context: SearchContext, original: Entry, winner: Entry, update: Up
     update["results"] = update["test"]["best"]
 
 
-def _was_cut_before_any(context: SearchContext, update: Update) -> bool:
-    """Whether time ended before another prompt was measured: then the test is worth more to the next run."""
+def _has_measured(context: SearchContext) -> bool:
+    """Whether another prompt than the original was; if not, the test is worth more to the next run."""
     race_ids = context.plan.race_ids
     others = (entry for entry in context.pool.entries if entry is not context.pool.original)
-    is_cut = update.get("stop_reason") == "max_seconds"
-    return is_cut and all(entry.scores.keys().isdisjoint(race_ids) for entry in others)
+    return any(not entry.scores.keys().isdisjoint(race_ids) for entry in others)
 
 
 def _asked_of_all(evaluations: Sequence[Evaluation]) -> set[str]:
