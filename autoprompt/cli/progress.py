@@ -155,6 +155,8 @@ class Progress:
     def _settled(self, event: Mapping[str, Any]) -> str:
         self.tried += 1
         self.accepted += bool(event["accepted"])
+        if not event["rows"]:
+            return f"dropped {event['id'][:6]}: the budget ended before it was measured"
         p_value = event.get("p_value")
         chance = "" if p_value is None else f", {p_text(p_value)}"
         verdict = "accepted" if event["accepted"] else "dropped"

@@ -263,6 +263,13 @@ def test_the_panel_while_weights_come() -> None:
     assert "500 MB of 1.00 GB" in out.getvalue()
 
 
+def test_a_candidate_without_rows_has_no_score() -> None:
+    said = Progress().add(
+        {**settled(accepted=False), "rows": 0, "score": 0.0, "parent_score": 0.0, "p_value": 1.0}
+    )
+    assert said == "dropped abcdef: the budget ended before it was measured"
+
+
 def test_words_for_numbers() -> None:
     assert [duration(s) for s in (7.4, 750, 3723)] == ["0:07", "12:30", "1:02:03"]
     assert [megabytes(b) for b in (358_000, 5 * 10**6, 1_117_320_768)] == ["358 kB", "5 MB", "1.12 GB"]
