@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -32,17 +33,27 @@ class Clock:
         return World().student(messages, options)
 
 
-def timed(max_seconds: float) -> tuple[Bench, Entry, Entry]:
-    """A context whose time ends, its original, and a better prompt."""
-    clock = Clock()
-    made = bench(clock.student, splits=splits_of(32, 60, 20))
-    first_state(made.context, {})
-    made.context.budget.clock = clock
-    made.context.budget.restore(Spent())
-    made.context.budget.max_seconds = max_seconds
-    parents = (made.context.pool.original.candidate.id,)
-    winner = made.context.add(Candidate({"prompt": "Mind the rule."}, parents=parents))
-    return made, made.context.pool.original, winner
+Made = Callable[[float], tuple[Bench, Entry, Entry]]
+
+
+@pytest.fixture
+def timed(monkeypatch: pytest.MonkeyPatch) -> Made:
+    """A context whose time ends after so many seconds, its original, and a better prompt."""
+
+    def make(max_seconds: float) -> tuple[Bench, Entry, Entry]:
+        clock = Clock()
+        monkeypatch.setattr("time.monotonic", clock)
+        made = bench(clock.student, splits=splits_of(32, 60, 20))
+        first_state(made.context, {})
+        made.context.budget.clock = clock
+        made.context.budget.restore(Spent())
+        made.context.budget.max_seconds = max_seconds
+        original = made.context.pool.original
+        parents = (original.candidate.id,)
+        winner = made.context.add(Candidate({"prompt": "Mind the rule."}, parents=parents))
+        return made, original, winner
+
+    return make
 
 
 def opened(made: Bench, original: Entry, winner: Entry) -> dict[str, Any]:
@@ -55,7 +66,7 @@ def side(made: Bench, update: dict[str, Any], name: str) -> list[EvaluatedRow]:
     return made.context.read_results(update["test"][name])
 
 
-def test_time_that_ends_among_the_sealed_rows_leaves_those_that_both_have() -> None:
+def test_time_that_ends_among_the_sealed_rows_leaves_those_that_both_have(timed: Made) -> None:
     made, original, winner = timed(34.5)
     update = opened(made, original, winner)
     assert update["stop_reason"] == "max_seconds"
@@ -68,14 +79,14 @@ def test_time_that_ends_among_the_sealed_rows_leaves_those_that_both_have() -> N
     assert sum(row.is_lost for row in best) == 5
 
 
-def test_too_few_sealed_rows_give_no_verdict() -> None:
+def test_too_few_sealed_rows_give_no_verdict(timed: Made) -> None:
     made, original, winner = timed(28.5)  # 9 of 20 rows
     update = opened(made, original, winner)
     assert update["test"] == {"opened": update["test"]["opened"]}
     assert update["stop_reason"] == "max_seconds"
 
 
-def test_every_beginning_of_the_sealed_rows_holds_the_targets_in_their_shares() -> None:
+def test_every_beginning_of_the_sealed_rows_holds_the_targets_in_their_shares(timed: Made) -> None:
     made, original, winner = timed(30.5)
     asked = [row for row in side(made, opened(made, original, winner), "best") if not row.is_lost]
     targets = [row.target for row in made.context.splits.test]
@@ -83,7 +94,7 @@ def test_every_beginning_of_the_sealed_rows_holds_the_targets_in_their_shares() 
     assert abs(sum(row.ground_truth == "A" for row in asked) - share * len(asked)) < 1
 
 
-def test_time_that_ended_before_another_prompt_was_measured_leaves_the_test_sealed() -> None:
+def test_time_that_ended_before_another_prompt_was_measured_leaves_the_test_sealed(timed: Made) -> None:
     made, original, winner = timed(90.5)
     update: Any = {}
     open_test(made.context, original, original, update, "max_seconds")
@@ -93,7 +104,7 @@ def test_time_that_ended_before_another_prompt_was_measured_leaves_the_test_seal
     assert len(made.task.calls) == 20
 
 
-def test_time_that_ends_among_the_fresh_rows_leaves_those_that_both_have() -> None:
+def test_time_that_ends_among_the_fresh_rows_leaves_those_that_both_have(timed: Made) -> None:
     made, original, winner = timed(90.5)
     for entry in (original, winner):
         entry.scores.update(dict.fromkeys(made.context.plan.race_ids, float(entry is winner)))
@@ -107,7 +118,7 @@ def test_time_that_ends_among_the_fresh_rows_leaves_those_that_both_have() -> No
 
 
 def test_the_time_that_is_kept_back_for_the_test_goes_by_the_winners_pace(
-    monkeypatch: pytest.MonkeyPatch,
+    timed: Made, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made, original, winner = timed(1000)
     context = made.context
@@ -118,10 +129,9 @@ def test_the_time_that_is_kept_back_for_the_test_goes_by_the_winners_pace(
     assert context.budget.held["seconds"] == pytest.approx(20 * 0.5 + 20 * 2.5)
 
 
-def test_what_writing_takes_is_kept_back_for_no_row(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_writing_takes_is_kept_back_for_no_row(timed: Made) -> None:
     made, original, winner = timed(1000)
     context, clock = made.context, made.context.budget.clock
-    monkeypatch.setattr("time.monotonic", clock)
     context.evaluate([original, winner], context.plan.race[:10], "race")
     context.budget.charge("optimizer")
     clock.now += 500  # type: ignore[attr-defined]
@@ -130,7 +140,7 @@ def test_what_writing_takes_is_kept_back_for_no_row(monkeypatch: pytest.MonkeyPa
     assert context.budget.held["seconds"] == pytest.approx(40)
 
 
-def test_time_that_is_too_short_is_shared_out_between_fresh_rows_and_test() -> None:
+def test_time_that_is_too_short_is_shared_out_between_fresh_rows_and_test(timed: Made) -> None:
     made, original, winner = timed(40)
     context = made.context
     context.evaluate([original, winner], context.plan.race[:10], "race")  # 20 s
