@@ -175,15 +175,7 @@ def evaluate_jobs(
         """Fills in their rows; what asks again for the answers that could not be read."""
 
         def work(task: Row) -> tuple[EvaluatedRow, Ask | None]:
-            example = jobs[task[0]][1][task[1]]
-            try:
-                prediction = questions[task]()
-                return _scored(prediction, example, metric), prediction.again
-            except BudgetExhausted as error:
-                if on_exhausted is None:
-                    raise
-                on_exhausted(error)
-                return _scored(Prediction("", None, error=f"{UNASKED}{error}"), example, metric), None
+            return _answered(questions[task], jobs[task[0]][1][task[1]], metric, on_exhausted)
 
         again: dict[Row, Ask] = {}
         with closing(_each(list(questions), work, concurrency)) as done:
@@ -211,6 +203,20 @@ def evaluate_jobs(
     if len(tasks) >= fewest_to_fail:
         raise_if_all_failed([row for evaluation in evaluations for row in evaluation.rows])
     return evaluations
+
+
+def _answered(
+    ask: Ask, example: Example, metric: Metric, on_exhausted: OnExhausted | None
+) -> tuple[EvaluatedRow, Ask | None]:
+    """The row, and what asks again for an answer that could not be read."""
+    try:
+        prediction = ask()
+        return _scored(prediction, example, metric), prediction.again
+    except BudgetExhausted as error:
+        if on_exhausted is None:
+            raise
+        on_exhausted(error)
+        return _scored(Prediction("", None, error=f"{UNASKED}{error}"), example, metric), None
 
 
 def _whole_rows(unread: Mapping[Row, Ask], jobs: Sequence[Job], granted: int) -> dict[Row, Ask]:

@@ -12,16 +12,15 @@ its length, as `--prefer-shorter` does; what is taken is scored on the other row
 from __future__ import annotations
 
 import argparse
-import json
 import random
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
-from autoprompt import Candidate, RunConfig, evaluate
+from demo_sets import ask, read_rows, showing
+
 from autoprompt.search import demos
 from autoprompt.search.pool import CONFIDENCE_WEIGHT
-from autoprompt.types import Example
 
 SIZES = (16, 32, 64, 128)
 MARGINS = (None, 0.0, 0.03, 0.06)  # None: the best, however long
@@ -69,14 +68,12 @@ def measure(args: argparse.Namespace, task: str, prompt: str) -> list[Shown]:
     unseen = read_rows(args.data / f"{task}.val.jsonl")
     labels = tuple(sorted({row.target for row in train}))
     prompt = prompt.replace("{labels}", ", ".join(labels))
-    cache = {"cache_dir": args.cache_dir} if args.cache_dir else {}
     found = []
     for size in SIZES:
         for draw in range(args.draws):
             shown = demos.balanced(train, size, random.Random(f"{task} {draw} {size}"))
-            asked = Candidate({"prompt": prompt}, tuple(map(demos.to_demo, shown)))
-            rows = [{"input": row.input, "target": row.target} for row in unseen]
-            answers = evaluate(RunConfig(model="local", labels=labels, **cache), rows=rows, candidate=asked)
+            asked = showing(prompt, shown)
+            answers = ask(unseen, labels, asked, args.cache_dir)
             scores = [row.score for row in answers.evaluation.rows]
             sure = [
                 row.score if row.confidence is None else row.confidence for row in answers.evaluation.rows
@@ -102,11 +99,6 @@ def races(sets: list[Shown], rows: int, margin: float | None) -> list[tuple[floa
             chosen = min(shorter, key=lambda entry: entry.length, default=chosen)
         taken.append((chosen.mean(others), chosen.length))
     return taken
-
-
-def read_rows(path: Path) -> list[Example]:
-    rows = map(json.loads, path.read_text(encoding="utf-8").splitlines())
-    return [Example(str(i), row["input"], row["target"], {}) for i, row in enumerate(rows)]
 
 
 if __name__ == "__main__":

@@ -11,20 +11,17 @@ difference has no winner's curse; its interval (Student's t) is over draws. Answ
 from __future__ import annotations
 
 import argparse
-import json
 import random
 from collections import Counter
 from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 import yaml
+from demo_sets import ask, read_rows, showing
 
-from autoprompt import Candidate, EvaluationReport, RunConfig, evaluate
 from autoprompt.optimizer.proposing.propose import LEANS
 from autoprompt.search import demos
 from autoprompt.stats import student_interval
-from autoprompt.types import Example
 
 TASKS = Path(__file__).parent / "peers" / "tasks.yaml"
 SIZES = (16, 32, 48, 64)  # take turns
@@ -63,8 +60,8 @@ def measure(args: argparse.Namespace, task: str, prompt: str) -> list[float]:
         told = [train[i] for i in sorted(looked_at)]
         rest = [row for i, row in enumerate(train) if i not in looked_at]
         shown = demos.balanced(rest, SIZES[draw % len(SIZES)], rng)
-        even = candidate(prompt, shown)
-        answers = ask(args, told, labels, even)
+        even = showing(prompt, shown)
+        answers = ask(told, labels, even, args.cache_dir)
         answered = Counter(row.prediction for row in answers.evaluation.rows)
         expected = Counter(row.target for row in told)
         leans = demos.lean(answered, expected)
@@ -73,30 +70,12 @@ def measure(args: argparse.Namespace, task: str, prompt: str) -> list[float]:
             print(f"{said}, not shifted", flush=True)
             continue
         shifted = demos.rebalanced(rest, [row.id for row in shown], answered, expected, rng)
-        before, after = (ask(args, unseen, labels, c).score for c in (even, candidate(prompt, shifted)))
+        before, after = (
+            ask(unseen, labels, c, args.cache_dir).score for c in (even, showing(prompt, shifted))
+        )
         gains.append(after - before)
         print(f"{said}: {before:.3f} -> {after:.3f}", flush=True)
     return gains
-
-
-def candidate(prompt: str, shown: list[Example]) -> Candidate:
-    return Candidate(components={"prompt": prompt}, demos=tuple(map(demos.to_demo, shown)))
-
-
-def ask(
-    args: argparse.Namespace, rows: list[Example], labels: list[str], asked: Candidate
-) -> EvaluationReport:
-    config = RunConfig(
-        model="local", labels=tuple(labels), **({"cache_dir": args.cache_dir} if args.cache_dir else {})
-    )
-    given: list[dict[str, Any]] = [{"input": row.input, "target": row.target} for row in rows]
-    return evaluate(config, rows=given, candidate=asked)
-
-
-def read_rows(path: Path) -> list[Example]:
-    lines = path.read_text(encoding="utf-8").splitlines()
-    rows = map(json.loads, lines)
-    return [Example(str(i), row["input"], row["target"], {}) for i, row in enumerate(rows)]
 
 
 if __name__ == "__main__":

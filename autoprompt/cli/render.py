@@ -32,8 +32,9 @@ _PIPE_WIDTH = 110  # a pipe has no width of its own
 _LONGEST_DEMO = 100
 # before, after, style: the change can be read without colour too.
 _DIFF_MARKS = {"same": ("", "", ""), "removed": ("[-", "-]", "red"), "added": ("{+", "+}", "green")}
-# Of the embedded model on two cores, measured: benchmarks/README.md.
-_LOCAL_CALL_S = 0.4, 1.5
+# Of whole runs on the embedded model, reading of new prompts and writing included: `make run` on two cores
+# with AVX-512 and a runtime of its own, and a run on one slow core.
+_LOCAL_CALL_S = 0.7, 2.5
 _RAISED = ("max_tokens", "max_cost", "max_seconds")  # caps that are the user's own
 VERDICT_STYLES = {"confirmed": "bold green", "not_confirmed": "bold yellow", "untested": "bold yellow"}
 
@@ -340,8 +341,8 @@ def _time(calls: int, settings: RunConfig) -> Iterator[str]:
     elif settings.model == LOCAL:
         least, most = (f"{calls * seconds / 60:,.0f}" for seconds in _LOCAL_CALL_S)
         yield (
-            f"time: about {least} to {most} minutes on two cores if all is answered at once; a prompt that "
-            "reasons first takes ten times as long a call. The run says what is left"
+            f"time: about {least} to {most} minutes on one or two cores if all is answered at once; a prompt "
+            "that reasons first takes ten times as long a call. The run says what is left"
         )
 
 

@@ -21,6 +21,7 @@ from autoprompt.llm.charges import Block, Charge, Need
 from autoprompt.llm.client import CallRole
 from autoprompt.llm.ledger import Amount
 from autoprompt.llm.spent import Spent, reached_cap
+from autoprompt.llm.stopwatch import Stopwatch
 from autoprompt.types import Usage
 
 _FAULTLESS = 20  # requests that count as gone well before the first, so that a blip is none of a trend
@@ -50,19 +51,22 @@ class Budget:
     _spent: Spent = field(default=Spent(), init=False)
     _held: Need = field(default=Need(), init=False)
     _blocks: list[Block] = field(default_factory=list, init=False)
-    _start: float = field(default=0.0, init=False)
-    _first_call: float | None = field(default=None, init=False)
-    _made: float = field(default=0.0, init=False)
+    _watch: Stopwatch = field(init=False, repr=False)
     _released: Need = field(default=Need(), init=False)
     _cut_by: set[str] = field(default_factory=set, init=False)
 
     def __post_init__(self) -> None:
-        self._start = self._made = self.clock()
+        self._watch = Stopwatch(lambda: self.clock())
 
     @property
     def spent(self) -> Spent:
         with self._lock:
-            return replace(self._spent, seconds=self.clock() - self._start)
+            return replace(self._spent, seconds=self._watch.seconds)
+
+    @property
+    def seconds(self) -> float:
+        """What the run has taken so far."""
+        return self._watch.seconds
 
     @property
     def held(self) -> dict[str, Any]:
@@ -82,8 +86,7 @@ class Budget:
         known = spent if isinstance(spent, Spent) else Spent.from_dict(spent)
         with self._lock:
             self._spent = known
-            self._start = self.clock() - known.seconds
-            self._first_call = self._start if known.calls else None
+            self._watch.restore(known.seconds, has_called=known.calls > 0)
 
     def calls_left(self) -> int | None:
         """Calls that a new block could have: neither sent, nor held, nor in another block. None: no cap."""
@@ -114,18 +117,13 @@ class Budget:
     def seconds_per_call(self) -> float:
         """So far, with what other calls ran at the same time; 0.0 before the first."""
         with self._lock:
-            if self._first_call is None:
-                return 0.0
-            return (self.clock() - self._first_call) / max(1, self._spent.calls)
+            return self._watch.per_call(self._spent.calls)
 
     def seconds_left(self) -> float | None:
         """Time until the first cap on it, the run's or the batch's, whatever is held. None: no cap."""
         with self._lock:
-            own = None if self.max_seconds is None else self.max_seconds - (self.clock() - self._start)
-            shared = self._shared_seconds()
-            if shared is not None:
-                shared -= self.clock() - self._made
-            return min((left for left in (own, shared) if left is not None), default=None)
+            caps = (self.max_seconds, self._watch.seconds), (self._shared_seconds(), self._watch.seconds_here)
+            return min((cap - used for cap, used in caps if cap is not None), default=None)
 
     @contextmanager
     def block(
@@ -252,8 +250,7 @@ class Budget:
                 block.calls_left -= 1
                 if from_shared:
                     block.shared = replace(block.shared, calls=block.shared.calls - 1)
-            if self._first_call is None:
-                self._first_call = self.clock()
+            self._watch.note_call()
             self._count_calls(role, 1, repeats=int(is_repeat), again=int(is_retry and not is_repeat))
             return Charge(role, block, amount, is_retry, is_repeat, from_shared)
 
@@ -293,8 +290,7 @@ class Budget:
             self._check(Need(calls=1 if block is None else 0))
             if block is not None:
                 block.calls_left -= 1
-            if self._first_call is None:
-                self._first_call = self.clock()
+            self._watch.note_call()
             self._count_calls(role, 1, repeats=0, again=int(is_retry))
             self.add_usage(role, usage)
 
@@ -394,14 +390,13 @@ class Budget:
     def _check(self, need: Need) -> None:
         """Raise for the first cap that `need` would pass, on top of what is spent and set aside."""
         spent, held = self._spent, self._held
-        seconds = self.clock() - self._start
         caps: tuple[tuple[str, float | None, float, float], ...] = (
             ("max_calls", self.max_calls, self._capped_calls() + self._calls_set_aside(), need.calls),
             ("max_tokens", self.max_tokens, spent.tokens + held.tokens, need.tokens),
             ("max_cost", self.max_cost, spent.known_cost_usd + held.cost_usd, need.cost_usd),
-            ("max_seconds", self.max_seconds, seconds + held.seconds, need.seconds),
+            ("max_seconds", self.max_seconds, self._watch.seconds + held.seconds, need.seconds),
             # The batch's: it has run for a while when this trial begins.
-            ("max_seconds", self._shared_seconds(), self.clock() - self._made + held.seconds, need.seconds),
+            ("max_seconds", self._shared_seconds(), self._watch.seconds_here + held.seconds, need.seconds),
         )
         for cap, limit, used, more in caps:
             if limit is None or used + more < limit:

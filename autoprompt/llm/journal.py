@@ -141,7 +141,8 @@ class Journal:
     def seconds(self) -> float:
         """Of the run when its last answer came, as far as records say; 0.0 where none does."""
         with self._lock:
-            for line in list(reversed(range(len(self._offsets))))[:_LATEST]:
+            last = len(self._offsets) - 1
+            for line in range(last, max(-1, last - _LATEST), -1):
                 try:
                     return float(self._read(line)["run_s"])
                 except (ValueError, KeyError):  # a failure, or of an earlier version

@@ -110,7 +110,7 @@ class RecordedClient:
                 self._journal.append_failure(key, options.role, error.attempts, str(error))
             raise
         if self._journal is not None:
-            self._journal.append(key, options.role, answer, run_s=self._budget.spent.seconds)
+            self._journal.append(key, options.role, answer, run_s=self._budget.seconds)
         if self._cache is not None and answer.text.strip():
             self._cache.put(key, answer)
         return answer
@@ -139,7 +139,7 @@ class RecordedClient:
             self._budget.charge_cached(options.role, answer.usage, is_retry=options.is_retry)
             answer = replace(answer, attempts=1)
         if self._journal is not None:
-            self._journal.append(key, options.role, answer, run_s=self._budget.spent.seconds)
+            self._journal.append(key, options.role, answer, run_s=self._budget.seconds)
         return answer
 
 

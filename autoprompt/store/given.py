@@ -95,16 +95,17 @@ def in_words_of_kept_rows(config: RunConfig) -> Iterator[Told]:
         yield told
 
 
-def forget_rows(path: Path, others: Iterable[Path]) -> None:
-    """Delete the file of rows that a removed run had, unless it is the user's own or another run has it too.
+def forget_rows(runs_dir: Path, name: str, others: Iterable[Path]) -> None:
+    """Delete the file of rows that a removed run had, unless another run has it too.
 
     others: the settings of the runs that are left.
     """
-    if not is_given(path) or any(path.name in _text_of(settings) for settings in others):
+    if any(name in _text_of(settings) for settings in others):
         return
-    path.unlink(missing_ok=True)
+    folder = runs_dir / _FOLDER
+    (folder / name).unlink(missing_ok=True)
     with suppress(OSError):  # others lie there
-        path.parent.rmdir()
+        folder.rmdir()
 
 
 def _text_of(path: Path) -> str:

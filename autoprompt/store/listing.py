@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from autoprompt.errors import StoreError
 from autoprompt.store.folder import RunFolder, fill_new_folder
-from autoprompt.store.given import forget_rows
+from autoprompt.store.given import forget_rows, is_given
 from autoprompt.store.spending import from_journal, total_cost
 
 LAST = "last"  # a name for the newest run; `remove` does not know it, since a run may have begun meanwhile
@@ -177,8 +177,9 @@ class RunStore:
             doomed = path.with_name(f".{path.name}.removed")
             path.rename(doomed)
         shutil.rmtree(doomed)
-        if data is not None:
-            forget_rows(self.runs_dir / data, (RunFolder(other).config_path for other in self._folders()))
+        if is_given(data):
+            others = (RunFolder(other).config_path for other in self._folders())
+            forget_rows(self.runs_dir, Path(str(data)).name, others)
         return path
 
     def _to_remove(self, run: str) -> Path:
@@ -187,14 +188,11 @@ class RunStore:
         return self._find(run)
 
 
-def _data_of(folder: RunFolder) -> Path | None:
-    """The file of rows of a run that a program started, as seen from the runs."""
+def _data_of(folder: RunFolder) -> str | None:
     try:
-        named = folder.read_config().get("dataset")
-    except StoreError:
+        return folder.read_config().get("dataset")
+    except StoreError:  # a broken run
         return None
-    path = Path(str(named))
-    return Path(path.parent.name, path.name) if named else None
 
 
 def _begun(path: Path) -> tuple[str, int]:

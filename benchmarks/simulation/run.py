@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from autoprompt.dataset import Splits
 from autoprompt.llm.budget import Budget
 from autoprompt.llm.client import CallRole, Completion, Options
 from autoprompt.llm.scripted import ScriptedClient
@@ -25,9 +26,11 @@ from autoprompt.optimizer.graph import build_graph, recursion_limit
 from autoprompt.program import PromptProgram
 from autoprompt.search.plan import DEPTHS, Plan, make_plan
 from autoprompt.search.pool import Pool
-from autoprompt.types import EvaluatedRow, Message
+from autoprompt.types import Candidate, EvaluatedRow, Message
 from simulation.models import student, writer
 from simulation.world import LABELS, World, make_rows
+
+PROMPT = "Decide whether the item is A or B."
 
 
 @dataclass
@@ -116,63 +119,73 @@ def simulate(
     the_plan = make_plan(splits.val)
     if not is_raced:
         the_plan = Plan(the_plan.race, the_plan.fresh, (len(the_plan.race),))
-    prompt = "Decide whether the item is A or B."
-    budget = Budget(max_calls=max_calls)
-    client, author = _clients(world, seed, budget)
-    program = PromptProgram(client, prompt, labels=LABELS)
-    metric = get_metric("exact_match", {})
-    experiences = ExperienceFile(memory) if memory else None
+    settings = SearchSettings(
+        run_id=f"sim-{world.name}-{seed}-{task[:3]}",
+        task=task,
+        max_iterations=depth.max_iterations,
+        depth=depth,
+        seed=seed,
+        max_demos=max_demos,
+        prefer_shorter=prefer_shorter,
+        labels=LABELS,
+        can_reason=can_reason,
+        is_embedded=is_embedded,
+    )
+    context = _context(world, seed, splits, the_plan, settings, Budget(max_calls=max_calls), memory)
     trace: list[tuple[int, float]] = []
-    pool = Pool(LABELS)
 
     def emit(event: dict[str, Any]) -> None:
         if event["event"] == "best_changed":
-            c = pool[event["id"]].candidate
-            trace.append((budget.spent.calls, world.accuracy(c.prompt, [d.input for d in c.demos])))
+            trace.append((context.budget.spent.calls, _truth(world, context.pool[event["id"]].candidate)))
 
-    context = SearchContext(
+    context.emit = emit
+    state = beginning.first_state(context, {"path": "", "sha256": "", "split_seed": 0, "sizes": splits.sizes})
+    final = build_graph().invoke(
+        state, {"recursion_limit": recursion_limit(depth.max_iterations)}, context=context
+    )
+    best, original = context.pool[final["incumbent"]].candidate, context.pool.original.candidate
+    truth, before = _truth(world, best), _truth(world, original)
+    return Outcome(
+        original=before,
+        best=truth,
+        true_gain=truth - before,
+        reported_gain=_reported_gain(final.get("confirmation") or {}),
+        is_original=best.id == original.id,
+        calls=context.budget.spent.calls,
+        trace=tuple(trace),
+        tokens=row_tokens(best, context.settings.input_field),
+    )
+
+
+def _truth(world: World, candidate: Candidate) -> float:
+    return world.accuracy(candidate.prompt, [demo.input for demo in candidate.demos])
+
+
+def _context(
+    world: World,
+    seed: int,
+    splits: Splits,
+    plan: Plan,
+    settings: SearchSettings,
+    budget: Budget,
+    memory: Path | None,
+) -> SearchContext:
+    """What the nodes work with, nobody listening yet."""
+    client, author = _clients(world, seed, budget)
+    program = PromptProgram(client, PROMPT, labels=LABELS)
+    return SearchContext(
         program=program,
         splits=splits,
-        plan=the_plan,
-        settings=SearchSettings(
-            run_id=f"sim-{world.name}-{seed}-{task[:3]}",
-            task=task,
-            max_iterations=depth.max_iterations,
-            depth=depth,
-            seed=seed,
-            max_demos=max_demos,
-            prefer_shorter=prefer_shorter,
-            labels=LABELS,
-            can_reason=can_reason,
-            is_embedded=is_embedded,
-        ),
-        pool=pool,
+        plan=plan,
+        settings=settings,
+        pool=Pool(LABELS),
         budget=budget,
-        prediction=PredictionAgent(program, metric),
+        prediction=PredictionAgent(program, get_metric("exact_match", {})),
         analysis=AnalysisAgent(author),
         rewriting=RewriteAgent(author),
         describing=DescribingAgent(author),
         memory=MemoryAgent(),
         files=MemoryFiles(),
-        emit=emit,
-        experiences=experiences,
-    )
-    state = beginning.first_state(context, {"path": "", "sha256": "", "split_seed": 0, "sizes": splits.sizes})
-    final = build_graph().invoke(
-        state, {"recursion_limit": recursion_limit(depth.max_iterations)}, context=context
-    )
-    best = pool[final["incumbent"]].candidate
-    truth = world.accuracy(best.prompt, [d.input for d in best.demos])
-    original = world.accuracy(prompt, ())
-    reported = _reported_gain(final.get("confirmation") or {})
-    is_original = best.id == pool.original.candidate.id
-    return Outcome(
-        original=original,
-        best=truth,
-        true_gain=truth - original,
-        reported_gain=reported,
-        is_original=is_original,
-        calls=budget.spent.calls,
-        trace=tuple(trace),
-        tokens=row_tokens(best, context.settings.input_field),
+        emit=lambda _: None,
+        experiences=ExperienceFile(memory) if memory else None,
     )

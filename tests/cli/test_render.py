@@ -272,7 +272,7 @@ def test_an_estimate_says_that_nothing_was_sent() -> None:
         shown(render.estimate(priced, RunConfig(model="gpt-x"))).split()
     )
     local, capped = RunConfig(model="local"), RunConfig(model="gpt-x", max_seconds=90)
-    said = "time: about 8 to 30 minutes on two cores if all is answered at once; a prompt that reasons"
+    said = "time: about 14 to 50 minutes on one or two cores if all is answered at once; a prompt"
     assert said in " ".join(shown(render.estimate(data, local)).split())
     assert "time: at most 1:30 (--max-seconds); the run then" in shown(render.estimate(data, capped))
     judged = {**data, "judge_calls": 600, "judge_model": "gpt-y\x1b", "judge_cost_usd": 0.25}

@@ -76,8 +76,8 @@ def open_test(
     """
     rows = context.splits.test
     update["test"] = {}
-    is_cut = (update.get("stop_reason") or stop_reason) == "max_seconds"
-    if not rows or (winner is original and is_cut and not _has_measured(context)):
+    was_stopped = bool(update.get("stop_reason") or stop_reason)
+    if not rows or (was_stopped and not _has_measured(context)):
         return
     opened = context.open_test()
     # The original first, which is short as a rule: of what is cut off, more rows have both then. In an order

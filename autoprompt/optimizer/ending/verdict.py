@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
-from autoprompt.comparison import ALPHA, ComparedRows, Scored, compare_rows
+from autoprompt.comparison import ALPHA, ComparedRows, compare_rows
 from autoprompt.evaluation import first_error, refused_warning
 from autoprompt.llm.spent import Spent
 from autoprompt.metrics import name_of_means
@@ -64,11 +64,11 @@ def make_result(state: AutoPromptState, context: SearchContext, facts: RunFacts,
         "message": "",
         "metric": facts.metric,
         "original": {
-            **_side(sides["original"], compared, "old"),
+            **_side(sides["original"], compared, is_new=False),
             "components": dict(original.candidate.components),
         },
         "best": {
-            **_side(sides["best"], compared, "new"),
+            **_side(sides["best"], compared, is_new=True),
             "id": best.candidate.id,
             "is_original": best is original,
             "instead_of": instead_of or None,
@@ -171,14 +171,12 @@ def _mean(values: Sequence[float]) -> float:
     return sum(values) / len(values) if values else 0.0
 
 
-def _side(
-    rows: Sequence[EvaluatedRow], compared: ComparedRows | None, side: Literal["new", "old"]
-) -> dict[str, Any]:
+def _side(rows: Sequence[EvaluatedRow], compared: ComparedRows | None, *, is_new: bool) -> dict[str, Any]:
     """One side of the comparison on the sealed test; without one its score is None."""
     if not rows or compared is None:
         missing = {"unparsed": 0, "unscored": 0, "failed": 0}
         return {"score": None, "ci95": None, "n": 0, "groups": 0, "tokens_per_call": None, **missing}
-    scored: Scored = getattr(compared, side)
+    scored = compared.new if is_new else compared.old
     answered = [r for r in rows if r.error is None]
     return {
         "score": scored.score,
