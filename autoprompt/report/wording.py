@@ -127,7 +127,7 @@ def trade_off(found: TradeOff, is_unchanged: bool) -> str:
     """What stands over the table of score against length."""
     kind = "ahead of the original, not confirmed" if is_unchanged else "what is shorter than the best"
     if not is_unchanged and any(choice.is_best for choice in found.candidates[:-1]):
-        kind = "the best, and what was given up for a shorter one"
+        kind = "the best, and the longer one that led the race"
     return f"Score against length, {kind}; means of the {count(found.rows)} rows that raced, no proof"
 
 

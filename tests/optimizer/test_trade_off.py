@@ -109,7 +109,7 @@ def test_many_choices_are_cut_to_the_best() -> None:
     assert [c["demos"] for c in found["candidates"]] == [0, 7, 8, 9, 10, 11, 20]
 
 
-def test_what_was_given_up_for_a_shorter_one_is_told() -> None:
+def test_the_leader_of_the_race_is_told_where_another_was_confirmed() -> None:
     made = bench()
     original = scored_original(made, 10)
     best, longest = raced(made, 23, 2), raced(made, 25, 9)

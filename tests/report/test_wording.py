@@ -96,7 +96,7 @@ def test_why_another_goes_to_the_confirmation_is_said(event: dict[str, Any], sai
     ("ids", "said"),
     [
         (("original", "short", "best"), "what is shorter than the best"),
-        (("original", "best", "long"), "the best, and what was given up for a shorter one"),
+        (("original", "best", "long"), "the best, and the longer one that led the race"),
     ],
 )
 def test_the_table_of_lengths_says_what_stands_in_it(ids: tuple[str, ...], said: str) -> None:

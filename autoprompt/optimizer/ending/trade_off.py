@@ -12,10 +12,10 @@ from autoprompt.stats import difference
 MOST = 5  # beside the original and the best
 
 
-def trade_off(context: SearchContext, best: Entry, given_up: Entry | None = None) -> dict[str, Any] | None:
+def trade_off(context: SearchContext, best: Entry, leader: Entry | None = None) -> dict[str, Any] | None:
     """The original, the best and the choices between, the shortest first; None where there is no choice.
 
-    given_up: the longer one that led the race, where the best is what the user wanted in its place.
+    leader: the one that led the race, where the best was confirmed in its place.
 
     A choice was ahead of the original on the raced rows, is shorter than the best (if that is not the
     original itself), and no other candidate is both better and shorter. None left the race early.
@@ -36,10 +36,10 @@ def trade_off(context: SearchContext, best: Entry, given_up: Entry | None = None
             highest = entry.mean(ids)
             choices.append(entry)
     choices = choices[-MOST:]
-    longer = [given_up] if given_up in raced and best is not original else []
-    if not choices and not longer:
+    led = [leader] if leader in raced and best is not original else []
+    if not choices and not led:
         return None
-    shown = {e.candidate.id: e for e in (original, *choices, best, *longer)}
+    shown = {e.candidate.id: e for e in (original, *choices, best, *led)}
     return {
         "rows": len(ids),
         "candidates": [

@@ -49,7 +49,7 @@ class RunFacts:
 def make_result(state: AutoPromptState, context: SearchContext, facts: RunFacts, spent: Spent) -> RunResult:
     original, best = context.pool.original, context.pool[state["incumbent"]]
     instead_of = state.get("instead_of", "")
-    given_up = context.pool[instead_of] if instead_of else None
+    leader = context.pool[instead_of] if instead_of else None
     test = state.get("test") or {}
     sides = {name: context.read_results(test[name]) if name in test else [] for name in ("best", "original")}
     compared = compare_rows(sides["best"], sides["original"], context.prediction.metric)
@@ -75,7 +75,7 @@ def make_result(state: AutoPromptState, context: SearchContext, facts: RunFacts,
             "components": dict(best.candidate.components),
             "demos": [demo.to_dict() for demo in best.candidate.demos],
         },
-        "trade_off": trade_off(context, best, given_up),
+        "trade_off": trade_off(context, best, leader),
         **_proof(compared),
         "validation": _validation(state, context, original, best),
         **_use(spent),
