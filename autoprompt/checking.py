@@ -20,6 +20,7 @@ from autoprompt.llm.scripted import ScriptedClient
 from autoprompt.memory import ExperienceFile
 from autoprompt.metrics import check_targets, get_metric
 from autoprompt.program import COMPONENT, placeholders, unknown_placeholders
+from autoprompt.settings import check_kind
 from autoprompt.store.files import check_writable
 from autoprompt.store.given import Rows
 from autoprompt.task import input_of, open_workflow
@@ -44,7 +45,11 @@ class CheckedRows:
 
 
 def given_rows(config: RunConfig, rows: Rows | None) -> Rows | None:
-    """Rows of a program with plain values, as they can be kept in a file; see `plain_rows`."""
+    """Rows of a program with plain values, as they can be kept in a file; see `plain_rows`.
+
+    Raises ConfigError for a `config` that is none.
+    """
+    check_kind(config, RunConfig)
     if rows is None:
         return None
     return plain_rows(rows, (config.input_field, config.target_field, config.group_field))

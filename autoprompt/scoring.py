@@ -126,7 +126,7 @@ def evaluate(
     config: RunConfig,
     *,
     rows: Rows | None = None,
-    candidate: Candidate | None = None,
+    candidate: Candidate | str | None = None,
     against: Candidate | str | None = None,
     known_labels: tuple[str, ...] | None = None,
     labels_of: str = "",
@@ -136,9 +136,9 @@ def evaluate(
     """Score a prompt on every row of `config.dataset`: the whole of `autoprompt eval`. Nothing is optimized.
 
     rows: as in `optimize`, but they are not kept.
-    candidate: a prompt with demonstrations, e.g. `result.best` or `read_exported(FILE).candidate`, instead of
-    `config.prompt`.
-    against: another prompt (or `@FILE`), asked about the same rows: the report's `compared` is the paired
+    candidate: a prompt with demonstrations, e.g. `result.best` or `read_exported(FILE).candidate`, or a text
+    (or `@FILE`), instead of `config.prompt`.
+    against: another one, asked about the same rows: the report's `compared` is the paired
     test of the two.
     It is a proof only on rows that neither was made from.
     known_labels: those of the run or the export that the candidate is of, for where the user names none; ()
@@ -146,12 +146,21 @@ def evaluate(
     The rows are checked as for a run, and each input is scored once.
     Raises what `optimize` raises, and BudgetExhausted where a cap ends it before the last row.
     """
-    other = other_prompt(against, "against") if isinstance(against, str) else against
+    candidate, other = _as_candidate(candidate, "candidate"), _as_candidate(against, "against")
     plain = given_rows(config, rows)
     with with_rows(config, plain, has_prompt=candidate is not None) as (config, told):
         emit = _telling(on_event, told)
         report = _evaluate(config, candidate, other, known_labels, labels_of, clients, emit)
     return replace(report, warnings=tuple(map(told, report.warnings)))
+
+
+def _as_candidate(prompt: object, source: str) -> Candidate | None:
+    """Raises ConfigError for what is neither a prompt nor a candidate, else what `other_prompt` does."""
+    if isinstance(prompt, str):
+        return other_prompt(prompt, source)
+    if prompt is None or isinstance(prompt, Candidate):
+        return prompt
+    raise ConfigError(f"{source} is {prompt!r:.80}, expected a prompt, @FILE or a Candidate.")
 
 
 def other_prompt(prompt: str, source: str) -> Candidate:

@@ -42,6 +42,11 @@ from autoprompt.setting_sources import (
 
 _Record = TypeVar("_Record", bound=BaseModel)
 _Own = TypeVar("_Own", bound=ExportedSettings)
+_EXAMPLES: dict[type[BaseModel], str] = {
+    RunConfig: 'dataset="rows.jsonl", prompt="…"',
+    CheckSettings: 'baseline="baseline.json"',
+    ScienceConfig: 'task="…"',
+}
 _ANSWERS = ("record", "replay")
 _EXCLUSIVE = ("test", "no_test", *_ANSWERS)  # the pairs that a validator names without a place
 
@@ -51,6 +56,14 @@ class CompleteConfig(RunConfig):
 
     A type of its own, so that a text from a file that begins with `@` is not taken for a file again.
     """
+
+
+def check_kind(config: object, kind: type[BaseModel]) -> None:
+    """Raises ConfigError for settings in Python that are no `kind`, such as the path of a dataset."""
+    if not isinstance(config, kind):
+        raise ConfigError(
+            f"config is {config!r:.80}, expected {kind.__name__}: give {kind.__name__}({_EXAMPLES[kind]})."
+        )
 
 
 def complete(config: RunConfig) -> CompleteConfig:

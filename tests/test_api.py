@@ -19,7 +19,7 @@ import pytest
 from fakes import JUDGED, LABELS, PROMPT, World, grader, run_config, target_of, write_rows, writer
 
 import autoprompt
-from autoprompt import Candidate, Clients, RunConfig, api, estimate, evaluate, optimize
+from autoprompt import Candidate, Clients, RunConfig, api, check, estimate, evaluate, investigate, optimize
 from autoprompt.cli import scores
 from autoprompt.cli.evaluate import _lines as eval_lines
 from autoprompt.errors import (
@@ -383,6 +383,28 @@ def test_the_other_prompt_may_stand_in_a_file(tmp_path: Path) -> None:
     assert {messages[0].content for messages in client.calls} == {PROMPT, "From a file."}
     with pytest.raises(PromptError, match=r"against: .*missing.txt: cannot be read"):
         evaluate(config, against=f"@{tmp_path / 'missing.txt'}", clients=Clients(client))
+
+
+def test_a_text_is_scored_as_it_stands_and_what_is_no_prompt_is_refused(tmp_path: Path) -> None:
+    config = run_config(tmp_path)
+    client = ScriptedClient(lambda messages: "A")
+    evaluate(config, candidate="Another one.", clients=Clients(client))
+    assert {messages[0].content for messages in client.calls} == {"Another one."}
+    with pytest.raises(ConfigError, match="candidate is 3, expected a prompt, @FILE or a Candidate"):
+        evaluate(config, candidate=3, clients=Clients(client))  # type: ignore[arg-type]
+
+
+def test_settings_that_are_none_are_told_so() -> None:
+    path: Any = "rows.jsonl"
+    for start in (evaluate, optimize, estimate):
+        with pytest.raises(
+            ConfigError, match=r"is 'rows.jsonl', expected RunConfig: give RunConfig\("
+        ):
+            start(path)
+    with pytest.raises(ConfigError, match="expected CheckSettings"):
+        check(RunConfig(), path)
+    with pytest.raises(ConfigError, match="expected ScienceConfig"):
+        investigate(path)
 
 
 def test_many_failed_rows_are_a_warning_and_both_scores_stand_on_the_same_rows(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ from autoprompt.regression.measurement import MeasuredCase, Measurement, measure
 from autoprompt.regression.report import CheckReport
 from autoprompt.settings import (
     CompleteConfig,
+    check_kind,
     complete,
     starting_prompt,
     with_known_input,
@@ -50,6 +51,8 @@ def run_check(
     emit: OnEvent,
 ) -> CheckReport:
     """Measure, compare, decide; see `api.check`. Everything that can be refused is refused before a call."""
+    check_kind(config, RunConfig)
+    check_kind(limits, CheckSettings)
     config = complete(config)
     dataset = config.dataset
     if dataset is None:

@@ -26,6 +26,7 @@ from autoprompt.science.context import Bench, ScienceContext, window
 from autoprompt.science.records import Investigation, PassLog
 from autoprompt.science.state import ScienceState
 from autoprompt.science.transcript import markdown, messages
+from autoprompt.settings import check_kind
 from autoprompt.store import RunFolder, RunStore
 from autoprompt.store.files import file_sha256, read_json, to_json, write_json
 from autoprompt.store.going_on import interrupted, stopped
@@ -41,6 +42,7 @@ def start(
     config: ScienceConfig, *, clients: Clients | None = None, on_event: OnEvent | None = None
 ) -> Investigation:
     """Investigate in a new run folder. An error before the first answer leaves none."""
+    check_kind(config, ScienceConfig)
     level, python = _checked_bench(config)
     if clients is None:
         check_models(config)
