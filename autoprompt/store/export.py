@@ -24,6 +24,7 @@ WORKFLOW = "workflow"  # the format of a workflow's run: its file with the best 
 BEST_WORKFLOW = "best_workflow.yaml"
 EXPORT_FORMATS: tuple[str, ...] = get_args(ExportFormat)
 
+_YAML = (".yaml", ".yml")
 _LANGCHAIN_ROLES = {"system": "system", "user": "human", "assistant": "ai"}
 
 
@@ -127,6 +128,11 @@ def read_exported(path: str | Path) -> Exported:
             f"{file}: this is the {form} form, for programs that send its messages themselves; expected the "
             "YAML form, which alone holds the labels and the input's field. Write it: autoprompt runs export "
             "RUN --to prompt.yaml"
+        )
+    if form is None and file.suffix not in _YAML and file.is_file():
+        raise ConfigError(
+            f"{file}: no exported prompt, expected the YAML of `autoprompt runs export RUN --to prompt.yaml`. "
+            f"If it is a prompt's text, give it as the prompt: --prompt @{file}; in Python prompt=\"@{file}\"."
         )
     found = load_yaml(file, _Exported)
     demos = tuple(Demo.from_dict(turn.model_dump()) for turn in found.demos)

@@ -84,6 +84,9 @@ def test_the_forms_that_have_lost_something_are_named(form: str, tmp_path: Path)
 def test_what_cannot_be_read_as_an_export_is_said(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no such file"):
         read_exported(tmp_path / "p.yaml")
+    (tmp_path / "p.txt").write_text("Is this: clickbait?", encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"p.txt: no exported prompt.*--prompt @.*p.txt"):
+        read_exported(tmp_path / "p.txt")
 
 
 def test_fields_of_a_row_become_text_in_the_messages_of_an_export(tmp_path: Path) -> None:
