@@ -17,6 +17,7 @@ __all__ = [
     "Completion",
     "Demo",
     "Estimate",
+    "EvaluationEstimate",
     "EvaluationReport",
     "Exported",
     "Investigation",
@@ -32,6 +33,7 @@ __all__ = [
     "candidate_of",
     "check",
     "estimate",
+    "estimate_evaluation",
     "evaluate",
     "investigate",
     "optimize",
@@ -65,6 +67,7 @@ if TYPE_CHECKING:
     from autoprompt.run.forecast import Estimate
     from autoprompt.science.records import Investigation
     from autoprompt.scoring import EvaluationReport, evaluate
+    from autoprompt.scoring_estimate import EvaluationEstimate, estimate_evaluation
     from autoprompt.store.export import Exported, read_exported
     from autoprompt.types import Candidate, Demo, Message, Usage
 
@@ -79,6 +82,7 @@ _HOMES = {
     "Completion": "autoprompt.llm.client",
     "Demo": "autoprompt.types",
     "Estimate": "autoprompt.run.forecast",
+    "EvaluationEstimate": "autoprompt.scoring_estimate",
     "EvaluationReport": "autoprompt.scoring",
     "Exported": "autoprompt.store.export",
     "Investigation": "autoprompt.science.records",
@@ -93,6 +97,7 @@ _HOMES = {
     "candidate_of": "autoprompt.api",
     "check": "autoprompt.api",
     "estimate": "autoprompt.api",
+    "estimate_evaluation": "autoprompt.scoring_estimate",
     "evaluate": "autoprompt.scoring",
     "investigate": "autoprompt.api",
     "optimize": "autoprompt.api",

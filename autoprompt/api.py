@@ -19,17 +19,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autoprompt.checking import check_memory, given_rows
-from autoprompt.clients import Clients, check_clients, check_models, price_given
-from autoprompt.config import LOCAL, CheckSettings, RunConfig, ScienceConfig
+from autoprompt.clients import Clients, check_clients, check_models
+from autoprompt.config import CheckSettings, RunConfig, ScienceConfig
 from autoprompt.errors import EmptyAnswersError, InputError, ModelError, StoreError, UsageError
-from autoprompt.llm import Budget, CallRole, Models
-from autoprompt.llm.endpoints import choose_model
-from autoprompt.llm.prices import Price
-from autoprompt.metrics import JUDGED
 from autoprompt.run.forecast import Estimate, Prices, check_spending, estimate_run
 from autoprompt.run.inputs import find_data
 from autoprompt.run.past import has_answers, load_config, read_candidate, read_result
 from autoprompt.run.preparation import Preparation, prepare
+from autoprompt.run.pricing import prices_of, prices_with
 from autoprompt.run.session import run_in_folder
 from autoprompt.settings import as_complete
 from autoprompt.store import RunFolder, RunStore
@@ -67,7 +64,7 @@ def optimize(
         check_memory(preparation.config)
         if clients is None:
             check_models(preparation.config)
-        check_spending(preparation, _prices(preparation.config) if clients is None else Prices())
+        check_spending(preparation, prices_of(preparation.config) if clients is None else Prices())
     preparation = _in_words(preparation, told)
     settings = preparation.config.model_dump(exclude_none=True) | dict(preparation.splits.paths)
     store = RunStore(config.runs_dir)
@@ -177,38 +174,10 @@ def estimate(config: RunConfig, *, rows: Rows | None = None, clients: Clients | 
         check_memory(preparation.config)
         warnings = check_models(preparation.config) if clients is None else []
         known = preparation.config
-        prices = _prices(known) if clients is None else _prices_of(clients, known)
+        prices = prices_of(known) if clients is None else prices_with(clients, known)
         check_spending(preparation, prices if clients is None else Prices())
         found = estimate_run(preparation, prices)
     return replace(found, warnings=tuple(map(told, (*found.warnings, *warnings))))
-
-
-def _prices(config: RunConfig) -> Prices:
-    """Of the models that are named or priced; which one an endpoint has else, only it could say."""
-    models = Models(config, budget=Budget())
-    task = choose_model(config, "task")
-
-    def price(role: CallRole) -> Price | None:
-        choice = choose_model(config, role)
-        if choice.model is None and not choice.is_local:
-            return price_given(config) if choice == task else None
-        return models.price(role)
-
-    if config.metric != JUDGED:
-        return Prices(price("task"), price("optimizer"))
-    judge = choose_model(config, "judge")
-    return Prices(price("task"), price("optimizer"), price("judge"), judge.model or judge.base_url or LOCAL)
-
-
-def _prices_of(clients: Clients, config: RunConfig) -> Prices:
-    """The settings' prices, which are those of the task's client, whatever else it does."""
-
-    def price(role: CallRole) -> Price | None:
-        return price_given(config) if clients.first_role(role) == "task" else None
-
-    if config.metric != JUDGED:
-        return Prices(price("task"), price("optimizer"))
-    return Prices(price("task"), price("optimizer"), price("judge"), clients.of("judge").name)
 
 
 def check(

@@ -34,7 +34,7 @@ from autoprompt.llm import Budget
 from autoprompt.metrics import Metric
 from autoprompt.program import COMPONENT
 from autoprompt.prompt_file import is_export, prompt_text
-from autoprompt.settings import complete, starting_prompt, with_known_labels
+from autoprompt.settings import CompleteConfig, complete, starting_prompt, with_known_labels
 from autoprompt.stats import Interval, count_groups
 from autoprompt.store.export import read_one_prompt
 from autoprompt.store.given import Rows, Told, with_rows
@@ -146,15 +146,15 @@ def evaluate(
     The rows are checked as for a run, and each input is scored once.
     Raises what `optimize` raises, and BudgetExhausted where a cap ends it before the last row.
     """
-    candidate, other = _as_candidate(candidate, "candidate"), _as_candidate(against, "against")
+    candidate, other = as_candidate(candidate, "candidate"), as_candidate(against, "against")
     plain = given_rows(config, rows)
     with with_rows(config, plain, has_prompt=candidate is not None) as (config, told):
-        emit = _telling(on_event, told)
-        report = _evaluate(config, candidate, other, known_labels, labels_of, clients, emit)
+        prepared = prepare_evaluation(config, candidate, other, known_labels, labels_of)
+        report = _evaluate(prepared, clients, _telling(on_event, told))
     return replace(report, warnings=tuple(map(told, report.warnings)))
 
 
-def _as_candidate(prompt: object, source: str) -> Candidate | None:
+def as_candidate(prompt: object, source: str) -> Candidate | None:
     """Raises ConfigError for what is neither a prompt nor a candidate, else what `other_prompt` does."""
     if isinstance(prompt, str):
         return other_prompt(prompt, source)
@@ -187,15 +187,23 @@ def _telling(on_event: OnEvent | None, told: Told) -> OnEvent:
     return emit
 
 
-def _evaluate(
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What is to be asked, checked: the settings, complete, the rows, and one or two candidates."""
+
+    config: CompleteConfig
+    checked: CheckedRows
+    candidates: tuple[Candidate, ...]
+
+
+def prepare_evaluation(
     config: RunConfig,
     candidate: Candidate | None,
     against: Candidate | None,
     known_labels: tuple[str, ...] | None,
     labels_of: str,
-    clients: Clients | None,
-    emit: OnEvent,
-) -> EvaluationReport:
+) -> Prepared:
+    """Everything that can be refused before anything is sent; see `evaluate`."""
     config = complete(config)
     if known_labels is None and config.labels is None:
         known_labels, labels_of = _labels_of_runs(candidate, against)
@@ -216,11 +224,16 @@ def _evaluate(
         said += demo_warnings(against, checked.examples, checked.labels, config)
         said += check_placeholders(against.prompt, {config.dataset: checked.examples}, config)
     checked = replace(checked, warnings=tuple(dict.fromkeys([*checked.warnings, *said])))
+    return Prepared(config, checked, (asked, *([against] if against else [])))
+
+
+def _evaluate(prepared: Prepared, clients: Clients | None, emit: OnEvent) -> EvaluationReport:
+    config, checked = prepared.config, prepared.checked
     budget = Budget(config.max_calls, config.max_tokens, config.max_cost, config.max_seconds)
     for warning in checked.warnings:
         emit({"event": "warning", "message": warning})
     with open_models(config, clients, budget, None, emit) as models:
-        return _report(config, checked, [asked, *([against] if against else [])], models, budget, emit)
+        return _report(config, checked, prepared.candidates, models, budget, emit)
 
 
 def _labels_of_runs(

@@ -397,9 +397,7 @@ def test_a_text_is_scored_as_it_stands_and_what_is_no_prompt_is_refused(tmp_path
 def test_settings_that_are_none_are_told_so() -> None:
     path: Any = "rows.jsonl"
     for start in (evaluate, optimize, estimate):
-        with pytest.raises(
-            ConfigError, match=r"is 'rows.jsonl', expected RunConfig: give RunConfig\("
-        ):
+        with pytest.raises(ConfigError, match=r"is 'rows.jsonl', expected RunConfig: give RunConfig\("):
             start(path)
     with pytest.raises(ConfigError, match="expected CheckSettings"):
         check(RunConfig(), path)

@@ -78,6 +78,9 @@ def evaluate(
             "With --run also a candidate of that run: its id, `original` or `best`.",
         ),
     ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show calls, tokens and cost expected; send nothing.")
+    ] = False,
     runs_dir: options.RunsDir = Path("runs"),
     as_json: options.Json = False,
     quiet: options.Quiet = False,
@@ -95,6 +98,9 @@ def evaluate(
     if run is None and chosen.exported is not None:
         settings, known = _of_export(chosen.exported, settings)
     other = None if against is None else _other(against, known)
+    if dry_run:
+        _show_estimate(settings, known, other, as_json=as_json)
+        return
     with watching(render.console(stderr=True), quiet=quiet) as (_, emit):
         report = _ask(settings, known, other, emit)
     _show(report, known, output, as_json=as_json)
@@ -119,6 +125,23 @@ def _ask(settings: RunConfig, known: _Known, other: Candidate | None, emit: OnEv
         ) from error
     except KeyboardInterrupt as error:
         raise Interrupted("interrupted; with the cache on, the answers so far are not asked again") from error
+
+
+def _show_estimate(
+    settings: CompleteConfig, known: _Known, other: Candidate | None, *, as_json: bool
+) -> None:
+    from autoprompt.scoring_estimate import estimate_evaluation
+
+    found = estimate_evaluation(
+        settings,
+        candidate=known.candidate,
+        against=other,
+        known_labels=known.labels,
+        labels_of=known.name,
+    ).to_dict()
+    render.console(stderr=as_json).print(render.evaluation_estimate(found, settings))
+    if as_json:
+        print_json(found)
 
 
 def _show(report: EvaluationReport, known: _Known, output: Path | None, *, as_json: bool) -> None:

@@ -311,7 +311,7 @@ def estimate(data: Mapping[str, Any], settings: RunConfig) -> RenderableType:
         f"{data['optimizer_calls']:,} of them the writer's{_judges(data) if judged else ''}"
         f"{'' if settings.max_calls else '; repeats after faults come on top'}",
         _tokens_and_cost(data),
-        *_time(calls, settings),
+        *_time(calls, settings, "the run then ends with what it has"),
     ]
     if (at_best := data.get("smallest_gain_at_best", least)) is not None:
         reach, why = f"{at_best:+.2f}", ""
@@ -325,6 +325,22 @@ def estimate(data: Mapping[str, Any], settings: RunConfig) -> RenderableType:
     return Group(*(Text(line) for line in [*lines, "nothing was sent"]))
 
 
+def evaluation_estimate(data: Mapping[str, Any], settings: RunConfig) -> RenderableType:
+    """What `eval --dry-run` shows."""
+    model = settings.model or settings.base_url
+    of_both = f", {data['calls'] // 2:,} with each of the two prompts" if data["prompts"] > 1 else ""
+    labels = listed(data["labels"]) if data["labels"] else "free text"
+    lines = [
+        f"rows: {data['rows']:,}",
+        f"answers: {clean(labels)}",
+        f"{data['calls']:,} calls{of_both} ({clean(str(model))}); repeats after faults come on top",
+        f"about {data['tokens']:,} tokens; cost: {money(data['cost_usd'])}",
+        *_time(data["calls"], settings, "every row must be answered by then"),
+        *(f"warning: {clean(warning)}" for warning in data["warnings"]),
+    ]
+    return Group(*(Text(line) for line in [*lines, "nothing was sent"]))
+
+
 def _answers(data: Mapping[str, Any]) -> str:
     """What is asked for: a target field that was taken for another shows here."""
     if labels := data["labels"]:
@@ -333,16 +349,16 @@ def _answers(data: Mapping[str, Any]) -> str:
     return f"answers: free text, {data['different_targets']:,} different in {rows:,} rows"
 
 
-def _time(calls: int, settings: RunConfig) -> Iterator[str]:
-    """What costs no money costs time. A server's time nobody knows."""
+def _time(calls: int, settings: RunConfig, at_the_end: str) -> Iterator[str]:
+    """What costs no money costs time. A server's time nobody knows. at_the_end: of `--max-seconds`."""
     if settings.max_seconds is not None:
         most = duration(settings.max_seconds)
-        yield f"time: at most {most} (--max-seconds); the run then ends with what it has"
+        yield f"time: at most {most} (--max-seconds); {at_the_end}"
     elif settings.model == LOCAL:
         least, most = (f"{calls * seconds / 60:,.0f}" for seconds in _LOCAL_CALL_S)
         yield (
             f"time: about {least} to {most} minutes on one or two cores if all is answered at once; a prompt "
-            "that reasons first takes ten times as long a call. The run says what is left"
+            "that reasons first takes ten times as long a call. What is left is said on the way"
         )
 
 

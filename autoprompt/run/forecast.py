@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from autoprompt.config import RunConfig
 from autoprompt.errors import BudgetTooSmallError
 from autoprompt.llm.prices import Price
 from autoprompt.metrics import JUDGED
@@ -83,7 +84,7 @@ class Estimate:
 
 
 @dataclass(frozen=True, slots=True)
-class _Call:
+class Call:
     """Tokens of a call, about."""
 
     prompt: float
@@ -114,7 +115,7 @@ def estimate_run(preparation: Preparation, prices: Prices) -> Estimate:
     writing, judging = _writer_call(p), _judge_call(p)
     judged = _times(judge_calls, judging.cost(prices.judge))
 
-    def taken(kinds: Sequence[_Call]) -> tuple[int, float | None]:
+    def taken(kinds: Sequence[Call]) -> tuple[int, float | None]:
         """Tokens and cost, where each task call is the longest, and the dearest, of these."""
         tokens = task_calls * max(call.tokens for call in kinds)
         others = optimizer_calls * writing.tokens + judge_calls * judging.tokens
@@ -222,12 +223,12 @@ def judge_tokens(preparation: Preparation) -> float:
     return _judge_call(preparation).tokens
 
 
-def _original_call(p: Preparation) -> _Call:
+def _original_call(p: Preparation) -> Call:
     """A task call with the prompt that the user gave. Of several prompts each is about one call of a row."""
-    return _Call(estimate_tokens(p.prompt) // p.prompts + _row_tokens(p) + FRAME_TOKENS, _answer_tokens(p))
+    return Call(estimate_tokens(p.prompt) // p.prompts + _row_tokens(p) + FRAME_TOKENS, _answer_tokens(p))
 
 
-def _winners_calls(p: Preparation) -> list[_Call]:
+def _winners_calls(p: Preparation) -> list[Call]:
     """A task call of a long winner: one with demonstrations, and one that reasons if that is tried."""
     original = _original_call(p)
     prompt, answer = estimate_tokens(p.prompt) // p.prompts, original.completion
@@ -237,9 +238,9 @@ def _winners_calls(p: Preparation) -> list[_Call]:
     longer = min(p.config.max_prompt_tokens, prompt + demos * shown)
     # A free answer may be worked out, however short it ends.
     written = answer if p.labels else min(max(answer, USUAL_TOKENS), _room(p))
-    found = [_Call(original.prompt - prompt + longer, written)]
+    found = [Call(original.prompt - prompt + longer, written)]
     if p.can_reason:
-        found.append(_Call(original.prompt, USUAL_TOKENS))
+        found.append(Call(original.prompt, USUAL_TOKENS))
     return found
 
 
@@ -259,19 +260,23 @@ def _judge_calls(p: Preparation, row_calls: int) -> int:
     return row_calls // p.plan.calls_per_row if p.config.metric == JUDGED else 0
 
 
-def _judge_call(p: Preparation) -> _Call:
-    """Rubric, row, target, an answer about as long, and instruction; all 0 where no model judges."""
+def _judge_call(p: Preparation) -> Call:
+    """All 0 where no model judges."""
     if p.config.metric != JUDGED:
-        return _Call(0.0, 0.0)
-    rubric = estimate_tokens(str(p.config.metric_options.get("rubric", "")))
-    target = _mean([row.target for row in _rows(p)])
-    return _Call(rubric + _row_tokens(p) + 2 * target + 100, JUDGE_REPLY)
+        return Call(0.0, 0.0)
+    return judge_call(p.config, _row_tokens(p), _mean([row.target for row in _rows(p)]))
 
 
-def _writer_call(p: Preparation) -> _Call:
+def judge_call(config: RunConfig, row: float, target: float) -> Call:
+    """Rubric, a row and a target of so many tokens, an answer about as long, and instruction."""
+    rubric = estimate_tokens(str(config.metric_options.get("rubric", "")))
+    return Call(rubric + row + 2 * target + 100, JUDGE_REPLY)
+
+
+def _writer_call(p: Preparation) -> Call:
     """A call to analyst or writer: the rows that it is shown, both prompts, template and answer."""
     prompt = estimate_tokens(p.prompt)
-    return _Call(12 * (_row_tokens(p) + 20) + prompt + 900 - WRITER_REPLY, prompt + WRITER_REPLY)
+    return Call(12 * (_row_tokens(p) + 20) + prompt + 900 - WRITER_REPLY, prompt + WRITER_REPLY)
 
 
 def _row_tokens(p: Preparation) -> float:

@@ -131,8 +131,9 @@ def read_exported(path: str | Path) -> Exported:
         )
     if form is None and file.suffix not in _YAML and file.is_file():
         raise ConfigError(
-            f"{file}: no exported prompt, expected the YAML of `autoprompt runs export RUN --to prompt.yaml`. "
-            f"If it is a prompt's text, give it as the prompt: --prompt @{file}; in Python prompt=\"@{file}\"."
+            f"{file}: no exported prompt, expected the YAML of `autoprompt runs export RUN --to "
+            f"prompt.yaml`. If it is a prompt's text, give it as the prompt: --prompt @{file}; in Python "
+            f'prompt="@{file}".'
         )
     found = load_yaml(file, _Exported)
     demos = tuple(Demo.from_dict(turn.model_dump()) for turn in found.demos)

@@ -105,6 +105,17 @@ def test_a_dry_run_sends_nothing(endpoint: Endpoint) -> None:
     assert not Path("runs").exists()
 
 
+def test_a_dry_evaluation_sends_nothing(endpoint: Endpoint) -> None:
+    flags = ("eval", "--config", "c.yaml", "--dry-run")
+    said = call(*flags, "--price-input", "1", "--price-output", "2").stdout
+    assert "\nanswers: normal, urgent\n60 calls (" in said
+    assert said.endswith("nothing was sent\n")
+    found = json.loads(call(*flags, "--against", "Which?", "--max-calls", "100", "--json").stdout)
+    assert (found["rows"], found["prompts"], found["calls"], found["cost_usd"]) == (60, 2, 120, None)
+    assert "--max-calls 100 is too small: all 120 must fit" in found["warnings"][-1]
+    assert endpoint.requests == []
+
+
 def test_next_steps_work_as_they_are_printed_wherever_the_run_lies() -> None:
     shown = call("run", "--config", "c.yaml", "--runs-dir", "my runs").stdout
     steps = [line.strip() for line in shown.partition("\nNext:\n")[2].splitlines()]

@@ -1,0 +1,39 @@
+"""What the models of a run cost a token, as far as it is known before anything is sent."""
+
+from __future__ import annotations
+
+from autoprompt.clients import Clients, price_given
+from autoprompt.config import LOCAL, RunConfig
+from autoprompt.llm import Budget, CallRole, Models
+from autoprompt.llm.endpoints import choose_model
+from autoprompt.llm.prices import Price
+from autoprompt.metrics import JUDGED
+from autoprompt.run.forecast import Prices
+
+
+def prices_of(config: RunConfig) -> Prices:
+    """Of the models that are named or priced; which one an endpoint has else, only it could say."""
+    models = Models(config, budget=Budget())
+    task = choose_model(config, "task")
+
+    def price(role: CallRole) -> Price | None:
+        choice = choose_model(config, role)
+        if choice.model is None and not choice.is_local:
+            return price_given(config) if choice == task else None
+        return models.price(role)
+
+    if config.metric != JUDGED:
+        return Prices(price("task"), price("optimizer"))
+    judge = choose_model(config, "judge")
+    return Prices(price("task"), price("optimizer"), price("judge"), judge.model or judge.base_url or LOCAL)
+
+
+def prices_with(clients: Clients, config: RunConfig) -> Prices:
+    """The settings' prices, which are those of the task's client, whatever else it does."""
+
+    def price(role: CallRole) -> Price | None:
+        return price_given(config) if clients.first_role(role) == "task" else None
+
+    if config.metric != JUDGED:
+        return Prices(price("task"), price("optimizer"))
+    return Prices(price("task"), price("optimizer"), price("judge"), clients.of("judge").name)
