@@ -221,15 +221,22 @@ def check_budget(max_calls: int | None, plan: Plan, test_rows: int, optimizer_ca
         )
 
 
-def candidates_for(remaining_calls: float, rounds_left: int, most: int, plan: Plan, overhead: int) -> int:
+def candidates_for(
+    remaining_calls: float, rounds_left: int, most: int, plan: Plan, *, look: int, writers: int
+) -> int:
     """How many candidates the coming round can race on its share of what is left; 0 where not even two fit.
 
-    remaining_calls: what is not reserved for the end; infinite where no cap is set.
-    overhead: calls of the round beside the race (train batch, analyst, writer).
+    remaining_calls: what is not reserved for the end; infinite where no cap is set. look, writers: calls of a
+    round beside its race, before its candidates are planned and after.
     """
-    share = remaining_calls / max(1, rounds_left) - overhead
-    share = max(share, min(remaining_calls - overhead, race_cost(FEWEST_ENTRANTS, plan)))
+    share = remaining_calls / max(1, rounds_left) - look - writers
     for number in range(most, 1, -1):
-        if race_cost(number, plan) <= share:
+        is_within_share = race_cost(number, plan) <= max(share, race_cost(FEWEST_ENTRANTS, plan))
+        if is_within_share and writers + race_cost(number, plan) <= remaining_calls:
             return number
     return 0
+
+
+def has_room(remaining_calls: float, plan: Plan, *, look: int, writers: int) -> bool:
+    """Whether what is left pays for a round of two candidates, the look at train before it included."""
+    return look + writers + race_cost(2, plan) <= remaining_calls

@@ -423,6 +423,16 @@ def test_a_cap_that_repeats_have_eaten_into_still_pays_for_one_race() -> None:
         assert state["stop_reason"] == "max_calls"
 
 
+def test_train_is_looked_at_again_only_where_another_round_has_room() -> None:
+    splits = splits_of(32, 22, 0)
+    one_round = fewest_calls(make_plan(splits.val), 0, 1 + DEPTH.writers)
+    for cap, looks in ((one_round, 1), (20 * one_round, 2)):
+        made = bench(GAIN.student, writer, splits=splits, max_calls=cap, max_iterations=2)
+        run(made)
+        asked = [event["what"] for event in made.kinds("rows_evaluated")]
+        assert sum(what == "train rows of the best" for what in asked) == 16 * looks
+
+
 @pytest.mark.parametrize("max_calls", range(380, 460, 20))
 def test_on_the_sealed_rows_best_and_original_are_asked_again_alike(max_calls: int) -> None:
     def student(messages: list[Message], options: Options) -> Completion:

@@ -23,6 +23,7 @@ from autoprompt.search.plan import (
     default_max_calls,
     fewest_calls,
     final_cost,
+    has_room,
     interleave,
     make_plan,
     race_cost,
@@ -92,25 +93,45 @@ def test_a_cap_too_small_names_the_smallest_that_works() -> None:
     check_budget(None, plan, 50, 3)
 
 
-@given(st.integers(0, 3000), st.integers(1, 15), st.integers(2, 12), st.integers(8, 200), st.integers(0, 40))
+@given(
+    st.integers(0, 3000),
+    st.integers(1, 15),
+    st.integers(2, 12),
+    st.integers(8, 200),
+    st.integers(0, 40),
+    st.integers(0, 6),
+)
 def test_a_round_never_plans_more_than_is_left(
-    calls: int, rounds: int, most: int, n: int, overhead: int
+    calls: int, rounds: int, most: int, n: int, look: int, writers: int
 ) -> None:
     plan = make_plan(rows(0, n))
-    number = candidates_for(calls, rounds, most, plan, overhead)
+
+    def planned(left: float) -> int:
+        return candidates_for(left, rounds, most, plan, look=look, writers=writers)
+
+    number = planned(calls)
     assert number == 0 or 2 <= number <= most
     if number:
-        assert race_cost(number, plan) + overhead <= calls
+        assert race_cost(number, plan) + writers <= calls
     else:
-        assert race_cost(2, plan) + overhead > calls
-    assert candidates_for(math.inf, rounds, most, plan, overhead) == most
+        assert race_cost(2, plan) + writers > calls
+    assert planned(math.inf) == most
 
 
 def test_calls_are_shared_out_over_the_rounds() -> None:
     plan = make_plan(rows(0, 200))
-    assert candidates_for(4000, 6, 8, plan, 21) == 8
-    assert 2 <= candidates_for(1500, 6, 8, plan, 21) < 8
-    assert candidates_for(1500, 1, 8, plan, 21) == 8
+    beside = {"look": 17, "writers": 4}
+    assert candidates_for(4000, 6, 8, plan, **beside) == 8
+    assert 2 <= candidates_for(1500, 6, 8, plan, **beside) < 8
+    assert candidates_for(1500, 1, 8, plan, **beside) == 8
+
+
+def test_a_round_has_room_where_its_look_and_a_race_of_two_are_paid_for() -> None:
+    plan = make_plan(rows(0, 50))
+    needed = 17 + 4 + race_cost(2, plan)
+    assert has_room(needed, plan, look=17, writers=4)
+    assert not has_room(needed - 1, plan, look=17, writers=4)
+    assert has_room(math.inf, plan, look=17, writers=4)
 
 
 def of_groups(names: str) -> list[Example]:
