@@ -37,7 +37,7 @@ def predict(state: AutoPromptState, runtime: Runtime[SearchContext]) -> Update:
     update = _settle_pending(context, state)
     incumbent = context.pool[update["incumbent"]]
     plateau = update.get("plateau", state["plateau"])
-    if not update.get("stop_reason") and plateau >= _depth(context, incumbent).patience:
+    if not update.get("stop_reason") and _has_searched_enough(context, state, incumbent, plateau):
         update["stop_reason"] = "patience"
     if not update.get("stop_reason") and update["tried"] and not _has_room(context):
         update["stop_reason"] = "max_calls"
@@ -185,6 +185,15 @@ def _seen(context: SearchContext, state: AutoPromptState) -> list[EvaluatedRow]:
         history = [entry for entry in history if asks_to_reason(entry["prompt"]) == is_reasoned]
     rounds = [context.read_results(entry["results"]) for entry in history]
     return [row for rows in rounds for row in rows if not row.is_lost]
+
+
+def _has_searched_enough(
+    context: SearchContext, state: AutoPromptState, incumbent: Entry, plateau: int
+) -> bool:
+    """By the rounds in a row without a gain; of slow ones, by all that began with a prompt that reasons."""
+    if is_slow_round(context, incumbent):
+        plateau = sum(asks_to_reason(entry["prompt"]) for entry in state.get("history", []))
+    return plateau >= _depth(context, incumbent).patience
 
 
 def _depth(context: SearchContext, incumbent: Entry) -> Depth:

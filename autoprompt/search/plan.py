@@ -31,8 +31,10 @@ class Depth:
     def slow(self) -> Depth:
         """Of the embedded model once the best reasons before it answers, and the original does not.
 
-        The large step is taken, and each row takes many times as long: 5-15 s, so that seven candidates over
-        24 rows took half an hour. A server answers many at once, and who caps its calls wants them used.
+        The large step is taken, and each row takes many times as long: 5-25 s, so that seven candidates over
+        24 rows took half an hour. `patience` is then of rounds, with a gain or without: a child that is a row
+        of 24 ahead bought another 13 minutes, and was worth less than its parent on rows of neither. A server
+        answers many at once, and who caps its calls wants them used.
         """
         return replace(self, candidates=self.candidates * 3 // 8, patience=max(1, self.patience - 2))
 

@@ -24,13 +24,18 @@ STANDARD: Any = {"depth": DEPTHS["standard"], "max_calls": 20_000}
 REASONED = f"{PROMPT}\n\n{request(PROMPT, LABELS)}"
 
 
-def student(helps: bool):
-    """Right in two of three rows at once; reasoning makes it right in nine of ten, or in none."""
+def student(helps: bool, learns: bool = False):
+    """Right in two of three rows at once; reasoning makes it right in nine of ten, or in none.
+
+    learns: the more turns it is shown, the better it reasons.
+    """
 
     def answer(messages: list[Message], options: Options) -> Completion:
         number = number_of(messages)
         is_reasoned = asks_to_reason(messages[0].content)
         chance = 0.66 if not is_reasoned else 0.9 if helps else 0.0
+        if is_reasoned and learns:
+            chance = 0.8 + 0.001 * len(messages)
         target = target_of(number)
         said = target if unit("row", number) < chance else LABELS[1 - LABELS.index(target)]
         text = f"I look at item {number}, at {LABELS[0]} and {LABELS[1]}.\nAnswer: {said}"
@@ -82,6 +87,24 @@ def test_once_it_has_won_on_the_embedded_model_few_race_and_one_round_without_a_
     edges = [rung["rows"] for rung in made.kinds("rung_ended")]
     assert edges[0] == 16
     assert edges[edges.index(max(edges)) + 1] == 8  # the next race: half a block parts them
+
+
+@pytest.mark.parametrize("preset", ["standard", "thorough"])
+def test_on_the_embedded_model_a_gain_buys_no_further_round(preset: str) -> None:
+    depth = DEPTHS[preset]
+    made = bench(
+        student(helps=True, learns=True),
+        writer,
+        can_reason=True,
+        is_embedded=True,
+        depth=depth,
+        max_calls=20_000,
+    )
+    state = run(made)
+    reasoned = [e.candidate for e in made.context.pool.entries if asks_to_reason(e.candidate.prompt)]
+    first = next(candidate for candidate in reasoned if candidate.operator == "reason")
+    assert state["stop_reason"] == "patience"
+    assert max(candidate.iteration for candidate in reasoned) - first.iteration == depth.slow.patience
 
 
 @pytest.mark.parametrize(("prompt", "is_embedded"), [(PROMPT, False), (REASONED, True)])
