@@ -106,6 +106,14 @@ def some_fresh(**settings: Any) -> Bench:
     return made
 
 
+def test_a_parent_that_is_level_goes_where_more_rows_are_fresh_for_it() -> None:
+    made = some_fresh()
+    parent, child = family(made, parent=12, child=12, shown=16)
+    assert choose_winner(made.context, STATE, child) is parent
+    (event,) = made.kinds("winner_chosen")
+    assert (event["reason"], event["fresh_rows"], event["fresh_rows_of_best"]) == ("prospect", 38, 22)
+
+
 def test_a_parent_with_twice_the_fresh_rows_goes_unless_its_child_is_ahead_of_it() -> None:
     for child, is_parent in ((13, True), (14, True), (15, False)):  # of 24 rows; p = .5, .25 and .125
         made = some_fresh()

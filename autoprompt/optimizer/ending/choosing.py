@@ -54,9 +54,9 @@ def choose_winner(context: SearchContext, state: AutoPromptState, best: Entry) -
     What its writers were told takes rows of train, and so do demonstrations that cannot be left out: those of
     a child are of no use for its confirmation. Where rows are few, what it was made from may be confirmed,
     and it not. So one that the best was made from goes where it is about as good and far more rows are fresh
-    for it; else the one of which most gain is foreseen, by a margin. Where the user prefers it, one that
-    is much shorter and nearly as good goes before either. Not by itself: of two that are level in the race
-    the longer one was the better on other rows (benchmarks/README.md).
+    for it; else the one of which most gain is foreseen, by a margin where it is of another line. Where the
+    user prefers it, one that is much shorter and nearly as good goes before either. Not by itself: of two
+    that are level in the race the longer one was the better on other rows (benchmarks/README.md).
     """
     plan, pool = context.plan, context.pool
     raced = [e for e in pool.accepted() if e is not pool.original and e is not best]
@@ -66,10 +66,12 @@ def choose_winner(context: SearchContext, state: AutoPromptState, best: Entry) -
         for entry in (best, *(e for e in raced if all(i in e.scores for i in plan.race_ids)))
     ]
     of_best = choices[0]
-    fresher = _fresher_ancestors(context, of_best, choices)
+    line = {candidate.id for candidate in ancestors(context, best.candidate)}
+    fresher = _fresher_ancestors(context, of_best, [c for c in choices if c.entry.candidate.id in line])
     chosen = max(
         fresher or choices,
-        key=lambda choice: choice.prospect.value - (choice is not of_best) * _WORTH_CHOOSING,
+        # What it was made from was chosen by less luck, so that it needs no margin.
+        key=lambda choice: choice.prospect.value - (choice.entry.candidate.id not in line) * _WORTH_CHOOSING,
     )
     reason: Reason = "fresher" if fresher else "prospect"
     margin = context.settings.prefer_shorter
@@ -126,8 +128,8 @@ def _foreseen(
     return _Choice(entry, len(fresh), groups, prospect, entry.mean(plan.race_ids), tokens)
 
 
-def _fresher_ancestors(context: SearchContext, best: _Choice, choices: Sequence[_Choice]) -> list[_Choice]:
-    """Those that the best was made from, about as good by the race's own test, with far more fresh rows.
+def _fresher_ancestors(context: SearchContext, best: _Choice, line: Sequence[_Choice]) -> list[_Choice]:
+    """Those of its line that are about as good by the race's own test, with far more fresh rows.
 
     None where the best is as good as sure, nor where no row of validation is fresh, as there it cost gain: of
     44 simulated rows +0.094 instead of +0.100.
@@ -135,12 +137,10 @@ def _fresher_ancestors(context: SearchContext, best: _Choice, choices: Sequence[
     plan = context.plan
     if not plan.fresh or best.prospect.chance >= _IN_DOUBT:
         return []
-    line = {candidate.id for candidate in ancestors(context, best.entry.candidate)}
     return [
         choice
-        for choice in choices
+        for choice in line
         if choice is not best
-        and choice.entry.candidate.id in line
         and choice.groups >= _TIMES_FRESHER * best.groups
         and choice.prospect.value > _WORTH_CHOOSING
         and not is_behind(context.pool, best.entry, choice.entry, plan.race_ids)
