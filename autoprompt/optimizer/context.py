@@ -113,21 +113,28 @@ class SearchContext:
         self.changed.add(candidate.id)
         return self.pool.add(candidate)
 
-    def evaluate(self, entries: Sequence[Entry], rows: Sequence[Example], what: str) -> list[Evaluation]:
+    def evaluate(
+        self, entries: Sequence[Entry], rows: Sequence[Example], what: str, *, keeps_rest: bool = False
+    ) -> list[Evaluation]:
         """Evaluate what is missing of `entries` x `rows`, as one block of the budget, into the pool.
 
-        All rows of an entry come before those of the next. Raises BudgetExhausted before anything is sent
-        where the block does not fit what is left, and where the budget ends on the way; what was answered by
-        then is in the pool.
+        keeps_rest: as in `evaluate_as`. Raises BudgetExhausted before anything is sent where the block does
+        not fit what is left.
         """
-        return self.evaluate_as([(entry, entry.candidate, rows) for entry in entries], what)
+        jobs = [(entry, entry.candidate, rows) for entry in entries]
+        return self.evaluate_as(jobs, what, keeps_rest=keeps_rest)
 
     def evaluate_as(
-        self, jobs: Iterable[tuple[Entry, Candidate, Sequence[Example]]], what: str
+        self,
+        jobs: Iterable[tuple[Entry, Candidate, Sequence[Example]]],
+        what: str,
+        *,
+        keeps_rest: bool = False,
     ) -> list[Evaluation]:
         """The same of jobs: an entry, the candidate that is asked in its place, and the rows.
 
-        The scores are the entry's. Another candidate than its own: see `ending.held_out`.
+        The scores are the entry's. Another candidate than its own: see `ending.held_out`. keeps_rest: where
+        the budget ends on the way, what was answered counts before BudgetExhausted is raised.
         """
         ended: list[BudgetExhausted] = []
         missing = [(e, c, [row for row in rows if row.id not in e.scores]) for e, c, rows in jobs]
@@ -143,7 +150,7 @@ class SearchContext:
             evaluations = self.prediction.predict_jobs(
                 asked,
                 on_row=self.row_counter(what, total),
-                on_exhausted=ended.append,
+                on_exhausted=ended.append if keeps_rest else None,
             )
         for (entry, candidate, _), evaluation in zip(missing, evaluations, strict=True):
             is_held_out = candidate is not entry.candidate

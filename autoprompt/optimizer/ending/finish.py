@@ -30,12 +30,12 @@ def confirm_winner(context: SearchContext, state: AutoPromptState, winner: Entry
     both = [original, winner]
     try:
         # First what the calls were kept back for.
-        context.evaluate(both, plan.fresh, "fresh rows: winner and original")
-        context.evaluate(both, plan.race, "raced rows: winner and original")
+        context.evaluate(both, plan.fresh, "fresh rows: winner and original", keeps_rest=True)
+        context.evaluate(both, plan.race, "raced rows: winner and original", keeps_rest=True)
         of_train = rows_to_ask(context, state, winner, context.budget.calls_left())
         asked += of_train.unseen
         what = "unseen rows of train: winner and original"
-        context.evaluate(both, of_train.unseen, what)
+        context.evaluate(both, of_train.unseen, what, keeps_rest=True)
         asked += of_train.shown
         _ask_without_themselves(context, winner, of_train.shown)
     except BudgetExhausted as error:
@@ -63,7 +63,7 @@ def _ask_without_themselves(context: SearchContext, winner: Entry, rows: Sequenc
     folds = held_out(winner.candidate, rows, context.splits.train)
     jobs = [(original, original.candidate, rows), *((winner, c, asked) for c, asked in folds)]
     what = "rows of train, each left out of what the winner shows: winner and original"
-    context.evaluate_as(jobs, what)
+    context.evaluate_as(jobs, what, keeps_rest=True)
 
 
 def open_test(
