@@ -18,6 +18,7 @@ from autoprompt.checking import (
 from autoprompt.clients import Clients, RoleModels, open_models
 from autoprompt.comparison import ComparedRows, compare_rows, score_rows
 from autoprompt.config import RunConfig
+from autoprompt.dataset.faults import listed
 from autoprompt.errors import ConfigError, UsageError
 from autoprompt.evaluation import (
     MOST_LOST,
@@ -216,6 +217,11 @@ def prepare_evaluation(
     if config.workflow is None:
         prompt = candidate.prompt if candidate is not None else starting_prompt(config)
     checked = check_rows(config, config.dataset, prompt, labels_of=labels_of)
+    if candidate is not None and (unknown := candidate.components.keys() - checked.components.keys()):
+        raise ConfigError(
+            f"candidate has a text for {listed(sorted(unknown))}, and what is scored has "
+            f"{listed([*checked.components])}: give a candidate of the same workflow, or none."
+        )
     asked = candidate or Candidate(components=checked.components)
     said = demo_warnings(asked, checked.examples, checked.labels, config)
     if against is not None:

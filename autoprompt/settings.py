@@ -58,11 +58,11 @@ class CompleteConfig(RunConfig):
     """
 
 
-def check_kind(config: object, kind: type[BaseModel]) -> None:
+def check_kind(config: object, kind: type[BaseModel], name: str = "config") -> None:
     """Raises ConfigError for settings in Python that are no `kind`, such as the path of a dataset."""
     if not isinstance(config, kind):
         raise ConfigError(
-            f"config is {config!r:.80}, expected {kind.__name__}: give {kind.__name__}({_EXAMPLES[kind]})."
+            f"{name} is {config!r:.80}, expected {kind.__name__}: give {kind.__name__}({_EXAMPLES[kind]})."
         )
 
 

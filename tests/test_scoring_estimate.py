@@ -48,6 +48,7 @@ def test_a_judge_is_asked_about_each_row(tmp_path: Path) -> None:
     )
     found = estimate_evaluation(config, clients=clients)
     assert found.calls == 2 * found.rows == evaluate(config, clients=clients).calls
+    assert found.judge_calls == found.rows
     assert found.cost_usd is None  # of the judge's tokens nobody knows the price
 
 
@@ -58,7 +59,26 @@ def test_what_an_evaluation_refuses_is_refused(tmp_path: Path) -> None:
         estimate_evaluation(run_config(tmp_path).model_copy(update={"dataset": None}))
 
 
-def test_a_cap_that_is_too_small_is_warned_of(tmp_path: Path) -> None:
-    found = estimate_evaluation(run_config(tmp_path, max_calls=10), clients=None)
-    assert "all" in found.warnings[-1]
-    assert "--max-calls 10 is too small" in found.warnings[-1]
+@pytest.mark.parametrize(
+    ("cap", "said"),
+    [
+        ({"max_calls": 10}, "--max-calls 10 is too small"),
+        ({"max_tokens": 50}, "--max-tokens 50 may end it"),
+        ({"max_cost": 1e-7}, "--max-cost 1e-07 may end it"),
+    ],
+)
+def test_a_cap_that_is_too_small_is_warned_of(tmp_path: Path, cap: dict[str, Any], said: str) -> None:
+    clients = Clients(ScriptedClient(lambda messages: "A"))
+    found = estimate_evaluation(run_config(tmp_path, **PRICED, **cap), clients=clients)
+    assert said in found.warnings[-1]
+
+
+def test_answers_have_no_more_room_than_they_are_given(tmp_path: Path) -> None:
+    clients = Clients(ScriptedClient(lambda messages: "A"))
+    reasoned = Candidate({"prompt": f"{PROMPT}\n{request(PROMPT, ('A', 'B'))}"})
+    long, short = (
+        estimate_evaluation(run_config(tmp_path, max_output_tokens=room), candidate=reasoned, clients=clients)
+        for room in (500, 20)
+    )
+    assert long.is_reasoned
+    assert long.tokens - short.tokens == (USUAL_TOKENS - 20) * long.rows

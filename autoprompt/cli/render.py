@@ -35,6 +35,7 @@ _DIFF_MARKS = {"same": ("", "", ""), "removed": ("[-", "-]", "red"), "added": ("
 # Of whole runs on the embedded model, reading of new prompts and writing included: `make run` on two cores
 # with AVX-512 and a runtime of its own, and a run on one slow core.
 _LOCAL_CALL_S = 0.7, 2.5
+_REASONED = 10  # an answer that is worked out first takes so many times as long
 _RAISED = ("max_tokens", "max_cost", "max_seconds")  # caps that are the user's own
 VERDICT_STYLES = {"confirmed": "bold green", "not_confirmed": "bold yellow", "untested": "bold yellow"}
 
@@ -311,7 +312,7 @@ def estimate(data: Mapping[str, Any], settings: RunConfig) -> RenderableType:
         f"{data['optimizer_calls']:,} of them the writer's{_judges(data) if judged else ''}"
         f"{'' if settings.max_calls else '; repeats after faults come on top'}",
         _tokens_and_cost(data),
-        *_time(calls, settings, "the run then ends with what it has"),
+        *_time(calls, settings),
     ]
     if (at_best := data.get("smallest_gain_at_best", least)) is not None:
         reach, why = f"{at_best:+.2f}", ""
@@ -327,18 +328,29 @@ def estimate(data: Mapping[str, Any], settings: RunConfig) -> RenderableType:
 
 def evaluation_estimate(data: Mapping[str, Any], settings: RunConfig) -> RenderableType:
     """What `eval --dry-run` shows."""
-    model = settings.model or settings.base_url
-    of_both = f", {data['calls'] // 2:,} with each of the two prompts" if data["prompts"] > 1 else ""
+    judged, model = data["judge_calls"], settings.model or settings.base_url
+    asked = data["calls"] - judged
+    of_both = f", {asked // 2:,} with each of the two prompts" if data["prompts"] > 1 else ""
+    to_judge = f", and {judged:,} to the judge ({clean(data['judge_model'])})" if judged else ""
     labels = listed(data["labels"]) if data["labels"] else "free text"
     lines = [
         f"rows: {data['rows']:,}",
         f"answers: {clean(labels)}",
-        f"{data['calls']:,} calls{of_both} ({clean(str(model))}); repeats after faults come on top",
+        f"{asked:,} calls ({clean(str(model))}){of_both}{to_judge}; repeats after faults come on top",
         f"about {data['tokens']:,} tokens; cost: {money(data['cost_usd'])}",
-        *_time(data["calls"], settings, "every row must be answered by then"),
+        *_time_of_rows(asked, settings, is_reasoned=data["is_reasoned"]),
         *(f"warning: {clean(warning)}" for warning in data["warnings"]),
     ]
     return Group(*(Text(line) for line in [*lines, "nothing was sent"]))
+
+
+def _time_of_rows(calls: int, settings: RunConfig, *, is_reasoned: bool) -> Iterator[str]:
+    if settings.max_seconds is not None:
+        most = duration(settings.max_seconds)
+        yield f"time: at most {most} (--max-seconds); every row must be answered by then"
+    elif settings.model == LOCAL:
+        least, most = _local_minutes(calls * (_REASONED if is_reasoned else 1))
+        yield f"time: about {least} to {most} minutes on one or two cores"
 
 
 def _answers(data: Mapping[str, Any]) -> str:
@@ -349,13 +361,18 @@ def _answers(data: Mapping[str, Any]) -> str:
     return f"answers: free text, {data['different_targets']:,} different in {rows:,} rows"
 
 
-def _time(calls: int, settings: RunConfig, at_the_end: str) -> Iterator[str]:
-    """What costs no money costs time. A server's time nobody knows. at_the_end: of `--max-seconds`."""
+def _local_minutes(calls: int) -> tuple[str, str]:
+    least, most = (f"{calls * seconds / 60:,.0f}" for seconds in _LOCAL_CALL_S)
+    return least, most
+
+
+def _time(calls: int, settings: RunConfig) -> Iterator[str]:
+    """What costs no money costs time. A server's time nobody knows."""
     if settings.max_seconds is not None:
         most = duration(settings.max_seconds)
-        yield f"time: at most {most} (--max-seconds); {at_the_end}"
+        yield f"time: at most {most} (--max-seconds); the run then ends with what it has"
     elif settings.model == LOCAL:
-        least, most = (f"{calls * seconds / 60:,.0f}" for seconds in _LOCAL_CALL_S)
+        least, most = _local_minutes(calls)
         yield (
             f"time: about {least} to {most} minutes on one or two cores if all is answered at once; a prompt "
             "that reasons first takes ten times as long a call. What is left is said on the way"

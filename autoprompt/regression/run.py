@@ -52,7 +52,7 @@ def run_check(
 ) -> CheckReport:
     """Measure, compare, decide; see `api.check`. Everything that can be refused is refused before a call."""
     check_kind(config, RunConfig)
-    check_kind(limits, CheckSettings)
+    check_kind(limits, CheckSettings, "limits")
     config = complete(config)
     dataset = config.dataset
     if dataset is None:

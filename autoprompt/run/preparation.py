@@ -127,7 +127,7 @@ def prepare(config: RunConfig) -> Preparation:
     regions = without_shown(regions, texts)
     train_batch = min(TRAIN_ROWS[config.analyst], max(TRAIN_BATCH, len(regions.parts["train"])))
     analyst_calls = MOST_CALLS[config.analyst]
-    # Of one round, and of the second look at train that it plans with.
+    # Of one round, and of a second look at train, which is kept as room for repeats.
     optimizer_calls = analyst_calls + depth.writers + analyst_calls - 1
     overhead = Overhead(optimizer_calls, calls_per_row(config, workflow), train_batch)
     caps = _preset_caps(config.preset, depth)

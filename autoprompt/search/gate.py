@@ -146,7 +146,7 @@ def confirm(
     ours = raced.score * raced.rows + fresh.score * fresh.rows
     theirs = raced.other_score * raced.rows + fresh.other_score * fresh.rows
     is_confirmed = difference(ours, theirs) > 0 and p_value < CONFIRM_ALPHA
-    tried, chances = _tried(pool, race_ids), _chances(pool, generation(pool, winner), race_ids)
+    tried, chances = _tried(pool, race_ids), _chances(pool, winner, race_ids)
     return Confirmation(is_confirmed, p_value, raced, fresh, tried, chances, basis, is_remembered)
 
 
@@ -160,7 +160,7 @@ def raced_part(
         basis = "fresh"
     ids = winner.candidate.id, pool.original.candidate.id
     raced = compare(pool, *ids, race_ids, is_mid=basis == "both")
-    return replace(raced, p_value=_corrected(raced.p_value, _chances(pool, generations, race_ids))), basis
+    return replace(raced, p_value=_corrected(raced.p_value, _chances(pool, winner, race_ids))), basis
 
 
 def _tried(pool: Pool, race_ids: Sequence[str]) -> int:
@@ -168,13 +168,17 @@ def _tried(pool: Pool, race_ids: Sequence[str]) -> int:
     return sum(e is not pool.original and any(i in e.scores for i in race_ids) for e in pool.entries)
 
 
-def _chances(pool: Pool, generations: int, race_ids: Sequence[str]) -> float:
-    """As how many prompts on all raced rows the candidates count, and what their line adds: at least 1.
+def _chances(pool: Pool, winner: Entry, race_ids: Sequence[str]) -> float:
+    """As how many prompts on all its raced rows the candidates count, and what its line adds: at least 1.
 
-    One that was dropped after a third of the race had a third of a chance to be the luckiest of it.
+    One that was dropped after a third of the race had a third of a chance to be the luckiest of it. Where a
+    cap ended the race on its way, only the rows that the winner has are the race: all who came as far had a
+    whole chance.
     """
-    rows = sum(i in e.scores for e in pool.entries if e is not pool.original for i in race_ids)
-    return max(1.0, rows / max(1, len(race_ids))) * max(1.0, generations**2 / GENERATION_SQUARES)
+    ids = [i for i in race_ids if i in winner.scores and i in pool.original.scores]
+    rows = sum(i in e.scores for e in pool.entries if e is not pool.original for i in ids)
+    generations = generation(pool, winner)
+    return max(1.0, rows / max(1, len(ids))) * max(1.0, generations**2 / GENERATION_SQUARES)
 
 
 def smallest_gain(race: int, fresh: int, chances: float) -> float | None:

@@ -205,7 +205,7 @@ def calls_for(entrants: int, val_rows: int, test_rows: int, overhead: Overhead) 
 
 
 def _calls(entrants: int, fresh: int, blocks: Sequence[int], test_rows: int, overhead: Overhead) -> int:
-    """The round itself plans with a second look at train after its race."""
+    """With a second look at train after the race: a cap at its least has room for that, or for repeats."""
     rows = 2 * (overhead.train_batch + fresh + test_rows) + race_rows(entrants, blocks)
     analyst = 1  # of the first look
     return overhead.calls_per_row * rows + analyst + overhead.optimizer_calls

@@ -129,7 +129,7 @@ def read_exported(path: str | Path) -> Exported:
             "YAML form, which alone holds the labels and the input's field. Write it: autoprompt runs export "
             "RUN --to prompt.yaml"
         )
-    if form is None and file.suffix not in _YAML and file.is_file():
+    if form is None and file.suffix.lower() not in _YAML and _is_text_without(file, "components"):
         raise ConfigError(
             f"{file}: no exported prompt, expected the YAML of `autoprompt runs export RUN --to "
             f"prompt.yaml`. If it is a prompt's text, give it as the prompt: --prompt @{file}; in Python "
@@ -147,6 +147,14 @@ def _form_of(path: Path) -> str | None:
         return export_form(path.read_text(encoding="utf-8-sig"))
     except (OSError, UnicodeDecodeError):
         return None
+
+
+def _is_text_without(path: Path, word: str) -> bool:
+    """Whether a file can be read and does not have the word."""
+    try:
+        return word not in path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError):
+        return False
 
 
 def read_one_prompt(path: Path) -> Exported:

@@ -14,7 +14,7 @@ from autoprompt.optimizer.ending import choosing, finish
 from autoprompt.optimizer.proposing import propose
 from autoprompt.search import gate
 from autoprompt.search.plan import Plan
-from autoprompt.search.pool import Pool
+from autoprompt.search.pool import Entry, Pool
 
 WHOLE = "(everything on)"
 
@@ -118,9 +118,9 @@ def _held_out(stack: ExitStack) -> None:
 
 @ablation("shares of the race: each candidate counts as one, and once for each generation")
 def _shares(stack: ExitStack) -> None:
-    def all_alike(pool: Pool, generations: int, race_ids: Sequence[str]) -> float:
+    def all_alike(pool: Pool, winner: Entry, race_ids: Sequence[str]) -> float:
         raced = sum(any(i in e.scores for i in race_ids) for e in pool.entries if e is not pool.original)
-        return max(1, raced) * max(1, generations)
+        return max(1, raced) * max(1, gate.generation(pool, winner))
 
     stack.enter_context(mock.patch.object(gate, "_chances", all_alike))
 
