@@ -360,3 +360,13 @@ def test_groups_that_flip_coins_are_confirmed_in_at_most_5_percent() -> None:
             wrong[knows] += confirm(pool, pool[winner], IDS[:60], IDS[60:100]).is_confirmed
     assert wrong[True] / runs < 0.05 + 3 * math.sqrt(0.05 * 0.95 / runs)
     assert wrong[False] / runs > 0.15
+
+
+def test_where_a_cap_cut_the_race_all_who_came_as_far_had_a_whole_chance() -> None:
+    pool = Pool()
+    add(pool, "original", [0.0] * 16)
+    for number in range(8):
+        add(pool, f"candidate {number}", [float(number > 6 or row < number) for row in range(16)])
+    winner = pool.entries[-1]
+    assert confirm(pool, winner, IDS[:120], []).chances == 8  # not 8 * 16 / 120
+    assert confirm(pool, winner, IDS[:16], []).chances == 8

@@ -348,6 +348,13 @@ def test_a_workflow_is_evaluated(tmp_path: Path) -> None:
     assert report.to_dict()["rows"][0]["trace"][0]["node"] == "look"
 
 
+def test_a_text_is_no_candidate_of_a_workflow(tmp_path: Path) -> None:
+    client = ScriptedClient(model)
+    with pytest.raises(ConfigError, match="candidate has a text for prompt, and what is scored has "):
+        evaluate(config(tmp_path), candidate="Another one.", clients=Clients(client))
+    assert client.calls == []
+
+
 def test_an_evaluation_does_not_begin_where_the_cap_is_too_small_for_every_node(tmp_path: Path) -> None:
     client = ScriptedClient(model)
     settings = config(tmp_path)
