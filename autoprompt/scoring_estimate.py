@@ -25,8 +25,11 @@ from autoprompt.types import Candidate
 class EvaluationEstimate:
     """What an evaluation is expected to use; tokens estimated from text lengths (see `estimate_tokens`).
 
+    Free answers are taken to be as long as the targets, and of a workflow's steps only what may be changed of
+    their prompts is known: both may take more.
+
     rows: of the dataset. prompts: 2 where another one is compared. calls: of all of them, those to the judge
-        included; repeats after faults and of unreadable answers come on top.
+        included, at most; repeats after faults and of unreadable answers come on top.
     cost_usd: None where a price that is needed is not known. Answers that the cache has cost nothing.
     is_reasoned: a prompt asks to reason before the answer. judge_model: "" where no model judges.
     """

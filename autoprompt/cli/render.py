@@ -332,12 +332,14 @@ def evaluation_estimate(data: Mapping[str, Any], settings: RunConfig) -> Rendera
     asked = data["calls"] - judged
     of_both = f", {asked // 2:,} with each of the two prompts" if data["prompts"] > 1 else ""
     to_judge = f", and {judged:,} to the judge ({clean(data['judge_model'])})" if judged else ""
+    beside = "repeats after faults come on top, and answers in the cache are free"
     labels = listed(data["labels"]) if data["labels"] else "free text"
+    if_short = "" if data["labels"] or data["is_reasoned"] else " if answers are as long as the targets"
     lines = [
         f"rows: {data['rows']:,}",
         f"answers: {clean(labels)}",
-        f"{asked:,} calls ({clean(str(model))}){of_both}{to_judge}; repeats after faults come on top",
-        f"about {data['tokens']:,} tokens; cost: {money(data['cost_usd'])}",
+        f"at most {asked:,} calls ({clean(str(model))}){of_both}{to_judge}; {beside}",
+        f"about {data['tokens']:,} tokens{if_short}; cost: {money(data['cost_usd'])}",
         *_time_of_rows(asked, settings, is_reasoned=data["is_reasoned"]),
         *(f"warning: {clean(warning)}" for warning in data["warnings"]),
     ]

@@ -108,7 +108,7 @@ def test_a_dry_run_sends_nothing(endpoint: Endpoint) -> None:
 def test_a_dry_evaluation_sends_nothing(endpoint: Endpoint) -> None:
     flags = ("eval", "--config", "c.yaml", "--dry-run")
     said = call(*flags, "--price-input", "1", "--price-output", "2").stdout
-    assert "\nanswers: normal, urgent\n60 calls (" in said
+    assert "\nanswers: normal, urgent\nat most 60 calls (" in said
     assert said.endswith("nothing was sent\n")
     found = json.loads(call(*flags, "--against", "Which?", "--max-calls", "100", "--json").stdout)
     assert (found["rows"], found["prompts"], found["calls"], found["cost_usd"]) == (60, 2, 120, None)
