@@ -26,7 +26,7 @@ from autoprompt.run.forecast import Estimate, Prices, check_spending, estimate_r
 from autoprompt.run.inputs import find_data
 from autoprompt.run.past import has_answers, load_config, read_candidate, read_result
 from autoprompt.run.preparation import Preparation, prepare
-from autoprompt.run.pricing import prices_of, prices_with
+from autoprompt.run.pricing import prices_of
 from autoprompt.run.session import run_in_folder
 from autoprompt.settings import as_complete
 from autoprompt.store import RunFolder, RunStore
@@ -64,7 +64,7 @@ def optimize(
         check_memory(preparation.config)
         if clients is None:
             check_models(preparation.config)
-        check_spending(preparation, prices_of(preparation.config) if clients is None else Prices())
+        check_spending(preparation, prices_of(preparation.config, None) if clients is None else Prices())
     preparation = _in_words(preparation, told)
     settings = preparation.config.model_dump(exclude_none=True) | dict(preparation.splits.paths)
     store = RunStore(config.runs_dir)
@@ -173,8 +173,7 @@ def estimate(config: RunConfig, *, rows: Rows | None = None, clients: Clients | 
         preparation = prepare(config)
         check_memory(preparation.config)
         warnings = check_models(preparation.config) if clients is None else []
-        known = preparation.config
-        prices = prices_of(known) if clients is None else prices_with(clients, known)
+        prices = prices_of(preparation.config, clients)
         check_spending(preparation, prices if clients is None else Prices())
         found = estimate_run(preparation, prices)
     return replace(found, warnings=tuple(map(told, (*found.warnings, *warnings))))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -147,15 +148,28 @@ def evaluate(
     The rows are checked as for a run, and each input is scored once.
     Raises what `optimize` raises, and BudgetExhausted where a cap ends it before the last row.
     """
-    candidate, other = as_candidate(candidate, "candidate"), as_candidate(against, "against")
-    plain = given_rows(config, rows)
-    with with_rows(config, plain, has_prompt=candidate is not None) as (config, told):
-        prepared = prepare_evaluation(config, candidate, other, known_labels, labels_of)
-        report = _evaluate(prepared, clients, _telling(on_event, told))
+    with prepared(config, rows, candidate, against, known_labels, labels_of) as (asked, told):
+        report = _evaluate(asked, clients, _telling(on_event, told))
     return replace(report, warnings=tuple(map(told, report.warnings)))
 
 
-def as_candidate(prompt: object, source: str) -> Candidate | None:
+@contextmanager
+def prepared(
+    config: RunConfig,
+    rows: Rows | None,
+    candidate: object,
+    against: object,
+    known_labels: tuple[str, ...] | None,
+    labels_of: str,
+) -> Iterator[tuple[Prepared, Told]]:
+    """What `evaluate` with these arguments is to ask, and how its messages are said in words of the rows."""
+    asked, other = _as_candidate(candidate, "candidate"), _as_candidate(against, "against")
+    plain = given_rows(config, rows)
+    with with_rows(config, plain, has_prompt=asked is not None) as (config, told):
+        yield _prepare(config, asked, other, known_labels, labels_of), told
+
+
+def _as_candidate(prompt: object, source: str) -> Candidate | None:
     """Raises ConfigError for what is neither a prompt nor a candidate, else what `other_prompt` does."""
     if isinstance(prompt, str):
         return other_prompt(prompt, source)
@@ -197,7 +211,7 @@ class Prepared:
     candidates: tuple[Candidate, ...]
 
 
-def prepare_evaluation(
+def _prepare(
     config: RunConfig,
     candidate: Candidate | None,
     against: Candidate | None,

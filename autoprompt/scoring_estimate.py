@@ -6,18 +6,17 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from autoprompt.checking import CheckedRows, given_rows
+from autoprompt.checking import CheckedRows
 from autoprompt.clients import Clients, check_clients, check_models
 from autoprompt.config import RunConfig
 from autoprompt.metrics import JUDGED
 from autoprompt.optimizer.context import prompt_tokens
 from autoprompt.reasoning import USUAL_TOKENS, asks_to_reason
-from autoprompt.run.forecast import FRAME_TOKENS, Call, judge_call
-from autoprompt.run.pricing import prices_of, prices_with
-from autoprompt.scoring import Prepared, as_candidate, prepare_evaluation
-from autoprompt.store.given import Rows, with_rows
-from autoprompt.task import FREE_OUTPUT_TOKENS, calls_per_row, reasoning_tokens, task_options
-from autoprompt.tokens import estimate_tokens
+from autoprompt.run.call_sizes import FRAME_TOKENS, Call, answer_tokens, judge_call, mean_tokens, times, total
+from autoprompt.run.pricing import prices_of
+from autoprompt.scoring import Prepared, prepared
+from autoprompt.store.given import Rows
+from autoprompt.task import calls_per_row, reasoning_tokens, task_options
 from autoprompt.types import Candidate
 
 
@@ -66,41 +65,36 @@ def estimate_evaluation(
     before its first call; only that a cap is too small is a warning here.
     """
     check_clients(clients)
-    asked, other = as_candidate(candidate, "candidate"), as_candidate(against, "against")
-    plain = given_rows(config, rows)
-    with with_rows(config, plain, has_prompt=asked is not None) as (config, told):
-        prepared = prepare_evaluation(config, asked, other, known_labels, labels_of)
-        found = _estimate(prepared, clients)
+    with prepared(config, rows, candidate, against, known_labels, labels_of) as (asked, told):
+        found = _estimate(asked, clients)
     return replace(found, warnings=tuple(map(told, found.warnings)))
 
 
-def _estimate(prepared: Prepared, clients: Clients | None) -> EvaluationEstimate:
-    config, checked, candidates = prepared.config, prepared.checked, prepared.candidates
-    warnings = list(checked.warnings)
-    if clients is None:
-        warnings += check_models(config)
-    prices = prices_of(config) if clients is None else prices_with(clients, config)
-    rows = len(checked.examples)
-    is_judged = config.metric == JUDGED
-    per_row = calls_per_row(config, checked.workflow) - is_judged
-    asked = [(rows * per_row, _task_call(config, checked, one, per_row), prices.task) for one in candidates]
-    if is_judged:
-        asked.append((rows * len(candidates), _judge_call(config, checked), prices.judge))
-    calls = sum(number for number, _, _ in asked)
-    costs = [None if (cost := call.cost(price)) is None else number * cost for number, call, price in asked]
-    tokens = round(sum(number * call.tokens for number, call, _ in asked))
-    cost = None if None in costs else sum(filter(None, costs))
+def _estimate(asked: Prepared, clients: Clients | None) -> EvaluationEstimate:
+    config, checked, candidates = asked.config, asked.checked, asked.candidates
+    warnings = [*checked.warnings, *(check_models(config) if clients is None else ())]
+    prices = prices_of(config, clients)
+    answers = len(checked.examples) * len(candidates)
+    judge_calls = answers if config.metric == JUDGED else 0
+    task_calls = answers * calls_per_row(config, checked.workflow) - judge_calls
+    of_each = task_calls // len(candidates)
+    judging = judge_call(config, _mean(checked, "input"), _mean(checked, "target"))
+    kinds = [(of_each, _task_call(config, checked, one), prices.task) for one in candidates]
+    kinds.append((judge_calls, judging, prices.judge))
+    tokens = round(sum(number * call.tokens for number, call, _ in kinds))
+    cost = total(*(times(number, call.cost(price)) for number, call, price in kinds))
+    warnings += _too_small(config, task_calls + judge_calls, tokens, cost)
     return EvaluationEstimate(
-        rows=rows,
+        rows=len(checked.examples),
         prompts=len(candidates),
-        calls=calls,
+        calls=task_calls + judge_calls,
         tokens=tokens,
         cost_usd=cost,
         labels=checked.labels,
         is_reasoned=any(asks_to_reason(one.prompt) for one in candidates),
-        judge_calls=rows * len(candidates) * is_judged,
-        judge_model=prices.judge_model if is_judged else "",
-        warnings=(*warnings, *_too_small(config, calls, tokens, cost)),
+        judge_calls=judge_calls,
+        judge_model=prices.judge_model if judge_calls else "",
+        warnings=tuple(warnings),
     )
 
 
@@ -114,24 +108,15 @@ def _too_small(config: RunConfig, calls: int, tokens: int, cost: float | None) -
         yield f"--max-cost {config.max_cost:g} may end it before the last row: it takes about ${cost:.4g}"
 
 
-def _task_call(config: RunConfig, checked: CheckedRows, candidate: Candidate, per_row: int) -> Call:
-    """One of the `per_row` calls of a row, about; of a workflow's steps, the mean of them."""
-    prompt = prompt_tokens(candidate, config.input_field) / max(1, per_row)
-    return Call(prompt + _mean(checked, "input") + FRAME_TOKENS, _answer_tokens(config, checked, candidate))
-
-
-def _answer_tokens(config: RunConfig, checked: CheckedRows, candidate: Candidate) -> float:
+def _task_call(config: RunConfig, checked: CheckedRows, candidate: Candidate) -> Call:
+    """A call of a row, about; of a workflow's prompts, the mean of them."""
+    labels = checked.labels
+    prompt = prompt_tokens(candidate, config.input_field) / max(1, len(candidate.components))
+    answer = answer_tokens(labels, [row.target for row in checked.examples], task_options(config, labels))
     if asks_to_reason(candidate.prompt):
-        return min(USUAL_TOKENS, reasoning_tokens(config, checked.labels))
-    labels = [estimate_tokens(label) + 1 for label in checked.labels]
-    room = task_options(config, checked.labels).max_output_tokens or FREE_OUTPUT_TOKENS
-    return min(max(labels) if labels else _mean(checked, "target"), room)
-
-
-def _judge_call(config: RunConfig, checked: CheckedRows) -> Call:
-    return judge_call(config, _mean(checked, "input"), _mean(checked, "target"))
+        answer = min(USUAL_TOKENS, reasoning_tokens(config, labels))
+    return Call(prompt + _mean(checked, "input") + FRAME_TOKENS, answer)
 
 
 def _mean(checked: CheckedRows, field: str) -> float:
-    rows = checked.examples
-    return sum(estimate_tokens(getattr(row, field)) for row in rows) / max(1, len(rows))
+    return mean_tokens([getattr(row, field) for row in checked.examples])

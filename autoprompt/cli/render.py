@@ -305,6 +305,10 @@ def estimate(data: Mapping[str, Any], settings: RunConfig) -> RenderableType:
     least = data.get("smallest_gain")
     judged = data.get("judge_calls", 0)
     calls = data["task_calls"] + data["optimizer_calls"] + judged
+    if_at_once = (
+        " if all is answered at once; a prompt that reasons first takes ten times as long a call. What is "
+        "left is said on the way"
+    )
     lines = [
         f"rows: {sizes}",
         _answers(data),
@@ -312,7 +316,7 @@ def estimate(data: Mapping[str, Any], settings: RunConfig) -> RenderableType:
         f"{data['optimizer_calls']:,} of them the writer's{_judges(data) if judged else ''}"
         f"{'' if settings.max_calls else '; repeats after faults come on top'}",
         _tokens_and_cost(data),
-        *_time(calls, settings),
+        *_time(calls, settings, "the run then ends with what it has", if_at_once),
     ]
     if (at_best := data.get("smallest_gain_at_best", least)) is not None:
         reach, why = f"{at_best:+.2f}", ""
@@ -334,25 +338,17 @@ def evaluation_estimate(data: Mapping[str, Any], settings: RunConfig) -> Rendera
     to_judge = f", and {judged:,} to the judge ({clean(data['judge_model'])})" if judged else ""
     beside = "repeats after faults come on top, and answers in the cache are free"
     labels = listed(data["labels"]) if data["labels"] else "free text"
+    slower = _REASONED if data["is_reasoned"] else 1
     if_short = "" if data["labels"] or data["is_reasoned"] else " if answers are as long as the targets"
     lines = [
         f"rows: {data['rows']:,}",
         f"answers: {clean(labels)}",
         f"at most {asked:,} calls ({clean(str(model))}){of_both}{to_judge}; {beside}",
         f"about {data['tokens']:,} tokens{if_short}; cost: {money(data['cost_usd'])}",
-        *_time_of_rows(asked, settings, is_reasoned=data["is_reasoned"]),
+        *_time(asked * slower, settings, "every row must be answered by then"),
         *(f"warning: {clean(warning)}" for warning in data["warnings"]),
     ]
     return Group(*(Text(line) for line in [*lines, "nothing was sent"]))
-
-
-def _time_of_rows(calls: int, settings: RunConfig, *, is_reasoned: bool) -> Iterator[str]:
-    if settings.max_seconds is not None:
-        most = duration(settings.max_seconds)
-        yield f"time: at most {most} (--max-seconds); every row must be answered by then"
-    elif settings.model == LOCAL:
-        least, most = _local_minutes(calls * (_REASONED if is_reasoned else 1))
-        yield f"time: about {least} to {most} minutes on one or two cores"
 
 
 def _answers(data: Mapping[str, Any]) -> str:
@@ -363,22 +359,16 @@ def _answers(data: Mapping[str, Any]) -> str:
     return f"answers: free text, {data['different_targets']:,} different in {rows:,} rows"
 
 
-def _local_minutes(calls: int) -> tuple[str, str]:
-    least, most = (f"{calls * seconds / 60:,.0f}" for seconds in _LOCAL_CALL_S)
-    return least, most
+def _time(calls: int, settings: RunConfig, at_the_end: str, beside: str = "") -> Iterator[str]:
+    """What costs no money costs time. A server's time nobody knows.
 
-
-def _time(calls: int, settings: RunConfig) -> Iterator[str]:
-    """What costs no money costs time. A server's time nobody knows."""
+    at_the_end: what holds when `--max-seconds` are over. beside: to be said of the embedded model's time.
+    """
     if settings.max_seconds is not None:
-        most = duration(settings.max_seconds)
-        yield f"time: at most {most} (--max-seconds); the run then ends with what it has"
+        yield f"time: at most {duration(settings.max_seconds)} (--max-seconds); {at_the_end}"
     elif settings.model == LOCAL:
-        least, most = _local_minutes(calls)
-        yield (
-            f"time: about {least} to {most} minutes on one or two cores if all is answered at once; a prompt "
-            "that reasons first takes ten times as long a call. What is left is said on the way"
-        )
+        least, most = (f"{calls * seconds / 60:,.0f}" for seconds in _LOCAL_CALL_S)
+        yield f"time: about {least} to {most} minutes on one or two cores{beside}"
 
 
 def _tokens_and_cost(data: Mapping[str, Any]) -> str:

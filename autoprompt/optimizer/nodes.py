@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any
 
 from langgraph.runtime import Runtime
 
@@ -22,12 +21,11 @@ from autoprompt.optimizer.settle import settle
 from autoprompt.optimizer.state import AutoPromptState
 from autoprompt.optimizer.train_look import look_for_errors
 from autoprompt.reasoning import asks_to_reason
-from autoprompt.search.plan import Depth, candidates_for, has_room
+from autoprompt.search.plan import Depth, candidates_for
 from autoprompt.search.pool import Entry
 from autoprompt.types import Candidate, EvaluatedRow, Evaluation
 
 Update = AutoPromptState
-T = TypeVar("T", bound=int)
 
 
 def predict(state: AutoPromptState, runtime: Runtime[SearchContext]) -> Update:
@@ -39,8 +37,12 @@ def predict(state: AutoPromptState, runtime: Runtime[SearchContext]) -> Update:
     plateau = update.get("plateau", state["plateau"])
     if not update.get("stop_reason") and _has_searched_enough(context, state, incumbent, plateau):
         update["stop_reason"] = "patience"
-    if not update.get("stop_reason") and update["tried"] and not _has_room(context):
-        update["stop_reason"] = "max_calls"
+    if (
+        not update.get("stop_reason")
+        and update["tried"]
+        and not _candidates(context, state, is_before_look=True)
+    ):
+        update["stop_reason"] = "max_calls"  # without a race to come the look at train would be for nothing
     evaluation = Evaluation(incumbent.candidate.id, ())
     try:
         if not update.get("stop_reason"):
@@ -201,43 +203,32 @@ def _depth(context: SearchContext, incumbent: Entry) -> Depth:
     return depth.slow if is_slow_round(context, incumbent) else depth
 
 
-def _has_room(context: SearchContext) -> bool:
-    """Whether another round fits into what is left: without one, its look at train would be for nothing."""
+def _candidates(context: SearchContext, state: AutoPromptState, *, is_before_look: bool = False) -> int:
+    """How many candidates the round can race; 0 where not even two fit into what is left.
 
-    def fits(calls_left: int | None) -> bool:
-        return has_room(_calls(calls_left), context.plan, **_beside(context))
-
-    return _noting_cut(context, fits)
-
-
-def _candidates(context: SearchContext, state: AutoPromptState) -> int:
-    """How many candidates the round can race; 0 where not even two fit into what is left."""
-    rounds_left = context.settings.max_iterations - state["iteration"] + 1
-    most = _depth(context, context.pool[state["incumbent"]]).candidates
-
-    def number(calls_left: int | None) -> int:
-        return candidates_for(_calls(calls_left), rounds_left, most, context.plan, **_beside(context))
-
-    return _noting_cut(context, number)
-
-
-def _noting_cut(context: SearchContext, planned: Callable[[int | None], T]) -> T:
-    """What is planned with the calls that are left; noted where the run's own cap alone would allow more."""
+    is_before_look: what is left must pay for the round's look at train, too.
+    """
     budget = context.budget
-    found = planned(budget.calls_left())
-    if found < planned(budget.own_calls_left()):
+    number = _candidates_for(context, state, budget.calls_left(), is_before_look)
+    if number < _candidates_for(context, state, budget.own_calls_left(), is_before_look):
         budget.note_cut("max_calls")
-    return found
+    return number
 
 
-def _calls(calls_left: int | None) -> float:
-    return math.inf if calls_left is None else calls_left
-
-
-def _beside(context: SearchContext) -> dict[str, int]:
-    """Calls of a round beside its race, as `candidates_for` takes them."""
-    look = context.plan.calls_per_row * context.plan.train_batch + context.analysis.most_calls
-    return {"look": look, "writers": context.settings.depth.writers}
+def _candidates_for(
+    context: SearchContext, state: AutoPromptState, calls_left: int | None, is_before_look: bool
+) -> int:
+    plan, look = context.plan, context.plan.calls_per_row * context.plan.train_batch
+    look += context.analysis.most_calls
+    remaining = math.inf if calls_left is None else calls_left
+    return candidates_for(
+        remaining - look if is_before_look else remaining,
+        context.settings.max_iterations - state["iteration"] + 1,
+        _depth(context, context.pool[state["incumbent"]]).candidates,
+        plan,
+        look=look,
+        writers=context.settings.depth.writers,
+    )
 
 
 def _affordable(

@@ -7,20 +7,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from autoprompt.config import RunConfig
 from autoprompt.errors import BudgetTooSmallError
 from autoprompt.llm.prices import Price
 from autoprompt.metrics import JUDGED
 from autoprompt.program import repeated_text
 from autoprompt.reasoning import USUAL_TOKENS
+from autoprompt.run.call_sizes import (
+    FRAME_TOKENS,
+    Call,
+    answer_tokens,
+    judge_call,
+    mean_tokens,
+    room_of,
+    times,
+    total,
+)
 from autoprompt.run.preparation import Preparation, smallest_gain_at_best, smallest_gain_of
 from autoprompt.search.plan import fewest_calls, final_cost
-from autoprompt.task import FREE_OUTPUT_TOKENS
 from autoprompt.tokens import estimate_tokens
 
 USUAL_DEMOS = 48  # of a long candidate; see search/demos.py
-FRAME_TOKENS = 8  # of a call: the marks between its messages
-JUDGE_REPLY = 50  # tokens: a grade and its reason in one sentence
 WRITER_REPLY = 300  # tokens, besides a prompt as long as the original
 
 
@@ -83,24 +89,6 @@ class Estimate:
         return {"calls": self.calls, **asdict(self), "sizes": dict(self.sizes), **lists}
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
-    """Tokens of a call, about."""
-
-    prompt: float
-    completion: float
-
-    @property
-    def tokens(self) -> float:
-        return self.prompt + self.completion
-
-    def cost(self, price: Price | None) -> float | None:
-        """USD of one such call; None where the price is not known."""
-        if price is None:
-            return None
-        return (self.prompt * price.input_usd + self.completion * price.output_usd) / 1e6
-
-
 def estimate_run(preparation: Preparation, prices: Prices) -> Estimate:
     """An upper bound in calls, and what so many calls of rows like these take in tokens and money.
 
@@ -113,16 +101,16 @@ def estimate_run(preparation: Preparation, prices: Prices) -> Estimate:
     judge_calls = _judge_calls(p, row_calls)
     task_calls = row_calls - judge_calls
     writing, judging = _writer_call(p), _judge_call(p)
-    judged = _times(judge_calls, judging.cost(prices.judge))
+    judged = times(judge_calls, judging.cost(prices.judge))
 
     def taken(kinds: Sequence[Call]) -> tuple[int, float | None]:
         """Tokens and cost, where each task call is the longest, and the dearest, of these."""
         tokens = task_calls * max(call.tokens for call in kinds)
         others = optimizer_calls * writing.tokens + judge_calls * judging.tokens
         costs = [call.cost(prices.task) for call in kinds]
-        cost = _sum(
-            _times(task_calls, None if None in costs else max(filter(None, costs), default=0.0)),
-            _times(optimizer_calls, writing.cost(prices.optimizer)),
+        cost = total(
+            times(task_calls, None if None in costs else max(filter(None, costs), default=0.0)),
+            times(optimizer_calls, writing.cost(prices.optimizer)),
             judged,
         )
         return round(tokens + others), cost
@@ -210,10 +198,10 @@ def _least(p: Preparation, prices: Prices) -> _Least:
     own, writing, judging = _original_call(p), _writer_call(p), _judge_call(p)
     writers = p.analyst_calls + p.depth.writers
     tokens = (calls - judged) * own.tokens + writers * writing.tokens + judged * judging.tokens
-    cost = _sum(
-        _times(calls - judged, own.cost(prices.task)),
-        _times(writers, writing.cost(prices.optimizer)),
-        _times(judged, judging.cost(prices.judge)),
+    cost = total(
+        times(calls - judged, own.cost(prices.task)),
+        times(writers, writing.cost(prices.optimizer)),
+        times(judged, judging.cost(prices.judge)),
     )
     return _Least(calls + writers, tokens, cost)
 
@@ -237,7 +225,7 @@ def _winners_calls(p: Preparation) -> list[Call]:
     shown = _row_tokens(p) + repeated + answer + FRAME_TOKENS
     longer = min(p.config.max_prompt_tokens, prompt + demos * shown)
     # A free answer may be worked out, however short it ends.
-    written = answer if p.labels else min(max(answer, USUAL_TOKENS), _room(p))
+    written = answer if p.labels else min(max(answer, USUAL_TOKENS), room_of(p.task_options))
     found = [Call(original.prompt - prompt + longer, written)]
     if p.can_reason:
         found.append(Call(original.prompt, USUAL_TOKENS))
@@ -245,14 +233,7 @@ def _winners_calls(p: Preparation) -> list[Call]:
 
 
 def _answer_tokens(p: Preparation) -> float:
-    """Of an answer that says no more than it has to: the longest label, or a text as long as the targets."""
-    if p.labels:
-        return min(max(map(estimate_tokens, p.labels)) + 1, _room(p))
-    return min(_mean([row.target for row in _rows(p)]), _room(p))
-
-
-def _room(p: Preparation) -> int:
-    return p.task_options.max_output_tokens or FREE_OUTPUT_TOKENS
+    return answer_tokens(p.labels, [row.target for row in _rows(p)], p.task_options)
 
 
 def _judge_calls(p: Preparation, row_calls: int) -> int:
@@ -264,13 +245,7 @@ def _judge_call(p: Preparation) -> Call:
     """All 0 where no model judges."""
     if p.config.metric != JUDGED:
         return Call(0.0, 0.0)
-    return judge_call(p.config, _row_tokens(p), _mean([row.target for row in _rows(p)]))
-
-
-def judge_call(config: RunConfig, row: float, target: float) -> Call:
-    """Rubric, a row and a target of so many tokens, an answer about as long, and instruction."""
-    rubric = estimate_tokens(str(config.metric_options.get("rubric", "")))
-    return Call(rubric + row + 2 * target + 100, JUDGE_REPLY)
+    return judge_call(p.config, _row_tokens(p), mean_tokens([row.target for row in _rows(p)]))
 
 
 def _writer_call(p: Preparation) -> Call:
@@ -280,24 +255,8 @@ def _writer_call(p: Preparation) -> Call:
 
 
 def _row_tokens(p: Preparation) -> float:
-    return _mean([row.input for row in _rows(p)])
+    return mean_tokens([row.input for row in _rows(p)])
 
 
 def _rows(p: Preparation) -> Sequence[Any]:
     return [*p.splits.val, *p.splits.test][:200]
-
-
-def _mean(texts: Sequence[str]) -> float:
-    return sum(map(estimate_tokens, texts)) / max(1, len(texts))
-
-
-def _times(calls: int, cost: float | None) -> float | None:
-    """Nothing costs nothing, whatever its price."""
-    if not calls:
-        return 0.0
-    return None if cost is None else calls * cost
-
-
-def _sum(*costs: float | None) -> float | None:
-    known = [cost for cost in costs if cost is not None]
-    return sum(known) if len(known) == len(costs) else None

@@ -11,7 +11,12 @@ from autoprompt.metrics import JUDGED
 from autoprompt.run.forecast import Prices
 
 
-def prices_of(config: RunConfig) -> Prices:
+def prices_of(config: RunConfig, clients: Clients | None) -> Prices:
+    """Of the models that the settings name, or of one's own clients."""
+    return _named(config) if clients is None else _own(clients, config)
+
+
+def _named(config: RunConfig) -> Prices:
     """Of the models that are named or priced; which one an endpoint has else, only it could say."""
     models = Models(config, budget=Budget())
     task = choose_model(config, "task")
@@ -28,7 +33,7 @@ def prices_of(config: RunConfig) -> Prices:
     return Prices(price("task"), price("optimizer"), price("judge"), judge.model or judge.base_url or LOCAL)
 
 
-def prices_with(clients: Clients, config: RunConfig) -> Prices:
+def _own(clients: Clients, config: RunConfig) -> Prices:
     """The settings' prices, which are those of the task's client, whatever else it does."""
 
     def price(role: CallRole) -> Price | None:

@@ -237,8 +237,3 @@ def candidates_for(
         if is_within_share and writers + race_cost(number, plan) <= remaining_calls:
             return number
     return 0
-
-
-def has_room(remaining_calls: float, plan: Plan, *, look: int, writers: int) -> bool:
-    """Whether what is left pays for a round of two candidates, the look at train before it included."""
-    return look + writers + race_cost(2, plan) <= remaining_calls

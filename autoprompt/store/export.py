@@ -122,14 +122,15 @@ def read_exported(path: str | Path) -> Exported:
     not tell the field's braces from others.
     """
     file = Path(path)
-    form = _form_of(file)
+    text = _text_of(file)
+    form = None if text is None else export_form(text)
     if form in ("openai", "langchain"):
         raise ConfigError(
             f"{file}: this is the {form} form, for programs that send its messages themselves; expected the "
             "YAML form, which alone holds the labels and the input's field. Write it: autoprompt runs export "
             "RUN --to prompt.yaml"
         )
-    if form is None and file.suffix.lower() not in _YAML and _is_text_without(file, "components"):
+    if text is not None and "components" not in text and file.suffix.lower() not in _YAML:
         raise ConfigError(
             f"{file}: no exported prompt, expected the YAML of `autoprompt runs export RUN --to "
             f"prompt.yaml`. If it is a prompt's text, give it as the prompt: --prompt @{file}; in Python "
@@ -141,20 +142,12 @@ def read_exported(path: str | Path) -> Exported:
     return Exported(candidate, found.labels, found.input_field, found.asked)
 
 
-def _form_of(path: Path) -> str | None:
-    """None too for a file that cannot be read: `load_yaml` says why."""
+def _text_of(path: Path) -> str | None:
+    """None for a file that cannot be read: `load_yaml` says why."""
     try:
-        return export_form(path.read_text(encoding="utf-8-sig"))
+        return path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError):
         return None
-
-
-def _is_text_without(path: Path, word: str) -> bool:
-    """Whether a file can be read and does not have the word."""
-    try:
-        return word not in path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError):
-        return False
 
 
 def read_one_prompt(path: Path) -> Exported:

@@ -89,9 +89,8 @@ def test_once_it_has_won_on_the_embedded_model_few_race_and_one_round_without_a_
     assert edges[edges.index(max(edges)) + 1] == 8  # the next race: half a block parts them
 
 
-@pytest.mark.parametrize("preset", ["standard", "thorough"])
-def test_on_the_embedded_model_a_gain_buys_no_further_round(preset: str) -> None:
-    depth = DEPTHS[preset]
+def test_on_the_embedded_model_a_gain_buys_no_further_round() -> None:
+    depth = DEPTHS["thorough"]
     made = bench(
         student(helps=True, learns=True),
         writer,

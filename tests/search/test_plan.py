@@ -23,7 +23,6 @@ from autoprompt.search.plan import (
     default_max_calls,
     fewest_calls,
     final_cost,
-    has_room,
     interleave,
     make_plan,
     race_cost,
@@ -124,14 +123,6 @@ def test_calls_are_shared_out_over_the_rounds() -> None:
     assert candidates_for(4000, 6, 8, plan, **beside) == 8
     assert 2 <= candidates_for(1500, 6, 8, plan, **beside) < 8
     assert candidates_for(1500, 1, 8, plan, **beside) == 8
-
-
-def test_a_round_has_room_where_its_look_and_a_race_of_two_are_paid_for() -> None:
-    plan = make_plan(rows(0, 50))
-    needed = 17 + 4 + race_cost(2, plan)
-    assert has_room(needed, plan, look=17, writers=4)
-    assert not has_room(needed - 1, plan, look=17, writers=4)
-    assert has_room(math.inf, plan, look=17, writers=4)
 
 
 def of_groups(names: str) -> list[Example]:
