@@ -368,7 +368,8 @@ def _time(calls: int, settings: RunConfig, at_the_end: str, beside: str = "") ->
         yield f"time: at most {duration(settings.max_seconds)} (--max-seconds); {at_the_end}"
     elif settings.model == LOCAL:
         least, most = (f"{calls * seconds / 60:,.0f}" for seconds in _LOCAL_CALL_S)
-        yield f"time: about {least} to {most} minutes on one or two cores{beside}"
+        about = "under a minute" if most == "0" else f"about {least} to {most} minutes"
+        yield f"time: {about} on one or two cores{beside}"
 
 
 def _tokens_and_cost(data: Mapping[str, Any]) -> str:

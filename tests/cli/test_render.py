@@ -11,6 +11,7 @@ from rich.console import Console
 
 from autoprompt.cli import clean, render
 from autoprompt.cli.render import prompt_diff
+from autoprompt.config import RunConfig
 
 RESULT: dict[str, Any] = {
     "schema_version": 1,
@@ -235,7 +236,6 @@ def test_clean(text: str, cleaned: str) -> None:
 
 
 def test_an_estimate_says_that_nothing_was_sent() -> None:
-    from autoprompt.config import RunConfig
 
     data = {
         "sizes": {"train": 4, "val": 3, "test": 3},
@@ -312,3 +312,31 @@ Next:
   autoprompt runs export r1 --to prompt.yaml
   autoprompt eval --run r1 --dataset OTHER_ROWS
 """
+
+
+def test_what_an_evaluation_will_take_is_told_by_model_and_in_time() -> None:
+    data: dict[str, Any] = {
+        "rows": 100,
+        "prompts": 2,
+        "calls": 400,
+        "judge_calls": 200,
+        "judge_model": "strict",
+        "tokens": 4321,
+        "cost_usd": None,
+        "labels": [],
+        "is_reasoned": False,
+        "warnings": [],
+    }
+    local = RunConfig(model="local")
+
+    def said(config: RunConfig = local, **changes: Any) -> str:
+        return " ".join(shown(render.evaluation_estimate({**data, **changes}, config)).split())
+
+    assert (
+        "at most 200 calls (local), 100 with each of the two prompts, and 200 to the judge (strict)" in said()
+    )
+    assert "4,321 tokens if answers are as long as the targets" in said()
+    assert "time: about 2 to 8 minutes on" in said()
+    assert "time: about 23 to 83 minutes on" in said(is_reasoned=True)
+    assert "time: under a minute on" in said(calls=10, judge_calls=0)
+    assert "by then" in said(RunConfig(model="gpt-x", max_seconds=90))
