@@ -24,7 +24,7 @@ from autoprompt.config import CheckSettings, RunConfig, ScienceConfig
 from autoprompt.errors import EmptyAnswersError, InputError, ModelError, StoreError, UsageError
 from autoprompt.run.forecast import Estimate, Prices, check_spending, estimate_run
 from autoprompt.run.inputs import find_data
-from autoprompt.run.past import has_answers, load_config, read_candidate, read_result
+from autoprompt.run.past import has_answers, load_config, origin_of, read_candidate, read_result
 from autoprompt.run.preparation import Preparation, prepare
 from autoprompt.run.pricing import prices_of
 from autoprompt.run.session import run_in_folder
@@ -160,7 +160,7 @@ def candidate_of(run: str | Path, candidate_id: str, *, runs_dir: Path = Path("r
     `evaluate` and `check` for that.
     """
     folder = RunStore(runs_dir).open(run)
-    return replace(read_candidate(folder.find_candidate(candidate_id)), labels=folder.read_labels())
+    return replace(read_candidate(folder.find_candidate(candidate_id)), origin=origin_of(folder))
 
 
 def estimate(config: RunConfig, *, rows: Rows | None = None, clients: Clients | None = None) -> Estimate:

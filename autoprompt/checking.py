@@ -21,6 +21,7 @@ from autoprompt.memory import ExperienceFile
 from autoprompt.metrics import check_targets, get_metric
 from autoprompt.program import COMPONENT, placeholders, unknown_placeholders
 from autoprompt.settings import check_kind
+from autoprompt.store import RunFolder
 from autoprompt.store.files import check_writable
 from autoprompt.store.given import Rows
 from autoprompt.task import input_of, open_workflow
@@ -65,6 +66,8 @@ def check_rows(config: RunConfig, dataset: Path, prompt: str, *, labels_of: str 
     workflow = open_workflow(config, examples)
     if workflow is None:
         warnings = (*warnings, *check_placeholders(prompt, {dataset: examples}, config))
+    else:
+        warnings = (*warnings, *workflow.warnings(config.model or config.base_url))
     warnings = (*warnings, *check_metric(config, found or (), {dataset: examples}))
     components = {COMPONENT: prompt} if workflow is None else workflow.components
     return CheckedRows(tuple(examples), found or (), workflow, components, tuple(warnings))
@@ -90,6 +93,17 @@ def demo_warnings(
     """
     _check_demos(candidate, rows, config)
     return [*_shown_rows(candidate, rows), *_strange_demos(candidate, labels)]
+
+
+def searched_warnings(candidate: Candidate, rows: Sequence[Example]) -> list[str]:
+    """A warning where the run that the candidate is of has looked at some of the rows."""
+    origin = candidate.origin
+    if origin is None or origin.run_dir is None or not origin.run_dir.exists():
+        return []
+    searched = RunFolder(origin.run_dir).rows_searched()
+    known = sum(row.id in searched for row in rows)
+    said = f"{known} of the {len(rows)} rows took part in the search of {origin.name}: on those a score is no"
+    return [f"{said} proof"] if known else []
 
 
 def _strange_demos(candidate: Candidate, labels: Sequence[str]) -> list[str]:

@@ -15,6 +15,7 @@ from autoprompt.checking import (
     check_rows,
     demo_warnings,
     given_rows,
+    searched_warnings,
 )
 from autoprompt.clients import Clients, RoleModels, open_models
 from autoprompt.comparison import ComparedRows, compare_rows, score_rows
@@ -36,9 +37,15 @@ from autoprompt.llm import Budget
 from autoprompt.metrics import Metric
 from autoprompt.program import COMPONENT
 from autoprompt.prompt_file import is_export, prompt_text
-from autoprompt.settings import CompleteConfig, complete, starting_prompt, with_known_labels
+from autoprompt.settings import (
+    CompleteConfig,
+    complete,
+    starting_prompt,
+    with_known_input,
+    with_known_labels,
+)
 from autoprompt.stats import Interval, count_groups
-from autoprompt.store.export import read_one_prompt
+from autoprompt.store.export import Exported, read_one_prompt
 from autoprompt.store.given import Rows, Told, with_rows
 from autoprompt.task import calls_per_row, make_program
 from autoprompt.types import Candidate, EvaluatedRow, Evaluation, OnEvent, Usage
@@ -130,8 +137,6 @@ def evaluate(
     rows: Rows | None = None,
     candidate: Candidate | str | None = None,
     against: Candidate | str | None = None,
-    known_labels: tuple[str, ...] | None = None,
-    labels_of: str = "",
     clients: Clients | None = None,
     on_event: OnEvent | None = None,
 ) -> EvaluationReport:
@@ -142,13 +147,13 @@ def evaluate(
     (or `@FILE`), instead of `config.prompt`.
     against: another one, asked about the same rows: the report's `compared` is the paired
     test of the two.
-    It is a proof only on rows that neither was made from.
-    known_labels: those of the run or the export that the candidate is of, for where the user names none; ()
-    for free answers. A run's candidate knows its own. labels_of: the run or the export, as errors name it.
+    It is a proof only on rows that neither was made from: of a run's candidate a warning says how many were.
+    Where the settings name no labels and no input's field, they are those of the run or the export that a
+    candidate is of.
     The rows are checked as for a run, and each input is scored once.
     Raises what `optimize` raises, and BudgetExhausted where a cap ends it before the last row.
     """
-    with prepared(config, rows, candidate, against, known_labels, labels_of) as (asked, told):
+    with prepared(config, rows, candidate, against) as (asked, told):
         report = _evaluate(asked, clients, _telling(on_event, told))
     return replace(report, warnings=tuple(map(told, report.warnings)))
 
@@ -159,14 +164,12 @@ def prepared(
     rows: Rows | None,
     candidate: object,
     against: object,
-    known_labels: tuple[str, ...] | None,
-    labels_of: str,
 ) -> Iterator[tuple[Prepared, Told]]:
     """What `evaluate` with these arguments is to ask, and how its messages are said in words of the rows."""
     asked, other = _as_candidate(candidate, "candidate"), _as_candidate(against, "against")
     plain = given_rows(config, rows)
     with with_rows(config, plain, has_prompt=asked is not None) as (config, told):
-        yield _prepare(config, asked, other, known_labels, labels_of), told
+        yield _prepare(config, asked, other), told
 
 
 def _as_candidate(prompt: object, source: str) -> Candidate | None:
@@ -175,6 +178,8 @@ def _as_candidate(prompt: object, source: str) -> Candidate | None:
         return other_prompt(prompt, source)
     if prompt is None or isinstance(prompt, Candidate):
         return prompt
+    if isinstance(prompt, Exported):
+        raise ConfigError(f"{source} is all that an export holds: give its prompt, `.candidate`.")
     raise ConfigError(f"{source} is {prompt!r:.80}, expected a prompt, @FILE or a Candidate.")
 
 
@@ -215,14 +220,13 @@ def _prepare(
     config: RunConfig,
     candidate: Candidate | None,
     against: Candidate | None,
-    known_labels: tuple[str, ...] | None,
-    labels_of: str,
 ) -> Prepared:
     """Everything that can be refused before anything is sent; see `evaluate`."""
     config = complete(config)
-    if known_labels is None and config.labels is None:
-        known_labels, labels_of = _labels_of_runs(candidate, against)
-    config, labels_of = with_known_labels(config, known_labels, labels_of)
+    if candidate is not None and candidate.origin is not None and candidate.origin.input_field is not None:
+        config = with_known_input(config, candidate.origin.input_field)
+    known, labels_of = (None, "") if config.labels is not None else _known_labels(candidate, against)
+    config, labels_of = with_known_labels(config, known, labels_of)
     if config.dataset is None:
         raise ConfigError(
             "eval needs a dataset: give --dataset FILE; in Python rows=[...], or RunConfig(dataset=FILE)."
@@ -243,6 +247,8 @@ def _prepare(
             raise ConfigError("against is one prompt, and a workflow is scored: compare two prompts.")
         said += demo_warnings(against, checked.examples, checked.labels, config)
         said += check_placeholders(against.prompt, {config.dataset: checked.examples}, config)
+    for one in (asked, against):
+        said += [] if one is None else searched_warnings(one, checked.examples)
     checked = replace(checked, warnings=tuple(dict.fromkeys([*checked.warnings, *said])))
     return Prepared(config, checked, (asked, *([against] if against else [])))
 
@@ -256,25 +262,19 @@ def _evaluate(prepared: Prepared, clients: Clients | None, emit: OnEvent) -> Eva
         return _report(config, checked, prepared.candidates, models, budget, emit)
 
 
-def _labels_of_runs(
+def _known_labels(
     candidate: Candidate | None, against: Candidate | None
 ) -> tuple[tuple[str, ...] | None, str]:
-    """What the runs know that the two are of, and which; None where neither is of a run.
+    """The labels of the run or the export that the two are of, and its name; None where neither is of one.
 
-    Raises ConfigError where they know different ones: each would be held to the other's.
+    Raises ConfigError where there are two that know different ones: each would be held to the other's.
     """
-    known = {
-        name: one.labels
-        for name, one in (("candidate", candidate), ("against", against))
-        if one is not None and one.labels is not None
-    }
-    if len({frozenset(labels) for labels in known.values()}) > 1:
-        ours, theirs = (", ".join(known[name]) or "(free answers)" for name in ("candidate", "against"))
-        raise ConfigError(
-            f"candidate is of a run with the labels {ours}, against of one with {theirs}: say in `labels` "
-            "which the rows have."
-        )
-    return next(((labels, f"the run of {name}") for name, labels in known.items()), (None, ""))
+    origins = [one.origin for one in (candidate, against) if one is not None and one.origin is not None]
+    known = [(origin.labels, origin.name) for origin in origins if origin.labels is not None]
+    if len({frozenset(labels) for labels, _ in known}) > 1:
+        ours, theirs = (f"{', '.join(labels) or '(free answers)'} of {name}" for labels, name in known)
+        raise ConfigError(f"the labels are {ours}, and {theirs}: say in `labels` which the rows have.")
+    return known[0] if known else (None, "")
 
 
 def _many_failed(rows: Sequence[EvaluatedRow]) -> str:

@@ -55,8 +55,6 @@ def estimate_evaluation(
     rows: Rows | None = None,
     candidate: Candidate | str | None = None,
     against: Candidate | str | None = None,
-    known_labels: tuple[str, ...] | None = None,
-    labels_of: str = "",
     clients: Clients | None = None,
 ) -> EvaluationEstimate:
     """What `evaluate` with the same arguments would use: `eval --dry-run`.
@@ -65,7 +63,7 @@ def estimate_evaluation(
     before its first call; only that a cap is too small is a warning here.
     """
     check_clients(clients)
-    with prepared(config, rows, candidate, against, known_labels, labels_of) as (asked, told):
+    with prepared(config, rows, candidate, against) as (asked, told):
         found = _estimate(asked, clients)
     return replace(found, warnings=tuple(map(told, found.warnings)))
 

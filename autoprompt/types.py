@@ -267,6 +267,21 @@ class Evaluation:
 
 
 @dataclass(frozen=True, slots=True)
+class Origin:
+    """What a candidate is taken out of, so that it can be scored as it was there.
+
+    name: of the run or the export, as messages say it. labels: the only answers there, () for free ones; None
+        where that is not known. input_field: of a row there, holds its input.
+    run_dir: of a run, whose files say which rows it has looked at; None for an export.
+    """
+
+    name: str
+    labels: tuple[str, ...] | None = None
+    input_field: str | None = None
+    run_dir: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Candidate:
     """One thing that can win: the texts of a program's components, and the demonstrations shown with it.
 
@@ -275,8 +290,8 @@ class Candidate:
     change: what was changed, in a few words, for the memory and the report.
     told: ids of train rows whose answers its author was shown, counted, or told of in a description, beside
         its demonstrations; no fair sample for it, unless all that they decided is what it shows.
-    labels: the only answers of the run that it is taken out of, () for free ones; None where that is not
-        known, as within a run. A fact of the run: it makes no two candidates different and is not written.
+    origin: the run or the export that it is taken out of; None within a run, and for one's own. It makes no
+        two candidates different and is not written.
     """
 
     components: Mapping[str, str]
@@ -287,7 +302,7 @@ class Candidate:
     change: str = ""
     told: tuple[str, ...] = ()
     id: str = field(default="")
-    labels: tuple[str, ...] | None = field(default=None, compare=False)
+    origin: Origin | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         if not self.id:
@@ -303,6 +318,11 @@ class Candidate:
             return next(iter(self.components.values()))
         return "\n\n".join(f"[{name}]\n{text}" for name, text in self.components.items())
 
+    @property
+    def labels(self) -> tuple[str, ...] | None:
+        """The only answers where it comes from, () for free ones; None where that is not known."""
+        return None if self.origin is None else self.origin.labels
+
     def demos_of(self, component: str) -> tuple[Demo, ...]:
         """Those that are shown with this component; of a single prompt, all."""
         return tuple(d for d in self.demos if d.component in ("", component))
@@ -316,13 +336,13 @@ class Candidate:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON, without `labels`, which are those of the whole run; `from_dict` reads it."""
+        """Plain JSON, without `origin`, which is the same for the whole run; `from_dict` reads it."""
         lists = {"parents": list(self.parents), "told": list(self.told)}
         data = {**asdict(self), "components": dict(self.components), **lists}
         for demo in data["demos"]:
             if not demo["fields"]:  # most have none, and older versions know of none
                 del demo["fields"]
-        del data["labels"]
+        del data["origin"]
         return data
 
     @classmethod

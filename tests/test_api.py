@@ -41,7 +41,8 @@ from autoprompt.errors import (
 from autoprompt.llm import ScriptedClient
 from autoprompt.llm.client import Completion, Options
 from autoprompt.store import RunStore
-from autoprompt.types import Demo, Message, Usage
+from autoprompt.store.export import export, read_exported
+from autoprompt.types import Demo, Message, Origin, Usage
 
 GAIN = World(base=0.2, rule_gain=0.5, demo_gain=0.4)
 GOOD = [{"input": f"item {n}", "target": target_of(n)} for n in range(150)]
@@ -471,10 +472,12 @@ def test_a_demonstration_with_an_answer_that_is_no_label_is_warned_of(tmp_path: 
     said = "1 of the prompt's demonstrations shows an answer that is none of the labels (A, B): 'C'. Correct"
     for chosen in ({"candidate": candidate}, {"against": candidate}):
         clients = Clients(ScriptedClient(lambda messages: "A"))
-        report = evaluate(config, **chosen, known_labels=("A", "B"), clients=clients)
+        report = evaluate(config.model_copy(update={"labels": LABELS}), **chosen, clients=clients)
         assert [warning for warning in report.warnings if warning.startswith(said)]
     free = evaluate(
-        config, candidate=candidate, known_labels=(), clients=Clients(ScriptedClient(lambda _: "A"))
+        config.model_copy(update={"labels": ()}),
+        candidate=candidate,
+        clients=Clients(ScriptedClient(lambda _: "A")),
     )
     assert not [warning for warning in free.warnings if "demonstration" in warning]
 
@@ -863,10 +866,10 @@ def test_two_candidates_of_runs_with_other_labels_are_not_held_to_either_s(tmp_p
     dataset = write_rows(tmp_path / "few.jsonl", range(40))
     config = run_config(tmp_path, dataset=dataset)
     one, other = (
-        Candidate({"prompt": text}, labels=labels)
-        for text, labels in (("Sort.", ("A", "B")), ("Sort well.", ("A", "B", "C")))
+        Candidate({"prompt": text}, origin=Origin(name, labels))
+        for text, name, labels in (("Sort.", "p.yaml", ("A", "B")), ("Sort well.", "run r", ("A", "B", "C")))
     )
-    with pytest.raises(ConfigError, match=r"labels A, B, against of one with A, B, C: say in `labels`"):
+    with pytest.raises(ConfigError, match=r"are A, B of p\.yaml, and A, B, C of run r: say in `labels`"):
         evaluate(config, candidate=one, against=other, clients=clients())
     named = config.model_copy(update={"labels": ("A", "B")})
     assert evaluate(named, candidate=one, against=other, clients=clients()).against is not None
@@ -908,10 +911,40 @@ def test_a_candidate_of_a_run_is_scored_with_the_labels_of_the_run(tmp_path: Pat
     report = evaluate(config, rows=fresh, candidate=result.best, clients=told)
     assert (report.unparsed, report.warnings) == (0, ())
     two = [{"input": "item 201", "target": "A"}, {"input": "item 202", "target": "C"}]
-    with pytest.raises(DatasetError, match=r"rows\[1\]: target 'C' is not among .* of the run of candidate"):
+    with pytest.raises(DatasetError, match=rf"rows\[1\]: target 'C' is not among .* of run {result.run_id}"):
         evaluate(config, rows=two, candidate=result.best, clients=clients())
     own = config.model_copy(update={"labels": ("A", "C")})
     assert evaluate(own, rows=two, candidate=result.best, clients=clients()).n == 2
+
+
+def test_rows_that_the_run_of_a_candidate_has_looked_at_are_warned_of(tmp_path: Path) -> None:
+    result = optimize(run_config(tmp_path, max_calls=900), clients=clients())
+    config = run_config(tmp_path)
+    searched = RunStore(tmp_path / "runs").open(result.run_id).rows_searched()
+    said = (
+        f"{len(searched)} of the 150 rows took part in the search of run {result.run_id}: on those a score is"
+    )
+    for given in ({"candidate": result.best}, {"candidate": "Mind the rule.", "against": result.best}):
+        assert f"{said} no proof" in evaluate(config, **given, clients=clients()).warnings
+    assert f"{said} no proof" in autoprompt.estimate_evaluation(config, candidate=result.best).warnings
+    shutil.rmtree(tmp_path / "runs")
+    warnings = evaluate(config, candidate=result.best, clients=clients()).warnings
+    assert not [warning for warning in warnings if "took part" in warning]
+
+
+def test_the_candidate_of_an_export_brings_the_inputs_field_and_the_labels(tmp_path: Path) -> None:
+    path = tmp_path / "p.yaml"
+    best = Candidate({"prompt": "Mind the rule."})
+    path.write_text(export(best, "yaml", input_field="body", labels=LABELS), encoding="utf-8")
+    rows = [{"body": f"item {n}", "target": target_of(n)} for n in range(20)]
+    config = run_config(tmp_path, dataset=None)
+    for given in (f"@{path}", read_exported(path).candidate):
+        assert evaluate(config, rows=rows, candidate=given, clients=clients()).n == 20
+    other = config.model_copy(update={"input_field": "text"})
+    with pytest.raises(DatasetError, match="text"):
+        evaluate(other, rows=rows, candidate=f"@{path}", clients=clients())
+    with pytest.raises(ConfigError, match=r"candidate is all that an export holds: give .* `\.candidate`"):
+        evaluate(config, rows=rows, candidate=read_exported(path), clients=clients())  # type: ignore[arg-type]
 
 
 def test_rows_too_few_to_tell_labels_are_said_to_be_taken_as_free_text(tmp_path: Path) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,7 +16,7 @@ from autoprompt.cli.panel import watching
 from autoprompt.cli.progress import duration, money
 from autoprompt.cli.run import check_metric, print_json, read_environment
 from autoprompt.errors import BudgetExhausted, BudgetTooSmallError, ConfigError, Interrupted, UsageError
-from autoprompt.settings import resolve_evaluation, with_known_input
+from autoprompt.settings import resolve_evaluation
 from autoprompt.stats import in_groups
 from autoprompt.store.files import check_writable, write_output
 
@@ -96,14 +96,14 @@ def evaluate(
     check_metric(flags)
     settings, chosen = resolve_evaluation({**known.flags, **flags}, config_file=config, environ=os.environ)
     if run is None and chosen.exported is not None:
-        settings, known = _of_export(chosen.exported, settings)
+        known = _of_export(chosen.exported, settings)
     other = None if against is None else _other(against, known)
     if dry_run:
         _show_estimate(settings, known, other, as_json=as_json)
         return
     with watching(render.console(stderr=True), quiet=quiet) as (_, emit):
         report = _ask(settings, known, other, emit)
-    _show(report, known, output, as_json=as_json)
+    _show(report, output, as_json=as_json)
 
 
 def _ask(settings: RunConfig, known: _Known, other: Candidate | None, emit: OnEvent) -> EvaluationReport:
@@ -114,8 +114,6 @@ def _ask(settings: RunConfig, known: _Known, other: Candidate | None, emit: OnEv
             settings,
             candidate=known.candidate,
             against=other,
-            known_labels=known.labels,
-            labels_of=known.name,
             on_event=emit,
         )
     except BudgetExhausted as error:
@@ -136,21 +134,16 @@ def _show_estimate(
         settings,
         candidate=known.candidate,
         against=other,
-        known_labels=known.labels,
-        labels_of=known.name,
     ).to_dict()
     render.console(stderr=as_json).print(render.evaluation_estimate(found, settings))
     if as_json:
         print_json(found)
 
 
-def _show(report: EvaluationReport, known: _Known, output: Path | None, *, as_json: bool) -> None:
+def _show(report: EvaluationReport, output: Path | None, *, as_json: bool) -> None:
     console = render.console(stderr=as_json)
     for line in _lines(report):
         console.print(Text(line))
-    if warning := _not_unseen(known.searched, report):
-        console.print(Text(f"warning: {warning}", "yellow"))
-        report = replace(report, warnings=(*report.warnings, warning))
     if output is not None:
         write_output(output, scores.written(report, output))
         console.print(Text(f"rows: {output}"))
@@ -171,27 +164,20 @@ def _other(against: str, known: _Known) -> Candidate:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What a run or an export hands over. name: of it, in errors. searched: ids of rows that a run has looked
-    at. flags: settings, as if given.
-    """
+    """What a run or an export hands over. flags: settings, as if given."""
 
-    name: str = ""
     run: RunFolder | None = None
     candidate: Candidate | None = None
-    searched: Collection[str] = ()
-    labels: tuple[str, ...] | None = None
     flags: Mapping[str, Any] = field(default_factory=dict)
 
 
-def _of_export(path: Path, settings: CompleteConfig) -> tuple[CompleteConfig, _Known]:
-    """The settings with what the export says of them, and what it hands over."""
+def _of_export(path: Path, settings: CompleteConfig) -> _Known:
+    """What an export hands over."""
     from autoprompt.store.export import read_one_prompt
 
     if settings.workflow is not None:
         raise ConfigError("exported holds one prompt, and a workflow is named: give one of them.")
-    found = read_one_prompt(path)
-    known = _Known(str(path), candidate=found.candidate, labels=found.labels)
-    return with_known_input(settings, found.input_field), known
+    return _Known(candidate=read_one_prompt(path).candidate)
 
 
 def _of_run(run: str, candidate: str | None, flags: Mapping[str, Any], runs_dir: Path) -> _Known:
@@ -225,15 +211,7 @@ def _of_run(run: str, candidate: str | None, flags: Mapping[str, Any], runs_dir:
         # Scored is the candidate. Its text is checked with the settings; a line end before it keeps one that
         # begins with "@" from being read as a file.
         known["prompt"] = f"\n{scored.prompt}"
-    return _Known(f"run {run}", folder, scored, folder.rows_searched(), folder.read_labels(), known)
-
-
-def _not_unseen(searched: Collection[str], report: EvaluationReport) -> str:
-    """What a score on rows that the run has searched with does not prove; "" where there are none."""
-    known = sum(row.example_id in searched for row in report.evaluation.rows)
-    if not known:
-        return ""
-    return f"{known} of the {report.n} rows took part in the search of this run: on those a score is no proof"
+    return _Known(folder, scored, known)
 
 
 def _lines(report: EvaluationReport) -> list[str]:

@@ -11,7 +11,7 @@ from autoprompt.llm import Journal
 from autoprompt.optimizer.ending.result import RunResult
 from autoprompt.search.pool import Pool
 from autoprompt.store import RunFolder
-from autoprompt.types import Candidate
+from autoprompt.types import Candidate, Origin
 
 ORIGINAL_PROMPT = "original_prompt.txt"
 
@@ -25,13 +25,19 @@ def read_result(folder: RunFolder) -> RunResult | None:
     best, original = candidates[data["best"]["id"]], next(iter(candidates.values()))
     data = {**data, "run_dir": str(folder.path)}  # the folder may have been moved, or be seen from elsewhere
     result = RunResult(data, read_candidate(best), read_candidate(original))
-    return with_labels(result, folder.read_labels())
+    return with_origin(result, folder)
 
 
-def with_labels(result: RunResult, labels: tuple[str, ...] | None) -> RunResult:
-    """The result whose candidates know the run's labels, to be scored with them elsewhere too."""
-    best, original = replace(result.best, labels=labels), replace(result.original, labels=labels)
+def with_origin(result: RunResult, folder: RunFolder) -> RunResult:
+    """The result whose candidates know the run that they are of, to be scored as there elsewhere too."""
+    origin = origin_of(folder)
+    best, original = replace(result.best, origin=origin), replace(result.original, origin=origin)
     return replace(result, best=best, original=original)
+
+
+def origin_of(folder: RunFolder) -> Origin:
+    input_field = folder.read_config().get("input_field")
+    return Origin(f"run {folder.run_id}", folder.read_labels(), input_field, folder.path)
 
 
 def read_candidate(record: Mapping[str, Any]) -> Candidate:

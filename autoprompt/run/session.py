@@ -25,7 +25,7 @@ from autoprompt.memory import ExperienceFile
 from autoprompt.metrics import JUDGED, row_weights
 from autoprompt.run.forecast import judge_tokens
 from autoprompt.run.inputs import check_metric_unchanged, keep_inputs
-from autoprompt.run.past import ORIGINAL_PROMPT, has_answers, with_labels
+from autoprompt.run.past import ORIGINAL_PROMPT, has_answers, with_origin
 from autoprompt.run.preparation import Preparation
 from autoprompt.run.resuming import dataset_facts, drop_candidates_after, restore
 from autoprompt.search.pool import Pool
@@ -370,4 +370,4 @@ def _finish(work: _Work, context: SearchContext, final: AutoPromptState) -> RunR
         preparation.workflow.write_best(folder, result.best)
     folder.write_result(result.to_dict())
     work.emit({"event": "run_finished", "result": result.to_dict()})
-    return with_labels(result, folder.read_labels())
+    return with_origin(result, folder)

@@ -16,7 +16,7 @@ from autoprompt.setting_types import Label
 from autoprompt.store.files import read_text, to_json, to_yaml
 from autoprompt.store.folder import RunFolder
 from autoprompt.store.listing import best_of
-from autoprompt.types import Candidate, Demo, Example, Message
+from autoprompt.types import Candidate, Demo, Example, Message, Origin
 from autoprompt.yaml_file import load_yaml
 
 ExportFormat = Literal["text", "yaml", "langchain", "openai"]
@@ -138,7 +138,8 @@ def read_exported(path: str | Path) -> Exported:
         )
     found = load_yaml(file, _Exported)
     demos = tuple(Demo.from_dict(turn.model_dump()) for turn in found.demos)
-    candidate = Candidate(components=found.components, demos=demos, labels=found.labels)
+    origin = Origin(str(file), found.labels, found.input_field)
+    candidate = Candidate(components=found.components, demos=demos, origin=origin)
     return Exported(candidate, found.labels, found.input_field, found.asked)
 
 

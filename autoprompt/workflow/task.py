@@ -16,6 +16,8 @@ from autoprompt.store.export import BEST_WORKFLOW
 from autoprompt.store.files import read_text
 from autoprompt.types import Candidate, Example
 from autoprompt.workflow.definition import Definition, GraphNode
+from autoprompt.workflow.errors import WorkflowDefinitionError
+from autoprompt.workflow.http_tools import tool_named
 from autoprompt.workflow.models import ModelSpec
 from autoprompt.workflow.program import WorkflowProgram, demonstrations, row_inputs
 from autoprompt.workflow.rewrite import rewritten
@@ -43,11 +45,13 @@ class WorkflowTask:
         return dict(self.workflow.components)
 
     def warnings(self, model: str | None, locked: Iterable[str] = ()) -> list[str]:
-        """What differs from a run of the file by itself, and locks that may have been meant otherwise.
+        """What the file's own check warns of, what differs from a run of it by itself, and locks that may
+        have been meant otherwise.
 
         model: the one that every node is asked with. locked: as given to `open_task`.
         """
-        return [*self._other_models(model), *self._locks_of_nodes(locked)]
+        of_file = [str(fault) for fault in self.workflow.validate() if fault.severity == "warning"]
+        return [*of_file, *self._other_models(model), *self._locks_of_nodes(locked)]
 
     def _other_models(self, model: str | None) -> list[str]:
         named = [getattr(node.data, "model", None) for node in self.workflow.definition.all_nodes()]
@@ -149,11 +153,13 @@ def open_task(
     """The workflow of a file, ready to be run on `rows`.
 
     locked: names of components, or passages that are left to the check of rewrites.
-    Raises WorkflowDefinitionError for a broken file, ConfigError for an output that is none or not named,
-    DatasetError for a row without the inputs that it asks for, PromptError where no prompt may be changed.
+    Raises WorkflowDefinitionError for a broken file and for a tool that is registered nowhere, ConfigError
+    for an output that is none or not named, DatasetError for a row without the inputs that it asks for,
+    PromptError where no prompt may be changed.
     """
     workflow = Workflow.load(path)
     definition = workflow.definition
+    _check_tools(definition, path)
     if not workflow.components:
         raise PromptError(f"{path}: no node has a prompt, so there is nothing to optimize")
     output = _target_output(definition, target_output, target_field, path)
@@ -163,6 +169,21 @@ def open_task(
     task = WorkflowTask(path, read_text(path), workflow, output, one_input, kept)
     _check_locks(task, locked)
     return task
+
+
+def _check_tools(definition: Definition, path: Path) -> None:
+    """Every row would fail where a tool is missing. A node that handles its failure is left to a warning."""
+    for node in definition.all_nodes():
+        if node.id in definition.mocks or node.error_strategy is not None:
+            continue
+        for name in getattr(node.data, "tool_names", ()):
+            try:
+                tool_named(name, getattr(node.data, "http_tools", {}))
+            except WorkflowDefinitionError as error:
+                raise WorkflowDefinitionError(
+                    f"{path}: node {node.id!r}: {error} The Python file that holds it is given with --tools "
+                    "FILE.py; or describe it under `tools:`, or mock the node."
+                ) from error
 
 
 def _check_locks(task: WorkflowTask, locked: Iterable[str]) -> None:

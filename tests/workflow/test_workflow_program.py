@@ -26,6 +26,7 @@ from autoprompt.llm.client import Completion, Options
 from autoprompt.run.preparation import prepare
 from autoprompt.store import RunFolder, RunStore, export_run
 from autoprompt.types import Candidate, Demo, Example, Message, Usage
+from autoprompt.workflow.errors import WorkflowDefinitionError
 from autoprompt.workflow.program import WorkflowProgram
 from autoprompt.workflow.task import file_with, open_task
 from autoprompt.workflow.workflow import Workflow
@@ -135,6 +136,21 @@ def test_a_candidates_texts_and_demonstrations_are_sent(tmp_path: Path) -> None:
     ]
     assert [m.content for m in judge[1:]] == ["round", "A", "square"]
     assert found.trace[0].input == "item 2"
+
+
+def test_a_tool_that_nobody_registered_is_refused_unless_its_node_is_mocked_or_copes(tmp_path: Path) -> None:
+    def flow(more: str = "") -> str:
+        asked = f"  - {{id: fetch, type: tool, data: {{tool_name: nowhere{more}}}}}\n  - id: look\n"
+        return FLOW.replace("  - id: look\n", asked)
+
+    said = r"flow\.yaml: node 'fetch': no tool 'nowhere'.*--tools FILE\.py"
+    with pytest.raises(WorkflowDefinitionError, match=said):
+        task(tmp_path, flow())
+    assert task(tmp_path, flow() + "mocks: {fetch: {outputs: {text: found}}}\n").warnings(None) == []
+    default = "default_value: [{key: text, type: string, value: x}]"
+    coping = task(tmp_path, flow(f", error_strategy: default-value, {default}"))
+    (warning,) = coping.warnings(None)
+    assert "tool 'nowhere' is not registered here" in warning
 
 
 def test_demonstrations_in_the_file_are_sent_too(tmp_path: Path) -> None:

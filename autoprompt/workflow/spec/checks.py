@@ -303,12 +303,7 @@ def check_tools(file: WorkflowFile, faults: Faults, nodes: Iterable[CheckedNode]
     for node in nodes:
         if node.id in file.mocks:
             continue
-        asked: tuple[str, ...] = ()
-        if isinstance(node.data, records.ToolData):
-            asked = (node.data.tool_name,)
-        elif isinstance(node.data, records.AgentData):
-            asked = node.data.tool_names
-        for name in asked:
+        for name in getattr(node.data, "tool_names", ()):
             if name not in known:
                 hint = f"Known: {', '.join(known)}." if known else "None is known."
                 faults.add(

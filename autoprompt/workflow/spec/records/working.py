@@ -32,6 +32,10 @@ class ToolData(NodeData):
     tool_configurations: Mapped = Field(default_factory=dict)
     http_tools: dict[str, HttpTool] = Field(default_factory=dict)  # those that the file brings
 
+    @property
+    def tool_names(self) -> tuple[str, ...]:
+        return (self.tool_name,)
+
     @field_validator("tool_parameters", mode="before")
     @classmethod
     def _given_ones(cls, value: Any) -> Any:
