@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -15,7 +15,7 @@ from autoprompt.dataset.checks import content_key
 from autoprompt.dataset.faults import listed
 from autoprompt.dataset.plain import plain_rows
 from autoprompt.dataset.shown import shown_in
-from autoprompt.errors import PromptError
+from autoprompt.errors import DatasetError, PromptError
 from autoprompt.llm.scripted import ScriptedClient
 from autoprompt.memory import ExperienceFile
 from autoprompt.metrics import check_targets, get_metric
@@ -48,12 +48,27 @@ class CheckedRows:
 def given_rows(config: RunConfig, rows: Rows | None) -> Rows | None:
     """Rows of a program with plain values, as they can be kept in a file; see `plain_rows`.
 
-    Raises ConfigError for a `config` that is none.
+    Raises ConfigError for a `config` that is none, DatasetError for what are no rows, such as a file's name.
     """
     check_kind(config, RunConfig)
     if rows is None:
         return None
+    if (instead := _instead_of(rows)) is not None:
+        raise DatasetError(
+            f"rows is {rows!r:.80}, expected dicts such as {{'input': ..., 'target': ...}}: {instead}."
+        )
     return plain_rows(rows, (config.input_field, config.target_field, config.group_field))
+
+
+def _instead_of(rows: object) -> str | None:
+    """What to give in place of what are no rows; None where they may be."""
+    if isinstance(rows, str | Path):
+        return f"a file is given as RunConfig(dataset={str(rows)!r})"
+    if isinstance(rows, Mapping):
+        return "give a list of them"
+    if type(rows).__name__ == "DataFrame":  # iterates over its columns
+        return "give rows.to_dicts()" if hasattr(rows, "to_dicts") else "give rows.to_dict('records')"
+    return None if isinstance(rows, Iterable) else "give a list of them"
 
 
 def check_rows(config: RunConfig, dataset: Path, prompt: str, *, labels_of: str = "") -> CheckedRows:

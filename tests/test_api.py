@@ -702,6 +702,25 @@ def test_a_function_of_a_program_is_missed_elsewhere(tmp_path: Path) -> None:
         ([{"input": b"\xff", "target": "b"}], None, DatasetError, r"rows\[0\]: field 'input' holds bytes"),
         ([{"input": float("nan"), "target": "b"}], None, DatasetError, r"rows\[0\]: "),
         ([], None, DatasetError, r"^rows is empty, expected dicts"),
+        (
+            "my.csv",
+            None,
+            DatasetError,
+            r"^rows is 'my\.csv', .* a file is given as RunConfig\(dataset='my\.csv'\)",
+        ),
+        (
+            {"input": "a", "target": "b"},
+            None,
+            DatasetError,
+            r"^rows is \{'input': .*: give a list of them\.$",
+        ),
+        (5, None, DatasetError, r"^rows is 5, expected dicts"),
+        (
+            type("DataFrame", (list,), {})(),
+            None,
+            DatasetError,
+            r"^rows is .*: give rows\.to_dict\('records'\)\.$",
+        ),
         ([*GOOD, {"input": "x", "target": None}], None, DatasetError, r"^rows\[150\]: empty target 'target'"),
         (
             [{"text": "a", "target": "b"}],
