@@ -15,7 +15,7 @@ from autoprompt.dataset.checks import content_key
 from autoprompt.dataset.faults import listed
 from autoprompt.dataset.plain import plain_rows
 from autoprompt.dataset.shown import shown_in
-from autoprompt.errors import DatasetError, PromptError
+from autoprompt.errors import DatasetError, PromptError, StoreError
 from autoprompt.llm.scripted import ScriptedClient
 from autoprompt.memory import ExperienceFile
 from autoprompt.metrics import check_targets, get_metric
@@ -110,15 +110,24 @@ def demo_warnings(
     return [*_shown_rows(candidate, rows), *_strange_demos(candidate, labels)]
 
 
-def searched_warnings(candidate: Candidate, rows: Sequence[Example]) -> list[str]:
-    """A warning where the run that the candidate is of has looked at some of the rows."""
-    origin = candidate.origin
-    if origin is None or origin.run_dir is None or not origin.run_dir.exists():
-        return []
-    searched = RunFolder(origin.run_dir).rows_searched()
+def searched_warnings(candidates: Iterable[Candidate], rows: Sequence[Example]) -> list[str]:
+    """Warnings where the candidates' runs have looked at some of the rows, or nothing tells that."""
+    origins = [one.origin for one in candidates if one.origin is not None]
+    names = {origin.run_dir: origin.name for origin in origins if origin.run_dir is not None}
+    said = (_searched_by(RunFolder(Path(run_dir)), name, rows) for run_dir, name in names.items())
+    return [*filter(None, said)]
+
+
+def _searched_by(run: RunFolder, name: str, rows: Sequence[Example]) -> str:
+    try:
+        searched = run.rows_searched() if run.path.exists() else None
+    except StoreError:
+        searched = None
+    if searched is None:
+        return f"{run.path} is gone or cannot be read: nothing tells which of the rows {name} has looked at"
     known = sum(row.id in searched for row in rows)
-    said = f"{known} of the {len(rows)} rows took part in the search of {origin.name}: on those a score is no"
-    return [f"{said} proof"] if known else []
+    said = f"{known} of the {len(rows)} rows took part in the search of {name}: on those a score is no proof"
+    return said if known else ""
 
 
 def _strange_demos(candidate: Candidate, labels: Sequence[str]) -> list[str]:

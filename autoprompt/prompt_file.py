@@ -52,6 +52,10 @@ def prompt_text(prompt: str, folder: Path, source: str) -> str:
             "expected the text alone (`autoprompt runs export RUN --to prompt.txt`). To measure what a run "
             "found: `autoprompt eval --run RUN`, or `autoprompt eval --exported prompt.yaml`."
         )
+    if is_workflow(text):
+        raise PromptError(
+            f"{source}: {path}: this is a workflow, expected a prompt. Give it as --workflow {path}."
+        )
     return text.rstrip("\r\n")
 
 
@@ -84,6 +88,20 @@ def export_form(text: str) -> str | None:
         return "yaml" if isinstance(data.get("components"), dict) else None
     is_turns = isinstance(data, list) and data and all(_is_turn(entry) for entry in data)
     return "openai" if is_turns else None
+
+
+def is_workflow(text: str) -> bool:
+    """Whether a text is the YAML of a workflow: nodes at its top, or in the graph of a Dify export."""
+    if not re.search(r"^\s*nodes:", text, re.MULTILINE):
+        return False
+    data = None
+    with suppress(yaml.YAMLError, RecursionError):
+        data = yaml.safe_load(text)
+    if not isinstance(data, dict):
+        return False
+    graph = data["workflow"].get("graph") if isinstance(data.get("workflow"), dict) else data
+    nodes = graph.get("nodes") if isinstance(graph, dict) else None
+    return isinstance(nodes, list) and all(isinstance(node, dict) and "id" in node for node in nodes)
 
 
 def is_export(path: Path) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -48,7 +49,7 @@ from autoprompt.stats import Interval, count_groups
 from autoprompt.store.export import Exported, read_one_prompt
 from autoprompt.store.given import Rows, Told, with_rows
 from autoprompt.task import calls_per_row, make_program
-from autoprompt.types import Candidate, EvaluatedRow, Evaluation, OnEvent, Usage
+from autoprompt.types import Candidate, EvaluatedRow, Evaluation, OnEvent, Origin, Usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,8 +149,8 @@ def evaluate(
     against: another one, asked about the same rows: the report's `compared` is the paired
     test of the two.
     It is a proof only on rows that neither was made from: of a run's candidate a warning says how many were.
-    Where the settings name no labels and no input's field, they are those of the run or the export that a
-    candidate is of.
+    Where the settings name no labels, they are those of the run or the export that the candidate is of, else
+    that `against` is of; so is the input's field, of exports.
     The rows are checked as for a run, and each input is scored once.
     Raises what `optimize` raises, and BudgetExhausted where a cap ends it before the last row.
     """
@@ -175,12 +176,21 @@ def prepared(
 def _as_candidate(prompt: object, source: str) -> Candidate | None:
     """Raises ConfigError for what is neither a prompt nor a candidate, else what `other_prompt` does."""
     if isinstance(prompt, str):
+        if names_candidate(prompt):
+            raise ConfigError(
+                f"{source} is {prompt!r}, expected a prompt; of a run give candidate_of(RUN, {prompt!r})."
+            )
         return other_prompt(prompt, source)
     if prompt is None or isinstance(prompt, Candidate):
         return prompt
     if isinstance(prompt, Exported):
         raise ConfigError(f"{source} is all that an export holds: give its prompt, `.candidate`.")
     raise ConfigError(f"{source} is {prompt!r:.80}, expected a prompt, @FILE or a Candidate.")
+
+
+def names_candidate(text: str) -> bool:
+    """Whether a text is meant for a candidate of a run: `best`, `original`, or the beginning of an id."""
+    return re.fullmatch(r"original|best|(?=.*\d)[0-9a-f]{4,12}", text) is not None
 
 
 def other_prompt(prompt: str, source: str) -> Candidate:
@@ -223,10 +233,8 @@ def _prepare(
 ) -> Prepared:
     """Everything that can be refused before anything is sent; see `evaluate`."""
     config = complete(config)
-    if candidate is not None and candidate.origin is not None and candidate.origin.input_field is not None:
-        config = with_known_input(config, candidate.origin.input_field)
-    known, labels_of = (None, "") if config.labels is not None else _known_labels(candidate, against)
-    config, labels_of = with_known_labels(config, known, labels_of)
+    origins = [one.origin for one in (candidate, against) if one is not None and one.origin is not None]
+    config, labels_of, said = _as_known(config, origins)
     if config.dataset is None:
         raise ConfigError(
             "eval needs a dataset: give --dataset FILE; in Python rows=[...], or RunConfig(dataset=FILE)."
@@ -241,14 +249,13 @@ def _prepare(
             f"{listed([*checked.components])}: give a candidate of the same workflow, or none."
         )
     asked = candidate or Candidate(components=checked.components)
-    said = demo_warnings(asked, checked.examples, checked.labels, config)
+    said += demo_warnings(asked, checked.examples, checked.labels, config)
     if against is not None:
         if checked.workflow is not None:
             raise ConfigError("against is one prompt, and a workflow is scored: compare two prompts.")
         said += demo_warnings(against, checked.examples, checked.labels, config)
         said += check_placeholders(against.prompt, {config.dataset: checked.examples}, config)
-    for one in (asked, against):
-        said += [] if one is None else searched_warnings(one, checked.examples)
+    said += searched_warnings([asked, *([against] if against else [])], checked.examples)
     checked = replace(checked, warnings=tuple(dict.fromkeys([*checked.warnings, *said])))
     return Prepared(config, checked, (asked, *([against] if against else [])))
 
@@ -262,19 +269,28 @@ def _evaluate(prepared: Prepared, clients: Clients | None, emit: OnEvent) -> Eva
         return _report(config, checked, prepared.candidates, models, budget, emit)
 
 
-def _known_labels(
-    candidate: Candidate | None, against: Candidate | None
-) -> tuple[tuple[str, ...] | None, str]:
-    """The labels of the run or the export that the two are of, and its name; None where neither is of one.
+def _as_known(config: CompleteConfig, origins: Sequence[Origin]) -> tuple[CompleteConfig, str, list[str]]:
+    """The settings with the labels and the input's field that runs or exports know, where the user has none.
 
-    Raises ConfigError where there are two that know different ones: each would be held to the other's.
+    origins: of the candidate, then of the other. Returns also whose labels they are, "" for the user's own,
+    and a warning where the other knows other labels. Raises ConfigError where both know an input's field and
+    not the same one: one of the prompts would be asked about the wrong text.
     """
-    origins = [one.origin for one in (candidate, against) if one is not None and one.origin is not None]
+    fields = {origin.input_field: origin.name for origin in origins if origin.input_field is not None}
+    if len(fields) > 1 and "input_field" not in config.model_fields_set:
+        named = " and ".join(f"{field!r} in {name}" for field, name in fields.items())
+        raise ConfigError(f"the input is in {named}: say in input_field where the rows have it.")
+    config = with_known_input(config, next(iter(fields))) if fields else config
     known = [(origin.labels, origin.name) for origin in origins if origin.labels is not None]
-    if len({frozenset(labels) for labels, _ in known}) > 1:
-        ours, theirs = (f"{', '.join(labels) or '(free answers)'} of {name}" for labels, name in known)
-        raise ConfigError(f"the labels are {ours}, and {theirs}: say in `labels` which the rows have.")
-    return known[0] if known else (None, "")
+    if config.labels is not None or not known:
+        return config, "", []
+    (labels, name), (theirs, other) = known[0], known[-1]
+    config, labels_of = with_known_labels(config, labels, name)
+    if set(labels) == set(theirs):
+        return config, labels_of, []
+    ours, others = (", ".join(found) or "free answers" for found in (labels, theirs))
+    said = f"both are held to the labels of {name}: {ours}; {other} knows {others}. Your own go first"
+    return config, labels_of, [said]
 
 
 def _many_failed(rows: Sequence[EvaluatedRow]) -> str:

@@ -271,14 +271,14 @@ class Origin:
     """What a candidate is taken out of, so that it can be scored as it was there.
 
     name: of the run or the export, as messages say it. labels: the only answers there, () for free ones; None
-        where that is not known. input_field: of a row there, holds its input.
-    run_dir: of a run, whose files say which rows it has looked at; None for an export.
+        where that is not known. input_field: of an export, the field of a row that holds its input.
+    run_dir: of a run, absolute: its files say which rows it has looked at; None for an export.
     """
 
     name: str
     labels: tuple[str, ...] | None = None
     input_field: str | None = None
-    run_dir: Path | None = None
+    run_dir: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,7 +302,7 @@ class Candidate:
     change: str = ""
     told: tuple[str, ...] = ()
     id: str = field(default="")
-    origin: Origin | None = field(default=None, compare=False)
+    origin: Origin | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if not self.id:

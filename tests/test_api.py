@@ -19,7 +19,18 @@ import pytest
 from fakes import JUDGED, LABELS, PROMPT, World, grader, run_config, target_of, write_rows, writer
 
 import autoprompt
-from autoprompt import Candidate, Clients, RunConfig, api, check, estimate, evaluate, investigate, optimize
+from autoprompt import (
+    Candidate,
+    Clients,
+    RunConfig,
+    api,
+    check,
+    estimate,
+    evaluate,
+    investigate,
+    optimize,
+    scoring,
+)
 from autoprompt.cli import scores
 from autoprompt.cli.evaluate import _lines as eval_lines
 from autoprompt.errors import (
@@ -881,17 +892,38 @@ def test_targets_that_the_metric_cannot_compare_with_are_refused_before_a_call(t
     assert made.task.calls == []
 
 
-def test_two_candidates_of_runs_with_other_labels_are_not_held_to_either_s(tmp_path: Path) -> None:
+def test_of_candidates_that_know_other_labels_the_first_s_are_taken_and_it_is_said(
+    tmp_path: Path,
+) -> None:
     dataset = write_rows(tmp_path / "few.jsonl", range(40))
     config = run_config(tmp_path, dataset=dataset)
     one, other = (
         Candidate({"prompt": text}, origin=Origin(name, labels))
         for text, name, labels in (("Sort.", "p.yaml", ("A", "B")), ("Sort well.", "run r", ("A", "B", "C")))
     )
-    with pytest.raises(ConfigError, match=r"are A, B of p\.yaml, and A, B, C of run r: say in `labels`"):
-        evaluate(config, candidate=one, against=other, clients=clients())
+    (said,) = evaluate(config, candidate=one, against=other, clients=clients()).warnings
+    assert said.startswith("both are held to the labels of p.yaml: A, B; run r knows A, B, C. Your own")
     named = config.model_copy(update={"labels": ("A", "B")})
-    assert evaluate(named, candidate=one, against=other, clients=clients()).against is not None
+    assert evaluate(named, candidate=one, against=other, clients=clients()).warnings == ()
+
+
+def test_two_exports_with_other_input_fields_are_compared_only_where_the_settings_name_one(
+    tmp_path: Path,
+) -> None:
+    one, other = (
+        Candidate({"prompt": "Sort."}, origin=Origin(f"{name}.yaml", LABELS, name))
+        for name in ("body", "text")
+    )
+    rows = [{"body": f"item {n}", "text": f"item {n + 1}", "target": target_of(n)} for n in range(20)]
+    config = run_config(tmp_path, dataset=None)
+    with pytest.raises(
+        ConfigError, match=r"the input is in 'body' in body\.yaml and 'text' in .* say in input_field"
+    ):
+        evaluate(config, rows=rows, candidate=one, against=other, clients=clients())
+    assert evaluate(config, rows=rows, candidate="Sort.", against=other, clients=clients()).n == 20
+    named = config.model_copy(update={"input_field": "body"})
+    named.model_fields_set.add("input_field")
+    assert evaluate(named, rows=rows, candidate=one, against=other, clients=clients()).n == 20
 
 
 def test_targets_that_are_compared_in_part_are_said_before_a_call(tmp_path: Path) -> None:
@@ -948,7 +980,10 @@ def test_rows_that_the_run_of_a_candidate_has_looked_at_are_warned_of(tmp_path: 
     assert f"{said} no proof" in autoprompt.estimate_evaluation(config, candidate=result.best).warnings
     shutil.rmtree(tmp_path / "runs")
     warnings = evaluate(config, candidate=result.best, clients=clients()).warnings
-    assert not [warning for warning in warnings if "took part" in warning]
+    (gone,) = (warning for warning in warnings if "looked at" in warning)
+    assert re.fullmatch(
+        rf".*{result.run_id} is gone or cannot be read: .* run {result.run_id} has looked at", gone
+    )
 
 
 def test_the_candidate_of_an_export_brings_the_inputs_field_and_the_labels(tmp_path: Path) -> None:
@@ -964,6 +999,28 @@ def test_the_candidate_of_an_export_brings_the_inputs_field_and_the_labels(tmp_p
         evaluate(other, rows=rows, candidate=f"@{path}", clients=clients())
     with pytest.raises(ConfigError, match=r"candidate is all that an export holds: give .* `\.candidate`"):
         evaluate(config, rows=rows, candidate=read_exported(path), clients=clients())  # type: ignore[arg-type]
+
+
+def test_the_name_of_a_candidate_is_no_prompt(tmp_path: Path) -> None:
+    for name in ("best", "original", "b50670a9c1d2", "b506"):
+        with pytest.raises(ConfigError, match=rf"against is '{name}', .* candidate_of\(RUN, '{name}'\)"):
+            evaluate(run_config(tmp_path), against=name, clients=clients())
+    assert not any(map(scoring.names_candidate, ("face", "Sort.")))
+
+
+def test_a_workflow_is_no_prompt_and_no_export(tmp_path: Path) -> None:
+    for text in (
+        "nodes:\n  - {id: a, type: start}\n",
+        "workflow:\n  graph:\n    nodes: [{id: a, data: {}}]\n",
+    ):
+        path = tmp_path / "flow.yaml"
+        path.write_text(text, encoding="utf-8")
+        with pytest.raises(PromptError, match=r"flow\.yaml: this is a workflow, .* --workflow .*flow\.yaml"):
+            evaluate(run_config(tmp_path, prompt=f"@{path}"), clients=clients())
+        with pytest.raises(ConfigError, match=r"flow\.yaml: this is a workflow, .* --workflow .*flow\.yaml"):
+            read_exported(path)
+    path.write_text("nodes: are what the text is about\n", encoding="utf-8")
+    assert evaluate(run_config(tmp_path, prompt=f"@{path}"), clients=clients()).n == 150
 
 
 def test_rows_too_few_to_tell_labels_are_said_to_be_taken_as_free_text(tmp_path: Path) -> None:

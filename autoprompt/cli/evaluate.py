@@ -155,10 +155,10 @@ def _other(against: str, known: _Known) -> Candidate:
     """The prompt to compare with: of a run, a candidate where the words name one."""
     from autoprompt import api, scoring
 
-    run = known.run
-    # The whole id: the beginning of one may be a prompt.
-    if run is not None and against in ("original", "best", *run.read_candidates()):
-        return api.candidate_of(run.path, against)
+    if scoring.names_candidate(against):
+        if known.run is None:
+            raise UsageError(f"--against {against} names the candidate of a run: say which with --run RUN")
+        return api.candidate_of(known.run.path, against)
     return scoring.other_prompt(against, "--against")
 
 

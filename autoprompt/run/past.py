@@ -36,8 +36,7 @@ def with_origin(result: RunResult, folder: RunFolder) -> RunResult:
 
 
 def origin_of(folder: RunFolder) -> Origin:
-    input_field = folder.read_config().get("input_field")
-    return Origin(f"run {folder.run_id}", folder.read_labels(), input_field, folder.path)
+    return Origin(f"run {folder.run_id}", folder.read_labels(), run_dir=str(folder.path.absolute()))
 
 
 def read_candidate(record: Mapping[str, Any]) -> Candidate:

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from autoprompt.dataset.checks import as_text
 from autoprompt.errors import ConfigError, InputError
 from autoprompt.program import placeholders, render
-from autoprompt.prompt_file import export_form
+from autoprompt.prompt_file import export_form, is_workflow
 from autoprompt.setting_types import Label
 from autoprompt.store.files import read_text, to_json, to_yaml
 from autoprompt.store.folder import RunFolder
@@ -129,6 +129,11 @@ def read_exported(path: str | Path) -> Exported:
             f"{file}: this is the {form} form, for programs that send its messages themselves; expected the "
             "YAML form, which alone holds the labels and the input's field. Write it: autoprompt runs export "
             "RUN --to prompt.yaml"
+        )
+    if text is not None and form is None and is_workflow(text):
+        raise ConfigError(
+            f"{file}: this is a workflow, expected the YAML of one exported prompt. It is scored as it is: "
+            f"autoprompt eval --workflow {file}"
         )
     if text is not None and "components" not in text and file.suffix.lower() not in _YAML:
         raise ConfigError(

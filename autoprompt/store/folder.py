@@ -347,13 +347,13 @@ class RunFolder:
 
     def rows_searched(self) -> set[str]:
         """Ids of the rows that the search has looked at: scored, shown to a writer or as a demonstration."""
-        seen: set[str] = set()
+        seen: set[Any] = set()
         for record in self.read_candidates().values():
             seen.update(record.get("scores") or (), record.get("told") or ())
             seen.update(demo.get("example_id") for demo in record.get("demos") or ())
         for path in self.predictions_dir.glob("*.jsonl"):
             if not path.stem.startswith(SEALED):
-                seen.update(row["example_id"] for row in read_jsonl(path))
+                seen.update(row.get("example_id") for row in read_jsonl(path))
         return seen - {"", None}
 
     def read_predictions(self, name: str) -> Iterator[dict[str, Any]]:

@@ -15,12 +15,13 @@ from autoprompt.store import RunFolder
 from autoprompt.store.export import BEST_WORKFLOW
 from autoprompt.store.files import read_text
 from autoprompt.types import Candidate, Example
-from autoprompt.workflow.definition import Definition, GraphNode
+from autoprompt.workflow.definition import SOURCE, Definition, GraphNode
 from autoprompt.workflow.errors import WorkflowDefinitionError
 from autoprompt.workflow.http_tools import tool_named
 from autoprompt.workflow.models import ModelSpec
 from autoprompt.workflow.program import WorkflowProgram, demonstrations, row_inputs
 from autoprompt.workflow.rewrite import rewritten
+from autoprompt.workflow.spec.checks import MISSING_TOOL
 from autoprompt.workflow.workflow import Workflow
 
 ORIGINAL = "original_workflow.yaml"  # in a run's folder
@@ -153,9 +154,9 @@ def open_task(
     """The workflow of a file, ready to be run on `rows`.
 
     locked: names of components, or passages that are left to the check of rewrites.
-    Raises WorkflowDefinitionError for a broken file and for a tool that is registered nowhere, ConfigError
-    for an output that is none or not named, DatasetError for a row without the inputs that it asks for,
-    PromptError where no prompt may be changed.
+    Raises WorkflowDefinitionError for a broken file and for a tool that every row needs and that nobody has
+    registered, ConfigError for an output that is none or not named, DatasetError for a row without the inputs
+    that it asks for, PromptError where no prompt may be changed.
     """
     workflow = Workflow.load(path)
     definition = workflow.definition
@@ -172,18 +173,28 @@ def open_task(
 
 
 def _check_tools(definition: Definition, path: Path) -> None:
-    """Every row would fail where a tool is missing. A node that handles its failure is left to a warning."""
-    for node in definition.all_nodes():
-        if node.id in definition.mocks or node.error_strategy is not None:
+    """Refuse a tool that is missing where every row comes to it and nothing copes with its failure.
+
+    Others are warned of (`WorkflowTask.warnings`): on a branch, in a container, or behind an error strategy.
+    """
+    certain = _surely_run(definition)
+    for node in definition.nodes:
+        if node.id not in certain or node.id in definition.mocks or node.error_strategy is not None:
             continue
         for name in getattr(node.data, "tool_names", ()):
             try:
                 tool_named(name, getattr(node.data, "http_tools", {}))
             except WorkflowDefinitionError as error:
-                raise WorkflowDefinitionError(
-                    f"{path}: node {node.id!r}: {error} The Python file that holds it is given with --tools "
-                    "FILE.py; or describe it under `tools:`, or mock the node."
-                ) from error
+                raise WorkflowDefinitionError(f"{path}: node {node.id!r}: {error} {MISSING_TOOL}") from error
+
+
+def _surely_run(definition: Definition) -> set[str]:
+    """Ids of the nodes that every row comes to: those before the first branch on their way."""
+    found = {definition.nodes[0].id}
+    edges = [edge for edge in definition.edges or () if edge.handle == SOURCE]
+    while more := {edge.target for edge in edges if edge.source in found} - found:
+        found |= more
+    return found
 
 
 def _check_locks(task: WorkflowTask, locked: Iterable[str]) -> None:

@@ -62,7 +62,7 @@ def get_tool(name: str) -> Tool:
     """Raises WorkflowDefinitionError, which lists the registered ones, for a name that is none."""
     if name not in _registered:
         hint = suggestion(name, _registered) or "None is registered."
-        raise WorkflowDefinitionError(f"no tool {name!r}. {hint} Register it with @tool.")
+        raise WorkflowDefinitionError(f"no tool {name!r} is registered. {hint}")
     return _registered[name]
 
 

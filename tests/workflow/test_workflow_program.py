@@ -143,14 +143,19 @@ def test_a_tool_that_nobody_registered_is_refused_unless_its_node_is_mocked_or_c
         asked = f"  - {{id: fetch, type: tool, data: {{tool_name: nowhere{more}}}}}\n  - id: look\n"
         return FLOW.replace("  - id: look\n", asked)
 
-    said = r"flow\.yaml: node 'fetch': no tool 'nowhere'.*--tools FILE\.py"
+    said = r"flow\.yaml: node 'fetch': no tool 'nowhere' is registered\..*--tools FILE"
     with pytest.raises(WorkflowDefinitionError, match=said):
         task(tmp_path, flow())
     assert task(tmp_path, flow() + "mocks: {fetch: {outputs: {text: found}}}\n").warnings(None) == []
     default = "default_value: [{key: text, type: string, value: x}]"
     coping = task(tmp_path, flow(f", error_strategy: default-value, {default}"))
-    (warning,) = coping.warnings(None)
-    assert "tool 'nowhere' is not registered here" in warning
+    edges = "[{source: start, target: judge}, {source: judge, sourceHandle: A, target: fetch}]"
+    branched = FLOW.replace(
+        "  - id: look\n", "  - {id: fetch, type: tool, data: {tool_name: nowhere}}\n  - id: look\n"
+    )
+    branched = branched.replace("[look, text]", "[start, item]") + f"edges: {edges}\n"
+    for warned in (coping, task(tmp_path, branched, target_output="class_name")):
+        assert any("tool 'nowhere' is not registered here" in said for said in warned.warnings(None))
 
 
 def test_demonstrations_in_the_file_are_sent_too(tmp_path: Path) -> None:

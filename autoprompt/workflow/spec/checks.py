@@ -38,6 +38,10 @@ from autoprompt.workflow.tools import registered_tools
 from autoprompt.workflow.variables import SCOPES
 
 SUCCESS, FAIL = "success-branch", "fail-branch"
+MISSING_TOOL = (
+    "Name the Python file that registers it (@tool) with --tools FILE, describe it under `tools:`, or mock "
+    "the node."
+)
 _INPUT_OF_MESSAGES = " For an input that is given a list of messages, declare `type: json_object`."
 
 
@@ -308,8 +312,7 @@ def check_tools(file: WorkflowFile, faults: Faults, nodes: Iterable[CheckedNode]
                 hint = f"Known: {', '.join(known)}." if known else "None is known."
                 faults.add(
                     node.file.data_where,
-                    f"tool {name!r} is not registered here. {hint} Register it with @tool, describe it under "
-                    "`tools:`, or mock the node.",
+                    f"tool {name!r} is not registered here. {hint} {MISSING_TOOL}",
                     node.id,
                     severity="warning",
                 )
