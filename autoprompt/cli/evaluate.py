@@ -15,6 +15,7 @@ from autoprompt.cli import clean, options, render, scores
 from autoprompt.cli.panel import watching
 from autoprompt.cli.progress import duration, money
 from autoprompt.cli.run import check_metric, print_json, read_environment
+from autoprompt.config import LOCAL
 from autoprompt.errors import BudgetExhausted, BudgetTooSmallError, ConfigError, Interrupted, UsageError
 from autoprompt.settings import resolve_evaluation
 from autoprompt.stats import in_groups
@@ -177,7 +178,11 @@ def _of_export(path: Path, settings: CompleteConfig) -> _Known:
 
     if settings.workflow is not None:
         raise ConfigError("exported holds one prompt, and a workflow is named: give one of them.")
-    return _Known(candidate=read_one_prompt(path).candidate)
+    found, asked = read_one_prompt(path), settings.model or settings.base_url or LOCAL
+    if found.model is not None and found.model != asked:
+        said = f"warning: {path} was found for {found.model}, and {asked} is asked (--model)"
+        render.console(stderr=True).print(Text(said, "yellow"))
+    return _Known(candidate=found.candidate)
 
 
 def _of_run(run: str, candidate: str | None, flags: Mapping[str, Any], runs_dir: Path) -> _Known:

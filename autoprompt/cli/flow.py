@@ -179,9 +179,11 @@ def validate_flow(
     as_json: options.Json = False,
 ) -> None:
     """Check workflows without running them: all faults at once, with file, line and node. Exit 3 for any."""
+    from autoprompt.cli.run import read_environment
     from autoprompt.workflow.flow_run import load_tools, read_mocks_file
     from autoprompt.workflow.validation import validate
 
+    read_environment()
     load_tools(tools)
     given = read_mocks_file(mocks)
     console = render.console(stderr=True)

@@ -84,13 +84,15 @@ class _Exported(BaseModel):
 class Exported(NamedTuple):
     """What an export holds. labels: as `export` was given them. input_field: of a row, holds its input.
 
-    asked: the fields of a row that the prompt is filled in with; () where that is not said.
+    asked: the fields of a row that the prompt is filled in with; () where that is not said. model: the one
+    that it was found for; None where that is not said.
     """
 
     candidate: Candidate
     labels: tuple[str, ...] | None
     input_field: str = "input"
     asked: tuple[str, ...] = ()
+    model: str | None = None
 
     def messages(self, row: str | Mapping[str, Any]) -> list[dict[str, str]]:
         """What a run sends for this row, `[{"role": ..., "content": ...}, ...]`, demonstrations as turns.
@@ -145,7 +147,7 @@ def read_exported(path: str | Path) -> Exported:
     demos = tuple(Demo.from_dict(turn.model_dump()) for turn in found.demos)
     origin = Origin(str(file), found.labels, found.input_field)
     candidate = Candidate(components=found.components, demos=demos, origin=origin)
-    return Exported(candidate, found.labels, found.input_field, found.asked)
+    return Exported(candidate, found.labels, found.input_field, found.asked, found.model)
 
 
 def _text_of(path: Path) -> str | None:

@@ -131,6 +131,11 @@ def with_secrets(text: str) -> str:
     return _SECRET.sub(value_of, text)
 
 
+def unset_names(text: str) -> list[str]:
+    """Names of `${NAME}` in a text that the environment does not hold."""
+    return [name for name in _SECRET.findall(text) if name not in os.environ]
+
+
 def request_of_tool(
     method: str, url: str, headers: Mapping[str, str], arguments: Mapping[str, Any], timeout_s: float
 ) -> HttpRequest:

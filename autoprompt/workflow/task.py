@@ -21,7 +21,7 @@ from autoprompt.workflow.http_tools import tool_named
 from autoprompt.workflow.models import ModelSpec
 from autoprompt.workflow.program import WorkflowProgram, demonstrations, row_inputs
 from autoprompt.workflow.rewrite import rewritten
-from autoprompt.workflow.spec.checks import MISSING_TOOL
+from autoprompt.workflow.spec.tools import MISSING_TOOL
 from autoprompt.workflow.workflow import Workflow
 
 ORIGINAL = "original_workflow.yaml"  # in a run's folder

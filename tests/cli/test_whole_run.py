@@ -247,6 +247,24 @@ def test_an_export_names_the_field_of_the_input_where_nothing_else_does(endpoint
     assert inputs() == [row["other"] for row in rows]
 
 
+def test_an_export_that_was_found_for_another_model_is_warned_of(endpoint: Endpoint) -> None:
+    for model, is_other in (("m", False), ("other", True)):
+        best = export(Candidate({"prompt": "Sort."}), "yaml", model=model)
+        Path("best.yaml").write_text(best, encoding="utf-8")
+        said = call("eval", "--config", "c.yaml", "--exported", "best.yaml", "--dry-run").stderr
+        assert ("best.yaml was found for other, and m is asked (--model)" in said) is is_other
+    assert endpoint.requests == []
+
+
+def test_a_candidates_name_is_no_prompt_to_compare_with() -> None:
+    for name in ("best", "b50670"):
+        refused = call("eval", "--config", "c.yaml", "--prompt", "Sort.", "--against", name, code=2)
+        assert f"--against {name} names the candidate of a run: say which with --run RUN" in refused.stderr
+    call("run", "--config", "c.yaml", "--max-iterations", "1")
+    asked = ("eval", "--config", "c.yaml", "--run", "last", "--against")
+    assert "has no candidate 'b50670'" in call(*asked, "b50670", code=3).stderr
+
+
 def test_two_prompts_are_compared_row_by_row(endpoint: Endpoint) -> None:
     """Their scores, the gain with its interval and the paired test, in every form."""
     knows = "Sort support messages. KNOWN RULE: look at what happens now."

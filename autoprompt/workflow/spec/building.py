@@ -12,9 +12,10 @@ from autoprompt.workflow.errors import WorkflowDefinitionError
 from autoprompt.workflow.http_tools import HttpTool
 from autoprompt.workflow.mocks import read_mocks
 from autoprompt.workflow.spec.checking import check_workflow
-from autoprompt.workflow.spec.checks import CheckedGraph, read_tools
+from autoprompt.workflow.spec.checks import CheckedGraph
 from autoprompt.workflow.spec.inputs import first_values
 from autoprompt.workflow.spec.reading import FileGraph
+from autoprompt.workflow.spec.tools import read_tools
 from autoprompt.workflow.variables import VariablePool
 
 _MAX_SHOWN = 20

@@ -7,10 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from autoprompt.workflow.spec.checks import CheckedGraph, Checker, check_extractions, check_tools
+from autoprompt.workflow.spec.checks import CheckedGraph, Checker, check_extractions
 from autoprompt.workflow.spec.faults import Faults
 from autoprompt.workflow.spec.reading import WorkflowFile, read_workflow
 from autoprompt.workflow.spec.selectors import SelectorChecker, all_nodes
+from autoprompt.workflow.spec.tools import check_tools
 
 
 def check_workflow(

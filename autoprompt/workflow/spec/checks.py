@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,7 +19,6 @@ from autoprompt.workflow.errors import (
 )
 from autoprompt.workflow.expression import ExpressionError, parse_expression
 from autoprompt.workflow.extraction import ExtractionSpec
-from autoprompt.workflow.http_tools import HttpTool
 from autoprompt.workflow.spec import records
 from autoprompt.workflow.spec.faults import Faults, Where
 from autoprompt.workflow.spec.fields import NodeData
@@ -34,14 +32,9 @@ from autoprompt.workflow.spec.records import (
     canonical_type,
     data_model,
 )
-from autoprompt.workflow.tools import registered_tools
 from autoprompt.workflow.variables import SCOPES
 
 SUCCESS, FAIL = "success-branch", "fail-branch"
-MISSING_TOOL = (
-    "Name the Python file that registers it (@tool) with --tools FILE, describe it under `tools:`, or mock "
-    "the node."
-)
 _INPUT_OF_MESSAGES = " For an input that is given a list of messages, declare `type: json_object`."
 
 
@@ -280,41 +273,6 @@ class Checker:
             elif node.inner is not None and node.is_known and node.type not in CONTAINER_TYPES:
                 self.faults.add(
                     node.where, f"a {node.type} node cannot hold other nodes; loop and iteration do.", node.id
-                )
-
-
-def read_tools(file: WorkflowFile) -> dict[str, HttpTool]:
-    """The HTTP tools of a file; one that cannot be read is left out, its faults are told by `check_tools`."""
-    found = {}
-    for name, entry in file.tools.items():
-        with contextlib.suppress(ValidationError):
-            found[str(name)] = _read_tool(name, entry)
-    return found
-
-
-def _read_tool(name: str, entry: Any) -> HttpTool:
-    return HttpTool.model_validate({"name": str(name), **entry} if isinstance(entry, Mapping) else entry)
-
-
-def check_tools(file: WorkflowFile, faults: Faults, nodes: Iterable[CheckedNode]) -> None:
-    """Tools of the file that cannot be read, and tools that are registered nowhere: those may come later."""
-    for name, entry in file.tools.items():
-        try:
-            _read_tool(name, entry)
-        except ValidationError as error:
-            faults.add_invalid(("tools", str(name)), error, HttpTool, None)
-    known = [*map(str, file.tools), *registered_tools()]
-    for node in nodes:
-        if node.id in file.mocks:
-            continue
-        for name in getattr(node.data, "tool_names", ()):
-            if name not in known:
-                hint = f"Known: {', '.join(known)}." if known else "None is known."
-                faults.add(
-                    node.file.data_where,
-                    f"tool {name!r} is not registered here. {hint} {MISSING_TOOL}",
-                    node.id,
-                    severity="warning",
                 )
 
 

@@ -154,6 +154,23 @@ def test_a_tool_that_is_not_registered_is_a_warning(tmp_path: Path) -> None:
     assert "tool 'nowhere_registered' is not registered here" in fault.message
 
 
+def test_a_key_that_a_tool_of_the_file_needs_and_that_is_not_set_is_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = """
+        tools:
+          weather: {url: "https://x.example/{city}?k=${WEATHER_KEY}", headers: {A: "${WEATHER_KEY}"}}
+        nodes:
+          - {id: t, type: tool, data: {tool_name: weather}}
+    """
+    monkeypatch.delenv("WEATHER_KEY", raising=False)
+    (fault,) = faults_of(text, tmp_path)
+    assert fault.severity == "warning"
+    assert "tool 'weather' takes WEATHER_KEY from the environment, where it is not set" in fault.message
+    monkeypatch.setenv("WEATHER_KEY", "k")
+    assert faults_of(text, tmp_path) == []
+
+
 def test_a_mock_of_no_node(tmp_path: Path) -> None:
     text = """
         mocks: {lm1: {outputs: {text: hi}}}
