@@ -226,11 +226,7 @@ class Prepared:
     candidates: tuple[Candidate, ...]
 
 
-def _prepare(
-    config: RunConfig,
-    candidate: Candidate | None,
-    against: Candidate | None,
-) -> Prepared:
+def _prepare(config: RunConfig, candidate: Candidate | None, against: Candidate | None) -> Prepared:
     """Everything that can be refused before anything is sent; see `evaluate`."""
     config = complete(config)
     origins = [one.origin for one in (candidate, against) if one is not None and one.origin is not None]
@@ -255,9 +251,10 @@ def _prepare(
             raise ConfigError("against is one prompt, and a workflow is scored: compare two prompts.")
         said += demo_warnings(against, checked.examples, checked.labels, config)
         said += check_placeholders(against.prompt, {config.dataset: checked.examples}, config)
-    said += searched_warnings([asked, *([against] if against else [])], checked.examples)
+    candidates = (asked,) if against is None else (asked, against)
+    said += searched_warnings(candidates, checked.examples)
     checked = replace(checked, warnings=tuple(dict.fromkeys([*checked.warnings, *said])))
-    return Prepared(config, checked, (asked, *([against] if against else [])))
+    return Prepared(config, checked, candidates)
 
 
 def _evaluate(prepared: Prepared, clients: Clients | None, emit: OnEvent) -> EvaluationReport:
