@@ -348,7 +348,7 @@ def test_tool_node_calls_a_function_or_a_registered_name() -> None:
     for named in (shouts, "shout"):
         node = ToolNode("t", "T", named, {"text": "word"}, "loud", constants={"mark": "?"})
         assert Workflow([node]).run({"word": "hi"})["loud"] == "HI?"
-    with pytest.raises(WorkflowDefinitionError, match=r"no tool 'shuot'. Did you mean 'shout'"):
+    with pytest.raises(WorkflowDefinitionError, match=r"no tool 'shuot' is registered. Did you mean 'shout'"):
         ToolNode("t", "T", "shuot").execute({})
 
 
