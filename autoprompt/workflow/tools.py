@@ -61,8 +61,8 @@ def register_tool(new: Tool) -> None:
 def get_tool(name: str) -> Tool:
     """Raises WorkflowDefinitionError, which lists the registered ones, for a name that is none."""
     if name not in _registered:
-        hint = suggestion(name, _registered) or "None is registered."
-        raise WorkflowDefinitionError(f"no tool {name!r} is registered. {hint}")
+        hint = suggestion(name, _registered)
+        raise WorkflowDefinitionError(f"no tool {name!r} is registered. {hint}".rstrip())
     return _registered[name]
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from autoprompt.workflow.errors import suggestion
 from autoprompt.workflow.http_call import unset_names
 from autoprompt.workflow.http_tools import HttpTool
 from autoprompt.workflow.spec.checks import CheckedNode
@@ -39,19 +40,19 @@ def check_tools(file: WorkflowFile, faults: Faults, nodes: Iterable[CheckedNode]
 
     These are warnings: what is missing here may be registered, or set, where the workflow runs.
     """
+    described = {}
     for name, entry in file.tools.items():
         try:
-            _read_tool(name, entry)
+            described[str(name)] = _read_tool(name, entry)
         except ValidationError as error:
             faults.add_invalid(("tools", str(name)), error, HttpTool, None)
     known = [*map(str, file.tools), *registered_tools()]
-    described = read_tools(file)
     for node in nodes:
         if node.id in file.mocks:
             continue
         for name in getattr(node.data, "tool_names", ()):
             if name not in known:
-                hint = f"Known: {', '.join(known)}." if known else "None is known."
+                hint = suggestion(name, known) or "None is known."
                 said = f"tool {name!r} is not registered here. {hint} {MISSING_TOOL}"
             elif name in described and (unset := _unset(described[name])):
                 said = f"tool {name!r} takes {', '.join(unset)} from the environment, where it is not set."
