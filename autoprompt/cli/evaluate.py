@@ -122,7 +122,7 @@ def _ask(settings: RunConfig, known: _Known, other: Candidate | None, emit: OnEv
             f"{error.cap} is too small to score every row ({error}). There must be room for all of "
             "them, those in the cache too, before the first is asked about. Raise it, or give fewer rows."
         ) from error
-    except KeyboardInterrupt as error:
+    except (KeyboardInterrupt, Interrupted) as error:  # of a workflow the engine has made it the second
         raise Interrupted("interrupted; with the cache on, the answers so far are not asked again") from error
 
 

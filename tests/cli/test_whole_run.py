@@ -17,6 +17,7 @@ from typer.testing import CliRunner, Result
 
 from autoprompt.cli import app
 from autoprompt.cli.run import _is_one_reader
+from autoprompt.errors import Interrupted
 from autoprompt.store import RunStore
 from autoprompt.store.export import export
 from autoprompt.types import Candidate, Demo
@@ -254,6 +255,20 @@ def test_an_export_that_was_found_for_another_model_is_warned_of(endpoint: Endpo
         said = call("eval", "--config", "c.yaml", "--exported", "best.yaml", "--dry-run").stderr
         assert ("best.yaml was found for other, and m is asked (--model)" in said) is is_other
     assert endpoint.requests == []
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), Interrupted("interrupted")])
+def test_an_interrupted_evaluation_says_what_is_kept(
+    error: BaseException, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A plain prompt and a workflow end otherwise: the engine makes the second of the first."""
+
+    def stopped(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr("autoprompt.scoring.evaluate", stopped)
+    said = call("eval", "--config", "c.yaml", code=130).stderr
+    assert "interrupted; with the cache on, the answers so far are not asked again" in said
 
 
 def test_a_candidates_name_is_no_prompt_to_compare_with() -> None:
