@@ -61,11 +61,19 @@ def row_counter(emit: OnEvent, budget: Budget, what: str, total: int) -> OnRow:
 
 def first_error(rows: Iterable[EvaluatedRow]) -> str:
     """Why rows failed, to stand behind how many did: `the first (3 times): HTTP 400: ...`; "" if none did."""
-    errors = [row.error.removeprefix(REFUSED) for row in rows if row.error is not None]
-    if not errors:
+    return _first([row.error.removeprefix(REFUSED) for row in rows if row.error is not None])
+
+
+def first_unread(rows: Iterable[EvaluatedRow]) -> str:
+    """What could not be read as an answer, in the same form; "" where all could, or it is empty."""
+    return _first([row.prediction for row in rows if row.is_unparsed and row.prediction.strip()])
+
+
+def _first(texts: Sequence[str]) -> str:
+    if not texts:
         return ""
-    times = errors.count(errors[0])
-    said = " ".join(errors[0].split())
+    times = texts.count(texts[0])
+    said = " ".join(texts[0].split())
     shown = said if len(said) <= _LONGEST_ERROR else said[: _LONGEST_ERROR - 1] + "…"
     return f"the first{f' ({times} times)' if times > 1 else ''}: {shown.removesuffix('.')}"
 
@@ -351,7 +359,7 @@ def raise_if_all_failed(rows: Sequence[EvaluatedRow]) -> None:
     errors = [row.error for row in rows if row.error is not None]
     if not rows or len(errors) < len(rows) or any(row.is_unasked for row in rows):
         return
-    message = f"all {len(rows)} calls failed; the first: {errors[0].removeprefix(REFUSED)}"
+    message = f"all {len(rows)} rows got no answer; the first: {errors[0].removeprefix(REFUSED)}"
     if all(error.startswith(REFUSED) for error in errors):
         raise RequestRefusedError(
             f"{message}. The endpoint takes no such request: check the model's name, its settings and the "

@@ -296,8 +296,7 @@ def _many_failed(rows: Sequence[EvaluatedRow]) -> str:
     if len(lost) <= MOST_LOST * len(rows):
         return ""
     return (
-        f"{len(lost)} of {len(rows)} answers failed at the endpoint; in a score they count as wrong; "
-        f"{first_error(lost)}"
+        f"{len(lost)} of {len(rows)} rows got no answer; in a score they count as wrong; {first_error(lost)}"
     )
 
 

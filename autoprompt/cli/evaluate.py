@@ -220,7 +220,7 @@ def _of_run(run: str, candidate: str | None, flags: Mapping[str, Any], runs_dir:
 
 
 def _lines(report: EvaluationReport) -> list[str]:
-    from autoprompt.evaluation import first_error
+    from autoprompt.evaluation import first_error, first_unread
 
     low, high = report.interval
     lines = [
@@ -229,9 +229,9 @@ def _lines(report: EvaluationReport) -> list[str]:
     ]
     lines += scores.comparison(report)
     if report.unparsed or report.failed or report.unscored:
-        why = first_error(report.evaluation.rows)
-        missing = f"{report.unparsed} rows with an unreadable answer, {report.failed} that failed"
-        missing += f" ({why})" if why else ""
+        unread, why = first_unread(report.evaluation.rows), first_error(report.evaluation.rows)
+        missing = f"{report.unparsed} rows with an unreadable answer" + (f" ({unread})" if unread else "")
+        missing += f", {report.failed} that failed" + (f" ({why})" if why else "")
         if report.unscored:
             missing += f", {report.unscored} that the judge gave no grade"
         lines.append(clean(missing))

@@ -19,7 +19,11 @@ METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS")
 
 
 class HttpError(RuntimeError):
-    """A request that was not answered, or answered with something too large."""
+    """A request that was not answered, or with something too large, or with a `status` that is a failure."""
+
+    def __init__(self, message: str, status: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
 
 
 @dataclass(frozen=True)

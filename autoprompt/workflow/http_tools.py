@@ -71,7 +71,8 @@ class HttpTool(BaseModel):
         request = request_of_tool(self.method, self.url, self.headers, arguments, self.timeout_s)
         response = send(request)
         if response.status >= 400:
-            raise HttpError(f"tool {self.name} was answered {response.status}: {response.body[:200]}")
+            said = f"tool {self.name} was answered {response.status}: {response.body[:200]}"
+            raise HttpError(said, response.status)
         try:
             return json.loads(response.body)
         except ValueError:

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from autoprompt.answers import read_answer
-from autoprompt.errors import EndpointError, RequestRefusedError
 from autoprompt.llm.client import Client, Completion, Options
-from autoprompt.types import REFUSED, Candidate, Example, Message, Prediction, Usage
+from autoprompt.types import Candidate, Example, Message, Prediction, Usage
 from autoprompt.workflow.errors import NodeError
+from autoprompt.workflow.outages import outage
 from autoprompt.workflow.runner import RunSettings
 from autoprompt.workflow.template import as_text
 from autoprompt.workflow.trace import StepRecorder
@@ -26,7 +26,8 @@ class WorkflowProgram:
     target_output: the output that is the answer. one_input: the start variable that gets the row's input
         where no field has its name; None where all have. labels, read: as in `PromptProgram`.
     Every node asks `client`, whatever model it names. A row whose workflow failed because of what a model
-    answered is one without a readable answer; one whose model could not be asked has an error.
+    answered is one without a readable answer; one whose model, tool or service was not there to be asked
+    has an error.
     """
 
     workflow: Workflow
@@ -58,7 +59,7 @@ class WorkflowProgram:
                 self.workflow.run, self.inputs(example), settings=settings, on_event=recorder
             )
         except NodeError as error:
-            failure = _endpoint_failure(error)
+            failure = outage(error)
             text = "" if failure else f"(no answer: {error})"
             return Prediction(text, None, meter.usage, error=failure, trace=recorder.steps)
         text = as_text(outputs.get(self.target_output))
@@ -86,23 +87,6 @@ def demonstrations(candidate: Candidate) -> dict[str, list[tuple[str, str]]]:
     for demo in candidate.demos:
         shown.setdefault(demo.component.rpartition(".")[0], []).append((demo.input, demo.output))
     return shown
-
-
-def _endpoint_failure(error: NodeError) -> str | None:
-    """What the endpoint did wrong, with REFUSED before what it would not take; None for any other failure.
-
-    Raises a fatal EndpointError: no further row would fare better.
-    """
-    cause: BaseException | None = error
-    while cause is not None:
-        if isinstance(cause, RequestRefusedError):
-            return REFUSED + str(error)
-        if isinstance(cause, EndpointError):
-            if cause.is_fatal:
-                raise cause
-            return str(error)
-        cause = getattr(cause, "original_error", None) or cause.__cause__
-    return None
 
 
 class Meter:

@@ -93,7 +93,7 @@ def make_result(state: AutoPromptState, context: SearchContext, facts: RunFacts,
 
 
 def _failed(sides: Mapping[str, Sequence[EvaluatedRow]]) -> Iterator[str]:
-    """Rows of the sealed test that the endpoint failed, which leaves them out, or refused; and why."""
+    """Rows of the sealed test that got no answer, which leaves them out, or were refused; and why."""
     every = sorted((row for side in sides.values() for row in side), key=lambda row: row.is_refused)
     rows = {row.example_id: row for row in every}  # a row of both is refused if it is so on either side
     unasked = {row.example_id: row for row in every if row.is_unasked}
@@ -106,7 +106,7 @@ def _failed(sides: Mapping[str, Sequence[EvaluatedRow]]) -> Iterator[str]:
         )
     if lost:
         yield (
-            f"{len(lost)} of {len(rows)} test rows failed at the endpoint: the scores are of the others; "
+            f"{len(lost)} of {len(rows)} test rows got no answer: the scores are of the others; "
             f"{first_error(lost.values())}"
         )
     if said := refused_warning([*rows.values()], "test rows"):

@@ -31,7 +31,8 @@ class HttpRequestNode(NodeTypeBase):
             "files": [],
         }
         if response.status >= 400 and (context.node.error_strategy is not None or context.node.retries):
-            raise HttpError(f"{request.method.upper()} was answered {response.status}: {response.body[:200]}")
+            said = f"{request.method.upper()} was answered {response.status}: {response.body[:200]}"
+            raise HttpError(said, response.status)
         # Headers may hold a key, and what a run keeps is for reading.
         return NodeResult(outputs, inputs={"method": request.method, "url": data.url})
 

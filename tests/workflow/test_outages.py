@@ -1,0 +1,140 @@
+"""A tool that was not there to be asked: its rows are lost, not wrong, and no score is made of them."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+from email.message import Message
+from pathlib import Path
+
+import httpx
+import pytest
+
+from autoprompt import Clients, RunConfig, evaluate
+from autoprompt.cli.evaluate import _lines as eval_lines
+from autoprompt.errors import EndpointError
+from autoprompt.llm import ScriptedClient
+from autoprompt.types import Candidate, Example, Prediction
+from autoprompt.workflow.task import open_task
+from autoprompt.workflow.tools import FunctionTool, register_tool
+from tests.fake_endpoint import Reply, fake_endpoint
+
+FLOW = """\
+nodes:
+  - {id: start, type: start, data: {variables: [item]}}
+  - {id: get, type: tool, data: {tool_name: fetch}}
+  - {id: look, type: llm, data: {prompt_template: [{role: user, text: "Sort {{#start.item#}}"}]}}
+"""
+
+
+def write_flow(folder: Path, url: str | None) -> Path:
+    """A workflow that calls a tool before it asks: one over HTTP, or a registered function."""
+    tools = f"tools: {{fetch: {{url: '{url}', method: post}}}}\n" if url else ""
+    path = folder / "flow.yaml"
+    path.write_text(tools + FLOW, encoding="utf-8")
+    return path
+
+
+def settings(folder: Path, flow: Path, rows: int) -> RunConfig:
+    data = folder / "rows.jsonl"
+    data.write_text(
+        "".join(json.dumps({"item": f"item {n}", "kind": "A"}) + "\n" for n in range(rows)), encoding="utf-8"
+    )
+    return RunConfig(
+        workflow=flow,
+        dataset=data,
+        input_field="item",
+        target_field="kind",
+        target_output="text",
+        labels=("A", "B"),
+        no_cache=True,
+    )
+
+
+def fetched(folder: Path, url: str | None = None) -> Prediction:
+    row = Example("r1", "item 1", "A", {"item": "item 1", "kind": "A"}, line=2)
+    task = open_task(
+        write_flow(folder, url),
+        [row],
+        target_output="text",
+        locked=(),
+        input_field="item",
+        target_field="kind",
+    )
+    program = task.program(
+        ScriptedClient(lambda messages: "A"),
+        labels=("A", "B"),
+        read=None,
+        input_field="item",
+        target_field="kind",
+    )
+    return program.run(row, Candidate(dict(program.components)))
+
+
+@pytest.mark.parametrize("status", [401, 403, 429, 502, 503, 504])
+def test_a_row_whose_tool_has_no_service_is_lost_and_not_wrong(tmp_path: Path, status: int) -> None:
+    with fake_endpoint(lambda body: Reply(status, "down")) as endpoint:
+        found = fetched(tmp_path, f"{endpoint.base_url}/x")
+    assert found.error == f"node 'get': HttpError: tool fetch was answered {status}: down"
+
+
+def test_a_row_whose_tool_does_not_answer_is_lost(tmp_path: Path) -> None:
+    found = fetched(tmp_path, "http://127.0.0.1:9/x")
+    assert str(found.error).startswith("node 'get': HttpError: POST http://127.0.0.1:9: ")
+
+
+@pytest.mark.parametrize("status", [400, 404, 422, 500])
+def test_what_a_service_makes_of_a_request_counts(tmp_path: Path, status: int) -> None:
+    """The request may be the model's: left out, the row would speak for a prompt that asks for nonsense."""
+    with fake_endpoint(lambda body: Reply(status, "no such city")) as endpoint:
+        found = fetched(tmp_path, f"{endpoint.base_url}/x")
+    assert (found.value, found.error) == (None, None)
+    assert found.text == f"(no answer: node 'get': HttpError: tool fetch was answered {status}: no such city)"
+
+
+def answered(status: int) -> httpx.Response:
+    return httpx.Response(status, request=httpx.Request("GET", "http://a"))
+
+
+@pytest.mark.parametrize(
+    ("error", "is_lost"),
+    [
+        (ConnectionRefusedError("refused"), True),
+        (TimeoutError("slow"), True),
+        (httpx.ConnectTimeout("slow"), True),
+        (urllib.error.URLError("no host"), True),
+        (urllib.error.HTTPError("http://a", 503, "down", Message(), None), True),
+        (urllib.error.HTTPError("http://a", 404, "none", Message(), None), False),
+        (httpx.HTTPStatusError("down", request=answered(429).request, response=answered(429)), True),
+        (httpx.HTTPStatusError("none", request=answered(404).request, response=answered(404)), False),
+        (FileNotFoundError("no such file"), False),
+        (ValueError("no such city"), False),
+    ],
+)
+def test_what_a_function_raises_is_an_outage_where_the_network_failed(
+    tmp_path: Path, error: Exception, is_lost: bool
+) -> None:
+    def fetch() -> str:
+        raise error
+
+    register_tool(FunctionTool(fetch, "fetch"))
+    found = fetched(tmp_path)
+    assert (found.error is not None) is is_lost
+    assert "node 'get'" in (found.error or found.text)
+
+
+def test_nothing_is_scored_where_the_tool_of_every_row_is_down(tmp_path: Path) -> None:
+    config = settings(tmp_path, write_flow(tmp_path, "http://127.0.0.1:9/x"), 8)
+    with pytest.raises(EndpointError, match=r"all 8 rows got no answer; the first: node 'get': HttpError"):
+        evaluate(config, clients=Clients(ScriptedClient(lambda messages: "A")))
+
+
+def test_why_a_node_gave_no_answer_is_told_beside_how_many(tmp_path: Path) -> None:
+    def fetch() -> str:
+        raise ValueError("no such city")
+
+    register_tool(FunctionTool(fetch, "fetch"))
+    config = settings(tmp_path, write_flow(tmp_path, None), 3)
+    report = evaluate(config, clients=Clients(ScriptedClient(lambda messages: "A")))
+    why = "the first (3 times): (no answer: node 'get': ValueError: no such city)"
+    assert f"3 rows with an unreadable answer ({why}), 0 that failed" in eval_lines(report)
