@@ -18,6 +18,10 @@ from autoprompt.types import Demo, Example
 
 # In the order in which a first round tries them.
 SIZES = (16, 64, 32, 96, 48, 128)
+# Of a set, this share is common to all sets of a round. llama.cpp keeps the rest of a prompt that it leaves
+# where that is more than half, and else forgets it.
+SHARED = 0.375
+BLOCK = 8
 SHIFT = (
     0.5  # how far the shares of labels follow answers that lean to one side: 1 overshot (2.2:1, not 4.8:1)
 )
@@ -69,17 +73,50 @@ def with_errors(
     """A balanced set of which up to half are rows that the model gets wrong now."""
     wrong = [e for e in examples if e.id in wrong_ids]
     hard = balanced(wrong, size // 2, rng)
-    taken = {e.id for e in hard}
-    counts = Counter(e.target for e in hard)
-    rest = balanced([e for e in examples if e.id not in taken], len(examples), rng)
-    chosen = list(hard)
-    while rest and len(chosen) < size:
-        # The rest fills the labels that the errors left short, so that the set stays balanced.
-        place = min(range(len(rest)), key=lambda i: counts[rest[i].target])
-        counts[rest[place].target] += 1
-        chosen.append(rest.pop(place))
+    chosen = [*hard, *_filling(examples, hard, size, rng)]
     rng.shuffle(chosen)
     return chosen
+
+
+def beginning(examples: Sequence[Example], rng: random.Random) -> list[Example]:
+    """The rows so ordered that every beginning is about balanced: block by block, each in random order."""
+    order: list[Example] = []
+    while len(order) < len(examples):
+        order += _filling(examples, order, len(order) + BLOCK, rng)
+    return order
+
+
+def begun(
+    examples: Sequence[Example], size: int, common: Sequence[Example], rng: random.Random
+) -> list[Example]:
+    """A balanced set whose first rows are those of `common` (see `beginning`), so that a model that keeps
+    what it has read of a prompt reads them once for all sets of a round.
+
+    Where a label would all but run out in the beginning the set is `balanced` and no more: the last
+    demonstrations weigh most.
+    """
+    shared = list(common[: int(size * SHARED)])
+    rest = _filling(examples, shared, size, rng)
+    whole, last = Counter(e.target for e in (*shared, *rest)), Counter(e.target for e in rest)
+    if any(2 * last[label] * size < count * len(rest) for label, count in whole.items() if count > 1):
+        return balanced(examples, size, rng)
+    return [*shared, *rest]
+
+
+def _filling(
+    examples: Sequence[Example], chosen: Sequence[Example], size: int, rng: random.Random
+) -> list[Example]:
+    """What makes of `chosen` a set of `size`, in random order: of the labels that it has too few of."""
+    taken = {e.id for e in chosen}
+    counts = Counter(e.target for e in chosen)
+    rest = balanced([e for e in examples if e.id not in taken], len(examples), rng)
+    added: list[Example] = []
+    while rest and len(chosen) + len(added) < size:
+        place = min(range(len(rest)), key=lambda i: counts[rest[i].target])
+        counts[rest[place].target] += 1
+        added.append(rest.pop(place))
+    rng.shuffle(added)
+    return added
 
 
 def varied(

@@ -6,6 +6,7 @@ import random
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from autoprompt.optimizer.proposing.drafts import draft
 from autoprompt.optimizer.proposing.propose import propose
 from autoprompt.optimizer.proposing.refusal import Refused
 from autoprompt.optimizer.proposing.turn import Turn
+from autoprompt.search.demos import SHARED
 from autoprompt.search.operators import OperatorName
 from autoprompt.search.plan import Depth
 from autoprompt.templates import phrases
@@ -287,6 +289,19 @@ def test_demonstrations_are_of_train_and_fit_the_limits() -> None:
         tokens += sum(estimate_tokens(d.input) + estimate_tokens(d.output) for d in candidate.demos)
         assert tokens <= 150
         assert candidate.change.startswith(f"{len(candidate.demos)} demonstrations")
+
+
+def test_demonstrations_behind_one_text_begin_alike() -> None:
+    """A model that keeps what it has read reads the beginning once."""
+    made = bench()
+    candidates = propose(made.context, brief(made, number=12))
+    naive = made.context.pool.original.candidate.prompt
+    sets = [c.demos for c in candidates if c.operator == "demos" and c.prompt == naive]
+    assert len(sets) > 2
+    shared = [int(min(len(a), len(b)) * SHARED) for a, b in pairwise(sets)]
+    assert min(shared) > 1
+    assert all(a[:n] == b[:n] for (a, b), n in zip(pairwise(sets), shared, strict=True))
+    assert all(a[n:] != b[n:] for (a, b), n in zip(pairwise(sets), shared, strict=True))
 
 
 def test_without_demonstrations_only_texts_are_proposed() -> None:

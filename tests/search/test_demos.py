@@ -9,7 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoprompt.search.demos import balanced, lean, rebalanced, to_demo, varied, with_errors
+from autoprompt.search.demos import (
+    SHARED,
+    balanced,
+    beginning,
+    begun,
+    lean,
+    rebalanced,
+    to_demo,
+    varied,
+    with_errors,
+)
 from autoprompt.types import Example
 
 TARGETS = st.lists(st.sampled_from("ABC"), max_size=40)
@@ -153,3 +163,46 @@ def test_lean_is_the_share_that_should_be_another_label() -> None:
     assert lean({"a": 42, "b": 8}, {"a": 25, "b": 25}) == pytest.approx(0.34)
     assert lean({"a": 10}, {"b": 10}) == 1.0
     assert lean({}, {"a": 3}) == lean({"a": 3}, {}) == 0.0
+
+
+@given(TARGETS, st.integers(0, 99))
+def test_every_beginning_is_about_balanced(targets: list[str], seed: int) -> None:
+    known = examples(targets)
+    order = beginning(known, random.Random(seed))
+    assert sorted(e.id for e in order) == sorted(e.id for e in known)
+    for edge in range(8, len(order) + 1, 8):
+        assert is_even(order[:edge], known)
+
+
+@given(TARGETS, st.integers(0, 50), st.integers(0, 99))
+def test_sets_of_a_round_begin_alike(targets: list[str], size: int, seed: int) -> None:
+    known = examples(targets)
+    common, rng = beginning(known, random.Random(seed)), random.Random(seed + 1)
+    chosen = begun(known, size, common, rng)
+    assert len(chosen) == min(size, len(known))
+    assert len({e.id for e in chosen}) == len(chosen)
+    assert is_even(chosen, known)
+
+
+def test_two_sets_share_their_beginning_and_differ_behind_it() -> None:
+    known = examples(["A", "B"] * 40)
+    common, rng = beginning(known, random.Random(0)), random.Random(1)
+    first, second = begun(known, 64, common, rng), begun(known, 64, common, rng)
+    shared = int(64 * SHARED)
+    assert (
+        [e.id for e in first[:shared]] == [e.id for e in second[:shared]] == [e.id for e in common[:shared]]
+    )
+    assert first[shared].id != second[shared].id or first[shared + 1].id != second[shared + 1].id
+    for rows in (first, second):
+        assert abs(Counter(e.target for e in rows[shared:])["A"] - 20) <= 1
+
+
+def test_a_rare_answer_is_not_left_to_the_beginning() -> None:
+    """Eight of 72: a beginning of 24 would show all of them, and the last 40 none."""
+    known = examples([*"B" * 8, *"A" * 64])
+    common = beginning(known, random.Random(0))
+    assert Counter(e.target for e in common[:24])["B"] == 8
+    last = [
+        Counter(e.target for e in begun(known, 64, common, random.Random(n))[24:])["B"] for n in range(20)
+    ]
+    assert 3 < sum(last) / len(last) < 7  # 5 where they lie anywhere

@@ -11,6 +11,7 @@ from autoprompt.judge import Grades
 from autoprompt.metrics import Metric
 from autoprompt.optimizer.agents.timed import Timed
 from autoprompt.program import Program
+from autoprompt.search.order import asking_order
 from autoprompt.types import Candidate, Evaluation, Example
 
 # A search evaluates a few missing rows at times; that all of so few failed says nothing of the endpoint.
@@ -82,14 +83,15 @@ class PredictionAgent:
         """Evaluations of several candidates, each on its own rows, as one batch.
 
         All rows of one candidate are sent before those of the next, so that an endpoint with a prefix cache
-        reads each candidate's instruction once; with many requests at once no worker waits for a candidate to
-        end. on_exhausted: as there. Raises what `evaluate_jobs` raises, and JudgeError where a judge has
-        given hardly any grade.
+        reads each candidate's instruction once (see `asking_order`); with many requests at once no worker
+        waits for a candidate to end. on_exhausted: as there. Raises what `evaluate_jobs` raises, and
+        JudgeError where a judge has given hardly any grade.
         """
         started = time.monotonic()
-        evaluations = evaluate_jobs(
+        order = asking_order([candidate for candidate, _ in jobs])
+        asked = evaluate_jobs(
             self._program,
-            jobs,
+            [jobs[place] for place in order],
             self._metric,
             concurrency=self._concurrency,
             on_row=on_row,
@@ -97,6 +99,7 @@ class PredictionAgent:
             grant=self._grant,
             on_exhausted=on_exhausted,
         )
+        evaluations = [evaluation for _, evaluation in sorted(zip(order, asked, strict=True))]
         self._program.add_block(sum(len(rows) for _, rows in jobs), time.monotonic() - started)
         for evaluation in evaluations:
             self.grades.add(evaluation.rows)

@@ -59,7 +59,20 @@ def _choose(turn: Turn, name: str, train: Sequence[Example]) -> tuple[list[Examp
     if turn.operator == "demos_errors":
         rows = demo_sets.with_errors(train, turn.brief.wrong_ids, size, turn.rng)
         return rows, "among them rows that it got wrong"
-    return demo_sets.balanced(train, size, turn.rng), "balanced over the answers"
+    return _balanced(turn, name, train, size), "balanced over the answers"
+
+
+def _balanced(turn: Turn, name: str, train: Sequence[Example], size: int) -> list[Example]:
+    """Sets that stand behind the text of the best begin alike, and the round's first is all beginning.
+
+    Behind another text a model reads them anew in any case.
+    """
+    if turn.parent.candidate.id != turn.brief.incumbent:
+        return demo_sets.balanced(train, size, turn.rng)
+    common = demo_sets.beginning(train, turn.context.rng("beginning", turn.brief.iteration, name))
+    if turn.place.draw == 0:
+        return common[:size]
+    return demo_sets.begun(train, size, common, turn.rng)
 
 
 def leaning(context: SearchContext, entry: Entry) -> tuple[Counter[str], Counter[str]]:
