@@ -1,7 +1,8 @@
 """What can go wrong in a workflow. A definition that must be mended is one thing, a node that failed another.
 
 WorkflowDefinitionError         3  a file, or a list of nodes, that must be mended
-└── UnknownNodeTypeError
+├── UnknownNodeTypeError
+└── UnknownToolError
 NodeError                          a node failed; the exit code is that of its cause
 ├── IterationError                 a pass of an IterativeWorkflowNode
 └── ExtractionError             3  a value could not be taken out of a conversation
@@ -42,6 +43,14 @@ class UnknownNodeTypeError(WorkflowDefinitionError):
     def __init__(self, node_type: str, known: Iterable[str]) -> None:
         self.node_type = node_type
         super().__init__(f"unknown node type {node_type!r}. {suggestion(node_type, known)}")
+
+
+class UnknownToolError(WorkflowDefinitionError):
+    """known: the tools that there are, for the nearest of them to be named."""
+
+    def __init__(self, tool_name: str, known: Iterable[str]) -> None:
+        self.tool_name = tool_name
+        super().__init__(f"no tool {tool_name!r} is registered. {suggestion(tool_name, known)}".rstrip())
 
 
 class NodeError(AutopromptError, RuntimeError):

@@ -25,6 +25,7 @@ from autoprompt.llm import Budget, ResponseCache
 from autoprompt.store import RunFolder
 from autoprompt.store.files import plain_json
 from autoprompt.workflow.definition import GraphNode
+from autoprompt.workflow.errors import UnknownToolError
 from autoprompt.workflow.events import Event, GraphRunFailed, GraphRunStarted, WorkflowWarning
 from autoprompt.workflow.runner import RunSettings, interrupted
 from autoprompt.workflow.spec.fields import NodeData
@@ -89,9 +90,16 @@ class FlowRun:
             ) from self._failure
         if self._failure is not None:
             if self._folder is not None:
-                again = f"autoprompt resume {self._folder.reference}"
+                again = self._again(self._failure, self._folder.reference)
                 self._failure.add_note(f"What was finished is kept. Once that is mended, go on with: {again}")
             raise self._failure
+
+    def _again(self, failure: BaseException, reference: str) -> str:
+        """The command to go on with. A run keeps the flags that it was started with, so one that lacks a tool
+        must be given it."""
+        if self._tools is None and isinstance(failure.__cause__, UnknownToolError):
+            return f"autoprompt flow run {self._file} --resume {reference} --tools FILE.py"
+        return f"autoprompt resume {reference}"
 
     def interrupted(self) -> Interrupted:
         """What to raise where Ctrl-C came while its events were read."""

@@ -80,7 +80,7 @@ class HttpTool(BaseModel):
 
 
 def tool_named(name: str, http_tools: Mapping[str, HttpTool]) -> Tool:
-    """A tool of the file, else a registered one. Raises WorkflowDefinitionError that lists the known ones."""
+    """A tool of the file, else a registered one. Raises UnknownToolError, which lists the registered ones."""
     return http_tools[name] if name in http_tools else get_tool(name)
 
 

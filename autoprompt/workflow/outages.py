@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from autoprompt.errors import EndpointError, RequestRefusedError
 from autoprompt.types import REFUSED
-from autoprompt.workflow.errors import NodeError, WorkflowDefinitionError
+from autoprompt.workflow.errors import NodeError, UnknownToolError
 
 # A key that is wrong, too many requests, and a service behind which nobody answers. Other statuses may well
 # be the answer to what a model asked for: were such rows left out, a prompt that asks for nonsense gained.
@@ -25,7 +25,7 @@ def outage(error: NodeError) -> str | None:
             return REFUSED + str(error)
         if isinstance(cause, EndpointError) and cause.is_fatal:
             raise cause
-        if isinstance(cause, EndpointError | WorkflowDefinitionError) or _is_unreachable(cause):
+        if isinstance(cause, EndpointError | UnknownToolError) or _is_unreachable(cause):
             return str(error)
         cause = getattr(cause, "original_error", None) or cause.__cause__
     return None

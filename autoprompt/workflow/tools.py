@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, cast, overload
 
-from autoprompt.workflow.errors import WorkflowDefinitionError, suggestion
+from autoprompt.workflow.errors import UnknownToolError, WorkflowDefinitionError
 
 
 class Tool(Protocol):
@@ -59,10 +59,9 @@ def register_tool(new: Tool) -> None:
 
 
 def get_tool(name: str) -> Tool:
-    """Raises WorkflowDefinitionError, which lists the registered ones, for a name that is none."""
+    """Raises UnknownToolError, which lists the registered ones, for a name that is none."""
     if name not in _registered:
-        hint = suggestion(name, _registered)
-        raise WorkflowDefinitionError(f"no tool {name!r} is registered. {hint}".rstrip())
+        raise UnknownToolError(name, _registered)
     return _registered[name]
 
 

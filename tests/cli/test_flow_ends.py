@@ -130,6 +130,24 @@ def test_a_failed_node_says_how_the_run_goes_on(here: Path) -> None:
     assert json.loads(failed.stdout)["error"].endswith(said)
 
 
+def test_a_run_without_its_tool_goes_on_where_it_is_given(here: Path) -> None:
+    """`resume` knows the flags that the run was started with, and takes no other tools."""
+    (here / "asks.yaml").write_text(
+        "nodes:\n  - {id: start, type: start, data: {variables: [q]}}\n"
+        "  - {id: find, type: tool, data: {tool_name: look_up_late, tool_parameters: {}}}\n",
+        encoding="utf-8",
+    )
+    (here / "late.py").write_text(
+        "from autoprompt.workflow import tool\n\n@tool\ndef look_up_late() -> str:\n    return 'found'\n",
+        encoding="utf-8",
+    )
+    failed = call("flow", "run", "asks.yaml", "--input", "q=x", "-q", code=3)
+    (line,) = RunStore(Path("runs")).list()
+    again = ("flow", "run", "asks.yaml", "--resume", line.run_id, "--tools")
+    assert f"go on with: autoprompt {' '.join(again)} FILE.py" in " ".join(failed.stderr.split())
+    assert "text: found" in call(*again, "late.py", "-q").stdout
+
+
 def test_a_question_that_is_read_and_not_given_is_said(here: Path) -> None:
     flow = TWO.replace("[query]", "[q]").replace("start.query", "sys.query")
     (here / "sys.yaml").write_text(
