@@ -98,8 +98,12 @@ class Exported(NamedTuple):
         """What a run sends for this row, `[{"role": ..., "content": ...}, ...]`, demonstrations as turns.
 
         row: the input alone, or all fields that the prompt asks for. Raises InputError for a row without
-        the input or one of these, and for the prompts of a workflow.
+        the input or one of these, for what is neither text nor fields, and for the prompts of a workflow.
         """
+        if not isinstance(row, str | Mapping):
+            raise InputError(
+                f"a row is its input as text, or its fields by name; {type(row).__name__} is not"
+            )
         given = {self.input_field: row} if isinstance(row, str) else row
         if lacking := [name for name in self.asked if name not in given]:
             there = f"its fields are {', '.join(given)}" if given else "it is empty"

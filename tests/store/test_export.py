@@ -100,6 +100,8 @@ def test_a_row_of_other_fields_needs_no_input_that_is_not_asked_for(tmp_path: Pa
     path.write_text(export(Candidate({"prompt": "{claim} by {source}?"}), "yaml"), encoding="utf-8")
     found = read_exported(path)
     assert found.messages({"claim": "x", "source": "y"})[-1]["content"] == "x by y?"
+    with pytest.raises(InputError, match="or its fields by name; NoneType is not"):
+        read_exported(path).messages(None)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="no 'input'"):
         found.messages({"other": "x"})
 

@@ -97,6 +97,11 @@ class RunResult:
         return str(self.data["message"])
 
     @property
+    def warnings(self) -> tuple[str, ...]:
+        """What has to be known beside the verdict, in sentences."""
+        return tuple(map(str, self.data["warnings"]))
+
+    @property
     def best_prompt(self) -> str:
         return self.best.prompt
 
