@@ -6,6 +6,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 from autoprompt.report.wording import chosen, confirmation, refused, rung
@@ -22,6 +23,9 @@ PHASES = {
 _RECENT = 6
 # The rate is that of the last rows, since a new prompt can change it.
 _RATE_ROWS = 40
+# One by one, the slowest of so many requests is a prompt's first: a model reads its demonstrations once, and
+# that takes as long as 60 rows behind them. What is left holds few of these, so they say nothing of it.
+_ONE_FIRST_IN = 12
 
 
 @dataclass(slots=True)
@@ -37,6 +41,7 @@ class Progress:
     model: str = ""
     optimizer_model: str = ""
     max_iterations: int = 0
+    concurrency: int = 0
     budget: Mapping[str, Any] = field(default_factory=dict)
     sizes: Mapping[str, int] = field(default_factory=dict)
     iteration: int = 0
@@ -54,6 +59,7 @@ class Progress:
     told: set[str] = field(default_factory=set)  # warnings that were shown
     started: float = 0.0
     _last_rate: float | None = None
+    _last_pace: float | None = None
     _row_times: deque[float] = field(default_factory=lambda: deque(maxlen=_RATE_ROWS))
 
     def __post_init__(self) -> None:
@@ -73,6 +79,17 @@ class Progress:
         return (len(self._row_times) - 1) / elapsed if elapsed > 0 else self._last_rate
 
     @property
+    def _pace(self) -> float | None:
+        """Seconds of a usual row: the inverse of the rate; one by one, without the first ones of prompts."""
+        if self.concurrency != 1:
+            return 1 / rate if (rate := self.rows_per_second) else None
+        if len(self._row_times) < 2:
+            return self._last_pace
+        taken = sorted(later - earlier for earlier, later in pairwise(self._row_times))
+        usual = taken[: len(taken) - len(taken) // _ONE_FIRST_IN]
+        return sum(usual) / len(usual) or None
+
+    @property
     def step_seconds_left(self) -> float | None:
         """Until the rows that are being measured now are done."""
         rate = self.rows_per_second
@@ -80,11 +97,11 @@ class Progress:
 
     @property
     def most_seconds_left(self) -> float | None:
-        """Until the cap on calls is reached at this rate: a run may end before, never after."""
-        rate, cap = self.rows_per_second, self.budget.get("max_calls")
-        if not rate or not cap:
+        """About how long until the cap on calls is reached; a run may end before."""
+        pace, cap = self._pace, self.budget.get("max_calls")
+        if not pace or not cap:
             return None
-        left: float = max(0, int(cap) - int(self.spent.get("calls", 0))) / rate
+        left: float = max(0, int(cap) - int(self.spent.get("calls", 0))) * pace
         max_seconds = self.budget.get("max_seconds")
         return left if max_seconds is None else min(left, max(0.0, float(max_seconds) - self.seconds))
 
@@ -105,7 +122,7 @@ class Progress:
             case "rows_evaluated":
                 if event["done"] <= self.done or event["total"] != self.total:
                     # Another block: the time that writing took in between is not the rows'.
-                    self._last_rate = self.rows_per_second
+                    self._last_pace, self._last_rate = self._pace, self.rows_per_second
                     self._row_times.clear()
                 self.what, self.done, self.total = event["what"], event["done"], event["total"]
                 self.spent, self.download = event["spent"], None
@@ -148,6 +165,7 @@ class Progress:
     def _started(self, event: Mapping[str, Any]) -> str:
         for name in ("run_id", "run_dir", "model", "optimizer_model", "max_iterations", "budget", "sizes"):
             setattr(self, name, event[name])
+        self.concurrency = event.get("concurrency", 0)  # an older run has none
         sizes = ", ".join(f"{count} {part}" for part, count in self.sizes.items())
         verb = "resumed" if event.get("resumed") else "started"
         return f"run {self.run_id} {verb}: {self.model}; rows: {sizes}"

@@ -330,6 +330,7 @@ def _started(work: _Work, *, resumed: bool) -> Event:
         "resumed": resumed,
         "model": work.models.client("task").name,
         "optimizer_model": work.models.client("optimizer").name,
+        "concurrency": work.models.concurrency(),
         "sizes": preparation.splits.sizes,
         "max_iterations": preparation.max_iterations,
         "budget": {

@@ -222,6 +222,25 @@ def test_the_rate_leaves_out_the_time_of_writing() -> None:
     assert progress.most_seconds_left == pytest.approx(88 / 4)
 
 
+def measured(concurrency: int) -> float | None:
+    """Three prompts of 16 rows, a second each, and a minute for the first; what is promised on the way."""
+    clock = Clock()
+    progress = Progress(clock=clock)
+    progress.add({**STARTED, "concurrency": concurrency})
+    for done in range(1, 35):
+        clock.now += 60 if done % 16 == 1 else 1
+        progress.add(rows(done, 48, calls=done))
+    return progress.most_seconds_left
+
+
+def test_the_time_to_the_end_leaves_out_what_a_prompt_is_read_in() -> None:
+    """It was four times too long on the embedded model, while new prompts were read."""
+    assert measured(1) == pytest.approx(66)
+    many = measured(16)
+    assert many is not None
+    assert many > 4 * 66
+
+
 def test_without_rows_nothing_is_promised() -> None:
     progress = Progress()
     assert (progress.rows_per_second, progress.step_seconds_left, progress.most_seconds_left) == (
