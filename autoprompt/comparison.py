@@ -22,6 +22,7 @@ from autoprompt.stats import (
 from autoprompt.types import EvaluatedRow
 
 ALPHA = 0.05  # two-sided
+_LOPSIDED = 0.1  # of the rows: so many more of them lost on one side than on the other
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +38,9 @@ class ComparedRows:
     """New against old on the rows that neither side lost. Scores in [0, 1], intervals of 95%.
 
     fixed, broken: rows that the new prompt scores higher, and lower. left_out: rows that the endpoint failed,
-    or the budget had no call for, on either side: they say nothing of the prompts. groups: in how many the
-    compared rows are, a row alone being one.
+    or the budget had no call for, on either side: they say nothing of the prompts. is_lopsided: one side lost
+    so many more rows than the other, for want of a tool or a service, that what is left says nothing either.
+    groups: in how many the compared rows are, a row alone being one.
     """
 
     new: Scored
@@ -50,14 +52,15 @@ class ComparedRows:
     broken: int
     left_out: int
     groups: int
+    is_lopsided: bool = False
 
     @property
     def is_better(self) -> bool:
-        return self.gain > 0 and self.p_value < ALPHA
+        return self.gain > 0 and self.p_value < ALPHA and not self.is_lopsided
 
     @property
     def is_worse(self) -> bool:
-        return self.gain < 0 and self.p_value < ALPHA
+        return self.gain < 0 and self.p_value < ALPHA and not self.is_lopsided
 
     def to_dict(self) -> dict[str, Any]:
         """The difference; the sides are told where they stand."""
@@ -124,7 +127,14 @@ def compare_rows(
         broken=sum(difference(a, b) < 0 for a, b in zip(ours, theirs, strict=True)),
         left_out=len(new) - len(pairs),
         groups=count_groups(groups),
+        is_lopsided=_is_lopsided(new, old),
     )
+
+
+def _is_lopsided(new: Sequence[EvaluatedRow], old: Sequence[EvaluatedRow]) -> bool:
+    """Which rows come to a tool is for the prompts to say, so of these rows the lost ones are no accident."""
+    unreached = [sum(row.is_unreached for row in side) for side in (new, old)]
+    return abs(unreached[0] - unreached[1]) > _LOPSIDED * len(new)
 
 
 def _answers(rows: Sequence[EvaluatedRow]) -> list[str]:

@@ -359,7 +359,7 @@ def raise_if_all_failed(rows: Sequence[EvaluatedRow]) -> None:
     errors = [row.error for row in rows if row.error is not None]
     if not rows or len(errors) < len(rows) or any(row.is_unasked for row in rows):
         return
-    message = f"all {len(rows)} rows got no answer; the first: {errors[0].removeprefix(REFUSED)}"
+    message = f"all {len(rows)} rows failed; the first: {errors[0].removeprefix(REFUSED)}"
     if all(error.startswith(REFUSED) for error in errors):
         raise RequestRefusedError(
             f"{message}. The endpoint takes no such request: check the model's name, its settings and the "

@@ -51,8 +51,6 @@ from autoprompt.store.given import Rows, Told, with_rows
 from autoprompt.task import calls_per_row, make_program
 from autoprompt.types import Candidate, EvaluatedRow, Evaluation, OnEvent, Origin, Usage
 
-_ONE_WORD = re.compile(r"[A-Za-z0-9_~./\\-]*[A-Za-z0-9_]")  # a name, or where a file lies
-
 
 @dataclass(frozen=True, slots=True)
 class EvaluationReport:
@@ -199,18 +197,13 @@ def other_prompt(prompt: str, source: str) -> Candidate:
     """The prompt to compare with: a text, `@` and a file with one, or with an export and its demonstrations.
 
     source: what it came from, as messages name it. Raises PromptError for a file that will not do, UsageError
-    for an empty text and for a word.
+    for an empty text.
     """
     if prompt.startswith("@") and is_export(path := Path(prompt[1:]).expanduser()):
         return read_one_prompt(path).candidate
     text = prompt_text(prompt, Path(), source)
     if not text.strip():
         raise UsageError(f"{source}: the prompt is empty")
-    if not prompt.startswith("@") and _ONE_WORD.fullmatch(text):
-        raise UsageError(
-            f"{source} {text}: one word is no prompt, and no candidate's name (best, original, or the "
-            "beginning of an id). A file is given as @FILE."
-        )
     return Candidate(components={COMPONENT: text})
 
 
@@ -302,9 +295,7 @@ def _many_failed(rows: Sequence[EvaluatedRow]) -> str:
     lost = [row for row in rows if row.is_lost]
     if len(lost) <= MOST_LOST * len(rows):
         return ""
-    return (
-        f"{len(lost)} of {len(rows)} rows got no answer; in a score they count as wrong; {first_error(lost)}"
-    )
+    return f"{len(lost)} of {len(rows)} rows failed; in a score they count as wrong; {first_error(lost)}"
 
 
 def _ask(

@@ -15,6 +15,7 @@ OnEvent = Callable[[Event], None]
 Part = Literal["train", "val", "test"]  # of a dataset
 
 UNASKED = "not asked: "  # beginning of the error of a row that the budget had no call for, or no time
+UNREACHED = "not reached: "  # beginning of the error of a row whose workflow lacked a tool or a service
 REFUSED = "refused: "  # beginning of the error of a row whose request the endpoint would not take
 
 
@@ -239,6 +240,10 @@ class EvaluatedRow:
     @property
     def is_refused(self) -> bool:
         return self.error is not None and self.error.startswith(REFUSED)
+
+    @property
+    def is_unreached(self) -> bool:
+        return self.error is not None and self.error.startswith(UNREACHED)
 
     @property
     def is_unasked(self) -> bool:

@@ -422,7 +422,7 @@ def test_many_failed_rows_are_a_warning_and_both_scores_stand_on_the_same_rows(t
     config = run_config(tmp_path, dataset=few)
     report = evaluate(config, against="Other.", clients=Clients(Broken(lambda n: n < 4)))
     assert (
-        "8 of 40 rows got no answer; in a score they count as wrong; the first (8 times): client "
+        "8 of 40 rows failed; in a score they count as wrong; the first (8 times): client "
         "mine raised ValueError: my program broke"
     ) in report.warnings
     assert report.compared is not None
@@ -510,9 +510,7 @@ def test_what_ones_own_client_raises_fails_its_row_alone(tmp_path: Path) -> None
     errors = [row.error for row in report.evaluation.rows if row.error]
     assert errors[0] == "client mine raised ValueError: my program broke"
     assert errors[1] == "client mine returned None; expected an autoprompt.Completion with a text"
-    with pytest.raises(
-        EndpointError, match="all 20 rows got no answer; the first: client mine raised ValueError"
-    ):
+    with pytest.raises(EndpointError, match="all 20 rows failed; the first: client mine raised ValueError"):
         evaluate(config, clients=Clients(Broken(lambda n: True)))
 
     def stops(messages: Any) -> Completion:

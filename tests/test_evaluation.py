@@ -128,7 +128,7 @@ def test_an_empty_target_is_never_right(target: str, metric: str) -> None:
 @pytest.mark.parametrize("concurrency", [1, 3])
 def test_if_every_row_failed_the_endpoint_did(concurrency: int) -> None:
     program = FakeProgram(lambda i: Prediction("", None, error=f"no answer {i}"))
-    with pytest.raises(EndpointError, match="all 5 rows got no answer; the first: no answer 0"):
+    with pytest.raises(EndpointError, match="all 5 rows failed; the first: no answer 0"):
         evaluate(program, CANDIDATE, rows(5), METRIC, concurrency=concurrency)
     refused = FakeProgram(lambda i: Prediction("", None, error=REFUSED + "too long"))
     with pytest.raises(RequestRefusedError, match=r"the first: too long\. .*`autoprompt doctor`"):

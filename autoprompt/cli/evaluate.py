@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from autoprompt.store import RunFolder
     from autoprompt.types import Candidate, OnEvent
 
+_NAME = re.compile(r"[A-Za-z0-9_~./\\-]*[A-Za-z0-9_]")  # one word: a name, or where a file lies
 _PRICES = ("price_input", "price_output")  # of the run's model, and of no other
 # What a run's best is scored with where no flag says otherwise: what the run itself used.
 _FROM_RUN = (
@@ -160,6 +162,11 @@ def _other(against: str, known: _Known) -> Candidate:
         if known.run is None:
             raise UsageError(f"--against {against} names the candidate of a run: say which with --run RUN")
         return api.candidate_of(known.run.path, against)
+    if _NAME.fullmatch(against) or ("\n" not in against and len(against) < 200 and Path(against).is_file()):
+        raise UsageError(
+            f"--against {against} is neither a prompt nor a candidate's name (best, original, or the "
+            "beginning of an id). A file with a prompt is given as @FILE."
+        )
     return scoring.other_prompt(against, "--against")
 
 

@@ -97,11 +97,16 @@ class Progress:
 
     @property
     def most_seconds_left(self) -> float | None:
-        """About how long until the cap on calls is reached; a run may end before."""
+        """About how long until the cap on calls is reached; a run may end before.
+
+        This step's rows take as long as they have, with the first ones of prompts; those after it, as usual.
+        """
         pace, cap = self._pace, self.budget.get("max_calls")
         if not pace or not cap:
             return None
-        left: float = max(0, int(cap) - int(self.spent.get("calls", 0))) * pace
+        calls = max(0, int(cap) - int(self.spent.get("calls", 0)))
+        step = min(calls, self.total - self.done)
+        left = (calls - step) * pace + step * (1 / self.rows_per_second if self.rows_per_second else pace)
         max_seconds = self.budget.get("max_seconds")
         return left if max_seconds is None else min(left, max(0.0, float(max_seconds) - self.seconds))
 

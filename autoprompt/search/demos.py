@@ -78,11 +78,12 @@ def with_errors(
     return chosen
 
 
-def beginning(examples: Sequence[Example], rng: random.Random) -> list[Example]:
-    """The rows so ordered that every beginning is about balanced: block by block, each in random order."""
+def beginning(examples: Sequence[Example], size: int, rng: random.Random) -> list[Example]:
+    """Up to `size` rows so ordered that every beginning is about balanced: block by block, each in random
+    order."""
     order: list[Example] = []
-    while len(order) < len(examples):
-        order += _filling(examples, order, len(order) + BLOCK, rng)
+    while len(order) < min(size, len(examples)):
+        order += _filling(examples, order, min(size, len(order) + BLOCK), rng)
     return order
 
 
@@ -97,10 +98,18 @@ def begun(
     """
     shared = list(common[: int(size * SHARED)])
     rest = _filling(examples, shared, size, rng)
-    whole, last = Counter(e.target for e in (*shared, *rest)), Counter(e.target for e in rest)
-    if any(2 * last[label] * size < count * len(rest) for label, count in whole.items() if count > 1):
-        return balanced(examples, size, rng)
-    return [*shared, *rest]
+    whole = [*shared, *rest]
+    return whole if is_spread(whole, len(shared)) else balanced(examples, size, rng)
+
+
+def is_spread(rows: Sequence[Example], edge: int) -> bool:
+    """Whether each label has at least half of its share of the rows in those from `edge` on, too."""
+    last = Counter(row.target for row in rows[edge:])
+    return all(
+        2 * last[label] * len(rows) >= count * (len(rows) - edge)
+        for label, count in Counter(row.target for row in rows).items()
+        if count > 1
+    )
 
 
 def _filling(

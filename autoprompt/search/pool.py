@@ -118,15 +118,19 @@ class Pool:
 
     def record(self, candidate_id: str, rows: Iterable[EvaluatedRow], *, is_held_out: bool = False) -> None:
         """Keep the rows' scores. A row that the endpoint lost is not a wrong answer: it is asked again
-        later. is_held_out: as in `Entry`."""
+        later. is_held_out: as in `Entry`.
+
+        One whose workflow lacked a tool or a service scores 0: which rows come to it is for the prompts to
+        say, and one that sends there what it gets wrong would gain.
+        """
         entry = self._entries[candidate_id]
         for row in rows:
-            if row.is_lost:
+            if row.is_lost and not row.is_unreached:
                 continue
             entry.scores[row.example_id] = row.score
             if is_held_out:
                 entry.held_out.add(row.example_id)
-            if row.error is not None:
+            if row.error is not None and row.is_refused:
                 entry.refusals[row.example_id] = row.error.removeprefix(REFUSED)
             if row.confidence is not None:
                 # As rounded as it is written: a resumed run must rank by the same numbers.

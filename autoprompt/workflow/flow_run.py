@@ -9,6 +9,7 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from difflib import get_close_matches
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from autoprompt.config import CallSettings, RunConfig
@@ -27,6 +28,7 @@ from autoprompt.store.files import plain_json
 from autoprompt.workflow.definition import GraphNode
 from autoprompt.workflow.errors import UnknownToolError
 from autoprompt.workflow.events import Event, GraphRunFailed, GraphRunStarted, WorkflowWarning
+from autoprompt.workflow.outages import causes
 from autoprompt.workflow.runner import RunSettings, interrupted
 from autoprompt.workflow.spec.fields import NodeData
 from autoprompt.workflow.spec.records import StartData
@@ -84,9 +86,10 @@ class FlowRun:
         """Raise what the run failed with. A cap that ended it is an error: half a workflow has no best."""
         if isinstance(self._failure, BudgetExhausted) and self._folder is not None:
             flag = f"--{self._failure.cap.replace('_', '-')}"
+            again = f"autoprompt flow run {quote(str(self._file))} --resume {self._folder.reference} {flag} N"
             raise BudgetTooSmallError(
                 f"{self._failure}, before the workflow's end; what was finished is kept. Go on with a larger "
-                f"cap: autoprompt flow run {self._file} --resume {self._folder.reference} {flag} N"
+                f"cap: {again}"
             ) from self._failure
         if self._failure is not None:
             if self._folder is not None:
@@ -97,8 +100,9 @@ class FlowRun:
     def _again(self, failure: BaseException, reference: str) -> str:
         """The command to go on with. A run keeps the flags that it was started with, so one that lacks a tool
         must be given it."""
-        if self._tools is None and isinstance(failure.__cause__, UnknownToolError):
-            return f"autoprompt flow run {self._file} --resume {reference} --tools FILE.py"
+        lacks_tool = any(isinstance(cause, UnknownToolError) for cause in causes(failure))
+        if self._tools is None and lacks_tool:
+            return f"autoprompt flow run {quote(str(self._file))} --resume {reference} --tools FILE.py"
         return f"autoprompt resume {reference}"
 
     def interrupted(self) -> Interrupted:

@@ -2,50 +2,87 @@
 
 from __future__ import annotations
 
+import errno
+import socket
+import ssl
+import urllib.error
+from collections.abc import Iterator
+
 from autoprompt.errors import EndpointError, RequestRefusedError
-from autoprompt.types import REFUSED
+from autoprompt.types import REFUSED, UNREACHED
 from autoprompt.workflow.errors import NodeError, UnknownToolError
 
 # A key that is wrong, too many requests, and a service behind which nobody answers. Other statuses may well
-# be the answer to what a model asked for: were such rows left out, a prompt that asks for nonsense gained.
-_OUTAGES = frozenset({401, 403, 407, 408, 429, 502, 503, 504})
-# What a function says of a path that a model may have named.
-_OF_FILES = (FileExistsError, FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
+# be the answer to what a model asked for.
+_STATUSES = frozenset({401, 403, 407, 408, 429, 502, 503, 504})
+_OF_NETWORK = (ConnectionError, TimeoutError, socket.gaierror, ssl.SSLError)
+_UNREACHABLE = frozenset({errno.ENETDOWN, errno.ENETUNREACH, errno.EHOSTUNREACH})
+# By name, as `requests` need not be there: its other errors are of addresses that a model may have written.
+_OF_REQUESTS = frozenset({"requests.exceptions.ConnectionError", "requests.exceptions.Timeout"})
+
+
+def causes(error: BaseException) -> Iterator[BaseException]:
+    """The error, and what it was raised from, one after the other."""
+    seen: set[int] = set()
+    cause: object = error
+    while isinstance(cause, BaseException) and id(cause) not in seen:
+        seen.add(id(cause))
+        yield cause
+        cause = getattr(cause, "original_error", None) or cause.__cause__
 
 
 def outage(error: NodeError) -> str | None:
-    """What went wrong outside, with REFUSED before what a model's endpoint would not take; None for any
-    other failure, which is an answer's.
+    """What went wrong outside: with REFUSED before what a model's endpoint would not take, UNREACHED before
+    what a tool or service failed with. None for any other failure, which is an answer's.
 
     Raises a fatal EndpointError: no further row would fare better.
     """
-    cause: BaseException | None = error
-    while cause is not None:
+    for cause in causes(error):
         if isinstance(cause, RequestRefusedError):
             return REFUSED + str(error)
-        if isinstance(cause, EndpointError) and cause.is_fatal:
-            raise cause
-        if isinstance(cause, EndpointError | UnknownToolError) or _is_unreachable(cause):
+        if isinstance(cause, EndpointError):
+            if cause.is_fatal:
+                raise cause
             return str(error)
-        cause = getattr(cause, "original_error", None) or cause.__cause__
+        if isinstance(cause, UnknownToolError) or _is_unreachable(cause):
+            return UNREACHED + str(error)
     return None
 
 
 def _is_unreachable(error: BaseException) -> bool:
     """By the status of the answer where there was one, as httpx, requests and urllib keep it; else by the
-    kind of the error: of the network, not of a file."""
-    import httpx
-
+    kind of the error."""
     status = _status(error)
     if status is not None:
-        return status in _OUTAGES
-    return isinstance(error, OSError | httpx.TransportError) and not isinstance(error, _OF_FILES)
+        return status in _STATUSES
+    if isinstance(error, urllib.error.URLError):
+        return isinstance(error.reason, BaseException) and _is_of_network(error.reason)
+    return _is_of_network(error)
+
+
+def _is_of_network(error: BaseException) -> bool:
+    import httpx
+
+    if isinstance(error, httpx.TransportError):
+        return not isinstance(error, httpx.UnsupportedProtocol | httpx.LocalProtocolError)
+    names = {f"{kind.__module__}.{kind.__qualname__}" for kind in type(error).__mro__}
+    is_unreachable = isinstance(error, OSError) and error.errno in _UNREACHABLE
+    return isinstance(error, _OF_NETWORK) or is_unreachable or not names.isdisjoint(_OF_REQUESTS)
 
 
 def _status(error: BaseException) -> int | None:
-    response = getattr(error, "response", None)
-    for holder, name in ((error, "status"), (error, "code"), (response, "status_code"), (response, "status")):
-        value = getattr(holder, name, None)
-        if isinstance(value, int) and value >= 100:
-            return value
+    response = _attribute(error, "response")
+    for holder in (error, response):
+        for name in ("status", "status_code", "code"):
+            value = _attribute(holder, name)
+            if isinstance(value, int) and value >= 100:
+                return value
     return None
+
+
+def _attribute(holder: object, name: str) -> object:
+    """None where there is none, or where it raises: these are other people's errors."""
+    try:
+        return getattr(holder, name, None)
+    except Exception:  # noqa: BLE001
+        return None

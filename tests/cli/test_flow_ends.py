@@ -16,6 +16,7 @@ from fake_endpoint import error, fake_endpoint
 from waiting import wait_until
 
 from autoprompt.store import RunStore
+from autoprompt.workflow import tools
 
 EACH = """\
 name: many
@@ -130,22 +131,33 @@ def test_a_failed_node_says_how_the_run_goes_on(here: Path) -> None:
     assert json.loads(failed.stdout)["error"].endswith(said)
 
 
-def test_a_run_without_its_tool_goes_on_where_it_is_given(here: Path) -> None:
+CALLS = "{id: find, type: tool, data: {tool_name: look_up_late, tool_parameters: {}}}"
+OF_EACH = "iterator_selector: [start, q], output_selector: [find, text]"
+
+
+@pytest.mark.parametrize(
+    ("node", "said"),
+    [
+        (CALLS, "text: found"),
+        (f"{{id: each, type: iteration, data: {{{OF_EACH}, nodes: [{CALLS}]}}}}", 'output: ["found"]'),
+    ],
+)
+def test_a_run_without_its_tool_goes_on_where_it_is_given(node: str, said: str, here: Path) -> None:
     """`resume` knows the flags that the run was started with, and takes no other tools."""
-    (here / "asks.yaml").write_text(
-        "nodes:\n  - {id: start, type: start, data: {variables: [q]}}\n"
-        "  - {id: find, type: tool, data: {tool_name: look_up_late, tool_parameters: {}}}\n",
-        encoding="utf-8",
-    )
+    start = "{id: start, type: start, data: {variables: [{variable: q, type: array}]}}"
+    (here / "my asks.yaml").write_text(f"nodes:\n  - {start}\n  - {node}\n", encoding="utf-8")
     (here / "late.py").write_text(
         "from autoprompt.workflow import tool\n\n@tool\ndef look_up_late() -> str:\n    return 'found'\n",
         encoding="utf-8",
     )
-    failed = call("flow", "run", "asks.yaml", "--input", "q=x", "-q", code=3)
+    (here / "in.yaml").write_text("q: [a]\n", encoding="utf-8")
+    tools._registered.pop("look_up_late", None)
+    failed = call("flow", "run", "my asks.yaml", "--inputs", "in.yaml", "-q", code=3)
     (line,) = RunStore(Path("runs")).list()
-    again = ("flow", "run", "asks.yaml", "--resume", line.run_id, "--tools")
-    assert f"go on with: autoprompt {' '.join(again)} FILE.py" in " ".join(failed.stderr.split())
-    assert "text: found" in call(*again, "late.py", "-q").stdout
+    again = f"autoprompt flow run 'my asks.yaml' --resume {line.run_id} --tools FILE.py"
+    assert f"go on with: {again}" in " ".join(failed.stderr.split())
+    done = call("flow", "run", "my asks.yaml", "--resume", line.run_id, "--tools", "late.py", "-q")
+    assert said in done.stdout
 
 
 def test_a_question_that_is_read_and_not_given_is_said(here: Path) -> None:

@@ -282,7 +282,7 @@ def test_rows_that_were_lost_are_not_among_those_that_the_message_counts() -> No
     assert "on 14 unseen rows, p = 0.031; 6 fixed, 0 broken" in data["message"]
     assert (data["best"]["n"], data["original"]["n"], data["left_out"]) == (14, 14, 2)
     assert (data["best"]["groups"], data["best"]["failed"]) == (14, 2)
-    assert data["warnings"][-1].startswith("2 of 16 test rows got no answer")
+    assert data["warnings"][-1].startswith("2 of 16 test rows failed")
 
 
 def test_rows_that_the_budget_ended_before_are_told_apart_from_failed_ones() -> None:
@@ -294,5 +294,5 @@ def test_rows_that_the_budget_ended_before_are_told_apart_from_failed_ones() -> 
     assert data["warnings"][-2:] == [
         "1 of 16 test rows were not asked, as the budget ended: the scores are of the others; "
         "the cap of 9 s is reached",
-        "1 of 16 test rows got no answer: the scores are of the others; the first: HTTP 500",
+        "1 of 16 test rows failed: the scores are of the others; the first: HTTP 500",
     ]

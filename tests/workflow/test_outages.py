@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import urllib.error
 from email.message import Message
@@ -12,9 +13,13 @@ import pytest
 
 from autoprompt import Clients, RunConfig, evaluate
 from autoprompt.cli.evaluate import _lines as eval_lines
+from autoprompt.comparison import compare_rows
 from autoprompt.errors import EndpointError
 from autoprompt.llm import ScriptedClient
-from autoprompt.types import Candidate, Example, Prediction
+from autoprompt.metrics import get_metric
+from autoprompt.search.pool import Pool
+from autoprompt.types import UNREACHED, Candidate, EvaluatedRow, Example, Prediction
+from autoprompt.workflow.outages import causes
 from autoprompt.workflow.task import open_task
 from autoprompt.workflow.tools import FunctionTool, register_tool
 from tests.fake_endpoint import Reply, fake_endpoint
@@ -75,12 +80,12 @@ def fetched(folder: Path, url: str | None = None) -> Prediction:
 def test_a_row_whose_tool_has_no_service_is_lost_and_not_wrong(tmp_path: Path, status: int) -> None:
     with fake_endpoint(lambda body: Reply(status, "down")) as endpoint:
         found = fetched(tmp_path, f"{endpoint.base_url}/x")
-    assert found.error == f"node 'get': HttpError: tool fetch was answered {status}: down"
+    assert found.error == f"not reached: node 'get': HttpError: tool fetch was answered {status}: down"
 
 
 def test_a_row_whose_tool_does_not_answer_is_lost(tmp_path: Path) -> None:
     found = fetched(tmp_path, "http://127.0.0.1:9/x")
-    assert str(found.error).startswith("node 'get': HttpError: POST http://127.0.0.1:9: ")
+    assert str(found.error).startswith("not reached: node 'get': HttpError: POST http://127.0.0.1:9: ")
 
 
 @pytest.mark.parametrize("status", [400, 404, 422, 500])
@@ -96,19 +101,40 @@ def answered(status: int) -> httpx.Response:
     return httpx.Response(status, request=httpx.Request("GET", "http://a"))
 
 
+class OfRequests(OSError):
+    """As `requests` has them, which need not be installed."""
+
+
+OfRequests.__module__, OfRequests.__qualname__ = "requests.exceptions", "ConnectionError"
+
+
+class Odd(RuntimeError):
+    original_error = "a text"
+
+    @property
+    def response(self) -> None:
+        raise RuntimeError("no response was set")
+
+
 @pytest.mark.parametrize(
     ("error", "is_lost"),
     [
         (ConnectionRefusedError("refused"), True),
         (TimeoutError("slow"), True),
+        (OSError(errno.ENETUNREACH, "no network"), True),
         (httpx.ConnectTimeout("slow"), True),
-        (urllib.error.URLError("no host"), True),
+        (urllib.error.URLError(ConnectionRefusedError("refused")), True),
         (urllib.error.HTTPError("http://a", 503, "down", Message(), None), True),
-        (urllib.error.HTTPError("http://a", 404, "none", Message(), None), False),
         (httpx.HTTPStatusError("down", request=answered(429).request, response=answered(429)), True),
+        (OfRequests("refused"), True),
+        (urllib.error.HTTPError("http://a", 404, "none", Message(), None), False),
+        (urllib.error.URLError("unknown url type: weather"), False),
         (httpx.HTTPStatusError("none", request=answered(404).request, response=answered(404)), False),
+        (httpx.UnsupportedProtocol("no protocol"), False),
         (FileNotFoundError("no such file"), False),
+        (OSError(errno.ENAMETOOLONG, "too long"), False),
         (ValueError("no such city"), False),
+        (Odd("odd"), False),
     ],
 )
 def test_what_a_function_raises_is_an_outage_where_the_network_failed(
@@ -123,9 +149,35 @@ def test_what_a_function_raises_is_an_outage_where_the_network_failed(
     assert "node 'get'" in (found.error or found.text)
 
 
+def test_errors_that_are_their_own_cause_have_an_end() -> None:
+    first, second = ValueError("a"), KeyError("b")
+    first.__cause__, second.__cause__ = second, first
+    assert list(causes(first)) == [first, second]
+
+
+def row(number: int, *, is_correct: bool, error: str | None = None) -> EvaluatedRow:
+    return EvaluatedRow(f"r{number}", "x", "A", "A", is_correct, float(is_correct), "", error=error)
+
+
+def test_who_sends_rows_to_a_tool_that_is_not_there_gains_nothing() -> None:
+    """24 of 40 right and 16 lost, beside 32 right: of the rows that both have all 24 beside 16."""
+    gone = f"{UNREACHED}node 'find': no tool 'find' is registered."
+    old = [row(n, is_correct=n >= 8) for n in range(40)]
+    new = [row(n, is_correct=n < 24, error=None if n < 24 else gone) for n in range(40)]
+    compared = compare_rows(new, old, get_metric("exact_match"))
+    assert compared is not None
+    assert (compared.gain > 0, compared.p_value < 0.05, compared.left_out) == (True, True, 16)
+    assert not compared.is_better
+    pool = Pool()
+    entry = pool.add(Candidate({"prompt": "x"}))
+    pool.record(entry.candidate.id, new)
+    assert entry.mean([r.example_id for r in new]) == 24 / 40
+    assert not entry.refusals
+
+
 def test_nothing_is_scored_where_the_tool_of_every_row_is_down(tmp_path: Path) -> None:
     config = settings(tmp_path, write_flow(tmp_path, "http://127.0.0.1:9/x"), 8)
-    with pytest.raises(EndpointError, match=r"all 8 rows got no answer; the first: node 'get': HttpError"):
+    with pytest.raises(EndpointError, match=r"all 8 rows failed; the first: not reached: node 'get'"):
         evaluate(config, clients=Clients(ScriptedClient(lambda messages: "A")))
 
 

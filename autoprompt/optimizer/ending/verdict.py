@@ -106,7 +106,7 @@ def _failed(sides: Mapping[str, Sequence[EvaluatedRow]]) -> Iterator[str]:
         )
     if lost:
         yield (
-            f"{len(lost)} of {len(rows)} test rows got no answer: the scores are of the others; "
+            f"{len(lost)} of {len(rows)} test rows failed: the scores are of the others; "
             f"{first_error(lost.values())}"
         )
     if said := refused_warning([*rows.values()], "test rows"):

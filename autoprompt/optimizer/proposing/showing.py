@@ -15,6 +15,7 @@ from autoprompt.search.pool import Entry
 from autoprompt.tokens import estimate_tokens
 from autoprompt.types import Candidate, Demo, Example
 
+HEADS = 2  # of a round's sets: of a large and a smaller one each, as SIZES come
 MOST_SHOWN = 0.9  # of the rows there are: some must be left to look for errors, and to confirm with
 
 
@@ -63,15 +64,16 @@ def _choose(turn: Turn, name: str, train: Sequence[Example]) -> tuple[list[Examp
 
 
 def _balanced(turn: Turn, name: str, train: Sequence[Example], size: int) -> list[Example]:
-    """Sets that stand behind the text of the best begin alike, and the round's first is all beginning.
-
-    Behind another text a model reads them anew in any case.
+    """A balanced set. Behind the text of the best, those that share a head begin alike, and the round's first
+    is all beginning; behind another text a model reads them anew in any case.
     """
     if turn.parent.candidate.id != turn.brief.incumbent:
         return demo_sets.balanced(train, size, turn.rng)
-    common = demo_sets.beginning(train, turn.context.rng("beginning", turn.brief.iteration, name))
-    if turn.place.draw == 0:
-        return common[:size]
+    head = (turn.place.draw + 1) // 2 % HEADS
+    rng = turn.context.rng("beginning", turn.brief.iteration, name, head)
+    common = demo_sets.beginning(train, size, rng)
+    if turn.place.draw == 0 and demo_sets.is_spread(common, int(len(common) * demo_sets.SHARED)):
+        return common
     return demo_sets.begun(train, size, common, turn.rng)
 
 
