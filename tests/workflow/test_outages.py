@@ -56,10 +56,16 @@ def settings(folder: Path, flow: Path, rows: int) -> RunConfig:
     )
 
 
-def fetched(folder: Path, url: str | None = None) -> Prediction:
+BODY = "{type: json, data: [{type: text, value: '{}'}]}"
+
+
+def fetched(folder: Path, url: str | None = None, node: str = "") -> Prediction:
     row = Example("r1", "item 1", "A", {"item": "item 1", "kind": "A"}, line=2)
+    path = write_flow(folder, url)
+    if node:
+        path.write_text(FLOW.replace("type: tool, data: {tool_name: fetch}", node), encoding="utf-8")
     task = open_task(
-        write_flow(folder, url),
+        path,
         [row],
         target_output="text",
         locked=(),
@@ -173,6 +179,18 @@ def test_who_sends_rows_to_a_tool_that_is_not_there_gains_nothing() -> None:
     pool.record(entry.candidate.id, new)
     assert entry.mean([r.example_id for r in new]) == 24 / 40
     assert not entry.refusals
+
+
+@pytest.mark.parametrize(("more", "is_lost"), [("", False), (", retry_config: {max_retries: 1}", True)])
+def test_a_request_that_handles_its_failure_by_itself_passes_any_status_on(
+    tmp_path: Path, more: str, is_lost: bool
+) -> None:
+    """As Dify has it: what comes of a status is for the nodes behind it, unless the node is to try again."""
+    with fake_endpoint(lambda body: Reply(503, "down")) as endpoint:
+        node = f"type: http-request, data: {{method: post, url: '{endpoint.base_url}/x', body: {BODY}{more}}}"
+        found = fetched(tmp_path, node=node)
+    assert (found.error is not None) is is_lost
+    assert found.value == (None if is_lost else "A")
 
 
 def test_nothing_is_scored_where_the_tool_of_every_row_is_down(tmp_path: Path) -> None:
