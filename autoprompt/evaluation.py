@@ -18,6 +18,7 @@ from autoprompt.program import Program
 from autoprompt.reasoning import OUTPUT_TOKENS
 from autoprompt.types import (
     REFUSED,
+    STEP_FAILED,
     UNASKED,
     Candidate,
     EvaluatedRow,
@@ -86,6 +87,17 @@ def refused_warning(rows: Sequence[EvaluatedRow], what: str = "requests") -> str
     return (
         f"{len(refused)} of {len(rows)} {what} were refused by the endpoint, which counts as wrong answers; "
         f"{first_error(refused)}"
+    )
+
+
+def step_warning(answers: Sequence[str]) -> str:
+    """Said where a node failed in many rows of a workflow: then the words may not be what is wrong."""
+    failed = [text for text in answers if text.startswith(STEP_FAILED)]
+    if len(failed) <= MOST_LOST * len(answers):
+        return ""
+    return (
+        f"in {len(failed)} of {len(answers)} rows a node failed, which counts as a wrong answer; "
+        f"{_first([text.removeprefix(STEP_FAILED).removesuffix(')') for text in failed])}"
     )
 
 

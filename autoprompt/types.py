@@ -16,6 +16,7 @@ Part = Literal["train", "val", "test"]  # of a dataset
 
 UNASKED = "not asked: "  # beginning of the error of a row that the budget had no call for, or no time
 UNREACHED = "not reached: "  # beginning of the error of a row whose workflow lacked a tool or a service
+STEP_FAILED = "(no answer: "  # beginning of what stands for the answer of a workflow whose node failed
 REFUSED = "refused: "  # beginning of the error of a row whose request the endpoint would not take
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from autoprompt.store import RunFolder
     from autoprompt.types import Candidate, OnEvent
 
-_NAME = re.compile(r"[A-Za-z0-9_~./\\-]*[A-Za-z0-9_]")  # one word: a name, or where a file lies
+_NAME = re.compile(r"[A-Za-z0-9_-]+")  # a word alone is seldom a prompt, and a name misspelt proves gains
 _PRICES = ("price_input", "price_output")  # of the run's model, and of no other
 # What a run's best is scored with where no flag says otherwise: what the run itself used.
 _FROM_RUN = (
@@ -162,10 +162,10 @@ def _other(against: str, known: _Known) -> Candidate:
         if known.run is None:
             raise UsageError(f"--against {against} names the candidate of a run: say which with --run RUN")
         return api.candidate_of(known.run.path, against)
-    if _NAME.fullmatch(against) or ("\n" not in against and len(against) < 200 and Path(against).is_file()):
+    if _NAME.fullmatch(against):
         raise UsageError(
-            f"--against {against} is neither a prompt nor a candidate's name (best, original, or the "
-            "beginning of an id). A file with a prompt is given as @FILE."
+            f"--against {against} is no candidate's name (best, original, or four and more characters of an "
+            "id). As a text of its own it wants a space behind it."
         )
     return scoring.other_prompt(against, "--against")
 

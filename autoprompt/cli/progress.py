@@ -60,10 +60,11 @@ class Progress:
     started: float = 0.0
     _last_rate: float | None = None
     _last_pace: float | None = None
+    _block_start: float = 0.0
     _row_times: deque[float] = field(default_factory=lambda: deque(maxlen=_RATE_ROWS))
 
     def __post_init__(self) -> None:
-        self.started = self.clock()
+        self.started = self._block_start = self.clock()
 
     @property
     def seconds(self) -> float:
@@ -75,6 +76,10 @@ class Progress:
         """Of the last rows of this step, else of the step before; None before there are two."""
         if len(self._row_times) < 2:
             return self._last_rate
+        if self.concurrency > 1 and len(self._row_times) < _RATE_ROWS:
+            # Answers come by as many as are asked at once: what the first of them took counts, too.
+            elapsed = self._row_times[-1] - self._block_start
+            return len(self._row_times) / elapsed if elapsed > 0 else self._last_rate
         elapsed = self._row_times[-1] - self._row_times[0]
         return (len(self._row_times) - 1) / elapsed if elapsed > 0 else self._last_rate
 
@@ -124,10 +129,12 @@ class Progress:
             case "node_started":
                 self.phase, self.iteration = event["node"], event["iteration"]
                 self.what, self.done, self.total, self.download = "", 0, 0, None
+                self._block_start = self.clock()
             case "rows_evaluated":
                 if event["done"] <= self.done or event["total"] != self.total:
                     # Another block: the time that writing took in between is not the rows'.
                     self._last_pace, self._last_rate = self._pace, self.rows_per_second
+                    self._block_start = max([self._block_start, *self._row_times])
                     self._row_times.clear()
                 self.what, self.done, self.total = event["what"], event["done"], event["total"]
                 self.spent, self.download = event["spent"], None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autoprompt.evaluation import EmptyAnswers, OnRow, cut_warning
+from autoprompt.evaluation import EmptyAnswers, OnRow, cut_warning, step_warning
 from autoprompt.optimizer.agents.prediction import FEWEST_TO_FAIL
 from autoprompt.optimizer.context import SearchContext
 from autoprompt.search.plan import interleave
@@ -46,6 +46,7 @@ def _first_look(context: SearchContext, original: Entry, batch: list[Example], o
     answers = EmptyAnswers()
     found = context.prediction.predict(original.candidate, batch, on_row=answers.counting(on_row))
     answers.check(FEWEST_TO_FAIL)
-    if warning := cut_warning(found.rows):
-        context.emit({"event": "warning", "message": warning})
+    for warning in (cut_warning(found.rows), step_warning([row.prediction for row in found.rows])):
+        if warning:
+            context.emit({"event": "warning", "message": warning})
     return found

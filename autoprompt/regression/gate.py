@@ -85,7 +85,8 @@ def check_answered(measurement: Measurement, must_pass: Collection[str]) -> None
     lost = [case for case in measurement.cases if case.is_lost]
     if not lost:
         return
-    said = f"{len(lost)} of {len(measurement.cases)} cases got no answer; the first: {lost[0].error}"
+    first = str(lost[0].error).removesuffix(".")
+    said = f"{len(lost)} of {len(measurement.cases)} cases got no answer; the first: {first}"
     needed = [case.name for case in lost if case.id in must_pass]
     if needed:
         raise EndpointError(f"{said}. Case {needed[0]} must pass, and nothing is known of it.")

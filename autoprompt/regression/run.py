@@ -13,7 +13,7 @@ from autoprompt.checking import CheckedRows, check_rows, demo_warnings
 from autoprompt.clients import Clients
 from autoprompt.config import CheckSettings, RunConfig
 from autoprompt.errors import BudgetExhausted, BudgetTooSmallError, ConfigError, UsageError
-from autoprompt.evaluation import EmptyAnswers, evaluate, row_counter
+from autoprompt.evaluation import EmptyAnswers, evaluate, row_counter, step_warning
 from autoprompt.judge import Grades
 from autoprompt.llm import Budget
 from autoprompt.llm.client import Client
@@ -77,6 +77,11 @@ def run_check(
     for warning in warnings:
         emit({"event": "warning", "message": warning})
     measurement, late = _measured(task, limits, clients, emit, comparable=None if is_update else baseline)
+    if is_update and baseline is None and (lost := [case for case in measurement.cases if case.is_lost]):
+        late.append(
+            f"{len(lost)} of {len(measurement.cases)} cases got no answer and are not in the baseline: "
+            f"{lost[0].error}"
+        )
     for warning in late:
         emit({"event": "warning", "message": warning})
     warnings += late
@@ -204,7 +209,8 @@ def _measured(
         grades = Grades.of(metric)
         cases = _ask_all(task, client, metric, grades, models.concurrency(), budget, emit)
         grades.check()
-        late = [*models.warnings(), *filter(None, [grades.warning])]
+        failed = step_warning([case.prediction for case in cases])
+        late = [*models.warnings(), *filter(None, [grades.warning, failed])]
     if limits.replay is None and task.workflow is None and not budget.spent.task_calls:
         late.append(
             "every answer came from the response cache: nothing was asked of the model as it is today "

@@ -17,6 +17,7 @@ from autoprompt.errors import (
     BudgetExhausted,
     BudgetTooSmallError,
     ConfigError,
+    EndpointError,
     InputError,
     Interrupted,
     StoreError,
@@ -26,9 +27,9 @@ from autoprompt.llm import Budget, ResponseCache
 from autoprompt.store import RunFolder
 from autoprompt.store.files import plain_json
 from autoprompt.workflow.definition import GraphNode
-from autoprompt.workflow.errors import UnknownToolError
+from autoprompt.workflow.errors import NodeError, UnknownToolError
 from autoprompt.workflow.events import Event, GraphRunFailed, GraphRunStarted, WorkflowWarning
-from autoprompt.workflow.outages import causes
+from autoprompt.workflow.outages import causes, is_out_of_reach
 from autoprompt.workflow.runner import RunSettings, interrupted
 from autoprompt.workflow.spec.fields import NodeData
 from autoprompt.workflow.spec.records import StartData
@@ -95,13 +96,14 @@ class FlowRun:
             if self._folder is not None:
                 again = self._again(self._failure, self._folder.reference)
                 self._failure.add_note(f"What was finished is kept. Once that is mended, go on with: {again}")
+            if isinstance(self._failure, NodeError) and is_out_of_reach(self._failure):
+                self._failure.exit_code = EndpointError.exit_code
             raise self._failure
 
     def _again(self, failure: BaseException, reference: str) -> str:
         """The command to go on with. A run keeps the flags that it was started with, so one that lacks a tool
         must be given it."""
-        lacks_tool = any(isinstance(cause, UnknownToolError) for cause in causes(failure))
-        if self._tools is None and lacks_tool:
+        if any(isinstance(cause, UnknownToolError) for cause in causes(failure)):
             return f"autoprompt flow run {quote(str(self._file))} --resume {reference} --tools FILE.py"
         return f"autoprompt resume {reference}"
 

@@ -49,6 +49,11 @@ def outage(error: NodeError) -> str | None:
     return None
 
 
+def is_out_of_reach(error: BaseException) -> bool:
+    """Whether a tool or a service was not there: the same may work at another time."""
+    return any(_is_unreachable(cause) for cause in causes(error))
+
+
 def _is_unreachable(error: BaseException) -> bool:
     """By the status of the answer where there was one, as httpx, requests and urllib keep it; else by the
     kind of the error."""

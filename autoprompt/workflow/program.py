@@ -10,7 +10,7 @@ from typing import Any
 
 from autoprompt.answers import read_answer
 from autoprompt.llm.client import Client, Completion, Options
-from autoprompt.types import Candidate, Example, Message, Prediction, Usage
+from autoprompt.types import STEP_FAILED, Candidate, Example, Message, Prediction, Usage
 from autoprompt.workflow.errors import NodeError
 from autoprompt.workflow.outages import outage
 from autoprompt.workflow.runner import RunSettings
@@ -60,7 +60,7 @@ class WorkflowProgram:
             )
         except NodeError as error:
             failure = outage(error)
-            text = "" if failure else f"(no answer: {error})"
+            text = "" if failure else f"{STEP_FAILED}{error})"
             return Prediction(text, None, meter.usage, error=failure, trace=recorder.steps)
         text = as_text(outputs.get(self.target_output))
         value = self.read(text) if self.read else read_answer(text, self.labels)

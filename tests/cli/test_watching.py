@@ -240,7 +240,19 @@ def test_the_time_to_the_end_leaves_out_what_a_prompt_is_read_in() -> None:
     """
     step = 14 * (31 + 2 * 60) / 33
     assert measured(1) == pytest.approx(step + 52)
-    assert measured(16) == pytest.approx((14 + 52) * (31 + 2 * 60) / 33)
+    assert measured(16) == pytest.approx((14 + 52) * (31 + 3 * 60) / 34)
+
+
+def test_answers_that_come_by_sixteen_do_not_end_a_run_in_no_time() -> None:
+    clock = Clock()
+    progress = Progress(clock=clock)
+    progress.add({**STARTED, "concurrency": 16})
+    progress.add({"event": "node_started", "node": "predict", "iteration": 1})
+    for done in range(1, 33):
+        clock.now += 3.2 if done % 16 == 1 else 0.0
+        progress.add(rows(done, 32, calls=done))
+        if done in (16, 32):
+            assert progress.most_seconds_left == pytest.approx((100 - done) * 0.2)
 
 
 def test_without_rows_nothing_is_promised() -> None:

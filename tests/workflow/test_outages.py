@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from autoprompt import Clients, RunConfig, evaluate
+from autoprompt import CheckSettings, Clients, RunConfig, check, evaluate
 from autoprompt.cli.evaluate import _lines as eval_lines
 from autoprompt.comparison import compare_rows
 from autoprompt.errors import EndpointError
@@ -208,3 +208,38 @@ def test_why_a_node_gave_no_answer_is_told_beside_how_many(tmp_path: Path) -> No
     report = evaluate(config, clients=Clients(ScriptedClient(lambda messages: "A")))
     why = "the first (3 times): (no answer: node 'get': ValueError: no such city)"
     assert f"3 rows with an unreadable answer ({why}), 0 that failed" in eval_lines(report)
+
+
+def failing(folder: Path, error: Exception) -> Path:
+    def fetch() -> str:
+        raise error
+
+    register_tool(FunctionTool(fetch, "fetch"))
+    return write_flow(folder, None)
+
+
+def test_a_check_says_that_a_node_failed_in_many_rows(tmp_path: Path) -> None:
+    """A tool with a wrong address answers 404 to every row, and any prompt is as good as any other then."""
+    config = settings(tmp_path, failing(tmp_path, ValueError("no such city")), 8)
+    limits = CheckSettings(baseline=tmp_path / "b.json")
+    report = check(config, limits, is_update=True, clients=Clients(ScriptedClient(lambda messages: "A")))
+    why = "the first (8 times): node 'get': ValueError: no such city"
+    assert f"in 8 of 8 rows a node failed, which counts as a wrong answer; {why}" in report.warnings
+
+
+def test_a_new_baseline_says_which_cases_it_lacks(tmp_path: Path) -> None:
+    def fetch(item: str) -> str:
+        if item == "item 3":
+            raise ConnectionRefusedError("refused")
+        return item
+
+    register_tool(FunctionTool(fetch, "fetch"))
+    flow = write_flow(tmp_path, None)
+    given = "tool_name: fetch, tool_parameters: {item: {type: variable, value: [start, item]}}"
+    flow.write_text(FLOW.replace("tool_name: fetch", given), encoding="utf-8")
+    limits = CheckSettings(baseline=tmp_path / "b.json")
+    clients = Clients(ScriptedClient(lambda messages: "A"))
+    report = check(settings(tmp_path, flow, 20), limits, is_update=True, clients=clients)
+    assert report.warnings[-1].startswith(
+        "1 of 20 cases got no answer and are not in the baseline: not reached"
+    )
