@@ -29,7 +29,9 @@ if TYPE_CHECKING:
     from autoprompt.store import RunFolder
     from autoprompt.types import Candidate, OnEvent
 
-_NAME = re.compile(r"[A-Za-z0-9_-]+")  # a word alone is seldom a prompt, and a name misspelt proves gains
+_NAME = re.compile(
+    r"[A-Za-z0-9_~./\\-]*[A-Za-z0-9_]"
+)  # a word alone is seldom a prompt, and a name misspelt proves gains
 _PRICES = ("price_input", "price_output")  # of the run's model, and of no other
 # What a run's best is scored with where no flag says otherwise: what the run itself used.
 _FROM_RUN = (
@@ -165,7 +167,7 @@ def _other(against: str, known: _Known) -> Candidate:
     if _NAME.fullmatch(against):
         raise UsageError(
             f"--against {against} is no candidate's name (best, original, or four and more characters of an "
-            "id). As a text of its own it wants a space behind it."
+            "id). A file is given as @FILE; as a text of its own it wants a space behind it."
         )
     return scoring.other_prompt(against, "--against")
 

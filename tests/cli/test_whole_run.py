@@ -278,8 +278,9 @@ def test_a_candidates_name_is_no_prompt_to_compare_with() -> None:
     call("run", "--config", "c.yaml", "--max-iterations", "1")
     asked = ("eval", "--config", "c.yaml", "--run", "last", "--against")
     assert "has no candidate 'b50670'" in call(*asked, "b50670", code=3).stderr
-    assert "--against bets is no candidate's name" in call(*asked, "bets", code=2).stderr
-    assert "Write @prompts/new.txt for what the file holds" in call(*asked, "prompts/new.txt", code=3).stderr
+    for name in ("bets", "prompts/new.txt"):
+        assert f"--against {name} is no candidate's name" in call(*asked, name, code=2).stderr
+    assert "against" in call(*asked, "Sort ").stdout
 
 
 def test_two_prompts_are_compared_row_by_row(endpoint: Endpoint) -> None:
