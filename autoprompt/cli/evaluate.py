@@ -29,9 +29,8 @@ if TYPE_CHECKING:
     from autoprompt.store import RunFolder
     from autoprompt.types import Candidate, OnEvent
 
-_NAME = re.compile(
-    r"[A-Za-z0-9_~./\\-]*[A-Za-z0-9_]"
-)  # a word alone is seldom a prompt, and a name misspelt proves gains
+# A word alone, or where a file lies: seldom a prompt, and beside a misspelt name any prompt gains.
+_NAME = re.compile(r"[A-Za-z0-9_~./\\-]*[A-Za-z0-9_]")
 _PRICES = ("price_input", "price_output")  # of the run's model, and of no other
 # What a run's best is scored with where no flag says otherwise: what the run itself used.
 _FROM_RUN = (

@@ -77,11 +77,8 @@ def run_check(
     for warning in warnings:
         emit({"event": "warning", "message": warning})
     measurement, late = _measured(task, limits, clients, emit, comparable=None if is_update else baseline)
-    if is_update and baseline is None and (lost := [case for case in measurement.cases if case.is_lost]):
-        late.append(
-            f"{len(lost)} of {len(measurement.cases)} cases got no answer and are not in the baseline: "
-            f"{lost[0].error}"
-        )
+    if is_update and baseline is None:
+        late += _left_out(measurement)
     for warning in late:
         emit({"event": "warning", "message": warning})
     warnings += late
@@ -102,6 +99,15 @@ def run_check(
         warnings=tuple(warnings),
         dataset_path=str(dataset),
     )
+
+
+def _left_out(measurement: Measurement) -> list[str]:
+    """What a first baseline lacks; beside an older one `notes` says so."""
+    lost = [case for case in measurement.cases if case.is_lost]
+    if not lost:
+        return []
+    said = f"{len(lost)} of {len(measurement.cases)} cases got no answer and are not in the baseline"
+    return [f"{said}: {lost[0].error}"]
 
 
 def _chosen(
