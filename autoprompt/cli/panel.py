@@ -175,7 +175,7 @@ def _bar(progress: Progress) -> RenderableType:
     grid.add_column(no_wrap=True)
     label = f"{megabytes(done)} of {megabytes(total)}"
     if progress.download is None:
-        rate = progress.rows_per_second
+        rate = progress.pace.rows_per_second
         label = f"{done}/{total} rows" + (f", {rate:.1f}/s" if rate else "") + f"  {clean(progress.what)}"
     grid.add_row(ProgressBar(total=total, completed=done, width=30), Text(label))
     return grid

@@ -6,9 +6,9 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any
 
+from autoprompt.cli.pace import Pace
 from autoprompt.report.wording import chosen, confirmation, refused, rung
 from autoprompt.stats import p_text
 
@@ -21,11 +21,6 @@ PHASES = {
     "final_predict": "last race, confirmation, sealed test",
 }
 _RECENT = 6
-# The rate is that of the last rows, since a new prompt can change it.
-_RATE_ROWS = 40
-# One by one, the slowest of so many requests is a prompt's first: a model reads its demonstrations once, and
-# that takes as long as 60 rows behind them. What is left holds few of these, so they say nothing of it.
-_ONE_FIRST_IN = 12
 
 
 @dataclass(slots=True)
@@ -41,7 +36,6 @@ class Progress:
     model: str = ""
     optimizer_model: str = ""
     max_iterations: int = 0
-    concurrency: int = 0
     budget: Mapping[str, Any] = field(default_factory=dict)
     sizes: Mapping[str, int] = field(default_factory=dict)
     iteration: int = 0
@@ -58,13 +52,10 @@ class Progress:
     recent: deque[str] = field(default_factory=lambda: deque(maxlen=_RECENT))
     told: set[str] = field(default_factory=set)  # warnings that were shown
     started: float = 0.0
-    _last_rate: float | None = None
-    _last_pace: float | None = None
-    _block_start: float = 0.0
-    _row_times: deque[float] = field(default_factory=lambda: deque(maxlen=_RATE_ROWS))
+    pace: Pace = field(init=False)
 
     def __post_init__(self) -> None:
-        self.started = self._block_start = self.clock()
+        self.started, self.pace = self.clock(), Pace(self.clock)
 
     @property
     def seconds(self) -> float:
@@ -72,32 +63,9 @@ class Progress:
         return self.clock() - self.started
 
     @property
-    def rows_per_second(self) -> float | None:
-        """Of the last rows of this step, else of the step before; None before there are two."""
-        if len(self._row_times) < 2:
-            return self._last_rate
-        if self.concurrency > 1 and len(self._row_times) < _RATE_ROWS:
-            # Answers come by as many as are asked at once: what the first of them took counts, too.
-            elapsed = self._row_times[-1] - self._block_start
-            return len(self._row_times) / elapsed if elapsed > 0 else self._last_rate
-        elapsed = self._row_times[-1] - self._row_times[0]
-        return (len(self._row_times) - 1) / elapsed if elapsed > 0 else self._last_rate
-
-    @property
-    def _pace(self) -> float | None:
-        """Seconds of a usual row: the inverse of the rate; one by one, without the first ones of prompts."""
-        if self.concurrency != 1:
-            return 1 / rate if (rate := self.rows_per_second) else None
-        if len(self._row_times) < 2:
-            return self._last_pace
-        taken = sorted(later - earlier for earlier, later in pairwise(self._row_times))
-        usual = taken[: len(taken) - len(taken) // _ONE_FIRST_IN]
-        return sum(usual) / len(usual) or None
-
-    @property
     def step_seconds_left(self) -> float | None:
         """Until the rows that are being measured now are done."""
-        rate = self.rows_per_second
+        rate = self.pace.rows_per_second
         return (self.total - self.done) / rate if rate and self.total else None
 
     @property
@@ -106,12 +74,13 @@ class Progress:
 
         This step's rows take as long as they have, with the first ones of prompts; those after it, as usual.
         """
-        pace, cap = self._pace, self.budget.get("max_calls")
-        if not pace or not cap:
+        usual, rate = self.pace.usual_seconds, self.pace.rows_per_second
+        cap = self.budget.get("max_calls")
+        if not usual or not cap:
             return None
         calls = max(0, int(cap) - int(self.spent.get("calls", 0)))
         step = min(calls, self.total - self.done)
-        left = (calls - step) * pace + step * (1 / self.rows_per_second if self.rows_per_second else pace)
+        left = (calls - step) * usual + step * (1 / rate if rate else usual)
         max_seconds = self.budget.get("max_seconds")
         return left if max_seconds is None else min(left, max(0.0, float(max_seconds) - self.seconds))
 
@@ -129,16 +98,13 @@ class Progress:
             case "node_started":
                 self.phase, self.iteration = event["node"], event["iteration"]
                 self.what, self.done, self.total, self.download = "", 0, 0, None
-                self._block_start = self.clock()
+                self.pace.begin_step()
             case "rows_evaluated":
                 if event["done"] <= self.done or event["total"] != self.total:
-                    # Another block: the time that writing took in between is not the rows'.
-                    self._last_pace, self._last_rate = self._pace, self.rows_per_second
-                    self._block_start = max([self._block_start, *self._row_times])
-                    self._row_times.clear()
+                    self.pace.begin_block()
                 self.what, self.done, self.total = event["what"], event["done"], event["total"]
                 self.spent, self.download = event["spent"], None
-                self._row_times.append(self.clock())
+                self.pace.add_row()
             case "weights_progress":
                 self.what, self.download = event["what"], (event["done_bytes"], event["total_bytes"])
             case "candidate_proposed":
@@ -177,7 +143,7 @@ class Progress:
     def _started(self, event: Mapping[str, Any]) -> str:
         for name in ("run_id", "run_dir", "model", "optimizer_model", "max_iterations", "budget", "sizes"):
             setattr(self, name, event[name])
-        self.concurrency = event.get("concurrency", 0)  # an older run has none
+        self.pace.concurrency = event.get("concurrency", 0)  # an older run has none
         sizes = ", ".join(f"{count} {part}" for part, count in self.sizes.items())
         verb = "resumed" if event.get("resumed") else "started"
         return f"run {self.run_id} {verb}: {self.model}; rows: {sizes}"

@@ -214,10 +214,10 @@ def test_the_rate_leaves_out_the_time_of_writing() -> None:
     clock.now += 100
     progress.add({"event": "node_started", "node": "predict", "iteration": 2})
     progress.add(rows(1, 20, calls=11))
-    assert progress.rows_per_second == pytest.approx(2.0)
+    assert progress.pace.rows_per_second == pytest.approx(2.0)
     clock.now += 0.25
     progress.add(rows(2, 20, calls=12))
-    assert progress.rows_per_second == pytest.approx(4.0)
+    assert progress.pace.rows_per_second == pytest.approx(4.0)
     assert progress.step_seconds_left == pytest.approx(18 / 4)
     assert progress.most_seconds_left == pytest.approx(88 / 4)
 
@@ -257,7 +257,7 @@ def test_answers_that_come_by_sixteen_do_not_end_a_run_in_no_time() -> None:
 
 def test_without_rows_nothing_is_promised() -> None:
     progress = Progress()
-    assert (progress.rows_per_second, progress.step_seconds_left, progress.most_seconds_left) == (
+    assert (progress.pace.rows_per_second, progress.step_seconds_left, progress.most_seconds_left) == (
         None,
         None,
         None,
