@@ -19,6 +19,7 @@ from autoprompt.config import CheckSettings
 from autoprompt.errors import AutopromptError, Interrupted, UsageError
 from autoprompt.settings import resolve_check
 from autoprompt.store.files import check_writable, to_json, write_output
+from autoprompt.store.going_on import interrupted_asking
 
 if TYPE_CHECKING:
     from autoprompt.regression import CheckReport
@@ -65,10 +66,8 @@ def check(
     with watching(render.console(stderr=True), quiet=quiet) as (_, emit):
         try:
             report = api.check(settings, limits, is_update=update_baseline, on_event=emit)
-        except KeyboardInterrupt as error:
-            raise Interrupted(
-                "interrupted; with the cache on, the answers so far are not asked again"
-            ) from error
+        except (KeyboardInterrupt, Interrupted) as error:  # of a workflow the engine has made it the second
+            raise interrupted_asking(is_cached=not settings.no_cache) from error
         except AutopromptError as error:
             if limits.github:
                 _annotate_error(error, as_json=as_json)
@@ -185,6 +184,10 @@ def _headline(report: CheckReport, *, is_update: bool) -> str:
             f"{len(found.cases)} common cases; {found.changes}, {len(found.new)} are new, "
             f"{len(found.gone)} are gone"
         )
+        if unanswered := len(measured.cases) - len(measured.answered):
+            said += (
+                f"; {unanswered} got no answer and {'is' if unanswered == 1 else 'are'} not in the new one"
+            )
     if not report.is_passed:
         said += "\nAs a check this would have failed: " + "; ".join(r.message for r in report.reasons)
     return clean(said)

@@ -21,6 +21,7 @@ from autoprompt.errors import BudgetExhausted, BudgetTooSmallError, ConfigError,
 from autoprompt.settings import resolve_evaluation
 from autoprompt.stats import in_groups
 from autoprompt.store.files import check_writable, write_output
+from autoprompt.store.going_on import interrupted_asking
 
 if TYPE_CHECKING:
     from autoprompt.config import RunConfig
@@ -126,7 +127,7 @@ def _ask(settings: RunConfig, known: _Known, other: Candidate | None, emit: OnEv
             "them, those in the cache too, before the first is asked about. Raise it, or give fewer rows."
         ) from error
     except (KeyboardInterrupt, Interrupted) as error:  # of a workflow the engine has made it the second
-        raise Interrupted("interrupted; with the cache on, the answers so far are not asked again") from error
+        raise interrupted_asking(is_cached=not settings.no_cache) from error
 
 
 def _show_estimate(

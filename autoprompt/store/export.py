@@ -98,7 +98,8 @@ class Exported(NamedTuple):
         """What a run sends for this row, `[{"role": ..., "content": ...}, ...]`, demonstrations as turns.
 
         row: the input alone, or all fields that the prompt asks for. Raises InputError for a row without
-        the input or one of these, for what is neither text nor fields, and for the prompts of a workflow.
+        the input or one of these, for an input that is null, for what is neither text nor fields, and for
+        the prompts of a workflow.
         """
         if not isinstance(row, str | Mapping):
             raise InputError(
@@ -114,9 +115,11 @@ class Exported(NamedTuple):
             given = {name: given[name] for name in given if name in (self.input_field, *self.asked)}
         is_asked = self.input_field in placeholders(self.candidate.prompt, (self.input_field,))
         if not is_asked and placeholders(self.candidate.prompt, given):  # other fields are all that is sent
-            given = {self.input_field: "", **given}
+            given = {**given, self.input_field: ""}
         if self.input_field not in given:
             raise InputError(f"the row has no {self.input_field!r}; its fields are {', '.join(given)}")
+        if given[self.input_field] is None:
+            raise InputError(f"{self.input_field!r} of the row is null; expected a text")
         fields = {name: as_text(value) for name, value in given.items()}
         return _turns(_messages(self.candidate, fields, self.input_field))
 

@@ -18,3 +18,10 @@ def stopped(folder: RunFolder) -> str:
 
 def _command(folder: RunFolder) -> str:
     return f"Go on with: autoprompt resume {folder.reference}"
+
+
+def interrupted_asking(*, is_cached: bool) -> Interrupted:
+    """Ctrl-C where there is no run to go on with: what the same command finds again."""
+    kept = "the answers so far are in the cache, and the same command does not ask for them again"
+    lost = "without the cache the same command begins anew"
+    return Interrupted(f"interrupted; {kept if is_cached else lost}")

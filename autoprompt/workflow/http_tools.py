@@ -64,12 +64,15 @@ class HttpTool(BaseModel):
         return {"title": self.name, "type": "object", "properties": described, "required": required}
 
     def invoke(self, arguments: Mapping[str, Any]) -> Any:
-        """The answer: JSON where it is, else text. Raises HttpError for a status from 400 on, ValueError."""
+        """The answer: JSON where it is, else text. Raises ValueError, HttpError; so for a status from 400."""
         missing = [n for n, parameter in self.parameters.items() if parameter.required and n not in arguments]
         if missing:
             raise ValueError(f"tool {self.name}: no value for {', '.join(missing)}")
         request = request_of_tool(self.method, self.url, self.headers, arguments, self.timeout_s)
-        response = send(request)
+        try:
+            response = send(request)
+        except HttpError as error:
+            raise HttpError(f"tool {self.name}: {error}", error.status) from error
         if response.status >= 400:
             said = f"tool {self.name} was answered {response.status}: {response.body[:200]}"
             raise HttpError(said, response.status)

@@ -18,7 +18,8 @@ BETTER = "Sort support messages. KNOWN RULE: look at what happens now."
 class Endpoint:
     """Answers rightly where the prompt holds "KNOWN RULE", always "normal" elsewhere; proposes that rule.
 
-    status: what every request gets instead of an answer, where it is not 200.
+    status: what every request gets instead of an answer, where it is not 200. lost: the same for those whose
+    row ends so.
     is_silent: while it is set, questions are taken and not answered.
     """
 
@@ -26,6 +27,7 @@ class Endpoint:
         self.base_url = ""
         self.requests: list[dict[str, Any]] = []
         self.status = 200
+        self.lost = ""
         self.is_silent = threading.Event()
 
     def answer(self, body: dict[str, Any]) -> str:
@@ -76,7 +78,9 @@ def serving() -> Iterator[Endpoint]:
             message = {"role": "assistant", "content": endpoint.answer(body)}
             usage = {"prompt_tokens": 20, "completion_tokens": 1, "total_tokens": 21}
             choice = {"index": 0, "message": message, "finish_reason": "stop"}
-            self._send(endpoint.status, {"model": "m", "choices": [choice], "usage": usage})
+            is_lost = endpoint.lost and body["messages"][-1]["content"].endswith(endpoint.lost)
+            status = 503 if is_lost else endpoint.status
+            self._send(status, {"model": "m", "choices": [choice], "usage": usage})
 
         def _send(self, status: int, data: dict[str, Any]) -> None:
             if self.headers.get("Authorization") != f"Bearer {KEY}":

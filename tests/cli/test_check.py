@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -83,6 +84,16 @@ def test_an_update_shows_what_changes_and_ends_with_0() -> None:
     assert "note: the baseline holds 1 answers for each case, this 2: as many" in more.stdout
     again = check("--prompt", BAD, "--update-baseline")
     assert "baselines/t.json holds this already: nothing written" in again.stdout
+
+
+def test_an_update_says_what_the_new_baseline_lacks(endpoint: Endpoint) -> None:
+    check("--update-baseline")
+    endpoint.lost = "(39)"
+    # Few calls are left to ask again with, so no test waits long for that; they are those of other rows.
+    said = " ".join(check("--update-baseline", "--max-calls", "40").stdout.split())
+    lacking = re.search(r"0 are gone; (\d) got no answer and (?:is|are) not in the new one", said)
+    assert lacking is not None
+    assert f"written: baselines/t.json ({40 - int(lacking[1])} cases)" in said
 
 
 def test_usage_faults_end_with_2(endpoint: Endpoint) -> None:

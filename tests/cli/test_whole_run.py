@@ -268,7 +268,9 @@ def test_an_interrupted_evaluation_says_what_is_kept(
 
     monkeypatch.setattr("autoprompt.scoring.evaluate", stopped)
     said = call("eval", "--config", "c.yaml", code=130).stderr
-    assert "interrupted; with the cache on, the answers so far are not asked again" in said
+    assert "interrupted; the answers so far are in the cache, and the same command does not ask" in said
+    said = call("eval", "--config", "c.yaml", "--no-cache", code=130).stderr
+    assert "interrupted; without the cache the same command begins anew" in said
 
 
 def test_a_candidates_name_is_no_prompt_to_compare_with() -> None:

@@ -104,6 +104,14 @@ def test_a_row_of_other_fields_needs_no_input_that_is_not_asked_for(tmp_path: Pa
         read_exported(path).messages(None)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="no 'input'"):
         found.messages({"other": "x"})
+    assert found.messages({"claim": "x", "source": "y", "input": None})[-1]["content"] == "x by y?"
+
+
+def test_a_row_whose_input_is_null_is_not_sent(tmp_path: Path) -> None:
+    path = tmp_path / "prompt.yaml"
+    path.write_text(export(Candidate({"prompt": "{year}: {input}?"}), "yaml"), encoding="utf-8")
+    with pytest.raises(InputError, match="'input' of the row is null"):
+        read_exported(path).messages({"input": None, "year": 7})
 
 
 def test_text_is_the_prompt_alone() -> None:

@@ -91,7 +91,9 @@ def test_a_row_whose_tool_has_no_service_is_lost_and_not_wrong(tmp_path: Path, s
 
 def test_a_row_whose_tool_does_not_answer_is_lost(tmp_path: Path) -> None:
     found = fetched(tmp_path, "http://127.0.0.1:9/x")
-    assert str(found.error).startswith("not reached: node 'get': HttpError: POST http://127.0.0.1:9: ")
+    assert str(found.error).startswith(
+        "not reached: node 'get': HttpError: tool fetch: POST http://127.0.0.1:9: "
+    )
 
 
 @pytest.mark.parametrize("status", [400, 404, 422, 500])
