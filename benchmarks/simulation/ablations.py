@@ -11,10 +11,12 @@ from unittest import mock
 from autoprompt.optimizer import nodes, settle
 from autoprompt.optimizer.agents import RewriteAgent
 from autoprompt.optimizer.ending import choosing, finish
-from autoprompt.optimizer.proposing import propose
-from autoprompt.search import gate
+from autoprompt.optimizer.proposing import propose, showing
+from autoprompt.optimizer.proposing.turn import Turn
+from autoprompt.search import demos, gate
 from autoprompt.search.plan import Plan
 from autoprompt.search.pool import Entry, Pool
+from autoprompt.types import Example
 
 WHOLE = "(everything on)"
 
@@ -70,6 +72,14 @@ def _slow_blocks(stack: ExitStack) -> None:
 @ablation("labels' shares: never shifted")
 def _shift(stack: ExitStack) -> None:
     stack.enter_context(mock.patch.object(propose, "LEANS", 2.0))
+
+
+@ablation("alike: every demonstration set of a round begins as it is drawn")
+def _alike(stack: ExitStack) -> None:
+    def drawn(turn: Turn, name: str, train: Sequence[Example], size: int) -> list[Example]:
+        return demos.balanced(train, size, turn.rng)
+
+    stack.enter_context(mock.patch.object(showing, "_balanced", drawn))
 
 
 @ablation("memory: lessons of the run not shown to the writer")
