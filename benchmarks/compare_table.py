@@ -44,8 +44,30 @@ def print_table(results: Path) -> None:
     if any(cell.get("is_busy") for cell in found):
         print("\n* the machine did other work meanwhile")
     print()
-    for line in [*_differences(found), *_reached(found), *_reported(found)]:
+    for line in [*_means(found), "", *_differences(found), *_reached(found), *_reported(found)]:
         print(line)
+
+
+def _means(found: Sequence[Cell]) -> list[str]:
+    """Mean accuracy of each tool on each task that a peer has a cell of, with the number of seeds."""
+    peers = sorted({cell["tool"] for cell in found} - {OURS})
+    tasks = sorted({cell["task"] for cell in found if cell["tool"] != OURS})
+    if not tasks:
+        return []
+    lines = [
+        "| " + " | ".join(("task", "naive prompt", OURS, *peers)) + " |",
+        "|" + " --- |" * (3 + len(peers)),
+    ]
+    for task in tasks:
+        naive = [cell["naive"]["accuracy"] for cell in found if cell["task"] == task and "naive" in cell]
+        parts = [f"{naive[0]:.3f}" if naive else ""]
+        for tool in (OURS, *peers):
+            cells = [cell for cell in found if (cell["task"], cell["tool"]) == (task, tool)]
+            scored = [cell["accuracy"] for cell in cells if "accuracy" in cell]
+            ended = f"{statistics.fmean(scored):.3f} ({len(scored)})" if scored else ""
+            parts.append(ended or ", ".join(sorted({cell["status"] for cell in cells})))
+        lines.append(f"| {task} | " + " | ".join(parts) + " |")
+    return lines
 
 
 def _line(cell: Cell) -> str:
@@ -99,19 +121,20 @@ def _reached(found: Sequence[Cell]) -> list[str]:
             continue
         best = max(peers, key=lambda c: c["accuracy"])
         calls, tokens = _spent(best)
-        time = _share_of_time(ours, peers)
-        if time is not None:
-            shares["minutes"].append(time)
-        timed = f"; the whole run took {time:.2f} of the fastest peer's time" if time is not None else ""
+        timed = ""
+        if (times := _shares_of_time(ours, peers)) is not None:
+            shares["minutes"].append(times[0])
+            shares["minutes by call"].append(times[1])
+            timed = f"; the whole run took {times[0]:.2f} of the fastest peer's time, {times[1]:.2f} by call"
         said = f"{place[0]}, seed {place[1]}: {best['tool']} ends with {best['accuracy']:.3f}; "
         if best["accuracy"] <= ours["naive"]["accuracy"]:
-            lines.append(f"{said}the naive prompt is as good, so there is nothing to reach")
+            lines.append(f"{said}the naive prompt is as good, so there is nothing to reach{timed}")
             continue
         first = next((b for b in ours["bests"] if b["accuracy"] >= best["accuracy"]), None)
         if first is None:
             shares["calls"].append(math.inf)
             shares["tokens"].append(math.inf)
-            lines.append(said + "not reached")
+            lines.append(f"{said}not reached{timed}")
             continue
         shares["calls"].append(first["calls"] / calls)
         shares["tokens"].append(first["tokens"] / tokens)
@@ -124,11 +147,18 @@ def _reached(found: Sequence[Cell]) -> list[str]:
     return lines
 
 
-def _share_of_time(ours: Cell, peers: Sequence[Cell]) -> float | None:
-    """Our wall time by that of the fastest peer; None where no quiet one ran on as many threads."""
+def _shares_of_time(ours: Cell, peers: Sequence[Cell]) -> tuple[float, float] | None:
+    """Our wall time by that of the fastest peer, as whole runs and by call.
+
+    None where no quiet peer ran on as many threads.
+    """
     quiet = [c for c in (ours, *peers) if not c.get("is_busy")]
-    times = [c["wall_s"] for c in quiet if c is not ours and c["threads"] == ours["threads"]]
-    return ours["wall_s"] / min(times) if times and ours in quiet else None
+    others = [c for c in quiet if c is not ours and c["threads"] == ours["threads"]]
+    if ours not in quiet or not others:
+        return None
+    fastest = min(others, key=lambda c: c["wall_s"])
+    share = ours["wall_s"] / fastest["wall_s"]
+    return share, share * _spent(fastest)[0] / _spent(ours)[0]
 
 
 def _by_a_best(ours: Cell, best: Cell, calls: int) -> str:

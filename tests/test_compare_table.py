@@ -62,8 +62,27 @@ def test_the_table_tells_what_it_took_to_reach_the_best_peer(
     table.print_table(tmp_path)
     said = capsys.readouterr().out
     assert "| toy | 0 | autoprompt | 0.900 [0.596, 0.982] | 400 | 9100 | 0 | 1.0 | 1 |  |" in said
+    assert "| toy | 0.100 | 0.900 (1) | 0.500 (1) |" in said
     assert "autoprompt − gepa: +0.400" in said
     assert "gepa ends with 0.500; reached with 0.25 of its calls and 0.10 of its tokens" in said
+
+
+def test_time_is_compared_as_whole_runs_and_by_call(
+    table: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ours, peer, slow = cell("autoprompt", [1] * 10), cell("gepa", [0] * 10), cell("dspy-gepa", [0] * 10)
+    ours["search"] = {"task": {"calls": 200.0}}
+    write(tmp_path, ours, peer | {"wall_s": 150.0}, slow | {"wall_s": 900.0})
+    table.print_table(tmp_path)
+    assert "took 0.40 of the fastest peer's time, 0.80 by call" in capsys.readouterr().out
+
+
+def test_times_of_a_busy_machine_are_not_compared(
+    table: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(tmp_path, cell("autoprompt", [1] * 10), cell("gepa", [0] * 10) | {"is_busy": True})
+    table.print_table(tmp_path)
+    assert "peer's time" not in capsys.readouterr().out
 
 
 def test_cells_of_other_rows_are_refused_by_name(table: ModuleType, tmp_path: Path) -> None:

@@ -202,7 +202,7 @@ def unused_instructions() -> str:
     """AVX-512, where this processor has it and the installed runtime was built without it; else "".
 
     The wheels of the registry are: one that is built for this machine reads a prompt about twice as fast
-    (benchmarks/README.md). Raises ImportError where there is no runtime.
+    (benchmarks/docs/embedded_model.md). Raises ImportError where there is no runtime.
     """
     import xllamacpp
 

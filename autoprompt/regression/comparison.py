@@ -125,7 +125,7 @@ def compare(measurement: Measurement, baseline: Baseline) -> Comparison:
     cases that changed. Graded scores, and repeats of any: the means of a case's repeats, signs of their
     differences flipped. A case's majority would hide a drop: of three right answers one may go wrong in every
     case. And it saw less: with three answers to each of 200 rows, a fall from 0.95 to 0.90 was found in 32%
-    of simulated checks by majorities, in 94% by means (benchmarks/README.md). A metric of all rows
+    of simulated checks by majorities, in 94% by means (benchmarks/docs/proof.md). A metric of all rows
     together: the answers of all repeats, those of a case exchanged between the sides at once. Where cases
     belong together, all of a group are flipped or exchanged at once. One-sided; exact, or seeded and so the
     same in every run. Which cases broke or were fixed goes by their majority, graded ones by their mean.

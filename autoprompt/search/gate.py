@@ -131,7 +131,7 @@ def confirm(
 
     The error is a measured one, since how much luck is inherited is not known: `benchmarks/simulated.py` has
     worlds in which nothing helps, one whose prompts inherit nearly all of their parent's luck among them, and
-    benchmarks/README.md says how often each is given another prompt. Tried and
+    benchmarks/docs/search.md says how often each is given another prompt. Tried and
     dropped: the highest statistic of all candidates under random signs (Westfall & Young 1993). It gains a
     little more, but takes the candidates for fixed, and children of lucky parents passed it in 7% of runs.
     """

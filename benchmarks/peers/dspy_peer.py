@@ -2,7 +2,7 @@
 
 Called by compare.py with the path of a JSON file of settings; writes its answers to `settings["out"]`.
 The settings of each optimizer follow its documentation, sized so that bootstrapping and validation stay
-within the cap of task calls: see benchmarks/README.md.
+within the cap of task calls: see benchmarks/docs/comparison.md.
 """
 
 import json

@@ -56,7 +56,7 @@ def choose_winner(context: SearchContext, state: AutoPromptState, best: Entry) -
     and it not. So one that the best was made from goes where it is about as good and far more rows are fresh
     for it; else the one of which most gain is foreseen, by a margin where it is of another line. Where the
     user prefers it, one that is much shorter and nearly as good goes before either. Not by itself: of two
-    that are level in the race the longer one was the better on other rows (benchmarks/README.md).
+    that are level in the race the longer one was the better on other rows (benchmarks/docs/search.md).
     """
     plan, pool = context.plan, context.pool
     raced = [e for e in pool.accepted() if e is not pool.original and e is not best]

@@ -1,7 +1,7 @@
 """Proposing a round's candidates: which operators, and which drafts are let through.
 
 All start from the best so far. Parents that are best on some rows (Pareto, as in GEPA) gained less in
-simulation: benchmarks/README.md.
+simulation: benchmarks/docs/search.md.
 """
 
 from __future__ import annotations
