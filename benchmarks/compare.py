@@ -28,6 +28,7 @@ from unittest import mock
 import yaml
 from compare_table import print_table
 from counting_proxy import CountingProxy
+from peers.scoring import is_right
 
 from autoprompt import RunConfig, evaluate, optimize
 from autoprompt.api import candidate_of
@@ -160,15 +161,9 @@ def measure_cell(
     if "answers" in cell:
         # The answers, not the rows: these may not be ours to publish.
         answers = cell.pop("answers")
-        correct = [int(is_right(a, row["target"], labels)) for a, row in zip(answers, unseen, strict=True)]
+        correct = [int(is_right(a, row["target"], settings)) for a, row in zip(answers, unseen, strict=True)]
         cell |= {"accuracy": sum(correct) / len(correct), "n": len(correct), "correct": correct}
     return cell
-
-
-def is_right(answer: str, target: str, labels: list[str]) -> bool:
-    if labels:
-        return answer.strip().lower() == target.strip().lower()
-    return answer.strip().rstrip(".").lower() == target.strip().lower()
 
 
 def run_peer(settings: dict[str, Any], proxy: CountingProxy, folder: Path) -> dict[str, Any]:

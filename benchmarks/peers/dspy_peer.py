@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 import dspy
+from scoring import is_right
 
 VALIDATION = 50  # of the train rows, for every optimizer that takes a validation set; at most half of them
 # The small model goes round in circles up to any limit (66 s a reflection at 1,500), and a cell has an hour.
@@ -30,7 +31,9 @@ def main() -> None:
     random.Random(settings["seed"]).shuffle(train)
     held_out = min(VALIDATION, len(train) // 2)
     train, val = train[held_out:], train[:held_out]
-    program = dspy.Predict(signature(settings))
+    # Numbers are worked out before they are said, as DSPy's tutorial on mathematics does it.
+    module = dspy.ChainOfThought if settings["metric"] == "numeric" else dspy.Predict
+    program = module(signature(settings))
     best = optimized(settings["tool"], program, train, val, task, writer, settings)
     begin_scoring(base_url)
     answers = []
@@ -39,10 +42,11 @@ def main() -> None:
             answers.append(str(best(input=row["input"]).answer))
         except Exception as error:  # noqa: BLE001 an answer that DSPy cannot read is a wrong one
             answers.append(f"(unreadable: {type(error).__name__})")
+    predictor = best.predictors()[0]
     found = {
         "answers": answers,
-        "prompt": best.signature.instructions,
-        "demos": len(best.demos),
+        "prompt": predictor.signature.instructions,
+        "demos": len(predictor.demos),
     }
     Path(settings["out"]).write_text(json.dumps(found), encoding="utf-8")
 
@@ -59,21 +63,25 @@ def example(row):
     return dspy.Example(input=row["input"], answer=row["target"]).with_inputs("input")
 
 
-def metric(gold, prediction, trace=None):
-    return float(str(prediction.answer).strip().lower() == gold.answer.strip().lower())
+def metrics(settings):
+    """The score of an answer, and the same with the feedback that GEPA reflects on."""
 
+    def metric(gold, prediction, trace=None):
+        return float(is_right(str(prediction.answer), gold.answer, settings))
 
-def metric_with_feedback(gold, prediction, trace=None, pred_name=None, pred_trace=None):
-    score = metric(gold, prediction)
-    if score:
-        return dspy.Prediction(score=score, feedback=f"Correct: {gold.answer}.")
-    return dspy.Prediction(
-        score=score, feedback=f"Wrong: answered {prediction.answer!r}, the right answer is {gold.answer!r}."
-    )
+    def metric_with_feedback(gold, prediction, trace=None, pred_name=None, pred_trace=None):
+        score = metric(gold, prediction)
+        if score:
+            return dspy.Prediction(score=score, feedback=f"Correct: {gold.answer}.")
+        said = f"Wrong: answered {prediction.answer!r}, the right answer is {gold.answer!r}."
+        return dspy.Prediction(score=score, feedback=said)
+
+    return metric, metric_with_feedback
 
 
 def optimized(tool, program, train, val, task, writer, settings):
     cap, seed = settings["max_calls"], settings["seed"]
+    metric, metric_with_feedback = metrics(settings)
     if tool == "dspy-zero-shot":
         return program
     if tool == "dspy-bootstrap-random-search":

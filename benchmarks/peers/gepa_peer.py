@@ -9,6 +9,7 @@ from pathlib import Path
 import gepa
 import openai
 from gepa.adapters.default_adapter.default_adapter import EvaluationResult
+from scoring import is_right
 
 VALIDATION = 50  # of the train rows, at most half of them: as in dspy_peer.py
 WRITER_TOKENS = 800  # the same
@@ -26,10 +27,11 @@ def main() -> None:
         return ask(client, "writer", messages, 1.0, WRITER_TOKENS)
 
     def evaluate(data, response):
-        right = read(response, settings["labels"]).lower() == data["answer"].lower()
-        if right:
+        if is_right(read(response, settings["labels"]), data["answer"], settings):
             return EvaluationResult(score=1.0, feedback=f"Correct: {data['answer']}.")
-        text = f"Wrong: the right answer is {data['answer']!r}. Answer with it alone."
+        text = f"Wrong: the right answer is {data['answer']!r}."
+        if settings["metric"] != "numeric":  # a number may be worked out before it is said
+            text += " Answer with it alone."
         return EvaluationResult(score=0.0, feedback=text)
 
     rows = [
