@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
-
-SCRIPT = Path(__file__).parent.parent / "benchmarks" / "peers" / "scoring.py"
+from benchmark_scripts import script
 
 
 @pytest.fixture(scope="module")
 def is_right() -> Callable[[str, str, dict[str, Any]], bool]:
-    spec = importlib.util.spec_from_file_location("peers_scoring", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    found: Callable[[str, str, dict[str, Any]], bool] = module.is_right
+    found: Callable[[str, str, dict[str, Any]], bool] = script("peers/scoring.py").is_right
     return found
 
 

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from types import ModuleType
 
 import pytest
-
-SCRIPT = Path(__file__).parent.parent / "benchmarks" / "tableqa.py"
+from benchmark_scripts import script
 
 
 @pytest.fixture(scope="module")
 def tableqa() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("tableqa", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return script("tableqa.py")
 
 
 @pytest.mark.parametrize(
