@@ -153,6 +153,7 @@ def measure_cell(
             "max_calls": args.max_calls,
             "threads": args.threads or local.usable_cores(),
             "is_busy": args.busy,
+            "revision": revision(),
             "wall_s": round(found.pop("search_s", wall_s), 1),
             "search": rounded(proxy.totals("search")),
             "score": rounded(proxy.totals("score")),
@@ -164,6 +165,15 @@ def measure_cell(
         correct = [int(is_right(a, row["target"], settings)) for a, row in zip(answers, unseen, strict=True)]
         cell |= {"accuracy": sum(correct) / len(correct), "n": len(correct), "correct": correct}
     return cell
+
+
+def revision() -> str:
+    """The commit that is measured; "" outside of a checkout."""
+    command = ["git", "-C", str(HERE), "rev-parse", "--short", "HEAD"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return ""
 
 
 def run_peer(settings: dict[str, Any], proxy: CountingProxy, folder: Path) -> dict[str, Any]:

@@ -26,6 +26,7 @@ COLUMNS = (
     "minutes",
     "threads",
     "demos",
+    "revision",
 )
 
 Cell = dict[str, Any]
@@ -79,7 +80,7 @@ def _line(cell: Cell) -> str:
     tokens = sum(c.get("prompt_tokens", 0) + c.get("completion_tokens", 0) for c in (task, writer))
     parts = [cell["task"], cell["seed"], cell["tool"], accuracy, int(task.get("calls", 0)), int(tokens)]
     parts += [int(writer.get("calls", 0)), f"{cell['wall_s'] / 60:.1f}{'*' * cell.get('is_busy', False)}"]
-    parts += [cell["threads"], cell.get("demos", "")]
+    parts += [cell["threads"], cell.get("demos", ""), cell.get("revision", "")]
     return "| " + " | ".join(map(str, parts)) + " |"
 
 
