@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from autoprompt.stats import paired_difference_interval, wilson_interval
+from autoprompt.stats import mcnemar_exact, p_text, paired_difference_interval, wilson_interval
 
 OURS = "autoprompt"
 RESAMPLES = 2000
@@ -50,7 +50,10 @@ def print_table(results: Path) -> None:
 
 
 def _means(found: Sequence[Cell]) -> list[str]:
-    """Mean accuracy of each tool on each task that a peer has a cell of, with the number of seeds."""
+    """Mean accuracy of each tool on each task that a peer has a cell of, its 95% interval, number of seeds.
+
+    The interval is of seeds and rows; of one seed it is of rows alone.
+    """
     peers = sorted({cell["tool"] for cell in found} - {OURS})
     tasks = sorted({cell["task"] for cell in found if cell["tool"] != OURS})
     if not tasks:
@@ -64,11 +67,18 @@ def _means(found: Sequence[Cell]) -> list[str]:
         parts = [f"{naive[0]:.3f}" if naive else ""]
         for tool in (OURS, *peers):
             cells = [cell for cell in found if (cell["task"], cell["tool"]) == (task, tool)]
-            scored = [cell["accuracy"] for cell in cells if "accuracy" in cell]
-            ended = f"{statistics.fmean(scored):.3f} ({len(scored)})" if scored else ""
-            parts.append(ended or ", ".join(sorted({cell["status"] for cell in cells})))
+            scored = [cell["correct"] for cell in cells if "correct" in cell]
+            parts.append(_mean(scored) if scored else ", ".join(sorted({cell["status"] for cell in cells})))
         lines.append(f"| {task} | " + " | ".join(parts) + " |")
     return lines
+
+
+def _mean(cells: Sequence[Rows]) -> str:
+    rng = random.Random(0)
+    draws = sorted(
+        _drawn(cells, rng.choices(range(len(cells[0])), k=len(cells[0])), rng) for _ in range(RESAMPLES)
+    )
+    return f"{_accuracy(cells):.3f} {_bounds(draws, '.3f')} ({len(cells)})"
 
 
 def _line(cell: Cell) -> str:
@@ -171,22 +181,40 @@ def _by_a_best(ours: Cell, best: Cell, calls: int) -> str:
 
 def _reported(found: Sequence[Cell]) -> list[str]:
     """The gain on validation that ours reported for its winner, beside the gain on the unseen rows."""
-    lines, gaps = [], []
+    lines: list[str] = []
+    gaps: dict[str, list[float]] = defaultdict(list)
     for cell in found:
         told = cell.get("validation") or {}
         if cell["tool"] != OURS or told.get("best") is None or cell["operator"] == "original":
             continue
         pairs = list(zip(cell["naive"]["correct"], cell["correct"], strict=True))
         low, high = paired_difference_interval(*map(list, zip(*pairs, strict=True)))
+        fixed, broken = sum(b > a for a, b in pairs), sum(b < a for a, b in pairs)
         gain, claimed = statistics.fmean(b - a for a, b in pairs), told["best"] - told["original"]
-        gaps.append(claimed - gain)
+        gaps[cell["task"]].append(claimed - gain)
         lines.append(
             f"{cell['task']}, seed {cell['seed']}: reported gain {claimed:+.3f}, on unseen rows {gain:+.3f} "
-            f"[{low:+.3f}, {high:+.3f}]"
+            f"[{low:+.3f}, {high:+.3f}], {p_text(mcnemar_exact(fixed, broken))}; apart {claimed - gain:+.3f}"
         )
     if gaps:
-        lines.append(f"reported minus true, mean of {len(gaps)}: {statistics.fmean(gaps):+.3f}")
+        lines.append(_mean_gap(list(gaps.values())))
     return lines
+
+
+def _mean_gap(tasks: Sequence[Sequence[float]]) -> str:
+    """Reported minus true gains: their mean, with its 95% bootstrap interval over tasks, then their cells."""
+    rng = random.Random(0)
+
+    def drawn() -> float:
+        chosen = rng.choices(tasks, k=len(tasks))
+        return statistics.fmean(gap for gaps in chosen for gap in rng.choices(gaps, k=len(gaps)))
+
+    every = [gap for gaps in tasks for gap in gaps]
+    draws = sorted(drawn() for _ in range(RESAMPLES))
+    return (
+        f"reported minus true, mean of {len(every)} winners on {len(tasks)} tasks: "
+        f"{statistics.fmean(every):+.3f} {_bounds(draws, '+.3f')}; {min(every):+.3f} to {max(every):+.3f}"
+    )
 
 
 def _spent(cell: Cell) -> tuple[int, int]:
@@ -208,7 +236,7 @@ def difference(tasks: Sequence[tuple[Sequence[Rows], Sequence[Rows]]]) -> tuple[
         statistics.fmean(_draw(ours, theirs, rng) for ours, theirs in rng.choices(tasks, k=len(tasks)))
         for _ in range(RESAMPLES)
     )
-    return mean, draws[int(0.025 * RESAMPLES)], draws[int(0.975 * RESAMPLES) - 1]
+    return mean, *_ends(draws)
 
 
 def _accuracy(cells: Sequence[Rows]) -> float:
@@ -217,8 +245,19 @@ def _accuracy(cells: Sequence[Rows]) -> float:
 
 def _draw(ours: Sequence[Rows], theirs: Sequence[Rows], rng: random.Random) -> float:
     rows = rng.choices(range(len(ours[0])), k=len(ours[0]))
-    one, other = (
-        _accuracy([[cell[i] for i in rows] for cell in rng.choices(cells, k=len(cells))])
-        for cells in (ours, theirs)
-    )
-    return one - other
+    return _drawn(ours, rows, rng) - _drawn(theirs, rows, rng)
+
+
+def _drawn(cells: Sequence[Rows], rows: Sequence[int], rng: random.Random) -> float:
+    """Mean accuracy on these rows of as many cells, drawn anew."""
+    return _accuracy([[cell[i] for i in rows] for cell in rng.choices(cells, k=len(cells))])
+
+
+def _ends(draws: Sequence[float]) -> tuple[float, float]:
+    """Of the 95% interval. draws: sorted."""
+    return draws[int(0.025 * RESAMPLES)], draws[int(0.975 * RESAMPLES) - 1]
+
+
+def _bounds(draws: Sequence[float], form: str) -> str:
+    low, high = _ends(draws)
+    return f"[{low:{form}}, {high:{form}}]"
