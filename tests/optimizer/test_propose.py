@@ -292,12 +292,21 @@ def test_demonstrations_are_of_train_and_fit_the_limits() -> None:
         assert candidate.change.startswith(f"{len(candidate.demos)} demonstrations")
 
 
-def test_demonstrations_behind_one_text_begin_alike() -> None:
-    """A model that keeps what it has read reads the beginning once; two heads keep the sets different."""
-    made = bench()
+def sets_behind_the_naive_prompt(**settings: Any) -> list[tuple[Demo, ...]]:
+    made = bench(**settings)
     candidates = propose(made.context, brief(made, number=12))
     naive = made.context.pool.original.candidate.prompt
-    sets = [c.demos for c in candidates if c.operator == "demos" and c.prompt == naive]
+    return [c.demos for c in candidates if c.operator == "demos" and c.prompt == naive]
+
+
+def test_on_a_server_no_two_sets_begin_alike() -> None:
+    sets = sets_behind_the_naive_prompt()
+    assert len({demos[:2] for demos in sets}) == len(sets) > 3
+
+
+def test_demonstrations_behind_one_text_begin_alike() -> None:
+    """The embedded model reads the beginning once; two heads keep the sets different."""
+    sets = sets_behind_the_naive_prompt(is_embedded=True)
     families = defaultdict(list)
     for demos in sets:
         families[demos[:2]].append(demos)

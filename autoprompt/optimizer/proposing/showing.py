@@ -64,10 +64,14 @@ def _choose(turn: Turn, name: str, train: Sequence[Example]) -> tuple[list[Examp
 
 
 def _balanced(turn: Turn, name: str, train: Sequence[Example], size: int) -> list[Example]:
-    """A balanced set. Behind the text of the best, those that share a head begin alike, and the round's first
-    is all beginning; behind another text a model reads them anew in any case.
+    """A balanced set. Of the embedded model, behind the text of the best, those of one head begin alike,
+    and the round's first is all beginning; behind another text it reads them anew in any case.
+
+    A server does not wait for what it reads, and simulated, sets that differ from the first row on find as
+    much or a little more (benchmarks/docs/search.md).
     """
-    if turn.parent.candidate.id != turn.brief.incumbent:
+    is_alike = turn.context.settings.is_embedded and turn.parent.candidate.id == turn.brief.incumbent
+    if not is_alike:
         return demo_sets.balanced(train, size, turn.rng)
     head = (turn.place.draw + 1) // 2 % HEADS
     rng = turn.context.rng("beginning", turn.brief.iteration, name, head)
