@@ -5,6 +5,8 @@ python benchmarks/token_estimate.py
 
 from __future__ import annotations
 
+import argparse
+
 import httpx
 
 from autoprompt.llm import local
@@ -46,6 +48,7 @@ TEXTS = {
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__).parse_args()
     server = local.start()
     try:
         with httpx.Client(headers={"Authorization": f"Bearer {server.api_key}"}) as client:
