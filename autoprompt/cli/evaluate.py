@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from autoprompt.cli import clean, options, render, scores
+from autoprompt.cli import clean, estimates, options, render, scores
 from autoprompt.cli.panel import watching
 from autoprompt.cli.progress import duration, money
 from autoprompt.cli.run import check_metric, print_json, read_environment
@@ -140,7 +140,7 @@ def _show_estimate(
         candidate=known.candidate,
         against=other,
     ).to_dict()
-    render.console(stderr=as_json).print(render.evaluation_estimate(found, settings))
+    render.console(stderr=as_json).print(estimates.of_evaluation(found, settings))
     if as_json:
         print_json(found)
 

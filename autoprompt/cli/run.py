@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from autoprompt.cli import clean, options, print_line, render
+from autoprompt.cli import clean, estimates, options, print_line, render
 from autoprompt.cli.env_file import load_env_file
 from autoprompt.cli.panel import watching
 from autoprompt.config import RunConfig
@@ -82,7 +82,7 @@ def show_estimate(settings: RunConfig, *, as_json: bool) -> None:
     from autoprompt import api
 
     estimate = api.estimate(settings)
-    render.console(stderr=as_json).print(render.estimate(estimate.to_dict(), settings))
+    render.console(stderr=as_json).print(estimates.of_run(estimate.to_dict(), settings))
     if as_json:
         print_json(estimate.to_dict())
 

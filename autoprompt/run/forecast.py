@@ -52,7 +52,8 @@ class Estimate:
     fewest_calls: the smallest cap on calls with which the run would mean something; fewest_tokens,
         fewest_cost_usd: of one round and the final comparison with prompts no longer than the original.
     smallest_gain: see `autoprompt.search.gate.smallest_gain`, for the candidates of one round and the rows of
-        validation alone. smallest_gain_at_best: with those of train that can stay unseen.
+        validation alone; where these are in fewer groups (`val_groups`), the share of groups that get better,
+        each by one row or more. smallest_gain_at_best: with those of train that can stay unseen.
     short_tokens, short_cost_usd: of as many calls, if all prompts stayed as short as the original.
     labels: the only answers allowed, given or found; () for free ones. different_targets: of all rows.
     """
@@ -67,6 +68,7 @@ class Estimate:
     fewest_calls: int = 0
     calls_per_row: int = 1
     smallest_gain: float | None = None
+    val_groups: int = 0
     judge_calls: int = 0
     judge_model: str = ""
     judge_cost_usd: float | None = 0.0
@@ -132,6 +134,7 @@ def estimate_run(preparation: Preparation, prices: Prices) -> Estimate:
         fewest_calls=fewest,
         calls_per_row=p.plan.calls_per_row,
         smallest_gain=smallest_gain_of(p.plan, p.depth),
+        val_groups=sum(p.plan.groups),
         judge_calls=judge_calls,
         judge_model=prices.judge_model if judge_calls else "",
         judge_cost_usd=judged,

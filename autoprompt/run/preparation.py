@@ -188,12 +188,13 @@ def _too_few_rows(plan: Plan, depth: Depth) -> str | None:
     if least is not None and least <= LARGE_GAIN:
         return None
     could = "nothing could" if least is None else f"only a gain of about {least:+.2f} or more can"
-    more = " and ".join(f"{rows} can show {_shown_by(rows, depth):+.2f}" for rows in (30, 50))
     rows, groups = len(plan.race) + len(plan.fresh), sum(plan.groups)
+    what = "" if groups == rows else " groups"
+    more = " and ".join(f"{many}{what} can show {_shown_by(many, depth):+.2f}" for many in (30, 50))
     return (
         f"{rows} validation rows{in_groups(groups, rows)}: by these alone {could} be told from luck, so the "
-        "original prompt may be returned whatever is found, unless rows of train tell. At best, with no row "
-        f"broken, {more}"
+        "original prompt may be returned whatever is found, unless rows of train tell. At best, with no "
+        f"{'row' if groups == rows else 'group'} broken, {more}"
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from autoprompt.cli import clean, render
+from autoprompt.cli import clean, estimates, render
 from autoprompt.cli.render import prompt_diff
 from autoprompt.config import RunConfig
 
@@ -248,7 +248,7 @@ def test_an_estimate_says_that_nothing_was_sent() -> None:
         "labels": [],
         "different_targets": 9,
     }
-    assert shown(render.estimate(data, RunConfig.model_validate({"model": "gpt-x"}))).splitlines() == [
+    assert shown(estimates.of_run(data, RunConfig.model_validate({"model": "gpt-x"}))).splitlines() == [
         "rows: 4 train, 3 val, 3 test",
         "answers: free text, 9 different in 10 rows",
         "at most 1,206 calls (gpt-x), up to 6 of them the writer's; repeats after faults come on top",
@@ -260,27 +260,33 @@ def test_an_estimate_says_that_nothing_was_sent() -> None:
     ranged = {**data, "smallest_gain_at_best": 0.08}
     assert (
         "about +0.08 to +0.14, if no row gets worse; the less of train a winner is made from, the smaller"
-        in " ".join(shown(render.estimate(ranged, RunConfig(model="gpt-x"))).split())
+        in " ".join(shown(estimates.of_run(ranged, RunConfig(model="gpt-x"))).split())
+    )
+    grouped = {**ranged, "sizes": {"train": 40, "val": 60, "test": 40}, "val_groups": 14}
+    assert (
+        "smallest gain that these can confirm: one in about 0.08 to 0.14 of the 14 groups of validation, "
+        "however small in each, if none gets worse"
+        in " ".join(shown(estimates.of_run(grouped, RunConfig(model="gpt-x"))).split())
     )
     short = {**data, "short_tokens": 4321, "short_cost_usd": None}
     assert (
         "up to about 54,321 tokens; cost: unknown; about 4,321 tokens if no prompt gets longer"
-        in " ".join(shown(render.estimate(short, RunConfig(model="gpt-x"))).split())
+        in " ".join(shown(estimates.of_run(short, RunConfig(model="gpt-x"))).split())
     )
     priced = {**short, "cost_usd": 1.25, "short_cost_usd": 0.11}
     assert "cost: up to $1.25; about 4,321 tokens ($0.11) if no prompt gets longer than yours" in " ".join(
-        shown(render.estimate(priced, RunConfig(model="gpt-x"))).split()
+        shown(estimates.of_run(priced, RunConfig(model="gpt-x"))).split()
     )
     local, capped = RunConfig(model="local"), RunConfig(model="gpt-x", max_seconds=90)
     said = "time: about 14 to 50 minutes on one or two cores if all is answered at once; a prompt"
-    assert said in " ".join(shown(render.estimate(data, local)).split())
-    assert "time: at most 1:30 (--max-seconds); the run then" in shown(render.estimate(data, capped))
+    assert said in " ".join(shown(estimates.of_run(data, local)).split())
+    assert "time: at most 1:30 (--max-seconds); the run then" in shown(estimates.of_run(data, capped))
     judged = {**data, "judge_calls": 600, "judge_model": "gpt-y\x1b", "judge_cost_usd": 0.25}
-    text = shown(render.estimate(judged, RunConfig.model_validate({"model": "gpt-x"})))
+    text = shown(estimates.of_run(judged, RunConfig.model_validate({"model": "gpt-x"})))
     said = "at most 1,806 calls (gpt-x), up to 6 of them the writer's, about 600 the judge's"
     assert f"{said} (gpt-y, about $0.25)" in " ".join(text.split())
     judged["judge_cost_usd"] = None
-    text = shown(render.estimate(judged, RunConfig.model_validate({"model": "gpt-x"})))
+    text = shown(estimates.of_run(judged, RunConfig.model_validate({"model": "gpt-x"})))
     assert "the judge's (gpt-y, price unknown)" in " ".join(text.split())
 
 
@@ -330,7 +336,7 @@ def test_what_an_evaluation_will_take_is_told_by_model_and_in_time() -> None:
     local = RunConfig(model="local")
 
     def said(config: RunConfig = local, **changes: Any) -> str:
-        return " ".join(shown(render.evaluation_estimate({**data, **changes}, config)).split())
+        return " ".join(shown(estimates.of_evaluation({**data, **changes}, config)).split())
 
     assert (
         "at most 200 calls (local), 100 with each of the two prompts, and 200 to the judge (strict)" in said()

@@ -1,0 +1,126 @@
+"""What a dry run shows: calls, tokens, cost and time, before anything is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from autoprompt.cli import clean
+from autoprompt.cli.progress import duration, money
+from autoprompt.config import LOCAL, RunConfig
+from autoprompt.dataset.faults import listed
+
+# Of whole runs on the embedded model, reading of new prompts and writing included: `make run` on two cores
+# with AVX-512 and a runtime of its own, and a run on one slow core.
+_LOCAL_CALL_S = 0.7, 2.5
+_REASONED = 10  # an answer that is worked out first takes so many times as long
+
+
+def of_run(data: Mapping[str, Any], settings: RunConfig) -> RenderableType:
+    """What `run --dry-run` shows. data: `Estimate.to_dict`."""
+    sizes = ", ".join(f"{count} {part}" for part, count in data["sizes"].items())
+    model = settings.model or settings.base_url
+    judged = data.get("judge_calls", 0)
+    calls = data["task_calls"] + data["optimizer_calls"] + judged
+    if_at_once = (
+        " if all is answered at once; a prompt that reasons first takes ten times as long a call. What is "
+        "left is said on the way"
+    )
+    lines = [
+        f"rows: {sizes}",
+        _answers(data),
+        f"at most {calls:,} calls ({clean(str(model))}), up to "
+        f"{data['optimizer_calls']:,} of them the writer's{_judges(data) if judged else ''}"
+        f"{'' if settings.max_calls else '; repeats after faults come on top'}",
+        _tokens_and_cost(data),
+        *_time(calls, settings, "the run then ends with what it has", if_at_once),
+    ]
+    lines += _smallest_gain(data)
+    lines += [f"warning: {clean(warning)}" for warning in data.get("warnings", ())]
+    return Group(*(Text(line) for line in [*lines, "nothing was sent"]))
+
+
+def _smallest_gain(data: Mapping[str, Any]) -> Iterator[str]:
+    """What the rows can confirm; of rows in groups, in how many of these there must be a gain."""
+    least = data.get("smallest_gain")
+    at_best = data.get("smallest_gain_at_best", least)
+    if at_best is None:
+        return
+    reach, why = f"{at_best:+.2f}", ""
+    if least is None or f"{at_best:.2f}" != f"{least:.2f}":
+        reach = f"{at_best:+.2f} at best" if least is None else f"{at_best:+.2f} to {least:+.2f}"
+        why = "; the less of train a winner is made from, the smaller"
+    groups = data.get("val_groups", 0)
+    if groups in (0, data["sizes"]["val"]):
+        yield f"smallest gain of right rows that these can confirm: about {reach}, if no row gets worse{why}"
+        return
+    yield (
+        f"smallest gain that these can confirm: one in about {reach.replace('+', '')} of the {groups} groups "
+        f"of validation, however small in each, if none gets worse{why}"
+    )
+
+
+def of_evaluation(data: Mapping[str, Any], settings: RunConfig) -> RenderableType:
+    """What `eval --dry-run` shows. data: `EvaluationEstimate.to_dict`."""
+    judged, model = data["judge_calls"], settings.model or settings.base_url
+    asked = data["calls"] - judged
+    of_both = f", {asked // 2:,} with each of the two prompts" if data["prompts"] > 1 else ""
+    to_judge = f", and {judged:,} to the judge ({clean(data['judge_model'])})" if judged else ""
+    beside = (
+        "unreadable answers are asked for once more and repeats after faults come on top, answers in the "
+        "cache are free"
+    )
+    labels = listed(data["labels"]) if data["labels"] else "free text"
+    slower = _REASONED if data["is_reasoned"] else 1
+    if_short = "" if data["labels"] or data["is_reasoned"] else " if answers are as long as the targets"
+    lines = [
+        f"rows: {data['rows']:,}",
+        f"answers: {clean(labels)}",
+        f"at most {asked:,} calls ({clean(str(model))}){of_both}{to_judge}; {beside}",
+        f"about {data['tokens']:,} tokens{if_short}; cost: {money(data['cost_usd'])}",
+        *_time(asked * slower, settings, "every row must be answered by then"),
+        *(f"warning: {clean(warning)}" for warning in data["warnings"]),
+    ]
+    return Group(*(Text(line) for line in [*lines, "nothing was sent"]))
+
+
+def _answers(data: Mapping[str, Any]) -> str:
+    """What is asked for: a target field that was taken for another shows here."""
+    if labels := data["labels"]:
+        return f"answers: {clean(listed(labels))}"
+    rows = sum(data["sizes"].values())
+    return f"answers: free text, {data['different_targets']:,} different in {rows:,} rows"
+
+
+def _time(calls: int, settings: RunConfig, at_the_end: str, beside: str = "") -> Iterator[str]:
+    """What costs no money costs time. A server's time nobody knows.
+
+    at_the_end: what holds when `--max-seconds` are over. beside: to be said of the embedded model's time.
+    """
+    if settings.max_seconds is not None:
+        yield f"time: at most {duration(settings.max_seconds)} (--max-seconds); {at_the_end}"
+    elif settings.model == LOCAL:
+        least, most = (f"{calls * seconds / 60:,.0f}" for seconds in _LOCAL_CALL_S)
+        about = "under a minute" if most == "0" else f"about {least} to {most} minutes"
+        yield f"time: {about} on one or two cores{beside}"
+
+
+def _tokens_and_cost(data: Mapping[str, Any]) -> str:
+    """At most, and what so many calls take while prompts stay as short as the original."""
+    said = f"up to about {data['tokens']:,} tokens; cost: "
+    cost, short, short_cost = data["cost_usd"], data.get("short_tokens"), data.get("short_cost_usd")
+    if not short or short >= data["tokens"]:
+        return said + money(cost)
+    priced = f" ({money(short_cost)})" if cost and short_cost is not None else ""
+    upto = "up to " if priced else ""
+    return f"{said}{upto}{money(cost)}; about {short:,} tokens{priced} if no prompt gets longer than yours"
+
+
+def _judges(data: Mapping[str, Any]) -> str:
+    """The judge's part of the calls and of the cost."""
+    cost = data["judge_cost_usd"]
+    price = "price unknown" if cost is None else f"about {money(cost)}"
+    return f", about {data['judge_calls']:,} the judge's ({clean(data['judge_model'])}, {price})"
