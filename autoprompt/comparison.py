@@ -22,7 +22,7 @@ from autoprompt.stats import (
 from autoprompt.types import EvaluatedRow
 
 ALPHA = 0.05  # two-sided
-_LOPSIDED = 0.1  # of the rows: so many more of them lost on one side than on the other
+LOPSIDED = 0.1  # of the rows: so many more of them lost on one side than on the other
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +38,8 @@ class ComparedRows:
     """New against old on the rows that neither side lost. Scores in [0, 1], intervals of 95%.
 
     fixed, broken: rows that the new prompt scores higher, and lower. left_out: rows that the endpoint failed,
-    or the budget had no call for, on either side: they say nothing of the prompts. is_lopsided: one side lost
-    so many more rows than the other, for want of a tool or a service, that what is left says nothing either.
+    or the budget had no call for, on either side: they say nothing of the prompts. is_lopsided: so many more
+    failed on one side than on the other that what is left says nothing either.
     groups: in how many the compared rows are, a row alone being one.
     """
 
@@ -70,6 +70,7 @@ class ComparedRows:
             "fixed": self.fixed,
             "broken": self.broken,
             "left_out": self.left_out,
+            "is_lopsided": self.is_lopsided,
         }
 
 
@@ -132,9 +133,11 @@ def compare_rows(
 
 
 def _is_lopsided(new: Sequence[EvaluatedRow], old: Sequence[EvaluatedRow]) -> bool:
-    """Which rows come to a tool is for the prompts to say, so of these rows the lost ones are no accident."""
-    unreached = [sum(row.is_unreached for row in side) for side in (new, old)]
-    return abs(unreached[0] - unreached[1]) > _LOPSIDED * len(new)
+    """Which rows come to a tool that is not there, or to an answer that takes too long, is for the prompts to
+    say: of two that fail by accident, neither does so much more often.
+    """
+    failed = [sum(row.is_lost and not row.is_unasked for row in side) for side in (new, old)]
+    return abs(failed[0] - failed[1]) > LOPSIDED * len(new)
 
 
 def _answers(rows: Sequence[EvaluatedRow]) -> list[str]:

@@ -173,7 +173,7 @@ def evaluate_jobs(
     *,
     concurrency: int = 1,
     on_row: OnRow | None = None,
-    fewest_to_fail: int = 1,
+    fewest_to_fail: int | None = 1,
     grant: Grant = nullcontext,
     on_exhausted: OnExhausted | None = None,
 ) -> list[Evaluation]:
@@ -184,7 +184,8 @@ def evaluate_jobs(
     Answers that cannot be read are asked for again when all the others are there, as far as `grant` allows:
     a row for every job that needs it, or for none, so that no job is read with more patience than another.
     A failed row is a row with score 0 and its error. If every row of every job failed, and there are at least
-    `fewest_to_fail`: EndpointError, or RequestRefusedError where each was refused. on_exhausted: hears, in a
+    `fewest_to_fail` different ones (None: however many): EndpointError, or RequestRefusedError where each was
+    refused. on_exhausted: hears, in a
     worker thread, of each row that the budget ended before; such rows are lost, and what was answered stays.
     What no row can survive (budget without it, key, runtime) stops the sending, waits for the rows on the
     wire and is raised; Ctrl-C stops the sending and waits for them GRACE_S seconds, a second one not at all.
@@ -220,7 +221,8 @@ def evaluate_jobs(
         Evaluation(candidate.id, tuple(row for row in done_rows if row is not None))
         for (candidate, _), done_rows in zip(jobs, rows, strict=True)
     ]
-    if len(tasks) >= fewest_to_fail:
+    rows_asked = {example.id for _, examples in jobs for example in examples}
+    if fewest_to_fail is not None and len(rows_asked) >= fewest_to_fail:
         raise_if_all_failed([row for evaluation in evaluations for row in evaluation.rows])
     return evaluations
 

@@ -92,14 +92,22 @@ class PromptProgram:
         before: Prediction,
         attempt: int = 0,
     ) -> Prediction:
-        """One answer. before: that of the attempt before, empty for the first one."""
+        """One answer. before: that of the attempt before, empty for the first one.
+
+        An answer that is asked for again stays what it was where that fails: a prompt that cannot be read is
+        not spared its zeros by a bad endpoint.
+        """
         try:
             completion = self.client.complete(messages, _again(options, attempt))
         except EndpointError as error:
             if error.is_fatal:
                 raise
+            if attempt:
+                return replace(before, again=None)
             return replace(before, error=str(error), again=None)
         except RequestRefusedError as error:
+            if attempt:
+                return replace(before, again=None)
             return replace(before, error=REFUSED + str(error), again=None)
         except BudgetExhausted:
             if not attempt:

@@ -227,6 +227,19 @@ def test_a_good_second_answer_counts() -> None:
     assert (prediction.value, prediction.again) == ("1", None)
 
 
+@pytest.mark.parametrize("error", [EndpointError("timed out"), RequestRefusedError("too long")])
+def test_an_unreadable_answer_stays_one_where_asking_again_fails(error: Exception) -> None:
+    """Lost instead, its zero would be spared to a prompt that cannot be read, by a bad endpoint."""
+
+    def answer(messages: list[Message], options: Options) -> str:
+        if options.is_retry:
+            raise error
+        return "hm"
+
+    prediction = settled(program(ScriptedClient(answer)))
+    assert (prediction.value, prediction.text, prediction.error) == (None, "hm", None)
+
+
 def test_free_text_is_stripped_and_needs_no_label() -> None:
     client = ScriptedClient(["<think>long</think> 12 + 3 = 15\n"])
     assert program(client, labels=()).run(ROW, CANDIDATE).value == "12 + 3 = 15"

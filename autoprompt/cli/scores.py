@@ -34,6 +34,8 @@ def comparison(report: EvaluationReport) -> list[str]:
     verdict = "no difference beyond luck"
     if found.is_better or found.is_worse:
         verdict = f"{'better' if found.is_better else 'worse'} than the other prompt"
+    elif found.is_lopsided:
+        verdict = "far more rows failed on one side, so the others show nothing"
     lost = f"; {found.left_out} rows that failed are left out" if found.left_out else ""
     where = f", {found.new.score:.3f} here, on the rows that both answered" if found.left_out else ""
     return [

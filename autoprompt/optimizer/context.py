@@ -151,6 +151,9 @@ class SearchContext:
                 asked,
                 on_row=self.row_counter(what, total),
                 on_exhausted=ended.append if keeps_rest else None,
+                # Rows that were lost are asked again, and some fail each time: of prompts that were answered
+                # before, that is no reason to end the run, and each resume of it.
+                may_all_fail=all(entry.scores for entry, _, _ in missing),
             )
         for (entry, candidate, _), evaluation in zip(missing, evaluations, strict=True):
             is_held_out = candidate is not entry.candidate

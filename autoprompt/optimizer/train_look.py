@@ -33,12 +33,17 @@ def look_for_errors(context: SearchContext, incumbent: Entry, iteration: int) ->
             else:
                 found = context.prediction.predict(incumbent.candidate, batch, on_row=on_row)
         evaluation = Evaluation(evaluation.candidate_id, evaluation.rows + found.rows)
-        if evaluation.correct < len(evaluation.rows):
+        if _has_errors(evaluation):
             break
-    if evaluation.correct == len(evaluation.rows):
+    if not _has_errors(evaluation):
         # Nothing wrong on train: whether it is perfect is for the rows that decide to say.
         context.evaluate([incumbent], context.plan.race, "race rows of the best")
     return evaluation
+
+
+def _has_errors(evaluation: Evaluation) -> bool:
+    """Of rows that were lost nothing is known."""
+    return any(not row.is_correct and not row.is_lost for row in evaluation.rows)
 
 
 def _first_look(context: SearchContext, original: Entry, batch: list[Example], on_row: OnRow) -> Evaluation:

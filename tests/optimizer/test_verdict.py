@@ -285,6 +285,24 @@ def test_rows_that_were_lost_are_not_among_those_that_the_message_counts() -> No
     assert data["warnings"][-1].startswith("2 of 16 test rows failed")
 
 
+def test_far_more_failures_on_one_side_are_told() -> None:
+    def sealed_rows(name: str, failed: int) -> Any:
+        rows = [scored(row(i), name == "best" or i >= 9) for i in range(24)]
+        return [replace(r, error="timed out") if i >= 24 - failed else r for i, r in enumerate(rows)]
+
+    made = bench(splits=splits_of(32, 60, 24))
+    state: dict[str, Any] = {**first_state(made.context, {}), "tried": 7, "iteration": 2}
+    best = made.context.add(Candidate({"prompt": "Better."}))
+    best.scores[made.context.plan.race_ids[0]] = 1.0
+    for name, failed in (("best", 12), ("original", 1)):
+        made.files.write_predictions(f"test-{name}", sealed_rows(name, failed))
+    test = {name: {"path": f"test-{name}.jsonl"} for name in ("best", "original")}
+    state |= {"incumbent": best.candidate.id, "test": test}
+    data = make_result(state, made.context, FACTS, Spent(task_calls=9)).to_dict()  # type: ignore[arg-type]
+    assert (data["verdict"], data["is_lopsided"], data["broken"]) == ("not_confirmed", True, 0)
+    assert "more rows failed on one side (12 of the new prompt, 1 of the original), so the" in data["message"]
+
+
 def test_rows_that_the_budget_ended_before_are_told_apart_from_failed_ones() -> None:
     def cut(row: EvaluatedRow) -> EvaluatedRow:
         errors = {"r14": "not asked: the cap of 9 s is reached.", "r15": "HTTP 500"}

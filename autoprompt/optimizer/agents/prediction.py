@@ -79,12 +79,14 @@ class PredictionAgent:
         *,
         on_row: OnRow | None = None,
         on_exhausted: OnExhausted | None = None,
+        may_all_fail: bool = False,
     ) -> list[Evaluation]:
         """Evaluations of several candidates, each on its own rows, as one batch.
 
         All rows of one candidate are sent before those of the next, so that an endpoint with a prefix cache
         reads each candidate's instruction once (see `asking_order`); with many requests at once no worker
-        waits for a candidate to end. on_exhausted: as there. Raises what `evaluate_jobs` raises, and
+        waits for a candidate to end. on_exhausted: as there. may_all_fail: no row that fails is an error, as
+        the endpoint is known to answer. Raises what `evaluate_jobs` raises, and
         JudgeError where a judge has given hardly any grade.
         """
         started = time.monotonic()
@@ -95,7 +97,7 @@ class PredictionAgent:
             self._metric,
             concurrency=self._concurrency,
             on_row=on_row,
-            fewest_to_fail=FEWEST_TO_FAIL,
+            fewest_to_fail=None if may_all_fail else FEWEST_TO_FAIL,
             grant=self._grant,
             on_exhausted=on_exhausted,
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from autoprompt.comparison import LOPSIDED
 from autoprompt.errors import BudgetExhausted
 from autoprompt.optimizer.context import SearchContext
 from autoprompt.optimizer.ending.choosing import rows_to_ask
@@ -38,6 +39,7 @@ def confirm_winner(context: SearchContext, state: AutoPromptState, winner: Entry
         context.evaluate(both, of_train.unseen, what, keeps_rest=True)
         asked += of_train.shown
         _ask_without_themselves(context, winner, of_train.shown)
+        _count_failures(context, winner, [*plan.race, *asked])
     except BudgetExhausted as error:
         update["stop_reason"] = error.cap
     fresh = {row.id for row in asked if all(row.id in entry.scores for entry in both)}
@@ -56,6 +58,27 @@ def confirm_winner(context: SearchContext, state: AutoPromptState, winner: Entry
     }
     context.emit({"event": "confirmation", **update["confirmation"]})
     return winner if confirmation.is_confirmed else original
+
+
+def _count_failures(context: SearchContext, winner: Entry, rows: Sequence[Example]) -> None:
+    """Where the winner fails far more rows than the original, they count as wrong.
+
+    Left out, a prompt whose answers take too long on the rows that are hard would be confirmed by the others.
+    """
+    original = context.pool.original
+    failed = [row.id for row in rows if row.id in original.scores and row.id not in winner.scores]
+    of_original = sum(row.id in winner.scores and row.id not in original.scores for row in rows)
+    if len(failed) - of_original <= LOPSIDED * len(rows):
+        return
+    winner.scores.update(dict.fromkeys(failed, 0.0))
+    context.changed.add(winner.candidate.id)
+    context.emit(
+        {
+            "event": "warning",
+            "message": f"the winner failed in {len(failed)} of {len(rows)} rows that the original answered: "
+            "for the confirmation they count as wrong",
+        }
+    )
 
 
 def _ask_without_themselves(context: SearchContext, winner: Entry, rows: Sequence[Example]) -> None:

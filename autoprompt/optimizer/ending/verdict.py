@@ -122,7 +122,14 @@ def _verdict(compared: ComparedRows | None) -> Verdict:
 def _proof(compared: ComparedRows | None) -> dict[str, Any]:
     """What the sealed test says of the difference."""
     if compared is None:
-        return {"gain": None, "p_value": None, "fixed": 0, "broken": 0, "left_out": 0}
+        return {
+            "gain": None,
+            "p_value": None,
+            "fixed": 0,
+            "broken": 0,
+            "left_out": 0,
+            "is_lopsided": False,
+        }
     return compared.to_dict()
 
 
@@ -279,6 +286,12 @@ def _validation_rows(validation: Mapping[str, Any]) -> str:
 
 def _why_returned(data: Mapping[str, Any]) -> str:
     """Which prompt a user has in hands whose gain the sealed test does not show."""
+    if data["is_lopsided"]:
+        return (
+            f" Far more rows failed on one side ({data['best']['failed']} of the new prompt, "
+            f"{data['original']['failed']} of the original), so the others show nothing. The new prompt is "
+            "returned: rows before the test had confirmed it."
+        )
     if data["gain"]["value"] < 0 and data["p_value"] < ALPHA:
         return " The new prompt is returned, since rows before the test had confirmed it; keep your own."
     return " The new prompt is returned: rows before the test had confirmed it."
