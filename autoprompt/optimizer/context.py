@@ -25,6 +25,7 @@ from autoprompt.program import Program, demo_turn, placeholders
 from autoprompt.reasoning import USUAL_TOKENS, asks_to_reason
 from autoprompt.search.plan import Depth, Plan, final_cost, race_cost
 from autoprompt.search.pool import Entry, Pool
+from autoprompt.search.quotes import Quotes
 from autoprompt.tokens import estimate_tokens
 from autoprompt.types import Candidate, Demo, EvaluatedRow, Evaluation, Example, OnEvent, Step
 
@@ -73,7 +74,10 @@ class SearchSettings:
 
 @dataclass(slots=True)
 class SearchContext:
-    """fields: names of what any row has. One that only some have would fail the others as a placeholder."""
+    """fields: names of what any row has. One that only some have would fail the others as a placeholder.
+
+    quotes: what of a text is copied from train.
+    """
 
     program: Program
     splits: Splits
@@ -93,10 +97,12 @@ class SearchContext:
     open_test: Callable[[], int] = lambda: 1
     changed: set[str] = field(default_factory=set)
     fields: frozenset[str] = field(init=False)
+    quotes: Quotes = field(init=False)
 
     def __post_init__(self) -> None:
         rows = (*self.splits.train, *self.splits.val, *self.splits.test)
         self.fields = frozenset((self.settings.input_field, *(name for row in rows for name in row.fields)))
+        self.quotes = Quotes(self.splits.train, self.settings.labels)
 
     def asked(self, prompt: str) -> tuple[str, ...]:
         """Names of the fields that a single prompt is filled in with, in order; never the answer's."""

@@ -62,7 +62,8 @@ def grams(text: str) -> Iterator[str]:
 
 
 def as_lines(cues: Mapping[str, Sequence[str]]) -> list[str]:
-    return [f"{label}: {', '.join(words)}" for label, words in cues.items()]
+    """A line for each label, line breaks in it or not: an earlier telling is found by its lines."""
+    return [f"{' '.join(label.split())}: {', '.join(words)}" for label, words in cues.items()]
 
 
 def _surest_first(scored: tuple[float, str]) -> tuple[float, int, str]:

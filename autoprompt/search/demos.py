@@ -13,6 +13,7 @@ from __future__ import annotations
 import random
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from heapq import heapify, heappop, heapreplace
 
 from autoprompt.types import Demo, Example
 
@@ -59,10 +60,9 @@ def balanced(examples: Sequence[Example], size: int, rng: random.Random) -> list
         rng.shuffle(queue)
     rng.shuffle(queues)
     chosen: list[Example] = []
-    while len(chosen) < size and any(queues):
-        for queue in queues:
-            if queue and len(chosen) < size:
-                chosen.append(queue.pop())
+    while len(chosen) < size and queues:
+        chosen += [queue.pop() for queue in queues[: size - len(chosen)]]
+        queues = [queue for queue in queues if queue]  # free text leaves thousands of empty ones behind
     rng.shuffle(chosen)
     return chosen
 
@@ -119,11 +119,22 @@ def _filling(
     taken = {e.id for e in chosen}
     counts = Counter(e.target for e in chosen)
     rest = balanced([e for e in examples if e.id not in taken], len(examples), rng)
+    places: dict[str, list[int]] = defaultdict(list)  # in `rest`, the first one last
+    for place in range(len(rest) - 1, -1, -1):
+        places[rest[place].target].append(place)
+    # Of the targets with the lowest count, the one whose next row comes first.
+    turns = [(counts[target], queue[-1]) for target, queue in places.items()]
+    heapify(turns)
     added: list[Example] = []
-    while rest and len(chosen) + len(added) < size:
-        place = min(range(len(rest)), key=lambda i: counts[rest[i].target])
-        counts[rest[place].target] += 1
-        added.append(rest.pop(place))
+    while turns and len(chosen) + len(added) < size:
+        count, place = turns[0]
+        added.append(rest[place])
+        queue = places[rest[place].target]
+        queue.pop()
+        if queue:
+            heapreplace(turns, (count + 1, queue[-1]))
+        else:
+            heappop(turns)
     rng.shuffle(added)
     return added
 

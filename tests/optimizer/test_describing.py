@@ -8,6 +8,7 @@ from autoprompt.llm import ScriptedClient
 from autoprompt.optimizer.agents import DescribingAgent
 from autoprompt.optimizer.agents.describing import read_descriptions, read_rule
 from autoprompt.optimizer.proposing.telling import with_lines
+from autoprompt.search.cues import as_lines
 from autoprompt.types import Example
 
 LABELS = ("spam", "ham")
@@ -21,6 +22,28 @@ def test_rows_are_shown_by_their_answers() -> None:
     request = client.calls[0][-1].content
     assert "spam:\n- Win cash now" in request
     assert "Is this spam or ham?" in request
+
+
+BROKEN = ("refund\nnow", "exchange")  # labels, one with a line break
+
+
+def test_a_label_with_a_line_break_is_described_in_one_line() -> None:
+    client = ScriptedClient(["refund now: wants the money back\nexchange: wants another size"])
+    rows = [Example("1", "Give me my money", BROKEN[0], {}), Example("2", "It is too small", BROKEN[1], {})]
+    lines = DescribingAgent(client).describe("Classify.", rows, BROKEN)
+    assert lines == ["refund now: wants the money back", "exchange: wants another size"]
+    request = client.calls[0][-1].content
+    assert "refund now:\n- Give me my money" in request
+    assert "refund now: …\nexchange: …" in request
+
+
+def test_a_label_with_a_line_break_leaves_nothing_of_an_earlier_telling() -> None:
+    heading, labels = "Words that are typical of each answer:", set(BROKEN)
+    told = "Classify."
+    for words in ["money", "back"], ["cash"]:
+        lines = [heading, *as_lines({BROKEN[0]: words, BROKEN[1]: ["size"]})]
+        told = with_lines(told, lines, (), labels)
+    assert told == f"Classify.\n{heading}\nrefund now: cash\nexchange: size"
 
 
 def test_without_labels_a_rule_is_asked_for() -> None:

@@ -20,7 +20,7 @@ from autoprompt.optimizer.beginning import first_state
 from autoprompt.optimizer.proposing.brief import Place
 from autoprompt.optimizer.proposing.drafts import draft
 from autoprompt.optimizer.proposing.propose import propose
-from autoprompt.optimizer.proposing.refusal import Refused
+from autoprompt.optimizer.proposing.refusal import Refused, check_text
 from autoprompt.optimizer.proposing.turn import Turn
 from autoprompt.search.demos import SHARED
 from autoprompt.search.operators import OperatorName
@@ -186,6 +186,33 @@ def test_a_proposal_that_quotes_train_is_refused() -> None:
     assert refusals("```\nThe quick brown fox is A.\n```", splits=quoted) == []
     # What the original says itself is no copy.
     assert refusals(f"```\n{text} is A, by the rule.\n```", prompt=f"{text} is A.", splits=quoted) == []
+
+
+def test_what_every_row_of_train_says_is_no_quote() -> None:
+    heading = "here is what a customer wrote to the support of our shop"
+    rows = [Example(f"x{n}", f"{heading}: {n}", "A", {"input": "", "target": "A"}) for n in range(40)]
+    splits = replace(splits_of(32, 60, 20), train=tuple(rows))
+    assert refusals(f"```\nDecide: {heading}. Is it A or B?\n```", splits=splits) == []
+
+
+class Read(str):
+    """An input that counts how often it is looked at."""
+
+    __slots__ = ()
+    times = 0
+
+    def casefold(self) -> str:
+        Read.times += 1
+        return super().casefold()
+
+
+def test_train_is_read_once_for_all_proposals() -> None:
+    base = splits_of(32, 60, 20)
+    made = bench(splits=replace(base, train=tuple(replace(row, input=Read(row.input)) for row in base.train)))
+    Read.times = 0
+    for rule in ("Mind the rule.", "Take care.", "Read twice."):
+        check_text(made.context, PROMPT, PROMPT, f"{PROMPT} {rule}")
+    assert Read.times == 32
 
 
 def test_a_common_chinese_phrase_is_no_quote() -> None:

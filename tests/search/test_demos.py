@@ -189,6 +189,72 @@ def test_sets_begin_alike_where_no_answer_runs_out(targets: list[str], size: int
         assert any(drawn[t] > 1 and drawn[t] * 8 > 3 * n for t, n in Counter(targets).items())
 
 
+def slowly_balanced(known: list[Example], size: int, rng: random.Random) -> list[Example]:
+    """`balanced` as it was first written, with a pass over all targets for each turn."""
+    by_target = {target: [e for e in known if e.target == target] for target in {e.target for e in known}}
+    queues = [by_target[target] for target in sorted(by_target)]
+    for queue in queues:
+        rng.shuffle(queue)
+    rng.shuffle(queues)
+    chosen: list[Example] = []
+    while len(chosen) < size and any(queues):
+        for queue in queues:
+            if queue and len(chosen) < size:
+                chosen.append(queue.pop())
+    rng.shuffle(chosen)
+    return chosen
+
+
+def slowly_begun(known: list[Example], size: int, rng: random.Random) -> list[Example]:
+    """`beginning` likewise, with a pass over all rows for each place."""
+    order: list[Example] = []
+    while len(order) < min(size, len(known)):
+        counts = Counter(e.target for e in order)
+        rest = slowly_balanced([e for e in known if e not in order], len(known), rng)
+        added: list[Example] = []
+        while rest and len(order) + len(added) < min(size, len(order) + 8):
+            place = min(range(len(rest)), key=lambda i: counts[rest[i].target])
+            counts[rest[place].target] += 1
+            added.append(rest.pop(place))
+        rng.shuffle(added)
+        order += added
+    return order
+
+
+@given(
+    st.lists(st.sampled_from(["A", "B", "C", *map(str, range(30))]), max_size=60),
+    st.integers(0, 70),
+    st.integers(0, 99),
+)
+def test_each_seed_draws_the_set_that_it_always_drew(targets: list[str], size: int, seed: int) -> None:
+    """Runs that are resumed, and results that were measured, depend on it."""
+    known = examples(targets)
+    for quick, slow in (balanced, slowly_balanced), (beginning, slowly_begun):
+        one, other = random.Random(seed), random.Random(seed)
+        assert quick(known, size, one) == slow(known, size, other)
+        assert one.getstate() == other.getstate()
+
+
+class Looked(str):
+    """A target that counts how often any is looked at."""
+
+    __slots__ = ()
+    times = 0
+
+    def __hash__(self) -> int:
+        Looked.times += 1
+        return super().__hash__()
+
+
+@pytest.mark.parametrize("others", [1, 500])
+def test_a_set_is_drawn_in_a_few_passes_over_the_rows(others: int) -> None:
+    """Not in one for each place of the set: two labels, or one frequent answer among free text."""
+    known = examples([Looked("none" if n % 2 else f"other {n % (2 * others)}") for n in range(1000)])
+    Looked.times = 0
+    beginning(known, 64, random.Random(0))
+    assert Looked.times < 64 / 8 * 5 * len(known)
+
+
 def test_two_sets_share_their_beginning_and_differ_behind_it() -> None:
     known = examples(["A", "B"] * 40)
     common, rng = beginning(known, 64, random.Random(0)), random.Random(1)

@@ -49,12 +49,13 @@ class DescribingAgent:
         """Lines to add to `prompt`: "LABEL: which rows" for at least two labels; without labels, a rule.
 
         filled: the prompt's placeholders of the row's fields, as `{premise}`.
+        Each stands in one line, its label too, whatever line breaks are in it.
         Empty where the answer cannot be used: another form, or the same words for different labels.
         """
         language = language_of(prompt)
         shared = {"prompt": prompt, "layout": layout("describe", language, filled)}
         if labels:
-            form = "\n".join(f"{label}: …" for label in labels)
+            form = "\n".join(f"{label}: …" for label in _in_lines(labels))
             request = fill("describe", language, **shared, rows=_by_label(rows, labels), form=form)
         else:
             shown = "\n".join(f"- {_cut(r.input)} -> {_cut(r.target)}" for r in rows)
@@ -71,6 +72,7 @@ class DescribingAgent:
 
 def read_descriptions(answer: str, labels: Sequence[str]) -> list[str]:
     """The lines "LABEL: description" of an answer, in the order of `labels`; [] where they do not differ."""
+    labels = _in_lines(labels)
     found: dict[str, str] = {}
     longest_first = sorted(labels, key=len, reverse=True)
     for line in answer.splitlines():
@@ -122,11 +124,16 @@ def _described(line: str, labels: Sequence[str]) -> tuple[str, str]:
 
 def _by_label(rows: Sequence[Example], labels: Sequence[str]) -> str:
     parts = []
-    for label in labels:
-        lines = [f"- {_cut(row.input)}" for row in rows if row.target == label]
+    for label in _in_lines(labels):
+        lines = [f"- {_cut(row.input)}" for row in rows if " ".join(row.target.split()) == label]
         if lines:
             parts.append("\n".join([f"{label}:", *lines]))
     return "\n\n".join(parts)
+
+
+def _in_lines(labels: Sequence[str]) -> list[str]:
+    """The labels, each in one line: what is told is read by lines."""
+    return list(dict.fromkeys(" ".join(label.split()) for label in labels))
 
 
 def _cut(text: str) -> str:

@@ -10,16 +10,13 @@ from autoprompt.optimizer.agents.rewriting import WORDING
 from autoprompt.optimizer.context import SearchContext, is_slower, longest_prompt
 from autoprompt.program import placeholders
 from autoprompt.reasoning import requests_in
-from autoprompt.scripts import UNPARTED, is_unparted, runs, signs
+from autoprompt.scripts import UNPARTED
 from autoprompt.search.pool import Entry
+from autoprompt.search.quotes import weight_of, word_runs, words
 from autoprompt.templates import phrases
 from autoprompt.types import Candidate
 
-# The weight of a run that was copied instead of described: eight words, or sixteen signs of a script that
-# does not part its words (about as many words).
-COPIED = 16
 ECHOED = 8  # the weight from which a whole sentence of ours counts
-_WORD = 2  # weight of a word; a sign weighs 1
 _SELECTOR = re.compile(r"\{\{#[^{}]+#\}\}")
 _HALF_OF_PAIR = re.compile(r"[\ud800-\udfff]")  # a model may write one; no file and no export can hold it
 
@@ -119,49 +116,25 @@ def _braced(context: SearchContext, text: str) -> list[str]:
 def _refuse_copies(context: SearchContext, original: str, before: str, text: str) -> None:
     """Refuse a text that quotes our own request or train rows.
 
-    What a text gains on the rows that it quotes it does not gain on others.
+    What a text gains on the rows that it quotes it does not gain on others. What many rows say is no quote.
     """
-    words = _words(text)
-    runs = _runs(words).keys() - _runs(_words(before)).keys() - _runs(_words(original)).keys()
-    known = [f" {' '.join(_words(t))} " for t in (before, original)]
-    said = f" {' '.join(words)} "
+    said = words(text)
+    known = {run for t in (before, original) for run in word_runs(words(t))}
+    new = dict.fromkeys(run for run in word_runs(said) if run not in known)
+    texts = [f" {' '.join(words(t))} " for t in (before, original)]
+    whole = f" {' '.join(said)} "
     for phrase in (
         *phrases(),
         *layout_phrases(),
         *(p for wording in WORDING.values() for p in wording.values()),
     ):
-        parts = _words(phrase)
+        parts = words(phrase)
         joined = f" {' '.join(parts)} "
-        is_whole = _weight(parts) >= ECHOED and joined in said and not any(joined in k for k in known)
-        if is_whole or not runs.isdisjoint(_runs(parts)):
+        is_echo = sum(map(weight_of, parts)) >= ECHOED and joined in whole
+        if (is_echo and not any(joined in t for t in texts)) or any(run in new for run in word_runs(parts)):
             raise Refused("it repeats what the writer was told")
-    for row in context.splits.train:
-        if copied := [run for run in _runs(_words(row.input)) if run in runs]:
-            raise Refused("it copies a row of train: " + _readable(copied[0]))
-
-
-def _runs(words: Sequence[str]) -> dict[tuple[str, ...], None]:
-    """From every word on, the shortest run that weighs COPIED; in the text's order."""
-    runs: dict[tuple[str, ...], None] = {}
-    end, weight = 0, 0
-    for start, word in enumerate(words):
-        while weight < COPIED and end < len(words):
-            weight += _weight([words[end]])
-            end += 1
-        if weight < COPIED:
-            break
-        runs[tuple(words[start:end])] = None
-        weight -= _weight([word])
-    return runs
-
-
-def _weight(words: Sequence[str]) -> int:
-    return sum(1 if is_unparted(word) else _WORD for word in words)
-
-
-def _words(text: str) -> list[str]:
-    """Words, and single characters of scripts that do not part them."""
-    return [part for run in runs(text.casefold()) for part in (signs(run) if is_unparted(run) else [run])]
+    if (copied := context.quotes.first(new)) is not None:
+        raise Refused("it copies a row of train: " + _readable(copied))
 
 
 def _readable(run: Sequence[str]) -> str:

@@ -108,7 +108,7 @@ def _without(text: str, heading: str, labels: Collection[str], marks: Collection
         return lines
     start = lines.index(heading)
     end = start + 1
-    left = sorted(labels, key=len, reverse=True)
+    left = sorted((" ".join(label.split()) for label in labels), key=len, reverse=True)  # as they were told
     while end < len(lines) and not any(mark in lines[end] for mark in marks):
         told = next((label for label in left if lines[end].startswith(f"{label}: ")), None)
         if told is None:
