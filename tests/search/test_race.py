@@ -105,7 +105,7 @@ def test_a_slow_one_must_be_level_with_the_leader_of_the_first_rung() -> None:
 
 
 def test_a_slow_one_that_is_level_but_for_rounding_races() -> None:
-    """A judge's four of five for every answer: six of 0.8 sum up to less than 6 times 0.8, sixteen to more."""
+    """A judge's 0.8 for every answer: six of them sum up to less than 6 times 0.8, sixteen to more."""
     track = Track([0.0, 0.0, 0.0])
     original, slow, other = track.entries
 
