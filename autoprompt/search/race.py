@@ -110,13 +110,14 @@ def _without_slow_losers(
         evaluate([incumbent, *fast], block)
         leading = expected_best([e.mean(ids) for e in (incumbent, *fast)], len(ids))
         step = PROBE_STEP
+    enough = max(0.0, leading - _ROUNDING)  # more than this: level is as good, and a mean is a rounded sum
     holding = slow
     try:
         for edge in range(step, len(probe) + step, step):
             if holding:
                 evaluate([incumbent, *holding], probe[edge - step : edge])
             answered = [e for e in holding if any(row.id in e.scores for row in probe[:edge])]
-            holding = [e for e in answered if _most(e, incumbent, probe) > max(0.0, leading - _ROUNDING)]
+            holding = [e for e in answered if _most(e, incumbent, probe) > enough]
     except BudgetExhausted:
         if not fast:
             raise
@@ -126,7 +127,7 @@ def _without_slow_losers(
             raise
         return fast
     if fast:
-        holding = [e for e in holding if e.mean(ids) >= leading and e.mean(ids)]
+        holding = [e for e in holding if e.mean(ids) > enough]
     else:
         holding = [e for e in slow if not is_behind(pool, incumbent, e, ids)]
     racing = {e.candidate.id for e in (*fast, *holding)}
