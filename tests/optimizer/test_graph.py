@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from fakes import Bench, World, bench, splits_of
+from fakes import PROMPT, Bench, World, bench, splits_of
 
+from autoprompt.llm.client import Completion
 from autoprompt.optimizer.beginning import first_state
 from autoprompt.optimizer.graph import (
     _should_continue,
@@ -148,4 +149,13 @@ def test_patience_ends_a_search_that_finds_nothing() -> None:
     final = run(made)
     assert final["stop_reason"] == "patience"
     assert final["incumbent"] == final["original"]
+    assert final["iteration"] == 1 + made.context.settings.depth.patience
+
+
+def test_rounds_without_a_proposal_are_rounds_that_find_nothing() -> None:
+    """A writer that only repeats the prompt: the rounds end by patience, not at the last of twenty."""
+    made = bench(author=lambda m, o: Completion(f"```\n{PROMPT}\n```"), max_iterations=20, max_demos=0)
+    final = run(made)
+    assert made.kinds("candidate_proposed") == []
+    assert final["stop_reason"] == "patience"
     assert final["iteration"] == 1 + made.context.settings.depth.patience

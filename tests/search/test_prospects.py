@@ -72,6 +72,14 @@ def test_a_gain_on_all_groups_of_several_rows_is_as_good_as_certain() -> None:
         assert 0.99 < foresee(pool, pool[name], RACE, 20).chance <= 1
 
 
+def test_a_gain_that_is_alike_on_all_rows_is_not_certain() -> None:
+    """A judge's tenth more for each answer: without any spread it would be foreseen in 99 of 100 cases."""
+    pool = Pool()
+    add(pool, "original", [0.5] * 40)
+    name = add(pool, "candidate", [0.6] * 40)
+    assert 0.7 < foresee(pool, pool[name], RACE, 30, is_remembered=True).chance < 0.9
+
+
 def test_what_is_foreseen_is_about_what_comes() -> None:
     """Of prompts with a true gain of 0.3: the chance that is foreseen, and how many are confirmed."""
     rng = random.Random(0)
