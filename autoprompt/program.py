@@ -55,7 +55,7 @@ class PromptProgram:
         are not enforced there, and the answer is what `final_answer` finds.
     An unreadable answer can be asked for again (`Prediction.again`) at most twice, as another sample; one
     that comes back word for word, or that the budget has no call for, not so often. An empty answer is
-    unparsed at once: the client has asked again already.
+    unparsed at once: the client has asked again already. So is a refusal, whatever labels it names.
     """
 
     client: Client
@@ -106,6 +106,7 @@ class PromptProgram:
                 raise
             return replace(before, again=None)
         is_settled = not completion.text.strip() or completion.text == before.text or attempt == _RETRIES
+        is_settled |= completion.is_refusal
         # Reasoning that went round in circles would do so again, at the price of the longest answer.
         is_settled |= is_reasoned and completion.finish_reason == "length"
         value = self._read(completion, is_reasoned)
@@ -134,8 +135,8 @@ class PromptProgram:
         return replace(self.options, labels=self.labels) if self.labels else self.options
 
     def _read(self, completion: Completion, is_reasoned: bool) -> str | None:
-        answer: str | None = completion.text
-        if is_reasoned:
+        answer: str | None = None if completion.is_refusal else completion.text
+        if is_reasoned and answer is not None:
             answer = final_answer(completion.text, is_cut=completion.finish_reason == "length")
         if answer is None:
             return None
