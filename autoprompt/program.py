@@ -110,9 +110,8 @@ class PromptProgram:
         # Reasoning that went round in circles would do so again, at the price of the longest answer.
         is_settled |= is_reasoned and completion.finish_reason == "length"
         value = self._read(completion, is_reasoned)
-        is_cut = (
-            bool(options.labels) and completion.finish_reason == "length" and value != completion.text.strip()
-        )
+        is_whole = value is not None and (not options.labels or value == completion.text.strip())
+        is_cut = completion.finish_reason == "length" and not is_whole
         found = Prediction(completion.text, value, before.usage + completion.usage, is_cut=is_cut)
         if value is not None:
             return replace(found, label_probs=completion.label_probs)
