@@ -29,10 +29,13 @@ from autoprompt.types import (
     Score,
 )
 
+_FEWEST_UNREAD = 3  # answers; one or two of very few rows may be those rows' fault
 _FEWEST_EMPTY = 10  # answers; where half of all are empty, so many in a row are one chance in a thousand
 MOST_LOST = 0.1  # of the answers: with more of them missing, a score says little
 GRACE_S = 5.0
 _LONGEST_ERROR = 300
+_HELD = "hold the model to them: --constrain json_schema or grammar, whichever the endpoint has"
+_ROOM = f"give room: --max-output-tokens {OUTPUT_TOKENS}, or twice what is set"
 
 Job = tuple[Candidate, Sequence[Example]]
 Row = tuple[int, int]  # place of the job, place of the row in it
@@ -102,13 +105,34 @@ def step_warning(answers: Sequence[str]) -> str:
 
 
 def cut_warning(rows: Sequence[EvaluatedRow]) -> str:
-    """Said where many answers that should be labels broke off; "" where few did."""
+    """Said where many answers broke off before they could be read, or were a label; "" where few did."""
     cut = sum(row.is_cut for row in rows)
     if cut <= MOST_LOST * len(rows):
         return ""
     return (
-        f"{cut} of {len(rows)} answers broke off before they were a label, so that a word of half a thought "
-        f"may count as the answer. Ask for the label alone, or give room: --max-output-tokens {OUTPUT_TOKENS}"
+        f"{cut} of {len(rows)} answers broke off before they were whole, so that a word of half a thought "
+        f"may count as the answer. Ask for the answer alone, or {_ROOM}"
+    )
+
+
+def unread_warning(rows: Sequence[EvaluatedRow], labels: Sequence[str] = ()) -> str:
+    """Said where at least half of the answers could not be read, and three: then see what the model says.
+
+    labels: the only answers allowed, where the model can be held to them. Rows in which a node failed are
+    the affair of `step_warning`.
+    """
+    answered = [row for row in rows if row.error is None and not row.prediction.startswith(STEP_FAILED)]
+    unread = [row for row in answered if row.is_unparsed]
+    if len(unread) < max(_FEWEST_UNREAD, len(answered) / 2):
+        return ""
+    helps = ["Say in the prompt what an answer must look like"]
+    if labels:
+        helps = ["Name the allowed answers in the prompt", _HELD]
+    if cut := sum(row.is_cut for row in unread):
+        helps.append(f"{_ROOM} ({cut} broke off)")
+    return (
+        f"{len(unread)} of {len(answered)} answers could not be read, which counts as wrong; "
+        f"{first_unread(unread) or 'they are empty'}. {', or '.join(helps)}"
     )
 
 

@@ -55,7 +55,7 @@ class PromptProgram:
         are not enforced there, and the answer is what `final_answer` finds.
     An unreadable answer can be asked for again (`Prediction.again`) at most twice, as another sample; one
     that comes back word for word, or that the budget has no call for, not so often. An empty answer is
-    unparsed at once: the client has asked again already.
+    unparsed at once: the client has asked again already. So is a refusal, whatever labels it names.
     """
 
     client: Client
@@ -114,12 +114,12 @@ class PromptProgram:
                 raise
             return replace(before, again=None)
         is_settled = not completion.text.strip() or completion.text == before.text or attempt == _RETRIES
+        is_settled |= completion.is_refusal
         # Reasoning that went round in circles would do so again, at the price of the longest answer.
         is_settled |= is_reasoned and completion.finish_reason == "length"
         value = self._read(completion, is_reasoned)
-        is_cut = (
-            bool(options.labels) and completion.finish_reason == "length" and value != completion.text.strip()
-        )
+        is_whole = value is not None and (not options.labels or value == completion.text.strip())
+        is_cut = completion.finish_reason == "length" and not is_whole
         found = Prediction(completion.text, value, before.usage + completion.usage, is_cut=is_cut)
         if value is not None:
             return replace(found, label_probs=completion.label_probs)
@@ -142,8 +142,8 @@ class PromptProgram:
         return replace(self.options, labels=self.labels) if self.labels else self.options
 
     def _read(self, completion: Completion, is_reasoned: bool) -> str | None:
-        answer: str | None = completion.text
-        if is_reasoned:
+        answer: str | None = None if completion.is_refusal else completion.text
+        if is_reasoned and answer is not None:
             answer = final_answer(completion.text, is_cut=completion.finish_reason == "length")
         if answer is None:
             return None

@@ -172,7 +172,8 @@ class Prediction:
     error: why there is no answer, for a row whose calls failed; None otherwise.
     trace: what each step of a workflow did, in the order in which they ended, for the analyst; empty for a
         single prompt.
-    is_cut: the answer, which should be a label, broke off at the cap on its tokens before it was one.
+    is_cut: the answer broke off at the cap on its tokens before it could be read or, where it should be a
+        label, before it was one.
     again: asks for another answer in place of one that could not be read; None where that is of no use.
     """
 

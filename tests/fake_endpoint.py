@@ -31,8 +31,13 @@ GARBAGE = Reply(body="<html>bad gateway</html>")
 
 
 def answer(text: str | None, **more: Any) -> Reply:
-    """A chat completion; `logprobs` and `finish_reason` go into the choice, other names beside it."""
-    choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
+    """A chat completion; `logprobs` and `finish_reason` go into the choice, `refusal` into its message, other
+    names beside it.
+    """
+    message = {"role": "assistant", "content": text}
+    if "refusal" in more:
+        message["refusal"] = more.pop("refusal")
+    choice = {"index": 0, "message": message, "finish_reason": "stop"}
     for name in ("logprobs", "finish_reason"):
         if name in more:
             choice[name] = more.pop(name)

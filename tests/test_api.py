@@ -455,6 +455,22 @@ def test_refused_rows_are_a_warning_that_says_why(tmp_path: Path) -> None:
     assert re.fullmatch(r"\d+ of [0-9]+ test rows were refused by the endpoint, .*HTTP 400: .*", said)
 
 
+def test_a_run_shows_what_the_model_says_where_most_of_its_first_answers_are_unread(tmp_path: Path) -> None:
+    sorry = ScriptedClient(lambda messages: Completion("I'm sorry, but I can't help with that."))
+    events: list[dict[str, Any]] = []
+    config = run_config(tmp_path, max_iterations=2)
+    result = optimize(config, clients=Clients(sorry, ScriptedClient(writer)), on_event=events.append)
+    (said,) = (w for w in result.to_dict()["warnings"] if "could not be read" in w)
+    assert said == (
+        "16 of 16 answers could not be read, which counts as wrong; the first (16 times): I'm sorry, "
+        "but I can't help with that. Name the allowed answers in the prompt, or hold the model to them: "
+        "--constrain json_schema or grammar, whichever the endpoint has"
+    )
+    kinds = [(event["event"], event.get("message")) for event in events]
+    assert kinds.count(("warning", said)) == 1
+    assert kinds.index(("warning", said)) < next(n for n, (kind, _) in enumerate(kinds) if kind == "analysis")
+
+
 def test_a_result_that_was_cut_short_is_written_anew(tmp_path: Path) -> None:
     def clients() -> Clients:
         return Clients(ScriptedClient(World().student), ScriptedClient(writer))

@@ -6,18 +6,19 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from queue import SimpleQueue
 from typing import Any
 
 import pytest
 
 from autoprompt.errors import AuthenticationError, BudgetExhausted, EndpointError, RequestRefusedError
-from autoprompt.evaluation import cut_warning, evaluate, evaluate_jobs
+from autoprompt.evaluation import cut_warning, evaluate, evaluate_jobs, unread_warning
 from autoprompt.llm.client import Completion, Options
 from autoprompt.llm.scripted import ScriptedClient
 from autoprompt.metrics import get_metric
 from autoprompt.program import REFUSED, PromptProgram
-from autoprompt.types import Candidate, EvaluatedRow, Example, Message, Prediction, Usage
+from autoprompt.types import STEP_FAILED, Candidate, EvaluatedRow, Example, Message, Prediction, Usage
 
 CANDIDATE = Candidate({"prompt": "P"})
 METRIC = get_metric("exact_match", labels=("0", "1"))
@@ -322,6 +323,46 @@ def test_many_answers_that_broke_off_before_they_were_a_label_are_warned_of() ->
     assert cut_warning(evaluate(program, CANDIDATE, rows(30), METRIC).rows) == ""
     free = PromptProgram(ScriptedClient(answer), "P")
     assert cut_warning(evaluate(free, CANDIDATE, rows(5), METRIC).rows) == ""
+
+
+def test_an_answer_that_broke_off_before_it_could_be_read_is_one_whatever_was_asked_for() -> None:
+    client = ScriptedClient(lambda messages: Completion("Let me see", finish_reason="length"))
+    program = PromptProgram(client, "P", read=lambda text: None)
+    assert "3 of 3 answers broke off" in cut_warning(evaluate(program, CANDIDATE, rows(3), METRIC).rows)
+
+
+SORRY = "I'm sorry, but I can't help with that."
+
+
+def unread(count: int, of: int, text: str = SORRY, **more: Any) -> list[EvaluatedRow]:
+    program = FakeProgram(lambda i: Prediction(text, None, **more) if i < count else says("1"))
+    return list(evaluate(program, CANDIDATE, rows(of), METRIC).rows)
+
+
+@pytest.mark.parametrize(
+    ("count", "of", "is_said"), [(8, 16, True), (7, 16, False), (2, 2, False), (3, 3, True)]
+)
+def test_most_answers_unread_are_said_with_the_first(count: int, of: int, is_said: bool) -> None:
+    said = unread_warning(unread(count, of), ("0", "1"))
+    begins = f"{count} of {of} answers could not be read, which counts as wrong; the first ({count} times): "
+    assert said.startswith(begins + SORRY) is is_said
+    assert bool(said) is is_said
+
+
+def test_what_may_help_where_answers_are_unread_is_said() -> None:
+    assert "--constrain" in unread_warning(unread(4, 4), ("0", "1"))
+    assert "--constrain" not in unread_warning(unread(4, 4))
+    assert "--max-output-tokens" not in unread_warning(unread(4, 4), ("0", "1"))
+    assert "--max-output-tokens" in unread_warning(unread(4, 4, is_cut=True))
+    assert "they are empty" in unread_warning(unread(4, 6, ""))
+    assert len(unread_warning(unread(4, 4, "word " * 1000))) < 600
+
+
+def test_rows_that_failed_are_no_unread_answers() -> None:
+    failed = [replace(row, error="HTTP 500") for row in unread(8, 8)]
+    assert unread_warning(failed + unread(4, 8)).startswith("4 of 8 answers")
+    assert unread_warning(failed) == ""
+    assert unread_warning(unread(4, 4, f"{STEP_FAILED}node 'get')")) == ""
 
 
 def test_a_prompt_program_from_end_to_end() -> None:

@@ -27,6 +27,7 @@ from autoprompt.program import (
     render_text,
     repeated_text,
 )
+from autoprompt.reasoning import request
 from autoprompt.types import Candidate, Demo, Example, Message, Prediction, Usage
 
 ROW = Example("r1", "A headline", "1", {"input": "A headline", "desk": "sport {input}", "target": "1"})
@@ -220,6 +221,14 @@ def test_an_answer_that_repeats_or_is_empty_is_not_paid_again(answer: str, calls
     client = ScriptedClient(lambda messages: answer)
     assert settled(program(client)).value is None
     assert len(client.calls) == calls
+
+
+@pytest.mark.parametrize("is_reasoned", [False, True])
+def test_a_refusal_names_no_label_and_is_not_asked_for_again(is_reasoned: bool) -> None:
+    client = ScriptedClient(lambda messages: Completion("No. Answer: 1", finish_reason="refusal"))
+    prompt = request("P", ("0", "1")) if is_reasoned else "P"
+    found = program(client).run(ROW, Candidate({"prompt": prompt}))
+    assert (found.text, found.value, found.again) == ("No. Answer: 1", None, None)
 
 
 def test_a_good_second_answer_counts() -> None:

@@ -14,6 +14,9 @@ from autoprompt.types import Message, ToolCall, Usage
 
 CallRole = Literal["task", "optimizer", "judge"]
 
+# Our word for an answer by which a model declines, where the endpoint marks it as such; OpenAI's is "stop".
+REFUSAL = "refusal"
+
 
 @dataclass(frozen=True, slots=True)
 class ToolSchema:
@@ -63,7 +66,7 @@ class Completion:
     label_probs: label -> probability, summing to 1 over `Options.labels`; None where not asked or not known.
     tool_calls: the tools that the model wants to be called; `text` is empty then, mostly.
     finish_reason: the endpoint's word ("stop", "length", ...); "" where it gave none. "stop" for a label that
-        was cut on purpose, as soon as it was decided.
+        was cut on purpose, as soon as it was decided. `REFUSAL` where `text` says that the model declines.
     attempts: requests sent for this answer, failed ones included; 0 for one that came from cache or journal.
     source: where this answer came from just now.
     """
@@ -77,6 +80,11 @@ class Completion:
     attempts: int = 1
     source: Literal["endpoint", "cache", "journal"] = "endpoint"
     tool_calls: tuple[ToolCall, ...] = ()
+
+    @property
+    def is_refusal(self) -> bool:
+        """Whether the model declines: what the text names besides is no answer."""
+        return self.finish_reason == REFUSAL
 
 
 class Client(Protocol):

@@ -104,7 +104,11 @@ class LangChainTransport:
             for call in answer.tool_calls
         ]
         choice = {
-            "message": {"content": answer.content, "tool_calls": asked},
+            "message": {
+                "content": answer.content,
+                "refusal": answer.additional_kwargs.get("refusal"),
+                "tool_calls": asked,
+            },
             "finish_reason": told.get("finish_reason"),
             "logprobs": told.get("logprobs"),
         }

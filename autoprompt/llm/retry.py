@@ -17,14 +17,14 @@ from autoprompt.errors import (
 )
 from autoprompt.llm.budget import Budget
 from autoprompt.llm.charges import Charge
-from autoprompt.llm.client import Client, Completion, Options
+from autoprompt.llm.client import REFUSAL, Client, Completion, Options
 from autoprompt.llm.costs import Costs
 from autoprompt.llm.failures import BrokenAnswerError, OwnClientError, TimedOutError, UnreachableError
 from autoprompt.llm.outage import LONGEST_RETRY_AFTER_S, Outage
 from autoprompt.llm.prices import FREE, Price, Reported
 from autoprompt.llm.probing import Prober, Probes
 from autoprompt.llm.rate import Gate, Slot
-from autoprompt.llm.wire import REFUSAL, Parameters
+from autoprompt.llm.wire import Parameters
 from autoprompt.types import Message, Usage
 
 _log = logging.getLogger(__name__)

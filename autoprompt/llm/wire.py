@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Literal
 
-from autoprompt.llm.client import Completion, Options, ToolSchema
+from autoprompt.llm.client import REFUSAL, Completion, Options, ToolSchema
 from autoprompt.llm.failures import BrokenAnswerError
 from autoprompt.llm.label_probs import label_probabilities, steps_of
 from autoprompt.llm.labels import decided, deciding_tokens, label_grammar, label_schema, unwrapped
@@ -19,9 +19,6 @@ Constrain = Literal["grammar", "json_schema", "off"]
 
 # An endpoint may take a grammar and not keep to it: what it answers is cut after so many labels in a row.
 LABELS_BEFORE_CUT = 8
-
-# Our word for why an answer is empty that OpenAI's models refuse to give in a schema; theirs is "stop".
-REFUSAL = "refusal"
 
 
 class Parameters:
@@ -131,13 +128,13 @@ def read_answer(
         choice = data["choices"][0]
         text = _text(choice["message"].get("content"))
         finish_reason = str(choice.get("finish_reason") or "")
-        if not text and choice["message"].get("refusal"):
-            finish_reason = REFUSAL
+        if not text.strip() and (declined := choice["message"].get("refusal")):
+            text, finish_reason = str(declined), REFUSAL
         told = choice.get("logprobs")
         content = told.get("content") if isinstance(told, Mapping) else None
         usage = _usage(data.get("usage"), messages, text)
         tool_calls = _tool_calls(choice["message"].get("tool_calls"))
-        if options.labels:
+        if options.labels and finish_reason != REFUSAL:
             text = unwrapped(text)
             if is_cut and text not in options.labels and (label := decided(text, options.labels)):
                 text, finish_reason = label, "stop"  # not all endpoints say "length"
@@ -177,7 +174,7 @@ def _arguments(given: object) -> str:
 
 
 def _text(content: object) -> str:
-    """Text as it is, or joined from parts; "" for none (a refusal, a tool call)."""
+    """Text as it is, or joined from parts; "" for none (beside a refusal or a tool call)."""
     if content is None:
         return ""
     if isinstance(content, str):

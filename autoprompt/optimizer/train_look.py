@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autoprompt.evaluation import EmptyAnswers, OnRow, cut_warning, step_warning
+from autoprompt.evaluation import EmptyAnswers, OnRow, cut_warning, step_warning, unread_warning
 from autoprompt.optimizer.agents.prediction import FEWEST_TO_FAIL
 from autoprompt.optimizer.context import SearchContext
 from autoprompt.search.plan import interleave
@@ -47,11 +47,16 @@ def _has_errors(evaluation: Evaluation) -> bool:
 
 
 def _first_look(context: SearchContext, original: Entry, batch: list[Example], on_row: OnRow) -> Evaluation:
-    """The original's answers, the first of the run. Raises EmptyAnswersError where they are all empty."""
+    """The original's answers, the first of the run, and what to warn of in them.
+
+    Raises EmptyAnswersError where they are all empty.
+    """
     answers = EmptyAnswers()
     found = context.prediction.predict(original.candidate, batch, on_row=answers.counting(on_row))
     answers.check(FEWEST_TO_FAIL)
-    for warning in (cut_warning(found.rows), step_warning([row.prediction for row in found.rows])):
+    settings = context.settings
+    unread = unread_warning(found.rows, () if settings.has_steps else settings.labels)
+    for warning in (unread or cut_warning(found.rows), step_warning([row.prediction for row in found.rows])):
         if warning:
-            context.emit({"event": "warning", "message": warning})
+            context.emit({"event": "warning", "about": "answers", "message": warning})
     return found

@@ -64,6 +64,8 @@ class WorkflowProgram:
             return Prediction(text, None, meter.usage, error=failure, trace=recorder.steps)
         text = as_text(outputs.get(self.target_output))
         value = self.read(text) if self.read else read_answer(text, self.labels)
+        if meter.is_refusal(text):
+            value = None  # whatever label it names
         return Prediction(text, value, meter.usage, meter.label_probs(text), trace=recorder.steps)
 
     def inputs(self, example: Example) -> dict[str, Any]:
@@ -90,13 +92,14 @@ def demonstrations(candidate: Candidate) -> dict[str, list[tuple[str, str]]]:
 
 
 class Meter:
-    """A client that sums up what one row uses, and keeps the probabilities of the labels it answered."""
+    """A client that sums up what one row uses, and keeps refusals and the probabilities of labels."""
 
     def __init__(self, inner: Client) -> None:
         self._inner = inner
         self._lock = threading.Lock()  # items of an iteration ask at once
         self._usage = Usage()
         self._probs: list[tuple[str, Mapping[str, float]]] = []
+        self._refusals: set[str] = set()
 
     @property
     def name(self) -> str:
@@ -115,7 +118,14 @@ class Meter:
             self._usage += answer.usage
             if answer.label_probs is not None:
                 self._probs.append((answer.text.strip(), answer.label_probs))
+            if answer.is_refusal:
+                self._refusals.add(answer.text.strip())
         return answer
+
+    def is_refusal(self, answer: str) -> bool:
+        """Whether a call was declined in these words."""
+        with self._lock:
+            return answer.strip() in self._refusals
 
     def label_probs(self, answer: str) -> Mapping[str, float] | None:
         """Those of the last call that gave this answer, if one did."""

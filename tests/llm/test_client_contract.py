@@ -112,6 +112,13 @@ def test_no_text_is_an_empty_text(make: Make, endpoint: FakeEndpoint) -> None:
     assert make().complete(ASK).text == ""
 
 
+def test_a_refusal_is_told_in_its_words(make: Make, endpoint: FakeEndpoint) -> None:
+    """As an empty answer, it was taken for one that a larger --max-output-tokens helps."""
+    endpoint.replies.append(answer(None, refusal="I can't help with a."))
+    completion = make(constrain="json_schema").complete(ASK, Options(labels=("a", "b")))
+    assert (completion.text, completion.is_refusal) == ("I can't help with a.", True)
+
+
 def test_a_schema_answer_is_unwrapped(make: Make, endpoint: FakeEndpoint) -> None:
     endpoint.replies.extend([answer('{"answer": "a"}'), answer("a, or so")])
     transport = make(constrain="json_schema")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from autoprompt.llm import ScriptedClient
+from autoprompt.llm.client import Completion
 from autoprompt.optimizer.agents import DescribingAgent
 from autoprompt.optimizer.agents.describing import read_descriptions, read_rule
 from autoprompt.optimizer.proposing.telling import with_lines
@@ -51,6 +52,11 @@ def test_without_labels_a_rule_is_asked_for() -> None:
     rows = [Example("1", "dog, cow", "cow", {})]
     assert DescribingAgent(client).describe("Pick one.", rows) == ["Pick the animal that weighs more."]
     assert "- dog, cow -> cow" in client.calls[0][-1].content
+
+
+def test_a_refusal_becomes_no_rule() -> None:
+    client = ScriptedClient([Completion("I can't help with that at all.", finish_reason="refusal")])
+    assert DescribingAgent(client).describe("Pick one.", [Example("1", "dog, cow", "cow", {})]) == []
 
 
 def test_a_chinese_prompt_is_described_in_chinese() -> None:

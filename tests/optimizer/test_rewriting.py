@@ -110,6 +110,11 @@ def test_a_cut_answer_is_told(operator: Any, reason: str, is_cut: bool) -> None:
     assert agent.rewrite(OLD, OLD, {}, 1, "", operator=operator).is_cut is is_cut
 
 
+def test_a_refusal_becomes_no_prompt() -> None:
+    agent = RewriteAgent(ScriptedClient([Completion("I can't help with that.", finish_reason="refusal")]))
+    assert agent.rewrite(OLD, OLD, {}, 1, "").text == ""
+
+
 def test_an_answer_in_another_form_than_asked_is_a_full_rewrite() -> None:
     assert rewritten("```\nA whole new prompt.\n```", operator="patch").text == "A whole new prompt."
 

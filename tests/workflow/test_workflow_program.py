@@ -183,6 +183,17 @@ def test_a_row_whose_model_fails_is_data(tmp_path: Path) -> None:
     assert [step.error is None for step in found.trace] == [True, False]
 
 
+def test_a_refusal_names_no_label(tmp_path: Path) -> None:
+    text = FLOW.partition("  - id: judge")[0] + (
+        "  - {id: end, type: end, data: {outputs: [{variable: kind, value_selector: [look, text]}]}}\n"
+    )
+    for reason, value in (("stop", "A"), ("refusal", None)):
+        said = Completion("Answer: A", finish_reason=reason)
+        made = program(tmp_path, ScriptedClient([said]), text)
+        found = made.run(example(1), naive(made))
+        assert (found.text, found.value, found.error) == ("Answer: A", value, None)
+
+
 def test_a_workflow_that_cannot_use_an_answer_gave_none(tmp_path: Path) -> None:
     """The candidate's own fault: the row scores 0, and does not count as lost."""
     made = program(tmp_path, ScriptedClient(lambda messages: "no class at all"))

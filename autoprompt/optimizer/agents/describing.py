@@ -66,7 +66,8 @@ class DescribingAgent:
             seed=seed,
             max_output_tokens=LINE_TOKENS * max(2, len(labels)),
         )
-        answer = self._client.complete([Message("user", request)], options).text
+        completion = self._client.complete([Message("user", request)], options)
+        answer = "" if completion.is_refusal else completion.text  # it would become a rule
         return read_descriptions(answer, labels) if labels else read_rule(answer)
 
 
