@@ -46,6 +46,12 @@ CLICKBAIT = ("clickbait", "non_clickbait")
         ("<think>it is clickbait, as", None),
         ("The answer is clickbait? No.\n</think>\n\nnon_clickbait", "non_clickbait"),
         ("clickbait, so</thinking>", None),
+        (
+            "<|channel|>analysis<|message|>clickbait? clickbait!<|end|>"
+            "<|start|>assistant<|channel|>final<|message|>non_clickbait<|return|>",
+            "non_clickbait",
+        ),
+        ("<|channel|>analysis<|message|>clickbait", None),
         ("clickbaity", None),
         ("I think it depends", None),
         ("", None),
