@@ -102,6 +102,9 @@ def test_reasons_are_words_that_an_analyst_can_use() -> None:
     assert score(metric, "I think it...", "clickbait").reason == (
         "unparsed: 'I think it...' names none of the labels clickbait, non_clickbait"
     )
+    assert score(metric, "clickbait or non-clickbait", "clickbait").reason == (
+        "unparsed: 'clickbait or non-clickbait' names several of the labels clickbait, non_clickbait"
+    )
     assert score(metric, "", "clickbait").reason == "unparsed: the answer is empty"
     long = score(get_metric("exact_match"), "a" * 300 + " end", "x").reason
     assert len(long) < 200
