@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
+from autoprompt import standing
 from autoprompt.scripts import MARKS, PARTED_LETTER
 from autoprompt.thoughts import parted
 
@@ -25,7 +26,7 @@ _SENTENCE_END = ".。!！?？,，;；:：、" + "।॥" + "،؛؟۔" + "։።�
 _MARKER = re.compile(
     r"(?:answer|label|category|class|classification|output|result|prediction|verdict|conclusion"
     r"|答案|类别|类型|分类|标签|结果|结论|输出|预测|回答|判断)"
-    r"[\"'`*\])]*\s*(?:[:=]|(?:\bis\b|是|为)(?:\s*[:=])?)",
+    r"[\"'`*\])]*\s*(?:[:=]|(?:\bis\b|是(?!否[^\W定的])|为)(?:\s*[:=])?)",  # 判断是否为 asks
     re.IGNORECASE,
 )
 # Results and outputs head passages that hold no answer, too.
@@ -34,46 +35,14 @@ _BEFORE_HEADING = 30  # characters of its line or sentence: "The final classific
 _NO_HEADING = re.compile(r"[,;:=、]|(?:\S+\s+){4}")
 _LINE_OR_SENTENCE = re.compile(r"[\n.!?。]")
 _ONLY_MARKS = re.compile(r"[\s*_`\"'#>-]*|\s*```\w*")
-# What may stand between a negation and the label that it denies: "does not appear to be", "I don't think this
-# text is", "no sign of". Nothing else may: "not just", "no doubt this is", "not clear, but" deny no label.
-_THIS = (
-    r"(?:it|this|that|the|these|its|such)(?:\s+(?!(?:not|and|but|or|so)\b)\w+)?"
-    r"\s+(?:is|are|was|to\s+be|as|contains?|has)"
-)
-_DENIED = (
-    rf"(?:{_THIS}|an?|the|be|being|to|as|really|typical|necessarily|likely|considered|classified|clearly|entirely"
-    r"|purely|appear|seem|look|sound|like|contain|have|has|express|convey|show|exhibit|constitute|represent"
-    r"|indicate|suggest|reflect|describe|qualify|count|fall|belong|fit|into|under|in|of|at|all|any|much|think"
-    r"|believe|say|call|that|it|it['’]s|this|labell?ed|categori[sz]ed|regarded|seen|described|deemed|called"
-    r"|marked|judged|actually|exactly|truly|explicitly|obviously|clear|strong|signs?|evidence|indication"
-    r"|indicative|hint|case|example|form|kind|type|sort|category|class|label)\b\s*"
-)
-_NOTHING_OF = (
-    r"(?:(?:clear|obvious|real|strong|explicit|such)\s+)?(?:evidence|indications?|signs?|hints?|traces?|case)"
-    rf"\s+(?:of|that\s+{_THIS})\s+(?:(?:an?|the|any|being)\s+)*"
-)
-_DENIED_ZH = "能|应该?|会|太|认为|觉得|像|包含|含有?|构成|表达|可能|被|算|归类|视|为|这|该|它|文本|是|属于"
-# English, German, French, Spanish, Portuguese, Italian, Russian, Arabic; Chinese, Thai.
-_NEGATION = re.compile(
-    rf"(?:(?:\b(?:not|never|cannot|unlikely|hardly|far\s+from)|n['’]t)\b\s+(?:{_DENIED})*"
-    rf"|\bno\s+{_NOTHING_OF}|不(?:{_DENIED_ZH})+)"
-    r"[\"'`*“‘「]*$|"
-    r"(?:\b(?:not|non|no|never|cannot|neither|nor|rather than|instead of|nicht|kein(?:e[mnrs]?)?|weder"
-    r"|pas|aucune?|ni|não|nem|né|не|ни|нет|و?(?:ليس|ليست|غير))\b|n['’]t\b|\bnon"
-    r"|不是|并非|不属于|没有|没|非|不|ไม่(?:ใช่|ได้|เป็น)*)[\s_\-]*"
-    r"(?:(?:an?|the|be|to|as|really|typical|necessarily|likely|considered|classified|clearly|entirely|purely"
-    r"|wirklich|eindeutig|typische[mnrs]?|als|ein(?:e[mnrs]?)?|vraiment|des?|une?|es|una?|é|uma?|è"
-    r"|является)\b\s*)*[\"'`*“‘「]*$",
-    re.IGNORECASE,
-)
-# Japanese, Korean, Hindi, Turkish. "A というより B" is "B rather than A"; 아니면 is "or".
-_NEGATION_BEHIND = re.compile(
-    r"[\"'`*”’」』]*(?:(?:では|じゃ|で)(?:なく|ない|ありません)|というより"
-    r"|(?:이|가|은|는|도)?\s?(?:아니(?!면)|아닌|아닙|아님)|적?이지\s?않|\s?नहीं|\s?değil\b)"
-)
-# What joins a label to one before it that is negated.
-_ALSO = re.compile(
-    r"[\"'`*”’」]*(?:\s+(?:or|nor|oder|noch|ou|или)\s+(?:(?:an?|the)\s+)?|或者?)[\"'`*“‘「]*", re.IGNORECASE
+# Behind a "no" that answers nothing: "I have no idea", "no way to tell", the Spanish "no sé". Before another
+# noun ("there is no sarcasm") it may well be the answer.
+_NO_ANSWER = (
+    r"(?!\s+(?:(?:doubt|question|wonder|idea|clue|opinion|preference|matter)\b"
+    r"|(?:(?:clear|definite|definitive|simple|single|right|correct|certain)\s+){0,2}answer\b"
+    r"|(?:way|means)\s+(?:to|of)\s+(?:tell|know|say|see|decid|determin|judg|be\b|find)"
+    r"|(?:lo\s+)?(?:sé|sabría)\b|estoy\s+segur|puedo\s+(?:decir|decidir|determinar|saber)"
+    r"|tengo\s+(?:ni\s+)?idea))"
 )
 _FENCE = re.compile(r"```[\w-]*\n?(.*?)```", re.DOTALL)
 _NUMBER_LABEL = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?")
@@ -117,11 +86,14 @@ def read_label(text: str, labels: Sequence[str]) -> str | None:
     Tried in this order: the whole text; a value of a JSON object; what stands behind "Answer:" or the like at
     the beginning of a line or a sentence, unless several differ; what stands behind the last of these and of
     "the answer is"; a first or last line that is a label; the first label that occurs as a word. That last is
-    not tried where "Answer:" stands before something else ("Answer: unclear").
+    not tried where "Answer:" stands before something else ("Answer: unclear"), nor where the values or the
+    two lines are different labels.
 
     A longer label wins over one that it contains, `1` is not found in `10` or `1.5`, and "not X" names X only
-    as the label non_X, also in other languages (see `_NEGATION`). Of several words that are not negated the
-    first counts, though it is no more than the likelier: models write "positive rather than negative".
+    as the label non_X, also in other languages. Labels of which none counts more name none ("X or Y", "X, Y",
+    "between X and Y"); what is said besides does ("X or Y? I would say Y"). What is asked ("Is it X?") counts
+    only where nothing else is said, what is weighed ("whether it is X") never. Of several words that are left
+    the first counts, though it is no more than the likelier: models write "positive rather than negative".
     Where all labels are numbers, 1 and 1.0 are one, unless both are labels, and 4/5 is 4 where 5 is the last.
     """
     known = _labels(tuple(labels))
@@ -130,12 +102,9 @@ def read_label(text: str, labels: Sequence[str]) -> str | None:
         return None
     if (whole := known.exact(answer)) is not None:
         return whole
-    data = read_json(answer)
-    if isinstance(data, dict):
-        values = [known.exact(str(v)) for v in data.values() if isinstance(v, str | int | float)]
-        found = {v for v in values if v is not None}
-        if len(found) == 1:
-            return found.pop()
+    found = known.values_of(read_json(answer))
+    if len(found) == 1:
+        return found.pop()
     markers = list(_MARKER.finditer(answer))
     headings = [marker for marker in markers if _is_heading(marker)][-_MARKERS:]
     headed = {named for marker in headings if (named := known.headed_by(marker)) is not None}
@@ -145,12 +114,19 @@ def read_label(text: str, labels: Sequence[str]) -> str | None:
         if (named := known.behind(marker)) is not None:
             return named
     lines = [line for line in answer.splitlines() if line.strip(" `")]
-    for line in (lines[:1] + lines[-1:]) if lines else ():
-        if (named := known.exact(line)) is not None:
-            return named
+    ends = {named for line in (*lines[:1], *lines[-1:]) if (named := known.exact(line)) is not None}
+    if len(ends) == 1:
+        return ends.pop()
+    if len(ends | found) > 1:
+        return None
     if any(_line_behind(marker) and not _is_of_passage(marker) for marker in headings):
         return None
     return known.first_word(answer)
+
+
+def mentions_several(text: str, labels: Sequence[str]) -> bool:
+    """Whether different labels occur in `text`, whichever it settles on, if on any."""
+    return len(set(_labels(tuple(labels)).words_of(_plain(visible(text)))[0])) > 1
 
 
 def _is_heading(marker: re.Match[str]) -> bool:
@@ -208,13 +184,6 @@ def _embedded(text: str) -> Iterator[Any]:
         yield value
 
 
-_BEFORE_OPPOSITE = (
-    *("non_", "non", "not_", "no_", "nicht_", "kein_", "keine_", "pas_", "não_", "не_", "غير_"),
-    *("非", "不是", "不", "ไม่", "ไม่ใช่"),
-)
-_BEHIND_OPPOSITE = ("ではない", "_아님", "_नहीं", "_değil")
-
-
 class _Labels:
     """What is worked out once for a set of labels."""
 
@@ -236,8 +205,8 @@ class _Labels:
             label: self._normal[opposite]
             for core, label in self._normal.items()
             for opposite in (
-                *(f"{negation}{core}" for negation in _BEFORE_OPPOSITE),
-                *(f"{core}{negation}" for negation in _BEHIND_OPPOSITE),
+                *(f"{negation}{core}" for negation in standing.BEFORE_OPPOSITE),
+                *(f"{core}{negation}" for negation in standing.BEHIND_OPPOSITE),
             )
             if opposite in self._normal
         }
@@ -246,6 +215,12 @@ class _Labels:
 
     def exact(self, text: str) -> str | None:
         return self._raw.get(text.strip()) or self._normal.get(label_key(text))
+
+    def values_of(self, data: Any) -> set[str]:
+        """The labels that are values of a JSON object."""
+        values = data.values() if isinstance(data, dict) else ()
+        named = [self.exact(str(value)) for value in values if isinstance(value, str | int | float)]
+        return {label for label in named if label is not None}
 
     def headed_by(self, heading: re.Match[str]) -> str | None:
         """What stands behind a heading, and of that of a passage ("Result:") only what it begins with."""
@@ -269,25 +244,43 @@ class _Labels:
             return None if any(map(str.isalnum, line[: max(0, start)])) else label
         return label
 
+    def words_of(self, text: str) -> tuple[list[str], list[tuple[int, int]]]:
+        """The labels that occur as words, in order, and where."""
+        words = list(self._words.finditer(text)) if self._words else []
+        return [self._by_group[word.lastgroup or ""] for word in words], [word.span() for word in words]
+
     def first_word(self, text: str) -> str | None:
         return self._first(text)[0]
 
     def _first(self, text: str) -> tuple[str | None, int]:
-        """The first label that is not negated, or the one that its negation means; where its word begins."""
-        negated_end = -1
-        for match in self._words.finditer(text) if self._words else ():
-            label = self._by_group[match.lastgroup or ""]
-            is_negated = (
-                _NEGATION.search(text[max(0, match.start() - 48) : match.start()])
-                or _NEGATION_BEHIND.match(text, match.end())
-                or (negated_end >= 0 and _ALSO.fullmatch(text, negated_end, match.start()))
-            )
-            if not is_negated:
-                return label, match.start()
-            if label in self._negative:
-                return self._negative[label], match.start()
-            negated_end = match.end()
-        return None, -1
+        """The first label that is said, or the one that its denial means; where its word begins.
+
+        Of labels of which none counts more ("yes or no") none is said. One that is asked about ("Is it
+        spam?") counts where no other is said.
+        """
+        labels, spans = self.words_of(text)
+        if len(set(labels)) > 1 and standing.are_alone(text, spans):
+            return None, -1
+        asked: tuple[str | None, int] = None, -1
+        denied_end, past = -1, 0
+        for at, (label, (start, end)) in enumerate(zip(labels, spans, strict=True)):
+            if at < past:
+                continue
+            if standing.is_denied(text, start, end, denied_end):
+                if label in self._negative:
+                    return self._negative[label], start
+                denied_end = end
+                continue
+            behind = at + standing.listed(text, spans[at : at + standing.MOST_LISTED])
+            if len(set(labels[at:behind])) > 1:
+                past = behind
+            elif standing.is_weighed(text, start):
+                continue
+            elif not standing.is_asked(text, end):
+                return label, start
+            elif asked[0] is None:
+                asked = label, start
+        return asked
 
 
 @lru_cache(maxsize=64)
@@ -345,7 +338,9 @@ def _word(core: str, number: str | None = None) -> str:
         article = r"(?!\s+(?!(?:is|was|because|since|as|and|or)\b)[a-z])" if core in "AaIi" else ""
         return rf"(?<![\w'’])(?-i:{core.upper()})(?![\w'’]){article}"
     if core.casefold() == "no":
-        body += r"(?!\s+(?:doubt|question|wonder)\b)"
+        body += _NO_ANSWER
+    elif core in ("是", "否"):
+        body = rf"(?<!是){body}(?!否)"  # 是否 asks
     if core[0].isdigit():
         body = rf"(?<!\d[.,/])(?<![-+])(?<![^\W为是]){body}"  # 有1个 is a count, 是1 an answer
     elif re.match(PARTED_LETTER, core[0]):

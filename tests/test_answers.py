@@ -46,6 +46,12 @@ CLICKBAIT = ("clickbait", "non_clickbait")
         ("<think>it is clickbait, as", None),
         ("The answer is clickbait? No.\n</think>\n\nnon_clickbait", "non_clickbait"),
         ("clickbait, so</thinking>", None),
+        (
+            "<|channel|>analysis<|message|>clickbait? clickbait!<|end|>"
+            "<|start|>assistant<|channel|>final<|message|>non_clickbait<|return|>",
+            "non_clickbait",
+        ),
+        ("<|channel|>analysis<|message|>clickbait", None),
         ("clickbaity", None),
         ("I think it depends", None),
         ("", None),
@@ -153,7 +159,8 @@ def test_a_negated_label_is_not_named(text: str, labels: tuple[str, ...]) -> Non
         ("No doubt about it.", ("no", "yes"), None),
         ("No, it is not.", ("no", "yes"), "no"),
         ("非常正面", ("正面", "负面"), "正面"),
-        ("긍정 아니면 부정", ("긍정", "부정"), "긍정"),
+        ("긍정 아니면 부정", ("긍정", "부정"), None),  # "or"
+        ("긍정, 아니면 뭐겠어요", ("긍정", "부정"), "긍정"),
         ("Das ist kein Spam", ("Spam", "kein Spam"), "kein Spam"),
         ("Das ist kein typischer Spam", ("Spam", "kein Spam"), "kein Spam"),
         ("Это не является спам", ("спам", "не спам"), "не спам"),
@@ -164,6 +171,100 @@ def test_a_negated_label_is_not_named(text: str, labels: tuple[str, ...]) -> Non
 )
 def test_what_negates_and_what_does_not(text: str, labels: tuple[str, ...], label: str | None) -> None:
     assert read_label(text, labels) == label
+
+
+@pytest.mark.parametrize(
+    ("text", "labels"),
+    [
+        *[
+            (text, ("yes", "no"))
+            for text in ("yes or no", "Yes/No", "Yes, no", "Yes. No.", "yes and no", "Yes\nNo")
+        ],
+        ("I cannot decide between yes and no", ("yes", "no")),
+        ("Answer: yes or no", ("yes", "no")),
+        ("The answer is yes or no.", ("yes", "no")),
+        ("Yes\nIt says so.\nNo", ("yes", "no")),
+        ('["yes", "no"]', ("yes", "no")),
+        ('{"first": "yes", "second": "no"}', ("yes", "no")),
+        ("Answer: **Tech**, **Sales**", ("Tech", "Sales")),
+        ("It may be a Tech or a Sales ticket", ("Tech", "Sales")),
+        ("It could be Tech, Sales, or Billing.", ("Tech", "Sales", "Billing")),
+        ("It has traits of Tech, Sales, and Billing.", ("Tech", "Sales", "Billing")),
+        ("(A) or (B)", ("A", "B")),
+        ("0 or 1", ("0", "1")),
+        ("It is clickbait/non-clickbait", CLICKBAIT),
+        ("Spam oder Ham", ("Spam", "Ham")),
+        ("肯定还是否定", ("肯定", "否定")),
+        ("肯定、否定", ("肯定", "否定")),
+        ("「はい」か「いいえ」", ("はい", "いいえ")),
+        ("긍정 또는 부정", ("긍정", "부정")),
+    ],
+)
+def test_of_labels_that_stand_side_by_side_none_is_named(text: str, labels: tuple[str, ...]) -> None:
+    assert read_label(text, labels) is None
+    assert read_label(text, labels[::-1]) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "labels"),
+    [
+        ("It could be no or yes, but I would say yes", ("no", "yes")),
+        ("Both Sales and Tech fit, but mainly Tech", ("Sales", "Tech")),
+        ("Tech or Sales? Tech", ("Sales", "Tech")),
+        ("Options A and B are wrong, so C", ("A", "B", "C")),
+        ("Yes. No other reading fits", ("no", "yes")),
+        ("Yes, no problem", ("no", "yes")),
+        ("It is spam, and ham is not meant", ("ham", "spam")),
+        ("yes, yes", ("no", "yes")),
+        ('{"answer": "yes", "runner_up": "no"}', ("no", "yes")),
+        ("肯定或否定？我认为否定", ("肯定", "否定")),
+    ],
+)
+def test_what_is_said_besides_counts(text: str, labels: tuple[str, ...]) -> None:
+    assert read_label(text, labels) == labels[-1]
+
+
+@pytest.mark.parametrize(
+    ("text", "labels", "label"),
+    [
+        ("Is it positive? Negative, I think.", ("positive", "negative"), "negative"),
+        ("是否肯定？否定", ("肯定", "否定"), "否定"),
+        ("这是标题党吗？非标题党。", ("标题党", "非标题党"), "非标题党"),
+        # Nothing else is said.
+        ("Is it positive? Yes", ("positive", "negative"), "positive"),
+        ("positive, right?", ("positive", "negative"), "positive"),
+        # Weighed alone.
+        ("I cannot tell whether it is spam", ("spam", "ham"), None),
+        ("To say whether the text is spam is hard, but I say spam", ("spam", "ham"), "spam"),
+        ("无法判断是否肯定", ("肯定", "否定"), None),
+        ("无法判断是否属实", ("是", "否"), None),
+        ("是否", ("是", "否"), None),
+        ("答案是否", ("是", "否"), "否"),
+        ("结论：是", ("是", "否"), "是"),
+        ("答案是否定的", ("肯定", "否定"), "否定"),
+    ],
+)
+def test_what_is_asked_is_not_yet_said(text: str, labels: tuple[str, ...], label: str | None) -> None:
+    assert read_label(text, labels) == label
+    assert read_label(text, labels[::-1]) == label
+
+
+@pytest.mark.parametrize(
+    ("text", "label"),
+    [
+        ("I have no idea", None),
+        ("No idea.", None),
+        ("There is no way to tell", None),
+        ("There is no clear answer", None),
+        ("No sé", None),
+        ("No idea, but my guess is no", "no"),
+        ("There is no sarcasm in it", "no"),
+        ("No way.", "no"),
+        ("I would say no because it is kind", "no"),
+    ],
+)
+def test_a_no_that_answers_nothing(text: str, label: str | None) -> None:
+    assert read_label(text, ("yes", "no")) == label
 
 
 @pytest.mark.parametrize(
@@ -427,6 +528,10 @@ def test_long_answers_are_read_in_time() -> None:
         "answer" + " " * 100_000,
         "answer is clickbait " * 10_000,
         "not clickbait or " * 10_000,
+        "clickbait or " * 10_000,
+        "clickbait, non_clickbait " * 10_000,
+        "whether clickbait " * 10_000,
+        "clickbait " * 10_000 + "?",
         "<think>" * 50_000,
         "</think>" * 50_000,
     ):

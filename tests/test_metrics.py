@@ -71,9 +71,14 @@ def test_every_metric_keeps_the_contract(name: str) -> None:
     metric = get_metric(name, options, judge=ScriptedClient(grade))
     assert metric.name == name
     assert score(metric, *right) == Score(1.0, "")
-    for thought in (f"<think>{wrong[0]}</think>", f"{wrong[0]}</think>"):
+    for thought in (
+        f"<think>{wrong[0]}</think>",
+        f"{wrong[0]}</think>",
+        f"<|channel|>analysis<|message|>{wrong[0]}<|end|><|start|>assistant<|channel|>final<|message|>",
+    ):
         assert score(metric, f"{thought}\n{right[0]}", right[1]) == Score(1.0, "")
         assert score(metric, f"{thought.replace(wrong[0], right[0])}\n{wrong[0]}", wrong[1]).value < 1
+    assert metric.read(f"<|channel|>analysis<|message|>{right[0]}") is None
     bad = score(metric, *wrong)
     assert bad.value < 1
     assert bad.reason
@@ -96,6 +101,9 @@ def test_reasons_are_words_that_an_analyst_can_use() -> None:
     )
     assert score(metric, "I think it...", "clickbait").reason == (
         "unparsed: 'I think it...' names none of the labels clickbait, non_clickbait"
+    )
+    assert score(metric, "clickbait or non-clickbait", "clickbait").reason == (
+        "unparsed: 'clickbait or non-clickbait' names several of the labels clickbait, non_clickbait"
     )
     assert score(metric, "", "clickbait").reason == "unparsed: the answer is empty"
     long = score(get_metric("exact_match"), "a" * 300 + " end", "x").reason

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from autoprompt.answers import read_answer, visible
+from autoprompt.answers import mentions_several, read_answer, visible
 from autoprompt.errors import DatasetError
 from autoprompt.types import Example, Prediction, Score
 
@@ -75,7 +75,10 @@ class TextMetric:
     def _unparsed(self, text: str) -> Score:
         if not visible(text):
             return Score(0.0, "unparsed: the answer is empty")
-        missing = f"names none of the labels {', '.join(self.labels)}" if self.labels else "holds no answer"
+        missing = "holds no answer"
+        if self.labels:
+            how = "several" if mentions_several(text, self.labels) else "none"
+            missing = f"names {how} of the labels {', '.join(self.labels)}"
         return Score(0.0, f"unparsed: {short(text)} {missing}")
 
 

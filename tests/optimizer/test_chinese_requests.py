@@ -157,6 +157,8 @@ def test_a_lesson_is_handed_on_in_the_prompts_language(change: str, told: str) -
 
 def test_a_metrics_own_words_stay() -> None:
     assert reason_in("zh", "the date is missing") == "the date is missing"
+    several = "无法读取：'矛盾或蕴含' 给出了不止一个标签（蕴含, 矛盾）"
+    assert reason_in("zh", "unparsed: '矛盾或蕴含' names several of the labels 蕴含, 矛盾") == several
     assert reason_in("zh", "unparsed: '嗯' holds no number") == "无法读取：'嗯' 中没有数字"
     assert reason_in("en", "unparsed: the answer is empty") == "unparsed: the answer is empty"
 

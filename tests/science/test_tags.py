@@ -146,6 +146,8 @@ def test_what_code_prints_cannot_end_its_observation() -> None:
         "<think>\nFirst <Experiment>print('no')</Experiment>, then an <Observation>.\n</think>\n\n",
         "Perhaps <Conclusion>no</Conclusion>, or an <Observation>.\n</think>\n\n",  # opened in the prompt
         "</think>",
+        "<|channel|>analysis<|message|><Experiment>print('no')</Experiment>, then an <Observation>.<|end|>"
+        "<|start|>assistant<|channel|>final<|message|>",
     ],
 )
 def test_what_a_reasoning_model_thinks_is_no_answer(thought: str) -> None:

@@ -63,6 +63,7 @@ _REASONS: Mapping[str, str | _Found] = {
     r"^unparsed: the answer is empty$": "无法读取：回答为空",
     r"^unparsed: the answer is empty or names no label$": "无法读取：回答为空或没有给出标签",
     r"^unparsed: (.*) names none of the labels (.*)$": r"无法读取：\1 没有给出任何一个标签（\2）",
+    r"^unparsed: (.*) names several of the labels (.*)$": r"无法读取：\1 给出了不止一个标签（\2）",
     r"^unparsed: (.*) holds no answer$": r"无法读取：\1 中没有答案",
     r"^unparsed: (.*) holds no JSON$": r"无法读取：\1 中没有 JSON",
     r"^unparsed: (.*) holds no number$": r"无法读取：\1 中没有数字",

@@ -32,7 +32,8 @@ class LLM(NodeTypeBase):
             messages = [_asking_for(schema), *messages]
         reply = call_model(context, messages, data.model)
         answer, thoughts = parted(reply.text)
-        text = answer if thoughts and data.reasoning_format != "tagged" else reply.text
+        is_parted = answer != reply.text.strip()
+        text = answer if is_parted and data.reasoning_format != "tagged" else reply.text
         outputs: dict[str, Any] = {
             "text": text,
             "context": reply.context,

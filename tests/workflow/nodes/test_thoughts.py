@@ -14,6 +14,10 @@ from autoprompt.workflow.tools import tool
 TRIED = '<think>Is it {"fare": 1}? No.</think>\n\n'
 UNOPENED = 'Is it {"fare": 1}? No.\n</think>\n\n'  # of chat templates that open the thought in the prompt
 
+CHANNELS = (
+    '<|channel|>analysis<|message|>Is it {"fare": 1}? No.<|end|><|start|>assistant<|channel|>final<|message|>'
+)
+
 
 def outputs_of(node: dict[str, Any], answers: Sequence[str], **more: Any) -> dict[str, Any]:
     start = {"id": "start", "type": "start", "data": {"variables": ["q"]}}
@@ -21,14 +25,14 @@ def outputs_of(node: dict[str, Any], answers: Sequence[str], **more: Any) -> dic
     return flow.run({"q": "the fare?"}, settings=RunSettings(client=ScriptedClient(list(answers))))
 
 
-@pytest.mark.parametrize("thought", [TRIED, UNOPENED])
+@pytest.mark.parametrize("thought", [TRIED, UNOPENED, CHANNELS])
 def test_parameters_are_not_taken_from_a_thought(thought: str) -> None:
     data = {"query": ["start", "q"], "parameters": [{"name": "fare", "type": "number"}]}
     node = {"id": "x", "type": "parameter-extractor", "data": data}
     assert outputs_of(node, [thought + '{"fare": 2}'])["fare"] == 2
 
 
-@pytest.mark.parametrize("thought", [TRIED, UNOPENED])
+@pytest.mark.parametrize("thought", [TRIED, UNOPENED, CHANNELS])
 def test_structured_output_and_the_thought_apart(thought: str) -> None:
     schema = {"type": "object", "properties": {"fare": {"type": "number"}}}
     data = {
@@ -40,6 +44,12 @@ def test_structured_output_and_the_thought_apart(thought: str) -> None:
     found = outputs_of({"id": "x", "type": "llm", "data": data}, [thought + '{"fare": 2}'])
     assert found["structured_output"] == {"fare": 2}
     assert (found["text"], found["reasoning_content"]) == ('{"fare": 2}', 'Is it {"fare": 1}? No.')
+
+
+def test_a_text_in_the_final_channel_alone_is_without_its_marks() -> None:
+    data = {"prompt_template": "{{#start.q#}}", "reasoning_format": "separated"}
+    found = outputs_of({"id": "x", "type": "llm", "data": data}, ["<|channel|>final<|message|>2<|return|>"])
+    assert (found["text"], found["reasoning_content"]) == ("2", "")
 
 
 def test_json_of_a_python_node() -> None:
