@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autoprompt.answers import read_label
+from autoprompt.braces import as_placeholder, field_named, is_placeholder_name, misses
 from autoprompt.config import RunConfig
 from autoprompt.dataset import check_fields, load_checked
 from autoprompt.dataset.checks import content_key
@@ -164,7 +165,8 @@ def check_placeholders(prompt: str, rows: Mapping[Path, Sequence[Example]], conf
     """Every row can fill in what the prompt asks for: whatever is in braces and a field of some row.
 
     rows: of each file. Returns warnings of the target in braces, of identifiers there that are no field, so
-    perhaps misspelt, and of an input that is never sent since the prompt asks for other fields alone.
+    perhaps misspelt, of a field there that is not filled in as it is written, and of an input that is never
+    sent since the prompt asks for other fields alone.
     Raises DatasetError with file and line of the rows that cannot, and PromptError where the input field's
     name is in braces and can be no placeholder.
     """
@@ -173,11 +175,7 @@ def check_placeholders(prompt: str, rows: Mapping[Path, Sequence[Example]], conf
     fillable = known.keys() - {config.target_field}
     asked = placeholders(prompt, fillable)
     field = config.input_field
-    if f"{{{field}}}" in prompt and field not in asked:
-        raise PromptError(
-            f"the prompt's {{{field}}} would be sent as it stands: placeholders are letters, digits and _. "
-            "Rename the field, or take it out of the prompt: the input then follows as a message of its own."
-        )
+    _check_input_is_filled_in(prompt, field, asked)
     for path, examples in rows.items():
         check_fields(examples, path, asked)
     # A field that is both is filled in: as the input.
@@ -193,8 +191,21 @@ def check_placeholders(prompt: str, rows: Mapping[Path, Sequence[Example]], conf
             f"{_hint(name, fillable, None if field in asked else field)}"
             for name in unknown_placeholders(prompt, known)
         ]
+        + _missed(prompt, known, field, sealed)
         + (_unsent(field, asked) if field in fillable else [])
     )
+
+
+def _check_input_is_filled_in(prompt: str, field: str, asked: Sequence[str]) -> None:
+    """Raises PromptError where the input field's name is in braces, and is not filled in."""
+    literal = [f"{{{field}}}"] if f"{{{field}}}" in prompt and field not in asked else []
+    if not is_placeholder_name(field):
+        literal = [miss.text for miss in misses(prompt, [field]) if miss.inner == field] or literal
+    if literal:
+        raise PromptError(
+            f"the prompt's {literal[0]} would be sent as it stands: placeholders are letters, digits and _. "
+            "Rename the field, or take it out of the prompt: the input then follows as a message of its own."
+        )
 
 
 def _blank(asked: Sequence[str], rows: Mapping[Path, Sequence[Example]]) -> list[str]:
@@ -219,10 +230,35 @@ def _unsent(field: str, asked: Sequence[str]) -> list[str]:
     ]
 
 
+def _missed(prompt: str, known: Collection[str], field: str, sealed: Collection[str]) -> list[str]:
+    """What is said of fields in braces that are not filled in as they are written.
+
+    field: of the input, which `input` may mean in prompts. sealed: the target, where it is not the input.
+    """
+    alias = "input"
+    is_alias = alias not in known and field in known
+    said = []
+    for miss in misses(prompt, [*known, *([alias] if is_alias else [])]):
+        meant = field if is_alias and miss.field == alias else miss.field
+        if meant in sealed:
+            if not miss.is_doubled:  # else told of the pair within
+                said.append(f"{miss.text} is the target, which is never filled in, and stays literal")
+        elif miss.is_doubled:
+            said.append(f"{miss.text} sends what the field holds in braces: {as_placeholder(meant)}")
+        else:
+            said.append(f"{miss.text} is no placeholder and is sent as it stands: {as_placeholder(meant)}")
+    return said
+
+
 def _hint(name: str, fields: Collection[str], likely: str | None) -> str:
     """likely: the field that is meant where none is spelt alike."""
-    meant = (*get_close_matches(name, sorted(fields), n=1), *([likely] if likely else []))
-    return f"; did you mean {{{meant[0]}}}?" if meant else ""
+    close = get_close_matches(name, sorted(fields), n=1)
+    meant = field_named(name, sorted(fields)) or next(iter(close), likely)
+    if meant is None:
+        return ""
+    if is_placeholder_name(meant):
+        return f"; did you mean {{{meant}}}?"
+    return f"; if {meant!r} is meant, {as_placeholder(meant)}"
 
 
 def check_metric(

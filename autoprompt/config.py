@@ -221,16 +221,6 @@ class ExportedSettings(Settings):
     )
 
 
-class EvaluationFile(RunConfig, ExportedSettings):
-    """What a config file of `autoprompt eval` may hold."""
-
-    @model_validator(mode="after")
-    def _one_prompt(self) -> Self:
-        if self.prompt is not None and self.exported is not None:
-            raise ValueError("prompt and exported exclude each other")
-        return self
-
-
 class CheckSettings(ExportedSettings):
     """The gate of `autoprompt check`: what is compared, what it bears, and what it writes."""
 
@@ -267,8 +257,14 @@ class CheckSettings(ExportedSettings):
         return self
 
 
-class CheckFile(EvaluationFile, CheckSettings):
-    """What a config file of `autoprompt check` may hold."""
+class CheckFile(CheckSettings, RunConfig):
+    """What a config file may hold: `run`, `eval`, `check` and `batch` read one file, each what is its own."""
+
+    @model_validator(mode="after")
+    def _one_prompt(self) -> Self:
+        if self.prompt is not None and self.exported is not None:
+            raise ValueError("prompt and exported exclude each other")
+        return self
 
 
 class PassSettings(Settings):

@@ -20,6 +20,13 @@ from autoprompt.yaml_file import load_yaml, top_keys
 
 DATA_FILES = ("dataset", "train", "val", "test")
 BATCH_KEYS = ("matrix", "include", "defaults")  # of a file for `autoprompt batch`, and of no other
+# Keys of the gate whose loss would be noticed too late, by what was paid or by the prompt that was asked.
+OF_CHECK = {
+    "exported": "`autoprompt eval` and `check`, which measure that prompt; a search begins with a text. Take "
+    "it out, and give the text as `prompt`.",
+    "replay": "`autoprompt check`, which sends nothing then; here a model would be asked. Take it out, and "
+    "give it there as a flag: --replay FILE.",
+}
 _FLAG_NAMES = {"metric_options": "--metric-option"}
 _PREFIX = "AUTOPROMPT_"
 # Variables beside the settings: where the weights lie, and the other roles' keys.
@@ -92,9 +99,12 @@ def from_environment(environ: Mapping[str, str], model: type[BaseModel] = RunCon
     return Layer(values, {name: variable_name(name) for name in values})
 
 
-def from_config_file(path: Path, model: type[BaseModel], wanted: type[BaseModel]) -> Layer:
-    """The values of `wanted` in a file that may hold all of `model`.
+def from_config_file(
+    path: Path, model: type[BaseModel], wanted: type[BaseModel], refused: Sequence[str] = ()
+) -> Layer:
+    """The values of `wanted` in a file that may hold all of `model`; the others are passed over.
 
+    refused: names of `OF_CHECK` that the command does not take.
     Raises ConfigError as `load_yaml` does, and for a file of many runs.
     """
     keys = top_keys(path)
@@ -104,6 +114,8 @@ def from_config_file(path: Path, model: type[BaseModel], wanted: type[BaseModel]
             f"one. Run the batch: autoprompt batch {path}"
         )
     record = load_yaml(path, model)
+    for name in (name for name in refused if getattr(record, name) is not None):
+        raise ConfigError(f"{path} line {keys[name]}: {name!r} belongs to {OF_CHECK[name]}")
     return from_record(record, record.model_fields_set & wanted.model_fields.keys(), path.parent, str(path))
 
 

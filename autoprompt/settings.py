@@ -18,7 +18,6 @@ from autoprompt.config import (
     LOCAL,
     CheckFile,
     CheckSettings,
-    EvaluationFile,
     ExportedSettings,
     RunConfig,
     ScienceConfig,
@@ -31,6 +30,7 @@ from autoprompt.errors import ConfigError, PromptError, UsageError
 from autoprompt.prompt_file import prompt_text
 from autoprompt.setting_sources import (
     DATA_FILES,
+    OF_CHECK,
     Layer,
     from_config_file,
     from_environment,
@@ -129,21 +129,25 @@ def resolve_settings(
     *,
     config_file: Path | None,
     environ: Mapping[str, str],
-    record: type[RunConfig] = RunConfig,
+    beside: type[BaseModel] = RunConfig,
     needs_prompt: bool = True,
 ) -> CompleteConfig:
     """The effective settings of a run.
 
     flags: RunConfig's names -> value; None for a flag that was not given. Paths are relative to the working
         directory, those in YAML to their file. `prompt` may be `@FILE`.
-    record: what the config file may hold, where that is more than a run's settings; the rest is left out.
+    beside: what else the command takes out of the config file. What is there for other commands is passed
+        over, but for what says that no model is asked, or which prompt is measured where none is nearer.
     needs_prompt: whether it is an error if no source gives one.
     Raises UsageError for a bad flag or no data at all; ConfigError and PromptError for a bad variable or
     file, with its line; DatasetError for a data file that is not there.
     """
     layers = [from_flags(flags), from_environment(environ)]
     if config_file is not None:
-        layers.append(from_config_file(config_file, record, RunConfig))
+        has_prompt = any(layer.values.keys() & {"prompt", "workflow"} for layer in layers)
+        taken = {*beside.model_fields, *(["exported"] if has_prompt else [])}
+        refused = [name for name in OF_CHECK if name not in taken]
+        layers.append(from_config_file(config_file, CheckFile, RunConfig, refused))
     return _resolved(layers, environ, needs_prompt=needs_prompt)
 
 
@@ -184,11 +188,11 @@ def resolve_check(
 
     flags: names of either kind. Sources and errors as in `resolve_settings`.
     """
-    layers, others = _own_layers(flags, CheckSettings, CheckFile, config_file, environ)
+    layers, others = _own_layers(flags, CheckSettings, config_file, environ)
     # `--record` on the command line outdoes a `replay` of the file.
     first = next((n for n, layer in enumerate(layers, 1) if layer.values.keys() & set(_ANSWERS)), 0)
     layers[first:] = [layer.without(_ANSWERS) for layer in layers[first:]]
-    return _resolved_beside(CheckSettings, CheckFile, layers, others, config_file, environ)
+    return _resolved_beside(CheckSettings, layers, others, config_file, environ)
 
 
 def resolve_evaluation(
@@ -198,25 +202,24 @@ def resolve_evaluation(
 
     flags: names of either kind. Sources and errors as in `resolve_settings`.
     """
-    layers, others = _own_layers(flags, ExportedSettings, EvaluationFile, config_file, environ)
-    return _resolved_beside(ExportedSettings, EvaluationFile, layers, others, config_file, environ)
+    layers, others = _own_layers(flags, ExportedSettings, config_file, environ)
+    return _resolved_beside(ExportedSettings, layers, others, config_file, environ)
 
 
 def _own_layers(
     flags: Mapping[str, Any],
     own: type[BaseModel],
-    file: type[BaseModel],
     config_file: Path | None,
     environ: Mapping[str, str],
 ) -> tuple[list[Layer], dict[str, Any]]:
     """Of a command that takes an exported prompt: the sources of its own settings, and the other flags.
 
-    file: what its config file may hold. A prompt on the command line outdoes an `exported` of the file.
+    A prompt on the command line outdoes an `exported` of the file.
     """
     given = {name: value for name, value in flags.items() if name in own.model_fields}
     layers = [from_flags(given, own), from_environment(environ, own)]
     if config_file is not None:
-        layers.append(from_config_file(config_file, file, own))
+        layers.append(from_config_file(config_file, CheckFile, own))
     others = {name: value for name, value in flags.items() if name not in given}
     if others.get("prompt") is not None:
         if given.get("exported") is not None:
@@ -227,7 +230,6 @@ def _own_layers(
 
 def _resolved_beside(
     own: type[_Own],
-    file: type[RunConfig],
     layers: Sequence[Layer],
     others: Mapping[str, Any],
     config_file: Path | None,
@@ -239,7 +241,7 @@ def _resolved_beside(
         others,
         config_file=config_file,
         environ=environ,
-        record=file,
+        beside=own,
         needs_prompt=chosen.exported is None,
     )
     return config, chosen
@@ -254,7 +256,7 @@ def resolve_models(
     """
     layers = [from_flags(flags), from_environment(environ)]
     if config_file is not None:
-        layers.append(from_config_file(config_file, RunConfig, RunConfig))
+        layers.append(from_config_file(config_file, CheckFile, RunConfig, ["replay"]))
     values, sources = merged(layers)
     _fill_addresses(values, sources, environ)
     return _validated(values, sources)

@@ -1152,6 +1152,8 @@ def test_evaluate_warns_of_a_placeholder_that_is_no_field(tmp_path: Path) -> Non
     assert "{ticket} is no field of the rows" in report.warnings[-1]
     report = evaluate(run_config(tmp_path, prompt="Sort {input}: {target}"), clients=clients())
     assert "{target} is the target, which is never filled in" in report.warnings[-1]
+    report = evaluate(run_config(tmp_path), against="Sort {{ input }}.", clients=clients())
+    assert report.warnings == ("{{ input }} is no placeholder and is sent as it stands: write {input}",)
 
 
 def test_columns_that_are_not_used_may_hold_anything_that_can_be_written(tmp_path: Path) -> None:

@@ -83,6 +83,8 @@ def test_init_with_ci_makes_a_check_that_works(tmp_path: Path, monkeypatch: pyte
     found = call("check", "--config", "ci.yaml", "--replay", "a.jsonl", "--junit", "j.xml", code=1).stdout
     assert found.startswith("Failed: exact_match is 0.500, under the least of 0.7\n")
     call("check", "--config", "ci.yaml", "--replay", "a.jsonl", "--min-score", "0.5")
+    for command in ("run", "eval"):  # the same file
+        assert "nothing was sent" in call(command, "--config", "ci.yaml", "--dry-run").stdout
 
 
 def test_init_with_ci_adds_nothing_else_to_a_started_folder(

@@ -11,7 +11,13 @@ from pydantic import ValidationError
 from autoprompt.config import RunConfig, ScienceConfig
 from autoprompt.errors import AutopromptError, ConfigError, DatasetError, PromptError, UsageError
 from autoprompt.setting_sources import unknown_variables, variable_name
-from autoprompt.settings import complete, resolve_settings
+from autoprompt.settings import (
+    complete,
+    resolve_check,
+    resolve_evaluation,
+    resolve_models,
+    resolve_settings,
+)
 from autoprompt.store.export import export
 from autoprompt.types import Candidate, Demo
 
@@ -127,6 +133,50 @@ def test_the_name_of_a_file_is_not_taken_for_the_text_of_a_prompt(folder: Path) 
         resolve(dataset=Path("rows.jsonl"), prompt="sub/p.txt")
     for text in ("sub/p.txt ", "Say sub/p.txt", "sub/other.txt", "1/0?", "x" * 5000 + ".txt"):
         assert resolve(dataset=Path("rows.jsonl"), prompt=text).prompt == text
+
+
+GATE = "dataset: rows.jsonl\nprompt: p\nbaseline: b.json\nmax_drop: 0.02\nmin_score: 0.7\nmust_pass: [a]\n"
+
+
+def test_the_settings_of_the_gate_are_passed_over_by_other_commands(folder: Path) -> None:
+    config = write(folder / "ci.yaml", GATE)
+    scored, chosen = resolve_evaluation({}, config_file=config, environ={})
+    asked = resolve_models({}, config_file=config, environ={})
+    for found in (resolve(config_file=config), scored, asked):
+        assert (found.prompt, found.model_fields_set - {"model"}) == ("p", {"dataset", "prompt"})
+    assert chosen.exported is None
+
+
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [
+        ("max_drip: 1", "Did you mean 'max_drop'"),
+        ("sede: 1", "'seed'"),
+        ("max_drop: 2", "less than or equal"),
+    ],
+)
+def test_a_slip_among_them_is_told(folder: Path, key: str, said: str) -> None:
+    config = write(folder / "ci.yaml", f"dataset: rows.jsonl\nprompt: p\n{key}\n")
+    for resolved in (resolve_settings, resolve_evaluation, resolve_models):
+        with pytest.raises(ConfigError, match=f"ci.yaml line 3: .*{said}"):
+            resolved({}, config_file=config, environ={})
+
+
+def test_what_says_that_no_model_is_asked_is_not_passed_over(folder: Path) -> None:
+    config = write(folder / "ci.yaml", "dataset: rows.jsonl\nprompt: p\nreplay: a.jsonl\n")
+    for resolved in (resolve_settings, resolve_evaluation, resolve_models):
+        with pytest.raises(ConfigError, match=r"ci\.yaml line 3: 'replay' belongs to `autoprompt check`"):
+            resolved({}, config_file=config, environ={})
+    assert resolve_check({}, config_file=config, environ={})[1].replay == folder / "a.jsonl"
+
+
+def test_a_search_does_not_begin_with_another_prompt_than_the_exported_one(folder: Path) -> None:
+    sidecar(folder)
+    config = write(folder / "ci.yaml", "dataset: rows.jsonl\nexported: best.yaml\n")
+    with pytest.raises(ConfigError, match=r"ci\.yaml line 2: 'exported' belongs to .*eval` and `check`"):
+        resolve(config_file=config)
+    assert resolve(config_file=config, prompt="another").prompt == "another"
+    assert resolve_evaluation({}, config_file=config, environ={})[1].exported == folder / "best.yaml"
 
 
 def test_without_prompt_it_is_said_what_to_add(folder: Path) -> None:

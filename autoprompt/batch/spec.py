@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, create_model, field_validator, model_validator
 
-from autoprompt.config import BudgetSettings, RunConfig
+from autoprompt.config import BudgetSettings, CheckFile, RunConfig
 from autoprompt.setting_types import Positive, Settings
 from autoprompt.yaml_file import load_yaml, top_keys
 
@@ -116,7 +116,7 @@ def is_batch(path: Path) -> bool:
     A key that is nearly one of a batch counts as one, so that its message names the keys of a batch.
     """
     own = BatchFile.model_fields.keys() - RunConfig.model_fields.keys()
-    unknown = top_keys(path).keys() - RunConfig.model_fields.keys()
+    unknown = top_keys(path).keys() - CheckFile.model_fields.keys()
     return any(get_close_matches(key, own, n=1, cutoff=0.75) for key in unknown)
 
 

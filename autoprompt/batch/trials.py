@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from autoprompt.batch.spec import BatchFile, ExecutorSettings, checked_name, is_batch, load_batch_file
-from autoprompt.config import CheckFile, RunConfig
+from autoprompt.config import RunConfig
 from autoprompt.errors import AutopromptError, ConfigError, StoreError, UsageError
 from autoprompt.llm.ledger import Caps
 from autoprompt.settings import CompleteConfig, resolve_settings, resolve_trial
@@ -139,8 +139,7 @@ def _fits(trial: Trial, pattern: str) -> bool:
 def _single(path: Path, environ: Mapping[str, str]) -> Trial:
     """The one trial that a run's own config file is."""
     try:
-        # A file for `check` names a run too: `autoprompt batch configs/*.yaml`.
-        config = resolve_settings({}, config_file=path, environ=environ, record=CheckFile)
+        config = resolve_settings({}, config_file=path, environ=environ)
     except UsageError as error:  # a flag would help there; here the file has to say it
         raise ConfigError(f"{path} line 1: {error}") from error
     except AutopromptError as error:

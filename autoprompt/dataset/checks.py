@@ -13,6 +13,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from autoprompt.braces import as_placeholder, is_placeholder_name
 from autoprompt.dataset.faults import Faults, named, require_fields
 from autoprompt.dataset.plain import without_bytes
 from autoprompt.dataset.reading import read_records
@@ -99,7 +100,10 @@ def _made_of(
     for name in input_of:
         if name not in record and (meant := get_close_matches(name, others, n=1)):
             found = f"no field {name!r}, and {{{name}}} is asked for; the fields are {named([*record])}"
-            faults.fail(line, f"{found}. Did you mean {{{meant[0]}}}?")
+            hint = f"Did you mean {{{meant[0]}}}?"
+            if not is_placeholder_name(meant[0]):
+                hint = f"If {meant[0]!r} is meant, {as_placeholder(meant[0])}."
+            faults.fail(line, f"{found}. {hint}")
     needed = {flag: name for flag, name in flags.items() if flag != "--input-field"}
     require_fields(record, line, needed, faults, used=there)
     return there

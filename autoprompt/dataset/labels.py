@@ -128,17 +128,20 @@ def label_warnings(sources: Sources, labels: Sequence[str]) -> list[str]:
         common = [label for label in labels if label not in rare]
         shown = _listed_with_places(rare, common, sources)
         warnings.append(f"seen once only: label {shown}; no part can both show and check it.")
-    alike: dict[str, list[str]] = {}
-    for label in labels:
-        alike.setdefault(whole_number(label) or label_key(label), []).append(label)
-    for names in alike.values():
-        if len(names) > 1:
-            warnings.append(_alike(names))
+    warnings += alike_warnings(labels)
     seen = {example.target for example in examples}
     unseen = [label for label in labels if label not in seen]
     if unseen:
         warnings.append(f"never seen in the rows: label {named(unseen)}.")
     return warnings
+
+
+def alike_warnings(labels: Sequence[str]) -> list[str]:
+    """Said of labels that read the same: an answer is held to one of them, and the other is wrong."""
+    alike: dict[str, list[str]] = {}
+    for label in labels:
+        alike.setdefault(whole_number(label) or label_key(label), []).append(label)
+    return [_alike(names) for names in alike.values() if len(names) > 1]
 
 
 def _listed_with_places(rare: Sequence[str], common: Sequence[str], sources: Sources) -> str:

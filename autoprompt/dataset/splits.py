@@ -14,6 +14,7 @@ from autoprompt.dataset.checks import infer_labels, load_rows, without_doubles, 
 from autoprompt.dataset.faults import named
 from autoprompt.dataset.labels import (
     JSON_METRIC,
+    alike_warnings,
     few_rows_warnings,
     label_warnings,
     number_warnings,
@@ -198,8 +199,9 @@ def load_checked(
     is_given = settings.labels is not None
     placed = {"dataset": (path, rows)}
     labels = task_labels(placed, settings, may_be_one=is_given, labels_of=labels_of)
-    if labels is not None and labels_of:
-        warnings += strange_warnings(placed, labels, labels_of)
+    if labels is not None:
+        warnings += strange_warnings(placed, labels, labels_of) if labels_of else []
+        warnings += alike_warnings(labels)
     warnings += [*too_many_warnings(placed, settings), *few_rows_warnings(placed, settings)]
     return rows, labels, tuple(warnings)
 

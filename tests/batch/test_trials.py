@@ -94,6 +94,8 @@ def test_config_files_of_runs_are_a_trial_each(home: Home) -> None:
     found = load(*files)
     assert [trial.label for trial in found.trials] == ["config=a", "config=b", "config=c"]
     assert found.name == home.path.name
+    with pytest.raises(ConfigError, match=r"d\.yaml line \d+: 'replay' belongs to `autoprompt check`"):
+        load(home.write("d.yaml", **home.defaults(seed=7), replay="a.jsonl"))
 
 
 def test_a_prompt_from_a_file_is_looked_for_beside_the_yaml(home: Home) -> None:

@@ -117,6 +117,19 @@ def test_a_dry_evaluation_sends_nothing(endpoint: Endpoint) -> None:
     assert endpoint.requests == []
 
 
+def test_labels_that_read_the_same_are_said_wherever_they_are_enforced() -> None:
+    rows = Path("t.jsonl").read_text(encoding="utf-8").splitlines()
+    rows[1] = rows[1].replace('"urgent"', '"URGENT"')
+    Path("t.jsonl").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    said = "labels that differ in case or marks only: 'URGENT', 'urgent'. Are they one?"
+    asked = ("--config", "c.yaml")
+    made = ("--baseline", "b.json", "--update-baseline")
+    for command in (("run", "--dry-run"), ("eval", "--dry-run"), ("eval",), ("check", *made)):
+        shown = call(*command, *asked)
+        assert said in " ".join((shown.stdout + shown.stderr).split()), command
+    assert json.loads(call("eval", *asked, "--json").stdout)["warnings"] == [said]
+
+
 def test_next_steps_work_as_they_are_printed_wherever_the_run_lies() -> None:
     shown = call("run", "--config", "c.yaml", "--runs-dir", "my runs").stdout
     steps = [line.strip() for line in shown.partition("\nNext:\n")[2].splitlines()]

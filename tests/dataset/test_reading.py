@@ -344,3 +344,6 @@ def test_what_is_wrong_with_one_of_several_fields_is_said_of_it(tmp_path: Path) 
     assert "line 3: empty input 'question', 'passage'" in str(told.value)
     with pytest.raises(DatasetError, match=r"no field 'pasage'.*Did you mean \{passage\}"):
         load_rows(path, input_of=("question", "pasage"))
+    spaced = write(tmp_path, "e.jsonl", '{"question": "Who?", "the passage": "x", "target": "A"}')
+    with pytest.raises(DatasetError, match=r"If 'the passage' is meant, rename the field .* to the_passage"):
+        load_rows(spaced, input_of=("question", "the_passage"))

@@ -448,8 +448,12 @@ def test_labels_that_look_like_slips_are_named(tmp_path: Path) -> None:
 
 def test_a_number_that_is_written_in_two_ways_is_said(tmp_path: Path) -> None:
     rows = rows_of(40, ["1", "1.0", "2.0", "-1.0"])
-    (said,) = load(dataset=write(tmp_path / "d.jsonl", rows)).warnings
-    assert said == "labels that differ in how a number is written only: '1', '1.0'. Are they one?"
+    path = write(tmp_path / "d.jsonl", rows)
+    said = ("labels that differ in how a number is written only: '1', '1.0'. Are they one?",)
+    assert load(dataset=path).warnings == said
+    assert load_checked(path, DataSettings())[2] == said
+    assert load_checked(path, DataSettings(labels=("1", "1.0", "2.0", "-1.0")))[2] == said
+    assert load_checked(path, DataSettings(metric="numeric"))[2] == ()
 
 
 def test_what_tells_two_labels_apart_is_no_slip(tmp_path: Path) -> None:

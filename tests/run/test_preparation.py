@@ -184,8 +184,9 @@ def test_a_field_that_can_be_no_placeholder_is_said(tmp_path: Path) -> None:
     path = tmp_path / "spaced.jsonl"
     rows = [{"the text": f"item {n}", "note": "n", "target": "AB"[n % 2]} for n in range(40)]
     path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    with pytest.raises(PromptError, match=r"\{the text\} would be sent as it stands"):
-        prepared(tmp_path, dataset=path, input_field="the text", prompt="Sort {the text} by {note}.")
+    for text in ("{the text}", "{ the text }", "{{the text}}"):
+        with pytest.raises(PromptError, match=f"{re.escape(text)} would be sent as it stands"):
+            prepared(tmp_path, dataset=path, input_field="the text", prompt=f"Sort {text} by {{note}}.")
     assert prepared(tmp_path, dataset=path, input_field="the text").fields == ("the text", "note")
 
 
@@ -254,6 +255,57 @@ def test_a_few_rows_are_enough_to_prepare(tmp_path: Path) -> None:
 def test_a_placeholder_that_is_no_field_is_warned_of(tmp_path: Path, prompt: str, said: str | None) -> None:
     found = [w for w in prepared(tmp_path, prompt=prompt).splits.warnings if "stays literal" in w]
     assert found == ([said] if said else [])
+
+
+def spaced_rows(folder: Path) -> Path:
+    """A file whose columns are called as people call them."""
+    path = folder / "spaced.jsonl"
+    rows = [{"Text": f"item {n}", "Ticket Nr": str(n), "Label": "AB"[n % 2]} for n in range(40)]
+    path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    return path
+
+
+RENAME = (
+    "rename the field 'Ticket Nr' to Ticket_Nr and write {Ticket_Nr}, since placeholders are letters, digits "
+    "and _"
+)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "said"),
+    [
+        ("Sort {Text}.", None),
+        ('Sort {Text} as {"Ticket Nr": 1, "Label": {"a": 1}}.', None),
+        (
+            "Sort {Text} of {Ticket Nr}.",
+            f"{{Ticket Nr}} is no placeholder and is sent as it stands: {RENAME}",
+        ),
+        ("Sort { Text }.", "{ Text } is no placeholder and is sent as it stands: write {Text}"),
+        ("Sort {{ text }}.", "{{ text }} is no placeholder and is sent as it stands: write {Text}"),
+        ("Sort {{ input }}.", "{{ input }} is no placeholder and is sent as it stands: write {Text}"),
+        ("Sort {{Text}}.", "{{Text}} sends what the field holds in braces: write {Text}"),
+        (
+            "Sort {Text}: {{ Label }}.",
+            "{{ Label }} is the target, which is never filled in, and stays literal",
+        ),
+        ("Sort {Text}: {{Label}}.", "{Label} is the target, which is never filled in, and stays literal"),
+        (
+            "Sort {Text} of {Ticket_Nr}.",
+            "{Ticket_Nr} is no field of the rows (Text, Ticket Nr, Label) and stays literal; "
+            f"if 'Ticket Nr' is meant, {RENAME}",
+        ),
+        (
+            "Sort {TEXT}.",
+            "{TEXT} is no field of the rows (Text, Ticket Nr, Label) and stays literal; did you mean {Text}?",
+        ),
+    ],
+)
+def test_a_field_in_braces_that_is_not_filled_in_is_warned_of(
+    tmp_path: Path, prompt: str, said: str | None
+) -> None:
+    fields = {"input_field": "Text", "target_field": "Label"}
+    found = prepared(tmp_path, dataset=spaced_rows(tmp_path), prompt=prompt, **fields).splits.warnings
+    assert [warning for warning in found if "{" in warning] == ([said] if said else [])
 
 
 def test_the_preset_that_caps_the_rows_is_named(tmp_path: Path) -> None:
