@@ -36,7 +36,8 @@ _FEWEST_TO_STOP = 10  # answers; that a judge could not grade most of fewer may 
 class LLMJudge:
     """Grades 1 to 5 as (grade - 1) / 4, with the judge's reason.
 
-    An answer that it gives no grade, asked twice if a call is left for that, is unscored; see `Grades`.
+    An answer that it gives no grade, asked twice if a call is left for that, is unscored; see `Grades`. A
+    reply without one is kept for its run alone: another time the judge may be well.
     Raises what the client raises; an EndpointError is that row's failure, not the run's.
     """
 
@@ -75,6 +76,7 @@ class LLMJudge:
                 seed=sample,
                 sample=sample,
                 is_retry=sample > 0,
+                is_useful=_holds_grade,
             )
             try:
                 reply = self.client.complete(messages, options).text
@@ -134,7 +136,10 @@ class Grades:
     def check(self) -> None:
         """Raises JudgeError where most answers, and not of a few only, have no grade."""
         if self.asked >= _FEWEST_TO_STOP and self.unscored * 2 > self.asked:
-            raise JudgeError(f"{self._said()}. Choose another --judge-model, or a plainer rubric")
+            raise JudgeError(
+                f"{self._said()}. If it was only not ready, go on or begin again: what it gave no grade is "
+                "asked anew. Else choose another --judge-model, or a plainer rubric"
+            )
 
     @property
     def warning(self) -> str:
@@ -176,6 +181,10 @@ def read_grade(reply: str) -> Score | None:
     else:
         scaled = max(0.0, (value - 1) / 4)
     return Score(scaled, reason) if scaled <= 1 else None
+
+
+def _holds_grade(reply: str) -> bool:
+    return read_grade(reply) is not None
 
 
 def _last_score(reply: str) -> re.Match[str] | None:

@@ -1090,6 +1090,21 @@ def test_evaluate_counts_what_its_judge_gave_no_grade_and_refuses_one_that_grade
     assert len(nothing.judge.calls) == 2 * 10  # the other rows are not paid for
 
 
+def test_a_judge_that_was_not_ready_grades_what_it_is_asked_again(tmp_path: Path) -> None:
+    config = run_config(tmp_path, dataset=write_rows(tmp_path / "few.jsonl", range(20)), **JUDGED)
+
+    def judged(reply: Any) -> Clients:
+        judge = ScriptedClient(reply, name="grader", identity="grader")
+        return Clients(ScriptedClient(GAIN.student, name="student", identity="student"), judge=judge)
+
+    with pytest.raises(JudgeError, match=r"'service warming up'.* asked anew"):
+        evaluate(config, clients=judged(lambda messages: "service warming up"))
+    clients = judged(grader(lambda _: False))
+    assert evaluate(config, clients=clients).unscored == 0
+    assert isinstance(clients.judge, ScriptedClient)
+    assert len(clients.judge.calls) == 20
+
+
 def test_evaluate_checks_its_rows_as_a_run_does(tmp_path: Path) -> None:
     dataset = write_rows(tmp_path / "twice.jsonl", [*range(20), 3])
     events: list[dict[str, Any]] = []

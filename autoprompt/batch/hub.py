@@ -91,6 +91,9 @@ class Hub:
     def put_answer(self, directory: str | None, key: str, record: str) -> None:
         self._cache(directory).put(key, from_record(json.loads(record)))
 
+    def forget_answer(self, directory: str | None, key: str) -> None:
+        self._cache(directory).forget(key)
+
     def add_event(self, trial: str, event: dict[str, Any]) -> None:
         self._events.append((trial, event))
 
@@ -173,6 +176,9 @@ class HubCache:
     def put(self, key: str, completion: Completion) -> None:
         """Waits: a claim on the question is given back only when the answer is there for others."""
         self._get(self._hub.put_answer.remote(self._directory, key, json.dumps(to_record(completion))))
+
+    def forget(self, key: str) -> None:
+        self._get(self._hub.forget_answer.remote(self._directory, key))
 
     def close(self) -> None:
         """Nothing is held."""

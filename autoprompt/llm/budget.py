@@ -318,6 +318,16 @@ class Budget:
             self._count_calls(role, attempts, repeats=max(0, attempts - 1), again=again)
             self.add_usage(role, usage)
 
+    def charge_dropped(self, role: CallRole, attempts: int, usage: Usage) -> None:
+        """Count an answer out of the journal that is asked for anew, being of no use. Never raises.
+
+        To a cap that is a plan they are repeats, so that they do not shorten the search. To one's own they
+        are no more than calls: as repeats they would be a trend that calls are kept back for.
+        """
+        with self._lock:
+            self._count_calls(role, attempts, repeats=0 if self.caps_repeats else attempts, again=0)
+            self.add_usage(role, usage)
+
     def add_usage(self, role: CallRole, usage: Usage) -> None:
         """Count the tokens and the cost of an answer."""
         with self._lock:

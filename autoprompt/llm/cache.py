@@ -74,7 +74,7 @@ class ResponseCache:
         try:
             return replace(from_record(json.loads(record)), source="cache")
         except (ValueError, KeyError, TypeError):  # another version wrote it, or a hand
-            self._use(lambda database: database.execute("DELETE FROM answers WHERE key = ?", (key,)))
+            self.forget(key)
             return None
 
     def put(self, key: str, completion: Completion) -> None:
@@ -89,6 +89,10 @@ class ResponseCache:
                 self._evict(database)
 
         self._use(insert)
+
+    def forget(self, key: str) -> None:
+        """Make room for another answer to this request."""
+        self._use(lambda database: database.execute("DELETE FROM answers WHERE key = ?", (key,)))
 
     def stats(self) -> CacheStats:
         def count(database: sqlite3.Connection) -> tuple[int, int]:

@@ -6,7 +6,7 @@ Everything above it (programs, agents, judges) knows this file only. What stands
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -40,6 +40,8 @@ class Options:
     wants_label_probs: ask for the probability of each label, where the endpoint can tell.
     role: whose budget line this is.
     is_retry: asks again because an answer could not be read; paid like a retry, not from a block of rows.
+    is_useful: whether a text is of use to the caller. One that is not is kept for its run alone, see
+        `RecordedClient`. None: all are.
     tools: what the model may ask to have called, if the endpoint can; see `Completion.tool_calls`.
     max_attempts: requests that may be sent for one answer, where the caller tries again itself; None: as many
         as the client thinks right.
@@ -56,6 +58,7 @@ class Options:
     wants_label_probs: bool = False
     is_retry: bool = False
     max_attempts: int | None = None
+    is_useful: Callable[[str], bool] | None = None
     tools: tuple[ToolSchema, ...] = ()
 
 

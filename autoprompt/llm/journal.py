@@ -7,6 +7,9 @@ Counting after a resume. The run's state holds `Budget.spent` and `Journal.posit
 `budget.restore(spent)` and `journal.mark_counted(position)`, an answer from before that moment costs nothing
 more, and one from after it is charged when it is first asked for again, with the attempts that it took: so a
 killed and resumed run sees the same budget at every decision as one that was not killed.
+
+Answers of no use (a judge's without a grade) are served again as they were, so that a run that went on with
+them decides the same. Where they have ended it, `ask_anew` writes so: a line that names theirs.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ import logging
 import os
 import threading
 from array import array
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -33,6 +37,7 @@ _log = logging.getLogger(__name__)
 # A line starts with its key at a fixed place, so that opening 100,000 lines parses none of them.
 _KEY_AT = slice(len(b'{"key":"'), len(b'{"key":"') + 64)
 _FAILURE = b'","failed":'
+_USELESS = b'{"useless":'
 _LATEST = 100  # records that are looked through for the time
 
 
@@ -61,6 +66,8 @@ class Journal:
         self._answers: dict[bytes, int] = {}  # first 16 bytes of the key -> line
         self._failures: dict[bytes, list[int]] = {}  # the same, for lines not counted yet
         self._counted: set[int] = set()  # lines replayed since the last `mark_counted`
+        self._useless: set[int] = set()  # lines that were of no use to who asked, since it was opened
+        self._dropped: list[int] = []  # lines that are asked anew, as an earlier process wrote
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._append_to = path.open("ab", buffering=0)  # O_APPEND, and one write is one system call
@@ -112,6 +119,17 @@ class Journal:
             except (ValueError, KeyError):
                 continue  # it was told on opening
             budget.charge_replay(charge.role, charge.attempts, charge.usage, has_failed=charge.has_failed)
+
+    def charge_dropped(self, budget: Budget) -> None:
+        """Charge the answers that are asked anew and were not counted. Once, after `mark_counted`.
+
+        All at once: not each of their questions need come again, as one that asked a second time.
+        """
+        for line in self._dropped:
+            if line >= self._counted_until:
+                with self._lock:
+                    charge = _charge(self._read(line))
+                budget.charge_dropped(charge.role, charge.attempts, charge.usage)
 
     def recall(self, key: str) -> tuple[Completion | None, list[Charge]]:
         """The answer to a request, if there is one, and what the budget must be charged for it now.
@@ -167,6 +185,19 @@ class Journal:
         with self._lock:
             self._write({"key": key, "failed": error, "attempts": attempts, "role": role})
 
+    def note_useless(self, key: str) -> None:
+        """The answer to this request was of no use to who asked."""
+        with self._lock:
+            line = self._answers.get(bytes.fromhex(key[:32]))
+            if line is not None:
+                self._useless.add(line)
+
+    def ask_anew(self) -> None:
+        """Write that those answers have ended the run: who opens the journal next asks for them anew."""
+        with self._lock:
+            if self._useless:
+                self._write({"useless": sorted(self._useless)})
+
     def checkpoint(self) -> None:
         """Force what is written to the disk. To be called before a state that names `position` is saved."""
         try:
@@ -199,14 +230,24 @@ class Journal:
     def _index_line(self, line: bytes) -> None:
         number = len(self._offsets)
         try:
+            if line.startswith(_USELESS):
+                self._drop(json.loads(line)["useless"])
+                return
             short = bytes.fromhex(line[_KEY_AT].decode("ascii"))[:16]
-        except ValueError:
+        except (ValueError, KeyError, IndexError, TypeError):
             _log.warning("%s line %d cannot be read; it is passed over", self._path, number + 1)
             return
         if line.startswith(_FAILURE, _KEY_AT.stop):
             self._failures.setdefault(short, []).append(number)
         else:
             self._answers.setdefault(short, number)
+
+    def _drop(self, lines: Sequence[int]) -> None:
+        for line in lines:
+            short = bytes.fromhex(self._read(line)["key"])[:16]
+            if self._answers.get(short) == line:
+                del self._answers[short]
+                self._dropped.append(line)
 
     def _read(self, line: int) -> dict[str, Any]:
         begin = self._offsets[line]

@@ -27,7 +27,8 @@ class RecordedClient:
         cap.
     on_close: ends what was started for this client, such as an embedded model.
     An answer is journaled before it is cached: whatever a cache gives to a resumed run that was not in its
-    journal was never paid for by that run. An empty answer is journaled, as it is this run's, not cached.
+    journal was never paid for by that run. An answer that is empty, or of no use to who asked
+    (`Options.is_useful`), is journaled, as it is this run's, not cached.
     In a batch, a question that another trial has just sent is waited for, not sent as well.
     """
 
@@ -71,6 +72,8 @@ class RecordedClient:
             return replace(flight.result(), attempts=0, source="journal")
         try:
             answer = self._answer(key, messages, options)
+            if self._journal is not None and not _is_useful(answer, options):
+                self._journal.note_useless(key)
         except BaseException as error:
             flight.set_exception(error)
             raise
@@ -111,7 +114,7 @@ class RecordedClient:
             raise
         if self._journal is not None:
             self._journal.append(key, options.role, answer, run_s=self._budget.seconds)
-        if self._cache is not None and answer.text.strip():
+        if self._cache is not None and answer.text.strip() and _is_useful(answer, options):
             self._cache.put(key, answer)
         return answer
 
@@ -132,7 +135,10 @@ class RecordedClient:
 
     def _from_cache(self, key: str, options: Options) -> Completion | None:
         answer = self._cache.get(key) if self._cache is not None else None
-        if answer is None:
+        if self._cache is None or answer is None:
+            return None
+        if not _is_useful(answer, options):  # of an earlier version, or to one who could use it
+            self._cache.forget(key)
             return None
         answer = replace(answer, usage=self._inner.priced(answer.usage))
         if self._budget.account is not None:  # it counts, now and when the journal replays it
@@ -141,6 +147,10 @@ class RecordedClient:
         if self._journal is not None:
             self._journal.append(key, options.role, answer, run_s=self._budget.seconds)
         return answer
+
+
+def _is_useful(answer: Completion, options: Options) -> bool:
+    return options.is_useful is None or options.is_useful(answer.text)
 
 
 def _cut_to_use(options: Options) -> Options:

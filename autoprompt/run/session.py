@@ -88,12 +88,15 @@ def run_in_folder(
         ):
             telling = _with_warnings(folder, models, emit)
             work = _Work(folder, preparation, models, budget, journal, telling)
-            return _run_graph(work, resumed=resumed)
+            try:
+                return _run_graph(work, resumed=resumed)
+            except JudgeError:
+                journal.ask_anew()
+                raise
     except KeyboardInterrupt:
         raise interrupted(folder) from None
     except ModelError as error:
-        # A resume has the same model and judge, and the replies that they gave.
-        if isinstance(error, EmptyAnswersError | JudgeError):
+        if isinstance(error, EmptyAnswersError):  # a resume has the same model, and the answers that it gave
             raise
         if not (resumed or has_answers(folder)):  # removed by `optimize`: there is nothing to go on with
             raise
@@ -176,6 +179,7 @@ def _run_graph(work: _Work, *, resumed: bool) -> RunResult:
                 raise BudgetTooSmallError(
                     f"{error}. Give more, or fewer rows with --max-val and --max-test."
                 ) from None
+        work.journal.charge_dropped(work.budget)
         # Not before a resumed run's data are known to be those that it began with.
         keep_inputs(folder, preparation)
         if preparation.config.metric in LABEL_METRICS:

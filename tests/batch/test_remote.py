@@ -196,3 +196,5 @@ def test_an_answer_comes_back_whole_from_the_shared_cache(tmp_path: Path) -> Non
     answer = Completion("是", Usage(3, 1, 0.5), {"是": 1.0}, "stop", "m", 0.25)
     cache.put(key, answer)
     assert cache.get(key) == replace(answer, attempts=0, source="cache")
+    cache.forget(key)
+    assert cache.get(key) is None

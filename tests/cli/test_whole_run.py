@@ -167,7 +167,7 @@ def test_a_judge_that_gives_no_grade_ends_with_4() -> None:
     for command in ("eval", "run"):
         stderr = call(command, "--config", "c.yaml", *judged, code=4).stderr
         assert re.search(r"error: judge m: (\d+) of \1 answers have no grade; the judge replied '", stderr)
-        assert "autoprompt resume" not in stderr
+        assert ("Go on with: autoprompt resume " in stderr) is (command == "run")
 
 
 def test_a_cap_that_is_too_small_is_said_before_anything_is_sent(endpoint: Endpoint) -> None:

@@ -40,6 +40,15 @@ def test_the_first_answer_stays(cache: ResponseCache) -> None:
     assert cache.stats().answers == 1
 
 
+def test_one_that_is_forgotten_makes_room_for_another(cache: ResponseCache) -> None:
+    cache.put("k", ANSWER)
+    cache.forget("k")
+    cache.forget("unknown")
+    assert cache.get("k") is None
+    cache.put("k", Completion("other"))
+    assert cache.get("k") == Completion("other", attempts=0, source="cache")
+
+
 def test_the_oldest_go_when_it_is_full(tmp_path: Path) -> None:
     cache = ResponseCache(tmp_path, max_bytes=10_000)
     for i in range(200):

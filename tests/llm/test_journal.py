@@ -4,6 +4,7 @@ import json
 import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -114,6 +115,53 @@ def test_a_failed_request_is_counted_and_asked_again(path: Path, journal_at: Ope
     counted = journal_at(path)
     counted.mark_counted(1)
     assert counted.recall(KEYS[0]) == (None, [])
+
+
+def test_answers_of_no_use_are_asked_anew_once_that_is_written(path: Path, journal_at: Open) -> None:
+    journal = journal_at(path)
+    for key in KEYS[:3]:
+        journal.append(key, "judge", ANSWER)
+    journal.note_useless(KEYS[0])
+    journal.note_useless(KEYS[2])
+    journal.close()
+    again = journal_at(path)  # they were nothing that ended the run
+    assert all(again.recall(key)[0] is not None for key in KEYS[:3])
+    again.note_useless(KEYS[0])
+    again.note_useless(KEYS[2])
+    again.ask_anew()
+    again.close()
+
+    resumed, budget = journal_at(path), Budget()
+    resumed.mark_counted(1)
+    assert resumed.position == 4
+    resumed.charge_dropped(budget)
+    assert (budget.spent.judge_calls, budget.spent.judge) == (3, Usage(7, 2, 0.25))
+    assert [resumed.recall(key)[0] is not None for key in KEYS[:3]] == [False, True, False]
+    resumed.append(KEYS[0], "judge", replace(ANSWER, text="5"))
+    resumed.close()
+    last, _ = journal_at(path).recall(KEYS[0])
+    assert last is not None
+    assert last.text == "5"
+
+
+def test_where_all_answers_were_of_use_none_is_asked_anew(path: Path, journal_at: Open) -> None:
+    journal = journal_at(path)
+    journal.append(KEYS[0], "judge", ANSWER)
+    journal.ask_anew()
+    assert journal.position == 1
+
+
+@pytest.mark.parametrize("line", ['{"useless":[7]}', '{"useless":3}', '{"useless":', '{"useless":["x"]}'])
+def test_a_broken_line_of_what_is_asked_anew_is_passed_over(
+    line: str, path: Path, journal_at: Open, caplog: pytest.LogCaptureFixture
+) -> None:
+    journal = journal_at(path)
+    journal.append(KEYS[0], "judge", ANSWER)
+    journal.close()
+    with path.open("a", encoding="utf-8") as file:
+        file.write(line + "\n")
+    assert journal_at(path).recall(KEYS[0])[0] is not None
+    assert "line 2 cannot be read" in caplog.text
 
 
 def test_the_same_request_is_written_once(path: Path, journal_at: Open) -> None:

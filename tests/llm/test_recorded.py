@@ -138,6 +138,44 @@ def test_an_empty_answer_stays_in_its_run(runs: Runs) -> None:
     assert len(runs.script.calls) == 6
 
 
+def is_number(text: str) -> bool:
+    return text.isdigit()
+
+
+def test_an_answer_of_no_use_stays_in_its_run(runs: Runs) -> None:
+    runs.script = ScriptedClient(["warming up", "5"], identity="echo")
+    grade = Options(is_useful=is_number)
+    client = runs.start(run="a")
+    assert client.complete(ask("x"), grade).text == client.complete(ask("x"), grade).text == "warming up"
+    assert runs.start(run="a").complete(ask("x"), grade).source == "journal"
+    assert runs.start(run="b").complete(ask("x"), grade).text == "5"
+    assert runs.start(run="c").complete(ask("x"), grade).source == "cache"
+
+
+def test_an_answer_of_no_use_that_is_in_the_cache_gives_way(runs: Runs) -> None:
+    """As an earlier version kept it."""
+    runs.script = ScriptedClient(["warming up", "5"], identity="echo")
+    runs.start(run="a").complete(ask("x"))
+    for run, source in (("b", "endpoint"), ("c", "cache")):
+        answer = runs.start(run=run).complete(ask("x"), Options(is_useful=is_number))
+        assert (answer.text, answer.source) == ("5", source)
+
+
+def test_answers_of_no_use_that_ended_a_run_are_asked_anew_and_counted(runs: Runs) -> None:
+    runs.script = ScriptedClient(["warming up", "5", "4"])
+    grade = Options(role="judge", is_useful=is_number)
+    client = runs.start(has_cache=False)
+    client.complete(ask("x"), grade)
+    client.complete(ask("y"), grade)
+    assert runs.journal is not None
+    runs.journal.ask_anew()
+    client = runs.start(has_cache=False)
+    runs.journal.charge_dropped(runs.budget)
+    assert client.complete(ask("x"), grade).text == "4"
+    assert client.complete(ask("y"), grade).source == "journal"
+    assert runs.budget.spent.judge_calls == len(runs.script.calls) == 3
+
+
 def test_failed_requests_stay_counted_after_a_resume(runs: Runs) -> None:
     runs.script = ScriptedClient([RequestRefusedError("too long", status=400), "1"])
     client = runs.start()

@@ -418,7 +418,81 @@ def test_a_run_whose_judge_grades_hardly_anything_ends_with_its_name(tmp_path: P
             clients=judged_by(lambda n: True, Models()),
             on_event=events.append,
         )
-    assert not any("autoprompt resume" in e.get("message", "") for e in events)
+    assert events[-1]["message"] == f"stopped; what was answered is kept. Go on with: {resume_of(tmp_path)}"
+
+
+def resume_of(folder: Path) -> str:
+    return f"autoprompt resume {RunStore(folder / 'runs').open(only_run(folder)).reference}"
+
+
+@dataclass
+class Warming:
+    """A judge that gives no grade from its `ill_at`-th call on, until it is well."""
+
+    ill_at: int
+    is_well: bool = False
+    sent: int = 0
+
+    def clients(self, models: Models) -> Clients:
+        grade = grader(lambda _: False)
+
+        def reply(messages: list[Message], options: Options) -> Completion:
+            self.sent += 1
+            if self.sent >= self.ill_at and not self.is_well:
+                return Completion("service warming up", Usage(50, 3))
+            return models._call(grade, messages, options)
+
+        return Clients(models.clients.task, models.clients.optimizer, ScriptedClient(reply, name="grader"))
+
+
+def ended_by_its_judge(folder: Path, ill_at: int, **caps: Any) -> tuple[Models, Warming]:
+    folder.mkdir()
+    models, judge = Models(), Warming(ill_at)
+    with pytest.raises(JudgeError, match="service warming up"):
+        optimize(config_of(folder, **{"max_iterations": 2, **JUDGED, **caps}), clients=judge.clients(models))
+    judge.is_well = True
+    return models, judge
+
+
+@pytest.mark.parametrize(
+    ("ill_at", "caps"),  # nothing graded; some of the first look; all of it
+    [(1, {}), (7, {}), (18, {}), (18, {"max_calls": 420}), (1, {"max_calls": None})],
+)
+def test_a_run_that_its_judge_ended_goes_on_when_the_judge_is_well(
+    ill_at: int, caps: dict[str, Any], tmp_path: Path
+) -> None:
+    folder = tmp_path / "whole"
+    models, judge = ended_by_its_judge(folder, ill_at, **caps)
+    before = models.sent
+    result = resume(only_run(folder), runs_dir=folder / "runs", clients=judge.clients(models))
+    expected = outcome(folder, result)
+    found = result.to_dict()
+    assert found["original"]["unscored"] == found["best"]["unscored"] == 0
+    assert found["spending"]["judge"]["calls"] == judge.sent
+    assert sum(part["calls"] for part in found["spending"].values()) <= (caps.get("max_calls", 600) or 9999)
+    assert max(models.answered.values()) == 1  # no grade, and no row, was asked for twice
+
+    for die_at in (before + 3, models.sent - 50):
+        broken = tmp_path / f"killed {die_at}"
+        killed, judge = ended_by_its_judge(broken, ill_at, **caps)
+        killed.die_at = die_at
+        with pytest.raises(Killed):
+            resume(only_run(broken), runs_dir=broken / "runs", clients=judge.clients(killed))
+        killed.die_at = -1
+        result = resume(only_run(broken), runs_dir=broken / "runs", clients=judge.clients(killed))
+        assert outcome(broken, result) == expected
+        assert killed.answered == models.answered
+
+
+def test_a_run_that_its_judge_ended_twice_goes_on(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    models, judge = ended_by_its_judge(folder, 1)
+    judge.is_well = False
+    with pytest.raises(JudgeError, match="service warming up"):
+        resume(only_run(folder), runs_dir=folder / "runs", clients=judge.clients(models))
+    judge.is_well = True
+    result = resume(only_run(folder), runs_dir=folder / "runs", clients=judge.clients(models))
+    assert result.to_dict()["spending"]["judge"]["calls"] == judge.sent
 
 
 def data(folder: Path) -> Path:
