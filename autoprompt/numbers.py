@@ -7,6 +7,7 @@ import re
 import unicodedata
 from typing import NamedTuple
 
+from autoprompt.answer_marks import meant
 from autoprompt.answers import visible
 from autoprompt.scripts import HANGUL, PARTED_LETTER, UNPARTED
 
@@ -28,6 +29,8 @@ _TWO_OR_GROUPS = re.compile(r"[1-9]\d{0,2} [1-9]\d\d")  # not 12 000: no number 
 # Of a language that may well group by spaces: not English, nor what has no spaces between its words.
 _FOREIGN_LETTER = re.compile(rf"(?![\x00-\x7f{UNPARTED}{HANGUL}])[^\W\d_]")
 _CLAUSE_COMMA = re.compile(r"，(?!\d{3}(?!\d))")  # parts a Chinese sentence, and writes no decimals
+# "7 [1]", "It is 7.[1][2]". What stands behind a word or an equals sign may be the answer.
+_CITATION = re.compile(r"(?<=[\d%.!?])\s?(?:[\[【]\d{1,3}(?:, ?\d{1,3})*[\]】]\s?)+\.?\s*\Z")
 _FOREIGN_DIGIT = re.compile(r"[^\D0-9]")
 _UP = r"¹²³⁰⁴-⁹"
 _RAISED = re.compile(rf"([⁺⁻]?[{_UP}]+)(?![{_UP}⁄])")  # not ¹⁄₂
@@ -60,9 +63,17 @@ class Number(NamedTuple):
     value: float
     is_percent: bool
 
+    @property
+    def written(self) -> str:
+        """A text that is read as this number."""
+        return repr(self.value).removesuffix(".0") + ("%" if self.is_percent else "")
 
-def read_number(text: str) -> Number | None:
-    """The last number in `text`; None where there is none.
+
+def read_number(text: str, *, is_marked: bool = False) -> Number | None:
+    """The number that `text` gives as its answer, behind "Answer:" or the like (see `meant`), else its last.
+
+    None where there is none. is_marked: "Answer:" stood in front of it. A citation behind the last ("7 [1]")
+    is none.
 
     Read are -3, $5, 40%, 1e-3, digits of all scripts, groups and decimals as languages write them (1,234.50,
     1.234,50, 1 234,50, 1'234.50, 12,5), fractions (1/2, 2 1/2, ½, \\frac{1}{2}) and powers of ten (10^6,
@@ -76,19 +87,20 @@ def read_number(text: str) -> Number | None:
       what has more groups, decimals or a group that begins with 0 (12 000).
     - –5 is negative, with the dash of 3–5, where no number stands before it.
     """
-    plain = _plain_marks(visible(text))
-    found = list(_NUMBER.finditer(plain))
+    plain, found = _numbers(visible(text))
     if not found:
         return None
-    last = next((number for number in reversed(found) if not _is_index(number)), found[-1])
-    start, end = last.span("digits")
+    counted = _counted(found)
+    at = meant(plain, [_place(number) for number in counted], is_marked=is_marked)
+    chosen = counted[-1 if at is None else at]
+    start, end = chosen.span("digits")
     is_inside = (
         bool(re.match(rf"{PARTED_LETTER}|[/^]", plain[max(0, start - 1) : start]))
         or plain[end : end + 1] == "/"
     )
-    digits, power = last["digits"].replace(" / ", "/"), last["power"] or ""
+    digits, power = chosen["digits"].replace(" / ", "/"), chosen["power"] or ""
     value = None if _is_two(digits, plain, start) else _value(digits, power, is_inside=is_inside)
-    sign = last["sign"] or ""
+    sign = chosen["sign"] or ""
     while value is None:  # a list, a date, a version: no number as a whole, and the sign is not the last's
         mark = next(mark for mark in " /,'." if mark in digits)
         digits, sign = digits.rpartition(mark)[2], ""
@@ -96,23 +108,45 @@ def read_number(text: str) -> Number | None:
         value = _value(digits, power, is_inside=is_inside)
     if sign.startswith("-"):
         value = -value
-    return Number(value, bool(last["percent"])) if math.isfinite(value) else None
+    return Number(value, bool(chosen["percent"])) if math.isfinite(value) else None
 
 
 def holds_one_number(text: str) -> bool:
-    """Whether `text` holds one number, so that `read_number` passes no other over; words beside it are none.
+    """Whether `text` holds one number, or says by a mark which is meant: `read_number` passes no other over.
 
-    Of a text with `####`, as targets with their working have it, what stands behind the last. Digits of a
-    word (CO2) and of a unit (m2, m/s^2) are no numbers.
+    Words beside it are none, nor are digits of a word (CO2) and of a unit (m2, m/s^2). Of a text with `####`,
+    as targets with their working have it, what stands behind the last is looked at.
     """
-    plain = _plain_marks(visible(text).rpartition("####")[2])
-    found = [number for number in _NUMBER.finditer(plain) if not _is_index(number)]
-    if not found or any(not _is_of_word(number) for number in found[:-1]):
-        return False
-    digits, power = found[-1]["digits"].replace(" / ", "/"), found[-1]["power"] or ""
+    plain, found = _numbers(visible(text))
+    counted = _counted(found)
+    at = meant(plain, [_place(number) for number in counted])
+    if at is None:
+        plain, found = _numbers(visible(text).rpartition("####")[2])
+        counted = [number for number in found if not _is_index(number)]
+        if not counted or any(not _is_of_word(number) for number in counted[:-1]):
+            return False
+    chosen = counted[-1 if at is None else at]
+    digits, power = chosen["digits"].replace(" / ", "/"), chosen["power"] or ""
     return _value(digits, power, is_inside=False) is not None and not _is_two(
-        digits, plain, found[-1].start("digits")
+        digits, plain, chosen.start("digits")
     )
+
+
+def _counted(found: list[re.Match[str]]) -> list[re.Match[str]]:
+    """Without what is a part of a unit or a formula, unless that is all."""
+    return [number for number in found if not _is_index(number)] or found[-1:]
+
+
+def _numbers(text: str) -> tuple[str, list[re.Match[str]]]:
+    """`text` with plain marks, and all that looks like a number in it, but for a citation at its end."""
+    plain = _plain_marks(text)
+    cited = _CITATION.search(plain)
+    return plain, list(_NUMBER.finditer(plain, 0, cited.start() if cited else len(plain)))
+
+
+def _place(number: re.Match[str]) -> tuple[int, int]:
+    """Where its digits begin, and where it ends, without a space behind it."""
+    return number.start("digits"), number.start() + len(number[0].rstrip())
 
 
 def _is_index(number: re.Match[str]) -> bool:

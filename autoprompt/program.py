@@ -16,7 +16,7 @@ from typing import Protocol
 from autoprompt.answers import read_answer
 from autoprompt.errors import BudgetExhausted, EndpointError, PromptError, RequestRefusedError
 from autoprompt.llm.client import Client, Completion, Options
-from autoprompt.reasoning import OUTPUT_TOKENS, asks_to_reason, final_answer
+from autoprompt.reasoning import OUTPUT_TOKENS, asks_to_reason, final_answer, is_marked
 from autoprompt.scripts import NAME
 from autoprompt.types import REFUSED, Candidate, Demo, Example, Message, Prediction
 
@@ -53,6 +53,7 @@ class PromptProgram:
         tolerantly. read: another reader of the answer, usually `metric.read`; None from it is "unparsed".
     reasoning_tokens: longest answer where the prompt asks to reason first (`autoprompt.reasoning`); labels
         are not enforced there, and the answer is what `final_answer` finds.
+    read_marked: the reader of what stood behind "Answer:" there, where that is another than `read`.
     An unreadable answer can be asked for again (`Prediction.again`) at most twice, as another sample; one
     that comes back word for word, or that the budget has no call for, not so often. An empty answer is
     unparsed at once: the client has asked again already. So is a refusal, whatever labels it names.
@@ -66,6 +67,7 @@ class PromptProgram:
     input_field: str = "input"
     target_field: str = "target"
     reasoning_tokens: int = OUTPUT_TOKENS
+    read_marked: Callable[[str], str | None] | None = None
 
     @property
     def components(self) -> Mapping[str, str]:
@@ -142,12 +144,18 @@ class PromptProgram:
         return replace(self.options, labels=self.labels) if self.labels else self.options
 
     def _read(self, completion: Completion, is_reasoned: bool) -> str | None:
-        answer: str | None = None if completion.is_refusal else completion.text
-        if is_reasoned and answer is not None:
-            answer = final_answer(completion.text, is_cut=completion.finish_reason == "length")
+        if completion.is_refusal:
+            return None
+        answer: str | None = completion.text
+        read = self.read
+        if is_reasoned:
+            is_cut = completion.finish_reason == "length"
+            answer = final_answer(completion.text, is_cut=is_cut)
+            if is_marked(completion.text, is_cut=is_cut):
+                read = self.read_marked or read
         if answer is None:
             return None
-        return self.read(answer) if self.read else read_answer(answer, self.labels)
+        return read(answer) if read else read_answer(answer, self.labels)
 
 
 def placeholders(prompt: str, fields: Collection[str]) -> tuple[str, ...]:

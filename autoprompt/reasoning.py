@@ -90,8 +90,17 @@ def final_answer(text: str, *, is_cut: bool = False) -> str | None:
     begins there; else what follows the last "answer is"; else the last line, unless the text was cut.
     """
     shown = visible(text)
-    marks = list(_LINE.finditer(shown)) or ([] if is_cut else list(_INLINE.finditer(shown)))
-    if marks:
-        rest = shown[marks[-1].end() :].strip()
+    if mark := _mark(shown, is_cut=is_cut):
+        rest = shown[mark.end() :].strip()
         return (rest if rest.startswith(_BLOCK) else rest.partition("\n")[0].strip()) or None
     return None if is_cut else shown.rpartition("\n")[2].strip() or None
+
+
+def is_marked(text: str, *, is_cut: bool = False) -> bool:
+    """Whether `final_answer` is what stands behind an "Answer:" or "answer is"."""
+    return _mark(visible(text), is_cut=is_cut) is not None
+
+
+def _mark(shown: str, *, is_cut: bool) -> re.Match[str] | None:
+    marks = list(_LINE.finditer(shown)) or ([] if is_cut else list(_INLINE.finditer(shown)))
+    return marks[-1] if marks else None

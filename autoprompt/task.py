@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from autoprompt.config import RunConfig
 from autoprompt.llm.client import Client, Options
 from autoprompt.metrics import JUDGED, Metric
+from autoprompt.metrics.base import TextMetric
 from autoprompt.metrics.lengths import useful_tokens
 from autoprompt.program import Program, PromptProgram, unknown_placeholders
 from autoprompt.reasoning import OUTPUT_TOKENS
@@ -103,5 +104,6 @@ def make_program(
         options=options,
         read=metric.read,
         reasoning_tokens=reasoning_tokens(config, labels),
+        read_marked=metric.read_marked if isinstance(metric, TextMetric) else None,
         **fields,
     )

@@ -165,6 +165,10 @@ def test_means_of_rows_are_called_what_they_are() -> None:
         ("29.69912", "29.6991", True),
         ("29.7", "29.6991", False),
         ("0.0000001", "0", True),
+        ("Answer: 14 (because of 2 steps)", "14", True),
+        ("The answer is 14, not 15.", "14", True),
+        ("7 [1]", "7", True),
+        ("3 + 11 = 14", "7 * 2 = 14\n#### 14", True),
     ],
 )
 def test_numeric(answer: str, target: str, is_right: bool) -> None:

@@ -7,7 +7,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from waiting import within
 
-from autoprompt.numbers import holds_one_number, read_number
+from autoprompt.numbers import Number, holds_one_number, read_number
 
 
 @given(st.text())
@@ -36,9 +36,21 @@ def test_long_answers_are_read_in_time() -> None:
         "\\frac{1 ",
         "\\a",
     )
-    for number in (*numbers, *formulas):
+    marks = (
+        "Answer: ",
+        "the answer is ",
+        "#### ",
+        "boxed {",
+        "Answer: 1 = 2 + ",
+        "= ",
+        "1 [1] ",
+        "the final ",
+        "\n ",
+    )
+    for number in (*numbers, *formulas, *marks):
         with within(20):
             read_number(number * 50_000)
+            read_number(f"Answer: 3 = {number * 50_000}x 7")
 
 
 @pytest.mark.parametrize(
@@ -65,6 +77,86 @@ def test_long_answers_are_read_in_time() -> None:
 def test_the_last_number_counts(text: str, value: float | None) -> None:
     number = read_number(text)
     assert (number.value if number else None) == value
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Answer: 14 (because of 2 steps)",
+        "2 steps.\n**Final answer:** 14\n\nExplanation: 7 * 2.",
+        "Answer:\n\n**14** apples in 2 bags",
+        "Answer (in km): about 14, 2 a day",
+        "Answer: 12? No, 2 more.\nAnswer: 14 (12 and 2)",
+        "Answer: 14\nConfidence: 90%",
+        "Answer: 14. The 2 steps were easy.",
+        "Final Answer: The final answer is $14$. I hope it is correct in 100% of cases.",
+        "Final result: 14 (of 20)",
+        "#### 14 (7 times 2)",
+        r"So \boxed{14} after 2 steps",
+        r"$\boxed{\text{14 km}}$ in 2 h",
+        "答案：14（共2步）",
+        "最终答案：约14公里，用了2小时",
+        "The answer is 14, not 15.",
+        "So the answer is 14 because 7 is taken 2 times",
+        "答案是14，不是15。",
+        '{"answer": 14, "steps": 2}',
+        # Of an equation its result.
+        "Answer: 7 * 2 = 14",
+        "Answer: 7 * 2 = 14 (in 2 steps)",
+        "Answer: 2 * (3 + 4) = 14, in 2 steps",
+        "Answer: 14 = 7 * 2",
+        "Answer: 9 - 2 = 7 bags. They hold 7 * 2 = 14 apples, for 3 days.",
+        r"\boxed{7 \cdot 2 = 14} in 2 steps",
+        # What follows at once is no answer yet: the last number.
+        "Answer: She has 5 apples and buys 9, so 14.",
+        "Answer: 7 are left, so she sells 2 * 7, which is 14",
+        "Answer:\n1. First take 7\n2. Then double it: 14",
+        "#### 1. Take 7\n...\n#### 2. Double it\nThat makes 14",
+        "The answer is the sum of 5 and 9, which is 14.",
+        "Answer: 10-14",
+        "Answer: 2024-05-14",
+        "Answer: 7 times 14",
+        "Result: 7\nDoubled, it is 14",
+        "Answer: see below\n14",
+    ],
+)
+def test_the_number_behind_a_mark_counts(text: str) -> None:
+    number = read_number(text)
+    assert number is not None
+    assert number.value == 14
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("Answer: 1,234 km in 2 hours", 1234),
+        ("Answer: 3 500 km in 2 hours", 3500),
+        ("Answer: –5 (2 below)", -5),
+        ("Answer: $3.50 for 2", 3.5),
+        (r"Answer: $\frac{1}{2}$ of 3", 0.5),
+        ("Answer: 5 × 10^3 (3 zeros)", 5000),
+        ("Answer: 14 m² (2 m by 7 m)", 14),
+    ],
+)
+def test_behind_a_mark_too_numbers_are_read_whole(text: str, value: float) -> None:
+    number = read_number(text)
+    assert number is not None
+    assert number.value == value
+
+
+@pytest.mark.parametrize(
+    "text", ["7 [1]", "It is 7.[1][2]", "7% [1, 2].", "Answer: 7 [1]", "[7]", "x = 2 or [7]"]
+)
+def test_a_citation_at_the_end_is_no_number(text: str) -> None:
+    number = read_number(text)
+    assert number is not None
+    assert number.value == 7
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False), st.booleans())
+def test_a_number_as_written_is_that_number(value: float, is_percent: bool) -> None:
+    number = Number(value, is_percent)
+    assert read_number(number.written) == number
 
 
 @pytest.mark.parametrize(
@@ -258,6 +350,7 @@ def test_grouped_numbers_are_read(value: int) -> None:
             "共3个",
             "B12: 5 mg",
         ),
+        *("7 [1]", "Answer: 12 (of 30)", r"Of 30 they are \boxed{12}, 2 in 5"),
         *("There are 12 apples.", "42 apples are in the box", "10,000 USD per year and person", "CO2: 5"),
     ],
 )

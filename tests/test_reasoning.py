@@ -8,6 +8,7 @@ from autoprompt.evaluation import evaluate
 from autoprompt.llm.client import Completion, Options
 from autoprompt.llm.scripted import ScriptedClient
 from autoprompt.metrics import get_metric
+from autoprompt.metrics.base import TextMetric
 from autoprompt.program import PromptProgram
 from autoprompt.reasoning import asks_to_reason, final_answer, request, requests_in
 from autoprompt.types import Candidate, Example, Message
@@ -137,6 +138,16 @@ def test_a_number_is_read_from_the_last_line_and_a_row_without_an_answer_is_unpa
     prompt = "How many?\n" + request("How many?", ())
     number = PromptProgram(answering("3 and 4 make 7.\nAnswer: 7\n"), prompt, read=get_metric("numeric").read)
     assert number.run(ROW, Candidate({"prompt": prompt})).value == "7"
+    metric = get_metric("numeric")
+    assert isinstance(metric, TextMetric)
+    for text, value in (
+        ("3 and 4 make 7.\nAnswer: 7 (in 2 steps)\n", "7"),
+        ("3 and 4 make 7, so the answer is 7, not 8.", "7"),
+        ("Answer: 3 + 4 = 7 km", "3 + 4 = 7 km"),
+        ("3 and 4 make\n7 or 8", "7 or 8"),
+    ):
+        number = PromptProgram(answering(text), prompt, read=metric.read, read_marked=metric.read_marked)
+        assert number.run(ROW, Candidate({"prompt": prompt})).value == value
     label = PromptProgram(answering("I walk around in circles"), prompt, LABELS)
     assert label.run(ROW, Candidate({"prompt": prompt})).value is None
 

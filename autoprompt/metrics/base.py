@@ -44,6 +44,10 @@ class TextMetric:
     def read(self, text: str) -> str | None:
         return read_answer(text, self.labels)
 
+    def read_marked(self, text: str) -> str | None:
+        """The same of what stood behind "Answer:" or the like, which was cut off."""
+        return self.read(text)
+
     def target_fault(self, target: str) -> str:
         """Why no answer could be compared with `target`; "" where one can."""
         del target

@@ -104,7 +104,7 @@ class Regex(TextMetric):
 @register("numeric")
 @dataclass(frozen=True)
 class Numeric(TextMetric):
-    """The last number of the answer equals the last of the target, nearly.
+    """The number of the answer equals that of the target, nearly; of several see `read_number`.
 
     tolerance: how far apart they may be: this share of the larger one, or this difference. Under 1.
     absolute: the difference alone, instead of `tolerance`.
@@ -130,6 +130,12 @@ class Numeric(TextMetric):
 
     def read(self, text: str) -> str | None:
         return visible(text) if read_number(text) is not None else None
+
+    def read_marked(self, text: str) -> str | None:
+        number = read_number(text, is_marked=True)
+        if number is None or number == read_number(text):
+            return self.read(text)
+        return number.written
 
     def useful_tokens(self, targets: Sequence[str]) -> int:  # noqa: ARG002
         return OUTPUT_TOKENS  # the number stands at the end of what is worked out, however short it is
