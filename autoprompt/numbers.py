@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from autoprompt.answer_marks import meant
@@ -20,6 +21,10 @@ _NUMBER = re.compile(
 )
 _PLAIN = re.compile(r"\d*\.\d+|\d+")
 _GROUPED = re.compile(r"[1-9]\d{0,2}([,.' ])\d{3}(?:\1\d{3})*(?:(?!\1)[.,]\d+)?")
+# Of a column: 1.500 itself, and what says which the point is there.
+_GROUP_OR_DECIMAL = re.compile(r"[1-9]\d{0,2}\.\d{3}")
+_OF_DECIMAL_COMMAS = re.compile(r"\d{1,3}(?:\.\d{3})+,\d+|\d{1,3}(?:\.\d{3}){2,}|\d+,(?!\d{3}$)\d+")
+_OF_DECIMAL_POINTS = re.compile(r"[\d,' ]*\.\d+")
 _INDIAN = re.compile(r"[1-9]\d?(?:,\d\d)+,\d{3}(?:\.\d+)?")
 _DECIMAL_COMMA = re.compile(r"\d+,\d+")
 _FRACTION = re.compile(r"(?:(?P<whole>\d+) )?(?P<above>\d+)/(?P<below>0*[1-9]\d*)")
@@ -87,12 +92,9 @@ def read_number(text: str, *, is_marked: bool = False) -> Number | None:
       what has more groups, decimals or a group that begins with 0 (12 000).
     - –5 is negative, with the dash of 3–5, where no number stands before it.
     """
-    plain, found = _numbers(visible(text))
-    if not found:
+    if (chosen := _chosen(text, is_marked=is_marked)) is None:
         return None
-    counted = _counted(found)
-    at = meant(plain, [_place(number) for number in counted], is_marked=is_marked)
-    chosen = counted[-1 if at is None else at]
+    plain = chosen.string
     start, end = chosen.span("digits")
     is_inside = (
         bool(re.match(rf"{PARTED_LETTER}|[/^]", plain[max(0, start - 1) : start]))
@@ -118,30 +120,50 @@ def holds_one_number(text: str) -> bool:
     as targets with their working have it, what stands behind the last is looked at.
     """
     plain, found = _numbers(visible(text))
-    counted = _counted(found)
-    at = meant(plain, [_place(number) for number in counted])
+    at = meant(plain, [_place(number) for number in found])
     if at is None:
-        plain, found = _numbers(visible(text).rpartition("####")[2])
-        counted = [number for number in found if not _is_index(number)]
-        if not counted or any(not _is_of_word(number) for number in counted[:-1]):
+        _, found = _numbers(visible(text).rpartition("####")[2])
+        found = [number for number in found if not _is_index(number)]
+        if not found or any(not _is_of_word(number) for number in found[:-1]):
             return False
-    chosen = counted[-1 if at is None else at]
+    chosen = found[-1 if at is None else at]
     digits, power = chosen["digits"].replace(" / ", "/"), chosen["power"] or ""
     return _value(digits, power, is_inside=False) is not None and not _is_two(
-        digits, plain, chosen.start("digits")
+        digits, chosen.string, chosen.start("digits")
     )
 
 
-def _counted(found: list[re.Match[str]]) -> list[re.Match[str]]:
-    """Without what is a part of a unit or a formula, unless that is all."""
-    return [number for number in found if not _is_index(number)] or found[-1:]
+def points_in_doubt(texts: Iterable[str]) -> list[str]:
+    """Texts of a column whose number, `1.500`, may be in thousands, though it is read as a decimal.
+
+    So it may where another of them has a decimal comma (1.234,50; 12,5) or several groups (1.234.567), or
+    none has a point that is a decimal's for certain (1.5, 0.125).
+    """
+    chosen = {text: number for text in texts if (number := _chosen(text)) is not None}
+    digits = {text: number["digits"] for text, number in chosen.items() if not number["power"]}
+    doubtful = [text for text, written in digits.items() if _GROUP_OR_DECIMAL.fullmatch(written)]
+    others = [written for written in digits.values() if not _GROUP_OR_DECIMAL.fullmatch(written)]
+    if any(map(_OF_DECIMAL_COMMAS.fullmatch, others)):
+        return doubtful
+    return [] if any(map(_OF_DECIMAL_POINTS.fullmatch, others)) else doubtful
+
+
+def _chosen(text: str, *, is_marked: bool = False) -> re.Match[str] | None:
+    """The number that counts, in the text with plain marks."""
+    plain, found = _numbers(visible(text))
+    at = meant(plain, [_place(number) for number in found], is_marked=is_marked)
+    return found[-1 if at is None else at] if found else None
 
 
 def _numbers(text: str) -> tuple[str, list[re.Match[str]]]:
-    """`text` with plain marks, and all that looks like a number in it, but for a citation at its end."""
+    """`text` with plain marks, and the numbers in it.
+
+    A citation at its end is none, nor is a part of a unit or a formula, unless there is no other.
+    """
     plain = _plain_marks(text)
     cited = _CITATION.search(plain)
-    return plain, list(_NUMBER.finditer(plain, 0, cited.start() if cited else len(plain)))
+    found = list(_NUMBER.finditer(plain, 0, cited.start() if cited else len(plain)))
+    return plain, [number for number in found if not _is_index(number)] or found[-1:]
 
 
 def _place(number: re.Match[str]) -> tuple[int, int]:

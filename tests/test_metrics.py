@@ -479,3 +479,22 @@ def test_targets_of_which_numeric_compares_a_part_are_warned_of_with_file_and_li
         "metric numeric is to compare, or choose another"
     ]
     assert check_targets(get_metric("exact_match"), {path: load_rows(path)}) == []
+
+
+def test_targets_whose_point_may_part_thousands_are_warned_of_with_how_they_are_read(tmp_path: Path) -> None:
+    def written(name: str, *targets: str) -> Path:
+        path = tmp_path / name
+        lines = [json.dumps({"input": f"{name} {n}", "target": target}) for n, target in enumerate(targets)]
+        path.write_text("\n".join(lines), encoding="utf-8")
+        return path
+
+    here, there = written("a.jsonl", "1.500", "990", "2.750", "1.500"), written("b.jsonl", "1.234,50")
+    rows = {path: load_rows(path) for path in (here, there)}
+    assert check_targets(get_metric("numeric"), rows) == [
+        f"{here}: 3 targets with a point before three digits, which is read as a decimal point: "
+        "'1.500' (line 1) as 1.5, '2.750' (line 3) as 2.75, '1.500' (line 4) as 1.5. If it parts thousands, "
+        "write 1500 for '1.500', and have the prompt ask for numbers without it"
+    ]
+    decimals = written("c.jsonl", "1.500", "2.5")
+    assert check_targets(get_metric("numeric"), {decimals: load_rows(decimals)}) == []
+    assert check_targets(get_metric("exact_match"), rows) == []

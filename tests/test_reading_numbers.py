@@ -7,7 +7,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from waiting import within
 
-from autoprompt.numbers import Number, holds_one_number, read_number
+from autoprompt.numbers import Number, holds_one_number, points_in_doubt, read_number
 
 
 @given(st.text())
@@ -385,3 +385,24 @@ def test_a_text_that_holds_one_number_is_read_as_that(text: str) -> None:
     assume(holds_one_number(text))
     number = read_number(text)
     assert number is None or read_number(f"{text} m²") == number
+
+
+@pytest.mark.parametrize(
+    ("column", "doubtful"),
+    [
+        (["1.500", "2.750", "1.234,50", "990"], ["1.500", "2.750"]),
+        (["1.500 €", "12,5 €", "3.5 €"], ["1.500 €"]),
+        (["1.500", "1.234.567"], ["1.500"]),
+        (["1.500", "-2.750", "990"], ["1.500", "-2.750"]),
+        # The point is a decimal's: 1.5 says so, and no number of thousands is written 0.125 or 1234.567.
+        (["1.500", "2.5"], []),
+        (["1.500", "0.125"], []),
+        (["1.500", "1234.567"], []),
+        (["1.500", "1,234.50"], []),
+        (["1,500", "990", "1.234,50", "none"], []),
+    ],
+)
+def test_a_point_that_may_part_thousands_is_told_by_its_column(
+    column: list[str], doubtful: list[str]
+) -> None:
+    assert points_in_doubt(column) == doubtful

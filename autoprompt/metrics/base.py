@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from autoprompt.answers import mentions_several, read_answer, visible
 from autoprompt.errors import DatasetError
@@ -33,6 +33,14 @@ class Metric(Protocol):
         ...
 
 
+class Doubt(NamedTuple):
+    """What is said of targets that may be meant otherwise than the metric reads them."""
+
+    said: str  # what they have in common
+    readings: Mapping[str, str]  # how each is read
+    advice: str
+
+
 @dataclass(frozen=True)
 class TextMetric:
     """What metrics of texts share: how an answer is read, and what is said of one that cannot be."""
@@ -57,6 +65,11 @@ class TextMetric:
         """What is said of targets like this one, of which a part is not compared; "" where all of it is."""
         del target
         return ""
+
+    def doubt(self, targets: Iterable[str]) -> Doubt | None:
+        """Of which `targets`, all those of a run, it is in doubt how they are meant; None of none."""
+        del targets
+        return None
 
     def options_fault(self, targets: Iterable[str]) -> str:
         """Why the options fit none of `targets`, each of which is without a fault; "" where they do."""

@@ -12,7 +12,7 @@ from autoprompt.dataset.faults import Faults, listed
 from autoprompt.errors import ConfigError
 from autoprompt.judge import LLMJudge
 from autoprompt.llm.client import Client
-from autoprompt.metrics.base import Metric, TextMetric, short
+from autoprompt.metrics.base import Doubt, Metric, TextMetric, short
 from autoprompt.metrics.python_metric import python_metric
 from autoprompt.types import Example
 
@@ -91,9 +91,9 @@ def get_metric(
 def check_targets(metric: Metric, rows: Mapping[Path, Sequence[Example]]) -> list[str]:
     """Every expected answer is one that the metric can compare with. rows: of each file.
 
-    Returns warnings, with file and line, of those that it compares in part. Raises DatasetError with file and
-    line of those that it cannot, and ConfigError for options that fit none. A metric of one's own is not
-    asked.
+    Returns warnings, with file and line, of those that it compares in part, or may read otherwise than they
+    are meant. Raises DatasetError with file and line of those that it cannot, and ConfigError for options
+    that fit none. A metric of one's own is not asked.
     """
     if not isinstance(metric, TextMetric):
         return []
@@ -105,7 +105,12 @@ def check_targets(metric: Metric, rows: Mapping[Path, Sequence[Example]]) -> lis
         faults.raise_if_any()
     if fault := metric.options_fault(row.target for examples in rows.values() for row in examples):
         raise ConfigError(f"metric {metric.name}: {fault}")
-    return [warning for path, examples in rows.items() for warning in _passed_over(metric, path, examples)]
+    doubt = metric.doubt(row.target for examples in rows.values() for row in examples)
+    return [
+        warning
+        for path, examples in rows.items()
+        for warning in (*_passed_over(metric, path, examples), *_doubtful(doubt, path, examples))
+    ]
 
 
 def _passed_over(metric: TextMetric, path: Path, examples: Sequence[Example]) -> list[str]:
@@ -115,10 +120,23 @@ def _passed_over(metric: TextMetric, path: Path, examples: Sequence[Example]) ->
         if said := metric.passed_over(example.target):
             places.setdefault(said, []).append(f"{short(example.target, _SHOWN)} ({example.at})")
     return [
-        f"{path}: {len(found)} target{'' if len(found) == 1 else 's'} with {said}: "
-        f"{listed(found, _MOST_SHOWN)}. Write what metric {metric.name} is to compare, or choose another"
+        f"{path}: {_targets(len(found))} with {said}: {listed(found, _MOST_SHOWN)}. "
+        f"Write what metric {metric.name} is to compare, or choose another"
         for said, found in places.items()
     ]
+
+
+def _doubtful(doubt: Doubt | None, path: Path, examples: Sequence[Example]) -> list[str]:
+    """A warning of the file's targets that may be meant otherwise, with how the first of them are read."""
+    found = [row for row in examples if doubt and row.target in doubt.readings]
+    if not doubt or not found:
+        return []
+    shown = [f"{short(row.target, _SHOWN)} ({row.at}) as {doubt.readings[row.target]}" for row in found]
+    return [f"{path}: {_targets(len(found))} with {doubt.said}: {listed(shown, _MOST_SHOWN)}. {doubt.advice}"]
+
+
+def _targets(count: int) -> str:
+    return f"{count} target{'' if count == 1 else 's'}"
 
 
 @register(JUDGED)

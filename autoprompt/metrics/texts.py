@@ -5,16 +5,16 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from autoprompt import stats
 from autoprompt.answers import normalize, visible
 from autoprompt.errors import ConfigError
-from autoprompt.metrics.base import TextMetric, row_score, short
+from autoprompt.metrics.base import Doubt, TextMetric, row_score, short
 from autoprompt.metrics.lengths import tokens_of_whole
 from autoprompt.metrics.registry import register
-from autoprompt.numbers import Number, holds_one_number, read_number
+from autoprompt.numbers import Number, holds_one_number, points_in_doubt, read_number
 from autoprompt.reasoning import OUTPUT_TOKENS
 from autoprompt.types import Example, Score
 
@@ -149,6 +149,18 @@ class Numeric(TextMetric):
         if holds_one_number(target):
             return ""
         return "more than one number, of which the last one alone counts"
+
+    def doubt(self, targets: Iterable[str]) -> Doubt | None:
+        read = {target: number for target in points_in_doubt(targets) if (number := read_number(target))}
+        if not read:
+            return None
+        target, number = next(iter(read.items()))
+        return Doubt(
+            "a point before three digits, which is read as a decimal point",
+            {text: found.written for text, found in read.items()},
+            f"If it parts thousands, write {number.value * 1000:.15g} for {short(target)}, and have the "
+            "prompt ask for numbers without it",
+        )
 
     def _compare(self, answer: str, example: Example) -> Score:
         expected, found = read_number(example.target), read_number(answer)
