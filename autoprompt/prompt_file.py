@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from contextlib import suppress
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +13,34 @@ import yaml
 
 from autoprompt.errors import PromptError
 
+_LONGEST_PATH = 255  # characters: longer is a text, in languages without spaces too
+_NOT_IN_PATHS = re.compile(r'[{}<>"|?*，。？！；：、]')
+_BEGINNING = re.compile(r"(?:~|\.{1,2}|[A-Za-z]:)[/\\]|/[^/]+/")
+_ENDING = re.compile(r"\.[a-z][a-z0-9]{0,5}$")
+_ENDING_OF_TEXT = re.compile(
+    r"\.(?:txt|text|md|markdown|rst|prompt|ya?ml|json|toml|jinja2?|j2|tmpl|tpl|template|mustache|xml|html?)$",
+    re.IGNORECASE,
+)
+
 
 def prompt_text(prompt: str, folder: Path, source: str) -> str:
     """The prompt itself, or what the file after `@` holds, without the line end at its end.
 
     folder: what the path is relative to. source: what the prompt came from, as messages name it.
     Raises PromptError for a file that cannot be read, is empty, or is no text but an exported prompt, and for
-    the name of a file without the `@`.
+    the name of a file without the `@`, be it there or not.
     """
     if not prompt.startswith("@"):
         if _names_a_file(prompt, folder):
             raise PromptError(
                 f"{source}: {prompt}: this names a file, and would be taken for the text of the prompt. "
                 f"Write @{prompt} for what the file holds; as a text of its own it wants a space behind it."
+            )
+        if _looks_like_a_path(prompt, folder):
+            raise PromptError(
+                f"{source}: {prompt}: this looks like the path of a file, and no such file is there; it "
+                f"would be taken for the text of the prompt. {_instead(prompt, folder)} As a text of its own "
+                "it wants a space behind it."
             )
         return prompt
     if prompt == "@-":
@@ -67,6 +83,35 @@ def _names_a_file(prompt: str, folder: Path) -> bool:
     with suppress(OSError, ValueError, RuntimeError):  # too long for a path, not one, or of nobody's home
         return (folder / path.expanduser()).is_file()
     return False
+
+
+def _looks_like_a_path(prompt: str, folder: Path) -> bool:
+    """Whether a prompt of one word can hardly be anything but a path.
+
+    A slash alone makes none: `yes/no`, and languages without spaces. It takes an ending as well, a beginning
+    that only paths have, or a folder that is there.
+    """
+    if prompt.split() != [prompt] or len(prompt) > _LONGEST_PATH or _NOT_IN_PATHS.search(prompt):
+        return False
+    if _ENDING_OF_TEXT.search(prompt) or _BEGINNING.match(prompt):
+        return True
+    if re.search(r"[/\\]", prompt) is None:
+        return False
+    with suppress(OSError, ValueError):
+        parent = Path(prompt).parent
+        return _ENDING.search(prompt) is not None or (parent.name != "" and (folder / parent).is_dir())
+    return False
+
+
+def _instead(prompt: str, folder: Path) -> str:
+    """What to write for the file that is meant, where one beside it is called nearly so."""
+    path = Path(prompt)
+    with suppress(OSError, ValueError, RuntimeError):
+        beside = (folder / path.expanduser()).parent
+        names = sorted(found.name for found in beside.iterdir() if found.is_file())
+        if close := get_close_matches(path.name, names, n=1):
+            return f"Did you mean @{path.with_name(close[0])}?"
+    return "Give `@` and the path of a text file."
 
 
 def _parsed(text: str) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from pydantic import ValidationError
 
 from autoprompt.config import RunConfig, ScienceConfig
 from autoprompt.errors import AutopromptError, ConfigError, DatasetError, PromptError, UsageError
+from autoprompt.scoring import other_prompt
 from autoprompt.setting_sources import unknown_variables, variable_name
 from autoprompt.settings import (
     complete,
@@ -131,8 +133,65 @@ def test_the_name_of_a_file_is_not_taken_for_the_text_of_a_prompt(folder: Path) 
     write(folder / "sub" / "p.txt", "Say 1 or 0.")
     with pytest.raises(PromptError, match=r"--prompt: sub/p\.txt: this names a file.*@sub/p\.txt"):
         resolve(dataset=Path("rows.jsonl"), prompt="sub/p.txt")
-    for text in ("sub/p.txt ", "Say sub/p.txt", "sub/other.txt", "1/0?", "x" * 5000 + ".txt"):
+    for text in ("sub/p.txt ", "Say sub/p.txt", "1/0?", "x" * 5000 + ".txt"):
         assert resolve(dataset=Path("rows.jsonl"), prompt=text).prompt == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "prompts/classify.txt",
+        "classify.md",
+        "Classify.PROMPT",
+        "prompts/classify.tmpl",
+        "prompts/classify.v2",
+        "prompts\\classify.txt",
+        "C:\\prompts\\classify",
+        "~/classify",
+        "../classify",
+        "/nowhere/classify",
+        "sub/classify",  # beside others, its ending forgotten
+        "https://example.com/classify.txt",
+        "提示/分类.txt",
+    ],
+)
+def test_the_name_of_a_file_that_is_not_there_is_no_text_either(folder: Path, text: str) -> None:
+    write(folder / "sub" / "p.txt", "Say 1 or 0.")
+    asked = f"{re.escape(text)}: this looks like the path of a file, and no such file is there"
+    with pytest.raises(PromptError, match=f"--prompt: {asked}.*Give `@` and the path of a text file"):
+        resolve(dataset=Path("rows.jsonl"), prompt=text)
+    with pytest.raises(PromptError, match=f"prompt: {asked}"):
+        complete(RunConfig(dataset=Path("rows.jsonl"), prompt=text))
+    config = write(folder / "c.yaml", f"dataset: rows.jsonl\nprompt: '{text}'\n")
+    with pytest.raises(PromptError, match=rf"c\.yaml: prompt: {asked}"):
+        resolve(config_file=config)
+    with pytest.raises(PromptError, match=f"against: {asked}"):
+        other_prompt(text, "against")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "yes/no",
+        "positive/negative/neutral",
+        "/no_think",
+        "{Text}/{Lang}.txt",
+        "判断正面/负面",
+        "判断正面/负面。回答写入a.txt",
+        "Sort.",
+        "e.g.",
+        "Label:1/0.",
+    ],
+)
+def test_one_word_may_be_a_prompt(folder: Path, text: str) -> None:
+    assert resolve(dataset=Path("rows.jsonl"), prompt=text).prompt == text
+
+
+def test_the_file_that_may_be_meant_is_named(folder: Path) -> None:
+    write(folder / "prompts" / "classify.txt", "Say 1 or 0.")
+    for slip in ("prompts/clasify.txt", "prompts/classify"):
+        with pytest.raises(PromptError, match=r"Did you mean @prompts/classify\.txt\? As a text of its own"):
+            resolve(dataset=Path("rows.jsonl"), prompt=slip)
 
 
 GATE = "dataset: rows.jsonl\nprompt: p\nbaseline: b.json\nmax_drop: 0.02\nmin_score: 0.7\nmust_pass: [a]\n"
