@@ -244,7 +244,9 @@ def _missed(prompt: str, known: Collection[str], field: str, sealed: Collection[
             if not miss.is_doubled:  # else told of the pair within
                 said.append(f"{miss.text} is the target, which is never filled in, and stays literal")
         elif miss.is_doubled:
-            said.append(f"{miss.text} sends what the field holds in braces: {as_placeholder(meant)}")
+            said.append(
+                f"{miss.text} is sent with braces around what the field holds: {as_placeholder(meant)}"
+            )
         else:
             said.append(f"{miss.text} is no placeholder and is sent as it stands: {as_placeholder(meant)}")
     return said

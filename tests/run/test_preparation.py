@@ -283,7 +283,7 @@ RENAME = (
         ("Sort { Text }.", "{ Text } is no placeholder and is sent as it stands: write {Text}"),
         ("Sort {{ text }}.", "{{ text }} is no placeholder and is sent as it stands: write {Text}"),
         ("Sort {{ input }}.", "{{ input }} is no placeholder and is sent as it stands: write {Text}"),
-        ("Sort {{Text}}.", "{{Text}} sends what the field holds in braces: write {Text}"),
+        ("Sort {{Text}}.", "{{Text}} is sent with braces around what the field holds: write {Text}"),
         (
             "Sort {Text}: {{ Label }}.",
             "{{ Label }} is the target, which is never filled in, and stays literal",
