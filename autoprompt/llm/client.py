@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from autoprompt.thoughts import without_opening
 from autoprompt.types import Message, ToolCall, Usage
 
 CallRole = Literal["task", "optimizer", "judge"]
@@ -88,6 +89,11 @@ class Completion:
     def is_refusal(self) -> bool:
         """Whether the model declines: what the text names besides is no answer."""
         return self.finish_reason == REFUSAL
+
+    @property
+    def said(self) -> str:
+        """What a writer means to be taken over: nothing of what it thought first, or where it declines."""
+        return "" if self.is_refusal else without_opening(self.text).strip()
 
 
 class Client(Protocol):

@@ -31,6 +31,11 @@ def test_without_errors_nothing_is_asked() -> None:
     assert client.calls == []
 
 
+def test_what_an_analyst_thought_is_no_suggestion() -> None:
+    agent = AnalysisAgent(ScriptedClient(["<think>Let me see.</think>\nName both answers."]))
+    assert agent.analyze("Sort.", [wrong(1, "A", "B")])["suggestions"] == "Name both answers."
+
+
 def test_at_most_twelve_rows_are_shown_errors_and_near_misses() -> None:
     client = ScriptedClient(["  Say more.\n"])
     rows = [scored(row(n), n >= 20, confidence=n / 100) for n in range(40)]

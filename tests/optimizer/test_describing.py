@@ -54,6 +54,12 @@ def test_without_labels_a_rule_is_asked_for() -> None:
     assert "- dog, cow -> cow" in client.calls[0][-1].content
 
 
+def test_what_a_describer_thought_is_no_rule() -> None:
+    client = ScriptedClient(["<think>Cows weigh more than dogs do.</think>Pick the animal that weighs more."])
+    rows = [Example("1", "dog, cow", "cow", {})]
+    assert DescribingAgent(client).describe("Pick one.", rows) == ["Pick the animal that weighs more."]
+
+
 def test_a_refusal_becomes_no_rule() -> None:
     client = ScriptedClient([Completion("I can't help with that at all.", finish_reason="refusal")])
     assert DescribingAgent(client).describe("Pick one.", [Example("1", "dog, cow", "cow", {})]) == []

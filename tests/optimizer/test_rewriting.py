@@ -110,6 +110,19 @@ def test_a_cut_answer_is_told(operator: Any, reason: str, is_cut: bool) -> None:
     assert agent.rewrite(OLD, OLD, {}, 1, "", operator=operator).is_cut is is_cut
 
 
+@pytest.mark.parametrize(
+    ("answer", "prompt"),
+    [
+        ("<think>Short is good.\n```\nDraft.\n```</think>\nSort them well.", "Sort them well."),
+        ("The tag was opened by the template.</think>\n```\nSort them well.\n```", "Sort them well."),
+        ("<think>It never comes to an end", ""),
+        ("Sort them. Write <think> before you think.", "Sort them. Write <think> before you think."),
+    ],
+)
+def test_what_a_writer_thought_is_no_part_of_the_prompt(answer: str, prompt: str) -> None:
+    assert rewritten(answer).text == prompt
+
+
 def test_a_refusal_becomes_no_prompt() -> None:
     agent = RewriteAgent(ScriptedClient([Completion("I can't help with that.", finish_reason="refusal")]))
     assert agent.rewrite(OLD, OLD, {}, 1, "").text == ""

@@ -105,9 +105,9 @@ class AnalysisAgent:
             example=next(iter(components)),
         )
         options = Options(role="optimizer", seed=seed, max_output_tokens=self._max_output_tokens)
-        answer = self._client.complete([Message("user", request)], options)
-        analysis["suggestions"] = answer.text.strip()
-        analysis["rules"] = read_rules(answer.text, tuple(components))
+        said = self._client.complete([Message("user", request)], options).said
+        analysis["suggestions"] = said
+        analysis["rules"] = read_rules(said, tuple(components))
         analysis["error_cases"] = [
             {**_case(r), "steps": [{f: _cut(v) for f, v in _shown_step(s).items()} for s in r.trace]}
             for r in shown
@@ -141,8 +141,8 @@ class AnalysisAgent:
             right="\n".join(_line(r, language) for r in right) or "-",
         )
         options = Options(role="optimizer", seed=seed, max_output_tokens=self._max_output_tokens)
-        answer = self._client.complete([Message("user", request)], options)
-        analysis["suggestions"] = answer.text.strip()
+        said = self._client.complete([Message("user", request)], options).said
+        analysis["suggestions"] = said
         analysis["error_cases"] = [_case(r) for r in shown]
         return analysis
 

@@ -66,8 +66,7 @@ class DescribingAgent:
             seed=seed,
             max_output_tokens=LINE_TOKENS * max(2, len(labels)),
         )
-        completion = self._client.complete([Message("user", request)], options)
-        answer = "" if completion.is_refusal else completion.text  # it would become a rule
+        answer = self._client.complete([Message("user", request)], options).said
         return read_descriptions(answer, labels) if labels else read_rule(answer)
 
 

@@ -132,7 +132,7 @@ class RewriteAgent:
             role="optimizer", temperature=self._temperature, seed=seed, max_output_tokens=longest
         )
         completion = self._client.complete([Message("user", request)], options)
-        answer = "" if completion.is_refusal else completion.text  # it would become a prompt
+        answer = completion.said
         edits_alone = is_patch(answer)
         text = read_patch(answer, parent, ahead_of) if operator == "patch" or edits_alone else None
         if text is None:
