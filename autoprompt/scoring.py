@@ -23,21 +23,13 @@ from autoprompt.comparison import ComparedRows, compare_rows, score_rows
 from autoprompt.config import RunConfig
 from autoprompt.dataset.faults import listed
 from autoprompt.errors import ConfigError, UsageError
-from autoprompt.evaluation import (
-    MOST_LOST,
-    EmptyAnswers,
-    cut_warning,
-    evaluate_jobs,
-    first_error,
-    raise_if_all_failed,
-    refused_warning,
-    row_counter,
-)
+from autoprompt.evaluation import EmptyAnswers, evaluate_jobs, raise_if_all_failed, row_counter
 from autoprompt.judge import Grades
 from autoprompt.llm import Budget
 from autoprompt.metrics import Metric
 from autoprompt.program import COMPONENT
 from autoprompt.prompt_file import is_export, prompt_text
+from autoprompt.row_warnings import MOST_LOST, cut_warning, first_error, refused_warning
 from autoprompt.settings import (
     CompleteConfig,
     complete,

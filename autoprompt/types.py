@@ -244,6 +244,11 @@ class EvaluatedRow:
         return self.error is not None and self.error.startswith(REFUSED)
 
     @property
+    def is_wrong(self) -> bool:
+        """Whether it counts and is not right: of a lost row nothing is known."""
+        return not self.is_correct and not self.is_lost
+
+    @property
     def is_unreached(self) -> bool:
         return self.error is not None and self.error.startswith(UNREACHED)
 

@@ -13,11 +13,12 @@ from typing import Any
 import pytest
 
 from autoprompt.errors import AuthenticationError, BudgetExhausted, EndpointError, RequestRefusedError
-from autoprompt.evaluation import cut_warning, evaluate, evaluate_jobs, unread_warning
+from autoprompt.evaluation import evaluate, evaluate_jobs
 from autoprompt.llm.client import Completion, Options
 from autoprompt.llm.scripted import ScriptedClient
 from autoprompt.metrics import get_metric
 from autoprompt.program import REFUSED, PromptProgram
+from autoprompt.row_warnings import cut_warning, unread_warning
 from autoprompt.types import STEP_FAILED, Candidate, EvaluatedRow, Example, Message, Prediction, Usage
 
 CANDIDATE = Candidate({"prompt": "P"})

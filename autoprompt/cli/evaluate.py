@@ -229,7 +229,7 @@ def _of_run(run: str, candidate: str | None, flags: Mapping[str, Any], runs_dir:
 
 
 def _lines(report: EvaluationReport) -> list[str]:
-    from autoprompt.evaluation import first_error, first_unread
+    from autoprompt.row_warnings import first_error, first_unread
 
     low, high = report.interval
     lines = [

@@ -105,11 +105,7 @@ def rewrite(state: AutoPromptState, runtime: Runtime[SearchContext]) -> Update:
         analysis=state["analysis"],
         experiences=state.get("memory_experiences", ""),
         tally=state["tally"],
-        wrong_ids=frozenset(
-            row.example_id
-            for row in context.read_results(state["results"])
-            if not row.is_correct and not row.is_lost
-        ),
+        wrong_ids=frozenset(r.example_id for r in context.read_results(state["results"]) if r.is_wrong),
         helped=state.get("helped", []),
         seen=_seen(context, state),
     )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from autoprompt.evaluation import EmptyAnswers, OnRow, cut_warning, step_warning, unread_warning
+from autoprompt.evaluation import EmptyAnswers, OnRow
 from autoprompt.optimizer.agents.prediction import FEWEST_TO_FAIL
 from autoprompt.optimizer.context import SearchContext
+from autoprompt.row_warnings import cut_warning, step_warning, unread_warning
 from autoprompt.search.plan import interleave
 from autoprompt.search.pool import Entry
 from autoprompt.types import Evaluation, Example
@@ -42,8 +43,7 @@ def look_for_errors(context: SearchContext, incumbent: Entry, iteration: int) ->
 
 
 def _has_errors(evaluation: Evaluation) -> bool:
-    """Of rows that were lost nothing is known."""
-    return any(not row.is_correct and not row.is_lost for row in evaluation.rows)
+    return any(row.is_wrong for row in evaluation.rows)
 
 
 def _first_look(context: SearchContext, original: Entry, batch: list[Example], on_row: OnRow) -> Evaluation:

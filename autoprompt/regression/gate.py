@@ -10,10 +10,10 @@ from typing import Literal
 from autoprompt.config import CheckSettings
 from autoprompt.dataset.checks import content_key
 from autoprompt.errors import ConfigError, EndpointError
-from autoprompt.evaluation import MOST_LOST
 from autoprompt.regression.baseline import Baseline
 from autoprompt.regression.comparison import Comparison
 from autoprompt.regression.measurement import MeasuredCase, Measurement
+from autoprompt.row_warnings import MOST_LOST
 from autoprompt.stats import difference
 from autoprompt.types import Example
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from autoprompt.clients import Clients
 from autoprompt.config import CheckSettings, RunConfig
 from autoprompt.errors import BudgetExhausted, BudgetTooSmallError, ConfigError
-from autoprompt.evaluation import EmptyAnswers, evaluate, row_counter, step_warning
+from autoprompt.evaluation import EmptyAnswers, evaluate, row_counter
 from autoprompt.judge import Grades
 from autoprompt.llm import Budget
 from autoprompt.llm.client import Client
@@ -25,6 +25,7 @@ from autoprompt.regression.comparison import Comparison, check_comparable, compa
 from autoprompt.regression.gate import check_answered, decide, notes
 from autoprompt.regression.measurement import MeasuredCase, Measurement, measure
 from autoprompt.regression.report import CheckReport
+from autoprompt.row_warnings import step_warning
 from autoprompt.store.files import write_output
 from autoprompt.task import calls_per_row, make_program
 from autoprompt.types import Candidate, Evaluation, Example, OnEvent

@@ -75,6 +75,7 @@ def _count_failures(context: SearchContext, winner: Entry, rows: Sequence[Exampl
     context.emit(
         {
             "event": "warning",
+            "about": "answers",
             "message": f"the winner failed in {len(failed)} of {len(rows)} rows that the original answered: "
             "for the confirmation they count as wrong",
         }

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from autoprompt.comparison import ALPHA, ComparedRows, compare_rows
-from autoprompt.evaluation import first_error, refused_warning
 from autoprompt.llm.spent import Spent
 from autoprompt.metrics import name_of_means
 from autoprompt.optimizer.context import SearchContext
@@ -15,6 +14,7 @@ from autoprompt.optimizer.ending.fresh_words import parts_of
 from autoprompt.optimizer.ending.result import RunResult, Verdict
 from autoprompt.optimizer.ending.trade_off import trade_off
 from autoprompt.optimizer.state import AutoPromptState
+from autoprompt.row_warnings import first_error, refused_warning
 from autoprompt.search.plan import FEWEST_FRESH
 from autoprompt.search.pool import Entry
 from autoprompt.stats import in_groups, p_text

@@ -112,7 +112,7 @@ def step_view(context: SearchContext, brief: Brief, name: str) -> StepView | Non
     if is_single(context):
         return None
     language = language_of(context.program.components[name])
-    wrong = [row for row in reversed(brief.seen) if not row.is_correct and not row.is_lost]
+    wrong = [row for row in reversed(brief.seen) if row.is_wrong]
     # Rows first in which this step is under suspicion; the newest of them first.
     wrong.sort(key=lambda row: not any(name in step.components for step in suspect_steps(row)))
     cases = [step_case(step, row, language) for row in wrong for step in row.trace if name in step.components]
