@@ -101,20 +101,15 @@ class PromptProgram:
         """
         try:
             completion = self.client.complete(messages, _again(options, attempt))
-        except EndpointError as error:
-            if error.is_fatal:
+        except (EndpointError, RequestRefusedError, BudgetExhausted) as error:
+            if isinstance(error, EndpointError) and error.is_fatal:
                 raise
             if attempt:
                 return replace(before, again=None)
-            return replace(before, error=str(error), again=None)
-        except RequestRefusedError as error:
-            if attempt:
-                return replace(before, again=None)
-            return replace(before, error=REFUSED + str(error), again=None)
-        except BudgetExhausted:
-            if not attempt:
+            if isinstance(error, BudgetExhausted):
                 raise
-            return replace(before, again=None)
+            said = REFUSED + str(error) if isinstance(error, RequestRefusedError) else str(error)
+            return replace(before, error=said, again=None)
         is_settled = not completion.text.strip() or completion.text == before.text or attempt == _RETRIES
         is_settled |= completion.is_refusal
         # Reasoning that went round in circles would do so again, at the price of the longest answer.

@@ -30,7 +30,7 @@ def _first(texts: Sequence[str]) -> str:
     times = texts.count(texts[0])
     said = " ".join(texts[0].split())
     shown = said if len(said) <= _LONGEST_ERROR else said[: _LONGEST_ERROR - 1] + "…"
-    return f"the first{f' ({times} times)' if times > 1 else ''}: {shown.removesuffix('.')}"
+    return f"the first{f' ({times} times)' if times > 1 else ''}: {shown.rstrip('.。')}"
 
 
 def refused_warning(rows: Sequence[EvaluatedRow], what: str = "requests") -> str:

@@ -357,6 +357,7 @@ def test_what_may_help_where_answers_are_unread_is_said() -> None:
     assert "--max-output-tokens" in unread_warning(unread(4, 4, is_cut=True))
     assert "they are empty" in unread_warning(unread(4, 6, ""))
     assert len(unread_warning(unread(4, 4, "word " * 1000))) < 600
+    assert "抱歉，不能. Say" in unread_warning(unread(4, 4, "抱歉，不能。"))
 
 
 def test_rows_that_failed_are_no_unread_answers() -> None:
