@@ -39,10 +39,15 @@ def misses(prompt: str, fields: Iterable[str]) -> Iterator[Miss]:
         if is_doubled:
             field = between if pairs > 1 and between in known else None
         else:
-            field = field_named(between.strip(), known)
+            field = field_named(_variable(between) if pairs > 1 else between.strip(), known)
         if field is not None and text not in seen:
             seen.add(text)
             yield Miss(text, between.strip(), field, is_doubled)
+
+
+def _variable(between: str) -> str:
+    """What stands in Jinja's braces, without its filters: `{{ Text | trim }}`."""
+    return between.partition("|")[0].strip()
 
 
 def is_placeholder_name(name: str) -> bool:

@@ -8,7 +8,6 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from autoprompt.answers import read_label
 from autoprompt.braces import as_placeholder, field_named, is_placeholder_name, misses
 from autoprompt.config import RunConfig
 from autoprompt.dataset import check_fields, load_checked
@@ -21,6 +20,7 @@ from autoprompt.llm.scripted import ScriptedClient
 from autoprompt.memory import ExperienceFile
 from autoprompt.metrics import check_targets, get_metric
 from autoprompt.program import COMPONENT, placeholders, unknown_placeholders
+from autoprompt.reading.labels import read_label
 from autoprompt.settings import check_kind
 from autoprompt.store import RunFolder
 from autoprompt.store.files import check_writable

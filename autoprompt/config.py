@@ -129,14 +129,16 @@ class ModelSettings(Settings):
     )
     price_input: Annotated[float, Field(ge=0)] | None = Field(
         default=None,
-        description="USD per million prompt tokens of the task model, instead of the price table.",
+        description="USD per million prompt tokens of the task model; needs `price_output`, too.",
     )
     price_output: Annotated[float, Field(ge=0)] | None = Field(
         default=None,
-        description="USD per million completion tokens of the task model, instead of the price table.",
+        description="USD per million completion tokens of the task model; needs `price_input`, too.",
     )
     no_cache: bool = Field(default=False, description="Do not reuse answers of other runs.")
-    cache_dir: Place | None = Field(default=None, description="Where the response cache lies.")
+    cache_dir: Place | None = Field(
+        default=None, description="Where the response cache lies; default: the user's cache folder."
+    )
 
 
 class BudgetSettings(Settings):
@@ -159,9 +161,9 @@ class CallSettings(ModelSettings, BudgetSettings):
 class RunConfig(DataSettings, CallSettings):
     """All settings of `autoprompt run`. What is None is filled from sidecar, preset or environment."""
 
-    prompt: str | None = Field(default=None, description="The naive prompt, or @FILE.")
+    prompt: str | None = Field(default=None, description="The prompt, or @FILE with it.")
     workflow: Place | None = Field(
-        default=None, description="Workflow (YAML) whose prompts are optimized, instead of one prompt."
+        default=None, description="Workflow (YAML) with its prompts, instead of one prompt."
     )
     target_output: str | None = Field(
         default=None,
@@ -183,7 +185,7 @@ class RunConfig(DataSettings, CallSettings):
     )
     prefer_shorter: Annotated[float, Field(ge=0, lt=1)] | None = Field(
         default=None,
-        description="Confirm the shortest prompt that raced at most so much worse; 0.03: 3 points; 0: level.",
+        description="Prefer the shortest prompt at most this far below the best in the race; 0.03: 3 points.",
     )
     no_reasoning: bool = Field(
         default=False, description="Do not try whether reasoning before the answer helps; it costs tokens."
@@ -228,7 +230,7 @@ class CheckSettings(ExportedSettings):
         default=None, description="The scores to compare with: a JSON file in git."
     )
     max_drop: Annotated[float, Field(ge=0, le=1)] = Field(
-        default=0.0, description="A drop of the score up to this is no regression, be it ever so certain."
+        default=0.0, description="A score drop up to this is no regression, however significant."
     )
     min_score: Annotated[float, Field(ge=0, le=1)] | None = Field(
         default=None, description="A score under this is a regression, whatever the baseline was."

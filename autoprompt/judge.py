@@ -7,9 +7,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from autoprompt.answers import read_answer, read_json, visible
 from autoprompt.errors import BudgetExhausted, ConfigError, JudgeError
 from autoprompt.llm.client import Client, Options
+from autoprompt.reading.labels import read_answer
+from autoprompt.reading.objects import read_json
+from autoprompt.reading.texts import visible
 from autoprompt.types import EvaluatedRow, Example, Message, Prediction, Score
 
 _INSTRUCTION = """\

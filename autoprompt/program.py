@@ -13,10 +13,10 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Protocol
 
-from autoprompt.answers import read_answer
 from autoprompt.errors import BudgetExhausted, EndpointError, PromptError, RequestRefusedError
 from autoprompt.llm.client import Client, Completion, Options
-from autoprompt.reasoning import OUTPUT_TOKENS, asks_to_reason, final_answer, is_marked
+from autoprompt.reading.labels import read_answer
+from autoprompt.reading.reasoning import OUTPUT_TOKENS, asks_to_reason, final_answer, is_marked
 from autoprompt.scripts import NAME
 from autoprompt.types import REFUSED, Candidate, Demo, Example, Message, Prediction
 
@@ -51,8 +51,8 @@ class PromptProgram:
 
     prompt: the naive text. labels: the only answers allowed; they are sent as `Options.labels` and read
         tolerantly. read: another reader of the answer, usually `metric.read`; None from it is "unparsed".
-    reasoning_tokens: longest answer where the prompt asks to reason first (`autoprompt.reasoning`); labels
-        are not enforced there, and the answer is what `final_answer` finds.
+    reasoning_tokens: longest answer where the prompt asks to reason first (`reading.reasoning`); labels are
+        not enforced there, and the answer is what `final_answer` finds.
     read_marked: the reader of what stood behind "Answer:" there, where that is another than `read`.
     An unreadable answer can be asked for again (`Prediction.again`) at most twice, as another sample; one
     that comes back word for word, or that the budget has no call for, not so often. An empty answer is

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from autoprompt.reasoning import OUTPUT_TOKENS
+from autoprompt.reading.reasoning import OUTPUT_TOKENS
 from autoprompt.types import REFUSED, STEP_FAILED, EvaluatedRow
 
 _FEWEST_UNREAD = 3  # answers; one or two of very few rows may be those rows' fault

@@ -11,7 +11,7 @@ from autoprompt.clients import Clients, check_clients, check_models
 from autoprompt.config import RunConfig
 from autoprompt.metrics import JUDGED
 from autoprompt.optimizer.context import prompt_tokens
-from autoprompt.reasoning import USUAL_TOKENS, asks_to_reason
+from autoprompt.reading.reasoning import USUAL_TOKENS, asks_to_reason
 from autoprompt.run.call_sizes import FRAME_TOKENS, Call, answer_tokens, judge_call, mean_tokens, times, total
 from autoprompt.run.pricing import prices_of
 from autoprompt.scoring import Prepared, prepared

@@ -12,7 +12,7 @@ from autoprompt.metrics import JUDGED, Metric
 from autoprompt.metrics.base import TextMetric
 from autoprompt.metrics.lengths import useful_tokens
 from autoprompt.program import Program, PromptProgram, unknown_placeholders
-from autoprompt.reasoning import OUTPUT_TOKENS
+from autoprompt.reading.reasoning import OUTPUT_TOKENS
 from autoprompt.types import Example
 
 if TYPE_CHECKING:

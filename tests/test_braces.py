@@ -15,6 +15,8 @@ FIELDS = ("Text", "Ticket Nr", "sub-queue", "v1.2", "标题", "", " ")
         ("Sort { Text }.", "Text"),
         ("Sort { text }.", "Text"),
         ("Sort {{ Text }}.", "Text"),
+        ("Sort {{ Text | trim }}.", "Text"),
+        ("Sort {{Ticket Nr|lower}}.", "Ticket Nr"),
         ("Sort {{Text}}.", "Text"),
         ("Sort {{{Text}}}.", "Text"),
         ("Sort {Ticket Nr}.", "Ticket Nr"),

@@ -27,7 +27,7 @@ from autoprompt.program import (
     render_text,
     repeated_text,
 )
-from autoprompt.reasoning import request
+from autoprompt.reading.reasoning import request
 from autoprompt.types import Candidate, Demo, Example, Message, Prediction, Usage
 
 ROW = Example("r1", "A headline", "1", {"input": "A headline", "desk": "sport {input}", "target": "1"})

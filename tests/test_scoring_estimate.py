@@ -11,7 +11,7 @@ from fakes import JUDGED, PROMPT, grader, run_config
 
 from autoprompt import Candidate, Clients, Demo, ScriptedClient, estimate_evaluation, evaluate
 from autoprompt.errors import ConfigError
-from autoprompt.reasoning import USUAL_TOKENS, request
+from autoprompt.reading.reasoning import USUAL_TOKENS, request
 
 PRICED: dict[str, Any] = {"price_input": 1.0, "price_output": 4.0}
 

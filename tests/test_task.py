@@ -9,7 +9,7 @@ import pytest
 from autoprompt.config import RunConfig
 from autoprompt.llm import Options, ScriptedClient
 from autoprompt.metrics import get_metric
-from autoprompt.reasoning import request
+from autoprompt.reading.reasoning import request
 from autoprompt.task import input_of, make_program
 from autoprompt.types import Candidate, Example, Message
 

@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
-from autoprompt.answers import label_key, whole_number
 from autoprompt.config import DataSettings
 from autoprompt.dataset.checks import MAX_LABELS, check_labels, infer_labels, rare_labels
 from autoprompt.dataset.faults import listed, named
 from autoprompt.dataset.slips import meant
 from autoprompt.errors import ConfigError, DatasetError
+from autoprompt.reading.label_words import label_key, whole_number
 from autoprompt.types import Example
 
 Sources = Mapping[str, tuple[Path, Sequence[Example]]]  # name -> file and rows
@@ -74,7 +74,16 @@ def _strange(examples: Sequence[Example], labels: Sequence[str]) -> list[Example
     return [example for example in examples if example.target not in allowed]
 
 
-def too_many_warnings(sources: Sources, settings: DataSettings) -> list[str]:
+def kind_warnings(sources: Sources, labels: Sequence[str] | None, settings: DataSettings) -> list[str]:
+    """What is said where labels are inferred, or not, and the targets look as if they were meant otherwise.
+
+    labels: the task's; None of free text.
+    """
+    of_labels = [] if labels is None else _number_warnings(labels, settings)
+    return [*of_labels, *_too_many_warnings(sources, settings), *_few_rows_warnings(sources, settings)]
+
+
+def _too_many_warnings(sources: Sources, settings: DataSettings) -> list[str]:
     """Said where labels are inferred, and the targets look like labels but are too many for that."""
     if settings.metric not in LABEL_METRICS or settings.labels is not None:
         return []
@@ -91,7 +100,7 @@ def too_many_warnings(sources: Sources, settings: DataSettings) -> list[str]:
     return [f"{said}; give --labels to have them enforced{seen_once}"]
 
 
-def few_rows_warnings(sources: Sources, settings: DataSettings) -> list[str]:
+def _few_rows_warnings(sources: Sources, settings: DataSettings) -> list[str]:
     """Said where labels are inferred, and the rows are too few to tell labels from answers in words."""
     if settings.metric not in LABEL_METRICS or settings.labels is not None:
         return []
@@ -107,7 +116,7 @@ def few_rows_warnings(sources: Sources, settings: DataSettings) -> list[str]:
     ]
 
 
-def number_warnings(labels: Sequence[str], settings: DataSettings) -> list[str]:
+def _number_warnings(labels: Sequence[str], settings: DataSettings) -> list[str]:
     """Said where labels are inferred and look like numbers that are worked out, not like classes or marks."""
     if settings.labels is not None or len(labels) <= _MOST_CLASSES or not all(map(_is_number, labels)):
         return []

@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Sequence
 from difflib import get_close_matches
 
-from autoprompt.answers import label_key
+from autoprompt.reading.label_words import label_key
 from autoprompt.scripts import HANGUL, UNPARTED, signs
 
 _FEWEST_LETTERS = 4  # of a label in which one wrong letter, or a swap, is a slip

@@ -15,12 +15,10 @@ from autoprompt.dataset.faults import named
 from autoprompt.dataset.labels import (
     JSON_METRIC,
     alike_warnings,
-    few_rows_warnings,
+    kind_warnings,
     label_warnings,
-    number_warnings,
     strange_warnings,
     task_labels,
-    too_many_warnings,
 )
 from autoprompt.dataset.reading import find_dataset
 from autoprompt.dataset.twins import twins_across, with_families
@@ -175,8 +173,8 @@ def cut_rows(settings: DataSettings, *, input_of: Sequence[str] = ()) -> Regions
     placed = {name: (paths[name], examples) for name, examples in sources.items()}
     labels = task_labels(placed, settings)
     if labels is not None:
-        warnings += [*label_warnings(placed, labels), *number_warnings(labels, settings)]
-    warnings += [*too_many_warnings(placed, settings), *few_rows_warnings(placed, settings)]
+        warnings += label_warnings(placed, labels)
+    warnings += kind_warnings(placed, labels, settings)
     # Not by what the metric makes of the targets: another metric must not move a row.
     by_target = bool(settings.labels) or infer_labels(every) is not None
     parts = _cut(sources, wanted, settings, warnings, by_target=by_target)
@@ -202,7 +200,7 @@ def load_checked(
     if labels is not None:
         warnings += strange_warnings(placed, labels, labels_of) if labels_of else []
         warnings += alike_warnings(labels)
-    warnings += [*too_many_warnings(placed, settings), *few_rows_warnings(placed, settings)]
+    warnings += kind_warnings(placed, labels, settings)
     return rows, labels, tuple(warnings)
 
 

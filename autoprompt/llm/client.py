@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from autoprompt.thoughts import without_opening
+from autoprompt.reading.thoughts import without_opening
 from autoprompt.types import Message, ToolCall, Usage
 
 CallRole = Literal["task", "optimizer", "judge"]

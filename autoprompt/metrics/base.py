@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from autoprompt.answers import mentions_several, read_answer, visible
 from autoprompt.errors import DatasetError
+from autoprompt.reading.labels import mentions_several, read_answer
+from autoprompt.reading.texts import visible
 from autoprompt.types import Example, Prediction, Score
 
 

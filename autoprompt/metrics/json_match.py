@@ -9,10 +9,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from autoprompt.answers import normalize, read_json, visible
 from autoprompt.errors import ConfigError
 from autoprompt.metrics.base import TextMetric, one_line, row_score, short
 from autoprompt.metrics.registry import register
+from autoprompt.reading.objects import read_json
+from autoprompt.reading.texts import normalize, visible
 from autoprompt.types import Example, Score
 
 

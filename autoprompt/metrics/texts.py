@@ -9,13 +9,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from autoprompt import stats
-from autoprompt.answers import normalize, visible
 from autoprompt.errors import ConfigError
 from autoprompt.metrics.base import Doubt, TextMetric, row_score, short
 from autoprompt.metrics.lengths import tokens_of_whole
 from autoprompt.metrics.registry import register
-from autoprompt.numbers import Number, holds_one_number, points_in_doubt, read_number
-from autoprompt.reasoning import OUTPUT_TOKENS
+from autoprompt.reading.numbers import Number, holds_one_number, points_in_doubt, read_number
+from autoprompt.reading.reasoning import OUTPUT_TOKENS
+from autoprompt.reading.texts import normalize, visible
 from autoprompt.types import Example, Score
 
 

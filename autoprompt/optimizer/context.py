@@ -22,7 +22,7 @@ from autoprompt.optimizer.agents import (
     RewriteAgent,
 )
 from autoprompt.program import Program, demo_turn, placeholders
-from autoprompt.reasoning import USUAL_TOKENS, asks_to_reason
+from autoprompt.reading.reasoning import USUAL_TOKENS, asks_to_reason
 from autoprompt.search.plan import Depth, Plan, final_cost, race_cost
 from autoprompt.search.pool import Entry, Pool
 from autoprompt.search.quotes import Quotes

@@ -20,7 +20,7 @@ from autoprompt.optimizer.proposing.propose import propose
 from autoprompt.optimizer.settle import settle
 from autoprompt.optimizer.state import AutoPromptState
 from autoprompt.optimizer.train_look import look_for_errors
-from autoprompt.reasoning import asks_to_reason
+from autoprompt.reading.reasoning import asks_to_reason
 from autoprompt.search.plan import Depth, candidates_for
 from autoprompt.search.pool import Entry
 from autoprompt.types import Candidate, EvaluatedRow, Evaluation

@@ -11,7 +11,7 @@ from autoprompt.errors import BudgetTooSmallError
 from autoprompt.llm.prices import Price
 from autoprompt.metrics import JUDGED
 from autoprompt.program import repeated_text
-from autoprompt.reasoning import USUAL_TOKENS
+from autoprompt.reading.reasoning import USUAL_TOKENS
 from autoprompt.run.call_sizes import (
     FRAME_TOKENS,
     Call,

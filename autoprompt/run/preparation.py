@@ -17,7 +17,7 @@ from autoprompt.dataset.splits import Regions, cut_rows
 from autoprompt.llm.client import Client, Options
 from autoprompt.metrics import Metric
 from autoprompt.program import Program
-from autoprompt.reasoning import USUAL_TOKENS, asks_to_reason
+from autoprompt.reading.reasoning import USUAL_TOKENS, asks_to_reason
 from autoprompt.search.gate import smallest_gain
 from autoprompt.search.plan import (
     DEPTHS,

@@ -18,8 +18,9 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.tools import BaseTool
 from pydantic import ConfigDict, Field
 
-from autoprompt.answers import read_json, visible
 from autoprompt.llm.client import ToolSchema
+from autoprompt.reading.objects import read_json
+from autoprompt.reading.texts import visible
 from autoprompt.types import Message, Role, ToolCall
 from autoprompt.workflow.context import NodeContext
 from autoprompt.workflow.model_call import ModelReply, call_model

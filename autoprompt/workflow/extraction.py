@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from autoprompt.answers import visible
+from autoprompt.reading.texts import visible
 from autoprompt.types import Message
 from autoprompt.workflow.context import NodeContext
 from autoprompt.workflow.definition import LLM_TYPES, ExtractionSource, GraphNode, NodeResult, NodeTypeBase

@@ -6,7 +6,7 @@ import json
 import re
 from typing import Any
 
-from autoprompt.answers import visible
+from autoprompt.reading.texts import visible
 
 _FENCE = re.compile(r"```[\w-]*[ \t]*\n(.*?)```", re.DOTALL)
 _BEGIN = re.compile(r"[\[{]")

@@ -8,8 +8,8 @@ from contextvars import Context
 from dataclasses import dataclass, replace
 from typing import Any
 
-from autoprompt.answers import read_answer
 from autoprompt.llm.client import Client, Completion, Options
+from autoprompt.reading.labels import read_answer
 from autoprompt.types import STEP_FAILED, Candidate, Example, Message, Prediction, Usage
 from autoprompt.workflow.errors import NodeError
 from autoprompt.workflow.outages import outage

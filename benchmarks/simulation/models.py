@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable
 
 from autoprompt.llm.client import Completion, Options
-from autoprompt.reasoning import asks_to_reason
+from autoprompt.reading.reasoning import asks_to_reason
 from autoprompt.types import Message, Usage
 from simulation.world import FILLERS, HARMS, LABELS, World
 

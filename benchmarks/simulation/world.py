@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from autoprompt.dataset import Splits
-from autoprompt.reasoning import asks_to_reason
+from autoprompt.reading.reasoning import asks_to_reason
 from autoprompt.types import Example
 
 LABELS = ("A", "B")

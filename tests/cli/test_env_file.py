@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
 from typer.testing import CliRunner
@@ -62,3 +66,37 @@ def test_zeros_are_no_text(env_file: Path) -> None:
     env_file.write_bytes(b"FIRST=a\0b\n")
     with pytest.raises(ConfigError, match="holds zeros"):
         load_env_file(env_file)
+
+
+def test_rows_are_not_traced_for_another_program(env_file: Path) -> None:
+    heard: list[str] = []
+
+    class Listener(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            heard.append(self.path)
+            self.send_response(202)
+            self.end_headers()
+
+        do_GET = do_POST  # noqa: N815
+
+    flow = Path(__file__).parents[2] / "configs/workflows/improve.yaml"
+    with HTTPServer(("127.0.0.1", 0), Listener) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_port}"
+        env_file.write_text(
+            f"LANGSMITH_TRACING=true\nLANGSMITH_API_KEY=k\nLANGSMITH_ENDPOINT={address}\n", encoding="utf-8"
+        )
+        command = [
+            "flow",
+            "run",
+            f"{flow}",
+            "--mocks",
+            f"{flow.with_suffix('.mocks.yaml')}",
+            "--input",
+            "text=x",
+        ]
+        found = subprocess.run(
+            [sys.executable, "-m", "autoprompt", *command], capture_output=True, text=True, timeout=120
+        )
+        server.shutdown()
+    assert (found.returncode, heard) == (0, []), found.stderr

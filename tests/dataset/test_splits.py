@@ -585,6 +585,17 @@ def test_numbers_sentences_and_answers_that_are_many_or_rare_are_no_labels(
     assert load_checked(write(tmp_path / "d.jsonl", rows_of(180, targets)), DataSettings())[2] == ()
 
 
+def test_numbers_that_are_taken_as_labels_are_said_by_all_who_read_rows(tmp_path: Path) -> None:
+    counts = [f"{7 * n}" for n in range(1, 15)]
+    path = write(tmp_path / "d.jsonl", rows_of(140, counts))
+    (said,) = load_checked(path, DataSettings())[2]
+    assert said.startswith("the 14 different answers are numbers, and taken as labels")
+    assert said in load(dataset=path).warnings
+    assert load_checked(path, DataSettings(labels=tuple(counts)))[2] == ()
+    write(path, rows_of(140, [f"{n}" for n in range(8)]))  # classes or marks
+    assert load_checked(path, DataSettings())[2] == ()
+
+
 def test_a_few_targets_that_a_run_does_not_know_are_warned_of(tmp_path: Path) -> None:
     path = write(tmp_path / "d.jsonl", [*rows_of(18), ("x", "c"), ("y", "d")])
     rows, labels, warnings = load_checked(path, DataSettings(labels=("a", "b")), labels_of="run r")

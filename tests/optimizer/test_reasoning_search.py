@@ -15,7 +15,7 @@ from autoprompt.llm.client import Completion, Options
 from autoprompt.optimizer.proposing.merging import partner_of
 from autoprompt.optimizer.proposing.propose import propose
 from autoprompt.optimizer.proposing.telling import with_lines
-from autoprompt.reasoning import asks_to_reason, request
+from autoprompt.reading.reasoning import asks_to_reason, request
 from autoprompt.search.plan import DEPTHS
 from autoprompt.search.race import PROBE_ROWS
 from autoprompt.types import Candidate, Demo, Message, Usage

@@ -7,7 +7,7 @@ from fakes import Bench, bench
 
 from autoprompt.optimizer.context import row_tokens
 from autoprompt.optimizer.ending.trade_off import trade_off
-from autoprompt.reasoning import USUAL_TOKENS, request
+from autoprompt.reading.reasoning import USUAL_TOKENS, request
 from autoprompt.search.pool import Entry
 from autoprompt.types import Candidate, Demo
 

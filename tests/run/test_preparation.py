@@ -12,7 +12,7 @@ from fakes import PROMPT, run_config, write_rows
 
 from autoprompt.config import RunConfig
 from autoprompt.errors import BudgetTooSmallError, ConfigError, DatasetError, PromptError
-from autoprompt.reasoning import request
+from autoprompt.reading.reasoning import request
 from autoprompt.run.preparation import Preparation, prepare, smallest_gain_at_best, smallest_gain_of
 from autoprompt.search.plan import DEPTHS, fewest_calls
 from autoprompt.search.room import FEWEST_ROWS

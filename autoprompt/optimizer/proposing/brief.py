@@ -13,7 +13,7 @@ from autoprompt.optimizer.context import SearchContext
 from autoprompt.optimizer.proposing.blame import next_component, open_components, suspect_steps
 from autoprompt.optimizer.proposing.refusal import Refused
 from autoprompt.optimizer.proposing.step_demos import own_answers, step_examples
-from autoprompt.reasoning import asks_to_reason
+from autoprompt.reading.reasoning import asks_to_reason
 from autoprompt.templates import language_of
 from autoprompt.types import Candidate, EvaluatedRow, Example
 

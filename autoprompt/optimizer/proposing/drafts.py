@@ -24,7 +24,7 @@ from autoprompt.optimizer.proposing.refusal import Refused, check_text, constant
 from autoprompt.optimizer.proposing.showing import can_show, looked_at, show
 from autoprompt.optimizer.proposing.telling import described, labels_told, tell, with_lines
 from autoprompt.optimizer.proposing.turn import Turn
-from autoprompt.reasoning import request
+from autoprompt.reading.reasoning import request
 from autoprompt.search.operators import TELLERS, WRITERS
 from autoprompt.search.pool import Entry
 from autoprompt.types import Candidate, Example

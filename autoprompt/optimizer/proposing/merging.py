@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from autoprompt.optimizer.context import SearchContext
-from autoprompt.reasoning import asks_to_reason
+from autoprompt.reading.reasoning import asks_to_reason
 from autoprompt.search.pool import Entry
 from autoprompt.types import Candidate
 

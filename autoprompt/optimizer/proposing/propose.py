@@ -25,7 +25,7 @@ from autoprompt.optimizer.proposing.refusal import Refused, check_candidate
 from autoprompt.optimizer.proposing.showing import can_show, leaning
 from autoprompt.optimizer.proposing.telling import CUE_LABELS, FEWEST_TOLD
 from autoprompt.optimizer.proposing.turn import Turn
-from autoprompt.reasoning import asks_to_reason
+from autoprompt.reading.reasoning import asks_to_reason
 from autoprompt.search.demos import lean
 from autoprompt.search.operators import TELLERS, Means, OperatorName, choose_operators
 from autoprompt.search.pool import Entry

@@ -9,7 +9,7 @@ from autoprompt.optimizer.agents.layout import layout_phrases
 from autoprompt.optimizer.agents.rewriting import WORDING
 from autoprompt.optimizer.context import SearchContext, is_slower, longest_prompt
 from autoprompt.program import placeholders
-from autoprompt.reasoning import requests_in
+from autoprompt.reading.reasoning import requests_in
 from autoprompt.scripts import UNPARTED
 from autoprompt.search.pool import Entry
 from autoprompt.search.quotes import weight_of, word_runs, words

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from autoprompt.answers import visible
 from autoprompt.optimizer.proposing.blame import is_right_part
-from autoprompt.reasoning import has_answer_line
+from autoprompt.reading.reasoning import has_answer_line
+from autoprompt.reading.texts import visible
 from autoprompt.types import EvaluatedRow, Example, Step
 
 WORKED_OUT = 3  # times the target's length, and

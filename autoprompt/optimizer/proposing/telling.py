@@ -9,7 +9,7 @@ from autoprompt.optimizer.agents.rewriting import describe_change
 from autoprompt.optimizer.context import SearchContext
 from autoprompt.optimizer.proposing.brief import Place, filled_in, is_single
 from autoprompt.optimizer.proposing.refusal import Refused
-from autoprompt.reasoning import asks_to_reason
+from autoprompt.reading.reasoning import asks_to_reason
 from autoprompt.search import cues
 from autoprompt.search import demos as demo_sets
 from autoprompt.search.operators import OperatorName
@@ -68,7 +68,7 @@ def with_lines(text: str, lines: Sequence[str], asked: Collection[str], labels: 
 
     asked: placeholders of `text`. The lines come before the line with the first of them, where the constant
     part of a prompt ends, and before a line that asks to reason, which comes last; else at the end.
-    That one stands behind a blank line: see `autoprompt.reasoning` for what it is worth.
+    That one stands behind a blank line: see `autoprompt.reading.reasoning` for what it is worth.
     labels: what lines of a telling may begin with (see `labels_told`).
     """
     marks = ["{" + name + "}" for name in asked]

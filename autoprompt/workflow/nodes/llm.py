@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from autoprompt.thoughts import parted
+from autoprompt.reading.thoughts import parted
 from autoprompt.types import Message
 from autoprompt.workflow.context import NodeContext
 from autoprompt.workflow.definition import NodeResult, NodeTypeBase

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from autoprompt.answers import read_json, read_label, visible
+from autoprompt.reading.labels import read_label
+from autoprompt.reading.objects import read_json
+from autoprompt.reading.texts import visible
 from autoprompt.templates import fill, language_of
 from autoprompt.types import Message
 from autoprompt.workflow.context import NodeContext

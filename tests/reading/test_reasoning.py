@@ -10,7 +10,7 @@ from autoprompt.llm.scripted import ScriptedClient
 from autoprompt.metrics import get_metric
 from autoprompt.metrics.base import TextMetric
 from autoprompt.program import PromptProgram
-from autoprompt.reasoning import asks_to_reason, final_answer, request, requests_in
+from autoprompt.reading.reasoning import asks_to_reason, final_answer, request, requests_in
 from autoprompt.types import Candidate, Example, Message
 
 LABELS = ("No", "Yes")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from waiting import within
 
-from autoprompt.thoughts import parted, without_opening
+from autoprompt.reading.thoughts import parted, without_opening
 
 MUSING = "Maybe Tech or Sales?"
 ASIDE = f"<|channel|>analysis<|message|>{MUSING}<|end|>"

@@ -7,7 +7,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from waiting import within
 
-from autoprompt.numbers import Number, holds_one_number, points_in_doubt, read_number
+from autoprompt.reading.numbers import Number, holds_one_number, points_in_doubt, read_number
 
 
 @given(st.text())

@@ -9,13 +9,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from waiting import within
 
-from autoprompt.answers import (
-    normalize,
-    read_answer,
-    read_json,
-    read_label,
-    visible,
-)
+from autoprompt.reading.labels import read_answer, read_label
+from autoprompt.reading.objects import read_json
+from autoprompt.reading.texts import normalize, visible
 
 CLICKBAIT = ("clickbait", "non_clickbait")
 

@@ -1,0 +1,132 @@
+"""How a label stands in a sentence: denied, asked about, or beside another that counts as much.
+
+Words of the languages that models answer in most. What is none of these is named.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+# What may stand between a negation and the label that it denies: "does not appear to be", "I don't think this
+# text is", "no sign of". Nothing else may: "not just", "no doubt this is", "not clear, but" deny no label.
+_THIS = (
+    r"(?:it|this|that|the|these|its|such)(?:\s+(?!(?:not|and|but|or|so)\b)\w+)?"
+    r"\s+(?:is|are|was|to\s+be|as|contains?|has)"
+)
+_DENIED = (
+    rf"(?:{_THIS}|an?|the|be|being|to|as|really|typical|necessarily|likely|considered|classified|clearly|entirely"
+    r"|purely|appear|seem|look|sound|like|contain|have|has|express|convey|show|exhibit|constitute|represent"
+    r"|indicate|suggest|reflect|describe|qualify|count|fall|belong|fit|into|under|in|of|at|all|any|much|think"
+    r"|believe|say|call|that|it|it['’]s|this|labell?ed|categori[sz]ed|regarded|seen|described|deemed|called"
+    r"|marked|judged|actually|exactly|truly|explicitly|obviously|clear|strong|signs?|evidence|indication"
+    r"|indicative|hint|case|example|form|kind|type|sort|category|class|label)\b\s*"
+)
+_NOTHING_OF = (
+    r"(?:(?:clear|obvious|real|strong|explicit|such)\s+)?(?:evidence|indications?|signs?|hints?|traces?|case)"
+    rf"\s+(?:of|that\s+{_THIS})\s+(?:(?:an?|the|any|being)\s+)*"
+)
+_DENIED_ZH = "能|应该?|会|太|认为|觉得|像|包含|含有?|构成|表达|可能|被|算|归类|视|为|这|该|它|文本|是|属于"
+# English, German, French, Spanish, Portuguese, Italian, Russian, Arabic; Chinese, Thai.
+_NEGATION = re.compile(
+    rf"(?:(?:\b(?:not|never|cannot|unlikely|hardly|far\s+from)|n['’]t)\b\s+(?:{_DENIED})*"
+    rf"|\bno\s+{_NOTHING_OF}|不(?:{_DENIED_ZH})+)"
+    r"[\"'`*“‘「]*$|"
+    r"(?:\b(?:not|non|no|never|cannot|neither|nor|rather than|instead of|nicht|kein(?:e[mnrs]?)?|weder"
+    r"|pas|aucune?|ni|não|nem|né|не|ни|нет|و?(?:ليس|ليست|غير))\b|n['’]t\b|\bnon"
+    r"|不是|并非|不属于|没有|没|非|不|ไม่(?:ใช่|ได้|เป็น)*)[\s_\-]*"
+    r"(?:(?:an?|the|be|to|as|really|typical|necessarily|likely|considered|classified|clearly|entirely|purely"
+    r"|wirklich|eindeutig|typische[mnrs]?|als|ein(?:e[mnrs]?)?|vraiment|des?|une?|es|una?|é|uma?|è"
+    r"|является)\b\s*)*[\"'`*“‘「]*$",
+    re.IGNORECASE,
+)
+# Japanese, Korean, Hindi, Turkish. "A というより B" is "B rather than A"; 아니면 is "or".
+_NEGATION_BEHIND = re.compile(
+    r"[\"'`*”’」』]*(?:(?:では|じゃ|で)(?:なく|ない|ありません)|というより"
+    r"|(?:이|가|은|는|도)?\s?(?:아니(?!면)|아닌|아닙|아님)|적?이지\s?않|\s?नहीं|\s?değil\b)"
+)
+# What joins a label to one before it that is negated.
+_ALSO = re.compile(
+    r"[\"'`*”’」]*(?:\s+(?:or|nor|oder|noch|ou|или)\s+(?:(?:an?|the)\s+)?|或者?)[\"'`*“‘「]*", re.IGNORECASE
+)
+BEFORE_OPPOSITE = (
+    *("non_", "non", "not_", "no_", "nicht_", "kein_", "keine_", "pas_", "não_", "не_", "غير_"),
+    *("非", "不是", "不", "ไม่", "ไม่ใช่"),
+)
+BEHIND_OPPOSITE = ("ではない", "_아님", "_नहीं", "_değil")
+
+# What joins labels of which none counts more. English, German, French, Spanish, Italian, Russian, Arabic,
+# Hindi, Turkish; signs; Chinese, Japanese, Thai; Korean.
+_OR = r"(?:and/or|or|vs\.?|versus|oder|ou|o|u|или|أو|या|veya|ya\s+da)"
+_AND = r"(?:and|und|et|y|ed?|и|और|ve)"
+_CLOSED, _OPENED = (
+    r"[\"'`*”’」』)\]]*",
+    r"(?:(?:an?|the|ein(?:e[mnrs]?)?|une?|des?|una?)\s+)*[\"'`*“‘「『(\[]*",
+)
+_BESIDE = re.compile(
+    rf"{_CLOSED}(?:(?:,?\s+{_OR}|\s+{_AND})\s+"
+    r"|\s*(?:[/&|、和与與及跟とやか]|以及|或者?|还是|還是|または|もしくは|それとも|หรือ|และ)\s*"
+    rf"|(?:와|과|이?나|하고|이?랑)\s+|\s*(?:또는|혹은|아니면|및)\s+){_OPENED}",
+    re.IGNORECASE,
+)
+# Between others of a list: a comma alone may begin what explains the first, as a clause after ", and" may.
+_LISTED = re.compile(rf"{_CLOSED}[,，]\s*{_OPENED}", re.IGNORECASE)
+_LAST_LISTED = re.compile(rf"{_CLOSED},\s+{_AND}\s+{_OPENED}", re.IGNORECASE)
+_FEWEST_LISTED, MOST_LISTED = 3, 20
+_WIDEST_JOINT = 24  # characters of it
+_NO_WORD = re.compile(r"(?:[^\w?？؟]|_)*")
+# What is weighed and not said: "whether it is spam", 是否为正面.
+_WEIGHED = re.compile(
+    rf"\bwhether\s+(?:or\s+not\s+)?(?:{_THIS}\s+)?(?:(?:an?|the|really|considered|as|be|to)\s+)*[\"'`*“‘]*$"
+    r"|(?:是否|是不是|能否|可否)(?:是|为|属于|应该?|能|可以?|算|判|被|归类|视|包含|含有?)*[“‘「\"]*$",
+    re.IGNORECASE,
+)
+_TO_ITS_QUESTION_MARK = re.compile(r"[^\n.!?。！？؟]{0,200}[?？؟]")
+_BEFORE = 48  # characters in front of a label that are looked at
+
+
+def is_denied(text: str, start: int, end: int, denied_end: int) -> bool:
+    """Whether the label from `start` to `end` is denied.
+
+    denied_end: where one before it that is denied ends; -1 where none is.
+    """
+    return bool(
+        _NEGATION.search(text[max(0, start - _BEFORE) : start])
+        or _NEGATION_BEHIND.match(text, end)
+        or (denied_end >= 0 and _ALSO.fullmatch(text, denied_end, start))
+    )
+
+
+def is_weighed(text: str, start: int) -> bool:
+    """Whether it is left open if the label at `start` holds."""
+    return _WEIGHED.search(text[max(0, start - _BEFORE) : start]) is not None
+
+
+def is_asked(text: str, end: int) -> bool:
+    """Whether the sentence of a label that ends at `end` is a question."""
+    return _TO_ITS_QUESTION_MARK.match(text, end) is not None
+
+
+def listed(text: str, spans: Sequence[tuple[int, int]]) -> int:
+    """How many of the labels at `spans`, from the first on, count the same: "yes or no", "a, b and c".
+
+    At most `MOST_LISTED` of them need be given.
+    """
+    count = 1
+    for at, (start, _) in enumerate(spans[1:], 1):
+        joint = (spans[at - 1][1], start)
+        if start - joint[0] > _WIDEST_JOINT:
+            break
+        if _BESIDE.fullmatch(text, *joint) or (
+            at + 1 >= _FEWEST_LISTED and _LAST_LISTED.fullmatch(text, *joint)
+        ):
+            count = at + 1
+        elif not _LISTED.fullmatch(text, *joint):
+            break
+    return count
+
+
+def are_alone(text: str, spans: Sequence[tuple[int, int]]) -> bool:
+    """Whether `text` is nothing but the labels at `spans`, and marks or an "and" between them: "yes, no"."""
+    gaps = zip((0, *(end for _, end in spans)), (*(start for start, _ in spans), len(text)), strict=True)
+    return all(_NO_WORD.fullmatch(text, *gap) or _BESIDE.fullmatch(text, *gap) for gap in gaps)
