@@ -1,8 +1,9 @@
-"""`.env` of the working directory, and what is wrong with it by name and line."""
+"""`.env` of the working directory, what is wrong with it by name and line, and what in it is not for us."""
 
 from __future__ import annotations
 
 import io
+from collections.abc import MutableMapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,9 @@ from autoprompt.errors import ConfigError
 
 if TYPE_CHECKING:
     from dotenv.parser import Binding
+
+# By any of these LangChain and LangGraph send what their graphs hold, rows among it, to LangSmith.
+_TRACING = ("LANGSMITH_TRACING", "LANGSMITH_TRACING_V2", "LANGCHAIN_TRACING", "LANGCHAIN_TRACING_V2")
 
 
 def load_env_file(path: Path) -> list[str]:
@@ -32,6 +36,15 @@ def load_env_file(path: Path) -> list[str]:
         for binding in found
         if binding.error
     ]
+
+
+def stop_tracing(environ: MutableMapping[str, str]) -> None:
+    """Rows stay here: a `.env` or shell that has another program traced has not asked for ours to be.
+
+    For the command line alone. In Python the process is the user's, and so is its tracing.
+    """
+    for name in _TRACING:
+        environ.pop(name, None)
 
 
 def _line(binding: Binding) -> int:

@@ -70,8 +70,8 @@ def of_evaluation(data: Mapping[str, Any], settings: RunConfig) -> RenderableTyp
     of_both = f", {asked // 2:,} with each of the two prompts" if data["prompts"] > 1 else ""
     to_judge = f", and {judged:,} to the judge ({clean(data['judge_model'])})" if judged else ""
     beside = (
-        "unreadable answers are asked for once more and repeats after faults come on top, answers in the "
-        "cache are free"
+        "unreadable answers are asked for up to twice more and repeats after faults come on top, answers in "
+        "the cache are free"
     )
     labels = listed(data["labels"]) if data["labels"] else "free text"
     slower = _REASONED if data["is_reasoned"] else 1

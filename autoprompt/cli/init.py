@@ -69,4 +69,4 @@ def init(
         typer.echo(f"  look whether PACKAGE in {_WORKFLOW} is the autoprompt that you mean: {package}")
     typer.echo("  name your model in ci.yaml, and give the workflow its key: the secret OPENAI_API_KEY")
     typer.echo(f"  {before}autoprompt check --config ci.yaml --update-baseline")
-    typer.echo("  git add ci.yaml baselines .github")
+    typer.echo(f"  {before}git add ci.yaml datasets baselines .github")

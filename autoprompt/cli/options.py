@@ -38,7 +38,6 @@ EVALUATION = tuple(
         *DataSettings.model_fields,
         *ModelSettings.model_fields,
         *BudgetSettings.model_fields,
-        "seed",
     )
     if name not in {"train", "val", "test", "no_test", "drop_leaks", "split_seed", "max_val", "max_test"}
     and not name.startswith("optimizer_")

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 from autoprompt.cli import clean, estimates, options, print_line, render
-from autoprompt.cli.env_file import load_env_file
+from autoprompt.cli.env_file import load_env_file, stop_tracing
 from autoprompt.cli.panel import watching
 from autoprompt.config import RunConfig
 from autoprompt.errors import ConfigError, Interrupted, UsageError
@@ -76,6 +76,7 @@ def read_environment() -> None:
     """`.env` of the working directory is read, and overrides nothing; warns of odd lines and names."""
     for warning in (*load_env_file(Path(".env")), *unknown_variables(os.environ)):
         typer.echo(f"warning: {clean(warning)}", err=True)
+    stop_tracing(os.environ)
 
 
 def show_estimate(settings: RunConfig, *, as_json: bool) -> None:
