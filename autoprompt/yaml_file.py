@@ -26,7 +26,7 @@ _LONGEST_LIST = 60
 _AT_COMMAS = ("labels",)  # parted as by --labels; in other lists a comma may be part of a text
 
 
-class _Loader(yaml.SafeLoader):
+class Loader(yaml.SafeLoader):
     """SafeLoader with the scalars of YAML 1.2."""
 
 
@@ -40,9 +40,9 @@ _SCALARS = {
     "null": (r"~|null|Null|NULL|", ["~", "n", "N", ""]),
     "merge": (r"<<", "<"),
 }
-_Loader.yaml_implicit_resolvers = {}
+Loader.yaml_implicit_resolvers = {}
 for _name, (_pattern, _first) in _SCALARS.items():
-    _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_name}", re.compile(f"^(?:{_pattern})$"), list(_first))
+    Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_name}", re.compile(f"^(?:{_pattern})$"), list(_first))
 
 
 def load_yaml(path: Path, model: type[Model]) -> Model:
@@ -86,7 +86,12 @@ def open_yaml(path: Path, expected: str = "") -> YamlFile:
     Raises ConfigError with file and line: no such file, no YAML, no mapping, a key twice or one that is no
     text.
     """
-    data, node = _mapping(path, expected)
+    return parse_yaml(_text(path), path, expected)
+
+
+def parse_yaml(text: str, path: Path, expected: str = "") -> YamlFile:
+    """`open_yaml` of a text that is to be the content of the file `path`."""
+    data, node = _mapping(text, path, expected)
     odd = [key for key in data if not isinstance(key, str)]
     if odd:
         line = _line_of(node, (odd[0],), is_key=True)
@@ -99,13 +104,12 @@ def read_mapping(path: Path, expected: str = "") -> dict[str, Any]:
 
     Raises what `open_yaml` raises otherwise.
     """
-    return {str(name): value for name, value in _mapping(path, expected)[0].items()}
+    return {str(name): value for name, value in _mapping(_text(path), path, expected)[0].items()}
 
 
-def _mapping(path: Path, expected: str) -> tuple[dict[Any, Any], yaml.MappingNode]:
-    text = _text(path)
+def _mapping(text: str, path: Path, expected: str) -> tuple[dict[Any, Any], yaml.MappingNode]:
     try:
-        loader = _Loader(text)
+        loader = Loader(text)
         node = loader.get_single_node()
         doubles = list(_double_keys(node, set())) if node else []
         data = loader.construct_document(node) if isinstance(node, yaml.MappingNode) else None
@@ -140,7 +144,7 @@ def line_at(path: Path, where: Sequence[Hashable]) -> int:
 def _node(path: Path) -> yaml.Node | None:
     text = _text(path)
     try:
-        return _Loader(text).get_single_node()
+        return Loader(text).get_single_node()
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise ConfigError(_broken_yaml(path, error)) from error
 

@@ -133,6 +133,7 @@ def prepare(config: RunConfig) -> Preparation:
     caps = _preset_caps(config.preset, depth)
     splits = regions.capped(caps | _caps_with_room(regions, caps, config.max_calls, overhead))
     if workflow is not None:
+        workflow.check_rewritable()
         prompt = workflow.text
         told = workflow.warnings(config.model or config.base_url, config.locked)
         splits = replace(splits, warnings=(*splits.warnings, *told))

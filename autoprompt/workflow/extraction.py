@@ -7,7 +7,7 @@ it becomes a virtual LLM node `ext_1`, `ext_2`, ... of the node that wants it, a
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -33,10 +33,10 @@ from autoprompt.workflow.template import render
 NullStrategy = Literal["raise_error", "use_default"]
 
 # The id of the source may hold dots (a virtual node's does), the name of its variable none.
-_SHORTHAND = re.compile(r"\s*@([^\s@|]+)\.([^\s.@|]+)\s*\|\s*(\S.*?)\s*", re.DOTALL)
+SHORTHAND = re.compile(r"\s*@([^\s@|]+)\.([^\s.@|]+)\s*\|\s*(\S.*?)\s*", re.DOTALL)
 _TITLE_CHARACTERS = 30
 _CONTEXT, _TEXTS = "context", ("text", "class_name", "class_id")  # outputs of LLM nodes
-_PLACES = ("inputs", "tool_parameters", "agent_parameters", "variables")  # where values of a node stand
+PLACES = ("inputs", "tool_parameters", "agent_parameters", "variables")  # where values of a node stand
 
 
 class ExtractionSpec(BaseModel):
@@ -151,8 +151,7 @@ def desugar(node_id: str, data: Mapping[str, Any]) -> tuple[dict[str, Any], list
     """
     found: list[ExtractionSpec] = []
     taken = {str(child.get("id")) for child in data.get("virtual_nodes") or () if isinstance(child, Mapping)}
-    numbers = (f"ext_{number}" for number in range(1, 1_000_000))
-    free = (local_id for local_id in numbers if local_id not in taken)
+    free = free_ids(taken)
 
     def replaced(value: Any, name: str) -> Any:
         spec = _read(value, name, node_id)
@@ -168,9 +167,15 @@ def desugar(node_id: str, data: Mapping[str, Any]) -> tuple[dict[str, Any], list
     return plain, found
 
 
+def free_ids(taken: Collection[str]) -> Iterator[str]:
+    """Ids for the extractions of a node whose virtual nodes have the ids `taken`."""
+    numbers = (f"ext_{number}" for number in range(1, 1_000_000))
+    return (local_id for local_id in numbers if local_id not in taken)
+
+
 def _values(data: dict[str, Any]) -> Iterator[tuple[Callable[[Any], None], str, Any]]:
     """Every value that may be an extraction, in the order of the file: how to replace it, its name, it."""
-    for holder in [data[place] for place in data if place in _PLACES]:
+    for holder in [data[place] for place in data if place in PLACES]:
         if isinstance(holder, dict):
             for name in holder:
                 yield _setter(holder, name), str(name), holder[name]
@@ -207,7 +212,7 @@ def _read(value: Any, name: str, node_id: str) -> ExtractionSpec | None:
         value = value.get("value")
     if not isinstance(value, str):
         return None
-    match = _SHORTHAND.fullmatch(value)
+    match = SHORTHAND.fullmatch(value)
     if match is None:
         return None
     source, variable, prompt = match.groups()

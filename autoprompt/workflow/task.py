@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -23,6 +23,7 @@ from autoprompt.workflow.program import WorkflowProgram, demonstrations, row_inp
 from autoprompt.workflow.rewrite import rewritten
 from autoprompt.workflow.spec.tools import MISSING_TOOL
 from autoprompt.workflow.workflow import Workflow
+from autoprompt.yaml_file import parse_yaml
 
 ORIGINAL = "original_workflow.yaml"  # in a run's folder
 ITEMS = 4  # guessed of an iteration, whose items only a run knows: an estimate of calls, not a bound
@@ -85,8 +86,16 @@ class WorkflowTask:
         return "\n\n".join(f"[{name}]\n{text}" for name, text in self.components.items())
 
     def file_with(self, candidate: Candidate) -> str:
-        """The file with the candidate's texts and demonstrations in it; its layout and comments stay."""
-        return rewritten(self.source, self.components, candidate.components, demonstrations(candidate))
+        """The file with the candidate's texts and demonstrations in it; its layout and comments stay.
+
+        Raises InputError where it would not be the workflow that was measured.
+        """
+        return _file_with(self.source, self.path, self.components, candidate)
+
+    def check_rewritable(self) -> None:
+        """Raises InputError for a file in which a prompt cannot be replaced, before anything is paid."""
+        others = {name: f"{text.strip()}\n({name})" for name, text in self.components.items()}
+        self.file_with(Candidate({n: self.components[n] if n in self.locked else others[n] for n in others}))
 
     def write_original(self, folder: RunFolder) -> None:
         """Keep the file that a run begins with."""
@@ -129,8 +138,33 @@ class WorkflowTask:
 def file_with(folder: RunFolder, candidate: Candidate) -> str:
     """The file that a run of a workflow began with, with the candidate's texts and demonstrations in it."""
     original = next(iter(folder.read_candidates().values()))
-    source = read_text(folder.path / ORIGINAL)
-    return rewritten(source, original["components"], candidate.components, demonstrations(candidate))
+    path = folder.path / ORIGINAL
+    return _file_with(read_text(path), path, original["components"], candidate)
+
+
+def _file_with(source: str, path: Path, components: Mapping[str, str], candidate: Candidate) -> str:
+    """`source`, the file `path`, with the candidate in it, read again and compared with it."""
+    shown = demonstrations(candidate)
+    text = rewritten(source, components, candidate.components, shown)
+    if text == source:
+        return text
+    read = Workflow.load(parse_yaml(text.removeprefix("\ufeff"), path).data)
+    wanted, found = {**components, **candidate.components}, read.components
+    wrong = [name for name in wanted if found.get(name, "").strip() != wanted[name].strip()]
+    wrong += [name for name in found if name not in wanted]
+    nodes = {node.id: node for node in read.definition.all_nodes()}
+    wrong += [node_id for node_id, turns in shown.items() if _shown_in(nodes.get(node_id)) != turns]
+    if wrong:
+        raise InputError(
+            f"{path}: the new prompts, written into it, read otherwise at {', '.join(dict.fromkeys(wrong))}. "
+            "Write these prompts out in the file, each as a text of its own."
+        )
+    return text
+
+
+def _shown_in(node: GraphNode | None) -> list[tuple[str, str]]:
+    written = () if node is None else getattr(node.data, "demonstrations", ())
+    return [(turn.user, turn.assistant) for turn in written]
 
 
 def start_variables(path: Path) -> tuple[str, ...]:

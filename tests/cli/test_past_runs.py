@@ -235,16 +235,17 @@ def test_another_candidate_is_exported() -> None:
 
 def test_another_candidate_of_an_unfinished_workflow_is_exported_as_its_file() -> None:
     flow = Path("flow.yaml")
-    flow.write_text("nodes:\n- {id: a, type: llm, data: {prompt: 'Say {{#sys.query#}}'}}\n", encoding="utf-8")
+    node = "{id: a, type: llm, data: {prompt_template: 'Say {{#sys.query#}}'}}"
+    flow.write_text(f"nodes:\n- {node}\n", encoding="utf-8")
     folder = RunStore(Path("runs")).create({"dataset": Path("d.jsonl"), "workflow": flow})
     folder.write_text("original_workflow.yaml", flow.read_text(encoding="utf-8"))
     common = {"iteration": 1, "scores": {}, "status": "accepted"}
     texts = ("Say {{#sys.query#}}", "Tell {{#sys.query#}}")
     folder.append_candidates(
-        [{**common, "id": f"{n}" * 12, "components": {"a.prompt": text}} for n, text in enumerate(texts)]
+        [{**common, "id": f"{n}" * 12, "components": {"a.user": text}} for n, text in enumerate(texts)]
     )
     call("runs", "export", "last", "--candidate", "1", "--to", "flow.yaml")
-    assert 'data: {prompt: "Tell {{#sys.query#}}"}' in flow.read_text(encoding="utf-8")
+    assert 'data: {prompt_template: "Tell {{#sys.query#}}"}' in flow.read_text(encoding="utf-8")
     assert "has no best prompt yet" in call("runs", "export", "last", code=3).stderr
 
 

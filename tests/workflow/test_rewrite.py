@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import yaml
 
 from autoprompt.errors import InputError
+from autoprompt.workflow import Workflow
 from autoprompt.workflow.rewrite import rewritten
+from autoprompt.yaml_file import parse_yaml
 
 SOURCE = """\
 # mine
@@ -73,7 +77,17 @@ def test_a_block_stays_a_block_and_what_is_behind_it_stays() -> None:
 
 
 @pytest.mark.parametrize(
-    "new", ['say "A": {b} # c', "- x", "多行\n文字", " led and trailed ", "tab\there", "a\\b"]
+    "new",
+    [
+        'say "A": {b} # c',
+        "- x",
+        "多行\n文字",
+        " led and trailed ",
+        "tab\there",
+        "a\\b",
+        "a\n \nb",
+        "a\x85 b\x7f😀",
+    ],
 )
 def test_any_text_comes_back_as_it_was(new: str) -> None:
     data = yaml.safe_load(changed(llm1__user=new, inner__user=new))
@@ -120,3 +134,78 @@ def test_line_ends_and_byte_order_mark_stay() -> None:
     turns = {"llm1": [("a", "b")]}
     text = rewritten(crlf, TEXTS, new, turns)
     assert text == "\ufeff" + rewritten(SOURCE, TEXTS, new, turns).replace("\n", "\r\n")
+
+
+def read(source: str) -> dict[str, str]:
+    return Workflow.load(parse_yaml(source, Path("flow.yaml")).data).components
+
+
+def test_only_prompts_change_be_the_same_words_written_elsewhere() -> None:
+    source = """\
+nodes:
+  - id: a
+    type: llm
+    data:
+      title: Summarize the text
+      model: m
+      prompt_template:
+        - {role: system, text: Summarize the text}
+        - {role: user, edition_type: jinja2, text: Shout, jinja2_text: Shout}
+"""
+    names = read(source)
+    text = rewritten(source, names, {"a.system": "NEW", "a.user": "LOUD"})
+    assert read(text) == {"a.system": "NEW", "a.user": "LOUD"}
+    data = yaml.safe_load(text)["nodes"][0]["data"]
+    assert data["title"] == "Summarize the text"
+    assert data["prompt_template"][1]["text"] == "Shout"
+
+
+def test_equal_extractions_of_one_node_are_two_prompts() -> None:
+    other = '"@llm1.context | Shorten it"'
+    source = SOURCE.replace(other, f"{other}, more: {other}")
+    names = {**TEXTS, "tool1.ext_3.user": "Shorten it"}
+    text = rewritten(source, names, {**names, "tool1.ext_2.user": "A", "tool1.ext_3.user": "B"})
+    tool = yaml.safe_load(text)["nodes"][1]["data"]
+    assert tool["tool_parameters"] == {"other": "@llm1.context | A", "more": "@llm1.context | B"}
+
+
+ALIASED = """\
+common: &common
+  model: m
+  prompt_template: &p  # for all
+    - role: system
+      text: &t "Be brief: yes"
+    - {role: user, text: *t}
+nodes:
+  - {id: start, type: start, data: {}}
+  - id: a
+    type: llm
+    data:
+      model: m
+      prompt_template: *p
+  - id: b
+    type: llm
+    data: &b
+      <<: *common
+      title: no
+  - {id: c, type: llm, data: *b}
+"""
+
+
+@pytest.mark.parametrize("name", ["a.system", "a.user", "b.system", "b.user", "c.user"])
+def test_of_prompts_that_nodes_share_by_an_alias_one_changes_alone(name: str) -> None:
+    names = read(ALIASED)
+    assert len(names) == 6
+    text = rewritten(ALIASED, names, {**names, name: "NEW: a\nb"}, {"b": [("x", "y")]})
+    assert read(text) == {**names, name: "NEW: a\nb"}
+    data = {node["id"]: node["data"] for node in yaml.safe_load(text)["nodes"]}
+    assert [node_id for node_id in data if "demonstrations" in data[node_id]] == ["b"]
+    assert data["b"]["model"] == "m"
+    assert "# for all" in text
+
+
+def test_all_prompts_that_nodes_share_change() -> None:
+    names = read(ALIASED)
+    texts = {name: f"this is\n{name}" for name in names}
+    text = rewritten(ALIASED, names, texts)
+    assert read(text) == texts

@@ -18,6 +18,7 @@ from autoprompt.errors import (
     ConfigError,
     DatasetError,
     EndpointError,
+    InputError,
     PromptError,
     StoreError,
 )
@@ -296,6 +297,19 @@ def test_the_file_with_other_texts_is_a_workflow_with_them(tmp_path: Path) -> No
     again = program(tmp_path, client, text)
     again.run(example(1), naive(again))
     assert [m.content for m in client.calls[0][1:-1]] == ["item 1", "round: 1"]
+
+
+def test_a_file_that_would_read_otherwise_with_other_prompts_is_refused_before_a_call(tmp_path: Path) -> None:
+    made = task(tmp_path)
+    made.check_rewritable()
+    with pytest.raises(InputError, match=r"the new prompts, written into it, read otherwise at look\.system"):
+        made.file_with(Candidate({**made.components, "look.system": "{{#start.item#}}"}))
+    settings = config(tmp_path)
+    write_flow(tmp_path, FLOW.replace("Say which shape the item has.", "1e3"))
+    client = ScriptedClient(model)
+    with pytest.raises(InputError, match=r"look\.system: its text does not stand in the workflow's file"):
+        optimize(settings, clients=Clients(client))
+    assert client.calls == []
 
 
 def config(folder: Path, **changes: Any) -> RunConfig:
