@@ -243,13 +243,15 @@ class NodeContext:
             return MISSING
         return self.run.executions.part(f"{self.path}/{key}")
 
-    def finish(self, key: str, value: Any) -> None:
+    def finish(self, key: str, value: Any) -> Any:
         """Write down a part of the node's work, so that a run that is killed does not do it again.
 
-        value: JSON; InputError otherwise. Nothing is kept in a run without a folder.
+        value: plain data; InputError otherwise. Returns it as a resumed run will have it: work with that.
+        Nothing is kept in a run without a folder.
         """
-        if self.run.executions is not None:
-            self.run.executions.finish_part(f"{self.path}/{key}", value)
+        if self.run.executions is None:
+            return value
+        return self.run.executions.finish_part(f"{self.path}/{key}", value)
 
 
 # The turns that the call at work is in: of its run, and of a run whose tool has begun that run.

@@ -15,7 +15,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from autoprompt.errors import InputError, StoreError, disk_fault
+from autoprompt.errors import StoreError, disk_fault
 from autoprompt.workflow.events import (
     Event,
     NodeRunException,
@@ -24,6 +24,7 @@ from autoprompt.workflow.events import (
     NodeRunStarted,
     NodeRunSucceeded,
 )
+from autoprompt.workflow.plain import plain, read, written
 from autoprompt.workflow.variables import MISSING
 
 TABLE = "workflow_node_executions"
@@ -54,7 +55,7 @@ CREATE TABLE IF NOT EXISTS {TABLE} (
     passes TEXT                           -- JSON: pass or item of each container around, outermost first
 );
 CREATE INDEX IF NOT EXISTS {TABLE}_number ON {TABLE} (number);
-CREATE TABLE IF NOT EXISTS {_PARTS} (path TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS {_PARTS} (path TEXT PRIMARY KEY, value TEXT NOT NULL);  -- value: see `plain`
 """
 
 
@@ -122,19 +123,14 @@ class Executions:
             return MISSING
         with self._lock:
             row = self._connection.execute(f"SELECT value FROM {_PARTS} WHERE path = ?", (path,)).fetchone()
-        return json.loads(row[0])
+        return read(row[0])
 
-    def finish_part(self, path: str, value: Any) -> None:
-        """Write a part down. Raises InputError for a value that is no JSON."""
-        try:
-            text = json.dumps(value, ensure_ascii=True)
-        except (TypeError, ValueError) as error:
-            raise InputError(
-                f"{path}: {error}. A run that is kept holds plain data only (text, numbers, lists, dicts): "
-                "put out something else, or run without runs_dir."
-            ) from error
-        self._write(f"INSERT OR REPLACE INTO {_PARTS} VALUES (?, ?)", (path, text))
+    def finish_part(self, path: str, value: Any) -> Any:
+        """Write a part down and return it as it will be read. Raises InputError for what is no plain data."""
+        kept = plain(value, path)
+        self._write(f"INSERT OR REPLACE INTO {_PARTS} VALUES (?, ?)", (path, written(kept)))
         self._finished.add(path)
+        return kept
 
     def forget_parts(self) -> None:
         """Drop all parts: the run is done."""

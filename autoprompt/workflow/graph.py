@@ -8,20 +8,20 @@ Without edges, nodes follow each other in list order, and a node may name anothe
 
 from __future__ import annotations
 
-import json
 import operator
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 from langgraph.graph import END, START, StateGraph
 from langgraph.runtime import Runtime
 from langgraph.types import Command, RetryPolicy
 
-from autoprompt.errors import InputError
 from autoprompt.workflow.context import Emit, RunContext
 from autoprompt.workflow.definition import SOURCE, SUCCESS_BRANCH, Definition, GraphEdge, GraphNode
 from autoprompt.workflow.errors import WorkflowDefinitionError, suggestion
 from autoprompt.workflow.execution import Outcome, TryAgain, run_node
+from autoprompt.workflow.plain import plain
 from autoprompt.workflow.variables import merge_values
 
 if TYPE_CHECKING:
@@ -200,9 +200,7 @@ def _run(node: GraphNode, state: FlowState, runtime: Runtime[RunContext]) -> Out
         path += f"#{visits + 1}"
     emit: Emit = frame.emit or runtime.stream_writer
     outcome = run_node(run, node, values, path, emit)
-    if run.executions is not None:
-        _check_plain(node, outcome)
-    return outcome
+    return outcome if run.executions is None else _plain(node, outcome)
 
 
 def _update(node: GraphNode, outcome: Outcome) -> dict[str, Any]:
@@ -213,14 +211,12 @@ def _update(node: GraphNode, outcome: Outcome) -> dict[str, Any]:
     return {"_pool": writes, "_ran": [node.id], "_exceptions": outcome.exceptions}
 
 
-def _check_plain(node: GraphNode, outcome: Outcome) -> None:
-    for values in outcome.writes.values():
-        for name, value in values.items():
-            try:
-                json.dumps(value)
-            except (TypeError, ValueError) as error:
-                raise InputError(
-                    f"node {node.id!r}: its output {name!r} cannot be kept ({error}). A run that can be "
-                    "resumed holds plain data only (text, numbers, lists, dicts): put out something else, or "
-                    "run without runs_dir."
-                ) from error
+def _plain(node: GraphNode, outcome: Outcome) -> Outcome:
+    """The outcome with its values as a resumed run would have them."""
+    writes = {
+        scope: {
+            name: plain(value, f"node {node.id!r}: its output {name!r}") for name, value in values.items()
+        }
+        for scope, values in outcome.writes.items()
+    }
+    return replace(outcome, writes=writes)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -14,12 +13,12 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from pydantic import BaseModel
 
 from autoprompt.config import ModelSettings, is_embedded
-from autoprompt.errors import ConfigError, InputError, Interrupted, StoreError
+from autoprompt.errors import ConfigError, Interrupted, StoreError
 from autoprompt.llm import Budget, Journal, ResponseCache
 from autoprompt.llm.client import Client
 from autoprompt.llm.stack import REMOTE_CONCURRENCY
 from autoprompt.store import RunFolder
-from autoprompt.store.files import plain_json
+from autoprompt.store.files import plain_json, read_text
 from autoprompt.workflow.context import RunContext, Turn
 from autoprompt.workflow.definition import Definition
 from autoprompt.workflow.errors import WorkflowDefinitionError
@@ -35,12 +34,14 @@ from autoprompt.workflow.executions import Executions, open_executions
 from autoprompt.workflow.interrupt import stoppable
 from autoprompt.workflow.mocks import read_mocks
 from autoprompt.workflow.models import ModelSource, NamedModels, OneModel
+from autoprompt.workflow.plain import read, written
 from autoprompt.workflow.variables import VariablePool
 
 if TYPE_CHECKING:
     from autoprompt.sandbox import Limits
 
 KIND = "workflow"
+_INPUTS = "workflow_inputs.json"  # in a run's folder
 
 
 @dataclass(frozen=True)
@@ -329,12 +330,12 @@ def check_structure(definition: Definition, folder: RunFolder) -> dict[str, Any]
     return config
 
 
-def plain(value: Any, what: str) -> Any:
-    """`value`, which a run that is kept must be able to write down. Raises InputError for what is no JSON."""
-    try:
-        return json.loads(json.dumps(value, allow_nan=False))
-    except (TypeError, ValueError) as error:
-        raise InputError(
-            f"{what} cannot be kept ({error}). A run that can be resumed holds plain data only (text, "
-            "numbers, lists, dicts); run without runs_dir and run_id for others."
-        ) from error
+def keep_inputs(folder: RunFolder, inputs: Mapping[str, Any]) -> None:
+    """Write down what the run begins with, to the letter; config.yaml leaves out what looks like a secret."""
+    folder.write_text(_INPUTS, written(inputs))
+
+
+def kept_inputs(folder: RunFolder) -> dict[str, Any]:
+    """What `keep_inputs` wrote; of a run of an earlier version what its settings hold."""
+    path = folder.path / _INPUTS
+    return dict(read(read_text(path)) if path.exists() else folder.read_config().get("inputs") or {})

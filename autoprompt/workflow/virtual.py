@@ -44,7 +44,7 @@ def run_children(context: NodeContext) -> int:
                     raise
                 outputs = {**child.node.default_values, "text": child.failed_value}
                 taken_up += 1
-            _keep(context, child, outputs)
+            outputs = _keep(context, child, outputs)
         context.pool.writes[child.node.id] = dict(outputs)
     return taken_up
 
@@ -62,9 +62,10 @@ def _kept(context: NodeContext, child: VirtualNode) -> Mapping[str, Any] | None:
     return outputs
 
 
-def _keep(context: NodeContext, child: VirtualNode, outputs: Mapping[str, Any]) -> None:
-    context.run.progress.keep_child(_path(context, child), outputs)
-    context.finish(f"{_CHILD}/{child.local_id}", dict(outputs))
+def _keep(context: NodeContext, child: VirtualNode, outputs: Mapping[str, Any]) -> Mapping[str, Any]:
+    kept: Mapping[str, Any] = context.finish(f"{_CHILD}/{child.local_id}", dict(outputs))
+    context.run.progress.keep_child(_path(context, child), kept)
+    return kept
 
 
 def _run_child(parent: NodeContext, child: VirtualNode) -> NodeResult:

@@ -16,6 +16,7 @@ from autoprompt.workflow.components import components, locked_components
 from autoprompt.workflow.definition import Definition
 from autoprompt.workflow.errors import WorkflowDefinitionError
 from autoprompt.workflow.events import Event, GraphRunFailed, GraphRunPartialSucceeded, GraphRunSucceeded
+from autoprompt.workflow.plain import plain
 from autoprompt.workflow.runner import RunSettings
 
 if TYPE_CHECKING:
@@ -108,6 +109,7 @@ class Workflow:
         settings = settings or RunSettings()
         folder = None
         if run_id is not None or runs_dir is not None:
+            inputs = plain(inputs, "inputs", allow_nan=False)
             folder = self._new_folder(inputs, run_id, Path(runs_dir or DEFAULT_RUNS_DIR))
         return runner.stream_run(self._definition, inputs, settings, folder)
 
@@ -130,8 +132,8 @@ class Workflow:
     ) -> Iterator[Event]:
         """`resume` as a stream of events. Nodes of a file that were edited meanwhile are warned of."""
         folder = RunStore(Path(runs_dir or DEFAULT_RUNS_DIR)).open(run_id)
-        config = runner.check_structure(self._definition, folder)
-        inputs = config.get("inputs") or {}
+        runner.check_structure(self._definition, folder)
+        inputs = runner.kept_inputs(folder)
         return runner.stream_run(self._definition, inputs, settings or RunSettings(), folder, resumed=True)
 
     def validate(self) -> list[Fault]:
@@ -155,11 +157,14 @@ class Workflow:
         config = {
             "workflow": self._definition.name,
             "workflow_file": None if self._source is None else str(self._source.absolute()),
-            "inputs": runner.plain(inputs, "inputs"),
+            "inputs": inputs,
             "structure": runner.structure(self._definition),
             "contents": runner.contents(self._definition),
         }
-        return RunStore(runs_dir).create(config, kind=runner.KIND, name=self._definition.name, run_id=run_id)
+        name = self._definition.name
+        folder = RunStore(runs_dir).create(config, kind=runner.KIND, name=name, run_id=run_id)
+        runner.keep_inputs(folder, inputs)
+        return folder
 
 
 def _outcome(events: Iterator[Event], on_event: OnEvent | None) -> dict[str, Any]:

@@ -269,3 +269,56 @@ def test_finished_nodes_are_not_begun_again_by_a_resume(tmp_path: Path) -> None:
     events = list(flow.stream_resume("r1", runs_dir=tmp_path))
     assert [e.node_id for e in events if isinstance(e, NodeRunStarted)] == ["fails"]
     assert json.loads((tmp_path / "r1" / "result.json").read_text())["outputs"] == {"a": 1, "done": True}
+
+
+class Counts(BaseNode):
+    """Counts by number, and fails where `fails` says so."""
+
+    fails = False
+
+    def execute(self, context: Context) -> Context:
+        number = context["_iteration_count"]
+        if self.fails and number == 2:
+            raise OSError("not yet")
+        return {**context, "counts": {**context.get("counts", {}), number: 1}, "pair": (number, (1, 2))}
+
+
+def test_a_resumed_run_works_with_the_values_that_the_run_had(tmp_path: Path) -> None:
+    class Look(BaseNode):
+        def execute(self, context: Context) -> Context:
+            return {**context, "first": context["counts"][0], "of": type(context["pair"]).__name__}
+
+    step = Counts("count", "Count")
+    passes = IterativeWorkflowNode(
+        "passes",
+        "Passes",
+        [step],
+        lambda context: context["_iteration_count"] < 4,
+        input_mapping={"pair": "pair"},
+        iteration_mapping={"counts": "counts"},
+        output_mapping={"counts": "counts", "pair": "pair"},
+    )
+    flow = Workflow([StartNode("start", "Start", ["pair"]), passes, Look("look", "Look")])
+    whole = flow.run({"pair": (1, 2)}, run_id="whole", runs_dir=tmp_path)
+    step.fails = True
+    with pytest.raises(IterationError):
+        flow.run({"pair": (1, 2)}, run_id="r1", runs_dir=tmp_path)
+    step.fails = False
+    assert flow.resume("r1", runs_dir=tmp_path) == whole
+    assert whole["counts"] == {0: 1, 1: 1, 2: 1, 3: 1}
+    assert (whole["first"], whole["pair"], whole["of"]) == (1, [3, [1, 2]], "list")
+
+
+def test_a_run_that_was_stopped_before_its_first_checkpoint_has_its_inputs(tmp_path: Path) -> None:
+    inputs = {"token": "abc", "msg": "key sk-abcdefghijklmnopqrstuvwxyz", "by": {1: "one"}}
+    flow = Workflow([StartNode("start", "Start", ["token", "msg", "by"])])
+    stream = flow.stream(inputs, run_id="r1", runs_dir=tmp_path)
+    assert isinstance(next(stream), GraphRunStarted)
+    stream.close()  # type: ignore[attr-defined]
+    assert flow.resume("r1", runs_dir=tmp_path) == inputs
+    assert "sk-" not in (tmp_path / "r1" / "config.yaml").read_text()
+
+
+def test_keys_that_cannot_be_kept_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"inputs cannot be kept .a key of a dict is tuple"):
+        Workflow([StartNode("start", "Start")]).run({"x": {(1, 2): 3}}, runs_dir=tmp_path)

@@ -181,8 +181,8 @@ class _Passes:
             raise self._error(message, error) from (error.__cause__ or error)
         finished = dict(inner.pool.values[CONTEXT])
         done = {"variables": finished, "written": sorted(inner.writes.get(CONTEXT, {}))}
-        self.at_work.finish(self._part, done)
-        return done
+        kept: dict[str, Any] = self.at_work.finish(self._part, done)
+        return kept
 
     @property
     def _is_guest(self) -> bool:
