@@ -30,6 +30,7 @@ _log = logging.getLogger(__name__)
 
 Emit = Callable[[Event], None]
 Turn = tuple[str, str]  # a demonstration: what a model is shown as the user's words, and as its own
+ChildResult = tuple[Mapping[str, Any], int]  # of a virtual node: its outputs, and failures that were taken up
 AnyNodeEvent = TypeVar("AnyNodeEvent", bound=NodeEvent)
 
 
@@ -50,7 +51,7 @@ class Progress:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._attempts: dict[str, Attempt] = {}
-        self._children: dict[str, Mapping[str, Any]] = {}
+        self._children: dict[str, ChildResult] = {}
         self._told: set[str] = set()
 
     def attempt(self, path: str, earlier: Callable[[], int]) -> Attempt:
@@ -66,13 +67,13 @@ class Progress:
             for child in [key for key in self._children if key.startswith(path + "/")]:
                 del self._children[child]
 
-    def child_outputs(self, path: str) -> Mapping[str, Any] | None:
+    def child_result(self, path: str) -> ChildResult | None:
         with self._lock:
             return self._children.get(path)
 
-    def keep_child(self, path: str, outputs: Mapping[str, Any]) -> None:
+    def keep_child(self, path: str, result: ChildResult) -> None:
         with self._lock:
-            self._children[path] = outputs
+            self._children[path] = result
 
     def is_news(self, message: str) -> bool:
         """True for the first time that a message comes."""

@@ -224,7 +224,7 @@ def keep_failure(context: NodeContext) -> None:
 
 
 def _end(context: NodeContext) -> None:
-    """The node is done. Its parts are dropped when LangGraph has its result (`graph`), not before."""
+    """The node is done. Its parts stay to the end of the run: LangGraph has no result of it yet."""
     context.run.progress.end(context.path)
 
 

@@ -102,21 +102,6 @@ class Executions:
                 row[name] = json.loads(row[name]) if row[name] is not None else None
         return found
 
-    def usage(self) -> dict[str, Any]:
-        """`tokens` and `cost_usd` of all executions; the cost is None where the price of one is unknown."""
-        tokens, cost_usd, asked, priced = self._sums()
-        return {"tokens": tokens or 0, "cost_usd": (cost_usd or 0.0) if asked == priced else None}
-
-    def _sums(self) -> tuple[int | None, float | None, int, int]:
-        names = ("$.total_tokens", "$.total_price", "$.total_tokens", "$.total_price")
-        functions = ("SUM", "SUM", "COUNT", "COUNT")
-        columns = ", ".join(f"{function}(json_extract(execution_metadata, ?))" for function in functions)
-        with self._lock:
-            sums: tuple[int | None, float | None, int, int] = self._connection.execute(
-                f"SELECT {columns} FROM {TABLE}", names
-            ).fetchone()
-        return sums
-
     def part(self, path: str) -> Any:
         """The value of a finished part, MISSING where it is not finished."""
         if path not in self._finished:

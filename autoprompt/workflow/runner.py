@@ -19,6 +19,7 @@ from autoprompt.llm.client import Client
 from autoprompt.llm.stack import REMOTE_CONCURRENCY
 from autoprompt.store import RunFolder
 from autoprompt.store.files import plain_json, read_text
+from autoprompt.store.spending import from_journal, total_cost
 from autoprompt.workflow.context import RunContext, Turn
 from autoprompt.workflow.definition import Definition
 from autoprompt.workflow.errors import WorkflowDefinitionError
@@ -148,10 +149,17 @@ def _events(
             definition, inputs, settings, folder, run, keep, resumed=resumed
         )
         if folder is not None and run.executions is not None:
-            result = {"outputs": outputs, "exceptions_count": exceptions, **run.executions.usage()}
+            result = {"outputs": outputs, "exceptions_count": exceptions, **_used(folder)}
             folder.write_result(plain_json(result))
             run.executions.forget_parts()
     return _ending(outputs, exceptions)
+
+
+def _used(folder: RunFolder) -> dict[str, Any]:
+    """`tokens` and `cost_usd` of all answers, each once; the cost is None where a price is unknown."""
+    spending = from_journal(folder.journal_path)
+    tokens = sum(part.prompt_tokens + part.completion_tokens for part in spending)
+    return {"tokens": tokens, "cost_usd": total_cost(spending)}
 
 
 def _ending(outputs: Mapping[str, Any], exceptions: int) -> Event:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from autoprompt.workflow.context import NodeContext
+from autoprompt.workflow.context import ChildResult, NodeContext
 from autoprompt.workflow.definition import NodeResult, VirtualNode
 from autoprompt.workflow.errors import FATAL, ExtractionError, LLMInvocationError, NodeError, as_node_error
 from autoprompt.workflow.events import NodeRunRetry
@@ -24,27 +24,29 @@ from autoprompt.workflow.execution import (
 from autoprompt.workflow.template import render_in
 from autoprompt.workflow.variables import MISSING
 
-_CHILD = "virtual"  # the part under which the outputs of a virtual node are kept
+_CHILD = "virtual"  # the part under which outputs and taken-up failures of a virtual node are kept
 
 
 def run_children(context: NodeContext) -> int:
     """Run the virtual nodes that have not succeeded yet; their outputs go into the pool.
 
-    Returns how many failed and were taken up by the parent's strategy `default-value`: those have the
-    extraction's default, or "", as their `text`. Raises NodeError of a child that failed for good otherwise.
+    Returns how many failures were taken up, those of earlier attempts and processes too: by the parent's
+    strategy `default-value`, whose children have the extraction's default, or "", as their `text`, or inside
+    of a child. Raises NodeError of a child that failed for good otherwise.
     """
     taken_up = 0
     for child in context.node.children:
-        outputs = _kept(context, child)
-        if outputs is None:
+        kept = _kept(context, child)
+        if kept is None:
             try:
-                outputs = dict(_run_child(context, child).outputs)
+                kept = _run_child(context, child)
             except NodeError:
                 if context.node.error_strategy != "default-value":
                     raise
-                outputs = {**child.node.default_values, "text": child.failed_value}
-                taken_up += 1
-            outputs = _keep(context, child, outputs)
+                kept = {**child.node.default_values, "text": child.failed_value}, 1
+            kept = _keep(context, child, kept)
+        outputs, failures = kept
+        taken_up += failures
         context.pool.writes[child.node.id] = dict(outputs)
     return taken_up
 
@@ -53,22 +55,24 @@ def _path(context: NodeContext, child: VirtualNode) -> str:
     return f"{context.path}/{child.local_id}"
 
 
-def _kept(context: NodeContext, child: VirtualNode) -> Mapping[str, Any] | None:
-    """Outputs of an earlier attempt of the parent, or of a process that was killed in it."""
-    outputs = context.run.progress.child_outputs(_path(context, child))
-    if outputs is None:
-        found = context.finished(f"{_CHILD}/{child.local_id}")
-        outputs = None if found is MISSING else found
-    return outputs
+def _kept(context: NodeContext, child: VirtualNode) -> ChildResult | None:
+    """What an earlier attempt of the parent has left, or a process that was killed in it."""
+    kept = context.run.progress.child_result(_path(context, child))
+    if kept is not None:
+        return kept
+    found = context.finished(f"{_CHILD}/{child.local_id}")
+    if found is MISSING:
+        return None
+    return (found, 0) if isinstance(found, Mapping) else (found[0], found[1])  # outputs alone: an older run
 
 
-def _keep(context: NodeContext, child: VirtualNode, outputs: Mapping[str, Any]) -> Mapping[str, Any]:
-    kept: Mapping[str, Any] = context.finish(f"{_CHILD}/{child.local_id}", dict(outputs))
-    context.run.progress.keep_child(_path(context, child), kept)
-    return kept
+def _keep(context: NodeContext, child: VirtualNode, result: ChildResult) -> ChildResult:
+    outputs, failures = context.finish(f"{_CHILD}/{child.local_id}", [dict(result[0]), result[1]])
+    context.run.progress.keep_child(_path(context, child), (outputs, failures))
+    return outputs, failures
 
 
-def _run_child(parent: NodeContext, child: VirtualNode) -> NodeResult:
+def _run_child(parent: NodeContext, child: VirtualNode) -> ChildResult:
     context = make_context(
         parent.run,
         child.node,
@@ -79,12 +83,12 @@ def _run_child(parent: NodeContext, child: VirtualNode) -> NodeResult:
         virtual=child,
     )
     try:
-        run_children(context)
+        failures = run_children(context)
         context.attempt.start_at = datetime.now(UTC)
         context.emit(started(context))
         result = with_children(context, _described(child, _attempts(context)))
         context.emit(success(context, result))
-        return result
+        return result.outputs, failures + sum(context.taken_up)
     finally:
         parent.run.progress.end(context.path)
 

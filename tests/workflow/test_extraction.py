@@ -396,6 +396,30 @@ def test_default_value_strategy_gives_the_parent_an_empty_text_or_the_default(
     assert events[-1].exceptions_count == 1
 
 
+@pytest.mark.parametrize("is_kept", [False, True])
+def test_a_child_that_was_taken_up_is_told_though_its_parent_is_tried_again(
+    tmp_path: Path, is_kept: bool
+) -> None:
+    data = {
+        "inputs": [extraction()],
+        "error_strategy": "default-value",
+        "retry_config": {"max_retries": 1, "retry_interval": 0},
+    }
+    events = list(
+        workflow(data).stream(
+            {"query": "Tell."},
+            runs_dir=tmp_path if is_kept else None,
+            settings=RunSettings(
+                client=ScriptedClient(["Fine.", EndpointError("gone"), EndpointError("gone")]),
+                mocks={"tool1": {"errors": ["not yet"], "outputs": {"text": "x"}}},
+            ),
+        )
+    )
+    assert [e.node_id for e in events if isinstance(e, NodeRunRetry)] == ["tool1.ext_1", "tool1"]
+    assert isinstance(events[-1], GraphRunPartialSucceeded)
+    assert events[-1].exceptions_count == 1
+
+
 def test_fail_branch_of_the_parent_takes_up_a_failed_child() -> None:
     first = workflow({"inputs": [extraction()], "error_strategy": "fail-branch"}).definition
     nodes = (*first.nodes, graph_node("good", "test-look-up", {}), graph_node("bad", "test-look-up", {}))

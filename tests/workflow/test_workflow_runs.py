@@ -14,22 +14,32 @@ from typing import Any
 
 import pytest
 from fake_endpoint import Reply, answer, error, fake_endpoint
+from flow_runs import flow
 from waiting import wait_until
 
 from autoprompt.config import ModelSettings
 from autoprompt.errors import AuthenticationError, EndpointError, InputError, StoreError
 from autoprompt.llm import Budget, ScriptedClient
+from autoprompt.llm.client import Completion
 from autoprompt.store import RunStore
+from autoprompt.types import Usage
 from autoprompt.workflow import (
     BaseNode,
     EndNode,
     IterationError,
     IterativeWorkflowNode,
     LLMNode,
+    NodeError,
     StartNode,
     Workflow,
 )
-from autoprompt.workflow.events import GraphRunStarted, IterationNext, NodeRunStarted
+from autoprompt.workflow.definition import RetryConfig
+from autoprompt.workflow.events import (
+    GraphRunPartialSucceeded,
+    GraphRunStarted,
+    IterationNext,
+    NodeRunStarted,
+)
 from autoprompt.workflow.runner import RunSettings
 
 Context = dict[str, Any]
@@ -322,3 +332,90 @@ def test_a_run_that_was_stopped_before_its_first_checkpoint_has_its_inputs(tmp_p
 def test_keys_that_cannot_be_kept_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"inputs cannot be kept .a key of a dict is tuple"):
         Workflow([StartNode("start", "Start")]).run({"x": {(1, 2): 3}}, runs_dir=tmp_path)
+
+
+def test_an_answer_that_a_resumed_run_was_given_again_is_counted_once(tmp_path: Path) -> None:
+    step = Counts("count", "Count")
+
+    def asking(client: ScriptedClient) -> Workflow:
+        passes = IterativeWorkflowNode(
+            "passes",
+            "Passes",
+            [LLMNode("ask", "Ask", "Ask {_iteration_count}.", "said", client), step],
+            lambda context: context["_iteration_count"] < 3,
+            output_mapping={"said": "said"},
+        )
+        return Workflow([passes])
+
+    answers = [Completion(text, Usage(30, 1, 0.5)) for text in "abc"]
+    step.fails = True
+    with pytest.raises(IterationError):
+        asking(ScriptedClient(answers)).run({}, run_id="r1", runs_dir=tmp_path)
+    step.fails = False
+    assert asking(ScriptedClient([])).resume("r1", runs_dir=tmp_path)["said"] == "c"
+    result = RunStore(tmp_path).open("r1").read_result() or {}
+    assert (result["tokens"], result["cost_usd"]) == (93, 1.5)
+
+
+def test_answers_of_attempts_that_failed_are_counted(tmp_path: Path) -> None:
+    answers = [Completion("a long answer, no JSON", Usage(30, 100)), Completion("{}", Usage(30, 8))]
+    ask = LLMNode("ask", "Ask", "Ask.", "said", ScriptedClient(answers), output_format="json")
+    ask.retry_config = RetryConfig(max_retries=1)
+    Workflow([ask]).run({}, run_id="r1", runs_dir=tmp_path)
+    assert (RunStore(tmp_path).open("r1").read_result() or {})["tokens"] == 168
+
+
+class Lacks(BaseNode):
+    """Fails, which its default value takes up."""
+
+    error_strategy = "default-value"
+
+    def execute(self, context: Context) -> Context:
+        raise OSError("not there")
+
+
+def test_failures_that_were_taken_up_in_finished_passes_are_told_by_a_resumed_run(tmp_path: Path) -> None:
+    step = Counts("count", "Count")
+    passes = IterativeWorkflowNode(
+        "passes", "Passes", [Lacks("lacks", "Lacks"), step], lambda context: context["_iteration_count"] < 3
+    )
+    step.fails = True
+    with pytest.raises(IterationError):
+        Workflow([passes]).run({}, run_id="r1", runs_dir=tmp_path)
+    step.fails = False
+    last = list(Workflow([passes]).stream_resume("r1", runs_dir=tmp_path))[-1]
+    assert isinstance(last, GraphRunPartialSucceeded)
+    assert last.exceptions_count == 3
+
+
+CONTAINERS = """
+    nodes:
+      - {id: start, type: start, data: {variables: [{variable: items, type: array}]}}
+      - id: each
+        type: TYPE
+        data:
+          iterator_selector: [start, items]
+          loop_count: 3
+          nodes:
+            - id: lacks
+              type: code
+              data:
+                code: "def main(): raise OSError('not there')"
+                code_language: python3
+                outputs: {found: {type: string}}
+                error_strategy: default-value
+                default_value: [{key: found, type: string, value: nothing}]
+            - {id: ask, type: llm, data: {model: m, prompt_template: "ask {{#each.index#}}"}}
+"""
+
+
+@pytest.mark.parametrize("kind", ["iteration", "loop"])
+def test_failures_that_were_taken_up_in_finished_items_are_told(tmp_path: Path, kind: str) -> None:
+    work = Workflow.load(flow(CONTAINERS.replace("TYPE", kind)))
+    failing = RunSettings(client=ScriptedClient(["a", "b", EndpointError("gone")]))
+    with pytest.raises(NodeError):
+        work.run({"items": [1, 2, 3]}, run_id="r1", runs_dir=tmp_path, settings=failing)
+    rest = RunSettings(client=ScriptedClient(["c"]))
+    last = list(work.stream_resume("r1", runs_dir=tmp_path, settings=rest))[-1]
+    assert isinstance(last, GraphRunPartialSucceeded)
+    assert last.exceptions_count == 3

@@ -137,6 +137,8 @@ class _Passes:
                     if not self._goes_on():
                         break
                     done = self._pass(given)
+                else:
+                    self.at_work.taken_up.append(done.get("exceptions", 0))  # an earlier version wrote none
                 self._take(done)
                 carried = self._mapped(node.iteration_mapping, self.variables, "iteration")
                 given = {**self.inputs, **carried}
@@ -180,7 +182,11 @@ class _Passes:
             message = f"IterativeWorkflowNode '{self.node.node_id}' failed at iteration {number}: {said}"
             raise self._error(message, error) from (error.__cause__ or error)
         finished = dict(inner.pool.values[CONTEXT])
-        done = {"variables": finished, "written": sorted(inner.writes.get(CONTEXT, {}))}
+        done = {
+            "variables": finished,
+            "written": sorted(inner.writes.get(CONTEXT, {})),
+            "exceptions": inner.exceptions,
+        }
         kept: dict[str, Any] = self.at_work.finish(self._part, done)
         return kept
 

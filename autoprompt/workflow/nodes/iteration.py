@@ -28,15 +28,24 @@ from autoprompt.workflow.variables import MISSING
 
 @dataclass(frozen=True)
 class _Done:
-    """What one item has left. error: why it has not, where the node goes on over failures."""
+    """What one item has left. error: why it has not, where the node goes on over failures.
+
+    exceptions: failures inside of it that error strategies have taken up.
+    """
 
     output: Any = None
     answer: str = ""
     writes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     error: str | None = None
+    exceptions: int = 0
 
     def to_dict(self) -> dict[str, Any]:
-        return {"output": self.output, "answer": self.answer, "writes": self.writes}
+        return {
+            "output": self.output,
+            "answer": self.answer,
+            "writes": self.writes,
+            "exceptions": self.exceptions,
+        }
 
 
 class Iteration(NodeTypeBase):
@@ -127,7 +136,9 @@ def _one(
 ) -> _Done:
     kept = context.finished(f"item/{number}")
     if kept is not MISSING:
-        return _Done(**kept)
+        done = _Done(**kept)
+        context.taken_up.append(done.exceptions)
+        return done
     context.emit(context.event(IterationNext, pass_index=number))
     values = {context.node_id: {"item": items[number], "index": number}}
     try:
@@ -140,7 +151,8 @@ def _one(
             raise failed from error
         context.warn(message)
         return _Done(error=str(error))
-    done = _Done(inner_output(run, data.output_selector), inner_answer(run, inner), run.writes)
+    output = inner_output(run, data.output_selector)
+    done = _Done(output, inner_answer(run, inner), run.writes, exceptions=run.exceptions)
     context.finish(f"item/{number}", done.to_dict())
     return done
 

@@ -85,6 +85,7 @@ def _pass(
     """One pass, as plain data: variables at its end, assignments outside, whether it is the last one."""
     kept = context.finished(f"pass/{number}")
     if kept is not MISSING:
+        context.taken_up.append(kept.get("exceptions", 0))  # an earlier version wrote none
         return dict(kept)
     context.emit(context.event(LoopNext, pass_index=number))
     own = {**variables, "index": number}
@@ -104,6 +105,7 @@ def _pass(
         "writes": run.writes,
         "answer": inner_answer(run, inner),
         "stops": _has_ended(run.ran, inner) or _stops(data, run.pool),
+        "exceptions": run.exceptions,
     }
     context.finish(f"pass/{number}", done)
     return done
