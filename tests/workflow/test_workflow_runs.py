@@ -14,32 +14,27 @@ from typing import Any
 
 import pytest
 from fake_endpoint import Reply, answer, error, fake_endpoint
-from flow_runs import flow
 from waiting import wait_until
 
 from autoprompt.config import ModelSettings
 from autoprompt.errors import AuthenticationError, EndpointError, InputError, StoreError
 from autoprompt.llm import Budget, ScriptedClient
-from autoprompt.llm.client import Completion
 from autoprompt.store import RunStore
-from autoprompt.types import Usage
 from autoprompt.workflow import (
     BaseNode,
     EndNode,
     IterationError,
     IterativeWorkflowNode,
     LLMNode,
-    NodeError,
     StartNode,
     Workflow,
 )
-from autoprompt.workflow.definition import RetryConfig
 from autoprompt.workflow.events import (
-    GraphRunPartialSucceeded,
     GraphRunStarted,
     IterationNext,
     NodeRunStarted,
 )
+from autoprompt.workflow.executions import open_executions
 from autoprompt.workflow.runner import RunSettings
 
 Context = dict[str, Any]
@@ -259,8 +254,6 @@ def _passes_begun(runs_dir: Path) -> list[int]:
 
 
 def _statuses(path: Path) -> set[str]:
-    from autoprompt.workflow.executions import open_executions
-
     with open_executions(path, "r1") as executions:
         return {row["status"] for row in executions.rows()}
 
@@ -279,143 +272,3 @@ def test_finished_nodes_are_not_begun_again_by_a_resume(tmp_path: Path) -> None:
     events = list(flow.stream_resume("r1", runs_dir=tmp_path))
     assert [e.node_id for e in events if isinstance(e, NodeRunStarted)] == ["fails"]
     assert json.loads((tmp_path / "r1" / "result.json").read_text())["outputs"] == {"a": 1, "done": True}
-
-
-class Counts(BaseNode):
-    """Counts by number, and fails where `fails` says so."""
-
-    fails = False
-
-    def execute(self, context: Context) -> Context:
-        number = context["_iteration_count"]
-        if self.fails and number == 2:
-            raise OSError("not yet")
-        return {**context, "counts": {**context.get("counts", {}), number: 1}, "pair": (number, (1, 2))}
-
-
-def test_a_resumed_run_works_with_the_values_that_the_run_had(tmp_path: Path) -> None:
-    class Look(BaseNode):
-        def execute(self, context: Context) -> Context:
-            return {**context, "first": context["counts"][0], "of": type(context["pair"]).__name__}
-
-    step = Counts("count", "Count")
-    passes = IterativeWorkflowNode(
-        "passes",
-        "Passes",
-        [step],
-        lambda context: context["_iteration_count"] < 4,
-        input_mapping={"pair": "pair"},
-        iteration_mapping={"counts": "counts"},
-        output_mapping={"counts": "counts", "pair": "pair"},
-    )
-    flow = Workflow([StartNode("start", "Start", ["pair"]), passes, Look("look", "Look")])
-    whole = flow.run({"pair": (1, 2)}, run_id="whole", runs_dir=tmp_path)
-    step.fails = True
-    with pytest.raises(IterationError):
-        flow.run({"pair": (1, 2)}, run_id="r1", runs_dir=tmp_path)
-    step.fails = False
-    assert flow.resume("r1", runs_dir=tmp_path) == whole
-    assert whole["counts"] == {0: 1, 1: 1, 2: 1, 3: 1}
-    assert (whole["first"], whole["pair"], whole["of"]) == (1, [3, [1, 2]], "list")
-
-
-def test_a_run_that_was_stopped_before_its_first_checkpoint_has_its_inputs(tmp_path: Path) -> None:
-    inputs = {"token": "abc", "msg": "key sk-abcdefghijklmnopqrstuvwxyz", "by": {1: "one"}}
-    flow = Workflow([StartNode("start", "Start", ["token", "msg", "by"])])
-    stream = flow.stream(inputs, run_id="r1", runs_dir=tmp_path)
-    assert isinstance(next(stream), GraphRunStarted)
-    stream.close()  # type: ignore[attr-defined]
-    assert flow.resume("r1", runs_dir=tmp_path) == inputs
-    assert "sk-" not in (tmp_path / "r1" / "config.yaml").read_text()
-
-
-def test_keys_that_cannot_be_kept_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"inputs cannot be kept .a key of a dict is tuple"):
-        Workflow([StartNode("start", "Start")]).run({"x": {(1, 2): 3}}, runs_dir=tmp_path)
-
-
-def test_an_answer_that_a_resumed_run_was_given_again_is_counted_once(tmp_path: Path) -> None:
-    step = Counts("count", "Count")
-
-    def asking(client: ScriptedClient) -> Workflow:
-        passes = IterativeWorkflowNode(
-            "passes",
-            "Passes",
-            [LLMNode("ask", "Ask", "Ask {_iteration_count}.", "said", client), step],
-            lambda context: context["_iteration_count"] < 3,
-            output_mapping={"said": "said"},
-        )
-        return Workflow([passes])
-
-    answers = [Completion(text, Usage(30, 1, 0.5)) for text in "abc"]
-    step.fails = True
-    with pytest.raises(IterationError):
-        asking(ScriptedClient(answers)).run({}, run_id="r1", runs_dir=tmp_path)
-    step.fails = False
-    assert asking(ScriptedClient([])).resume("r1", runs_dir=tmp_path)["said"] == "c"
-    result = RunStore(tmp_path).open("r1").read_result() or {}
-    assert (result["tokens"], result["cost_usd"]) == (93, 1.5)
-
-
-def test_answers_of_attempts_that_failed_are_counted(tmp_path: Path) -> None:
-    answers = [Completion("a long answer, no JSON", Usage(30, 100)), Completion("{}", Usage(30, 8))]
-    ask = LLMNode("ask", "Ask", "Ask.", "said", ScriptedClient(answers), output_format="json")
-    ask.retry_config = RetryConfig(max_retries=1)
-    Workflow([ask]).run({}, run_id="r1", runs_dir=tmp_path)
-    assert (RunStore(tmp_path).open("r1").read_result() or {})["tokens"] == 168
-
-
-class Lacks(BaseNode):
-    """Fails, which its default value takes up."""
-
-    error_strategy = "default-value"
-
-    def execute(self, context: Context) -> Context:
-        raise OSError("not there")
-
-
-def test_failures_that_were_taken_up_in_finished_passes_are_told_by_a_resumed_run(tmp_path: Path) -> None:
-    step = Counts("count", "Count")
-    passes = IterativeWorkflowNode(
-        "passes", "Passes", [Lacks("lacks", "Lacks"), step], lambda context: context["_iteration_count"] < 3
-    )
-    step.fails = True
-    with pytest.raises(IterationError):
-        Workflow([passes]).run({}, run_id="r1", runs_dir=tmp_path)
-    step.fails = False
-    last = list(Workflow([passes]).stream_resume("r1", runs_dir=tmp_path))[-1]
-    assert isinstance(last, GraphRunPartialSucceeded)
-    assert last.exceptions_count == 3
-
-
-CONTAINERS = """
-    nodes:
-      - {id: start, type: start, data: {variables: [{variable: items, type: array}]}}
-      - id: each
-        type: TYPE
-        data:
-          iterator_selector: [start, items]
-          loop_count: 3
-          nodes:
-            - id: lacks
-              type: code
-              data:
-                code: "def main(): raise OSError('not there')"
-                code_language: python3
-                outputs: {found: {type: string}}
-                error_strategy: default-value
-                default_value: [{key: found, type: string, value: nothing}]
-            - {id: ask, type: llm, data: {model: m, prompt_template: "ask {{#each.index#}}"}}
-"""
-
-
-@pytest.mark.parametrize("kind", ["iteration", "loop"])
-def test_failures_that_were_taken_up_in_finished_items_are_told(tmp_path: Path, kind: str) -> None:
-    work = Workflow.load(flow(CONTAINERS.replace("TYPE", kind)))
-    failing = RunSettings(client=ScriptedClient(["a", "b", EndpointError("gone")]))
-    with pytest.raises(NodeError):
-        work.run({"items": [1, 2, 3]}, run_id="r1", runs_dir=tmp_path, settings=failing)
-    rest = RunSettings(client=ScriptedClient(["c"]))
-    last = list(work.stream_resume("r1", runs_dir=tmp_path, settings=rest))[-1]
-    assert isinstance(last, GraphRunPartialSucceeded)
-    assert last.exceptions_count == 3

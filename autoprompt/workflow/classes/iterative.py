@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, ClassVar, Literal, get_args
@@ -139,7 +139,7 @@ class _Passes:
                     done = self._pass(given)
                 else:
                     self.at_work.taken_up.append(done.get("exceptions", 0))  # an earlier version wrote none
-                self._take(done)
+                self._take(done, given)
                 carried = self._mapped(node.iteration_mapping, self.variables, "iteration")
                 given = {**self.inputs, **carried}
             updated = self._updated()
@@ -168,7 +168,7 @@ class _Passes:
             raise self._error(said, error) from error
 
     def _pass(self, given: WorkflowContext) -> dict[str, Any]:
-        """One pass; kept of it are its variables at the end, and which of them its nodes have written."""
+        """One pass; kept of it is what its nodes have written: the rest is what it began with."""
         number = self.count + 1
         self.at_work.emit(self.at_work.event(IterationNext, pass_index=self.count))
         values = {CONTEXT: {**given, ITERATION_COUNT: self.count}}
@@ -181,12 +181,8 @@ class _Passes:
             said = error if isinstance(error, NodeError) else f"{type(error).__name__}: {error}"
             message = f"IterativeWorkflowNode '{self.node.node_id}' failed at iteration {number}: {said}"
             raise self._error(message, error) from (error.__cause__ or error)
-        finished = dict(inner.pool.values[CONTEXT])
-        done = {
-            "variables": finished,
-            "written": sorted(inner.writes.get(CONTEXT, {})),
-            "exceptions": inner.exceptions,
-        }
+        written = inner.writes.get(CONTEXT, {})
+        done = {"written": written, "exceptions": inner.exceptions}
         kept: dict[str, Any] = self.at_work.finish(self._part, done)
         return kept
 
@@ -195,9 +191,11 @@ class _Passes:
         """Called by another node's `execute`, whose place in the run it shares."""
         return self.at_work.node.id != self.node.node_id
 
-    def _take(self, done: Mapping[str, Any]) -> None:
-        """Make the finished pass the last one."""
-        self.variables = {k: v for k, v in done["variables"].items() if k != ITERATION_COUNT}
+    def _take(self, done: Mapping[str, Any], given: WorkflowContext) -> None:
+        """Make the finished pass the last one. given: what it began with."""
+        # An earlier version kept all variables, and of those that were written the names.
+        finished = done["variables"] if "variables" in done else {**given, **done["written"]}
+        self.variables = {k: v for k, v in finished.items() if k != ITERATION_COUNT}
         self.count += 1
         if self.node.result_variable is not None:
             self.results.append(self._contribution(self.node.result_variable, done["written"]))
@@ -205,7 +203,7 @@ class _Passes:
             mapping, variables = self.node.output_mapping, self.variables
             self.results.append({out: variables[name] for name, out in mapping.items() if name in variables})
 
-    def _contribution(self, name: str, written: Sequence[str]) -> Any:
+    def _contribution(self, name: str, written: Collection[str]) -> Any:
         declared = [n for node in self.node.nodes for n in node.output_names or ()]
         if name not in written and name not in declared and self.node.output_mapping:
             name = next(iter(self.node.output_mapping))
