@@ -72,6 +72,7 @@ class Driver:
             if state.trial.id in least and state.status != "finished"
         )
         self._running: set[str] = set()
+        self._has_failed = False  # in this go; failures of earlier ones are in the table too
         self._spent: dict[str, Amount] = ledger.spent()
         self._seconds_before = float(before.get("seconds", 0.0))
         self._begun = self._saved_at = time.monotonic()
@@ -87,8 +88,7 @@ class Driver:
 
     def run(self, executor: Executor) -> BatchResult:
         """Until every trial has ended or none can begin. Raises Interrupted on Ctrl-C; all is kept then."""
-        fail_fast, file = self._batch.fail_fast, self._ledger
-        self._ledger = executor.ledger
+        file, self._ledger = self._ledger, executor.ledger
         try:
             while True:
                 self._start_what_fits(executor)
@@ -97,7 +97,7 @@ class Driver:
                 for report in executor.poll(_POLL_S):
                     self.take(report)
                 self._tell_spent()
-                if fail_fast and any(state.status == "failed" for state in self._states.values()):
+                if self._batch.fail_fast and self._has_failed:
                     break
         except (KeyboardInterrupt, Interrupted):
             raise interrupted(self._folder.run) from None
@@ -204,6 +204,7 @@ class Driver:
             status, state.scores = _finished(self._folder, state.trial)
             state.status = "finished" if status == "finished" else "failed"
             state.error = "" if state.scores else "its run folder holds no result"
+        self._has_failed |= state.status == "failed"
         state.is_unpriced = _is_unpriced(self._folder, state)
         self._tell_end(state)
 

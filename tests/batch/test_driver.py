@@ -181,6 +181,15 @@ def test_fail_fast_starts_no_more(home: Home) -> None:
     assert [row.status for row in result.rows] == ["failed", "waiting", "waiting"]
 
 
+def test_fail_fast_is_about_the_failures_of_this_go(home: Home) -> None:
+    path = home.write_batch(seeds=(0, 1, 2))
+    failing = Clients(ScriptedClient(lambda _: EndpointError("gone", is_fatal=True)))
+    assert len(run(home, path, clients=failing).failed) == 3
+    chosen = run(home, path, fail_fast=True, only=["seed=1", "seed=2"])
+    assert [row.status for row in chosen.rows] == ["failed", "finished", "finished"]
+    assert run(home, path, fail_fast=True).is_complete
+
+
 def test_the_budget_of_the_batch_is_that_of_all_trials(home: Home) -> None:
     clients = scripted()
     path = home.write_batch(seeds=range(6), max_calls=300)
