@@ -10,7 +10,6 @@ runs/NAME/logs/            what the processes of trials wrote to stderr
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -22,7 +21,7 @@ from autoprompt.batch.trials import Batch, Trial, from_record, to_record, with_m
 from autoprompt.errors import StoreError
 from autoprompt.llm.ledger import Caps
 from autoprompt.store import RunFolder, RunStore
-from autoprompt.store.files import read_json, write_text
+from autoprompt.store.files import is_unfinished, read_json, write_text
 
 KIND = "batch"
 _BESIDE_TRIALS = ("memory", "logs")
@@ -40,10 +39,8 @@ class BatchFolder:
         path = runs_dir / name
         if (path / "run.json").is_file():
             return cls.open(RunFolder(path))
-        if path.exists() and (not path.is_dir() or any(not p.name.startswith(".") for p in path.iterdir())):
-            raise StoreError(f"{path}: something else lies there, no batch. Choose another --name.")
-        if path.exists():  # what a kill left of a beginning
-            shutil.rmtree(path)
+        if path.exists():
+            _clear_beginning(path)
         return cls(RunStore(runs_dir).create({"name": name}, kind=KIND, run_id=name))
 
     @classmethod
@@ -129,3 +126,13 @@ class BatchFolder:
             for path in self.path.iterdir()
             if path.is_dir() and not path.name.startswith(".") and path.name not in _BESIDE_TRIALS
         )
+
+
+def _clear_beginning(path: Path) -> None:
+    """Remove a folder in which nothing is but what a kill left of a beginning. Raises StoreError else."""
+    left = list(path.iterdir()) if path.is_dir() else [path]
+    if not all(is_unfinished(file, "config.yaml", "run.json") for file in left):
+        raise StoreError(f"{path}: something else lies there, no batch. Choose another --name.")
+    for file in left:
+        file.unlink()
+    path.rmdir()

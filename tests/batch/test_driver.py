@@ -360,6 +360,21 @@ def test_a_name_that_another_run_has_is_refused(home: Home) -> None:
         run(home, home.write_batch(), name="c")
 
 
+def test_a_folder_of_hidden_files_is_not_taken_for_a_beginning(home: Home) -> None:
+    head = home.runs_dir / "b" / ".git" / "HEAD"
+    head.parent.mkdir(parents=True)
+    head.touch()
+    with pytest.raises(StoreError, match="something else lies there"):
+        run(home, home.write_batch())
+    assert head.exists()
+
+
+def test_what_a_kill_left_of_a_beginning_gives_way(home: Home) -> None:
+    (home.runs_dir / "b").mkdir(parents=True)
+    (home.runs_dir / "b" / ".config.yaml.0123abcd.tmp").touch()
+    assert run(home, home.write_batch()).is_complete
+
+
 def test_no_key_is_written(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     key = "sk-batch-0123456789abcdefgh"
     monkeypatch.setenv("OPENAI_API_KEY", key)
