@@ -375,6 +375,21 @@ def test_what_a_kill_left_of_a_beginning_gives_way(home: Home) -> None:
     assert run(home, home.write_batch()).is_complete
 
 
+def test_a_batch_of_models_whose_names_look_like_keys_goes_on(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "lm-studio")
+    names = ["hf-internal-testing/tiny-random", "lm-studio-qwen"]
+    path = home.write(defaults=home.defaults(), matrix={"model": names})
+    with pytest.raises(Interrupted):
+        run(home, path, clients=Clients(ScriptedClient(_interrupt)))
+    trials = BatchFolder.open(RunStore(home.runs_dir).open("b")).read_batch().trials
+    assert [trial.config.model for trial in trials] == names
+    result = resume_batch("b", runs_dir=home.runs_dir, clients=scripted())
+    assert [row.status for row in result.rows] == ["finished"] * 2
+    assert [row.trial for row in run(home, path).rows] == [trial.id for trial in trials]
+
+
 def test_no_key_is_written(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     key = "sk-batch-0123456789abcdefgh"
     monkeypatch.setenv("OPENAI_API_KEY", key)
