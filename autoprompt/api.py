@@ -74,7 +74,7 @@ def optimize(
             _name_twin(store, folder, on_event)
             return run_in_folder(folder, preparation, clients, on_event, resumed=False)
     except (ModelError, InputError, UsageError) as error:
-        # Empty answers are this run's own: a resume would have the same again.
+        # With empty answers alone there is nothing to go on with.
         if isinstance(error, EmptyAnswersError) or not has_answers(folder):
             store.remove(folder.run_id)
             if on_event is not None:

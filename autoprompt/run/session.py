@@ -90,17 +90,15 @@ def run_in_folder(
             work = _Work(folder, preparation, models, budget, journal, telling)
             try:
                 return _run_graph(work, resumed=resumed)
-            except JudgeError:
+            except (JudgeError, EmptyAnswersError):
                 journal.ask_anew()
                 raise
     except KeyboardInterrupt:
         raise interrupted(folder) from None
     except ModelError as error:
-        if isinstance(error, EmptyAnswersError):  # a resume has the same model, and the answers that it gave
-            raise
-        if not (resumed or has_answers(folder)):  # removed by `optimize`: there is nothing to go on with
-            raise
-        emit({"event": "warning", "message": stopped(folder)})
+        # Removed by `optimize` where nothing was said: there is nothing to go on with.
+        if resumed or (has_answers(folder) and not isinstance(error, EmptyAnswersError)):
+            emit({"event": "warning", "message": stopped(folder)})
         raise
 
 

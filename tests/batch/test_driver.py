@@ -172,6 +172,18 @@ def test_a_failing_trial_is_a_row_and_the_others_finish(home: Home) -> None:
     assert [row.attempts for row in mended.rows] == [1, 2, 1]
 
 
+def test_a_trial_whose_model_said_nothing_is_asked_anew(home: Home) -> None:
+    path = home.write_batch(seeds=(0,))
+    mute = Clients(ScriptedClient(lambda _: "", identity="world"))
+    for _ in range(2):
+        assert "the model has said nothing" in run(home, path, clients=mute).rows[0].error
+    clients = scripted()
+    (row,) = run(home, path, clients=clients).rows
+    assert (row.status, row.how) == ("finished", "resumed")
+    assert row.calls is not None
+    assert asked(clients) < row.calls  # the empty answers stay counted
+
+
 def test_fail_fast_starts_no_more(home: Home) -> None:
     path = home.write(
         defaults=home.defaults(), fail_fast=True, include=[{"prompt": "broken"}, {"seed": 1}, {"seed": 2}]

@@ -25,6 +25,7 @@ from autoprompt.errors import (
     AuthenticationError,
     BudgetTooSmallError,
     ConfigError,
+    EmptyAnswersError,
     Interrupted,
     JudgeError,
     StoreError,
@@ -735,6 +736,31 @@ def test_a_run_whose_address_held_a_password_goes_on_once_it_is_given(
     assert not set(asked[:29]) & set(asked[30:])  # the address is in the key of each answer
     kept = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
     assert b"hunter22" not in kept
+
+
+def test_a_resumed_run_whose_model_said_nothing_asks_it_anew(tmp_path: Path) -> None:
+    sent = 0
+
+    def mute(_: list[Message]) -> str:
+        nonlocal sent
+        sent += 1
+        if sent == 10:
+            raise Killed
+        return ""
+
+    with pytest.raises(Killed):
+        optimize(config_of(tmp_path), clients=Clients(ScriptedClient(mute)))
+    runs_dir = tmp_path / "runs"
+    events: list[dict[str, Any]] = []
+    with pytest.raises(EmptyAnswersError):
+        resume(
+            only_run(tmp_path),
+            runs_dir=runs_dir,
+            clients=Clients(ScriptedClient(mute)),
+            on_event=events.append,
+        )
+    assert "Go on with" in events[-1]["message"]
+    assert resume(only_run(tmp_path), runs_dir=runs_dir, clients=Models().clients).best.id
 
 
 def test_rows_that_another_version_puts_elsewhere_are_refused(
