@@ -75,10 +75,10 @@ class BatchFolder:
         self.run.write_json("batch.json", {**spec, "trials": [to_record(trial) for trial in batch.trials]})
 
     def read_batch(self) -> Batch:
-        """Raises StoreError if it cannot be read."""
+        """The batch, called as its folder is by now. Raises StoreError if it cannot be read."""
         data = read_json(self.path / "batch.json")
         return Batch(
-            name=data["name"],
+            name=self.run.run_id,
             trials=tuple(from_record(record) for record in data["trials"]),
             executor=ExecutorSettings.model_validate(data["executor"]),
             caps=Caps(**data["caps"]),

@@ -355,6 +355,16 @@ def test_a_resumed_batch_mixes_no_rows_of_a_changed_file_into_its_table(home: Ho
     assert facts(resume_batch("b", runs_dir=home.runs_dir, clients=clients)) == facts(undisturbed)
 
 
+def test_a_batch_whose_folder_was_renamed_goes_on_there(home: Home) -> None:
+    first = run(home, home.write_batch(), only=["seed=0"])
+    (home.runs_dir / "b").rename(home.runs_dir / "b-first")
+    result = resume_batch("b-first", runs_dir=home.runs_dir, clients=scripted())
+    assert (result.name, result.is_complete) == ("b-first", True)
+    assert facts(result)[0] == facts(first)[0]
+    assert [path.name for path in home.runs_dir.iterdir() if path.is_dir()] == ["b-first"]
+    assert stand(BatchFolder.open(RunStore(home.runs_dir).open("b-first"))).name == "b-first"
+
+
 def test_a_batch_with_its_own_clients_goes_on_with_no_others(home: Home) -> None:
     with pytest.raises(Interrupted):
         run(home, home.write_batch(), clients=Clients(ScriptedClient(_interrupt)))
