@@ -10,7 +10,7 @@ runs/NAME/logs/            what the processes of trials wrote to stderr
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from autoprompt.batch.table import BatchResult
 from autoprompt.batch.trials import Batch, Trial, from_record, to_record, with_memory
 from autoprompt.errors import StoreError
 from autoprompt.llm.ledger import Caps
+from autoprompt.run.inputs import has_metric_of
 from autoprompt.store import RunFolder, RunStore
 from autoprompt.store.files import is_unfinished, read_json, write_text
 
@@ -92,8 +93,15 @@ class BatchFolder:
         A trial that is called otherwise by now, since its words in the file changed, is known by its number.
         """
         there = {path.name.rpartition("-")[2]: path.name for path in self._trial_dirs()}
-        named = [replace(trial, id=there.get(trial.id.rpartition("-")[2], trial.id)) for trial in trials]
+        named = [replace(trial, id=self._known_as(trial, there)) for trial in trials]
         return [with_memory(trial, self.path / "memory" / f"{trial.id}.txt") for trial in named]
+
+    def _known_as(self, trial: Trial, there: Mapping[str, str]) -> str:
+        """there: number -> name of a folder."""
+        earlier = there.get(trial.earlier) if trial.earlier else None
+        if trial.number in there or earlier is None:
+            return there.get(trial.number, trial.id)
+        return earlier if has_metric_of(self.trial(earlier), trial.config.metric) else trial.id
 
     def keep_memory(self, trial: Trial, source: Path) -> None:
         """Copy the experiences as they are now, once: what a trial learns must not sway another."""
