@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 from batches import Home, scripted, solve, write_metric
 from fakes import write_rows
+from waiting import wait_until
 
 from autoprompt import Clients, ScriptedClient
 from autoprompt.batch import BatchResult, plan_batch, resume_batch, run_batch
@@ -289,6 +291,29 @@ def test_how_a_trial_came_to_its_result_outlives_a_driver_that_was_killed(home: 
 def test_time_that_is_up_starts_no_more(home: Home) -> None:
     result = run(home, home.write_batch(max_seconds=1e-9))
     assert [row.status for row in result.rows] == ["not run", "not run"]
+    assert result.rows[0].error == "the batch's time (max_seconds=1e-09) was up before it began"
+
+
+def test_a_trial_that_the_batchs_time_ended_is_named(home: Home) -> None:
+    import autoprompt.optimizer.graph  # noqa: F401 - its second is not to be of the batch's two
+
+    model, begun = scripted().task, 0.0
+    calls = 0
+
+    def speak(messages: list[Message]) -> str:
+        nonlocal begun, calls
+        calls += 1
+        begun = begun or time.monotonic()
+        if calls == 30:
+            wait_until(lambda: time.monotonic() > begun + 2)
+        return model.complete(messages).text
+
+    clients = Clients(ScriptedClient(speak, identity="world"))
+    defaults = home.defaults(concurrency=1)
+    cut = run(home, home.write_batch(seeds=[0, 1], max_seconds=2, defaults=defaults), clients=clients)
+    assert [(row.status, row.cut_by) for row in cut.rows] == [("finished", ("max_seconds",)), ("not run", ())]
+    said = "max_seconds of the batch cut the search of seed=0 short: with more they may find more"
+    assert cut.warnings == (said,)
 
 
 def test_ctrl_c_names_how_to_go_on(home: Home) -> None:
