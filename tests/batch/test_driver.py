@@ -13,7 +13,7 @@ from batches import Home, scripted, solve, write_metric
 from fakes import write_rows
 from waiting import wait_until
 
-from autoprompt import Clients, ScriptedClient
+from autoprompt import Clients, ScriptedClient, resume
 from autoprompt.batch import BatchResult, plan_batch, resume_batch, run_batch
 from autoprompt.batch.folder import BatchFolder
 from autoprompt.batch.run import stand
@@ -409,6 +409,29 @@ def test_a_batch_whose_folder_was_renamed_goes_on_there(home: Home) -> None:
     assert facts(result)[0] == facts(first)[0]
     assert [path.name for path in home.runs_dir.iterdir() if path.is_dir()] == ["b-first"]
     assert stand(BatchFolder.open(RunStore(home.runs_dir).open("b-first"))).name == "b-first"
+
+
+def test_a_trial_goes_on_with_its_batch_alone(home: Home) -> None:
+    number = 0
+
+    def speak(messages: list[Message]) -> str:
+        nonlocal number
+        number += 1
+        if number == 30:
+            raise EndpointError("it is gone", is_fatal=True)
+        return solve(messages[0].content, messages[-1].content)
+
+    path = home.write_batch(seeds=(0,))
+    (row,) = run(home, path, clients=Clients(ScriptedClient(speak, identity="world"))).rows
+    folder = RunStore(home.runs_dir / "b").open(row.trial)
+    said = [event["message"] for event in folder.read_events() if event["event"] == "warning"]
+    assert said[-1].endswith("Go on with: autoprompt resume b")
+    clients = scripted()
+    with pytest.raises(StoreError, match=r"trial of the batch b, and goes on with it: autoprompt resume b\."):
+        resume(folder.path, clients=clients)
+    assert asked(clients) == 0
+    done = run(home, path, clients=clients)
+    assert resume(folder.path).run_id == done.rows[0].trial  # the result of a finished one is shown
 
 
 def test_a_batch_with_its_own_clients_goes_on_with_no_others(home: Home) -> None:
