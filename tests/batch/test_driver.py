@@ -13,7 +13,7 @@ from batches import Home, scripted, solve, write_metric
 from fakes import write_rows
 from waiting import wait_until
 
-from autoprompt import Clients, ScriptedClient, resume
+from autoprompt import Clients, RunConfig, ScriptedClient, optimize, resume
 from autoprompt.batch import BatchResult, plan_batch, resume_batch, run_batch
 from autoprompt.batch.folder import BatchFolder
 from autoprompt.batch.run import stand
@@ -346,6 +346,16 @@ def test_the_lessons_of_trials_stay_with_them(home: Home) -> None:
     kept = sorted((home.runs_dir / "b" / "memory").glob("*.txt"))
     assert len(kept) == 2
     assert all(path.read_text(encoding="utf-8").startswith("# mine") for path in kept)
+
+
+def test_lessons_that_were_measured_on_test_rows_are_warned_of(home: Home) -> None:
+    write_rows(home.path / "rows.jsonl", range(150))  # of fewer all of validation races, and none are read
+    defaults = home.defaults(max_val=None, max_test=None)
+    optimize(RunConfig(**defaults, no_test=True, runs_dir=home.runs_dir), clients=scripted())
+    (row,) = run(home, home.write_batch(seeds=(0,), defaults=defaults)).rows
+    trial = RunStore(home.runs_dir / "b").open(row.trial).read_result()
+    assert trial is not None
+    assert any("test rows were searched with by earlier runs" in said for said in trial["warnings"])
 
 
 def test_experiences_that_cannot_be_read_are_said_before_anything_is_sent(home: Home) -> None:
