@@ -31,6 +31,7 @@ from autoprompt.run.session import run_in_folder
 from autoprompt.settings import as_complete
 from autoprompt.store import RunFolder, RunStore
 from autoprompt.store.given import Rows, Told, in_words_of_kept_rows, with_rows
+from autoprompt.store.going_on import batch_of, resume_command
 from autoprompt.types import Candidate, OnEvent
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def optimize(
             _name_twin(store, folder, on_event)
             return run_in_folder(folder, preparation, clients, on_event, resumed=False)
     except (ModelError, InputError, UsageError) as error:
-        # Empty answers are this run's own: a resume would have the same again.
+        # With empty answers alone there is nothing to go on with.
         if isinstance(error, EmptyAnswersError) or not has_answers(folder):
             store.remove(folder.run_id)
             if on_event is not None:
@@ -120,8 +121,8 @@ def resume(
 
     Ends as the uninterrupted run would have, from the same cache and memory. No answered request is sent
     again. A data file that is not where it was is looked for where it lay as seen from the run, and beside
-    the runs. Raises StoreError for an unknown run, one that another process holds, and one whose dataset,
-    workflow or metric has changed, or whose dataset is nowhere.
+    the runs. Raises StoreError for an unknown run, one that another process holds, one whose dataset,
+    workflow or metric has changed, or whose dataset is nowhere, and a trial, which goes on with its batch.
     """
     folder = RunStore(runs_dir).open(run)
     if (kind := folder.read_info().get("kind")) != "optimize":
@@ -132,10 +133,20 @@ def resume(
         finished = read_result(folder)
         if finished is not None:
             return finished
+        _check_is_no_trial(folder)
         config = as_complete(find_data(folder, load_config(folder)))
         with in_words_of_kept_rows(config) as told:
             preparation = _in_words(prepare(config), told)
         return run_in_folder(folder, preparation, clients, on_event, resumed=True)
+
+
+def _check_is_no_trial(folder: RunFolder) -> None:
+    """Alone it would spend beside the caps and the rate of its batch, and no table would know."""
+    if (batch := batch_of(folder)) is not None:
+        raise StoreError(
+            f"run {folder.run_id} is a trial of the batch {batch.run_id}, and goes on with it: "
+            f"{resume_command(folder)}. To go on with it alone, move its folder out of the batch's first."
+        )
 
 
 def best_of(run: str | Path, *, runs_dir: Path = Path("runs")) -> Candidate:
@@ -147,9 +158,7 @@ def best_of(run: str | Path, *, runs_dir: Path = Path("runs")) -> Candidate:
     folder.check_has_prompts()
     result = read_result(folder)
     if result is None:
-        raise StoreError(
-            f"run {folder.run_id} has no result yet. Go on with: autoprompt resume {folder.reference}"
-        )
+        raise StoreError(f"run {folder.run_id} has no result yet. Go on with: {resume_command(folder)}")
     return result.best
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
 from fake_endpoint import Reply, answer, error
 from fakes import target_of
 
@@ -59,6 +61,13 @@ def scripted() -> Clients:
         return solve(messages[0].content, messages[-1].content)
 
     return Clients(ScriptedClient(speak, identity="world"))
+
+
+def write_metric(home: Home, monkeypatch: pytest.MonkeyPatch, module: str, more: str = "") -> None:
+    """A function `m` in a module that is read again, as in another process."""
+    code = f"def m(prediction, target):\n    return float(prediction == target)\n{more}"
+    (home.path / f"{module}.py").write_text(code, encoding="utf-8")
+    monkeypatch.delitem(sys.modules, module, raising=False)
 
 
 @dataclass

@@ -28,12 +28,12 @@ from autoprompt.batch.trials import Trial
 from autoprompt.errors import AutopromptError, ConfigError
 from autoprompt.extras import install_extra
 from autoprompt.llm.ledger import Amount, Books, FileLedger
+from autoprompt.redaction import ADDRESS_VARIABLES
 
 # Keys and addresses that the models of a run read from the environment.
 _OWN_VARIABLES = (
     "OPENAI_API_KEY",
-    "OPENAI_BASE_URL",
-    "OPENAI_API_BASE",
+    *ADDRESS_VARIABLES,
     "AUTOPROMPT_OPTIMIZER_API_KEY",
     "AUTOPROMPT_JUDGE_API_KEY",
 )

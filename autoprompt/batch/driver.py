@@ -72,6 +72,7 @@ class Driver:
             if state.trial.id in least and state.status != "finished"
         )
         self._running: set[str] = set()
+        self._has_failed = False  # in this go; failures of earlier ones are in the table too
         self._spent: dict[str, Amount] = ledger.spent()
         self._seconds_before = float(before.get("seconds", 0.0))
         self._begun = self._saved_at = time.monotonic()
@@ -87,8 +88,7 @@ class Driver:
 
     def run(self, executor: Executor) -> BatchResult:
         """Until every trial has ended or none can begin. Raises Interrupted on Ctrl-C; all is kept then."""
-        fail_fast, file = self._batch.fail_fast, self._ledger
-        self._ledger = executor.ledger
+        file, self._ledger = self._ledger, executor.ledger
         try:
             while True:
                 self._start_what_fits(executor)
@@ -97,7 +97,7 @@ class Driver:
                 for report in executor.poll(_POLL_S):
                     self.take(report)
                 self._tell_spent()
-                if fail_fast and any(state.status == "failed" for state in self._states.values()):
+                if self._batch.fail_fast and self._has_failed:
                     break
         except (KeyboardInterrupt, Interrupted):
             raise interrupted(self._folder.run) from None
@@ -158,8 +158,8 @@ class Driver:
             self._queue.clear()
 
     def _start(self, executor: Executor, state: _State) -> bool:
-        name, left = state.trial.id, self._seconds_left()
-        if left is not None and left <= 0:
+        name = state.trial.id
+        if self._is_time_up:
             return False
         ticket = self._ledger.admit(name, state.least)
         if ticket is None:
@@ -167,18 +167,26 @@ class Driver:
         state.status, state.attempts, state.error = "running", state.attempts + 1, ""
         self._running.add(name)
         self._emit({"event": "trial_started", "trial": name, "attempt": state.attempts})
-        executor.start(Job(state.trial, ticket, self._folder.path, left))
+        executor.start(Job(state.trial, ticket, self._folder.path, self._seconds_left()))
         return True
 
     def _seconds_left(self) -> float | None:
         cap = self._batch.max_seconds
         return None if cap is None else cap - self._seconds
 
+    @property
+    def _is_time_up(self) -> bool:
+        left = self._seconds_left()
+        return left is not None and left <= 0
+
     def _give_up(self, state: _State) -> None:
-        caps = {**_caps(self._batch), "max_seconds": self._batch.max_seconds}
-        named = ", ".join(f"{name}={value:g}" for name, value in caps.items() if value is not None)
         state.status = "not run"
-        state.error = f"the batch's budget ({named}) has no room for it: {self._named_least(state)}"
+        if self._is_time_up:
+            state.error = f"the batch's time (max_seconds={self._batch.max_seconds:g}) was up before it began"
+        else:
+            caps = _caps(self._batch).items()
+            named = ", ".join(f"{name}={value:g}" for name, value in caps if value is not None)
+            state.error = f"the batch's budget ({named}) has no room for it: {self._named_least(state)}"
         self._tell_end(state)
 
     def _named_least(self, state: _State) -> str:
@@ -204,6 +212,7 @@ class Driver:
             status, state.scores = _finished(self._folder, state.trial)
             state.status = "finished" if status == "finished" else "failed"
             state.error = "" if state.scores else "its run folder holds no result"
+        self._has_failed |= state.status == "failed"
         state.is_unpriced = _is_unpriced(self._folder, state)
         self._tell_end(state)
 
@@ -284,7 +293,7 @@ def _how(state: _State, outcome: Outcome) -> str:
 
 def _cut_short(rows: Sequence[Row], states: Mapping[str, _State]) -> Iterator[str]:
     """Which trials a cap of the batch left less room than their own caps: theirs was a shorter search."""
-    for cap in ("max_calls", "max_tokens", "max_cost"):
+    for cap in ("max_calls", "max_tokens", "max_cost", "max_seconds"):
         cut = [states[row.trial].trial.label for row in rows if cap in row.cut_by]
         if cut:
             names = "; ".join(cut[:3]) + (f"; and {len(cut) - 3} more" if len(cut) > 3 else "")

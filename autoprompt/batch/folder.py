@@ -10,8 +10,7 @@ runs/NAME/logs/            what the processes of trials wrote to stderr
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -21,8 +20,9 @@ from autoprompt.batch.table import BatchResult
 from autoprompt.batch.trials import Batch, Trial, from_record, to_record, with_memory
 from autoprompt.errors import StoreError
 from autoprompt.llm.ledger import Caps
+from autoprompt.run.inputs import has_metric_of
 from autoprompt.store import RunFolder, RunStore
-from autoprompt.store.files import read_json, write_text
+from autoprompt.store.files import is_unfinished, read_json, write_text
 
 KIND = "batch"
 _BESIDE_TRIALS = ("memory", "logs")
@@ -40,10 +40,8 @@ class BatchFolder:
         path = runs_dir / name
         if (path / "run.json").is_file():
             return cls.open(RunFolder(path))
-        if path.exists() and (not path.is_dir() or any(not p.name.startswith(".") for p in path.iterdir())):
-            raise StoreError(f"{path}: something else lies there, no batch. Choose another --name.")
-        if path.exists():  # what a kill left of a beginning
-            shutil.rmtree(path)
+        if path.exists():
+            _clear_beginning(path)
         return cls(RunStore(runs_dir).create({"name": name}, kind=KIND, run_id=name))
 
     @classmethod
@@ -78,10 +76,10 @@ class BatchFolder:
         self.run.write_json("batch.json", {**spec, "trials": [to_record(trial) for trial in batch.trials]})
 
     def read_batch(self) -> Batch:
-        """Raises StoreError if it cannot be read."""
+        """The batch, called as its folder is by now. Raises StoreError if it cannot be read."""
         data = read_json(self.path / "batch.json")
         return Batch(
-            name=data["name"],
+            name=self.run.run_id,
             trials=tuple(from_record(record) for record in data["trials"]),
             executor=ExecutorSettings.model_validate(data["executor"]),
             caps=Caps(**data["caps"]),
@@ -95,8 +93,15 @@ class BatchFolder:
         A trial that is called otherwise by now, since its words in the file changed, is known by its number.
         """
         there = {path.name.rpartition("-")[2]: path.name for path in self._trial_dirs()}
-        named = [replace(trial, id=there.get(trial.id.rpartition("-")[2], trial.id)) for trial in trials]
+        named = [replace(trial, id=self._known_as(trial, there)) for trial in trials]
         return [with_memory(trial, self.path / "memory" / f"{trial.id}.txt") for trial in named]
+
+    def _known_as(self, trial: Trial, there: Mapping[str, str]) -> str:
+        """there: number -> name of a folder."""
+        earlier = there.get(trial.earlier) if trial.earlier else None
+        if trial.number in there or earlier is None:
+            return there.get(trial.number, trial.id)
+        return earlier if has_metric_of(self.trial(earlier), trial.config.metric) else trial.id
 
     def keep_memory(self, trial: Trial, source: Path) -> None:
         """Copy the experiences as they are now, once: what a trial learns must not sway another."""
@@ -129,3 +134,13 @@ class BatchFolder:
             for path in self.path.iterdir()
             if path.is_dir() and not path.name.startswith(".") and path.name not in _BESIDE_TRIALS
         )
+
+
+def _clear_beginning(path: Path) -> None:
+    """Remove a folder in which nothing is but what a kill left of a beginning. Raises StoreError else."""
+    left = list(path.iterdir()) if path.is_dir() else [path]
+    if not all(is_unfinished(file, "config.yaml", "run.json") for file in left):
+        raise StoreError(f"{path}: something else lies there, no batch. Choose another --name.")
+    for file in left:
+        file.unlink()
+    path.rmdir()

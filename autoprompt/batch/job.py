@@ -15,11 +15,11 @@ from autoprompt.clients import Clients
 from autoprompt.errors import AutopromptError, Interrupted
 from autoprompt.llm.account import Account
 from autoprompt.llm.ledger import Ticket
+from autoprompt.redaction import redact
 from autoprompt.run.past import read_result
 from autoprompt.run.preparation import prepare
 from autoprompt.run.session import run_in_folder
 from autoprompt.store import RunFolder, RunStore
-from autoprompt.store.redact import redact
 from autoprompt.types import Event
 
 Status = Literal["finished", "failed", "lost"]

@@ -17,6 +17,7 @@ from autoprompt.batch.spec import BatchFile, ExecutorSettings, checked_name, is_
 from autoprompt.config import RunConfig
 from autoprompt.errors import AutopromptError, ConfigError, StoreError, UsageError
 from autoprompt.llm.ledger import Caps
+from autoprompt.metrics.python_metric import code_digests
 from autoprompt.settings import CompleteConfig, resolve_settings, resolve_trial
 from autoprompt.store.files import file_sha256
 from autoprompt.yaml_file import line_at
@@ -34,10 +35,12 @@ _MAX_FAULTS = 20
 class Trial:
     """One run of a batch.
 
-    id: the name of its folder: words for people, and eight digits of what it would do (settings, texts and
-        the content of the files it reads), so that it is the same wherever it stands in the file.
+    id: the name of its folder: words for people, and eight digits of what it would do (settings, texts, the
+        content of the files it reads, the code of a metric of one's own), so that it is the same wherever it
+        stands in the file.
     own: what distinguishes it, as it was written: setting -> value. where: file and line.
-    sha256: of the files that its id was made of: setting -> digest.
+    sha256: of the files and the code that its id was made of: setting -> digest.
+    earlier: its digits in a batch of a version that left out the code; "" where they are the same.
     """
 
     id: str
@@ -45,6 +48,11 @@ class Trial:
     config: CompleteConfig
     where: str
     sha256: Mapping[str, str] = field(default_factory=dict)
+    earlier: str = ""
+
+    @property
+    def number(self) -> str:
+        return self.id.rpartition("-")[2]
 
     @property
     def label(self) -> str:
@@ -140,12 +148,12 @@ def _single(path: Path, environ: Mapping[str, str]) -> Trial:
     """The one trial that a run's own config file is."""
     try:
         config = resolve_settings({}, config_file=path, environ=environ)
+        return _make(config, {"config": path.stem}, f"{path} line 1")
     except UsageError as error:  # a flag would help there; here the file has to say it
         raise ConfigError(f"{path} line 1: {error}") from error
     except AutopromptError as error:
         text = str(error)
         raise ConfigError(text if str(path) in text else f"{path} line 1: {text}") from error
-    return _make(config, {"config": path.stem}, f"{path} line 1")
 
 
 def _expand(path: Path, spec: BatchFile, environ: Mapping[str, str], faults: list[str]) -> Iterator[Trial]:
@@ -199,11 +207,24 @@ def _make(config: CompleteConfig, own: Mapping[str, Any], where: str) -> Trial:
         if name not in _NOT_ITS_OWN and value != default[name]
     }
     data = {name: _digest(path) for name in INPUT_FILES if (path := getattr(config, name)) is not None}
-    text = json.dumps([settings, data], sort_keys=True, ensure_ascii=True)
-    number = hashlib.sha256(text.encode()).hexdigest()[:8]
+    number, earlier = _number(settings, data), ""
+    if code := _metric_code(config):
+        data["metric"] = code
+        number, earlier = _number(settings, data), number
     words = "-".join(filter(None, (_word(name, value) for name, value in own.items())))
     words = words[:_LONGEST_WORDS].strip("-")
-    return Trial(f"{words}-{number}" if words else number, own, _absolute(config), where, data)
+    name = f"{words}-{number}" if words else number
+    return Trial(name, own, _absolute(config), where, data, earlier)
+
+
+def _number(settings: Mapping[str, Any], data: Mapping[str, str]) -> str:
+    text = json.dumps([settings, data], sort_keys=True, ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
+def _metric_code(config: RunConfig) -> str:
+    """By content alone: a module may lie in another folder. "" for a metric that is not one's own."""
+    return ", ".join(sorted(code_digests(config.metric).values()))
 
 
 def _word(name: str, value: Any) -> str:
@@ -247,12 +268,11 @@ def _without_doubles(trials: Iterable[Trial]) -> tuple[list[Trial], list[str]]:
     by_number: dict[str, str] = {}
     warnings = []
     for trial in trials:
-        number = trial.id.rpartition("-")[2]
-        if number in by_number:
-            first = kept[by_number[number]]
+        if trial.number in by_number:
+            first = kept[by_number[trial.number]]
             warnings.append(f"{trial.where}: {trial.label} is the same trial as {first.label}; it runs once")
             continue
-        by_number[number] = trial.id
+        by_number[trial.number] = trial.id
         kept[trial.id] = trial
     return list(kept.values()), warnings
 
@@ -295,18 +315,26 @@ def from_record(record: Mapping[str, Any]) -> Trial:
 
 
 def check_unchanged(trial: Trial) -> None:
-    """The files are those that its id was made of: one table must not mix two datasets under old names.
+    """Files and code are those that its id was made of: one table must not mix two datasets under old names.
 
     Raises StoreError where one has changed.
     """
     for name, known in trial.sha256.items():
-        path: Path = getattr(trial.config, name)
-        if path.is_file() and (found := _digest(path)) != known:  # a missing one is told by who reads it
+        what, found = _found(trial.config, name)
+        if found and found != known:  # a missing one is told by who reads it
             raise StoreError(
-                f"trial {trial.id} cannot go on: {path} has changed since its batch began (sha256 was "
-                f"{known}, is {found}). Put the old file back and resume, or run the batch's file again: a "
-                "changed file makes another trial."
+                f"trial {trial.id} cannot go on: {what} has changed since its batch began (sha256 was "
+                f"{known}, is {found}). Put the old one back and resume, or run the batch's file again: a "
+                "change makes another trial."
             )
+
+
+def _found(config: RunConfig, name: str) -> tuple[str, str]:
+    """What a setting names, and its digest now; "" for a file that is not there."""
+    if name == "metric":
+        return f"the code of {config.metric}", _metric_code(config)
+    path: Path = getattr(config, name)
+    return str(path), _digest(path) if path.is_file() else ""
 
 
 def with_memory(trial: Trial, path: Path) -> Trial:

@@ -20,7 +20,7 @@ from autoprompt.llm.account import Account
 from autoprompt.llm.charges import Block, Charge, Need
 from autoprompt.llm.client import CallRole
 from autoprompt.llm.ledger import Amount
-from autoprompt.llm.spent import Spent, reached_cap
+from autoprompt.llm.spent import Spent, check_cap
 from autoprompt.llm.stopwatch import Stopwatch
 from autoprompt.types import Usage
 
@@ -205,7 +205,7 @@ class Budget:
             repeats = math.ceil(calls * rate + 2 * math.sqrt(calls * rate * (1 + rate)))
             need = Need(calls + repeats, tokens, cost_usd, seconds)
             try:
-                self._check(need)
+                self._check(need, is_wish=is_wish)
                 self._held = need
                 with nullcontext() if is_wish else self._noting_cut():
                     self._share()
@@ -397,22 +397,15 @@ class Budget:
     def _shared_seconds(self) -> float | None:
         return self.account.seconds_left if self.account is not None else None
 
-    def _check(self, need: Need) -> None:
+    def _check(self, need: Need, *, is_wish: bool = False) -> None:
         """Raise for the first cap that `need` would pass, on top of what is spent and set aside."""
         spent, held = self._spent, self._held
-        caps: tuple[tuple[str, float | None, float, float], ...] = (
-            ("max_calls", self.max_calls, self._capped_calls() + self._calls_set_aside(), need.calls),
-            ("max_tokens", self.max_tokens, spent.tokens + held.tokens, need.tokens),
-            ("max_cost", self.max_cost, spent.known_cost_usd + held.cost_usd, need.cost_usd),
-            ("max_seconds", self.max_seconds, self._watch.seconds + held.seconds, need.seconds),
+        calls = self._capped_calls() + self._calls_set_aside()
+        check_cap("max_calls", self.max_calls, calls, need.calls)
+        check_cap("max_tokens", self.max_tokens, spent.tokens + held.tokens, need.tokens)
+        check_cap("max_cost", self.max_cost, spent.known_cost_usd + held.cost_usd, need.cost_usd)
+        check_cap("max_seconds", self.max_seconds, self._watch.seconds + held.seconds, need.seconds)
+        if (shared := self._shared_seconds()) is not None:
             # The batch's: it has run for a while when this trial begins.
-            ("max_seconds", self._shared_seconds(), self._watch.seconds_here + held.seconds, need.seconds),
-        )
-        for cap, limit, used, more in caps:
-            if limit is None or used + more < limit:
-                continue
-            # A need of known size may fill a cap exactly. Without one, as for the tokens of a single call,
-            # a full cap is reached; calls in a block are paid already, so theirs is not.
-            if used + more == limit and (more > 0 or cap == "max_calls"):
-                continue
-            raise BudgetExhausted(cap, reached_cap(cap, limit, used, more))
+            with nullcontext() if is_wish else self._noting_cut():
+                check_cap("max_seconds", shared, self._watch.seconds_here + held.seconds, need.seconds)

@@ -19,6 +19,7 @@ from autoprompt.errors import AuthenticationError, ConfigError, EndpointError, M
 from autoprompt.llm.client import CallRole
 from autoprompt.llm.failures import UnreachableError, from_status, shown_url
 from autoprompt.llm.wire import Constrain
+from autoprompt.redaction import ADDRESS_VARIABLES, HIDDEN, address_without_secrets, whole_address
 
 if TYPE_CHECKING:
     from autoprompt.llm.local import LocalServer
@@ -56,7 +57,8 @@ class ModelChoice:
 class Endpoint:
     """Where requests of one role go.
 
-    identity: what stands for the endpoint in request keys: its address, or the sha256 of embedded weights.
+    identity: what stands for the endpoint in request keys: its address without a password or key, or the
+        sha256 of embedded weights.
     server: the embedded model that was started for it, to be closed with it.
     """
 
@@ -150,7 +152,7 @@ def open_endpoint(
     else:
         is_llama = any(entry.get("owned_by") == "llamacpp" for entry in models or ())
         constrain = "grammar" if is_llama else "off"
-    return Endpoint(base_url, model, choice.api_key, base_url, constrain)
+    return Endpoint(base_url, model, choice.api_key, address_without_secrets(base_url), constrain)
 
 
 def list_models(base_url: str, api_key: str = "") -> list[dict[str, Any]] | None:
@@ -201,7 +203,8 @@ def _choice(
     """keys: the variables that may hold the key, which the embedded model does without."""
     if base_url is None and (model is None or is_embedded(model)):
         return ModelChoice(model, None, "")
-    return ModelChoice(model, base_url or default_url, read_key(environment, *keys))
+    address = whole_address(base_url or default_url, environment)
+    return ModelChoice(model, address, read_key(environment, *keys))
 
 
 def _check_exclusive(prefix: str, model: str | None, base_url: str | None) -> None:
@@ -217,9 +220,16 @@ def _check_exclusive(prefix: str, model: str | None, base_url: str | None) -> No
 def checked_url(base_url: str) -> str:
     """Without spaces around it and a slash at the end.
 
-    Raises UsageError for what is not an http(s) address, and for that of one request.
+    Raises UsageError for what is not an http(s) address, for that of one request, and for one out of a run's
+    folder whose password is not there.
     """
     base_url = base_url.strip()
+    if HIDDEN in base_url:
+        raise UsageError(
+            f"base URL {base_url}: the run began with a password or key in it, which is not kept. Set "
+            f"{ADDRESS_VARIABLES[0]} to the whole address, or {' or '.join(ADDRESS_VARIABLES[1:3])} to that "
+            "of another role, and call it again."
+        )
     try:
         parts = urlsplit(base_url)
         # `a..b` and names of over 63 letters have no form that could be looked up: UnicodeError.

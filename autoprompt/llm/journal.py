@@ -8,8 +8,8 @@ Counting after a resume. The run's state holds `Budget.spent` and `Journal.posit
 more, and one from after it is charged when it is first asked for again, with the attempts that it took: so a
 killed and resumed run sees the same budget at every decision as one that was not killed.
 
-Answers of no use (a judge's without a grade) are served again as they were, so that a run that went on with
-them decides the same. Where they have ended it, `ask_anew` writes so: a line that names theirs.
+Answers of no use (a judge's without a grade, empty ones) are served again as they were, so that a run that
+went on with them decides the same. Where they have ended it, `ask_anew` writes so: a line that names theirs.
 """
 
 from __future__ import annotations
@@ -186,7 +186,7 @@ class Journal:
             self._write({"key": key, "failed": error, "attempts": attempts, "role": role})
 
     def note_useless(self, key: str) -> None:
-        """The answer to this request was of no use to who asked."""
+        """The answer to this request was empty, or of no use to who asked."""
         with self._lock:
             line = self._answers.get(bytes.fromhex(key[:32]))
             if line is not None:

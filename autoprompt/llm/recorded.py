@@ -72,7 +72,8 @@ class RecordedClient:
             return replace(flight.result(), attempts=0, source="journal")
         try:
             answer = self._answer(key, messages, options)
-            if self._journal is not None and not _is_useful(answer, options):
+            has_said = bool(answer.text.strip() or answer.tool_calls)
+            if self._journal is not None and not (has_said and _is_useful(answer, options)):
                 self._journal.note_useless(key)
         except BaseException as error:
             flight.set_exception(error)

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, fields
 from decimal import Decimal
 from typing import Any
 
+from autoprompt.errors import BudgetExhausted
 from autoprompt.types import Usage
 
 
@@ -66,7 +67,20 @@ class Spent:
         return cls(**{**known, **usages})
 
 
-def reached_cap(cap: str, limit: float, used: float, more: float) -> str:
+def check_cap(cap: str, limit: float | None, used: float, more: float) -> None:
+    """Raises BudgetExhausted where `more` would pass the limit.
+
+    A need of known size may fill a cap exactly. Without one, as for the tokens of a single call, a full cap
+    is reached; calls in a block are paid already, so theirs is not.
+    """
+    if limit is None or used + more < limit:
+        return
+    if used + more == limit and (more > 0 or cap == "max_calls"):
+        return
+    raise BudgetExhausted(cap, _reached_cap(cap, limit, used, more))
+
+
+def _reached_cap(cap: str, limit: float, used: float, more: float) -> str:
     """How a cap was reached, in its unit. What is needed is left out where it is not known beforehand."""
     shown = {"max_calls": _calls, "max_tokens": _tokens, "max_cost": _usd, "max_seconds": _seconds}[cap]
     needed = f", {shown(more).partition(' ')[0]} more needed" if more else ""

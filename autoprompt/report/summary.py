@@ -24,6 +24,7 @@ from autoprompt.report.records import (
 from autoprompt.report.reproduce import command
 from autoprompt.report.rows import confusion, read_rows
 from autoprompt.store import RunFolder
+from autoprompt.store.going_on import resume_command
 from autoprompt.store.spending import Spending, read_spending, total_cost
 
 Status = Literal["finished", "running", "interrupted"]
@@ -274,7 +275,9 @@ def _verdict(
     """Verdict, headline and explanation."""
     result = files.result
     if result is None:
-        said = wording.unfinished(files.folder.reference, progress, calls, is_running=status == "running")
+        said = wording.unfinished(
+            resume_command(files.folder), progress, calls, is_running=status == "running"
+        )
         return "unfinished", *said
     known: dict[str, Verdict] = {"confirmed": "confirmed", "not_confirmed": "not_confirmed"}
     verdict = known.get(str(result.get("verdict")), "untested")

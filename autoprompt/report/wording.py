@@ -104,8 +104,8 @@ def opened_before(splits: Mapping[str, Any]) -> str:
     return f"{runs} runs have opened these test rows so far{some}: they are less and less unseen"
 
 
-def unfinished(run: str, progress: Progress, calls: int, *, is_running: bool) -> tuple[str, str]:
-    """Headline and explanation of a run that has no result yet. run: what a command calls it."""
+def unfinished(command: str, progress: Progress, calls: int, *, is_running: bool) -> tuple[str, str]:
+    """Headline and explanation of a run that has no result yet. command: what goes on with it."""
     if progress.best_score is None or progress.original_score is None:
         found = "no race has ended yet"
     elif not difference(progress.best_score, progress.original_score):
@@ -120,7 +120,7 @@ def unfinished(run: str, progress: Progress, calls: int, *, is_running: bool) ->
     if is_running:
         doing = _NODES.get(progress.node, progress.node)
         return sentence, f"Running{f': {doing}' if doing else ''}. The sealed test is still closed."
-    return sentence, f"Interrupted; nothing is lost. Go on with: autoprompt resume {run}"
+    return sentence, f"Interrupted; nothing is lost. Go on with: {command}"
 
 
 def trade_off(found: TradeOff, is_unchanged: bool) -> str:

@@ -65,16 +65,24 @@ def _find(folder: RunFolder, path: Path, known: dict[str, Any]) -> Path:
     )
 
 
+def has_metric_of(folder: RunFolder, metric: str) -> bool:
+    """Whether the code of this metric is that which the run began with, as far as that is known.
+
+    By content alone: a module may lie in another folder by now. Of what was typed in, nothing is known.
+    """
+    known = _noted(folder).get("metric", {})
+    return not known or sorted(known.values()) == sorted(code_digests(metric).values())
+
+
 def check_metric_unchanged(folder: RunFolder, preparation: Preparation) -> None:
     """A resumed run would score old answers anew beside the scores that it has: one test out of both.
 
     Raises StoreError where the metric's code is not that which the run began with.
     """
     config = preparation.config
-    known, found = _noted(folder).get("metric", {}), code_digests(config.metric)
-    # By content alone: a module may lie in another folder by now. Of what was typed in, nothing is known.
-    if not known or sorted(known.values()) == sorted(found.values()):
+    if has_metric_of(folder, config.metric):
         return
+    known, found = _noted(folder)["metric"], code_digests(config.metric)
     changed = [name for name, sha256 in found.items() if sha256 not in known.values()]
     cached = "" if config.no_cache else " (answers that are in the cache cost nothing)"
     raise StoreError(

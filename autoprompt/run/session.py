@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autoprompt.analyst import make_analyst
@@ -30,7 +31,7 @@ from autoprompt.run.preparation import Preparation
 from autoprompt.run.resuming import dataset_facts, drop_candidates_after, restore
 from autoprompt.search.pool import Pool
 from autoprompt.store import ProgressFile, RunFolder, RunStore
-from autoprompt.store.going_on import interrupted, stopped
+from autoprompt.store.going_on import batch_of, interrupted, stopped
 from autoprompt.store.openings import record_opening
 from autoprompt.store.spending import note_spending
 from autoprompt.types import Event, OnEvent
@@ -90,17 +91,15 @@ def run_in_folder(
             work = _Work(folder, preparation, models, budget, journal, telling)
             try:
                 return _run_graph(work, resumed=resumed)
-            except JudgeError:
+            except (JudgeError, EmptyAnswersError):
                 journal.ask_anew()
                 raise
     except KeyboardInterrupt:
         raise interrupted(folder) from None
     except ModelError as error:
-        if isinstance(error, EmptyAnswersError):  # a resume has the same model, and the answers that it gave
-            raise
-        if not (resumed or has_answers(folder)):  # removed by `optimize`: there is nothing to go on with
-            raise
-        emit({"event": "warning", "message": stopped(folder)})
+        # Removed by `optimize` where nothing was said: there is nothing to go on with.
+        if resumed or (has_answers(folder) and not isinstance(error, EmptyAnswersError)):
+            emit({"event": "warning", "message": stopped(folder)})
         raise
 
 
@@ -206,7 +205,8 @@ def _warn_of_known_test(work: _Work, context: SearchContext) -> None:
     used: set[str] = set()
     try:
         for run_id in context.experiences.run_ids(context.settings.task) if context.experiences else ():
-            used |= test & RunFolder(work.folder.path.parent / run_id).rows_searched()
+            for runs_dir in _beside(work.folder):
+                used |= test & RunFolder(runs_dir / run_id).rows_searched()
     except (InputError, StoreError, OSError):
         pass
     if used:
@@ -215,6 +215,12 @@ def _warn_of_known_test(work: _Work, context: SearchContext) -> None:
             "remembered: what is measured on them may be too good. --no-memory leaves these lessons out."
         )
         work.emit({"event": "warning", "about": "memory", "message": said})
+
+
+def _beside(folder: RunFolder) -> list[Path]:
+    """Where the runs lie that a run's lessons may be of: of a trial's, also beside its batch."""
+    batch = batch_of(folder)
+    return [folder.path.parent, *([batch.path.parent] if batch is not None else [])]
 
 
 def _make_context(work: _Work) -> SearchContext:

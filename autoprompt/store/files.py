@@ -6,6 +6,7 @@ import errno
 import hashlib
 import json
 import os
+import re
 import secrets
 import tempfile
 import threading
@@ -76,6 +77,11 @@ def _replacing(path: Path) -> Iterator[IO[bytes]]:
         beside.unlink(missing_ok=True)
         raise
     _sync_folder(path.parent)
+
+
+def is_unfinished(path: Path, *names: str) -> bool:
+    """Whether this is what a kill left of writing one of these files."""
+    return any(re.fullmatch(rf"\.{re.escape(name)}\.[0-9a-f]{{8}}\.tmp", path.name) for name in names)
 
 
 def _sync_folder(folder: Path) -> None:

@@ -20,6 +20,7 @@ from pydantic import BaseModel, ValidationError
 
 from autoprompt.config import RunConfig
 from autoprompt.errors import StoreError
+from autoprompt.redaction import redact, redact_entries, redactor, without_secrets
 from autoprompt.setting_types import label_text
 from autoprompt.store.files import (
     JsonLines,
@@ -32,7 +33,6 @@ from autoprompt.store.files import (
     write_text,
 )
 from autoprompt.store.holding import is_held
-from autoprompt.store.redact import EXACT, redact, redactor, without_secrets
 from autoprompt.types import EvaluatedRow
 
 Settings = TypeVar("Settings", bound=BaseModel)
@@ -168,9 +168,9 @@ class RunFolder:
         return path
 
     def write_json(self, name: str, value: Mapping[str, Any]) -> Path:
-        """Replace the file `name` of this folder by `value`, without secrets but for EXACT."""
+        """Replace the file `name` of this folder by `value`, without secrets; see `redact_entries`."""
         path = self.path / name
-        write_json(path, redact(value, exact=EXACT))
+        write_json(path, redact_entries(value))
         return path
 
     def write_labels(self, labels: Sequence[str]) -> Path:

@@ -2,8 +2,23 @@
 
 from __future__ import annotations
 
-from autoprompt.errors import Interrupted
+from autoprompt.errors import Interrupted, StoreError
 from autoprompt.store.folder import RunFolder
+
+
+def batch_of(folder: RunFolder) -> RunFolder | None:
+    """The batch that a run is a trial of, known by the folder that it lies in."""
+    above = RunFolder(folder.path.absolute().parent)
+    try:
+        is_trial = above.info_path.is_file() and above.read_info().get("kind") == "batch"
+    except StoreError:  # somebody else's run.json
+        return None
+    return above if is_trial else None
+
+
+def resume_command(folder: RunFolder) -> str:
+    """What goes on with a run: of a trial its batch, in whose books its spending is."""
+    return f"autoprompt resume {(batch_of(folder) or folder).reference}"
 
 
 def interrupted(folder: RunFolder) -> Interrupted:
@@ -17,7 +32,7 @@ def stopped(folder: RunFolder) -> str:
 
 
 def _command(folder: RunFolder) -> str:
-    return f"Go on with: autoprompt resume {folder.reference}"
+    return f"Go on with: {resume_command(folder)}"
 
 
 def interrupted_asking(*, is_cached: bool) -> Interrupted:

@@ -16,6 +16,7 @@ from typing import Any, Literal
 from autoprompt.errors import StoreError
 from autoprompt.store.folder import RunFolder, fill_new_folder
 from autoprompt.store.given import forget_rows, is_given
+from autoprompt.store.going_on import resume_command
 from autoprompt.store.spending import from_journal, total_cost
 
 LAST = "last"  # a name for the newest run; `remove` does not know it, since a run may have begun meanwhile
@@ -295,7 +296,7 @@ def best_of(run: RunFolder) -> dict[str, Any]:
     best = (run.read_result() or {}).get("best")
     if not isinstance(best, dict) or "components" not in best:
         raise StoreError(
-            f"run {run.run_id} has no best prompt yet. Finish it: autoprompt resume {run.reference}; or take "
+            f"run {run.run_id} has no best prompt yet. Finish it: {resume_command(run)}; or take "
             f"a candidate as it is, with --candidate: autoprompt runs show {run.reference} lists them"
         )
     return best

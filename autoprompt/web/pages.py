@@ -183,9 +183,11 @@ class Pages:
         return self._parts.get(entry.key, (entry.line.status, mark), make)
 
     def resume_command(self, entry: Entry) -> str:
-        """What goes on with a run, in the folder that this was started in."""
-        is_usual = self.library.runs_dir == Path("runs") and not entry.parent
-        return f"autoprompt resume {entry.key if is_usual else shlex.quote(str(entry.line.path.absolute()))}"
+        """What goes on with a run, of a trial with its batch, in the folder that this was started in."""
+        path = entry.line.path.absolute()
+        key, path = (entry.parent, path.parent) if entry.parent else (entry.key, path)
+        is_usual = self.library.runs_dir == Path("runs")
+        return f"autoprompt resume {key if is_usual else shlex.quote(str(path))}"
 
     def draw_live(self, entry: Entry, state: LiveState) -> str:
         if entry.line.kind in _WHOLE_KINDS:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from batches import Home, scripted, solve
+from batches import Home, scripted, solve, write_metric
 from fakes import write_rows
+from waiting import wait_until
 
-from autoprompt import Clients, ScriptedClient
+from autoprompt import Clients, RunConfig, ScriptedClient, optimize, resume
 from autoprompt.batch import BatchResult, plan_batch, resume_batch, run_batch
 from autoprompt.batch.folder import BatchFolder
 from autoprompt.batch.run import stand
+from autoprompt.batch.trials import load_batch
 from autoprompt.errors import ConfigError, EndpointError, Interrupted, StoreError
 from autoprompt.llm import Message
 from autoprompt.llm.client import Completion
@@ -172,6 +175,18 @@ def test_a_failing_trial_is_a_row_and_the_others_finish(home: Home) -> None:
     assert [row.attempts for row in mended.rows] == [1, 2, 1]
 
 
+def test_a_trial_whose_model_said_nothing_is_asked_anew(home: Home) -> None:
+    path = home.write_batch(seeds=(0,))
+    mute = Clients(ScriptedClient(lambda _: "", identity="world"))
+    for _ in range(2):
+        assert "the model has said nothing" in run(home, path, clients=mute).rows[0].error
+    clients = scripted()
+    (row,) = run(home, path, clients=clients).rows
+    assert (row.status, row.how) == ("finished", "resumed")
+    assert row.calls is not None
+    assert asked(clients) < row.calls  # the empty answers stay counted
+
+
 def test_fail_fast_starts_no_more(home: Home) -> None:
     path = home.write(
         defaults=home.defaults(), fail_fast=True, include=[{"prompt": "broken"}, {"seed": 1}, {"seed": 2}]
@@ -179,6 +194,15 @@ def test_fail_fast_starts_no_more(home: Home) -> None:
     failing = Clients(ScriptedClient(lambda _: EndpointError("gone", is_fatal=True)))
     result = run(home, path, clients=failing)
     assert [row.status for row in result.rows] == ["failed", "waiting", "waiting"]
+
+
+def test_fail_fast_is_about_the_failures_of_this_go(home: Home) -> None:
+    path = home.write_batch(seeds=(0, 1, 2))
+    failing = Clients(ScriptedClient(lambda _: EndpointError("gone", is_fatal=True)))
+    assert len(run(home, path, clients=failing).failed) == 3
+    chosen = run(home, path, fail_fast=True, only=["seed=1", "seed=2"])
+    assert [row.status for row in chosen.rows] == ["failed", "finished", "finished"]
+    assert run(home, path, fail_fast=True).is_complete
 
 
 def test_the_budget_of_the_batch_is_that_of_all_trials(home: Home) -> None:
@@ -267,6 +291,29 @@ def test_how_a_trial_came_to_its_result_outlives_a_driver_that_was_killed(home: 
 def test_time_that_is_up_starts_no_more(home: Home) -> None:
     result = run(home, home.write_batch(max_seconds=1e-9))
     assert [row.status for row in result.rows] == ["not run", "not run"]
+    assert result.rows[0].error == "the batch's time (max_seconds=1e-09) was up before it began"
+
+
+def test_a_trial_that_the_batchs_time_ended_is_named(home: Home) -> None:
+    import autoprompt.optimizer.graph  # noqa: F401 - its second is not to be of the batch's two
+
+    model, begun = scripted().task, 0.0
+    calls = 0
+
+    def speak(messages: list[Message]) -> str:
+        nonlocal begun, calls
+        calls += 1
+        begun = begun or time.monotonic()
+        if calls == 30:
+            wait_until(lambda: time.monotonic() > begun + 2)
+        return model.complete(messages).text
+
+    clients = Clients(ScriptedClient(speak, identity="world"))
+    defaults = home.defaults(concurrency=1)
+    cut = run(home, home.write_batch(seeds=[0, 1], max_seconds=2, defaults=defaults), clients=clients)
+    assert [(row.status, row.cut_by) for row in cut.rows] == [("finished", ("max_seconds",)), ("not run", ())]
+    said = "max_seconds of the batch cut the search of seed=0 short: with more they may find more"
+    assert cut.warnings == (said,)
 
 
 def test_ctrl_c_names_how_to_go_on(home: Home) -> None:
@@ -299,6 +346,16 @@ def test_the_lessons_of_trials_stay_with_them(home: Home) -> None:
     kept = sorted((home.runs_dir / "b" / "memory").glob("*.txt"))
     assert len(kept) == 2
     assert all(path.read_text(encoding="utf-8").startswith("# mine") for path in kept)
+
+
+def test_lessons_that_were_measured_on_test_rows_are_warned_of(home: Home) -> None:
+    write_rows(home.path / "rows.jsonl", range(150))  # of fewer all of validation races, and none are read
+    defaults = home.defaults(max_val=None, max_test=None)
+    optimize(RunConfig(**defaults, no_test=True, runs_dir=home.runs_dir), clients=scripted())
+    (row,) = run(home, home.write_batch(seeds=(0,), defaults=defaults)).rows
+    trial = RunStore(home.runs_dir / "b").open(row.trial).read_result()
+    assert trial is not None
+    assert any("test rows were searched with by earlier runs" in said for said in trial["warnings"])
 
 
 def test_experiences_that_cannot_be_read_are_said_before_anything_is_sent(home: Home) -> None:
@@ -334,6 +391,59 @@ def test_a_resumed_batch_mixes_no_rows_of_a_changed_file_into_its_table(home: Ho
     assert facts(resume_batch("b", runs_dir=home.runs_dir, clients=clients)) == facts(undisturbed)
 
 
+def test_trials_that_were_named_without_the_code_of_their_metric_are_known(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(home.path))
+    write_metric(home, monkeypatch, "metric_of_batch")
+    path = home.write_batch(seeds=(0,), defaults=home.defaults(metric="python:metric_of_batch:m"))
+    first = run(home, path)
+    (trial,) = load_batch([path], environ={}).trials
+    earlier = f"seed-0-{trial.earlier}"
+    (home.runs_dir / "b" / trial.id).rename(home.runs_dir / "b" / earlier)
+    clients = scripted()
+    again = run(home, path, clients=clients)
+    assert (again.rows[0].trial, asked(clients)) == (earlier, 0)
+    assert facts(again)[0][1:] == facts(first)[0][1:]
+    write_metric(home, monkeypatch, "metric_of_batch", "# kinder\n")
+    changed = run(home, path)
+    assert changed.rows[0].trial not in (trial.id, earlier)
+    assert "1 trial in" in changed.warnings[-1]
+
+
+def test_a_batch_whose_folder_was_renamed_goes_on_there(home: Home) -> None:
+    first = run(home, home.write_batch(), only=["seed=0"])
+    (home.runs_dir / "b").rename(home.runs_dir / "b-first")
+    result = resume_batch("b-first", runs_dir=home.runs_dir, clients=scripted())
+    assert (result.name, result.is_complete) == ("b-first", True)
+    assert facts(result)[0] == facts(first)[0]
+    assert [path.name for path in home.runs_dir.iterdir() if path.is_dir()] == ["b-first"]
+    assert stand(BatchFolder.open(RunStore(home.runs_dir).open("b-first"))).name == "b-first"
+
+
+def test_a_trial_goes_on_with_its_batch_alone(home: Home) -> None:
+    number = 0
+
+    def speak(messages: list[Message]) -> str:
+        nonlocal number
+        number += 1
+        if number == 30:
+            raise EndpointError("it is gone", is_fatal=True)
+        return solve(messages[0].content, messages[-1].content)
+
+    path = home.write_batch(seeds=(0,))
+    (row,) = run(home, path, clients=Clients(ScriptedClient(speak, identity="world"))).rows
+    folder = RunStore(home.runs_dir / "b").open(row.trial)
+    said = [event["message"] for event in folder.read_events() if event["event"] == "warning"]
+    assert said[-1].endswith("Go on with: autoprompt resume b")
+    clients = scripted()
+    with pytest.raises(StoreError, match=r"trial of the batch b, and goes on with it: autoprompt resume b\."):
+        resume(folder.path, clients=clients)
+    assert asked(clients) == 0
+    done = run(home, path, clients=clients)
+    assert resume(folder.path).run_id == done.rows[0].trial  # the result of a finished one is shown
+
+
 def test_a_batch_with_its_own_clients_goes_on_with_no_others(home: Home) -> None:
     with pytest.raises(Interrupted):
         run(home, home.write_batch(), clients=Clients(ScriptedClient(_interrupt)))
@@ -349,6 +459,36 @@ def test_a_name_that_another_run_has_is_refused(home: Home) -> None:
     (home.runs_dir / "c" / "mine.txt").touch()
     with pytest.raises(StoreError, match="something else lies there"):
         run(home, home.write_batch(), name="c")
+
+
+def test_a_folder_of_hidden_files_is_not_taken_for_a_beginning(home: Home) -> None:
+    head = home.runs_dir / "b" / ".git" / "HEAD"
+    head.parent.mkdir(parents=True)
+    head.touch()
+    with pytest.raises(StoreError, match="something else lies there"):
+        run(home, home.write_batch())
+    assert head.exists()
+
+
+def test_what_a_kill_left_of_a_beginning_gives_way(home: Home) -> None:
+    (home.runs_dir / "b").mkdir(parents=True)
+    (home.runs_dir / "b" / ".config.yaml.0123abcd.tmp").touch()
+    assert run(home, home.write_batch()).is_complete
+
+
+def test_a_batch_of_models_whose_names_look_like_keys_goes_on(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "lm-studio")
+    names = ["hf-internal-testing/tiny-random", "lm-studio-qwen"]
+    path = home.write(defaults=home.defaults(), matrix={"model": names})
+    with pytest.raises(Interrupted):
+        run(home, path, clients=Clients(ScriptedClient(_interrupt)))
+    trials = BatchFolder.open(RunStore(home.runs_dir).open("b")).read_batch().trials
+    assert [trial.config.model for trial in trials] == names
+    result = resume_batch("b", runs_dir=home.runs_dir, clients=scripted())
+    assert [row.status for row in result.rows] == ["finished"] * 2
+    assert [row.trial for row in run(home, path).rows] == [trial.id for trial in trials]
 
 
 def test_no_key_is_written(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:

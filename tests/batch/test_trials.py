@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from batches import Home
+from batches import Home, write_metric
 from fakes import write_rows
 
 from autoprompt.batch.trials import Batch, check_unchanged, from_record, load_batch, select, to_record
@@ -197,3 +197,23 @@ def test_an_edited_workflow_makes_another_trial(home: Home, name: str) -> None:
     assert not {t.id for t in before} & {t.id for t in load(path).trials}
     with pytest.raises(StoreError, match=f"{name} has changed since its batch began"):
         check_unchanged(before[0])
+
+
+def test_a_mended_metric_makes_another_trial(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(home.path))
+    path = home.write_batch(defaults=home.defaults(metric="python:metric_of_trials:m"))
+    write_metric(home, monkeypatch, "metric_of_trials")
+    before = load(path).trials
+    assert set(before[0].sha256) == {"dataset", "metric"}
+    check_unchanged(before[0])
+    assert ids(load(path)) == [trial.id for trial in before]
+    write_metric(home, monkeypatch, "metric_of_trials", "# kinder\n")
+    assert not {t.id for t in before} & {t.id for t in load(path).trials}
+    with pytest.raises(StoreError, match="the code of python:metric_of_trials:m has changed since its batch"):
+        check_unchanged(before[0])
+
+
+def test_a_metric_that_is_not_there_is_named_with_its_line(home: Home) -> None:
+    path = home.write_batch(defaults=home.defaults(metric="python:no_such_module_here:m"))
+    with pytest.raises(ConfigError, match=r"b\.yaml line \d+: metric python:no_such_module_here:m: "):
+        load(path)

@@ -106,7 +106,11 @@ def test_the_batchs_time_is_up_for_a_trial_that_has_just_begun(tmp_path: Path) -
     budget.charge("task")
     now += 5.5
     with pytest.raises(BudgetExhausted, match="max_seconds=5"):
+        budget.hold(1, is_wish=True)
+    assert budget.cut_by == set()
+    with pytest.raises(BudgetExhausted, match="max_seconds=5"):
         budget.charge("task")
+    assert budget.cut_by == {"max_seconds"}
 
 
 def test_an_answer_that_another_trial_paid_for_counts_and_is_not_sent(tmp_path: Path) -> None:

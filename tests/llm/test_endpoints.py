@@ -279,3 +279,29 @@ def test_only_the_known_embedded_models_are_known_not_to_think_first(
     choice: ModelChoice, thinks: bool
 ) -> None:
     assert _thinks_first(choice) == thinks
+
+
+def test_a_password_or_key_in_an_address_is_no_part_of_what_stands_for_it() -> None:
+    def identity(base_url: str) -> str:
+        choice = choose_model(settings(model="m", base_url=base_url), "task", {})
+        return open_endpoint(choice, settings(constrain="off")).identity
+
+    assert identity("https://team:p@ss@gw.example/v1") == "https://gw.example/v1"
+    assert (
+        identity("https://gw.example/v1?api-version=2024&api-key=x")
+        == "https://gw.example/v1?api-version=2024"
+    )
+    for plain in (
+        "https://gw.example/v1",
+        "https://gw.example/v1?api-version=2024",
+        "http://gw.example/a@b?",
+    ):
+        assert identity(plain) == plain
+
+
+def test_an_address_that_lost_its_password_is_not_asked() -> None:
+    given = settings(model="m", base_url="https://***@gw.example/v1")
+    with pytest.raises(UsageError, match="Set AUTOPROMPT_BASE_URL to the whole address"):
+        open_endpoint(choose_model(given, "task", {}), given)
+    whole = {"AUTOPROMPT_BASE_URL": "https://team:secret@gw.example/v1"}
+    assert choose_model(given, "optimizer", whole).base_url == whole["AUTOPROMPT_BASE_URL"]

@@ -16,10 +16,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from batches import reply
+from fake_endpoint import Reply, error, fake_endpoint
 from fakes import JUDGED, PROMPT, World, grader, run_config, target_of, write_rows, writer
 
 from autoprompt import Clients, RunConfig, RunResult, optimize, resume
-from autoprompt.errors import BudgetTooSmallError, ConfigError, Interrupted, JudgeError, StoreError
+from autoprompt.errors import (
+    AuthenticationError,
+    BudgetTooSmallError,
+    ConfigError,
+    EmptyAnswersError,
+    Interrupted,
+    JudgeError,
+    StoreError,
+    UsageError,
+)
 from autoprompt.llm import Journal, ScriptedClient
 from autoprompt.llm.client import Completion, Options
 from autoprompt.memory import ExperienceFile
@@ -701,6 +712,55 @@ def test_a_run_of_a_version_that_kept_no_metric_goes_on(
     (tmp_path / "runs" / only_run(tmp_path) / "inputs.json").unlink()
     path.write_text(f"{_METRIC}# kinder\n", encoding="utf-8")
     assert resume(only_run(tmp_path), runs_dir=tmp_path / "runs", clients=models.clients).best.id
+
+
+def test_a_run_whose_address_held_a_password_goes_on_once_it_is_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def mortal(body: dict[str, Any]) -> Reply:
+        asked.append(json.dumps(body["messages"]))
+        return error(401, "no") if len(asked) == 30 else reply(body)
+
+    with fake_endpoint(mortal) as endpoint:
+        address = endpoint.base_url.replace("://", "://team:hunter22@")
+        config = config_of(tmp_path, model="m", base_url=address, max_calls=200, constrain="off")
+        with pytest.raises(AuthenticationError):
+            optimize(config)
+        run, runs_dir = only_run(tmp_path), tmp_path / "runs"
+        with pytest.raises(UsageError, match="a password or key in it, which is not kept"):
+            resume(run, runs_dir=runs_dir)
+        monkeypatch.setenv("AUTOPROMPT_BASE_URL", address)
+        assert resume(run, runs_dir=runs_dir).best.id
+    assert not set(asked[:29]) & set(asked[30:])  # the address is in the key of each answer
+    kept = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    assert b"hunter22" not in kept
+
+
+def test_a_resumed_run_whose_model_said_nothing_asks_it_anew(tmp_path: Path) -> None:
+    sent = 0
+
+    def mute(_: list[Message]) -> str:
+        nonlocal sent
+        sent += 1
+        if sent == 10:
+            raise Killed
+        return ""
+
+    with pytest.raises(Killed):
+        optimize(config_of(tmp_path), clients=Clients(ScriptedClient(mute)))
+    runs_dir = tmp_path / "runs"
+    events: list[dict[str, Any]] = []
+    with pytest.raises(EmptyAnswersError):
+        resume(
+            only_run(tmp_path),
+            runs_dir=runs_dir,
+            clients=Clients(ScriptedClient(mute)),
+            on_event=events.append,
+        )
+    assert "Go on with" in events[-1]["message"]
+    assert resume(only_run(tmp_path), runs_dir=runs_dir, clients=Models().clients).best.id
 
 
 def test_rows_that_another_version_puts_elsewhere_are_refused(

@@ -5,10 +5,14 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, Literal, get_args, get_origin
 
 import pytest
+from pydantic import BaseModel
 
+from autoprompt.config import RunConfig, ScienceConfig
 from autoprompt.errors import StoreError
+from autoprompt.redaction import ADDRESSES, EXACT, whole_address
 from autoprompt.store import RunFolder, RunStore, diff, export_run
 from autoprompt.types import EvaluatedRow
 
@@ -47,7 +51,7 @@ def test_no_key_is_found_anywhere_in_the_folder(tmp_path: Path, monkeypatch: pyt
         "api_key": KEYS[1],
         "base_url": f"https://me:{KEYS[3]}@host/v1?api_key={KEYS[4]}&x=1",
         "metric_options": {"headers": {"Authorization": f"Bearer {KEYS[1]}"}, "hint": f"use {KEYS[0]}"},
-        "model": KEYS[2],
+        "note": KEYS[2],
         "max_tokens": 5,
         "max_prompt_tokens": 7,
     }
@@ -94,6 +98,50 @@ def test_what_the_run_is_about_stays_to_the_letter(tmp_path: Path, monkeypatch: 
     assert diff(run, run).components[0].text_b == text
     run.append_event({"event": "error", "message": "bad password"})
     assert [event["message"] for event in run.read_events()] == ["bad ***"]
+
+
+def test_names_paths_and_addresses_that_look_like_keys_come_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "lm-studio")  # a dummy, as local servers ask for
+    config = RunConfig(
+        workflow=tmp_path / "hf-sentiment-experiments" / "flow.yaml",
+        tools=tmp_path / "sk_learn_experiments_2024" / "tools.py",
+        target_output="sk_learning_to_classify",
+        metric="python:sk_ticket_routing_metric:score",
+        model="hf-internal-testing/tiny-random-gpt2",
+        base_url="https://hf-sentiment-classification.example/v1?api-version=2024",
+        optimizer_model="lm-studio-qwen",
+        optimizer_base_url="http://lm-studio:1234/v1",
+    )
+    run = RunStore(tmp_path).create(config.model_dump(exclude_unset=True))
+    assert run.read_settings(RunConfig) == config
+
+
+@pytest.mark.parametrize("kind", [RunConfig, ScienceConfig])
+def test_every_setting_that_is_read_again_is_known_to_be_a_name_a_path_or_an_address(
+    kind: type[BaseModel],
+) -> None:
+    """But for the options of a metric, which may be anything."""
+    texts = {name for name, field in kind.model_fields.items() if _holds_text(field.annotation)}
+    assert texts - EXACT - ADDRESSES == {"metric_options"} & texts
+
+
+def _holds_text(annotation: object) -> bool:
+    parts = get_args(annotation)
+    if get_origin(annotation) is Literal:
+        return False
+    return annotation in (str, Path, Any) or any(map(_holds_text, parts))
+
+
+def test_a_password_in_an_address_is_not_kept_and_found_again_in_a_variable(tmp_path: Path) -> None:
+    address = "https://team:p@ss@gw.example/v1?api-key=abcd1234&v=2"
+    run = RunStore(tmp_path).create({"base_url": address})
+    kept = run.read_config()["base_url"]
+    assert kept == "https://***@gw.example/v1?api-key=***&v=2"
+    assert whole_address(kept, {"OPENAI_BASE_URL": "https://a:b@other.example/v1"}) == kept
+    assert whole_address(kept, {"AUTOPROMPT_BASE_URL": address}) == address
+    assert whole_address("https://gw.example/v1", {"AUTOPROMPT_BASE_URL": address}) == "https://gw.example/v1"
 
 
 def test_events_get_a_time_and_keep_their_order(run: RunFolder) -> None:

@@ -183,8 +183,10 @@ def test_a_batch_is_a_table_that_links_its_trials(ask: Ask, runs: RunStore, tmp_
         (link, *_) = [
             p for p in answer.text.split('"') if p.startswith("/runs/matrix/") and trial.run_id[-4:] in p
         ]
-        page(ask(link))
+        trial_answer = ask(link)
+        page(trial_answer)
     assert f"autoprompt resume {batch.path}" in answer.text
+    assert f"autoprompt resume {batch.path}<" in trial_answer.text  # a trial goes on with its batch
 
 
 def test_a_trial_that_holds_a_link_shuts_its_batch(ask: Ask, runs: RunStore, tmp_path: Path) -> None:

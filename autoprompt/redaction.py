@@ -1,0 +1,160 @@
+"""Keeping keys out of what is written: a run folder is made to be shown to others.
+
+What a run is about stays as it is, to the letter: a prompt that speaks of passwords is the product, and a
+run goes on from the texts, names and paths that it finds here. An address loses the password or key that it
+holds; `whole_address` finds it again in a variable.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+HIDDEN = "***"
+
+# `max_tokens` and its like are no secrets: only whole words at the end of a name are.
+_SECRET_NAME = re.compile(
+    r"(^|_)((api|access|secret|private)_?key|secret|passw(or)?d|passwd|authorization|credentials?"
+    r"|(api|auth|access|bearer|hf|refresh|id)_?token|token)$"
+)
+_SECRET_TEXT = re.compile(r"\b(?:sk|pk|gsk|hf|xai|ghp)[-_][A-Za-z0-9_-]{16,}|\bAIza[A-Za-z0-9_-]{30,}")
+_BEARER = re.compile(r"(?i)\b(bearer\s+)[A-Za-z0-9._~+/=-]{8,}")
+_USER_IN_URL = re.compile(r"(?<=://)[^/@\s]+@")
+_KEY_IN_QUERY = re.compile(r"(?i)([?&](?:[a-z_-]*key|[a-z_-]*token|sig|signature|password)=)[^&#\s]+")
+_SHORTEST_SECRET = 8  # a variable set to "test" must not black out every "test" of a config
+
+# Entries of settings and results that are what the user or the run wrote, a name, or where something lies.
+EXACT = frozenset(
+    {"prompt", "components", "demos", "task", "io", "labels", "locked", "rubric", "pattern", "fields"}
+    | {"input_field", "target_field", "group_field", "target_output"}
+    | {"model", "optimizer_model", "judge_model", "metric", "name", "id", "trial"}
+    | {"dataset", "train", "val", "test", "data", "workflow", "workflow_file", "tools", "where"}
+    | {"memory", "runs_dir", "cache_dir", "workdir", "python", "run_id", "run_dir"}
+)
+ADDRESSES = frozenset({"base_url", "optimizer_base_url", "judge_base_url"})
+# Variables that may hold an address with its password.
+ADDRESS_VARIABLES = (
+    "AUTOPROMPT_BASE_URL",
+    "AUTOPROMPT_OPTIMIZER_BASE_URL",
+    "AUTOPROMPT_JUDGE_BASE_URL",
+    "OPENAI_BASE_URL",
+    "OPENAI_API_BASE",
+)
+
+_Clean = Callable[[str], str]
+
+
+def redact(value: Any, *, environ: Mapping[str, str] | None = None) -> Any:
+    """Plain data like `value`, its texts without secrets. Paths become text, tuples lists.
+
+    In texts, key-like words, `user:password@` and keys in the query of URLs, and values of environment
+    variables with a secret's name, become `***`.
+    """
+    return redactor(environ)(value)
+
+
+def redactor(environ: Mapping[str, str] | None = None) -> Callable[[Any], Any]:
+    """`redact` for many values: the environment is read once."""
+    known = _known_secrets(os.environ if environ is None else environ)
+    return lambda value: _mapped(value, lambda text: _redact_text(text, known), {})
+
+
+def redact_entries(value: Any, *, environ: Mapping[str, str] | None = None) -> Any:
+    """`redact` for what is read again: entries in EXACT stay as they are, of ADDRESSES all but the secret."""
+    known = _known_secrets(os.environ if environ is None else environ)
+    by_name: dict[str, _Clean] = dict.fromkeys(EXACT, str)
+    by_name |= dict.fromkeys(ADDRESSES, lambda text: _redact_address(text, known))
+    return _mapped(value, lambda text: _redact_text(text, known), by_name)
+
+
+def without_secrets(
+    settings: Mapping[str, Any], *, environ: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """`redact_entries` for settings: entries with a secret's name are left out too, at any depth."""
+    cleaned: dict[str, Any] = redact_entries(_without_names(settings), environ=environ)
+    return cleaned
+
+
+def whole_address(address: str, environ: Mapping[str, str]) -> str:
+    """The address with what was hidden in it, where one of ADDRESS_VARIABLES has it; else as it is."""
+    if HIDDEN not in address:
+        return address
+    known = _known_secrets(environ)
+    given = (environ.get(name, "").strip() for name in ADDRESS_VARIABLES)
+    return next((url for url in given if url and _redact_address(url, known) == address), address)
+
+
+def address_without_secrets(address: str) -> str:
+    """What stands for an endpoint, whoever asks it: without user, password and keys in the query."""
+    bare = re.sub(r"(?<=://)[^/?#\s]*@", "", address)
+    path, _, query = bare.partition("?")
+    pairs = query.split("&")
+    kept = [pair for pair in pairs if not _KEY_IN_QUERY.match(f"?{pair}")]
+    if kept == pairs:
+        return bare
+    return f"{path}?{'&'.join(kept)}" if kept else path
+
+
+def _known_secrets(variables: Mapping[str, str]) -> list[str]:
+    """Values that must not be written, the longest first, because one may contain another."""
+    values = (value for name, value in variables.items() if _is_secret(name))
+    return sorted((value for value in values if len(value) >= _SHORTEST_SECRET), key=len, reverse=True)
+
+
+@lru_cache(maxsize=4096)  # the same variables are asked for with each event that is written
+def _is_secret(name: str) -> bool:
+    snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).replace("-", "_").lower()
+    return _SECRET_NAME.search(snake) is not None
+
+
+def _without_names(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _without_names(item) for name, item in value.items() if not _is_secret(str(name))}
+    if isinstance(value, list | tuple):
+        return [_without_names(item) for item in value]
+    return value
+
+
+def _mapped(value: Any, text: _Clean, by_name: Mapping[str, _Clean]) -> Any:
+    """by_name: what cleans the texts of an entry, at any depth, instead of `text`."""
+    # Texts first: an event is mostly texts, and to ask what is a Mapping takes longer than to clean one.
+    if isinstance(value, str | Path):
+        return text(str(value))
+    if value is None or isinstance(value, int | float):
+        return value
+    if isinstance(value, list | tuple):
+        return [_mapped(item, text, by_name) for item in value]
+    if isinstance(value, Mapping):
+        return {str(name): _mapped(item, by_name.get(name, text), by_name) for name, item in value.items()}
+    return value
+
+
+def _redact_address(address: str, known: list[str]) -> str:
+    """The host stays: it is a name, and that of a server may begin as a key does."""
+    try:
+        scheme, netloc = urlsplit(address)[:2]
+    except ValueError:  # no address, as will be said
+        return _redact_text(address, known)
+    head = f"{scheme}://{netloc}"
+    if not netloc or not address.startswith(head):
+        return _redact_text(address, known)
+    _, at, host = netloc.rpartition("@")
+    return f"{scheme}://{HIDDEN + at if at else ''}{host}{_redact_text(address[len(head) :], known)}"
+
+
+def _redact_text(text: str, known: list[str]) -> str:
+    if len(text) >= _SHORTEST_SECRET:  # most texts of a log are names and numbers
+        for secret in known:
+            text = text.replace(secret, HIDDEN)
+        text = _SECRET_TEXT.sub(HIDDEN, text)
+        text = _BEARER.sub(rf"\g<1>{HIDDEN}", text)
+    if "@" in text:
+        text = _USER_IN_URL.sub(f"{HIDDEN}@", text)
+    if "=" in text:
+        text = _KEY_IN_QUERY.sub(rf"\g<1>{HIDDEN}", text)
+    return text
