@@ -207,7 +207,7 @@ class LimitedClient:
         tries.usage = tries.usage + usage
         self._gate.answered(slot, usage.total_tokens)
         self._outage.answered()
-        if answer.text.strip() or answer.tool_calls or answer.finish_reason in _ASKED_IN_VAIN:
+        if not answer.is_empty or answer.finish_reason in _ASKED_IN_VAIN:
             return answer
         tries.empty = answer
         tries.broken += 1
