@@ -16,7 +16,8 @@ from typing import Any
 class Reply:
     """What one request gets. body: JSON, or text as it stands. is_drop: the connection is closed instead.
 
-    hangs_until: wait for this event first.
+    hangs_until: wait for this event first. blank_lines: so many before the body, one every 20 ms, as some
+    gateways keep a connection alive.
     """
 
     status: int = 200
@@ -24,6 +25,7 @@ class Reply:
     headers: Mapping[str, str] = field(default_factory=dict)
     is_drop: bool = False
     hangs_until: threading.Event | None = None
+    blank_lines: int = 0
 
 
 DROP = Reply(is_drop=True)
@@ -64,6 +66,7 @@ class FakeEndpoint:
         self.listed = 0
         self._otherwise = otherwise or (lambda body: answer("1"))
         self._lock = threading.Lock()
+        self._closed = threading.Event()
         endpoint = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -95,8 +98,11 @@ class FakeEndpoint:
                 kind = "text/html" if isinstance(reply.body, str) else "application/json"
                 for name, value in {"Content-Type": kind, **reply.headers}.items():
                     self.send_header(name, value)
-                self.send_header("Content-Length", str(len(data)))
+                self.send_header("Content-Length", str(len(data) + reply.blank_lines))
                 self.end_headers()
+                for _ in range(reply.blank_lines):
+                    self.wfile.write(b"\n")
+                    endpoint._closed.wait(0.02)
                 self.wfile.write(data)
 
             def log_message(self, format: str, *args: Any) -> None:
@@ -114,6 +120,7 @@ class FakeEndpoint:
         self._thread.start()
 
     def close(self) -> None:
+        self._closed.set()
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()

@@ -17,7 +17,7 @@ from typing import Any
 
 from autoprompt.errors import BudgetExhausted
 from autoprompt.llm.account import Account
-from autoprompt.llm.charges import Block, Charge, Need
+from autoprompt.llm.charges import Block, Charge, Need, draw, foreseen
 from autoprompt.llm.client import CallRole
 from autoprompt.llm.ledger import Amount
 from autoprompt.llm.spent import Spent, check_cap
@@ -241,7 +241,7 @@ class Budget:
             block = None if is_repeat else self._paying_block(is_retry=is_retry)
             is_free = is_repeat and not self.caps_repeats
             self._check(Need(calls=1 if block is None and not is_free else 0))
-            amount = Amount(1, expected.total_tokens, expected.cost_usd or 0.0)
+            amount = foreseen(expected, self._blocks)
             from_shared = block is not None and block.shared.calls > 0
             if self.account is not None:
                 with self._noting_cut():
@@ -274,11 +274,7 @@ class Budget:
                 return
             used = Amount(1, usage.total_tokens, usage.cost_usd or 0.0)
             self.account.settle(charge.expected, used)
-            if charge.block is not None:
-                left = charge.block.shared
-                tokens = max(0, left.tokens - used.tokens)
-                cost = max(0.0, left.cost_usd - used.cost_usd)
-                charge.block.shared = Amount(left.calls, tokens, cost)
+            draw(used, self._blocks)
 
     def charge_cached(self, role: CallRole, usage: Usage, *, is_retry: bool = False) -> None:
         """Count an answer that another trial of the batch has paid for, as if it had been sent here.

@@ -86,6 +86,11 @@ class Completion:
     tool_calls: tuple[ToolCall, ...] = ()
 
     @property
+    def is_empty(self) -> bool:
+        """Whether the model said nothing, and asked for no tool."""
+        return not self.text.strip() and not self.tool_calls
+
+    @property
     def is_refusal(self) -> bool:
         """Whether the model declines: what the text names besides is no answer."""
         return self.finish_reason == REFUSAL

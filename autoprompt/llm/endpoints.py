@@ -17,7 +17,7 @@ from urllib.parse import urlsplit, urlunsplit
 from autoprompt.config import LOCAL, ModelSettings, is_embedded, openai_address
 from autoprompt.errors import AuthenticationError, ConfigError, EndpointError, ModelError, UsageError
 from autoprompt.llm.client import CallRole
-from autoprompt.llm.failures import UnreachableError, from_status, shown_url
+from autoprompt.llm.failures import TimedOutError, UnreachableError, from_status, shown_url
 from autoprompt.llm.wire import Constrain
 from autoprompt.redaction import ADDRESS_VARIABLES, HIDDEN, address_without_secrets, whole_address
 
@@ -126,7 +126,7 @@ def open_endpoint(
 
     Raises UsageError if the address is not one, or if no model is named and the endpoint lists none or
     several; EndpointError, fatal, if it cannot be reached; AuthenticationError where OpenAI would be asked
-    without a key.
+    without a key, or where the name has to be asked for and the key is refused.
     """
     if choice.base_url is None:
         from autoprompt.llm import local, weights
@@ -143,7 +143,7 @@ def open_endpoint(
     wants_constrain = settings.constrain == "auto" and base_url != OPENAI_URL
     models = None
     if choice.model is None or wants_constrain:
-        models = list_models(base_url, choice.api_key)
+        models = list_models(base_url, choice.api_key, is_needed=choice.model is None)
     model = choice.model or _only_model(models, base_url)
     if settings.constrain != "auto":
         constrain = settings.constrain
@@ -155,9 +155,11 @@ def open_endpoint(
     return Endpoint(base_url, model, choice.api_key, address_without_secrets(base_url), constrain)
 
 
-def list_models(base_url: str, api_key: str = "") -> list[dict[str, Any]] | None:
+def list_models(base_url: str, api_key: str = "", *, is_needed: bool = True) -> list[dict[str, Any]] | None:
     """The entries of `/models`; None from an endpoint that has no such list.
 
+    is_needed: False where a model is named: many a gateway lets a key ask, and not list. A refusal is None
+        then, and so is silence, which is waited for once; a wrong key shows at the first request.
     Raises EndpointError, fatal, if it cannot be reached within some seconds; AuthenticationError.
     """
     import httpx
@@ -178,11 +180,12 @@ def list_models(base_url: str, api_key: str = "") -> list[dict[str, Any]] | None
                 failure = from_status(
                     response.status_code, response.headers, response.text, url=url, api_key=api_key, sent=()
                 )
-            if not isinstance(failure, EndpointError):
+            is_final = isinstance(failure, TimedOutError) and not is_needed
+            if is_final or not isinstance(failure, EndpointError):
                 break
             if wait_s is not None:
                 time.sleep(wait_s)
-    if isinstance(failure, AuthenticationError):
+    if isinstance(failure, AuthenticationError) and is_needed:
         raise failure
     if isinstance(failure, UnreachableError):
         raise EndpointError(

@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 
 _CONNECT_TIMEOUT_S = 5.0
 
+MOST_BYTES = 32_000_000
+"""Of one answer: a hundred times what the longest ones have."""
+
 
 def http_client(
     api_key: str,
@@ -147,7 +150,7 @@ class HttpTransport:
         self.parameters = Parameters(constrain)
         self._url = request_url(base_url, "/chat/completions")
         self._model = model
-        self._api_key, self._trust_env = api_key, trust_env
+        self._api_key, self._timeout_s, self._trust_env = api_key, timeout_s, trust_env
         self._clients = LentClients(api_key, timeout_s=timeout_s, most=connections, trust_env=trust_env)
 
     @property
@@ -162,8 +165,13 @@ class HttpTransport:
         body = json.dumps({"model": self._model, "messages": turns, **parameters}).encode()
         begun = time.perf_counter()
         try:
-            with self._clients.lent() as client:
-                response = client.post(self._url, content=body, headers={"Content-Type": "application/json"})
+            with (
+                self._clients.lent() as client,
+                client.stream(
+                    "POST", self._url, content=body, headers={"Content-Type": "application/json"}
+                ) as response,
+            ):
+                content = self._read(response, begun + self._timeout_s)
         except httpx.HTTPError as error:
             raise from_httpx(error, self._url, self._api_key, trust_env=self._trust_env) from error
         latency_s = time.perf_counter() - begun
@@ -178,20 +186,42 @@ class HttpTransport:
             raise from_status(
                 response.status_code,
                 response.headers,
-                response.text,
+                _text(content, response),
                 url=self._url,
                 api_key=self._api_key,
                 sent=parameters,
             )
         try:
-            data = json.loads(response.content)
+            data = json.loads(content)
         except (ValueError, RecursionError) as error:
-            said = redact(response.text[:100], self._api_key)
+            said = redact(_text(content, response)[:100], self._api_key)
             raise BrokenAnswerError(f"{shown_url(self._url)}: the answer is not JSON: {said!r}") from error
         failure = from_answer(data, response.headers, url=self._url, api_key=self._api_key, sent=parameters)
         if failure is not None:
             raise failure
         return self.parameters.read(data, messages, options, latency_s, parameters)
 
+    def _read(self, response: httpx.Response, deadline: float) -> bytes:
+        """The whole body: httpx's own timeout begins anew with each byte, such as a blank line now and then.
+
+        Raises TimedOutError at the first piece that comes after the deadline; BrokenAnswerError.
+        """
+        pieces: list[bytes] = []
+        size = 0
+        for piece in response.iter_bytes():
+            pieces.append(piece)
+            size += len(piece)
+            if size > MOST_BYTES:
+                most = f"{MOST_BYTES / 1e6:.0f} MB"
+                raise BrokenAnswerError(f"{shown_url(self._url)}: the answer is longer than {most}")
+            if time.perf_counter() > deadline:
+                whole = f"not whole after {self._timeout_s:g} s"
+                raise TimedOutError(f"{shown_url(self._url)}: no answer in time ({whole})")
+        return b"".join(pieces)
+
     def close(self) -> None:
         self._clients.close()
+
+
+def _text(content: bytes, response: httpx.Response) -> str:
+    return content.decode(response.encoding or "utf-8", errors="replace")

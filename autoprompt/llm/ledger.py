@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,7 +70,10 @@ class Ledger(Protocol):
         ...
 
     def charge(self, ticket: Ticket, *, from_block: bool, expected: Amount) -> None:
-        """Enter one request that is about to be sent. Raises BudgetExhausted; then it must not be sent."""
+        """Enter one request that is about to be sent. Raises BudgetExhausted; then it must not be sent.
+
+        Of tokens and money that is never so while the holder's blocks have some left: these were granted.
+        """
         ...
 
     def settle(self, ticket: Ticket, *, expected: Amount, used: Amount, sent: bool, from_block: bool) -> None:
@@ -211,13 +214,14 @@ class FileLedger:
 
     def charge(self, ticket: Ticket, *, from_block: bool, expected: Amount) -> None:
         with self._writing() as run:
-            self._checked(ticket, "1")
+            tokens, cost = self._checked(ticket, "block_tokens, block_cost")
             run(
                 "UPDATE accounts SET sent = sent + 1, block_calls = max(0, block_calls - ?),"
                 " wire_tokens = wire_tokens + ?, wire_cost = wire_cost + ? WHERE trial = ?",
                 (int(from_block), expected.tokens, expected.cost_usd, ticket.trial),
             )
-            self._refuse_if_passed()
+            granted = {"max_tokens": tokens > 0, "max_cost": cost > _TINY_USD}
+            self._refuse_if_passed({cap for cap, is_granted in granted.items() if is_granted})
 
     def settle(self, ticket: Ticket, *, expected: Amount, used: Amount, sent: bool, from_block: bool) -> None:
         with self._writing() as run:
@@ -326,7 +330,8 @@ class FileLedger:
             raise Interrupted(f"trial {ticket.trial} was given up here; it goes on elsewhere, or has ended")
         return tuple(row[1:])
 
-    def _passed(self) -> BudgetExhausted | None:
+    def _passed(self, granted: Collection[str] = ()) -> BudgetExhausted | None:
+        """The first cap that is passed, of those that nothing is `granted` of."""
         caps = self.caps
         if caps == Caps():
             return None
@@ -338,11 +343,11 @@ class FileLedger:
             ("max_tokens", caps.max_tokens, tokens, 0.0),
             ("max_cost", caps.max_cost, cost, _TINY_USD),
         ):
-            if limit is not None and taken > limit + tolerance:
+            if limit is not None and cap not in granted and taken > limit + tolerance:
                 return BudgetExhausted(cap, f"{cap}={limit:g} of the batch reached")
         return None
 
-    def _refuse_if_passed(self) -> None:
-        error = self._passed()
+    def _refuse_if_passed(self, granted: Collection[str] = ()) -> None:
+        error = self._passed(granted)
         if error is not None:
             raise error

@@ -115,7 +115,7 @@ class RecordedClient:
             raise
         if self._journal is not None:
             self._journal.append(key, options.role, answer, run_s=self._budget.seconds)
-        if self._cache is not None and answer.text.strip() and _is_useful(answer, options):
+        if self._cache is not None and not answer.is_empty and _is_useful(answer, options):
             self._cache.put(key, answer)
         return answer
 

@@ -54,7 +54,7 @@ class _Tries:
     answered_before: int | None = None  # answers to all requests, at the first broken one to this
     usage: Usage = Usage()
     probes: Probes = field(default_factory=Probes)  # sent while it waited
-    unparsed: Completion | None = None  # an empty or broken answer, to be taken if no better one comes
+    empty: Completion | None = None  # the model's own, to be taken if no better one comes
     error: ModelError | None = None
     wait_s: float = 0.0  # before the next attempt
     is_throttled: bool = False
@@ -136,8 +136,8 @@ class LimitedClient:
                     return replace(answer, usage=tries.used, attempts=tries.sent)
         except EndpointError as error:
             error.attempts = tries.sent
-            if tries.unparsed is not None and not error.is_fatal:
-                return replace(tries.unparsed, usage=tries.used, attempts=tries.sent)
+            if tries.empty is not None and not error.is_fatal:
+                return replace(tries.empty, usage=tries.used, attempts=tries.sent)
             raise
         except ModelError as error:
             error.attempts = tries.sent
@@ -207,9 +207,9 @@ class LimitedClient:
         tries.usage = tries.usage + usage
         self._gate.answered(slot, usage.total_tokens)
         self._outage.answered()
-        if answer.text.strip() or answer.tool_calls or answer.finish_reason in _ASKED_IN_VAIN:
+        if not answer.is_empty or answer.finish_reason in _ASKED_IN_VAIN:
             return answer
-        tries.unparsed = answer
+        tries.empty = answer
         tries.broken += 1
         return answer if tries.broken >= _MOST_BROKEN or tries.is_over else None
 
@@ -252,7 +252,6 @@ class LimitedClient:
         tries.broken += 1
         if tries.is_over:
             raise error
-        tries.unparsed = tries.unparsed or Completion("", finish_reason="broken")
         if tries.answered_before is None:
             tries.answered_before = self._outage.answers
         if tries.broken < _MOST_BROKEN or self._may_be_page_of_outage(tries):
@@ -264,7 +263,7 @@ class LimitedClient:
                 "endpoint (it usually ends in /v1)?",
                 is_fatal=True,
             ) from error
-        return tries.unparsed
+        return tries.empty or Completion("", finish_reason="broken")
 
     def _may_be_page_of_outage(self, tries: _Tries) -> bool:
         """Whether nobody was answered since: a page with HTTP 200 is no wrong answer of this row then."""

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from autoprompt.errors import BudgetExhausted, EndpointError
+from autoprompt.evaluation import evaluate_jobs
 from autoprompt.llm import Budget, Journal, Message, Options, ResponseCache, ScriptedClient, wrap
 from autoprompt.llm.account import Account
 from autoprompt.llm.client import Completion
 from autoprompt.llm.failures import UnreachableError
 from autoprompt.llm.ledger import Amount, Caps, FileLedger
+from autoprompt.llm.prices import Price
 from autoprompt.llm.recorded import RecordedClient
-from autoprompt.types import Usage
+from autoprompt.metrics import get_metric
+from autoprompt.program import PromptProgram
+from autoprompt.types import Candidate, Example, Usage
 
 ASKED = [Message("user", "1 or 0?")]
 
@@ -66,6 +71,75 @@ def test_what_is_held_for_the_test_is_there_for_the_block_that_uses_it(tmp_path:
     assert trials.ledger.spent()["one"] == Amount(6, 840)
     with other.block(4):
         pass
+
+
+def free_answers(budget: Budget, rows: int) -> tuple[list[int], list[BudgetExhausted]]:
+    """Rows that two prompts were answered on, and refusals: 63 tokens (or cents) a row, of up to 1,084."""
+    together = threading.Barrier(4)
+
+    def answer(_: object) -> Completion:
+        with suppress(threading.BrokenBarrierError):
+            together.wait(1)  # four are in flight at a time
+        return Completion("yes", Usage(60, 3), finish_reason="stop")
+
+    client = wrap(ScriptedClient(answer), budget=budget, price=Price(1e4, 1e4), concurrency=4)
+    jobs = [
+        (
+            Candidate(components={"prompt": f"Say {word}"}),
+            [Example(id=f"{n:016x}", input=str(n), target="yes", fields={}) for n in range(rows)],
+        )
+        for word in ("yes", "yes, please")
+    ]
+    ended: list[BudgetExhausted] = []
+    program = PromptProgram(client, "Say yes", options=Options(max_output_tokens=1024))
+    metric = get_metric("exact_match", {})
+    done = evaluate_jobs(program, jobs, metric, concurrency=4, on_exhausted=ended.append)
+    return [sum(not row.is_unasked for row in evaluation.rows) for evaluation in done], ended
+
+
+@pytest.mark.parametrize("caps", [Caps(max_tokens=12 * 63), Caps(max_cost=12 * 0.63)])
+def test_what_was_kept_for_the_test_is_used_to_the_end(tmp_path: Path, caps: Caps) -> None:
+    alone = Budget(max_tokens=caps.max_tokens, max_cost=caps.max_cost)
+    in_batch = Trials(tmp_path, caps).budget("t")
+    for budget in (alone, in_batch):
+        budget.hold(12, tokens=12 * 63, cost_usd=12 * 0.63)
+        budget.release_hold()
+        with budget.block(12, leaves_room=False):
+            assert free_answers(budget, rows=6) == ([6, 6], [])
+
+
+def test_requests_of_a_block_are_no_more_to_other_trials_than_what_is_set_aside(tmp_path: Path) -> None:
+    trials = Trials(tmp_path, Caps(max_tokens=1300))
+    one, other = trials.budget("one"), trials.budget("other")
+    with one.block(10, tokens=630):
+        for _ in range(8):
+            one.charge("task", expected=Usage(60, 1024))
+        with other.block(10, tokens=630):
+            other.charge("task", expected=Usage(60, 1024))
+
+
+def test_a_block_that_used_up_its_tokens_takes_none_of_another_trials(tmp_path: Path) -> None:
+    trials = Trials(tmp_path, Caps(max_tokens=1260))
+    one, other = trials.budget("one"), trials.budget("other")
+    with one.block(10, tokens=630), other.block(10, tokens=630):
+        one.settle(one.charge("task", expected=Usage(60, 1024)), Usage(60, 900))
+        with pytest.raises(BudgetExhausted, match="max_tokens"):
+            one.charge("task", expected=Usage(60, 1024))
+        for _ in range(10):
+            other.settle(other.charge("task", expected=Usage(60, 1024)), Usage(60, 3))
+
+
+def test_asking_again_inside_a_block_draws_on_it(tmp_path: Path) -> None:
+    trials = Trials(tmp_path, Caps(max_tokens=630))
+    budget = trials.budget("t")
+    with budget.block(10, tokens=630):
+        for _ in range(8):
+            budget.settle(budget.charge("task", expected=Usage(60, 1024)), Usage(60, 3))
+        with budget.retries(2) as granted:
+            for _ in range(granted):
+                charge = budget.charge("task", is_retry=True, expected=Usage(60, 1024))
+                budget.settle(charge, Usage(60, 3))
+    assert trials.ledger.spent()["t"] == Amount(10, 630)
 
 
 def test_a_cap_of_the_batch_that_refused_something_is_told_from_the_trials_own(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -204,6 +205,31 @@ def test_a_refused_key_is_said(endpoint: FakeEndpoint) -> None:
     chosen = settings(base_url=endpoint.base_url)
     with pytest.raises(AuthenticationError, match="Check the key"):
         open_endpoint(choose_model(chosen, "task", {}), chosen)
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_an_endpoint_that_refuses_to_list_its_models_answers_for_a_named_one(
+    endpoint: FakeEndpoint, status: int
+) -> None:
+    endpoint.models = error(status, "listing models is not allowed for this key")
+    client = connect(settings(model="m", base_url=endpoint.base_url))
+    assert client.complete(ASK).text == "1"
+    endpoint.replies.append(error(status, "wrong key"))
+    with pytest.raises(AuthenticationError, match="Check the key"):
+        client.complete([Message("user", "another")])
+    client.close()
+
+
+def test_a_list_of_models_that_never_comes_is_waited_for_once_where_one_is_named(
+    endpoint: FakeEndpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("autoprompt.llm.endpoints._LIST_TIMEOUT_S", 0.1)
+    monkeypatch.setattr("autoprompt.llm.endpoints._WAITS_S", (0.0,))
+    ended = threading.Event()
+    endpoint.models = Reply(hangs_until=ended)
+    connect(settings(model="m", base_url=endpoint.base_url)).close()
+    ended.set()
+    assert endpoint.listed == 1
 
 
 def test_roles_with_the_same_model_share_one_client(endpoint: FakeEndpoint) -> None:

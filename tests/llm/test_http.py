@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from autoprompt.errors import EndpointError
-from autoprompt.llm.http import HttpTransport, LentClients
+from autoprompt.llm.failures import BrokenAnswerError, TimedOutError
+from autoprompt.llm.http import MOST_BYTES, HttpTransport, LentClients
 from autoprompt.types import Message
-from tests.fake_endpoint import Reply, fake_endpoint
+from tests.fake_endpoint import Reply, answer, fake_endpoint
 
 
 def made(most: int) -> LentClients:
@@ -76,4 +79,31 @@ def test_a_redirect_that_keeps_the_request_is_followed() -> None:
         endpoint.replies.append(Reply(308, "", {"Location": f"{endpoint.base_url}/chat/completions/"}))
         transport = HttpTransport(endpoint.base_url, "m")
         assert transport.complete([Message("user", "hello")]).text == "1"
+        transport.close()
+
+
+def test_blank_lines_that_keep_a_connection_alive_are_no_answer_in_time() -> None:
+    with fake_endpoint() as endpoint:
+        endpoint.replies.append(replace(answer("late"), blank_lines=50))
+        transport = HttpTransport(endpoint.base_url, "m", timeout_s=0.2)
+        with pytest.raises(TimedOutError, match=r"no answer in time \(not whole after 0.2 s\)"):
+            transport.complete([Message("user", "hello")])
+        assert transport.complete([Message("user", "hello")]).text == "1"  # on a connection of its own
+        transport.close()
+
+
+def test_blank_lines_before_an_answer_in_time_are_passed_over() -> None:
+    with fake_endpoint() as endpoint:
+        endpoint.replies.append(replace(answer("1"), blank_lines=3))
+        transport = HttpTransport(endpoint.base_url, "m")
+        assert transport.complete([Message("user", "hello")]).text == "1"
+        transport.close()
+
+
+def test_an_answer_without_an_end_is_not_kept_in_memory() -> None:
+    with fake_endpoint() as endpoint:
+        endpoint.replies.append(Reply(body="x" * (MOST_BYTES + 1)))
+        transport = HttpTransport(endpoint.base_url, "m")
+        with pytest.raises(BrokenAnswerError, match="longer than 32 MB"):
+            transport.complete([Message("user", "hello")])
         transport.close()

@@ -271,6 +271,25 @@ def test_broken_answers_are_retried_twice_and_then_unparsed() -> None:
     assert (completion.text, completion.attempts) == ("", 3)
 
 
+def test_a_page_before_other_failures_makes_no_answer_of_a_lost_row() -> None:
+    """Scored as a wrong answer it would stay one: the journal keeps answers, and asks lost rows anew."""
+    poison = iter([BROKEN] + [DOWN] * 20)
+    world = World(lambda messages: GOOD if messages == ASK else next(poison))
+    world.ask()
+    assert "HTTP 500" in str(world.fails(messages=POISON))
+
+
+def test_a_page_without_budget_for_a_retry_fails_the_row() -> None:
+    assert "max_calls" in str(World([BROKEN, GOOD], max_calls=1).fails())
+
+
+def test_a_model_that_said_nothing_before_other_failures_has_answered() -> None:
+    poison = iter([BROKEN, EMPTY, SLOW, SLOW, SLOW])
+    world = World(lambda messages: GOOD if messages == ASK else next(poison))
+    world.ask()
+    assert world.ask(POISON).text == ""
+
+
 def test_an_endpoint_that_only_ever_answers_nonsense_is_not_one() -> None:
     failure = World([BROKEN] * 5).fails()
     assert isinstance(failure, EndpointError)

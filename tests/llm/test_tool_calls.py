@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 from fake_endpoint import Reply, fake_endpoint
 
+from autoprompt.llm import Budget, ResponseCache, ScriptedClient, wrap
 from autoprompt.llm.answers import from_record, request_key, to_record
 from autoprompt.llm.client import Completion, Options, ToolSchema
 from autoprompt.llm.http import HttpTransport
@@ -76,3 +78,13 @@ def test_they_are_kept_with_the_answer() -> None:
     answer = Completion("", tool_calls=(CALL,))
     assert from_record(json.loads(json.dumps(to_record(answer)))).tool_calls == (CALL,)
     assert "tool_calls" not in to_record(Completion("x"))
+
+
+def test_an_answer_that_calls_a_tool_is_paid_once_in_all_runs(tmp_path: Path) -> None:
+    model = ScriptedClient(lambda _: Completion("", tool_calls=(CALL,)), identity="m")
+    for _ in range(2):
+        cache = ResponseCache(tmp_path)
+        client = wrap(model, budget=Budget(), cache=cache)
+        assert client.complete([Message("user", "find tea")], Options(tools=(SEARCH,))).tool_calls == (CALL,)
+        cache.close()
+    assert len(model.calls) == 1
