@@ -213,7 +213,7 @@ class ScientificAnalyst:
             shown = {name: event[name] for name in ("number", "exit_code", "observation")}
             self.emit({**shown, "event": "experiment"})
         elif event["event"] == "warning":
-            self.emit(dict(event))
+            self.emit({**event, "message": f"scientific analyst: {event['message']}"})
 
 
 def suggestions(findings: Sequence[Finding], conclusion: str, language: Language) -> str:
