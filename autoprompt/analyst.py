@@ -54,6 +54,7 @@ _WORDS: dict[Language, dict[str, str]] = {
     "en": {
         "tested": "Tested by code on {total} rows, {wrong} of them answered wrong:",
         "finding": "- rows with {condition}: {wrong} of {total} wrong; others: {elsewhere} of {others} wrong",
+        "concluded": "Concluded from it, with only the numbers confirmed:",
         "wrong": "wrong",
         "right": "right",
         "rate": "{column} = {value}: {wrong} of {total} wrong",
@@ -61,6 +62,7 @@ _WORDS: dict[Language, dict[str, str]] = {
     "zh": {
         "tested": "用代码在 {total} 行上检验，其中 {wrong} 行回答错误：",
         "finding": "- {condition}：{total} 行中 {wrong} 行错误；其余 {others} 行中 {elsewhere} 行错误",
+        "concluded": "由此得出的结论（仅数字经过核实）：",
         "wrong": "错误行",
         "right": "正确行",
         "rate": "{column} = {value}：{total} 行中 {wrong} 行错误",
@@ -213,11 +215,12 @@ class ScientificAnalyst:
             shown = {name: event[name] for name in ("number", "exit_code", "observation")}
             self.emit({**shown, "event": "experiment"})
         elif event["event"] == "warning":
-            self.emit(dict(event))
+            self.emit({**event, "message": f"scientific analyst: {event['message']}"})
 
 
 def suggestions(findings: Sequence[Finding], conclusion: str, language: Language) -> str:
-    """What the writer reads: the counts of the recount, and of the conclusion what they confirm."""
+    """What the writer reads: the counts of the recount, and of the conclusion what does not go beyond
+    them, marked as the words of the model."""
     words, first = _WORDS[language], findings[0]
     wrong, total = first.wrong + first.wrong_elsewhere, first.total + first.total_elsewhere
     lines = [words["tested"].format(total=total, wrong=wrong)]
@@ -231,7 +234,8 @@ def suggestions(findings: Sequence[Finding], conclusion: str, language: Language
                 others=f.total_elsewhere,
             )
         )
-    return "\n".join([*lines, *confirmed_sentences(conclusion, findings)])
+    said = confirmed_sentences(conclusion, findings)
+    return "\n".join([*lines, *([words["concluded"], *said] if said else [])])
 
 
 def predictions_csv(results: Sequence[EvaluatedRow]) -> str:

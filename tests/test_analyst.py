@@ -81,7 +81,9 @@ def test_the_planted_cause_is_named_with_its_true_counts(tmp_path: Path) -> None
         "p_value": pytest.approx(1 / 735471, abs=1e-6),
     }
     assert "rows with `length > 80`: 8 of 8 wrong; others: 0 of 16 wrong" in found["suggestions"]
-    assert "Say what long parcels mean." in found["suggestions"]
+    # What is left of the conclusion is a claim, and is told as one.
+    said = found["suggestions"].partition("\nConcluded from it, with only the numbers confirmed:\n")[2]
+    assert said == "`length > 80`: 8 of 8 wrong\nSay what long parcels mean."
     assert (found["has_errors"], found["error_count"], found["total_count"]) == (True, 8, 24)
     assert found["error_cases"]
 
@@ -97,6 +99,14 @@ def test_a_number_that_is_not_so_does_not_reach_the_writer(tmp_path: Path) -> No
 def test_a_hypothesis_tested_in_code_counts_where_the_conclusion_is_vague(tmp_path: Path) -> None:
     found = analyst(ScriptedClient(passes("Long rows are the cause.")), tmp_path).analyze(PROMPT, rows())
     assert [f["condition"] for f in found["findings"]] == ["length > 80"]
+    assert found["suggestions"].endswith(
+        "\nConcluded from it, with only the numbers confirmed:\nLong rows are the cause."
+    )
+
+
+def test_a_conclusion_of_which_nothing_is_left_adds_nothing(tmp_path: Path) -> None:
+    found = analyst(ScriptedClient(passes("`length > 80`: 9 of 9 wrong")), tmp_path).analyze(PROMPT, rows())
+    assert found["suggestions"].endswith("others: 0 of 16 wrong")
 
 
 def test_where_nothing_holds_the_plain_analyst_is_asked(tmp_path: Path) -> None:

@@ -33,7 +33,8 @@ class Bench:
 class ScienceContext:
     """role: whose budget line the calls are. max_output_tokens: of one answer. context_tokens: the window of
     the model. language: of the requests; None: the task's. makes_files: whether files are due where `io` is
-    given. owns_budget: False where the budget is another run's, who keeps back what it needs."""
+    given. owns_budget: False where the budget is another run's, who keeps back what it needs. more_room: what
+    lets an answer be longer, "" where nothing does."""
 
     client: Client
     task: str
@@ -53,6 +54,7 @@ class ScienceContext:
     language: Language | None = None
     makes_files: bool = True
     owns_budget: bool = True
+    more_room: str = ""
     options: Options = field(init=False)
 
     def __post_init__(self) -> None:

@@ -17,8 +17,24 @@ _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 _PAIR = re.compile(r"(\d+)\s*(?:of the|out of|of|/|in)\s*(\d+)|(\d+)\s*(?:行|个|条)?\s*中\s*(?:有)?\s*(\d+)")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[。！？；])|\n+")
 _NUMBER_WORD = re.compile(
-    r"\b(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|half|most|all|none|twice|double)\b"
-    r"|[一二三四五六七八九十百半]+(?:个|条|行|成|分)|全部|所有|大多数|多数",
+    r"\b(?:zero|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen"
+    r"|seventeen|eighteen|nineteen|twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety|dozens?|hundreds?"
+    r"|thousands?|millions?|half|halves|thirds|quarters|fifths|sixths|eighths|tenths"
+    r"|a[ -](?:third|quarter|fifth|sixth|eighth|tenth)|most|majority|minority|all|none|once|twice|thrice"
+    r"|double|triple)\b"
+    r"|[零〇一二两三四五六七八九十百千万亿半]+(?:个|条|行|例|项|次|倍|成|分|半)"
+    r"|全部|所有|多数|少数|大部分|小部分|半数|过半|大半|多半",
+    re.IGNORECASE,
+)
+# "Never wrong" is a count, too, and "always name the product" a rule: of these only what says how rows went.
+_ABSOLUTE = re.compile(
+    r"\Ano\b|\b(?:never|always|every|each|any|nothing|only|both|entirely|invariably|without exception)\b"
+    r"|从不|从未|从来|永远|绝不|总是|总会|始终|一律|每|任何|凡是|无一|只有|都|(?<!平)均",
+    re.IGNORECASE,
+)
+_OUTCOME = re.compile(
+    r"\b(?:wrong\w*|errors?|err(?:s|ed)?|mistakes?|mistaken|fail\w*|(?:in)?correct\w*|right|mis(?:class|label|read)\w*)\b"
+    r"|出错|错误|答错|错答|失误|失败|误判|误分|正确|答对|无误",
     re.IGNORECASE,
 )
 FEWEST_ROWS = 3  # fewer that a condition holds for show nothing
@@ -113,7 +129,8 @@ def confirmed_sentences(text: str, findings: Sequence[Finding]) -> list[str]:
     """The sentences of a conclusion whose every number the recount of `findings` confirms.
 
     Confirmed are the counts, their shares in percent, and the numbers of the conditions themselves; "a of b"
-    must be one finding's a and b. Words for numbers confirm nothing, so a sentence with one is left out.
+    must be one finding's a and b. Words for numbers confirm nothing, so a sentence with one is left out, and
+    so is one that says of all rows or of none how they were answered. What is kept is still the model's word.
     """
     known, pairs = _confirmed(findings)
     kept = []
@@ -138,7 +155,7 @@ def _confirmed(findings: Sequence[Finding]) -> tuple[set[str], set[tuple[int, in
 
 
 def _is_confirmed(sentence: str, known: set[str], pairs: set[tuple[int, int]]) -> bool:
-    if _NUMBER_WORD.search(sentence):
+    if _NUMBER_WORD.search(sentence) or (_ABSOLUTE.search(sentence) and _OUTCOME.search(sentence)):
         return False
     for match in _PAIR.finditer(sentence):
         said = (match[1], match[2]) if match[1] else (match[4], match[3])

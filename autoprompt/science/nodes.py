@@ -63,6 +63,7 @@ def ask(state: ScienceState, runtime: Runtime[ScienceContext]) -> Update:
     record = context.log.add_answer(_record(number, completion, answer, sections))
     context.emit({**_event("pass_answered", number, context), **_shown(record)})
     update: Update = {"number": number, "has_code": record.code is not None}
+    update["warnings"] = _warnings(context, state, passes, record)
     if sections and sections[-1].tag == "Conclusion" and sections[-1].text:
         update |= _concluded(context, sections[-1].text)
         update |= {"stopped_early": True, "stop_reason": "concluded"}
@@ -102,17 +103,31 @@ def conclude(state: ScienceState, runtime: Runtime[ScienceContext]) -> Update:
     answer = read_answer(completion.text)
     sections = tuple(s for s in answer.until("Conclusion") if s.tag in ("Inference", "Conclusion") and s.text)
     conclusion = next((s.text for s in sections if s.tag == "Conclusion"), None)
-    warnings = list(state.get("warnings", ()))
+    unclear = ""
     if conclusion is None:
         conclusion = answer.untagged or (sections[-1].text if sections else "")
-        if warning := _unclear_end(answer, sections):
-            warnings.append(warning)
+        unclear = _unclear_end(answer, sections)
         sections = (*sections, Section("Conclusion", conclusion)) if conclusion else sections
     record = context.log.add_answer(replace(_record(number, completion, answer, sections), code=None))
     context.emit({**_event("pass_answered", number, context), **_shown(record)})
+    warnings = [*_warnings(context, state, passes, record), *filter(None, [unclear])]
     update = _concluded(context, conclusion)
     context.saved()
     return _checkpoint(context, {"number": number, "warnings": warnings, **update})
+
+
+def _warnings(
+    context: ScienceContext, state: ScienceState, passes: Sequence[PassRecord], record: PassRecord
+) -> list[str]:
+    """Those so far, and of the first answer that broke off one more, which is told at once."""
+    known = list(state.get("warnings", ()))
+    if not record.is_cut or any(earlier.is_cut for earlier in passes):
+        return known
+    room = f". More room: {context.more_room}" if context.more_room else ""
+    cap = context.max_output_tokens
+    message = f"the answer of pass {record.number} broke off, being cut at {cap} tokens{room}"
+    context.emit({"event": "warning", "message": message})
+    return [*known, message]
 
 
 def _unclear_end(answer: Answer, sections: Sequence[Section]) -> str:
@@ -185,6 +200,7 @@ def _record(number: int, completion: Completion, answer: Answer, sections: Seque
         code=code,
         has_own_observation=answer.has_own_observation,
         usage=completion.usage,
+        is_cut=completion.finish_reason == "length",
     )
 
 

@@ -49,8 +49,16 @@ def _plain(text: str, workdir: Path) -> str:
     for folder in dict.fromkeys((str(workdir), str(workdir.resolve()))):
         text = text.replace(f"{folder}/.experiment.py", SCRIPT).replace(f"{folder}/", "")
     text = text.replace("\r\n", "\n")
-    text = re.sub(r"[^\n]*\r(?!$)", "", text)  # a progress bar: what a terminal would show in the end
+    text = "\n".join(map(_overwritten, text.split("\n")))
     return escape_tags(fold(_CONTROL.sub("", text)).strip("\n").rstrip())
+
+
+def _overwritten(line: str) -> str:
+    """What a terminal would show of a line in the end, as of a progress bar.
+
+    No pattern: a line may be all that the sandbox keeps, a megabyte.
+    """
+    return line.rstrip("\r").rpartition("\r")[2]
 
 
 def _named(files: Sequence[Path]) -> str:

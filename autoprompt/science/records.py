@@ -20,6 +20,7 @@ class PassRecord:
     code, observation: None in a turn that runs nothing. stdout, stderr: as the sandbox kept them.
     exit_code: None where nothing ran, negative for a signal. new_files: paths relative to the work folder.
     has_own_observation: the model wrote an Observation of its own, which was cut with all behind it.
+    is_cut: the answer broke off at the cap on its tokens.
     """
 
     number: int
@@ -35,6 +36,7 @@ class PassRecord:
     new_files: tuple[str, ...] = ()
     has_own_observation: bool = False
     usage: Usage = Usage()
+    is_cut: bool = False
 
     @property
     def has_failed(self) -> bool:

@@ -26,6 +26,8 @@ _MOST_FILES = 50  # that are named
 
 _WORDS: dict[Language, dict[str, str]] = {
     "en": {
+        "cut": "Your last answer was too long and broke off, so that its code may not be whole: "
+        "write shorter code, which does one thing, without comments.",
         "failed": "The last experiment failed: find out why, and mend it.",
         "shortened": "It printed a table that was shortened: compute and print what is asked, not the table.",
         "files": "Files that the experiments have made: {files}.",
@@ -35,6 +37,7 @@ _WORDS: dict[Language, dict[str, str]] = {
         "also": "{libraries} and the standard library",
     },
     "zh": {
+        "cut": "你上一次的回答过长而被截断，代码可能不完整：请写更短的代码，只做一件事，不写注释。",
         "failed": "上一个实验运行失败：请找出原因并修正。",
         "shortened": "它打印的是一张被截断的表：请计算并打印所要求的结果，而不是整张表。",
         "files": "实验已生成的文件：{files}。",
@@ -125,7 +128,9 @@ class Requests:
         """What the system knows of the last experiment that its Observation need not say."""
         words, last = _WORDS[self.language], passes[-1] if passes else None
         told = []
-        if last is not None and last.has_failed and not is_last:
+        if last is not None and last.is_cut and not is_last:
+            told.append(words["cut"])
+        elif last is not None and last.has_failed and not is_last:
             told.append(words["failed"])
         elif last is not None and _SHORTENED.search(last.stdout) and not is_last:
             told.append(words["shortened"])

@@ -171,6 +171,7 @@ def _context(
         emit=emit,
         temperature=config.temperature,
         seed=config.seed,
+        more_room="--max-output-tokens",
         saved=lambda: _save_transcript(folder, config, log, level=str(bench.level)),
         journal_position=lambda: _synced_position(journal),
     )

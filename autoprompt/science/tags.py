@@ -19,7 +19,7 @@ _OPENING = re.compile(rf"<[ \t]*({_NAMES})\b[^<>]*>", re.IGNORECASE)
 # No `>` is asked for: where a stop sequence or a limit cut the answer, it may be missing.
 _OWN_OBSERVATION = re.compile(r"<[ \t]*observations?(?![a-z0-9_])", re.IGNORECASE)
 _CLOSED_OBSERVATION = re.compile(r"<[ \t]*/[ \t]*observations?\b[^<>]*>", re.IGNORECASE)
-_TAG_LIKE = re.compile(rf"<(?=[ \t]*/?[ \t]*({_NAMES})\b)", re.IGNORECASE)
+_TAG_LIKE = re.compile(rf"<(?=[ \t]*(?:/[ \t]*)?({_NAMES})\b)", re.IGNORECASE)
 _FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})[ \t]*([\w.+#-]*)[ \t]*")
 _MOST_CLOSINGS = 20  # of one Experiment that are tried; more are no code
 

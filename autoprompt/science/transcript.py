@@ -53,6 +53,8 @@ def _pass(record: PassRecord) -> Iterator[str]:
             yield section.text
     if record.observation is not None:
         yield from ("", "### Observation", "", *_block(record.observation, ""), "", _told(record))
+    if record.is_cut:
+        yield from ("", "_The answer broke off, being too long._")
     if record.has_own_observation:
         yield from ("", "_The model wrote an Observation of its own; it was cut with all behind it._")
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import json
 import re
+import sys
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from difflib import get_close_matches
@@ -233,10 +235,16 @@ def load_tools(file: Path | None) -> None:
     """Execute a Python file, so that the tools that it registers are known. Raises ConfigError."""
     if file is None:
         return
-    spec = importlib.util.spec_from_file_location(f"autoprompt_tools_{file.stem}", file)
+    folder = str(file.absolute().parent)
+    name = f"autoprompt_tools_{file.stem}_{hashlib.sha256(folder.encode(errors='replace')).hexdigest()[:8]}"
+    spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None or not file.is_file():
         raise ConfigError(f"tools: {file} is no Python file. Give the path of one with @tool functions.")
+    if folder not in sys.path:
+        sys.path.append(folder)  # for what it imports, maybe not before a tool is called
+    sys.modules[name] = module = importlib.util.module_from_spec(spec)  # where dataclasses and pickle look
     try:
-        spec.loader.exec_module(importlib.util.module_from_spec(spec))
+        spec.loader.exec_module(module)
     except Exception as error:
+        del sys.modules[name]
         raise ConfigError(f"tools: {file} cannot be loaded: {type(error).__name__}: {error}") from error

@@ -17,6 +17,10 @@ CURRENCY = "USD"
 # A repeated question must be another sample, else journal and cache would give the same answer for ever.
 _RETRY_SAMPLE, _PASS_SAMPLE = 1_000_003, 1009
 _MAX_OUTPUT_TOKENS = 1024  # where the node says nothing: a small model may not stop by itself
+_BROKE_OFF = (
+    "an answer broke off, being cut at {limit} tokens. More room: max_tokens in the completion_params of its "
+    "model; of an LLMNode, max_output_tokens"
+)
 _KNOWN_PARAMS = ("temperature", "max_tokens", "stop", "seed")
 _ROLES: Mapping[str, Role] = {"system": "system", "user": "user", "assistant": "assistant", "ai": "assistant"}
 
@@ -121,6 +125,8 @@ def call_model(
         raise
     except Exception as error:  # clients of one's own raise what they like
         raise LLMInvocationError(error) from error
+    if answer.finish_reason == "length" and answer.text.strip() not in labels:
+        context.warn(_BROKE_OFF.format(limit=options.max_output_tokens))
     if chunk_name is not None:
         context.chunk(answer.text, chunk_name)
     return ModelReply(

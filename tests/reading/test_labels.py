@@ -518,6 +518,8 @@ def test_long_answers_are_read_in_time() -> None:
     for text in (
         "{" * 100_000,
         "[" * 100_000,
+        '["a", ' * 20_000,
+        "[" * 50_000 + '"' + "a" * 50_000,
         "not " * 50_000,
         "answer: " * 20_000,
         "answer: is " * 20_000,
@@ -548,6 +550,10 @@ def test_json_is_found_in_fences_and_in_text(value: dict[str, object]) -> None:
 def test_the_last_json_inside_a_text_counts() -> None:
     assert read_json('from {"a": 1} to {"a": {"b": 2}}') == {"a": {"b": 2}}
     assert read_json("nothing {here}") is None
+    assert read_json('{"a": 1} (see [1])') == [1]
+    assert read_json('{"a": 1} (see [1])', dict) == {"a": 1}
+    assert read_json("[1]", dict) == [1]
+    assert read_json("a {set} " * 500 + '{"a": 1}') == {"a": 1}
 
 
 @pytest.mark.parametrize(

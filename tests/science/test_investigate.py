@@ -235,6 +235,38 @@ def test_an_answer_without_a_conclusion_is_told_as_one(last: str, conclusion: st
     assert [told in warning for warning in found.warnings] == [True]
 
 
+CUT = Completion("<Inference>\nseen\n</Inference>\n\n<Experiment>\nprint((1 +", finish_reason="length")
+
+
+def test_a_cut_answer_is_told_to_the_model_and_once_to_the_user() -> None:
+    events: list[dict[str, Any]] = []
+    found, client = run(
+        [CUT, CUT, experiment("print(2)"), LAST],
+        max_iterations=4,
+        max_output_tokens=700,
+        on_event=lambda event: events.append(dict(event)),
+    )
+    asked = [messages[-1].content for messages in client.calls]
+    told = "Your last answer was too long and broke off"
+    assert [told in text for text in asked] == [False, True, True, False]
+    assert not any("The last experiment failed" in text for text in asked)
+    (warning,) = found.warnings
+    assert warning == (
+        "the answer of pass 1 broke off, being cut at 700 tokens. More room: --max-output-tokens"
+    )
+    assert [event["message"] for event in events if event["event"] == "warning"] == [warning]
+    assert [record.is_cut for record in found.passes] == [True, True, False, False]
+    page = (Path(found.run_dir) / "transcript.md").read_text(encoding="utf-8")
+    assert page.count("_The answer broke off, being too long._") == 2
+
+
+def test_a_cut_conclusion_is_warned_of() -> None:
+    cut = Completion("<Inference>seen</Inference><Conclusion>It is twen", finish_reason="length")
+    found, _ = run([experiment("print(1)"), cut], max_iterations=2)
+    assert found.conclusion == "It is twen"
+    assert [warning[:41] for warning in found.warnings] == ["the answer of pass 2 broke off, being cut"]
+
+
 NOTHING = [""] * 3  # an empty answer is asked for again, twice
 LARGE = Usage(900, 200)
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from autoprompt.sandbox import Level, SandboxResult
 from autoprompt.science.observation import MOST_CHARACTERS, cut, fold, observe
+from tests.waiting import within
 
 WORK = Path("/somewhere/work")
 
@@ -61,8 +63,26 @@ def test_a_flood_on_one_side_leaves_the_other() -> None:
     assert len(seen) <= MOST_CHARACTERS
 
 
-def test_a_progress_bar_is_what_it_became() -> None:
-    assert observe(result("10%\r50%\r100%\ndone\n"), WORK) == "100%\ndone"
+@pytest.mark.parametrize(
+    ("printed", "shown"),
+    [
+        ("10%\r50%\r100%\ndone\n", "100%\ndone"),
+        ("10%\r50%\r100%\r", "100%"),
+        ("50%\r100%\r\r\ndone\r\n", "100%\ndone"),
+        ("a\n50%\r100%\r\n", "a\n100%"),
+        ("old\r\n\rnew", "old\nnew"),
+    ],
+)
+def test_a_progress_bar_is_what_it_became(printed: str, shown: str) -> None:
+    assert observe(result(printed), WORK) == shown
+
+
+@pytest.mark.parametrize(
+    "line", ["[" + "12, " * 262_144 + "]", "<" + " " * 1_048_576 + "x", "1%\r" * 262_144]
+)
+def test_one_line_as_long_as_the_sandbox_keeps_is_read_at_once(line: str) -> None:
+    with within(10):
+        assert len(observe(result(line), WORK)) <= MOST_CHARACTERS
 
 
 @given(st.text(max_size=200), st.text(max_size=200), st.integers(-9, 3))

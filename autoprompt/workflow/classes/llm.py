@@ -122,7 +122,7 @@ class LLMNode(BaseNode):
     def _outputs(self, text: str) -> dict[str, Any]:
         if self.output_format == "text":
             return {self.output_variable_name: text}
-        value = read_json_answer(text)
+        value = read_json_answer(text, dict if self.output_keys else object)
         if not self.output_keys:
             return {self.output_variable_name: value}
         missing = [key for key in self.output_keys if not isinstance(value, dict) or key not in value]

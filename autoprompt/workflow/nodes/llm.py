@@ -11,7 +11,7 @@ from autoprompt.types import Message
 from autoprompt.workflow.context import NodeContext
 from autoprompt.workflow.definition import NodeResult, NodeTypeBase
 from autoprompt.workflow.errors import NodeError
-from autoprompt.workflow.json_answer import read_json_answer
+from autoprompt.workflow.json_answer import read_structured
 from autoprompt.workflow.model_call import build_context, call_model, usage_record
 from autoprompt.workflow.prompting import component_texts, prompt_messages
 from autoprompt.workflow.spec.records import LLMData
@@ -20,7 +20,8 @@ from autoprompt.workflow.spec.records import LLMData
 class LLM(NodeTypeBase):
     """Puts out `text`, `context` (the conversation), `usage`, `finish_reason`, `reasoning_content`.
 
-    With a schema, `structured_output` too; an answer that is no JSON fails the node.
+    With a schema, `structured_output` too; an answer that is no JSON, or not of the schema's type, or that
+    lacks what it requires, fails the node.
     """
 
     data_model = LLMData
@@ -42,7 +43,7 @@ class LLM(NodeTypeBase):
             "reasoning_content": "\n".join(thoughts),
         }
         if schema is not None:
-            outputs["structured_output"] = read_json_answer(reply.text)
+            outputs["structured_output"] = read_structured(reply.text, schema)
         return NodeResult(
             outputs,
             process_data=reply.process_data,

@@ -78,7 +78,7 @@ def _values(data: ExtractorData, answer: str) -> tuple[dict[str, Any], str | Non
     """The parameters, each of its type, and what was wrong with the answer."""
     empty = {parameter.name: _empty(_kind(parameter)) for parameter in data.parameters}
     try:
-        read = read_json_answer(answer)
+        read = read_json_answer(answer, dict)
     except ValueError as error:
         return empty, str(error)
     if isinstance(read, list) and len(read) == 1:

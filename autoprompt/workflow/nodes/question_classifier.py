@@ -104,7 +104,7 @@ def _read(text: str, classes: Sequence[ClassConfig], labels: Sequence[str]) -> C
     if label is not None:
         return classes[list(labels).index(label)]
     answer = visible(text)
-    data = read_json(answer)
+    data = read_json(answer, dict)
     given = [answer]
     if isinstance(data, Mapping):
         names = ("category_id", "class_id", "category_name", "class_name")
