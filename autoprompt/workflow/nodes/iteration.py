@@ -36,14 +36,15 @@ class _Done:
     error: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        return {"output": self.output, "answer": self.answer, "writes": self.writes}
+        return {"output": self.output, "answer": self.answer, "writes": self.writes, "error": self.error}
 
 
 class Iteration(NodeTypeBase):
     """Inside, `{{#node.item#}}` and `{{#node.index#}}` are the item and its place.
 
     Results are in the order of the items, whatever came first. An item that is done is written down, so that
-    a run that was killed does not do it again; one that failed is tried again by a resumed run.
+    a run that was killed does not do it again. One that failed among several at once is tried again by a
+    resumed run; where they come one after the other it stays failed.
     """
 
     data_model = IterationData
@@ -117,6 +118,9 @@ def _each(
         return
     for number in range(len(items)):
         done = _one(data, context, inner, items, number)
+        if done.error is not None:
+            # Items behind it go on from what is there without it, and are not done again by a resumed run.
+            context.finish(_part(number), done.to_dict())
         # One after the other, an item sees what those before it have assigned.
         apply_writes(context, done.writes)
         yield number, done
@@ -125,7 +129,7 @@ def _each(
 def _one(
     data: IterationData, context: NodeContext, inner: Definition, items: Sequence[Any], number: int
 ) -> _Done:
-    kept = context.finished(f"item/{number}")
+    kept = context.finished(_part(number))
     if kept is not MISSING:
         return _Done(**kept)
     context.emit(context.event(IterationNext, pass_index=number))
@@ -141,8 +145,12 @@ def _one(
         context.warn(message)
         return _Done(error=str(error))
     done = _Done(inner_output(run, data.output_selector), inner_answer(run, inner), run.writes)
-    context.finish(f"item/{number}", done.to_dict())
+    context.finish(_part(number), done.to_dict())
     return done
+
+
+def _part(number: int) -> str:
+    return f"item/{number}"
 
 
 def _warn_of_lost(context: NodeContext, done: Sequence[_Done]) -> None:
