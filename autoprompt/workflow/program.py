@@ -111,7 +111,8 @@ class Meter:
             return self._usage
 
     def complete(self, messages: Sequence[Message], options: Options = Options()) -> Completion:
-        seed = 0 if options.seed is None else options.seed  # as task calls of a single prompt
+        # As task calls of a single prompt: by the sample alone, so that equal draws are equal.
+        seed = options.sample if options.seed is None else options.seed
         options = replace(options, seed=seed, wants_label_probs=bool(options.labels))
         answer = self._inner.complete(messages, options)
         with self._lock:
