@@ -199,9 +199,16 @@ def _run(node: GraphNode, state: FlowState, runtime: Runtime[RunContext]) -> Out
     if visits:
         path += f"#{visits + 1}"
     emit: Emit = frame.emit or runtime.stream_writer
-    outcome = run_node(run, node, values, path, emit)
-    if run.executions is not None:
-        _check_plain(node, outcome)
+    try:
+        outcome = run_node(run, node, values, path, emit)
+        if run.executions is not None:
+            _check_plain(node, outcome)
+    except TryAgain:
+        raise
+    except BaseException as error:
+        # LangGraph waits for the nodes beside this one: an iteration would go on to its last item.
+        run.stopping.set(error)
+        raise
     return outcome
 
 
