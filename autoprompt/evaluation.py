@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
 from queue import SimpleQueue
-from threading import Thread
+from threading import Event, Thread
 from typing import TypeVar
 
 from autoprompt.errors import BudgetExhausted, EmptyAnswersError, EndpointError, RequestRefusedError
@@ -39,6 +40,7 @@ Grant = Callable[[int], AbstractContextManager[int]]
 OnExhausted = Callable[[BudgetExhausted], None]
 Task = TypeVar("Task")
 Outcome = TypeVar("Outcome")
+_stopping: ContextVar[Event | None] = ContextVar("autoprompt_stopping_rows", default=None)
 
 
 def row_counter(emit: OnEvent, budget: Budget, what: str, total: int) -> OnRow:
@@ -215,13 +217,17 @@ def in_threads(
 
     Of several errors the earliest task's is raised, when all have ended.
 
+    A task of several steps asks `stopping_rows` between them, and ends where nobody waits for it any more.
+
     The threads are daemons, and not an executor's: those are joined when the interpreter ends, so that Ctrl-C
     would wait for what is on the wire (40 s with a server that says nothing, and a timeout of 45 s).
     """
     handed: SimpleQueue[tuple[int, Task] | None] = SimpleQueue()
     ended: SimpleQueue[tuple[int, Task, Outcome | BaseException]] = SimpleQueue()
+    stopping = Event()
 
     def serve() -> None:
+        _stopping.set(stopping)
         while (item := handed.get()) is not None:
             place, task = item
             try:
@@ -252,11 +258,20 @@ def in_threads(
             else:
                 yield task, outcome
     finally:
+        stopping.set()
         for _ in range(threads):
             handed.put(None)
         _await_answers(workers)
     if failures:
         raise min(failures, key=lambda failure: failure[0])[1]
+
+
+def stopping_rows() -> Event | None:
+    """Set once nobody waits any more for what this thread of `in_threads` does, as after Ctrl-C.
+
+    None in other threads.
+    """
+    return _stopping.get()
 
 
 def _await_answers(workers: Sequence[Thread]) -> None:

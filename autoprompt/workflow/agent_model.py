@@ -94,14 +94,20 @@ def written_calls(text: str, tools: Sequence[ToolSchema], number: int) -> tuple[
         found = read if isinstance(read, list) else [read]
     calls = []
     for place, entry in enumerate(found):
-        if not isinstance(entry, Mapping):
-            continue
-        name = entry.get("tool") or entry.get("name") or entry.get("function")
-        if name in known:
-            arguments = entry.get("arguments", entry.get("parameters", {}))
+        name, arguments = _named_call(entry) if isinstance(entry, Mapping) else (None, {})
+        if isinstance(name, str) and name in known:
             text_of = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
-            calls.append(ToolCall(f"{_WRITTEN}{number}_{place}", str(name), text_of))
+            calls.append(ToolCall(f"{_WRITTEN}{number}_{place}", name, text_of))
     return tuple(calls)
+
+
+def _named_call(entry: Mapping[str, Any]) -> tuple[Any, Any]:
+    """What stands where models write a tool's name, and its arguments. OpenAI has both under `function`."""
+    function = entry.get("function")
+    if isinstance(function, Mapping):
+        entry, function = function, None
+    name = entry.get("tool") or entry.get("name") or function
+    return name, entry.get("arguments", entry.get("parameters", {}))
 
 
 def _is_json(text: str) -> bool:

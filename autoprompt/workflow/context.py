@@ -98,6 +98,42 @@ class Frame:
     emit: Emit | None = None
 
 
+class Stop:
+    """Whether no further node of a graph is to begin: of this one, or of one around it. Threads share it.
+
+    around: stops this one too; an Event of somebody else's, or the Stop of the graph around.
+    cause: the failure that has ended the graph. Nodes beside the one that failed end in Interrupted.
+    """
+
+    def __init__(self, around: Stop | threading.Event | None = None) -> None:
+        self._around, self._is_set = around, False
+        self.cause: BaseException | None = None
+
+    def set(self, cause: BaseException | None = None) -> None:
+        """The first cause stays; that a node was stopped is none."""
+        if self.cause is None and not isinstance(cause, Interrupted):
+            self.cause = cause
+        self._is_set = True
+
+    def is_set(self) -> bool:
+        return self._is_set or (self._around is not None and self._around.is_set())
+
+    def check(self, error: Exception | None = None) -> None:
+        """Raises Interrupted where no further node is to begin, `from` the error of one that was at work."""
+        if self.is_set():
+            raise Interrupted("the run is being stopped") from error
+
+    @contextmanager
+    def telling_cause(self) -> Iterator[None]:
+        """Inside, Interrupted of a node that was stopped becomes the failure that it was stopped for."""
+        try:
+            yield
+        except Interrupted:
+            if self.cause is None:
+                raise
+            raise self.cause from self.cause.__cause__
+
+
 @dataclass(frozen=True, slots=True)
 class RunContext:
     """What all nodes of a run share: LangGraph's context, never part of a checkpoint.
@@ -106,7 +142,7 @@ class RunContext:
     components: texts that stand in for prompts, by name. demonstrations: by node, see `RunSettings`.
     sandbox, limits: how code is confined. max_concurrency: requests, calls of tools, pieces of code and items
     at once, None for no bound. turns: held by each of them but items, see `NodeContext.turn`.
-    stopping: set once no further node is to begin.
+    stopping: set once no further node of the graph at work is to begin.
     """
 
     models: ModelSource
@@ -123,7 +159,7 @@ class RunContext:
     executions: Executions | None = None
     progress: Progress = field(default_factory=Progress)
     frame: Frame = field(default_factory=Frame)
-    stopping: threading.Event = field(default_factory=threading.Event)
+    stopping: Stop = field(default_factory=Stop)
 
 
 class NodeContext:
@@ -220,8 +256,7 @@ class NodeContext:
             yield
             return
         with self.run.turns:
-            if self.run.stopping.is_set():
-                raise Interrupted("the run is being stopped")
+            self.run.stopping.check()
             token = _held.set((*held, self.run.turns))
             try:
                 yield

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from autoprompt.errors import Interrupted
 from autoprompt.workflow.context import Emit, NodeContext, RunContext, tell_all
 from autoprompt.workflow.definition import FAIL_BRANCH, LLM_TYPES, GraphNode, NodeResult
 from autoprompt.workflow.errors import FATAL, ExtractionError, LLMInvocationError, NodeError, as_node_error
@@ -54,8 +53,7 @@ def run_node(
 
     Raises Interrupted where no further node is to begin.
     """
-    if run.stopping.is_set():
-        raise Interrupted("the run is being stopped")
+    run.stopping.check()
     pool = VariablePool(values)
     context = make_context(run, node, pool, path, emit)
     context.pool = pool.with_local_ids(node.local_ids)
@@ -76,6 +74,7 @@ def run_node(
             context.emit(_failure(context, error, NodeRunFailed))
             raise
         except Exception as error:
+            run.stopping.check(error)  # it may have failed for that
             if context.attempt.failures < node.retries and _may_try_again(error):
                 context.attempt.failures += 1
                 context.emit(_retry(context, error))

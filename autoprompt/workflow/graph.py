@@ -199,8 +199,15 @@ def _run(node: GraphNode, state: FlowState, runtime: Runtime[RunContext]) -> Out
     if visits:
         path += f"#{visits + 1}"
     emit: Emit = frame.emit or runtime.stream_writer
-    outcome = run_node(run, node, values, path, emit)
-    return outcome if run.executions is None else _plain(node, outcome)
+    try:
+        outcome = run_node(run, node, values, path, emit)
+        return outcome if run.executions is None else _plain(node, outcome)
+    except TryAgain:
+        raise
+    except BaseException as error:
+        # LangGraph waits for the nodes beside this one: an iteration would go on to its last item.
+        run.stopping.set(error)
+        raise
 
 
 def _update(node: GraphNode, outcome: Outcome) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from autoprompt.workflow.context import Frame, NodeContext
+from autoprompt.workflow.context import Frame, NodeContext, Stop
 from autoprompt.workflow.definition import Definition
 from autoprompt.workflow.variables import Values, VariablePool, merge_values
 
@@ -75,19 +75,21 @@ def _invoke(context: NodeContext, inner: Definition, frame: Frame) -> Mapping[st
 
     from autoprompt.workflow.graph import first_state, recursion_limit, run_single, threads
 
+    stopping = Stop(context.run.stopping)  # a failure in here is for the container to take up
     # A graph of its own: as a subgraph of the one around, it would write checkpoints of every pass.
     around, own = copy_context(), copy_context()
     own.run(var_child_runnable_config.set, None)
     if len(inner.nodes) == 1 and inner.edges is not None and not inner.nodes[0].retries:
         # LangGraph's stream of events is found through the context around.
         frame = replace(frame, emit=lambda event: around.copy().run(context.stream, event))
-        return own.run(run_single, inner.nodes[0], replace(context.run, frame=frame))
-    run = replace(context.run, frame=frame)
+        return own.run(run_single, inner.nodes[0], replace(context.run, frame=frame, stopping=stopping))
+    run = replace(context.run, frame=frame, stopping=stopping)
     config = RunnableConfig(recursion_limit=recursion_limit(inner, MAX_STEPS))
     if context.run.max_concurrency is not None:
         config["max_concurrency"] = threads(inner)
     graph = _compiled(inner)
-    state: Mapping[str, Any] = own.run(lambda: graph.invoke(first_state({}), config, context=run))
+    with stopping.telling_cause():
+        state: Mapping[str, Any] = own.run(lambda: graph.invoke(first_state({}), config, context=run))
     return state
 
 

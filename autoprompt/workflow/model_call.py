@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from typing import Any
 
 from autoprompt.errors import AutopromptError, ModelError
@@ -15,7 +16,7 @@ from autoprompt.workflow.models import ModelSpec
 
 CURRENCY = "USD"
 # A repeated question must be another sample, else journal and cache would give the same answer for ever.
-_RETRY_SAMPLE, _PASS_SAMPLE = 1_000_003, 1009
+_RETRY_SAMPLE = 1_000_003
 _MAX_OUTPUT_TOKENS = 1024  # where the node says nothing: a small model may not stop by itself
 _BROKE_OFF = (
     "an answer broke off, being cut at {limit} tokens. More room: max_tokens in the completion_params of its "
@@ -168,7 +169,7 @@ def _options(
         temperature=heat,
         max_output_tokens=int(limit) if limit else _MAX_OUTPUT_TOKENS,
         seed=int(seed) if seed is not None else None,
-        sample=sample + (_pass_sample(context.index) if heat > 0 else 0) + _RETRY_SAMPLE * context.tries,
+        sample=sample + (_place_sample(context.path) if heat > 0 else 0) + _RETRY_SAMPLE * context.tries,
         stop=(stop,) if isinstance(stop, str) else tuple(stop),
         labels=tuple(labels),
         is_retry=context.tries > 0,
@@ -176,12 +177,12 @@ def _options(
     )
 
 
-def _pass_sample(index: Sequence[int]) -> int:
-    """A number for a pass: with a temperature, each pass draws its own answer to an equal question."""
-    number = 0
-    for step in index:
-        number = number * _PASS_SAMPLE + step
-    return number
+def _place_sample(path: str) -> int:
+    """A number for a place in a run. With a temperature, equal questions of two places are two draws.
+
+    Places are nodes, visits and passes. Small enough for a seed of 31 bits, with that of retries on top.
+    """
+    return int.from_bytes(sha256(ascii(path).encode()).digest()[:4]) >> 2
 
 
 def is_context(value: Any) -> bool:

@@ -8,6 +8,7 @@ from contextvars import Context
 from dataclasses import dataclass, replace
 from typing import Any
 
+from autoprompt.evaluation import stopping_rows
 from autoprompt.llm.client import Client, Completion, Options
 from autoprompt.reading.labels import read_answer
 from autoprompt.types import STEP_FAILED, Candidate, Example, Message, Prediction, Usage
@@ -50,6 +51,7 @@ class WorkflowProgram:
             client=meter,
             components={**self.components, **candidate.components},
             demonstrations=demonstrations(candidate),
+            stopping=stopping_rows(),
         )
         try:
             # In a context of its own: LangGraph would take a graph that is run in a node of another one (the
@@ -111,7 +113,8 @@ class Meter:
             return self._usage
 
     def complete(self, messages: Sequence[Message], options: Options = Options()) -> Completion:
-        seed = 0 if options.seed is None else options.seed  # as task calls of a single prompt
+        # As task calls of a single prompt: by the sample alone, so that equal draws are equal.
+        seed = options.sample if options.seed is None else options.seed
         options = replace(options, seed=seed, wants_label_probs=bool(options.labels))
         answer = self._inner.complete(messages, options)
         with self._lock:

@@ -11,8 +11,7 @@ from autoprompt.workflow.context import NodeContext
 from autoprompt.workflow.jinja import render_jinja
 from autoprompt.workflow.model_call import is_context, to_messages
 from autoprompt.workflow.spec.records import LLMData, MemoryConfig, PromptMessage
-from autoprompt.workflow.template import CONTEXT, as_text, only_reference, render, replace_references
-from autoprompt.workflow.variables import MISSING
+from autoprompt.workflow.template import CONTEXT, as_text, only_reference, references, render
 
 
 def component_texts(messages: Sequence[PromptMessage]) -> dict[str, str]:
@@ -41,11 +40,14 @@ def prompt_messages(data: LLMData, context: NodeContext) -> list[Message]:
 
 
 def memory_query(memory: MemoryConfig | None, context: NodeContext) -> list[Message]:
-    """With a memory, the question of a chat is the last message, as Dify has it."""
+    """With a memory, the question of a chat is the last message, as Dify has it. It is no template."""
     if memory is None:
         return []
-    text = memory.query_prompt_template or as_text(context.pool.find(("sys", "query")))
-    return [Message("user", render(text, context.pool))] if text.strip() else []
+    if memory.query_prompt_template:
+        text = render(memory.query_prompt_template, context.pool)
+    else:
+        text = as_text(context.pool.find(("sys", "query")))
+    return [Message("user", text)] if text.strip() else []
 
 
 def _named(messages: Sequence[PromptMessage]) -> Iterator[tuple[str | None, PromptMessage]]:
@@ -71,11 +73,10 @@ def _conversation(message: PromptMessage, context: NodeContext) -> list[Message]
 def _filled(data: LLMData, message: PromptMessage, text: str, context: NodeContext) -> str:
     if message.is_jinja2:
         return render_jinja(text, {**_jinja_values(data, context), **context.inputs})
-    if data.context is not None and data.context.enabled:
-        text = replace_references(text, lambda selector: _knowledge(data, context, selector))
-    elif "{{#context#}}" in text:
-        text = text.replace("{{#context#}}", "")
-    return render(text, context.pool, context.inputs)
+    names = context.inputs
+    if CONTEXT in references(text):
+        names = {**names, CONTEXT[0]: _knowledge(data, context)}
+    return render(text, context.pool, names)
 
 
 def _jinja_values(data: LLMData, context: NodeContext) -> dict[str, Any]:
@@ -84,12 +85,11 @@ def _jinja_values(data: LLMData, context: NodeContext) -> dict[str, Any]:
     return {v.variable: context.pool.get(v.value_selector) for v in variables if v.value_selector is not None}
 
 
-def _knowledge(data: LLMData, context: NodeContext, selector: tuple[str, ...]) -> str:
-    """What `{{#context#}}` stands for; other references stay for later."""
-    if selector != CONTEXT:
-        return "{{#" + ".".join(selector) + "#}}"
-    wanted = data.context.variable_selector if data.context is not None else None
-    value = MISSING if wanted is None else context.pool.get(wanted)
+def _knowledge(data: LLMData, context: NodeContext) -> str:
+    """What `{{#context#}}` stands for."""
+    if data.context is None or not data.context.enabled or data.context.variable_selector is None:
+        return ""
+    value = context.pool.get(data.context.variable_selector)
     if isinstance(value, list) and all(isinstance(item, dict) and "content" in item for item in value):
         return "\n".join(str(item["content"]) for item in value)
-    return "" if value is MISSING else as_text(value)
+    return as_text(value)

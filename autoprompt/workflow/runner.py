@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pprint import pformat
-from threading import Semaphore
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from pydantic import BaseModel
@@ -20,7 +20,7 @@ from autoprompt.llm.stack import REMOTE_CONCURRENCY
 from autoprompt.store import RunFolder
 from autoprompt.store.files import plain_json, read_text
 from autoprompt.store.spending import from_journal, total_cost
-from autoprompt.workflow.context import RunContext, Turn
+from autoprompt.workflow.context import RunContext, Stop, Turn
 from autoprompt.workflow.definition import Definition
 from autoprompt.workflow.errors import WorkflowDefinitionError
 from autoprompt.workflow.events import (
@@ -57,6 +57,7 @@ class RunSettings:
     max_concurrency: requests, calls of tools, pieces of code and items of an iteration at once; default: no
     bound.
     max_steps: of a workflow whose nodes name the next one, so that a circle ends.
+    stopping: once it is set, from whichever thread, no further node begins, and the run ends as by Ctrl-C.
     """
 
     client: Client | None = None
@@ -70,6 +71,7 @@ class RunSettings:
     limits: Limits | None = None
     max_concurrency: int | None = None
     max_steps: int = 1000
+    stopping: threading.Event | None = None
 
 
 def stream_run(
@@ -205,6 +207,7 @@ def _opened(
             max_concurrency=settings.max_concurrency,
             turns=_turns(settings.max_concurrency),
             executions=executions,
+            stopping=Stop(settings.stopping),
         )
 
 
@@ -213,7 +216,7 @@ def _turns(most: int | None) -> AbstractContextManager[Any]:
         return nullcontext()
     if most < 1:
         raise ConfigError(f"max_concurrency is {most}, expected 1 or more, or None for no bound")
-    return Semaphore(most)
+    return threading.Semaphore(most)
 
 
 def _models(settings: RunSettings, budget: Budget, journal: Journal | None, at_once: int) -> ModelSource:
@@ -280,6 +283,8 @@ def _graph_events(
             stack.enter_context(stoppable(run))
             # Ended before the checkpoints are closed: LangGraph's threads write to them to the last.
             stack.enter_context(closing(cast("Generator[Any]", stream)))
+            stack.callback(run.stopping.set)  # before that: who has read enough waits for no more nodes
+            stack.enter_context(run.stopping.telling_cause())
             part: Any
             for mode, part in stream:
                 if mode == "custom":

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from autoprompt.errors import Interrupted
 from autoprompt.types import Step
 from autoprompt.workflow.events import Event, NodeRunFailed, NodeRunSucceeded
 from autoprompt.workflow.template import as_text, references
@@ -27,6 +28,8 @@ class StepRecorder:
         self._lock = threading.Lock()
 
     def __call__(self, event: Event) -> None:
+        if isinstance(event, NodeRunFailed) and event.error_type == Interrupted.__name__:
+            return  # it was stopped, for what failed beside it
         if isinstance(event, NodeRunSucceeded | NodeRunFailed) and _plain(event.node_type) not in _SILENT:
             with self._lock:
                 self._steps.append(self._step(event))

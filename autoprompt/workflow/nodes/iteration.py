@@ -44,6 +44,7 @@ class _Done:
             "output": self.output,
             "answer": self.answer,
             "writes": self.writes,
+            "error": self.error,
             "exceptions": self.exceptions,
         }
 
@@ -52,7 +53,8 @@ class Iteration(NodeTypeBase):
     """Inside, `{{#node.item#}}` and `{{#node.index#}}` are the item and its place.
 
     Results are in the order of the items, whatever came first. An item that is done is written down, so that
-    a run that was killed does not do it again; one that failed is tried again by a resumed run.
+    a run that was killed does not do it again. One that failed among several at once is tried again by a
+    resumed run; where they come one after the other it stays failed.
     """
 
     data_model = IterationData
@@ -126,6 +128,9 @@ def _each(
         return
     for number in range(len(items)):
         done = _one(data, context, inner, items, number)
+        if done.error is not None:
+            # Items behind it go on from what is there without it, and are not done again by a resumed run.
+            context.finish(_part(number), done.to_dict())
         # One after the other, an item sees what those before it have assigned.
         apply_writes(context, done.writes)
         yield number, done
@@ -134,7 +139,7 @@ def _each(
 def _one(
     data: IterationData, context: NodeContext, inner: Definition, items: Sequence[Any], number: int
 ) -> _Done:
-    kept = context.finished(f"item/{number}")
+    kept = context.finished(_part(number))
     if kept is not MISSING:
         done = _Done(**kept)
         context.taken_up.append(done.exceptions)
@@ -153,8 +158,12 @@ def _one(
         return _Done(error=str(error))
     output = inner_output(run, data.output_selector)
     done = _Done(output, inner_answer(run, inner), run.writes, exceptions=run.exceptions)
-    context.finish(f"item/{number}", done.to_dict())
+    context.finish(_part(number), done.to_dict())
     return done
+
+
+def _part(number: int) -> str:
+    return f"item/{number}"
 
 
 def _warn_of_lost(context: NodeContext, done: Sequence[_Done]) -> None:

@@ -98,15 +98,17 @@ def _pass(
             failed.exit_code = error.exit_code
             raise failed from error
         context.warn(message)
-        return {"variables": dict(variables), "writes": {}, "answer": "", "stops": False}
-    written = run.writes.get(context.node_id, {})
-    done = {
-        "variables": {name: written.get(name, value) for name, value in variables.items()},
-        "writes": run.writes,
-        "answer": inner_answer(run, inner),
-        "stops": _has_ended(run.ran, inner) or _stops(data, run.pool),
-        "exceptions": run.exceptions,
-    }
+        # Kept too: passes behind it go on from what is there without it.
+        done = {"variables": dict(variables), "writes": {}, "answer": "", "stops": False}
+    else:
+        written = run.writes.get(context.node_id, {})
+        done = {
+            "variables": {name: written.get(name, value) for name, value in variables.items()},
+            "writes": run.writes,
+            "answer": inner_answer(run, inner),
+            "stops": _has_ended(run.ran, inner) or _stops(data, run.pool),
+            "exceptions": run.exceptions,
+        }
     context.finish(f"pass/{number}", done)
     return done
 

@@ -72,6 +72,9 @@ def test_tool_calls_of_the_endpoint(price_of: list[str]) -> None:
         '{"tool": "price_of", "arguments": {"item": "tea"}}',
         '```json\n{"name": "price_of", "parameters": {"item": "tea"}}\n```',
         'I look it up. <tool_call>\n{"name": "price_of", "arguments": {"item": "tea"}}\n</tool_call>',
+        '{"type": "function", "function": {"name": "price_of", "arguments": {"item": "tea"}}}',
+        '[{"type": "function", "function": {"name": "price_of", "arguments": "{\\"item\\": \\"tea\\"}"}}]',
+        '{"function": "price_of", "parameters": {"item": "tea"}}',
     ],
 )
 def test_tool_calls_written_as_text(written: str, price_of: list[str]) -> None:
@@ -79,6 +82,15 @@ def test_tool_calls_written_as_text(written: str, price_of: list[str]) -> None:
     assert outputs_of(AGENT, {"query": "Tea?"}, client)["text"] == "3 euro"
     assert price_of == ["tea"]
     assert client.calls[1][-1].content == "Result of price_of: 3"
+
+
+@pytest.mark.parametrize(
+    "said",
+    ['{"name": ["price_of"]}', '{"tool": {"name": "price_of"}}', '{"function": {"name": {}}}'],
+)
+def test_what_is_no_call_is_the_answer(said: str, price_of: list[str]) -> None:
+    assert outputs_of(AGENT, {"query": "Tea?"}, ScriptedClient([said]))["text"] == said
+    assert price_of == []
 
 
 def test_context_is_the_conversation_without_system_messages(price_of: list[str]) -> None:

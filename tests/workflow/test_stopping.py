@@ -1,0 +1,170 @@
+"""What ends a run stops its nodes at work: a closed stream, a failed branch, an interrupted evaluation."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flow_runs import flow
+
+from autoprompt.errors import EndpointError, Interrupted
+from autoprompt.evaluation import in_threads
+from autoprompt.llm import ScriptedClient
+from autoprompt.types import Candidate, Example
+from autoprompt.workflow import NodeError, RunSettings, Workflow, tool, tools
+from autoprompt.workflow.events import IterationNext
+from autoprompt.workflow.outages import outage
+from autoprompt.workflow.program import WorkflowProgram
+from autoprompt.workflow.trace import StepRecorder
+
+ITEMS = 300
+START = """
+    nodes:
+      - {id: start, type: start, data: {variables: [{variable: items, type: array}]}}
+"""
+EACH = """
+      - id: each
+        type: iteration
+        data:
+          iterator_selector: [start, items]
+          output_selector: [work, text]
+          nodes:
+            - {id: work, type: tool, data: {tool_name: work}}
+"""
+TWO_BRANCHES = """
+      - {id: fails, type: llm, data: {model: m, prompt_template: hi}}
+    edges: [[start, each], [start, fails]]
+"""
+CONTAINER = """
+      - id: outer
+        type: iteration
+        data:
+          iterator_selector: [start, items]
+          output_selector: [each, output]
+          error_handle_mode: continue-on-error
+          nodes:
+            - id: each
+              type: iteration
+              data:
+                iterator_selector: [start, items]
+                output_selector: [work, text]
+                nodes: [{id: work, type: tool, data: {tool_name: work}}]
+            - {id: fails, type: llm, data: {model: m, prompt_template: hi}}
+          edges: []
+"""
+INPUTS = {"items": list(range(ITEMS))}
+
+
+class Work:
+    """A tool that takes a moment, and counts."""
+
+    def __init__(self) -> None:
+        self.done, self.begun = 0, threading.Event()
+
+    def __call__(self) -> str:
+        self.begun.set()
+        time.sleep(0.005)
+        self.done += 1
+        return "done"
+
+
+@pytest.fixture
+def work() -> Iterator[Work]:
+    counted = Work()
+
+    @tool
+    def work() -> str:
+        return counted()
+
+    yield counted
+    tools._registered.pop("work", None)
+
+
+def failing(work: Work, error: Exception) -> RunSettings:
+    """A model that fails when the other branch is at work."""
+
+    def reply(messages: list[Any]) -> str:
+        assert work.begun.wait(60)
+        raise error
+
+    return RunSettings(client=ScriptedClient(reply))
+
+
+def test_a_stream_that_is_closed_begins_nothing_more(work: Work) -> None:
+    with closing(Workflow.load(flow(START + EACH)).stream(INPUTS)) as events:  # type: ignore[type-var]
+        next(event for event in events if isinstance(event, IterationNext))
+    assert work.done < ITEMS / 2
+
+
+def test_a_closed_run_that_is_kept_goes_on(work: Work, tmp_path: Path) -> None:
+    workflow = Workflow.load(flow(START + EACH))
+    with closing(workflow.stream(INPUTS, run_id="r", runs_dir=tmp_path)) as events:  # type: ignore[type-var]
+        next(event for event in events if isinstance(event, IterationNext) and event.pass_index == 3)
+    assert len(workflow.resume("r", runs_dir=tmp_path)["output"]) == ITEMS
+    assert work.done <= ITEMS + 1
+
+
+def test_a_branch_that_fails_ends_the_others(work: Work) -> None:
+    workflow = Workflow.load(flow(START + EACH + TWO_BRANCHES))
+    with pytest.raises(NodeError, match=r"node 'fails': .*away") as caught:
+        workflow.run(INPUTS, settings=failing(work, EndpointError("away")))
+    assert outage(caught.value) == str(caught.value)  # with what it was raised from
+    assert work.done < ITEMS / 2
+
+
+def test_a_branch_that_fails_in_a_pass_ends_that_pass_alone(work: Work) -> None:
+    workflow = Workflow.load(flow(START + CONTAINER))
+    result = workflow.run(INPUTS | {"items": [1, 2]}, settings=failing(work, EndpointError("away")))
+    assert result == {"output": [None, None]}
+
+
+def test_a_failure_while_a_run_is_stopped_is_no_answer(work: Work, tmp_path: Path) -> None:
+    # As by Ctrl-C: what is on the wire is hung up on, and no run is to go on with that error.
+    content = flow(START)
+    data = {"model": "m", "prompt_template": "hi", "error_strategy": "default-value"}
+    content["nodes"].append({"id": "ask", "type": "llm", "data": data})
+    end = {"outputs": {"said": ["ask", "text"]}}
+    content["nodes"].append({"id": "end", "type": "end", "data": end})
+    stopping = threading.Event()
+
+    def reply(messages: list[Any]) -> str:
+        if not stopping.is_set():
+            stopping.set()
+            raise EndpointError("hung up")
+        return "hello"
+
+    client = ScriptedClient(reply)
+    workflow = Workflow.load(content)
+    settings = RunSettings(client=client, stopping=stopping)
+    with pytest.raises(Interrupted):
+        workflow.run({"items": []}, run_id="r", runs_dir=tmp_path, settings=settings)
+    assert workflow.resume("r", runs_dir=tmp_path, settings=RunSettings(client=client)) == {"said": "hello"}
+
+
+def test_rows_of_an_evaluation_that_ends_are_stopped(work: Work) -> None:
+    program = WorkflowProgram(
+        Workflow.load(flow(START + EACH)), ScriptedClient([]), "output", one_input="items"
+    )
+    rows = [Example(id=str(n), input=str(INPUTS["items"]), target="x", fields={}) for n in range(3)]
+
+    def ask(row: Example) -> None:
+        if row.id != "0":
+            program.run(row, Candidate({}))
+        assert work.begun.wait(60)
+
+    with closing(in_threads(rows, ask, 3)) as answers:
+        next(answers)
+    assert work.done < ITEMS / 2
+
+
+def test_a_stopped_branch_is_no_failed_step(work: Work) -> None:
+    seen = StepRecorder((), {})
+    workflow = Workflow.load(flow(START + EACH + TWO_BRANCHES))
+    with pytest.raises(NodeError):
+        workflow.run(INPUTS, settings=failing(work, EndpointError("away")), on_event=seen)
+    assert [step.node for step in seen.steps if step.error is not None] == ["fails"]
