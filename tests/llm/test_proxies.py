@@ -92,7 +92,7 @@ def test_weights_may_come_from_elsewhere(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("ALL_PROXY", "socks5://127.0.0.1:9")
     (tmp_path / "part").touch()
     with pytest.raises(SourceError, match="ALL_PROXY"):
-        list(from_hub(NOWHERE, tmp_path / "part", ""))
+        list(from_hub(NOWHERE, tmp_path / "part", "", 0))
 
 
 def test_doctor_names_the_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
