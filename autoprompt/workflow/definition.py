@@ -13,11 +13,12 @@ from autoprompt.workflow.variables import VariablePool
 
 if TYPE_CHECKING:
     from autoprompt.workflow.context import NodeContext
+    from autoprompt.workflow.spec.fields import NamedInput
 
 ErrorStrategy = Literal["fail-branch", "default-value"]
 
 SOURCE = "source"  # the handle of an edge that leaves a node by its only way out
-LLM_TYPES = ("llm", "agent", "question-classifier", "parameter-extractor")  # those that put out a `context`
+LLM_TYPES = ("llm", "agent", "question-classifier", "parameter-extractor")  # ask a model, put out a `context`
 FAIL_BRANCH, SUCCESS_BRANCH = "fail-branch", "success-branch"
 
 
@@ -39,22 +40,10 @@ class RetryConfig(BaseModel):
         return self.retry_interval / 1000
 
 
-class NodeData(BaseModel):
-    """What the data of every node may hold. Node types add their own; a file may hold more.
+class AnyData(BaseModel):
+    """The data of a node type that names no record of its own: all of it, as it is written."""
 
-    inputs: further values by name, see `virtual`. locked: keep its prompt texts as they are.
-    """
-
-    model_config = ConfigDict(extra="allow", populate_by_name=True)
-
-    title: str = ""
-    desc: str | None = None
-    virtual_nodes: list[dict[str, Any]] = Field(default_factory=list)
-    retry_config: RetryConfig | None = None
-    error_strategy: ErrorStrategy | None = None
-    default_value: list[dict[str, Any]] = Field(default_factory=list)
-    inputs: Any = None
-    locked: bool = False
+    model_config = ConfigDict(extra="allow")
 
 
 @dataclass(frozen=True)
@@ -79,7 +68,7 @@ class NodeType(Protocol):
 
     @property
     def data_model(self) -> type[BaseModel]:
-        """What its data is read into, when the workflow is built."""
+        """What its data is read into, besides what every node may say (`spec.fields.NodeData`)."""
         ...
 
     def execute(self, data: Any, context: NodeContext) -> NodeResult:
@@ -98,7 +87,7 @@ class NodeType(Protocol):
 class NodeTypeBase:
     """What most node types share."""
 
-    data_model: type[BaseModel] = NodeData
+    data_model: type[BaseModel] = AnyData
 
     def mocked(self, data: Any, context: NodeContext, outputs: Mapping[str, Any]) -> NodeResult:
         return NodeResult(outputs=dict(outputs))
@@ -124,8 +113,8 @@ class GraphNode:
     """One node, ready to run.
 
     id: unique in its workflow; `parent.local` for a virtual one. retry: None where nothing is said of it.
-    default_values: outputs under the strategy `default-value`.
-    inputs: raw entries of `inputs`, resolved before each run. children: its virtual nodes, in order.
+    default_values: outputs under the strategy `default-value`. inputs: further values by name, resolved
+    before each run. children: its virtual nodes, in order.
     inner: what a container repeats. scope: where its outputs go in the pool; default: under its id.
     """
 
@@ -137,7 +126,7 @@ class GraphNode:
     retry: RetryConfig | None = None
     error_strategy: ErrorStrategy | None = None
     default_values: Mapping[str, Any] = field(default_factory=dict)
-    inputs: tuple[Mapping[str, Any], ...] = ()
+    inputs: tuple[NamedInput, ...] = ()
     children: tuple[VirtualNode, ...] = ()
     inner: Definition | None = None
     locked: bool = False

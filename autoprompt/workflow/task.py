@@ -15,7 +15,7 @@ from autoprompt.store import RunFolder
 from autoprompt.store.export import BEST_WORKFLOW
 from autoprompt.store.files import read_text
 from autoprompt.types import Candidate, Example
-from autoprompt.workflow.definition import SOURCE, Definition, GraphNode
+from autoprompt.workflow.definition import LLM_TYPES, SOURCE, Definition, GraphNode
 from autoprompt.workflow.errors import WorkflowDefinitionError
 from autoprompt.workflow.http_tools import tool_named
 from autoprompt.workflow.models import ModelSpec
@@ -28,7 +28,6 @@ from autoprompt.yaml_file import parse_yaml
 ORIGINAL = "original_workflow.yaml"  # in a run's folder
 ITEMS = 4  # guessed of an iteration, whose items only a run knows: an estimate of calls, not a bound
 _USUAL = ("text", "answer", "class_name", "output", "result")  # of a workflow without an `end`
-_ASKING = ("llm", "question-classifier", "parameter-extractor", "agent")
 
 
 @dataclass(frozen=True)
@@ -267,12 +266,12 @@ def output_names(definition: Definition) -> list[str]:
 
         return sorted(outputs(definition.nodes[-1].data) or ())
     named = [output.variable for node in ends for output in getattr(node.data, "outputs", ())]
-    answers = ["answer"] if any(_type(node) == "answer" for node in ends) else []
+    answers = ["answer"] if any(node.type == "answer" for node in ends) else []
     return list(dict.fromkeys([*named, *answers]))
 
 
 def _ends(definition: Definition) -> list[GraphNode]:
-    return [node for node in definition.nodes if _type(node) in ("end", "answer")]
+    return [node for node in definition.nodes if node.type in ("end", "answer")]
 
 
 def _one_input(
@@ -284,7 +283,7 @@ def _one_input(
     asked = [
         variable.variable
         for node in definition.nodes
-        if _type(node) == "start"
+        if node.type == "start"
         for variable in getattr(node.data, "variables", ())
     ]
     missing = [name for name in asked if name not in fields and name != "query"]
@@ -313,11 +312,10 @@ def _calls(definition: Definition) -> int:
     total = 0
     for node in definition.nodes:
         total += sum(_calls(Definition((child.node,))) for child in node.children)
-        kind = _type(node)
-        if kind in _ASKING:
-            total += _rounds(node.data) if kind == "agent" else 1
+        if node.type in LLM_TYPES:
+            total += _rounds(node.data) if node.type == "agent" else 1
         if node.inner is not None:
-            total += _calls(node.inner) * _passes(kind, node.data)
+            total += _calls(node.inner) * _passes(node.type, node.data)
     return total
 
 
@@ -332,7 +330,3 @@ def _passes(kind: str, data: Any) -> int:
 def _is_local(spec: ModelSpec, model: str | None) -> bool:
     is_meant = spec.provider == LOCAL and (not model or is_embedded(model))
     return is_meant or spec.name == model
-
-
-def _type(node: GraphNode) -> str:
-    return node.type.replace("_", "-")

@@ -155,17 +155,12 @@ def _described(child: VirtualNode, result: NodeResult) -> NodeResult:
 
 
 def resolve_inputs(context: NodeContext) -> dict[str, Any]:
-    """The values of the node's `inputs` by name: of a variable, a constant, or a text with references.
+    """The values of the node's `inputs` by name: of a variable, or what is given with its references filled.
 
     Raises VariableNotFoundError for a variable that is not there.
     """
-    resolved = {}
-    for entry in context.node.inputs:
-        value = entry.get("value")
-        if entry.get("type") == "variable":
-            resolved[str(entry["name"])] = context.pool.get([str(part) for part in value or ()])
-        elif entry.get("type") == "constant":
-            resolved[str(entry["name"])] = value
-        else:
-            resolved[str(entry["name"])] = render_in(value, context.pool)
-    return resolved
+    pool = context.pool
+    return {
+        given.name: pool.get(given.value or ()) if given.type == "variable" else render_in(given.value, pool)
+        for given in context.node.inputs
+    }

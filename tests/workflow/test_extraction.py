@@ -28,9 +28,8 @@ from autoprompt.workflow import (
     WorkflowDefinitionError,
     register_node_type,
 )
-from autoprompt.workflow.building import graph_node
 from autoprompt.workflow.context import NodeContext
-from autoprompt.workflow.definition import Definition, GraphEdge, NodeData, NodeResult, NodeTypeBase
+from autoprompt.workflow.definition import Definition, GraphEdge, GraphNode, NodeResult, NodeTypeBase
 from autoprompt.workflow.events import (
     Event,
     GraphRunFailed,
@@ -46,6 +45,10 @@ from autoprompt.workflow.events import (
 from autoprompt.workflow.extraction import check, desugar
 from autoprompt.workflow.model_call import call_model
 from autoprompt.workflow.models import ModelSpec
+from autoprompt.workflow.spec import building
+from autoprompt.workflow.spec.checks import Checker
+from autoprompt.workflow.spec.fields import NodeData
+from autoprompt.workflow.spec.reading import read_workflow
 
 MODEL = {"provider": "openai", "name": "gpt-4o-mini"}
 
@@ -106,6 +109,14 @@ def extraction(**more: Any) -> dict[str, Any]:
         **more,
     }
     return {"name": "query", "type": "extraction", "value": value}
+
+
+def graph_node(node_id: str, type_: str, data: Mapping[str, Any]) -> GraphNode:
+    """The node of a file, which need not name nodes that there are."""
+    file, faults = read_workflow({"nodes": [{"id": node_id, "type": type_, "data": data}]})
+    checked = Checker(file, faults).graph(file.graph).nodes[node_id]
+    assert faults.all == []
+    return building.graph_node(checked, {})
 
 
 def workflow(tool: Mapping[str, Any], llm: Mapping[str, Any] | None = None, **more: Any) -> Workflow:

@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from pydantic import BaseModel
-
 from autoprompt.llm.scripted import ScriptedClient
 from autoprompt.scripts import NAME
 from autoprompt.workflow.context import (
@@ -23,7 +21,6 @@ from autoprompt.workflow.definition import (
     Definition,
     ErrorStrategy,
     GraphNode,
-    NodeData,
     NodeResult,
     NodeTypeBase,
     RetryConfig,
@@ -94,7 +91,6 @@ class PythonNode(NodeTypeBase):
     """Shows a node of Python's to the engine."""
 
     node: BaseNode
-    data_model: type[BaseModel] = NodeData
 
     def execute(self, data: Any, context: NodeContext) -> NodeResult:
         before = dict(context.pool.values.get(CONTEXT, {}))
@@ -140,7 +136,7 @@ def as_graph_node(node: BaseNode) -> GraphNode:
         type=node.node_type,
         title=node.node_name,
         executor=PythonNode(node),
-        data=NodeData(),
+        data=None,
         retry=node.retry_config,
         error_strategy=node.error_strategy,
         default_values=node.default_values,

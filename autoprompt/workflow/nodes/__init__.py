@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator
 
 from autoprompt.workflow.definition import NodeType
 from autoprompt.workflow.errors import UnknownNodeTypeError
@@ -29,17 +28,18 @@ _HOMES = {
     "http-request": "http_request",
     "list-operator": "list_operator",
 }
+_OLDER_NAMES = {"variable-assigner": "variable-aggregator", "http": "http-request"}
 _own: dict[str, NodeType] = {}
 
 
 def canonical_type(name: str) -> str:
-    """`if_else` and `if-else` are one type."""
-    return name.replace("_", "-")
+    """The one name of a type: `If_Else` and `if-else` are one, and so are older names and today's."""
+    plain = name.strip().lower().replace("_", "-")
+    return _OLDER_NAMES.get(plain, plain)
 
 
-def known_types() -> Iterator[str]:
-    yield from _HOMES
-    yield from (name for name in _own if name not in _HOMES)
+def known_types() -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*_HOMES, *_own)))
 
 
 def register_node_type(name: str, node_type: NodeType) -> None:

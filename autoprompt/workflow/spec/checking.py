@@ -7,8 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
+from autoprompt.workflow.mocks import Mock
 from autoprompt.workflow.spec.checks import CheckedGraph, Checker, check_extractions
 from autoprompt.workflow.spec.faults import Faults
+from autoprompt.workflow.spec.inputs import declared
 from autoprompt.workflow.spec.reading import WorkflowFile, read_workflow
 from autoprompt.workflow.spec.selectors import SelectorChecker, all_nodes
 from autoprompt.workflow.spec.tools import check_tools
@@ -31,14 +35,26 @@ def check_workflow(
     check_tools(file, faults, nodes)
     SelectorChecker(checker, graph).check()
     _check_mocks(file, faults, graph)
+    _check_variables(file, faults)
     faults.soften(checker.unused, "nothing leads to this node, so it does not run")
     return file, faults, graph
 
 
 def _check_mocks(file: WorkflowFile, faults: Faults, graph: CheckedGraph) -> None:
     known = [node.id for node in all_nodes(graph)]
-    for name in file.mocks:
+    for name, mock in file.mocks.items():
+        where = (*file.mocks_where, name)
         if str(name) not in known:
-            faults.add(
-                (*file.mocks_where, name), f"mocks: no node {name!r}. Known nodes: {', '.join(known)}."
-            )
+            faults.add(where, f"mocks: no node {name!r}. Known nodes: {', '.join(known)}.")
+        try:
+            Mock.model_validate(mock)
+        except ValidationError as error:
+            faults.add_invalid(where, error, Mock, None)
+
+
+def _check_variables(file: WorkflowFile, faults: Faults) -> None:
+    for variable in (*file.environment, *file.conversation):
+        try:
+            declared(variable)
+        except ValueError as error:
+            faults.add(variable.where, str(error))

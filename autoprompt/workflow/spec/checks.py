@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from autoprompt.workflow import extraction
+from autoprompt.workflow.definition import LLM_TYPES
 from autoprompt.workflow.errors import (
     ExtractionError,
     InvalidVariableTypeError,
@@ -19,19 +20,13 @@ from autoprompt.workflow.errors import (
 )
 from autoprompt.workflow.expression import ExpressionError, parse_expression
 from autoprompt.workflow.extraction import ExtractionSpec
+from autoprompt.workflow.nodes import canonical_type, known_types, node_type
 from autoprompt.workflow.spec import records
 from autoprompt.workflow.spec.faults import Faults, Where
 from autoprompt.workflow.spec.fields import NodeData
 from autoprompt.workflow.spec.order import Order, chained, order
 from autoprompt.workflow.spec.outputs import kind_of, outputs
-from autoprompt.workflow.spec.reading import FileEdge, FileGraph, FileNode, WorkflowFile
-from autoprompt.workflow.spec.records import (
-    CONTAINER_TYPES,
-    KNOWN_TYPES,
-    MODEL_TYPES,
-    canonical_type,
-    data_model,
-)
+from autoprompt.workflow.spec.reading import CONTAINER_TYPES, FileEdge, FileGraph, FileNode, WorkflowFile
 from autoprompt.workflow.variables import SCOPES
 
 SUCCESS, FAIL = "success-branch", "fail-branch"
@@ -40,12 +35,16 @@ _INPUT_OF_MESSAGES = " For an input that is given a list of messages, declare `t
 
 @dataclass(frozen=True)
 class CheckedNode:
-    """A node whose data could be read (None where not), with its virtual nodes by local id."""
+    """A node whose data could be read (None where not), with its virtual nodes by local id.
+
+    record: what its type is handed: `data`, but for types of one's own with a record of their own.
+    """
 
     file: FileNode
     data: NodeData | None
     virtual: Mapping[str, CheckedNode] = field(default_factory=dict)
     extracted: tuple[ExtractionSpec, ...] = ()
+    record: BaseModel | None = None
 
     @property
     def id(self) -> str:
@@ -102,7 +101,7 @@ class Checker:
     def _read(self, node: FileNode) -> CheckedNode:
         """The node with its virtual nodes, which may have some of their own."""
         raw, extracted = self._desugared(node)
-        data = self._data(node.type, raw, node.data_where, node.id)
+        data, record = self._data(node.type, raw, node.data_where, node.id)
         virtual: dict[str, CheckedNode] = {}
         for place, entry in enumerate(data.virtual_nodes if data is not None else ()):
             self._virtual(node, entry.id, entry.type, entry.data, place, virtual)
@@ -112,7 +111,7 @@ class Checker:
             self._model(data, node)
             self._expressions(data, node)
             self._language(data, node)
-        return CheckedNode(node, data, virtual, extracted)
+        return CheckedNode(node, data, virtual, extracted, record)
 
     def _desugared(self, node: FileNode) -> tuple[Mapping[str, Any], tuple[ExtractionSpec, ...]]:
         """The node's data with its extractions replaced by references to virtual nodes, and these."""
@@ -146,7 +145,7 @@ class Checker:
         name = f"{parent.id}.{local}"
         self._unique(name, where, name)
         canonical = canonical_type(kind)
-        if canonical is None or canonical in ("start", "end", "answer", *CONTAINER_TYPES):
+        if canonical not in known_types() or canonical in ("start", "end", "answer", *CONTAINER_TYPES):
             self._unknown_type(kind, (*where, "type"), name, {})
             return
         found[local] = self._read(FileNode(name, canonical, data, where))
@@ -162,19 +161,22 @@ class Checker:
         self._places.setdefault(node_id, line)
 
     def _unknown_type(self, kind: str, where: Where, node_id: str, data: Mapping[str, Any]) -> None:
-        close = difflib.get_close_matches(kind, KNOWN_TYPES, n=1)
+        close = difflib.get_close_matches(kind, known_types(), n=1)
         hint = f" Did you mean {close[0]!r}?" if close else ""
         at = (*where[:-1], "data", "type") if "type" in data else where
-        self.faults.add(at, f"unknown type {kind!r}.{hint} Known types: {', '.join(KNOWN_TYPES)}.", node_id)
+        self.faults.add(at, f"unknown type {kind!r}.{hint} Known types: {', '.join(known_types())}.", node_id)
 
-    def _data(self, kind: str, raw: Mapping[str, Any], where: Where, node_id: str) -> NodeData | None:
-        model = data_model(kind)
+    def _data(
+        self, kind: str, raw: Mapping[str, Any], where: Where, node_id: str
+    ) -> tuple[NodeData | None, BaseModel | None]:
+        """What every node may say, and what the type is handed; for all of ours one record."""
+        model = node_type(kind).data_model
         try:
-            found = model.model_validate(raw)
-            return found if isinstance(found, NodeData) else NodeData.model_validate(raw)
+            record = model.model_validate(raw)
+            return record if isinstance(record, NodeData) else NodeData.model_validate(raw), record
         except ValidationError as error:
             self.faults.add_invalid(where, error, model, node_id)
-            return None
+            return None, None
 
     def _model(self, data: NodeData, node: FileNode) -> None:
         if not self.needs_model or not isinstance(data, records.ModelNodeData) or data.model is not None:
@@ -329,7 +331,7 @@ def _no_messages(spec: ExtractionSpec, nodes: Mapping[str, CheckedNode]) -> Extr
     """A source whose variable is a list of messages in no run."""
     source = nodes[spec.source_node_id]
     given = (spec.source_node_id, spec.source_variable)
-    if source.file.type in MODEL_TYPES and spec.source_variable != "context":
+    if source.file.type in LLM_TYPES and spec.source_variable != "context":
         return InvalidVariableTypeError(given, str)
     if source.data is None:
         return None

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from autoprompt.workflow.conditions import OPERATORS, LogicalOperator, canonical_operator
-from autoprompt.workflow.definition import RetryConfig
+from autoprompt.workflow.definition import ErrorStrategy, RetryConfig
 from autoprompt.workflow.template import Selector, only_reference
 
 
@@ -79,7 +79,8 @@ class DefaultValue(Record):
 
     @model_validator(mode="after")
     def _of_its_type(self) -> DefaultValue:
-        object.__setattr__(self, "value", typed_value(self.value, self.type, f"default_value {self.key!r}"))
+        value = _text(self.value) if self.type == "string" else self.value
+        object.__setattr__(self, "value", typed_value(value, self.type, f"default_value {self.key!r}"))
         return self
 
 
@@ -240,7 +241,7 @@ class NodeData(Record):
 
     title: Text = ""
     desc: Text = ""
-    error_strategy: Literal["fail-branch", "default-value"] | None = None
+    error_strategy: ErrorStrategy | None = None
     default_value: tuple[DefaultValue, ...] = ()
     retry_config: RetryConfig | None = None
     virtual_nodes: Annotated[tuple[VirtualNode, ...], BeforeValidator(_none_is_empty_list)] = ()

@@ -9,7 +9,6 @@ from typing import Any
 
 from autoprompt.errors import InputError
 from autoprompt.workflow.conditions import ComparisonError, as_number
-from autoprompt.workflow.errors import WorkflowDefinitionError
 from autoprompt.workflow.spec import records
 from autoprompt.workflow.spec.checks import CheckedGraph
 from autoprompt.workflow.spec.fields import empty_value, typed_value
@@ -26,11 +25,11 @@ def first_values(file: WorkflowFile, graph: CheckedGraph) -> Callable[[Mapping[s
     """What makes the first values of the pool out of the inputs of a run.
 
     An input is also a variable of `sys`; `env.NAME` and `conversation.NAME` replace the file's values.
-    Raises WorkflowDefinitionError for values of the file that are not of their type.
+    Raises ValueError for values of the file that are not of their type, which the check tells of.
     """
     starts = {node.id: node.data for node in graph.nodes.values() if isinstance(node.data, records.StartData)}
-    environment = {variable.name: _declared(variable) for variable in file.environment}
-    conversation = {variable.name: _declared(variable) for variable in file.conversation}
+    environment = {variable.name: declared(variable) for variable in file.environment}
+    conversation = {variable.name: declared(variable) for variable in file.conversation}
     is_chat = file.mode == "advanced-chat"
 
     def start(inputs: Mapping[str, Any]) -> Values:
@@ -50,15 +49,13 @@ def first_values(file: WorkflowFile, graph: CheckedGraph) -> Callable[[Mapping[s
     return start
 
 
-def _declared(variable: FileVariable) -> Any:
+def declared(variable: FileVariable) -> Any:
+    """The first value of a variable of the file. Raises ValueError for one that is not of its type."""
     kind = variable.value_type.lower()
     value = variable.value
     if value is None:
         return empty_value(kind or "string")
-    try:
-        return typed_value(value, kind, f"variable {variable.name!r}")
-    except ValueError as error:
-        raise WorkflowDefinitionError(str(error)) from error
+    return typed_value(value, kind, f"variable {variable.name!r}")
 
 
 def _system(inputs: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from autoprompt.workflow.nodes import canonical_type, known_types
 from autoprompt.workflow.spec.faults import Faults, Where
-from autoprompt.workflow.spec.records import CONTAINER_TYPES, KNOWN_TYPES, canonical_type
 from autoprompt.yaml_file import YamlFile, open_yaml
 
-_NOTE_TYPES = frozenset({"custom-note", "note", ""})
+CONTAINER_TYPES = frozenset({"iteration", "loop"})
 _INNER_STARTS = frozenset({"iteration-start", "loop-start"})
 _APP_MODES = ("workflow", "advanced-chat")
 _EXPECTED = "Give a workflow: a list under `nodes:`, or an export with `kind: app`."
@@ -163,7 +163,7 @@ class _Reader:
             if node is None:
                 dropped.update(_id_of(entry))
                 continue
-            if node.type in _INNER_STARTS:
+            if canonical_type(node.type) in _INNER_STARTS:
                 dropped.add(node.id)
                 continue
             if parent is not None and node.data.get("isIterationStart") is True:
@@ -228,7 +228,7 @@ class _Reader:
             return None, None
         name = str(node_id)
         if not isinstance(written, str):
-            self._faults.add(where, f"no type. Known types: {', '.join(KNOWN_TYPES)}.", name)
+            self._faults.add(where, f"no type. Known types: {', '.join(known_types())}.", name)
             written = "unknown"
         kind = canonical_type(written)
         parent = entry.get("parentId") or data.get("iteration_id") or data.get("loop_id")
@@ -236,7 +236,8 @@ class _Reader:
             inner = self._graph(data, (*where, "data"), False)
         else:
             inner = None
-        node = FileNode(name, kind or written, data, where, kind is not None, inner)
+        is_known = kind in known_types()
+        node = FileNode(name, kind if is_known else written, data, where, is_known, inner)
         return node, None if parent is None else str(parent)
 
     def _edges(self, value: Any, where: Where) -> list[FileEdge] | None:

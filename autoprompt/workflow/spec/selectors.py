@@ -213,11 +213,11 @@ class SelectorChecker:
     def _outputs(self, node_id: str) -> Outputs | None:
         node = self._nodes.get(node_id)
         mock = self._checker.file.mocks.get(node_id)
-        mocked = frozenset(mock.get("outputs") or {}) if isinstance(mock, Mapping) else frozenset()
+        mocked = mock.get("outputs") if isinstance(mock, Mapping) else None
         if node is None or node.data is None:
             return None  # its own faults are told; what reads it is not to blame
         own = outputs(node.data)
-        return None if own is None else own | mocked
+        return own | frozenset(mocked) if own is not None and isinstance(mocked, Mapping) else own
 
     def _visible(self, scope: _Scope, runner: str) -> list[str]:
         before = scope.graph.order.before.get(runner, frozenset())

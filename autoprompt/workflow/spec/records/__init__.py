@@ -41,15 +41,6 @@ from autoprompt.workflow.spec.records.lists import (
     ListOrder,
 )
 from autoprompt.workflow.spec.records.repeating import IterationData, LoopData, LoopVariable
-from autoprompt.workflow.spec.records.types import (
-    CONTAINER_TYPES,
-    DATA_OF_TYPE,
-    KNOWN_TYPES,
-    MODEL_TYPES,
-    canonical_type,
-    data_model,
-    registered_types,
-)
 from autoprompt.workflow.spec.records.working import CodeData, CodeOutput, TemplateData, ToolData
 
 __all__ = [
@@ -60,14 +51,12 @@ __all__ = [
     "AnswerData",
     "AssignedItem",
     "AssignerData",
-    "CONTAINER_TYPES",
     "Case",
     "ClassConfig",
     "ClassifierData",
     "CodeData",
     "CodeOutput",
     "ContextConfig",
-    "DATA_OF_TYPE",
     "EndData",
     "ExtractorData",
     "HttpAuthorization",
@@ -78,7 +67,6 @@ __all__ = [
     "HttpTimeout",
     "IfElseData",
     "IterationData",
-    "KNOWN_TYPES",
     "LLMData",
     "ListExtract",
     "ListFilter",
@@ -87,7 +75,6 @@ __all__ = [
     "ListOrder",
     "LoopData",
     "LoopVariable",
-    "MODEL_TYPES",
     "MemoryConfig",
     "MemoryWindow",
     "ModelNodeData",
@@ -99,7 +86,4 @@ __all__ = [
     "StartVariable",
     "TemplateData",
     "ToolData",
-    "canonical_type",
-    "data_model",
-    "registered_types",
 ]
