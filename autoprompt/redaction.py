@@ -85,8 +85,10 @@ def whole_address(address: str, environ: Mapping[str, str]) -> str:
     if HIDDEN not in address:
         return address
     known = _known_secrets(environ)
-    given = (environ.get(name, "").strip() for name in ADDRESS_VARIABLES)
-    return next((url for url in given if url and _redact_address(url, known) == address), address)
+    given = filter(None, (environ.get(name, "").strip() for name in ADDRESS_VARIABLES))
+    # An earlier version took a host for a key, too.
+    fits = (url for url in given if address in (_redact_address(url, known), _redact_text(url, known)))
+    return next(fits, address)
 
 
 def address_without_secrets(address: str) -> str:
