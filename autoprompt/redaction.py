@@ -76,7 +76,7 @@ def without_secrets(
     settings: Mapping[str, Any], *, environ: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
     """`redact_entries` for settings: entries with a secret's name are left out too, at any depth."""
-    cleaned: dict[str, Any] = redact_entries(_without_names(settings), environ=environ)
+    cleaned: dict[str, Any] = redact_entries(without_secret_names(settings), environ=environ)
     return cleaned
 
 
@@ -85,8 +85,10 @@ def whole_address(address: str, environ: Mapping[str, str]) -> str:
     if HIDDEN not in address:
         return address
     known = _known_secrets(environ)
-    given = (environ.get(name, "").strip() for name in ADDRESS_VARIABLES)
-    return next((url for url in given if url and _redact_address(url, known) == address), address)
+    given = filter(None, (environ.get(name, "").strip() for name in ADDRESS_VARIABLES))
+    # An earlier version took a host for a key, too.
+    fits = (url for url in given if address in (_redact_address(url, known), _redact_text(url, known)))
+    return next(fits, address)
 
 
 def address_without_secrets(address: str) -> str:
@@ -112,11 +114,12 @@ def _is_secret(name: str) -> bool:
     return _SECRET_NAME.search(snake) is not None
 
 
-def _without_names(value: Any) -> Any:
+def without_secret_names(value: Any) -> Any:
+    """Plain data without the entries whose name is that of a secret, at any depth."""
     if isinstance(value, Mapping):
-        return {name: _without_names(item) for name, item in value.items() if not _is_secret(str(name))}
+        return {name: without_secret_names(item) for name, item in value.items() if not _is_secret(str(name))}
     if isinstance(value, list | tuple):
-        return [_without_names(item) for item in value]
+        return [without_secret_names(item) for item in value]
     return value
 
 

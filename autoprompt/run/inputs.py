@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -9,9 +11,11 @@ from typing import Any
 from autoprompt.config import RunConfig
 from autoprompt.errors import StoreError
 from autoprompt.metrics.python_metric import code_digests
+from autoprompt.redaction import without_secret_names
 from autoprompt.run.preparation import Preparation
 from autoprompt.store import RunFolder
 from autoprompt.store.files import file_sha256, read_json, write_json
+from autoprompt.store.going_on import batch_of
 
 _INPUTS = "inputs.json"
 _DATA = ("dataset", "train", "val", "test")
@@ -25,7 +29,9 @@ def keep_inputs(folder: RunFolder, preparation: Preparation) -> None:
         name: {"sha256": file_sha256(path), "from_run": _seen_from(folder, path)}
         for name, path in preparation.splits.paths.items()
     }
-    write_json(folder.path / _INPUTS, {"data": data, "metric": code_digests(preparation.config.metric)})
+    config = preparation.config
+    known = {"data": data, "metric": code_digests(config.metric), "options": _options_digest(config)}
+    write_json(folder.path / _INPUTS, known)
 
 
 def find_data(folder: RunFolder, config: RunConfig) -> RunConfig:
@@ -77,9 +83,16 @@ def has_metric_of(folder: RunFolder, metric: str) -> bool:
 def check_metric_unchanged(folder: RunFolder, preparation: Preparation) -> None:
     """A resumed run would score old answers anew beside the scores that it has: one test out of both.
 
-    Raises StoreError where the metric's code is not that which the run began with.
+    Raises StoreError where the metric's code is not that which the run began with, and where its options are
+    not: what looks like a key is not kept.
     """
     config = preparation.config
+    if _noted(folder).get("options", _options_digest(config)) != _options_digest(config):
+        again = "run the batch's file again" if batch_of(folder) else f"write it into {folder.config_path}"
+        raise StoreError(
+            f"run {folder.run_id} cannot go on: one of its metric_options "
+            f"({', '.join(config.metric_options)}) looked like a key, and is not kept. To go on, {again}."
+        )
     if has_metric_of(folder, config.metric):
         return
     known, found = _noted(folder)["metric"], code_digests(config.metric)
@@ -90,6 +103,12 @@ def check_metric_unchanged(folder: RunFolder, preparation: Preparation) -> None:
         f"{', '.join(changed or known)} (sha256 was {', '.join(known.values())}, is "
         f"{', '.join(found.values()) or 'not known'}). Put the old code back, or start a new run{cached}."
     )
+
+
+def _options_digest(config: RunConfig) -> str:
+    """Without those that have a key's name, as in the run's settings: such a metric can do without."""
+    text = json.dumps(without_secret_names(config.metric_options), sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _seen_from(folder: RunFolder, path: Path) -> str:

@@ -705,6 +705,29 @@ def test_a_metric_that_was_edited_is_refused_until_it_is_put_back(
     assert resume(only_run(tmp_path), runs_dir=tmp_path / "runs", clients=models.clients).best.id
 
 
+def test_an_option_of_the_metric_that_is_not_kept_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Resumed with `***` in its place, the metric would score otherwise, without a word."""
+    code = "def m(prediction, target, *, judge='', api_key=''):\n    return float(prediction == target)\n"
+    (tmp_path / "metric_of_options.py").write_text(code, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    models = Models(die_at=100)
+    options = {"judge": "hf-internal-testing/tiny", "api_key": "never kept"}
+    with pytest.raises(Killed):
+        optimize(
+            config_of(tmp_path, metric="python:metric_of_options:m", metric_options=options),
+            clients=models.clients,
+        )
+    run = RunStore(tmp_path / "runs").open(only_run(tmp_path))
+    with pytest.raises(StoreError, match=r"\(judge\) looked like a key.* into .*config\.yaml"):
+        resume(run.path, clients=models.clients)
+    kept = run.config_path.read_text(encoding="utf-8")
+    assert "judge: '***/tiny'" in kept
+    run.config_path.write_text(kept.replace("'***/tiny'", "hf-internal-testing/tiny"), encoding="utf-8")
+    assert resume(run.path, clients=models.clients).best.id
+
+
 def test_a_run_of_a_version_that_kept_no_metric_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -141,6 +141,8 @@ def test_a_password_in_an_address_is_not_kept_and_found_again_in_a_variable(tmp_
     assert kept == "https://***@gw.example/v1?api-key=***&v=2"
     assert whole_address(kept, {"OPENAI_BASE_URL": "https://a:b@other.example/v1"}) == kept
     assert whole_address(kept, {"AUTOPROMPT_BASE_URL": address}) == address
+    host = "https://hf-sentiment-classification.example/v1"
+    assert whole_address("https://***.example/v1", {"OPENAI_BASE_URL": host}) == host  # of an earlier version
     assert whole_address("https://gw.example/v1", {"AUTOPROMPT_BASE_URL": address}) == "https://gw.example/v1"
 
 
