@@ -72,8 +72,7 @@ class RecordedClient:
             return replace(flight.result(), attempts=0, source="journal")
         try:
             answer = self._answer(key, messages, options)
-            has_said = bool(answer.text.strip() or answer.tool_calls)
-            if self._journal is not None and not (has_said and _is_useful(answer, options)):
+            if self._journal is not None and (answer.is_empty or not _is_useful(answer, options)):
                 self._journal.note_useless(key)
         except BaseException as error:
             flight.set_exception(error)
