@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,8 @@ EXACT = frozenset(
     | {"dataset", "train", "val", "test", "data", "workflow", "workflow_file", "tools", "where"}
     | {"memory", "runs_dir", "cache_dir", "workdir", "python", "run_id", "run_dir"}
 )
+# Below these names are the user's own, and say nothing; of a metric's options these do.
+_FREE = {"inputs": (), "outputs": (), "metric_options": ("rubric", "pattern", "fields")}
 ADDRESSES = frozenset({"base_url", "optimizer_base_url", "judge_base_url"})
 # Variables that may hold an address with its password.
 ADDRESS_VARIABLES = (
@@ -80,12 +82,15 @@ def without_secrets(
     return cleaned
 
 
-def whole_address(address: str, environ: Mapping[str, str]) -> str:
-    """The address with what was hidden in it, where one of ADDRESS_VARIABLES has it; else as it is."""
+def whole_address(address: str, environ: Mapping[str, str], first: Sequence[str] = ()) -> str:
+    """The address with what was hidden in it, where one of ADDRESS_VARIABLES has it; else as it is.
+
+    first: the variables of whose address it is. Two roles may ask one host by different passwords.
+    """
     if HIDDEN not in address:
         return address
     known = _known_secrets(environ)
-    given = filter(None, (environ.get(name, "").strip() for name in ADDRESS_VARIABLES))
+    given = filter(None, (environ.get(name, "").strip() for name in (*first, *ADDRESS_VARIABLES)))
     # An earlier version took a host for a key, too.
     fits = (url for url in given if address in (_redact_address(url, known), _redact_text(url, known)))
     return next(fits, address)
@@ -133,8 +138,17 @@ def _mapped(value: Any, text: _Clean, by_name: Mapping[str, _Clean]) -> Any:
     if isinstance(value, list | tuple):
         return [_mapped(item, text, by_name) for item in value]
     if isinstance(value, Mapping):
-        return {str(name): _mapped(item, by_name.get(name, text), by_name) for name, item in value.items()}
+        return {
+            str(name): _mapped(item, by_name.get(name, text), _below(name, by_name))
+            for name, item in value.items()
+        }
     return value
+
+
+def _below(name: Any, by_name: Mapping[str, _Clean]) -> Mapping[str, _Clean]:
+    if name not in _FREE:
+        return by_name
+    return {kept: by_name[kept] for kept in _FREE[name] if kept in by_name}
 
 
 def _redact_address(address: str, known: list[str]) -> str:

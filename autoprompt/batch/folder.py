@@ -22,7 +22,7 @@ from autoprompt.errors import StoreError
 from autoprompt.llm.ledger import Caps
 from autoprompt.run.inputs import has_metric_of
 from autoprompt.store import RunFolder, RunStore
-from autoprompt.store.files import is_unfinished, read_json, write_text
+from autoprompt.store.files import is_unfinished, read_json, read_text, to_yaml, write_text
 
 KIND = "batch"
 _BESIDE_TRIALS = ("memory", "logs")
@@ -139,8 +139,19 @@ class BatchFolder:
 def _clear_beginning(path: Path) -> None:
     """Remove a folder in which nothing is but what a kill left of a beginning. Raises StoreError else."""
     left = list(path.iterdir()) if path.is_dir() else [path]
-    if not all(is_unfinished(file, "config.yaml", "run.json") for file in left):
+    if not all(_is_of_beginning(file) for file in left):
         raise StoreError(f"{path}: something else lies there, no batch. Choose another --name.")
     for file in left:
         file.unlink()
     path.rmdir()
+
+
+def _is_of_beginning(file: Path) -> bool:
+    """Of `RunStore.create`: what was not written to its end, or settings with no run.json behind them."""
+    if is_unfinished(file, "config.yaml", "run.json"):
+        return True
+    return (
+        file.name == "config.yaml"
+        and file.is_file()
+        and read_text(file) == to_yaml({"name": file.parent.name})
+    )

@@ -16,6 +16,7 @@ from autoprompt.errors import AutopromptError, Interrupted
 from autoprompt.llm.account import Account
 from autoprompt.llm.ledger import Ticket
 from autoprompt.redaction import redact
+from autoprompt.run.inputs import check_options_kept
 from autoprompt.run.past import read_result
 from autoprompt.run.preparation import prepare
 from autoprompt.run.session import run_in_folder
@@ -86,6 +87,7 @@ def run_job(
         folder, is_there = _folder(store, job.trial)
         how = "resumed" if is_there else "started"
         check_unchanged(job.trial)
+        check_options_kept(job.trial.id, job.trial.config, "run the batch's file again")
         preparation = prepare(job.trial.config)
         if not is_there:
             folder = store.create(

@@ -81,23 +81,27 @@ def choose_model(
     """
     environment = os.environ if environment is None else environment
     openai_url = openai_address(environment) or OPENAI_URL
-    keys = ["OPENAI_API_KEY"]
+    keys, addresses = ["OPENAI_API_KEY"], ["AUTOPROMPT_BASE_URL"]
     _check_exclusive("", settings.model, settings.base_url)
-    choice = _choice(settings.model, settings.base_url, openai_url, environment, keys)
+    choice = _choice(settings.model, settings.base_url, openai_url, environment, keys, addresses)
     if role == "task":
         return choice
-    keys = ["AUTOPROMPT_OPTIMIZER_API_KEY", *keys]
+    keys, addresses = ["AUTOPROMPT_OPTIMIZER_API_KEY", *keys], ["AUTOPROMPT_OPTIMIZER_BASE_URL", *addresses]
     given_url = settings.base_url or openai_url
     if settings.optimizer_model is not None or settings.optimizer_base_url is not None:
         _check_exclusive("optimizer_", settings.optimizer_model, settings.optimizer_base_url)
-        choice = _choice(settings.optimizer_model, settings.optimizer_base_url, given_url, environment, keys)
+        choice = _choice(
+            settings.optimizer_model, settings.optimizer_base_url, given_url, environment, keys, addresses
+        )
     if role == "optimizer":
         return choice
-    keys = ["AUTOPROMPT_JUDGE_API_KEY", *keys]
+    keys, addresses = ["AUTOPROMPT_JUDGE_API_KEY", *keys], ["AUTOPROMPT_JUDGE_BASE_URL", *addresses]
     given_url = settings.optimizer_base_url or given_url
     if settings.judge_model is not None or settings.judge_base_url is not None:
         _check_exclusive("judge_", settings.judge_model, settings.judge_base_url)
-        choice = _choice(settings.judge_model, settings.judge_base_url, given_url, environment, keys)
+        choice = _choice(
+            settings.judge_model, settings.judge_base_url, given_url, environment, keys, addresses
+        )
     return choice
 
 
@@ -202,11 +206,13 @@ def _choice(
     default_url: str,
     environment: Mapping[str, str],
     keys: Sequence[str],
+    addresses: Sequence[str],
 ) -> ModelChoice:
-    """keys: the variables that may hold the key, which the embedded model does without."""
+    """keys: the variables that may hold the key, which the embedded model does without; addresses: those
+    that may hold the whole address, where a resumed run has it without its password."""
     if base_url is None and (model is None or is_embedded(model)):
         return ModelChoice(model, None, "")
-    address = whole_address(base_url or default_url, environment)
+    address = whole_address(base_url or default_url, environment, addresses)
     return ModelChoice(model, address, read_key(environment, *keys))
 
 

@@ -66,7 +66,7 @@ class Journal:
         self._answers: dict[bytes, int] = {}  # first 16 bytes of the key -> line
         self._failures: dict[bytes, list[int]] = {}  # the same, for lines not counted yet
         self._counted: set[int] = set()  # lines replayed since the last `mark_counted`
-        self._useless: set[int] = set()  # lines that were of no use to who asked, since it was opened
+        self._useless: dict[int, CallRole] = {}  # lines that were of no use to who asked, since it was opened
         self._dropped: list[int] = []  # lines that are asked anew, as an earlier process wrote
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -185,18 +185,19 @@ class Journal:
         with self._lock:
             self._write({"key": key, "failed": error, "attempts": attempts, "role": role})
 
-    def note_useless(self, key: str) -> None:
+    def note_useless(self, key: str, role: CallRole) -> None:
         """The answer to this request was empty, or of no use to who asked."""
         with self._lock:
             line = self._answers.get(bytes.fromhex(key[:32]))
             if line is not None:
-                self._useless.add(line)
+                self._useless[line] = role
 
-    def ask_anew(self) -> None:
-        """Write that those answers have ended the run: who opens the journal next asks for them anew."""
+    def ask_anew(self, role: CallRole) -> None:
+        """Write that those of this role have ended the run: who opens the journal next asks for them anew."""
         with self._lock:
-            if self._useless:
-                self._write({"useless": sorted(self._useless)})
+            lines = sorted(line for line, asked_by in self._useless.items() if asked_by == role)
+            if lines:
+                self._write({"useless": lines})
 
     def checkpoint(self) -> None:
         """Force what is written to the disk. To be called before a state that names `position` is saved."""

@@ -73,7 +73,7 @@ class RecordedClient:
         try:
             answer = self._answer(key, messages, options)
             if self._journal is not None and (answer.is_empty or not _is_useful(answer, options)):
-                self._journal.note_useless(key)
+                self._journal.note_useless(key, options.role)
         except BaseException as error:
             flight.set_exception(error)
             raise

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 from autoprompt.config import RunConfig
 from autoprompt.errors import StoreError
 from autoprompt.metrics.python_metric import code_digests
-from autoprompt.redaction import without_secret_names
+from autoprompt.redaction import HIDDEN
 from autoprompt.run.preparation import Preparation
 from autoprompt.store import RunFolder
 from autoprompt.store.files import file_sha256, read_json, write_json
@@ -29,8 +28,7 @@ def keep_inputs(folder: RunFolder, preparation: Preparation) -> None:
         name: {"sha256": file_sha256(path), "from_run": _seen_from(folder, path)}
         for name, path in preparation.splits.paths.items()
     }
-    config = preparation.config
-    known = {"data": data, "metric": code_digests(config.metric), "options": _options_digest(config)}
+    known = {"data": data, "metric": code_digests(preparation.config.metric)}
     write_json(folder.path / _INPUTS, known)
 
 
@@ -83,16 +81,12 @@ def has_metric_of(folder: RunFolder, metric: str) -> bool:
 def check_metric_unchanged(folder: RunFolder, preparation: Preparation) -> None:
     """A resumed run would score old answers anew beside the scores that it has: one test out of both.
 
-    Raises StoreError where the metric's code is not that which the run began with, and where its options are
-    not: what looks like a key is not kept.
+    Raises StoreError where the metric's code is not that which the run began with; of its options see
+    `check_options_kept`.
     """
     config = preparation.config
-    if _noted(folder).get("options", _options_digest(config)) != _options_digest(config):
-        again = "run the batch's file again" if batch_of(folder) else f"write it into {folder.config_path}"
-        raise StoreError(
-            f"run {folder.run_id} cannot go on: one of its metric_options "
-            f"({', '.join(config.metric_options)}) looked like a key, and is not kept. To go on, {again}."
-        )
+    again = "run the batch's file again" if batch_of(folder) else f"write it into {folder.config_path}"
+    check_options_kept(folder.run_id, config, again)
     if has_metric_of(folder, config.metric):
         return
     known, found = _noted(folder)["metric"], code_digests(config.metric)
@@ -105,10 +99,16 @@ def check_metric_unchanged(folder: RunFolder, preparation: Preparation) -> None:
     )
 
 
-def _options_digest(config: RunConfig) -> str:
-    """Without those that have a key's name, as in the run's settings: such a metric can do without."""
-    text = json.dumps(without_secret_names(config.metric_options), sort_keys=True, default=str)
-    return hashlib.sha256(text.encode()).hexdigest()
+def check_options_kept(run_id: str, config: RunConfig, again: str) -> None:
+    """Raises StoreError for settings out of a folder whose metric had an option that looked like a key.
+
+    Such an option is not kept, and with *** in its place the metric would score otherwise. again: what to do.
+    """
+    if HIDDEN in json.dumps(config.metric_options, default=str):
+        raise StoreError(
+            f"run {run_id} cannot go on: one of its metric_options ({', '.join(config.metric_options)}) "
+            f"looked like a key, and is not kept. To go on, {again}."
+        )
 
 
 def _seen_from(folder: RunFolder, path: Path) -> str:

@@ -91,8 +91,8 @@ def run_in_folder(
             work = _Work(folder, preparation, models, budget, journal, telling)
             try:
                 return _run_graph(work, resumed=resumed)
-            except (JudgeError, EmptyAnswersError):
-                journal.ask_anew()
+            except (JudgeError, EmptyAnswersError) as error:
+                journal.ask_anew("judge" if isinstance(error, JudgeError) else "task")
                 raise
     except KeyboardInterrupt:
         raise interrupted(folder) from None

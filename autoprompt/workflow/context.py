@@ -118,6 +118,11 @@ class Stop:
     def is_set(self) -> bool:
         return self._is_set or (self._around is not None and self._around.is_set())
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether it was set for a failure, here or around, and not by who waits no more."""
+        return self.cause is not None or (isinstance(self._around, Stop) and self._around.has_failed)
+
     def check(self, error: Exception | None = None) -> None:
         """Raises Interrupted where no further node is to begin, `from` the error of one that was at work."""
         if self.is_set():

@@ -45,6 +45,10 @@ class AnyData(BaseModel):
 
     model_config = ConfigDict(extra="allow")
 
+    title: str = ""
+    desc: str | None = None
+    inputs: Any = None
+
 
 @dataclass(frozen=True)
 class NodeResult:

@@ -74,6 +74,9 @@ def run_node(
             context.emit(_failure(context, error, NodeRunFailed))
             raise
         except Exception as error:
+            if run.stopping.has_failed:  # beside another one: no further attempt, but told, and asked anew
+                keep_failure(context)
+                context.emit(_failure(context, error, NodeRunFailed))
             run.stopping.check(error)  # it may have failed for that
             if context.attempt.failures < node.retries and _may_try_again(error):
                 context.attempt.failures += 1

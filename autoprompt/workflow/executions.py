@@ -24,7 +24,7 @@ from autoprompt.workflow.events import (
     NodeRunStarted,
     NodeRunSucceeded,
 )
-from autoprompt.workflow.plain import plain, read, written
+from autoprompt.workflow.plain import read, written
 from autoprompt.workflow.variables import MISSING
 
 TABLE = "workflow_node_executions"
@@ -112,10 +112,10 @@ class Executions:
 
     def finish_part(self, path: str, value: Any) -> Any:
         """Write a part down and return it as it will be read. Raises InputError for what is no plain data."""
-        kept = plain(value, path)
-        self._write(f"INSERT OR REPLACE INTO {_PARTS} VALUES (?, ?)", (path, written(kept)))
+        text = written(value, path)
+        self._write(f"INSERT OR REPLACE INTO {_PARTS} VALUES (?, ?)", (path, text))
         self._finished.add(path)
-        return kept
+        return read(text)
 
     def forget_parts(self) -> None:
         """Drop all parts: the run is done."""

@@ -41,11 +41,13 @@ def run_inner(
     *,
     path: str | None = None,
     sees_outer: bool = True,
+    stop: Stop | None = None,
 ) -> InnerRun:
     """Run `inner` once, as pass or item `index` (from 0) of the container that `context` is the node of.
 
     values: what this pass has of its own, such as {"iteration1": {"item": ..., "index": 0}}.
     sees_outer: whether its nodes see the values around the container too.
+    stop: of the passes that run beside this one; default: that of the graph around.
     Safe to call from several threads at once. Raises the NodeError of a node that failed for good.
     Nothing of the pass is kept by itself: see `NodeContext.finish`.
     """
@@ -57,7 +59,8 @@ def run_inner(
         values=around,
         emit=context.stream,
     )
-    state = _invoke(context, inner, frame)
+    # A failure in here is for the container to take up.
+    state = _invoke(context, inner, frame, Stop(stop or context.run.stopping))
     own = {node.id for node in inner.all_nodes()}
     written: dict[str, dict[str, Any]] = state["_pool"]
     context.taken_up.append(state["_exceptions"])
@@ -69,13 +72,12 @@ def run_inner(
     )
 
 
-def _invoke(context: NodeContext, inner: Definition, frame: Frame) -> Mapping[str, Any]:
+def _invoke(context: NodeContext, inner: Definition, frame: Frame, stopping: Stop) -> Mapping[str, Any]:
     from langchain_core.runnables import RunnableConfig
     from langchain_core.runnables.config import var_child_runnable_config
 
     from autoprompt.workflow.graph import first_state, recursion_limit, run_single, threads
 
-    stopping = Stop(context.run.stopping)  # a failure in here is for the container to take up
     # A graph of its own: as a subgraph of the one around, it would write checkpoints of every pass.
     around, own = copy_context(), copy_context()
     own.run(var_child_runnable_config.set, None)

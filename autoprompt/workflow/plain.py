@@ -16,19 +16,19 @@ _KEYS = (str, int, float, type(None))
 
 
 def plain(value: Any, what: str, *, allow_nan: bool = True) -> Any:
-    """`value` as the run goes on with it. Raises InputError for what is no such; what: names it there."""
+    """`value` as the run goes on with it. Raises InputError for what is no plain data."""
+    return read(written(value, what, allow_nan=allow_nan))
+
+
+def written(value: Any, what: str, *, allow_nan: bool = True) -> str:
+    """As a text, ASCII. Raises InputError for what is no plain data; what: names it there."""
     try:
-        return read(json.dumps(_tagged(value), allow_nan=allow_nan))
+        return json.dumps(_tagged(value), allow_nan=allow_nan)
     except (TypeError, ValueError, RecursionError) as error:
         raise InputError(
             f"{what} cannot be kept ({error}). A run that can be resumed holds plain data only (text, "
             "numbers, lists, dicts): put out something else, or run without runs_dir and run_id."
         ) from error
-
-
-def written(value: Any) -> str:
-    """Plain data as a text, ASCII."""
-    return json.dumps(_tagged(value))
 
 
 def read(text: str) -> Any:

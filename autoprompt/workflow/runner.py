@@ -345,7 +345,7 @@ def check_structure(definition: Definition, folder: RunFolder) -> dict[str, Any]
 
 def keep_inputs(folder: RunFolder, inputs: Mapping[str, Any]) -> None:
     """Write down what the run begins with, to the letter; config.yaml leaves out what looks like a secret."""
-    folder.write_text(_INPUTS, written(inputs))
+    folder.write_text(_INPUTS, written(inputs, "inputs"))
 
 
 def kept_inputs(folder: RunFolder) -> dict[str, Any]:

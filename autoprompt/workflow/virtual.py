@@ -103,6 +103,9 @@ def _attempts(context: NodeContext) -> NodeResult:
             context.emit(failure(context, error))
             raise
         except Exception as error:  # noqa: BLE001  tried again, or raised as the node's failure
+            if context.run.stopping.has_failed:
+                keep_failure(context)
+                context.emit(failure(context, error))
             context.run.stopping.check(error)
             if context.attempt.failures >= _retries(context, error):
                 keep_failure(context)

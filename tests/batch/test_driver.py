@@ -498,3 +498,26 @@ def test_no_key_is_written(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     files = [path for path in home.runs_dir.rglob("*") if path.is_file()]
     assert len(files) > 10
     assert not [path for path in files if key.encode() in path.read_bytes()]
+
+
+def test_settings_without_a_run_behind_them_are_a_beginning(home: Home) -> None:
+    (home.runs_dir / "b").mkdir(parents=True)
+    (home.runs_dir / "b" / "config.yaml").write_text("name: b\n", encoding="utf-8")
+    assert run(home, home.write_batch()).is_complete
+
+
+def test_a_trial_whose_metric_had_an_option_that_is_not_kept_does_not_begin(
+    home: Home, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    code = "def m(prediction, target, *, voice):\n    return float(prediction == target)\n"
+    (tmp_path / "metric_with_a_voice.py").write_text(code, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    metric = {
+        "metric": "python:metric_with_a_voice:m",
+        "metric_options": {"voice": "sk-0123456789abcdefghij"},
+    }
+    path = home.write(defaults=home.defaults() | metric)
+    with pytest.raises(Interrupted):
+        run(home, path, clients=Clients(ScriptedClient(_interrupt)))
+    (row,) = resume_batch("b", runs_dir=home.runs_dir, clients=scripted()).rows
+    assert "(voice) looked like a key, and is not kept. To go on, run the batch's file again" in row.error

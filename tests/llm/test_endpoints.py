@@ -331,3 +331,14 @@ def test_an_address_that_lost_its_password_is_not_asked() -> None:
         open_endpoint(choose_model(given, "task", {}), given)
     whole = {"AUTOPROMPT_BASE_URL": "https://team:secret@gw.example/v1"}
     assert choose_model(given, "optimizer", whole).base_url == whole["AUTOPROMPT_BASE_URL"]
+
+
+def test_each_role_finds_its_own_password_again() -> None:
+    hidden = "https://***@gw.example/v1"
+    given = settings(model="m", base_url=hidden, judge_model="j", judge_base_url=hidden)
+    whole = {
+        "AUTOPROMPT_BASE_URL": "https://task:one@gw.example/v1",
+        "AUTOPROMPT_JUDGE_BASE_URL": "https://judge:two@gw.example/v1",
+    }
+    assert choose_model(given, "task", whole).base_url == whole["AUTOPROMPT_BASE_URL"]
+    assert choose_model(given, "judge", whole).base_url == whole["AUTOPROMPT_JUDGE_BASE_URL"]

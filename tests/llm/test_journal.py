@@ -121,14 +121,14 @@ def test_answers_of_no_use_are_asked_anew_once_that_is_written(path: Path, journ
     journal = journal_at(path)
     for key in KEYS[:3]:
         journal.append(key, "judge", ANSWER)
-    journal.note_useless(KEYS[0])
-    journal.note_useless(KEYS[2])
+    journal.note_useless(KEYS[0], "judge")
+    journal.note_useless(KEYS[2], "judge")
     journal.close()
     again = journal_at(path)  # they were nothing that ended the run
     assert all(again.recall(key)[0] is not None for key in KEYS[:3])
-    again.note_useless(KEYS[0])
-    again.note_useless(KEYS[2])
-    again.ask_anew()
+    again.note_useless(KEYS[0], "judge")
+    again.note_useless(KEYS[2], "judge")
+    again.ask_anew("judge")
     again.close()
 
     resumed, budget = journal_at(path), Budget()
@@ -147,7 +147,7 @@ def test_answers_of_no_use_are_asked_anew_once_that_is_written(path: Path, journ
 def test_where_all_answers_were_of_use_none_is_asked_anew(path: Path, journal_at: Open) -> None:
     journal = journal_at(path)
     journal.append(KEYS[0], "judge", ANSWER)
-    journal.ask_anew()
+    journal.ask_anew("judge")
     assert journal.position == 1
 
 
@@ -259,3 +259,13 @@ def test_all_that_it_holds_is_counted_once_what_cannot_be_read_passed_over(
     journal.mark_counted(journal.position)
     assert (budget.spent.calls, budget.spent.tokens) == (5, 9)
     assert [journal.recall(key)[1] for key in KEYS[:2]] == [[], []]
+
+
+def test_what_another_role_said_in_vain_stays(path: Path, journal_at: Open) -> None:
+    journal = journal_at(path)
+    for key, role in zip(KEYS[:2], ("task", "judge"), strict=True):
+        journal.append(key, role, ANSWER)
+        journal.note_useless(key, role)
+    journal.ask_anew("judge")  # the run went on with the empty answer, and decided by it
+    journal.close()
+    assert [journal_at(path).recall(key)[0] is not None for key in KEYS[:2]] == [True, False]

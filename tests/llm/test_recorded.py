@@ -168,7 +168,7 @@ def test_answers_of_no_use_that_ended_a_run_are_asked_anew_and_counted(runs: Run
     client.complete(ask("x"), grade)
     client.complete(ask("y"), grade)
     assert runs.journal is not None
-    runs.journal.ask_anew()
+    runs.journal.ask_anew("judge")
     client = runs.start(has_cache=False)
     runs.journal.charge_dropped(runs.budget)
     assert client.complete(ask("x"), grade).text == "4"

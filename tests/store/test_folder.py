@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from autoprompt.config import RunConfig, ScienceConfig
 from autoprompt.errors import StoreError
-from autoprompt.redaction import ADDRESSES, EXACT, whole_address
+from autoprompt.redaction import ADDRESSES, EXACT, redact_entries, whole_address
 from autoprompt.store import RunFolder, RunStore, diff, export_run
 from autoprompt.types import EvaluatedRow
 
@@ -231,3 +231,19 @@ def test_a_lock_is_gone_with_its_killed_process(run: RunFolder) -> None:
         child.send_signal(signal.SIGKILL)
     with run.lock():
         pass
+
+
+def test_what_users_call_their_own_entries_decides_nothing() -> None:
+    key = "sk-0123456789abcdefghij"
+    kept = redact_entries(
+        {
+            "model": "hf-internal-testing/tiny",
+            "inputs": {"data": key},
+            "metric_options": {"id": key, "rubric": key},
+        }
+    )
+    assert kept == {
+        "model": "hf-internal-testing/tiny",
+        "inputs": {"data": "***"},
+        "metric_options": {"id": "***", "rubric": key},
+    }

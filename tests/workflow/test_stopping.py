@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 import time
 from collections.abc import Iterator
@@ -168,3 +169,60 @@ def test_a_stopped_branch_is_no_failed_step(work: Work) -> None:
     with pytest.raises(NodeError):
         workflow.run(INPUTS, settings=failing(work, EndpointError("away")), on_event=seen)
     assert [step.node for step in seen.steps if step.error is not None] == ["fails"]
+
+
+FAILING_ITEMS = """
+      - id: each
+        type: iteration
+        data:
+          iterator_selector: [start, items]
+          output_selector: [work, text]
+          is_parallel: true
+          parallel_nums: 4
+          nodes:
+            - {id: ask, type: llm, data: {model: m, prompt_template: "{{#each.index#}}"}}
+            - {id: work, type: tool, data: {tool_name: work}}
+"""
+
+
+def test_an_item_that_ends_the_iteration_ends_those_beside_it(work: Work) -> None:
+    has_failed = threading.Event()
+
+    def reply(messages: list[Any]) -> str:
+        if messages[-1].content == "0":
+            has_failed.set()
+            raise EndpointError("away")
+        assert has_failed.wait(60)
+        time.sleep(0.3)  # until that is known
+        return "hello"
+
+    workflow = Workflow.load(flow(START + FAILING_ITEMS))
+    with pytest.raises(NodeError, match=r"item 1 of 4 .*away"):
+        workflow.run({"items": [1, 2, 3, 4]}, settings=RunSettings(client=ScriptedClient(reply)))
+    assert work.done == 0
+
+
+def test_of_two_branches_that_fail_both_are_kept(tmp_path: Path) -> None:
+    """The second is asked anew by a resumed run too, though the first had ended the run already."""
+    has_failed = threading.Event()
+
+    def reply(messages: list[Any]) -> str:
+        if messages[-1].content == "a":
+            has_failed.set()
+            raise EndpointError("away")
+        assert has_failed.wait(60)
+        time.sleep(0.3)  # until that is known
+        raise EndpointError("away, too")
+
+    content = flow(START)
+    for name in ("a", "b"):
+        content["nodes"].append({"id": name, "type": "llm", "data": {"model": "m", "prompt_template": name}})
+    content["edges"] = [["start", "a"], ["start", "b"]]
+    settings = RunSettings(client=ScriptedClient(reply))
+    with pytest.raises(NodeError, match="node 'a'"):
+        Workflow.load(content).run({"items": []}, run_id="r", runs_dir=tmp_path, settings=settings)
+    with closing(sqlite3.connect(tmp_path / "r" / "checkpoints.sqlite")) as kept:
+        rows = kept.execute("SELECT node_id, status, error FROM workflow_node_executions").fetchall()
+    failed = {name: said for name, status, said in rows if status == "failed"}
+    assert failed.keys() == {"a", "b"}
+    assert "away, too" in failed["b"]

@@ -12,7 +12,7 @@ from typing import Any
 
 from autoprompt.evaluation import in_threads
 from autoprompt.workflow.containers import apply_writes, inner_answer, inner_output
-from autoprompt.workflow.context import NodeContext
+from autoprompt.workflow.context import NodeContext, Stop
 from autoprompt.workflow.definition import Definition, NodeResult, NodeTypeBase
 from autoprompt.workflow.errors import NodeError
 from autoprompt.workflow.events import (
@@ -119,26 +119,36 @@ def _each(
 
     around = copy_context()  # LangGraph's stream of events is found through it
 
+    stop = Stop(context.run.stopping)
+
     def work(number: int) -> _Done:
-        return around.copy().run(_one, data, context, inner, items, number)
+        try:
+            return around.copy().run(_one, data, context, inner, items, number, stop)
+        except BaseException as error:
+            stop.set(error)  # the items beside it end, too
+            raise
 
     concurrency = min(_at_once(data, context), len(items))
     if concurrency > 1:
-        yield from in_threads(range(len(items)), work, concurrency)
+        with stop.telling_cause():
+            yield from in_threads(range(len(items)), work, concurrency)
         return
     for number in range(len(items)):
         done = _one(data, context, inner, items, number)
-        if done.error is not None:
-            # Items behind it go on from what is there without it, and are not done again by a resumed run.
-            context.finish(_part(number), done.to_dict())
         # One after the other, an item sees what those before it have assigned.
         apply_writes(context, done.writes)
         yield number, done
 
 
 def _one(
-    data: IterationData, context: NodeContext, inner: Definition, items: Sequence[Any], number: int
+    data: IterationData,
+    context: NodeContext,
+    inner: Definition,
+    items: Sequence[Any],
+    number: int,
+    stop: Stop | None = None,
 ) -> _Done:
+    """stop: of the items beside it; None where they come one after the other."""
     kept = context.finished(_part(number))
     if kept is not MISSING:
         done = _Done(**kept)
@@ -147,7 +157,7 @@ def _one(
     context.emit(context.event(IterationNext, pass_index=number))
     values = {context.node_id: {"item": items[number], "index": number}}
     try:
-        run = run_inner(context, inner, values, number)
+        run = run_inner(context, inner, values, number, stop=stop)
     except NodeError as error:
         message = f"item {number + 1} of {len(items)} (index {number}) failed: {error}"
         if data.error_handle_mode == "terminated":
@@ -155,11 +165,14 @@ def _one(
             failed.exit_code = error.exit_code
             raise failed from error
         context.warn(message)
-        return _Done(error=str(error))
+        done = _Done(error=str(error))
+        if stop is not None:
+            return done
+        # Items behind it go on from what is there without it, and are not done again by a resumed run.
+        return _Done(**context.finish(_part(number), done.to_dict()))
     output = inner_output(run, data.output_selector)
     done = _Done(output, inner_answer(run, inner), run.writes, exceptions=run.exceptions)
-    context.finish(_part(number), done.to_dict())
-    return done
+    return _Done(**context.finish(_part(number), done.to_dict()))
 
 
 def _part(number: int) -> str:

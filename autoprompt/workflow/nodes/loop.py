@@ -109,8 +109,7 @@ def _pass(
             "stops": _has_ended(run.ran, inner) or _stops(data, run.pool),
             "exceptions": run.exceptions,
         }
-    context.finish(f"pass/{number}", done)
-    return done
+    return dict(context.finish(f"pass/{number}", done))
 
 
 def _has_ended(ran: Any, inner: Definition) -> bool:
