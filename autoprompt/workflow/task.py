@@ -138,7 +138,11 @@ def file_with(folder: RunFolder, candidate: Candidate) -> str:
     """The file that a run of a workflow began with, with the candidate's texts and demonstrations in it."""
     original = next(iter(folder.read_candidates().values()))
     path = folder.path / ORIGINAL
-    return _file_with(read_text(path), path, original["components"], candidate)
+    source, components = read_text(path), original["components"]
+    try:
+        return _file_with(source, path, components, candidate)
+    except WorkflowDefinitionError:  # with node types that are registered where it ran, and was read
+        return rewritten(source, components, candidate.components, demonstrations(candidate))
 
 
 def _file_with(source: str, path: Path, components: Mapping[str, str], candidate: Candidate) -> str:
