@@ -18,6 +18,7 @@ from autoprompt.evaluation import in_threads
 from autoprompt.llm import ScriptedClient
 from autoprompt.types import Candidate, Example
 from autoprompt.workflow import NodeError, RunSettings, Workflow, tool, tools
+from autoprompt.workflow.context import Stop
 from autoprompt.workflow.events import IterationNext
 from autoprompt.workflow.outages import outage
 from autoprompt.workflow.program import WorkflowProgram
@@ -185,15 +186,27 @@ FAILING_ITEMS = """
 """
 
 
-def test_an_item_that_ends_the_iteration_ends_those_beside_it(work: Work) -> None:
-    has_failed = threading.Event()
+@pytest.fixture
+def has_failed(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Set once those beside a node know that it has failed."""
+    known, tell = threading.Event(), Stop.set
 
+    def told(stop: Stop, cause: BaseException | None = None) -> None:
+        tell(stop, cause)
+        if stop.has_failed:
+            known.set()
+
+    monkeypatch.setattr(Stop, "set", told)
+    return known
+
+
+def test_an_item_that_ends_the_iteration_ends_those_beside_it(
+    work: Work, has_failed: threading.Event
+) -> None:
     def reply(messages: list[Any]) -> str:
         if messages[-1].content == "0":
-            has_failed.set()
             raise EndpointError("away")
         assert has_failed.wait(60)
-        time.sleep(0.3)  # until that is known
         return "hello"
 
     workflow = Workflow.load(flow(START + FAILING_ITEMS))
@@ -202,16 +215,17 @@ def test_an_item_that_ends_the_iteration_ends_those_beside_it(work: Work) -> Non
     assert work.done == 0
 
 
-def test_of_two_branches_that_fail_both_are_kept(tmp_path: Path) -> None:
+def test_of_two_branches_that_fail_both_are_kept(tmp_path: Path, has_failed: threading.Event) -> None:
     """The second is asked anew by a resumed run too, though the first had ended the run already."""
-    has_failed = threading.Event()
+
+    has_begun = threading.Event()
 
     def reply(messages: list[Any]) -> str:
         if messages[-1].content == "a":
-            has_failed.set()
+            assert has_begun.wait(60)
             raise EndpointError("away")
+        has_begun.set()
         assert has_failed.wait(60)
-        time.sleep(0.3)  # until that is known
         raise EndpointError("away, too")
 
     content = flow(START)
