@@ -13,6 +13,7 @@ from autoprompt.workflow.mocks import Mock
 from autoprompt.workflow.spec.checks import CheckedGraph, Checker, check_extractions
 from autoprompt.workflow.spec.faults import Faults
 from autoprompt.workflow.spec.inputs import declared
+from autoprompt.workflow.spec.keys import check_keys
 from autoprompt.workflow.spec.reading import WorkflowFile, read_workflow
 from autoprompt.workflow.spec.selectors import SelectorChecker, all_nodes
 from autoprompt.workflow.spec.tools import check_tools
@@ -33,6 +34,7 @@ def check_workflow(
     nodes = list(all_nodes(graph))
     check_extractions(checker, nodes)
     check_tools(file, faults, nodes)
+    check_keys(faults, nodes)
     SelectorChecker(checker, graph).check()
     _check_mocks(file, faults, graph)
     _check_variables(file, faults)
