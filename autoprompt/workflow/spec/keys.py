@@ -15,7 +15,7 @@ from autoprompt.workflow.spec.faults import Faults, Where
 from autoprompt.workflow.spec.fields import NodeData
 
 # Likeness of difflib. Of the keys that exports hold for their editor alone, the nearest to one of ours is
-# `provider_type` (to `provider_name`, 0.77); with a letter too few, a key of five or more is at 0.89 and above.
+# `provider_type` (to `provider_name`, 0.77); with a letter too few, a key of five letters is at 0.89.
 _NEAR = 0.85
 _READ_OTHERWISE = ("type", "nodes", "instructions")  # by the reader of the file, and as older names
 
