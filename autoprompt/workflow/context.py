@@ -196,6 +196,11 @@ class NodeContext:
         self.noted = NodeResult()  # what a node of Python's tells of itself besides its variables
         self.taken_up: list[int] = []  # failures inside a container that error strategies have taken up
 
+    def take(self, inputs: Mapping[str, Any]) -> None:
+        """Make the values of the node's `inputs` known to it, each by its name alone."""
+        self.inputs = dict(inputs)
+        self.pool = self.pool.with_names(inputs)
+
     @property
     def node_id(self) -> str:
         return self.node.id

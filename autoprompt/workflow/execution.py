@@ -68,7 +68,7 @@ def run_node(
             return _failed(context, error, exceptions)
         _start(context)
         try:
-            context.inputs = resolve_inputs(context)
+            context.take(resolve_inputs(context))
             result = perform(context)
         except FATAL as error:
             context.emit(_failure(context, error, NodeRunFailed))

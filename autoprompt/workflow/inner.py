@@ -65,7 +65,7 @@ def run_inner(
     written: dict[str, dict[str, Any]] = state["_pool"]
     context.taken_up.append(state["_exceptions"])
     return InnerRun(
-        VariablePool(merge_values(around, written)),
+        context.pool.with_values(merge_values(around, written)),
         state["_ran"],
         {scope: dict(names) for scope, names in written.items() if scope not in own},
         state["_exceptions"],

@@ -22,7 +22,6 @@ _BROKE_OFF = (
     "an answer broke off, being cut at {limit} tokens. More room: max_tokens in the completion_params of its "
     "model; of an LLMNode, max_output_tokens"
 )
-_KNOWN_PARAMS = ("temperature", "max_tokens", "stop", "seed")
 _ROLES: Mapping[str, Role] = {"system": "system", "user": "user", "assistant": "assistant", "ai": "assistant"}
 
 
@@ -158,9 +157,6 @@ def _options(
     sample: int,
 ) -> Options:
     params = model.completion_params if model is not None else {}
-    unknown = [name for name in params if name not in _KNOWN_PARAMS]
-    if unknown:
-        context.warn(f"completion_params not sent: {', '.join(unknown)}. Known: {', '.join(_KNOWN_PARAMS)}.")
     heat = float(params.get("temperature", 0.0) or 0.0) if temperature is None else temperature
     limit = max_output_tokens or params.get("max_tokens")
     stop = params.get("stop") or ()

@@ -30,12 +30,13 @@ _PROVIDERS = {
     "ollama": "http://127.0.0.1:11434/v1",
 }
 _KEYLESS = ("ollama",)
+COMPLETION_PARAMS = ("temperature", "max_tokens", "stop", "seed")  # those that are sent
 
 
 class ModelSpec(BaseModel):
     """A model as a node names it; a bare text is its name.
 
-    completion_params: temperature, max_tokens, stop, seed; others are told.
+    completion_params: temperature, max_tokens, stop, seed; others are not sent, which validation tells.
     """
 
     model_config = ConfigDict(extra="allow", frozen=True)

@@ -73,9 +73,7 @@ def _conversation(message: PromptMessage, context: NodeContext) -> list[Message]
 def _filled(data: LLMData, message: PromptMessage, text: str, context: NodeContext) -> str:
     if message.is_jinja2:
         return render_jinja(text, {**_jinja_values(data, context), **context.inputs})
-    names = context.inputs
-    if CONTEXT in references(text):
-        names = {**names, CONTEXT[0]: _knowledge(data, context)}
+    names = {CONTEXT[0]: _knowledge(data, context)} if CONTEXT in references(text) else {}
     return render(text, context.pool, names)
 
 

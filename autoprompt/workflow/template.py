@@ -61,7 +61,7 @@ def replace_references(text: str, change: Callable[[Selector], str]) -> str:
 def render(text: str, pool: VariablePool, names: Mapping[str, Any] | None = None) -> str:
     """The text with the values of the variables that it names. What a value holds is not looked into again.
 
-    names: values of `{{#name#}}`, without a node: a node's own inputs.
+    names: values of `{{#name#}}` that go before those in the pool.
     Raises VariableNotFoundError for a variable that is not there.
     """
 

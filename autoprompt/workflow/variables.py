@@ -26,7 +26,8 @@ class VariablePool:
     """The values that a node can see. Made anew for each node; what it sets is kept apart in `writes`.
 
     values: node id -> name -> value. local_ids: short names of virtual nodes inside their parent,
-    `ext_1` -> `tool1.ext_1`; they go before a node of the same name.
+    `ext_1` -> `tool1.ext_1`; they go before a node of the same name. names: the node's own inputs, each of
+    which is a selector of one part.
     A selector is (node id, name, *path); the path goes into dicts by key and into lists by number. The id of
     a virtual node may come as one part or as two.
     """
@@ -36,9 +37,11 @@ class VariablePool:
         values: Values,
         local_ids: Mapping[str, str] | None = None,
         writes: dict[str, dict[str, Any]] | None = None,
+        names: Mapping[str, Any] | None = None,
     ) -> None:
         self._values = values
         self._local_ids = dict(local_ids or {})
+        self._names = dict(names or {})
         self.writes: dict[str, dict[str, Any]] = {} if writes is None else writes
 
     @property
@@ -81,6 +84,14 @@ class VariablePool:
         """This pool, in which virtual nodes can be named shortly; shares its writes."""
         return VariablePool(self._values, {**self._local_ids, **local_ids}, self.writes)
 
+    def with_names(self, names: Mapping[str, Any]) -> VariablePool:
+        """This pool, in which a node's own inputs can be named too; shares its writes."""
+        return VariablePool(self._values, self._local_ids, self.writes, names)
+
+    def with_values(self, values: Values) -> VariablePool:
+        """Other values, for what the same node asks of them under the names of its inputs."""
+        return VariablePool(values, names=self._names)
+
     def split(self, selector: Sequence[str]) -> tuple[str, list[str]]:
         """(id of the node, name and path), by the nodes that have values: the longest id that fits."""
         parts = [str(part) for part in selector]
@@ -93,6 +104,8 @@ class VariablePool:
         return (parts[0] if parts else ""), parts[1:]
 
     def _look_up(self, selector: Sequence[str]) -> Any:
+        if len(selector) == 1:
+            return self._names.get(str(selector[0]), MISSING)
         node_id, names = self.split(selector)
         if not names:
             return MISSING
@@ -110,7 +123,7 @@ class VariablePool:
     def _known(self, selector: Sequence[str]) -> Iterable[str]:
         node_id, _ = self.split(selector)
         names = self.values.get(node_id)
-        return [f"{node_id}.{name}" for name in names] if names else list(self.values)
+        return [f"{node_id}.{name}" for name in names] if names else [*self._names, *self.values]
 
 
 def _inside(value: Any, step: str) -> Any:

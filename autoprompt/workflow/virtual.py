@@ -97,7 +97,7 @@ def _attempts(context: NodeContext) -> NodeResult:
     """The child's attempts. Its retries are made here: to LangGraph it is no node."""
     while True:
         try:
-            context.inputs = resolve_inputs(context)
+            context.take(resolve_inputs(context))
             return perform(context)
         except FATAL as error:
             context.emit(failure(context, error))

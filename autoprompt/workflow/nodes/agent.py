@@ -94,13 +94,13 @@ def _instruction(data: AgentData, context: NodeContext) -> str:
     if data.instruction.type == "variable":
         return as_text(context.pool.get(data.instruction.value))
     text = as_text(data.instruction.value)
-    return render(context.component("instruction", text), context.pool, context.inputs)
+    return render(context.component("instruction", text), context.pool)
 
 
 def _text(given: Input, context: NodeContext) -> str:
     if given.type == "variable":
         return as_text(context.pool.get(given.value))
-    return render(as_text(given.value), context.pool, context.inputs)
+    return render(as_text(given.value), context.pool)
 
 
 def _described(tool: Any) -> str:

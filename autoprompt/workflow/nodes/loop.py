@@ -125,7 +125,8 @@ def _stops(data: LoopData, pool: VariablePool) -> bool:
 
 def _stops_before(data: LoopData, context: NodeContext, variables: Mapping[str, Any]) -> bool:
     """A condition on what only a pass can give is not asked before the first one."""
-    pool = VariablePool(merge_values(context.pool.values, {context.node_id: dict(variables)}))
+    values = merge_values(context.pool.values, {context.node_id: dict(variables)})
+    pool = context.pool.with_values(values)
     asked = [condition.variable_selector for condition in data.break_conditions]
     if data.break_expression:
         asked = list(parse_expression(data.break_expression).selectors)

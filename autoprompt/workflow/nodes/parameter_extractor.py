@@ -57,7 +57,7 @@ class ParameterExtractor(NodeTypeBase):
 
 
 def _messages(data: ExtractorData, context: NodeContext, query: str) -> list[Message]:
-    own = render(context.component("instruction", data.instruction), context.pool, context.inputs)
+    own = render(context.component("instruction", data.instruction), context.pool)
     listed = "\n".join(_described(parameter) for parameter in data.parameters)
     language = language_of(f"{own} {listed} {query}")
     system = fill("extract", language, parameters=listed, instruction=own)

@@ -87,7 +87,7 @@ def _messages(
     labels: Sequence[str],
     query: str,
 ) -> list[Message]:
-    own = render(context.component("instruction", data.instruction), context.pool, context.inputs)
+    own = render(context.component("instruction", data.instruction), context.pool)
     names = [entry.name.strip() for entry in classes]
     by_name = list(labels) == names
     marks = ["-"] * len(names) if by_name else [f"{label}." for label in labels]

@@ -9,10 +9,14 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from autoprompt.workflow.errors import suggestion
 from autoprompt.workflow.mocks import Mock
-from autoprompt.workflow.spec.checks import CheckedGraph, Checker, check_extractions
-from autoprompt.workflow.spec.faults import Faults
+from autoprompt.workflow.spec import records
+from autoprompt.workflow.spec.checks import CheckedGraph, CheckedNode, Checker, check_extractions
+from autoprompt.workflow.spec.faults import Faults, Where
 from autoprompt.workflow.spec.inputs import declared
+from autoprompt.workflow.spec.keys import check_keys
+from autoprompt.workflow.spec.outputs import outputs
 from autoprompt.workflow.spec.reading import WorkflowFile, read_workflow
 from autoprompt.workflow.spec.selectors import SelectorChecker, all_nodes
 from autoprompt.workflow.spec.tools import check_tools
@@ -33,6 +37,7 @@ def check_workflow(
     nodes = list(all_nodes(graph))
     check_extractions(checker, nodes)
     check_tools(file, faults, nodes)
+    check_keys(faults, nodes)
     SelectorChecker(checker, graph).check()
     _check_mocks(file, faults, graph)
     _check_variables(file, faults)
@@ -41,15 +46,31 @@ def check_workflow(
 
 
 def _check_mocks(file: WorkflowFile, faults: Faults, graph: CheckedGraph) -> None:
-    known = [node.id for node in all_nodes(graph)]
+    known = {node.id: node for node in all_nodes(graph)}
     for name, mock in file.mocks.items():
         where = (*file.mocks_where, name)
-        if str(name) not in known:
+        if str(name) in known:
+            _check_mocked_outputs(faults, where, known[str(name)], mock)
+        else:
             faults.add(where, f"mocks: no node {name!r}. Known nodes: {', '.join(known)}.")
         try:
             Mock.model_validate(mock)
         except ValidationError as error:
             faults.add_invalid(where, error, Mock, None)
+
+
+def _check_mocked_outputs(faults: Faults, where: Where, node: CheckedNode, mock: Any) -> None:
+    """Outputs that the node has in no run: whoever reads the one that was meant gets an empty one."""
+    given = mock.get("outputs") if isinstance(mock, Mapping) else getattr(mock, "outputs", None)
+    known = None if node.data is None else outputs(node.data)
+    if known is None or not isinstance(given, Mapping):
+        return
+    if isinstance(node.data, records.ClassifierData):
+        known |= {"text"}  # a mock may name the class as the model does
+    for name in given:
+        if str(name) not in known:
+            said = f"the mock's output {name!r} is none of this node. {suggestion(str(name), sorted(known))}"
+            faults.add((*where, "outputs", name), said, node.id, severity="warning", is_key=True)
 
 
 def _check_variables(file: WorkflowFile, faults: Faults) -> None:

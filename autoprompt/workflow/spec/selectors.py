@@ -83,32 +83,33 @@ class SelectorChecker:
             return  # told already
         named = {entry.name for entry in node.data.inputs}
         for use in found:
-            if len(use.selector) == 1 and use.selector[0] in named:
+            is_of_inputs = use.where[0] == "inputs"  # which do not see each other
+            if len(use.selector) == 1 and use.selector[0] in named and not is_of_inputs:
                 if use.literal:
                     self._warn_of_literal(use, use.selector, (*node.file.data_where, *use.where), node.id)
                 continue
-            self._use(use, node.id, node.file.data_where, scope, earlier, runner)
+            self._use(use, node, scope, earlier, runner)
         if isinstance(node.data, records.AssignerData):
             self._assigned(node, scope)
 
     def _use(
         self,
         use: Use,
-        node_id: str,
-        base: Where,
+        node: CheckedNode,
         scope: _Scope,
         locals_: Mapping[str, CheckedNode],
         runner: str,
     ) -> None:
         """runner: the node of the graph that reads; the parent for a virtual one."""
-        where = (*base, *use.where)
+        node_id, where = node.id, (*node.file.data_where, *use.where)
         if use.literal:
             self._near(use, where, locals_, node_id)
             return
         shown = ".".join(use.selector)
         found = self._resolve(use.selector, locals_)
         if found is None:
-            known = [*locals_, *self._visible(scope, runner)]
+            named = [entry.name for entry in node.data.inputs] if node.data is not None else []
+            known = [*named, *locals_, *self._visible(scope, runner)]
             self._faults.add(
                 where, f"{shown}: no node {use.selector[0]!r}. {_hint(use.selector[0], known)}", node_id
             )
