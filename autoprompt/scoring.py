@@ -29,7 +29,7 @@ from autoprompt.llm import Budget
 from autoprompt.metrics import Metric
 from autoprompt.program import COMPONENT
 from autoprompt.prompt_file import is_export, prompt_text
-from autoprompt.row_warnings import MOST_LOST, cut_warning, first_error, refused_warning
+from autoprompt.row_warnings import ALL_CACHED, MOST_LOST, cut_warning, first_error, refused_warning
 from autoprompt.settings import (
     CompleteConfig,
     complete,
@@ -326,7 +326,9 @@ def _ask(
     answers.check()
     grades.check()
     answered = [row for evaluation in evaluations for row in evaluation.rows]
-    said = [grades.warning, _many_failed(answered), refused_warning(answered), cut_warning(answered)]
+    is_cached = checked.workflow is None and not budget.spent.task_calls
+    said = [ALL_CACHED if is_cached else "", grades.warning, _many_failed(answered)]
+    said += [refused_warning(answered), cut_warning(answered)]
     return evaluations, [*models.warnings(), *filter(None, said)]
 
 
