@@ -10,6 +10,11 @@ from autoprompt.types import REFUSED, STEP_FAILED, EvaluatedRow
 _FEWEST_UNREAD = 3  # answers; one or two of very few rows may be those rows' fault
 MOST_LOST = 0.1  # of the answers: with more of them missing, a score says little
 _LONGEST_ERROR = 300
+# Said where no request was sent. Of a prompt only: the nodes of a workflow need not ask a model.
+ALL_CACHED = (
+    "every answer came from the response cache: nothing was asked of the model as it is today "
+    "(--no-cache asks it)"
+)
 _HELD = "hold the model to them: --constrain json_schema or grammar, whichever the endpoint has"
 _ROOM = f"give room: --max-output-tokens {OUTPUT_TOKENS}, or twice what is set"
 

@@ -29,12 +29,12 @@ from autoprompt.llm import Budget
 from autoprompt.metrics import Metric
 from autoprompt.program import COMPONENT
 from autoprompt.prompt_file import is_export, prompt_text
-from autoprompt.row_warnings import MOST_LOST, cut_warning, first_error, refused_warning
+from autoprompt.row_warnings import ALL_CACHED, MOST_LOST, cut_warning, first_error, refused_warning
 from autoprompt.settings import (
     CompleteConfig,
     complete,
     starting_prompt,
-    with_known_input,
+    with_known_fields,
     with_known_labels,
 )
 from autoprompt.stats import Interval, count_groups
@@ -142,7 +142,7 @@ def evaluate(
     test of the two.
     It is a proof only on rows that neither was made from: of a run's candidate a warning says how many were.
     Where the settings name no labels, they are those of the run or the export that the candidate is of, else
-    that `against` is of; so is the input's field, of exports.
+    that `against` is of; so are the fields of input and target, of exports.
     The rows are checked as for a run, and each input is scored once.
     Raises what `optimize` raises, and BudgetExhausted where a cap ends it before the last row.
     """
@@ -259,17 +259,19 @@ def _evaluate(prepared: Prepared, clients: Clients | None, emit: OnEvent) -> Eva
 
 
 def _as_known(config: CompleteConfig, origins: Sequence[Origin]) -> tuple[CompleteConfig, str, list[str]]:
-    """The settings with the labels and the input's field that runs or exports know, where the user has none.
+    """The settings with the labels and the fields that runs or exports know, where the user has none.
 
     origins: of the candidate, then of the other. Returns also whose labels they are, "" for the user's own,
-    and a warning where the other knows other labels. Raises ConfigError where both know an input's field and
-    not the same one: one of the prompts would be asked about the wrong text.
+    and a warning where the other knows other labels. Raises ConfigError where both know a field and not the
+    same one: one of the prompts would be asked about the wrong text, or held to the wrong answer.
     """
-    fields = {origin.input_field: origin.name for origin in origins if origin.input_field is not None}
-    if len(fields) > 1 and "input_field" not in config.model_fields_set:
-        named = " and ".join(f"{field!r} in {name}" for field, name in fields.items())
-        raise ConfigError(f"the input is in {named}: say in input_field where the rows have it.")
-    config = with_known_input(config, next(iter(fields))) if fields else config
+    inputs = {origin.input_field: origin.name for origin in origins if origin.input_field is not None}
+    targets = {origin.target_field: origin.name for origin in origins if origin.target_field is not None}
+    for what, fields in (("input", inputs), ("target", targets)):
+        if len(fields) > 1 and f"{what}_field" not in config.model_fields_set:
+            named = " and ".join(f"{field!r} in {name}" for field, name in fields.items())
+            raise ConfigError(f"the {what} is in {named}: say in {what}_field where the rows have it.")
+    config = with_known_fields(config, next(iter(inputs), None), next(iter(targets), None))
     known = [(origin.labels, origin.name) for origin in origins if origin.labels is not None]
     if config.labels is not None or not known:
         return config, "", []
@@ -324,7 +326,9 @@ def _ask(
     answers.check()
     grades.check()
     answered = [row for evaluation in evaluations for row in evaluation.rows]
-    said = [grades.warning, _many_failed(answered), refused_warning(answered), cut_warning(answered)]
+    is_cached = checked.workflow is None and not budget.spent.task_calls
+    said = [ALL_CACHED if is_cached else "", grades.warning, _many_failed(answered)]
+    said += [refused_warning(answered), cut_warning(answered)]
     return evaluations, [*models.warnings(), *filter(None, said)]
 
 

@@ -100,11 +100,18 @@ def with_known_labels(
     return config.model_copy(update={"labels": labels}), source
 
 
-def with_known_input(config: CompleteConfig, input_field: str) -> CompleteConfig:
-    """The settings with the input's field that an export knows, where no source names one."""
-    if "input_field" in config.model_fields_set or input_field == config.target_field:
-        return config
-    return config.model_copy(update={"input_field": input_field})
+def with_known_fields(
+    config: CompleteConfig, input_field: str | None, target_field: str | None
+) -> CompleteConfig:
+    """The settings with the fields of a row that an export knows, where no source names them."""
+    known = {"input_field": input_field, "target_field": target_field}
+    taken = {
+        name: field
+        for name, field in known.items()
+        if field is not None and name not in config.model_fields_set
+    }
+    found = config.model_copy(update=taken)
+    return config if found.input_field == found.target_field else found
 
 
 def starting_prompt(config: RunConfig) -> str:

@@ -283,13 +283,15 @@ class Origin:
     """What a candidate is taken out of, so that it can be scored as it was there.
 
     name: of the run or the export, as messages say it. labels: the only answers there, () for free ones; None
-        where that is not known. input_field: of an export, the field of a row that holds its input.
+        where that is not known. input_field, target_field: of an export, the fields of a row that hold its
+        input and the expected answer.
     run_dir: of a run, absolute: its files say which rows it has looked at; None for an export.
     """
 
     name: str
     labels: tuple[str, ...] | None = None
     input_field: str | None = None
+    target_field: str | None = None
     run_dir: str | None = None
 
 

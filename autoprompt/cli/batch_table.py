@@ -45,9 +45,9 @@ def result(found: BatchResult, *, is_at_work: bool = False) -> Iterator[Renderab
     count = found.to_dict()["trials"]
     said = ", ".join(f"{number} {status}" for status, number in count.items() if number)
     yield Text(f"{trials_in_words(len(found.rows))}: {said}", "bold" if found.is_complete else "bold yellow")
+    paid = "cost unknown" if found.paid_usd is None else f"{money(found.paid_usd)} paid"
     yield Text(
-        f"{found.sent:,} calls sent, {found.tokens:,} tokens, {money(found.paid_usd)} paid, "
-        f"{duration(found.seconds)} in all"
+        f"{found.sent:,} calls sent, {found.tokens:,} tokens, {paid}, {duration(found.seconds)} in all"
     )
     yield from (Text(f"warning: {clean(warning)}", "yellow") for warning in found.warnings)
     yield Text()

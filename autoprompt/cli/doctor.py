@@ -191,6 +191,11 @@ def _endpoint(url: str, model: str, environ: Mapping[str, str], *, is_needed: bo
         yield Check("endpoint", False, said, "Check --base-url and the network", is_needed)
         return
     found = f"{_public(url)}: HTTP {answer.status_code}"
+    if answer.status_code == 403 and model:
+        # A key may be let in to the model and not to the list. 401 knows no key at all, and refuses both.
+        advice = "Models are not listed for you; a run may work all the same. If not, check OPENAI_API_KEY"
+        yield Check("endpoint", False, found, advice, is_needed=False)
+        return
     if answer.status_code in (401, 403):
         advice = "The key is missing or refused: check OPENAI_API_KEY"
         yield Check("endpoint", False, found, advice, is_needed)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from importlib import resources
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Annotated
 
@@ -14,13 +15,14 @@ from autoprompt.cli.origin import address
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
+_IGNORED = ".gitignore"
 # Target -> file among the starter's; a package cannot hold a .gitignore that does not apply to itself.
 _FILES = {
     "README.md": "README.md",
     "autoprompt.yaml": "autoprompt.yaml",
     "datasets/tickets.jsonl": "datasets/tickets.jsonl",
     "datasets/tickets.task.yaml": "datasets/tickets.task.yaml",
-    ".gitignore": "gitignore",
+    _IGNORED: "gitignore",
 }
 _WORKFLOW = ".github/workflows/prompt-check.yml"
 _CI_FILES = {"ci.yaml": "ci.yaml", _WORKFLOW: "prompt-check.yml"}
@@ -44,6 +46,7 @@ def init(
     if ci and (folder / _MARK).exists():
         files = _CI_FILES
     package = address() if ci else ""
+    written = []
     for name, source in files.items():
         target = folder / name
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -55,6 +58,11 @@ def init(
             typer.echo(f"kept     {target} (it was there)")
         else:
             typer.echo(f"written  {target}")
+            written.append(name)
+    if lacking := _not_ignored(folder, starter):
+        typer.echo(
+            f"{folder / _IGNORED} lacks: {', '.join(lacking)}. Unless git ignores them already, add them"
+        )
     if ci:
         (folder / "baselines").mkdir(exist_ok=True)
     before = "" if folder == Path() else f"cd {shlex.quote(str(folder))} && "
@@ -69,4 +77,15 @@ def init(
         typer.echo(f"  look whether PACKAGE in {_WORKFLOW} is the autoprompt that you mean: {package}")
     typer.echo("  name your model in ci.yaml, and give the workflow its key: the secret OPENAI_API_KEY")
     typer.echo(f"  {before}autoprompt check --config ci.yaml --update-baseline")
-    typer.echo(f"  {before}git add ci.yaml datasets baselines .github")
+    there = [name for name in ("datasets", *_CI_FILES, "baselines") if (folder / name).exists()]
+    tops = dict.fromkeys(name.partition("/")[0] for name in (*written, *there))
+    typer.echo(f"  {before}git add {' '.join(tops)}")
+
+
+def _not_ignored(folder: Path, starter: Traversable) -> list[str]:
+    """The lines of our .gitignore that the folder's own, or none, does not have."""
+    target = folder / _IGNORED
+    has = target.read_text(encoding="utf-8", errors="replace") if target.is_file() else ""
+    own = {line.strip().strip("/") for line in has.splitlines()}
+    ours = (starter / _FILES[_IGNORED]).read_text(encoding="utf-8").split()
+    return [line for line in ours if line.strip("/") not in own]

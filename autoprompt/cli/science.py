@@ -181,7 +181,7 @@ def result(found: Investigation, output: Path | None = None) -> Iterator[Rendera
         made.add_row(str(record.number), *(Text(clean(cell)) for cell in cells))
     yield made
     yield Text()
-    if found.stopped_early and found.conclusion:
+    if found.stopped_early and (found.conclusion or found.was_asked):  # else the first line says it
         said = _STOPS.get(found.stop_reason, f"{found.stop_reason} was reached")
         yield Text(f"stopped early: {said}")
     for warning in found.warnings:

@@ -17,7 +17,7 @@ from autoprompt.settings import (
     check_kind,
     complete,
     starting_prompt,
-    with_known_input,
+    with_known_fields,
     with_known_labels,
 )
 from autoprompt.store.export import read_one_prompt
@@ -95,7 +95,7 @@ def _chosen(
     exported = None if limits.exported is None else read_one_prompt(limits.exported)
     known = None if exported is None else exported.labels
     if exported is not None:
-        config = with_known_input(config, exported.input_field)
+        config = with_known_fields(config, exported.input_field, exported.target_field)
     config, labels_of = with_known_labels(config, known, str(limits.exported))
     prompt = ""
     if config.workflow is None:

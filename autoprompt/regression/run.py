@@ -25,7 +25,7 @@ from autoprompt.regression.comparison import Comparison, check_comparable, compa
 from autoprompt.regression.gate import check_answered, decide, notes
 from autoprompt.regression.measurement import MeasuredCase, Measurement, measure
 from autoprompt.regression.report import CheckReport
-from autoprompt.row_warnings import step_warning
+from autoprompt.row_warnings import ALL_CACHED, step_warning
 from autoprompt.store.files import write_output
 from autoprompt.task import calls_per_row, make_program
 from autoprompt.types import Candidate, Evaluation, Example, OnEvent
@@ -127,10 +127,7 @@ def _measured(
         failed = step_warning([case.prediction for case in cases])
         late = [*models.warnings(), *filter(None, [grades.warning, failed])]
     if limits.replay is None and asked.workflow is None and not budget.spent.task_calls:
-        late.append(
-            "every answer came from the response cache: nothing was asked of the model as it is today "
-            "(--no-cache asks it)"
-        )
+        late.append(ALL_CACHED)
     if recording is not None and limits.record is not None:
         write_output(limits.record, recording.to_text())
     measurement = Measurement(

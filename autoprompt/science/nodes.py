@@ -131,10 +131,12 @@ def _warnings(
 
 
 def _unclear_end(answer: Answer, sections: Sequence[Section]) -> str:
-    """What to say of an answer without a Conclusion; "" of one in plain words, which are taken as one."""
+    """What to say of an answer without a Conclusion; "" of one that says nothing at all."""
     if answer.has_own_observation:
         wrote = "asked for its conclusion, the model made up an Observation, which is cut with all behind it"
-    elif sections and not answer.untagged:
+    elif answer.untagged:
+        return "asked for its conclusion, the model marked none; its words without a tag are shown as it"
+    elif sections:
         wrote = "asked for its conclusion, the model wrote none"
     else:
         return ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from autoprompt.sandbox import Level, Limits
 from autoprompt.sandbox.interpreter import absolute
 from autoprompt.sandbox.probing import choose
 from autoprompt.science.context import Bench, ScienceContext, window
-from autoprompt.science.records import Investigation, PassLog
+from autoprompt.science.records import Investigation, PassLog, PassRecord
 from autoprompt.science.state import ScienceState
 from autoprompt.science.transcript import markdown, messages
 from autoprompt.settings import check_kind
@@ -274,12 +275,16 @@ def _finish(
 ) -> Investigation:
     passes = tuple(context.log.first(state["number"]))
     spent = context.budget.spent
+    conclusion = state.get("conclusion", "")
+    unproven = _unproven(passes, conclusion)
+    for warning in unproven:
+        context.emit({"event": "warning", "message": warning})
     found = Investigation(
         task=config.task,
         io=config.io,
         messages=tuple(messages(config.task, config.io, passes)),
         passes=passes,
-        conclusion=state.get("conclusion", ""),
+        conclusion=conclusion,
         stopped_early=state.get("stopped_early", False),
         stop_reason=state.get("stop_reason", ""),
         usage=spent.usage,
@@ -290,7 +295,7 @@ def _finish(
         run_dir=str(folder.path),
         calls=spent.calls,
         seconds=round(seconds, 3),
-        warnings=(*state.get("warnings", ()), *models.warnings()),
+        warnings=(*state.get("warnings", ()), *unproven, *models.warnings()),
     )
     context.saved()
     folder.write_result(found.to_dict())
@@ -298,6 +303,14 @@ def _finish(
         {"event": "investigation_finished", "conclusion": found.conclusion, "spent": spent.to_dict()}
     )
     return found
+
+
+def _unproven(passes: Sequence[PassRecord], conclusion: str) -> list[str]:
+    """What is said of an investigation in which no code ran."""
+    if any(record.observation is not None for record in passes):
+        return []
+    rests = ": the conclusion rests on nothing but the model's word" if conclusion else ""
+    return [f"no experiment was run{rests}"]
 
 
 def _load_config(folder: RunFolder) -> ScienceConfig:

@@ -33,13 +33,15 @@ def export(
     format: str,
     *,
     input_field: str = "input",
+    target_field: str | None = None,
     fields: Collection[str] = (),
     labels: Sequence[str] | None = None,
     model: str | None = None,
 ) -> str:
     """The candidate as text that ends with a line end.
 
-    text: the prompt alone, without demonstrations. yaml: components, demos, labels, model.
+    text: the prompt alone, without demonstrations. yaml: components, demos, labels, model, fields.
+    target_field: of a row, holds the expected answer; None where that is not known.
     labels: the only answers allowed; () for free answers, None where that is not known.
     langchain: what `langchain_core.load.load` reads as a ChatPromptTemplate; its variables are `input_field`
         and those of `fields`, the row's other fields, that the prompt asks for. All other braces are text.
@@ -53,7 +55,9 @@ def export(
         case "text":
             return candidate.prompt.rstrip("\n") + "\n"
         case "yaml":
-            return _yaml(candidate, input_field, fields, labels, model)
+            known = {"labels": None if labels is None else list(labels), "model": model}
+            named = {"input_field": input_field, "target_field": target_field}
+            return _yaml(candidate, fields, known, named)
         case "openai":
             messages = _messages(
                 candidate, {name: f"{{{name}}}" for name in (input_field, *fields)}, input_field
@@ -78,6 +82,7 @@ class _Exported(BaseModel):
     labels: tuple[Label, ...] | None = None
     model: str | None = None
     input_field: str = "input"
+    target_field: str | None = None
     asked: tuple[str, ...] = ()
 
 
@@ -85,7 +90,8 @@ class Exported(NamedTuple):
     """What an export holds. labels: as `export` was given them. input_field: of a row, holds its input.
 
     asked: the fields of a row that the prompt is filled in with; () where that is not said. model: the one
-    that it was found for; None where that is not said.
+    that it was found for; None where that is not said. target_field: of a row, holds the expected answer;
+    None where that is not said.
     """
 
     candidate: Candidate
@@ -93,6 +99,7 @@ class Exported(NamedTuple):
     input_field: str = "input"
     asked: tuple[str, ...] = ()
     model: str | None = None
+    target_field: str | None = None
 
     def messages(self, row: str | Mapping[str, Any]) -> list[dict[str, str]]:
         """What a run sends for this row, `[{"role": ..., "content": ...}, ...]`, demonstrations as turns.
@@ -152,9 +159,9 @@ def read_exported(path: str | Path) -> Exported:
         )
     found = load_yaml(file, _Exported)
     demos = tuple(Demo.from_dict(turn.model_dump()) for turn in found.demos)
-    origin = Origin(str(file), found.labels, found.input_field)
+    origin = Origin(str(file), found.labels, found.input_field, found.target_field)
     candidate = Candidate(components=found.components, demos=demos, origin=origin)
-    return Exported(candidate, found.labels, found.input_field, found.asked, found.model)
+    return Exported(candidate, found.labels, found.input_field, found.asked, found.model, found.target_field)
 
 
 def _text_of(path: Path) -> str | None:
@@ -192,6 +199,7 @@ def export_run(run: RunFolder, format: str, *, candidate: str | None = None) -> 
         Candidate(components=best["components"], demos=demos),
         format,
         input_field=config.get("input_field") or "input",
+        target_field=config.get("target_field"),
         fields=run.read_fields(),
         labels=run.read_labels(),
         model=config.get("model"),
@@ -242,20 +250,19 @@ def _langchain(candidate: Candidate, names: Sequence[str], input_field: str) -> 
 
 def _yaml(
     candidate: Candidate,
-    input_field: str,
     fields: Collection[str],
-    labels: Sequence[str] | None,
-    model: str | None,
+    known: Mapping[str, Any],
+    named: Mapping[str, str | None],
 ) -> str:
+    """fields: of a row. named: which of them are the input's and the target's; None is left out."""
     # Where the fields of a row are not known, nobody can say which braces are filled in.
     is_known = bool(fields) and len(candidate.components) == 1
-    asked = placeholders(candidate.prompt, (input_field, *fields)) if is_known else ()
+    asked = placeholders(candidate.prompt, (str(named["input_field"]), *fields)) if is_known else ()
     data: dict[str, Any] = {
         "components": dict(candidate.components),
         "demos": [demo.to_dict() for demo in candidate.demos],
-        "labels": None if labels is None else list(labels),
-        "model": model,
-        "input_field": input_field,
+        **known,
+        **{name: field for name, field in named.items() if field is not None},
         **({"asked": list(asked)} if asked else {}),
     }
     return to_yaml(data)

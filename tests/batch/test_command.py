@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -199,6 +200,13 @@ def test_the_table_fits_its_width() -> None:
     assert max(map(len, text.splitlines())) <= 110
     assert "0.750 ± 0.000" in text
     assert "+0.100..+0.400" in text
+
+
+def test_what_was_paid_is_told_or_said_to_be_unknown() -> None:
+    known = result(rows(1))
+    assert "2,000 calls sent, 9 tokens, $1.00 paid, 1:05 in all" in printed(known)
+    unknown = replace(known, paid_usd=None)
+    assert "2,000 calls sent, 9 tokens, cost unknown, 1:05 in all" in printed(unknown)
 
 
 def test_two_hundred_trials_stay_readable() -> None:

@@ -1,0 +1,30 @@
+"""An evaluation that asks nobody says so."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from called import call
+from endpoint import KEY, Endpoint, write_messages
+
+CACHED = "every answer came from the response cache: nothing was asked of the model as it is today"
+
+
+def test_an_evaluation_out_of_the_cache_is_announced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, endpoint: Endpoint
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    write_messages(tmp_path, endpoint.base_url, range(12))
+    asked = ("eval", "--config", "c.yaml", "--json")
+    assert CACHED not in call(*asked).stderr
+    again = call(*asked)
+    assert CACHED in again.stderr
+    found = json.loads(again.stdout)
+    assert found["calls"] == 0
+    assert [warning.startswith(CACHED) for warning in found["warnings"]].count(True) == 1
+    assert CACHED not in call(*asked, "--no-cache").stderr
+    # One answer of today is enough for the whole not to be of yesterday.
+    assert CACHED not in call(*asked, "--against", "Sort otherwise.").stderr

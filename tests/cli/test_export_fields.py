@@ -1,0 +1,62 @@
+"""An export is scored on the file that its run was made from, without a sidecar or flags that name fields."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from endpoint import KEY, Endpoint, write_messages
+from typer.testing import CliRunner, Result
+
+from autoprompt.cli import app
+from autoprompt.config import RunConfig
+from autoprompt.errors import ConfigError
+from autoprompt.scoring import evaluate
+from autoprompt.store.export import read_exported
+from autoprompt.types import Candidate, Origin
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, endpoint: Endpoint) -> Path:
+    monkeypatch.chdir(tmp_path)
+    write_messages(tmp_path, endpoint.base_url, range(60))
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    return tmp_path
+
+
+def call(*arguments: str, code: int = 0) -> Result:
+    result = CliRunner().invoke(app, list(arguments))
+    assert result.exit_code == code, result.output
+    return result
+
+
+def test_an_export_brings_the_fields_of_its_rows(endpoint: Endpoint) -> None:
+    call("run", "--config", "c.yaml", "--max-iterations", "1")
+    call("runs", "export", "last", "--to", "best.yaml")
+    assert read_exported("best.yaml").target_field == "priority"
+    Path("t.task.yaml").unlink()
+    model = ("--model", "m", "--base-url", endpoint.base_url, "--dataset", "t.jsonl")
+    asked = ("--exported", "best.yaml", *model)
+    assert json.loads(call("eval", *asked, "--json").stdout)["score"] == 1.0
+    against = json.loads(call("eval", *model, "--prompt", "x", "--against", "@best.yaml", "--json").stdout)
+    assert against["against"]["score"] == 1.0
+    call("check", *asked, "--baseline", "b.json", "--update-baseline")
+    # A name of one's own goes first, by whatever way it comes.
+    assert "no field 'queue'" in call("eval", *asked, "--target-field", "queue", code=3).stderr
+    Path("t.task.yaml").write_text("target_field: customer\n", encoding="utf-8")
+    assert "no field 'customer'" in call("eval", *asked, code=3).stderr
+
+
+def test_two_exports_with_other_targets_are_compared_only_where_the_settings_name_one() -> None:
+    one, other = (
+        Candidate(
+            {"prompt": "Sort."}, origin=Origin(f"{name}.yaml", input_field="message", target_field=name)
+        )
+        for name in ("priority", "queue")
+    )
+    rows = [{"message": f"m {n}", "priority": "a", "queue": "b"} for n in range(3)]
+    with pytest.raises(
+        ConfigError, match=r"the target is in 'priority' in priority\.yaml and 'queue' in .* target_field"
+    ):
+        evaluate(RunConfig(), rows=rows, candidate=one, against=other)

@@ -1,0 +1,51 @@
+"""What is said of a conclusion that no experiment stands behind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from autoprompt import Clients, ScienceConfig, ScriptedClient, api
+from autoprompt.cli.science import result
+from autoprompt.science import Investigation
+
+EXPERIMENT = "<Experiment>\nprint(1)\n</Experiment>"
+CONCLUSION = "<Conclusion>1</Conclusion>"
+NO_EXPERIMENT = "no experiment was run: the conclusion rests on nothing but the model's word"
+NO_TAG = "asked for its conclusion, the model marked none; its words without a tag are shown as it"
+
+
+def run(answers: list[str], events: list[dict[str, Any]] | None = None) -> Investigation:
+    config = ScienceConfig.model_validate({"task": "Count.", "no_cache": True, "max_iterations": 3})
+    told = [] if events is None else events
+    client = ScriptedClient(answers)
+    return api.investigate(config, clients=Clients(client), on_event=lambda event: told.append(dict(event)))
+
+
+@pytest.mark.parametrize(
+    ("answers", "warnings"),
+    [
+        (["banana banana", "banana banana"], [NO_TAG, NO_EXPERIMENT]),
+        (['{"a":', '{"a":'], [NO_TAG, NO_EXPERIMENT]),
+        (["<Inference>enough</Inference>", CONCLUSION], [NO_EXPERIMENT]),
+        ([CONCLUSION], [NO_EXPERIMENT]),
+        ([EXPERIMENT, "banana", "banana"], [NO_TAG]),
+        ([EXPERIMENT, CONCLUSION], []),
+    ],
+)
+def test_a_conclusion_without_proof_is_warned_of(answers: list[str], warnings: list[str]) -> None:
+    events: list[dict[str, Any]] = []
+    found = run(answers, events)
+    assert found.conclusion
+    assert list(found.warnings) == warnings
+    assert (NO_EXPERIMENT in [event.get("message") for event in events]) == (NO_EXPERIMENT in warnings)
+
+
+def test_an_early_stop_is_told_where_no_conclusion_came_too() -> None:
+    found = run(["", "", "", "", "", ""])
+    assert found.conclusion == ""
+    assert list(found.warnings) == ["no experiment was run"]
+    assert "stopped early: a pass held no experiment, so the conclusion was asked for" in list(
+        map(str, result(found))
+    )
