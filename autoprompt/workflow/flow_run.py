@@ -190,6 +190,7 @@ def reopened(
 ) -> FlowRun:
     """The run of a folder, ready to `resume`: as it was started, with what is given now over it.
 
+    mocks: instead of those that it was started with, so that one can be taken away; None: those.
     Raises StoreError for a run of a workflow that was made in Python, and for one of another kind.
     """
     config = folder.read_config()
@@ -206,7 +207,7 @@ def reopened(
         Path(known),
         RunConfig.model_validate({**(kept.get("models") or {}), **given}),
         folder.path.parent,
-        mocks={**(kept.get("mocks") or {}), **(mocks or {})},
+        mocks=kept.get("mocks") if mocks is None else mocks,
         tools=tools or kept_tools,
     )
 
@@ -222,10 +223,8 @@ def read_inputs(pairs: Sequence[str], file: Path | None) -> dict[str, Any]:
     return inputs
 
 
-def read_mocks_file(file: Path | None) -> dict[str, Any]:
+def read_mocks_file(file: Path) -> dict[str, Any]:
     """Node id -> mock, from a YAML file with or without `mocks:` around them."""
-    if file is None:
-        return {}
     content = read_mapping(file, "Give mocks by the id of their node.")
     inner = content.get("mocks")
     return dict(inner) if isinstance(inner, Mapping) and len(content) == 1 else content
