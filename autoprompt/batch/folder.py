@@ -124,9 +124,11 @@ class BatchFolder:
         self.run.write_json("table.json", result.to_dict())
 
     def read_table(self) -> dict[str, Any]:
-        """`table.json` as it was last written; {} where there is none."""
+        """`table.json` as it was last written, called as its folder is by now; {} where there is none."""
         path = self.path / "table.json"
-        return read_json(path) if path.is_file() else {}
+        if not path.is_file():
+            return {}
+        return {**read_json(path), "name": self.run.run_id, "run_dir": str(self.path)}
 
     def _trial_dirs(self) -> list[Path]:
         return sorted(
