@@ -25,7 +25,7 @@ def keep_inputs(folder: RunFolder, preparation: Preparation) -> None:
     if _noted(folder):
         return
     data = {
-        name: {"sha256": file_sha256(path), "from_run": _seen_from(folder, path)}
+        name: {"sha256": file_sha256(path), "from_run": seen_from(folder, path)}
         for name, path in preparation.splits.paths.items()
     }
     known = {"data": data, "metric": code_digests(preparation.config.metric)}
@@ -47,10 +47,9 @@ def find_data(folder: RunFolder, config: RunConfig) -> RunConfig:
 
 def _find(folder: RunFolder, path: Path, known: dict[str, Any]) -> Path:
     sha256 = known.get("sha256")
-    beside = folder.path.absolute().parent.parent / path.name
+    *_, beside = near = places(folder, path, known.get("from_run"))
     if sha256 is not None:
-        moved = Path(os.path.normpath(folder.path.absolute() / known["from_run"]))
-        for place in (path, moved, beside):
+        for place in near:
             if place.is_file() and file_sha256(place) == sha256:
                 return place
     if path.is_file() and sha256 is not None:
@@ -111,7 +110,17 @@ def check_options_kept(run_id: str, config: RunConfig, again: str) -> None:
         )
 
 
-def _seen_from(folder: RunFolder, path: Path) -> str:
+def places(folder: RunFolder, path: Path, from_run: str | None) -> list[Path]:
+    """Where a file of a run may lie by now: where it was, there as seen from the run, beside its runs folder.
+
+    from_run: what `seen_from` said; None for a run that has not noted it.
+    """
+    here = folder.path.absolute()
+    moved = [] if from_run is None else [Path(os.path.normpath(here / from_run))]
+    return [path, *moved, here.parent.parent / path.name]
+
+
+def seen_from(folder: RunFolder, path: Path) -> str:
     """So that runs that are moved with their data, rows that a program gave among them, find it again."""
     try:
         return os.path.relpath(path, folder.path)
