@@ -28,9 +28,10 @@ from autoprompt.batch.trials import (
 )
 from autoprompt.errors import StoreError
 from autoprompt.llm.ledger import Caps
-from autoprompt.run.inputs import has_metric_of, places, seen_from
+from autoprompt.run.inputs import has_metric_of
 from autoprompt.store import RunFolder, RunStore
 from autoprompt.store.files import is_unfinished, read_json, read_text, to_yaml, write_text
+from autoprompt.store.moved import places, seen_from
 
 KIND = "batch"
 _BESIDE_TRIALS = ("memory", "logs")

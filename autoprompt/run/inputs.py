@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from autoprompt.run.preparation import Preparation
 from autoprompt.store import RunFolder
 from autoprompt.store.files import file_sha256, read_json, write_json
 from autoprompt.store.going_on import batch_of
+from autoprompt.store.moved import places, seen_from
 
 _INPUTS = "inputs.json"
 _DATA = ("dataset", "train", "val", "test")
@@ -108,24 +108,6 @@ def check_options_kept(run_id: str, config: RunConfig, again: str) -> None:
             f"run {run_id} cannot go on: one of its metric_options ({', '.join(config.metric_options)}) "
             f"looked like a key, and is not kept. To go on, {again}."
         )
-
-
-def places(folder: RunFolder, path: Path, from_run: str | None) -> list[Path]:
-    """Where a file of a run may lie by now: where it was, there as seen from the run, beside its runs folder.
-
-    from_run: what `seen_from` said; None for a run that has not noted it.
-    """
-    here = folder.path.absolute()
-    moved = [] if from_run is None else [Path(os.path.normpath(here / from_run))]
-    return [path, *moved, here.parent.parent / path.name]
-
-
-def seen_from(folder: RunFolder, path: Path) -> str:
-    """So that runs that are moved with their data, rows that a program gave among them, find it again."""
-    try:
-        return os.path.relpath(path, folder.path)
-    except ValueError:  # on another drive
-        return str(path.absolute())
 
 
 def _noted(folder: RunFolder) -> dict[str, Any]:
