@@ -17,12 +17,21 @@ from typing import Any
 
 from autoprompt.batch.spec import ExecutorSettings
 from autoprompt.batch.table import BatchResult
-from autoprompt.batch.trials import Batch, Trial, from_record, to_record, with_memory
+from autoprompt.batch.trials import (
+    Batch,
+    Trial,
+    from_record,
+    input_paths,
+    to_record,
+    with_found,
+    with_memory,
+)
 from autoprompt.errors import StoreError
 from autoprompt.llm.ledger import Caps
 from autoprompt.run.inputs import has_metric_of
 from autoprompt.store import RunFolder, RunStore
 from autoprompt.store.files import is_unfinished, read_json, read_text, to_yaml, write_text
+from autoprompt.store.moved import places, seen_from
 
 KIND = "batch"
 _BESIDE_TRIALS = ("memory", "logs")
@@ -73,14 +82,23 @@ class BatchFolder:
             "max_seconds": batch.max_seconds,
             "fail_fast": batch.fail_fast,
         }
-        self.run.write_json("batch.json", {**spec, "trials": [to_record(trial) for trial in batch.trials]})
+        trials = [{**to_record(trial), "from_batch": self._seen_from(trial)} for trial in batch.trials]
+        self.run.write_json("batch.json", {**spec, "trials": trials})
+
+    def _seen_from(self, trial: Trial) -> dict[str, str]:
+        return {name: seen_from(self.run, path) for name, path in input_paths(trial).items()}
+
+    def _read_trial(self, record: Mapping[str, Any]) -> Trial:
+        """With its files where they lie by now: the batch may have been moved together with them."""
+        noted = record.get("from_batch", {})  # none in a batch of an earlier version
+        return with_found(from_record(record), lambda name, path: places(self.run, path, noted.get(name)))
 
     def read_batch(self) -> Batch:
         """The batch, called as its folder is by now. Raises StoreError if it cannot be read."""
         data = read_json(self.path / "batch.json")
         return Batch(
             name=self.run.run_id,
-            trials=tuple(from_record(record) for record in data["trials"]),
+            trials=tuple(map(self._read_trial, data["trials"])),
             executor=ExecutorSettings.model_validate(data["executor"]),
             caps=Caps(**data["caps"]),
             max_seconds=data["max_seconds"],
@@ -124,9 +142,11 @@ class BatchFolder:
         self.run.write_json("table.json", result.to_dict())
 
     def read_table(self) -> dict[str, Any]:
-        """`table.json` as it was last written; {} where there is none."""
+        """`table.json` as it was last written, called as its folder is by now; {} where there is none."""
         path = self.path / "table.json"
-        return read_json(path) if path.is_file() else {}
+        if not path.is_file():
+            return {}
+        return {**read_json(path), "name": self.run.run_id, "run_dir": str(self.path)}
 
     def _trial_dirs(self) -> list[Path]:
         return sorted(

@@ -7,7 +7,7 @@ import itertools
 import json
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -312,6 +312,27 @@ def from_record(record: Mapping[str, Any]) -> Trial:
     """What `to_record` made; the settings are complete, whatever a sidecar says by now."""
     config = CompleteConfig.model_validate(record["config"])
     return Trial(record["id"], record["own"], config, record["where"], record.get("sha256", {}))
+
+
+def input_paths(trial: Trial) -> dict[str, Path]:
+    """The files that a trial reads, by setting."""
+    given = {name: getattr(trial.config, name) for name in INPUT_FILES}
+    return {name: path for name, path in given.items() if path is not None}
+
+
+def with_found(trial: Trial, near: Callable[[str, Path], Iterable[Path]]) -> Trial:
+    """The same trial with its files where they lie by now; what is nowhere stays for who reads it to tell.
+
+    near: setting, path -> places to look at. Nothing but the content that its id was made of makes it that
+    file, so one that is where it was is not looked for: whether it has changed `check_unchanged` says.
+    """
+    found = {}
+    for name, path in input_paths(trial).items():
+        known = trial.sha256.get(name)
+        there = (place for place in near(name, path) if place.is_file() and _digest(place) == known)
+        if not path.exists() and (place := next(there, None)) is not None:
+            found[name] = place
+    return replace(trial, config=trial.config.model_copy(update=found)) if found else trial
 
 
 def check_unchanged(trial: Trial) -> None:

@@ -81,7 +81,7 @@ def run_flow(
     given = read_inputs(inputs or (), inputs_file)
     if resume is not None and given:
         raise UsageError("--resume goes on with the inputs of that run: leave --input and --inputs out")
-    stand_ins = read_mocks_file(mocks)
+    stand_ins = None if mocks is None else read_mocks_file(mocks)
     if resume is None:
         flow = FlowRun(file, settings, runs_dir, mocks=stand_ins, tools=tools)
         show(flow, flow.stream(given), events, as_json, quiet)
@@ -185,7 +185,7 @@ def validate_flow(
 
     read_environment()
     load_tools(tools)
-    given = read_mocks_file(mocks)
+    given = None if mocks is None else read_mocks_file(mocks)
     console = render.console(stderr=True)
     found: dict[str, list[dict[str, Any]]] = {}
     failed = 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from autoprompt.run.preparation import Preparation
 from autoprompt.store import RunFolder
 from autoprompt.store.files import file_sha256, read_json, write_json
 from autoprompt.store.going_on import batch_of
+from autoprompt.store.moved import places, seen_from
 
 _INPUTS = "inputs.json"
 _DATA = ("dataset", "train", "val", "test")
@@ -25,7 +25,7 @@ def keep_inputs(folder: RunFolder, preparation: Preparation) -> None:
     if _noted(folder):
         return
     data = {
-        name: {"sha256": file_sha256(path), "from_run": _seen_from(folder, path)}
+        name: {"sha256": file_sha256(path), "from_run": seen_from(folder, path)}
         for name, path in preparation.splits.paths.items()
     }
     known = {"data": data, "metric": code_digests(preparation.config.metric)}
@@ -47,10 +47,9 @@ def find_data(folder: RunFolder, config: RunConfig) -> RunConfig:
 
 def _find(folder: RunFolder, path: Path, known: dict[str, Any]) -> Path:
     sha256 = known.get("sha256")
-    beside = folder.path.absolute().parent.parent / path.name
+    *_, beside = near = places(folder, path, known.get("from_run"))
     if sha256 is not None:
-        moved = Path(os.path.normpath(folder.path.absolute() / known["from_run"]))
-        for place in (path, moved, beside):
+        for place in near:
             if place.is_file() and file_sha256(place) == sha256:
                 return place
     if path.is_file() and sha256 is not None:
@@ -109,14 +108,6 @@ def check_options_kept(run_id: str, config: RunConfig, again: str) -> None:
             f"run {run_id} cannot go on: one of its metric_options ({', '.join(config.metric_options)}) "
             f"looked like a key, and is not kept. To go on, {again}."
         )
-
-
-def _seen_from(folder: RunFolder, path: Path) -> str:
-    """So that runs that are moved with their data, rows that a program gave among them, find it again."""
-    try:
-        return os.path.relpath(path, folder.path)
-    except ValueError:  # on another drive
-        return str(path.absolute())
 
 
 def _noted(folder: RunFolder) -> dict[str, Any]:

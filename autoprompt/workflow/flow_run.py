@@ -28,6 +28,7 @@ from autoprompt.errors import (
 from autoprompt.llm import Budget, ResponseCache
 from autoprompt.store import RunFolder
 from autoprompt.store.files import plain_json
+from autoprompt.store.moved import places, seen_from
 from autoprompt.workflow.definition import GraphNode
 from autoprompt.workflow.errors import NodeError, UnknownToolError
 from autoprompt.workflow.events import Event, GraphRunFailed, GraphRunStarted, WorkflowWarning
@@ -172,7 +173,10 @@ class FlowRun:
         named = set(CallSettings.model_fields) & self._settings.model_fields_set
         calls = self._settings.model_dump(mode="json", include=named, exclude_none=True)
         tools = None if self._tools is None else str(self._tools.absolute())
-        folder.write_json(SETTINGS, {"models": calls, "mocks": plain_json(self._mocks), "tools": tools})
+        files = {"workflow": self._file, "tools": self._tools}
+        seen = {name: seen_from(folder, path) for name, path in files.items() if path is not None}
+        kept = {"models": calls, "mocks": plain_json(self._mocks), "tools": tools, "from_run": seen}
+        folder.write_json(SETTINGS, kept)
 
 
 def _asks_for_query(node: GraphNode) -> bool:
@@ -190,10 +194,10 @@ def reopened(
 ) -> FlowRun:
     """The run of a folder, ready to `resume`: as it was started, with what is given now over it.
 
+    mocks: instead of those that it was started with, so that one can be taken away; None: those.
     Raises StoreError for a run of a workflow that was made in Python, and for one of another kind.
     """
-    config = folder.read_config()
-    known = file or config.get("workflow_file")
+    known = file or folder.read_config().get("workflow_file")
     if not known:
         raise StoreError(
             f"run {folder.run_id} is of no workflow's file. Of one made in Python: Workflow(...).resume()"
@@ -201,13 +205,27 @@ def reopened(
     path = folder.path / SETTINGS
     kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     given = {} if settings is None else {n: getattr(settings, n) for n in settings.model_fields_set}
-    kept_tools = None if kept.get("tools") is None else Path(kept["tools"])
+    if tools is None and kept.get("tools") is not None:
+        tools = _found(folder, "tools", Path(kept["tools"]), kept)
     return FlowRun(
-        Path(known),
+        file or _found(folder, "workflow", Path(known), kept),
         RunConfig.model_validate({**(kept.get("models") or {}), **given}),
         folder.path.parent,
-        mocks={**(kept.get("mocks") or {}), **(mocks or {})},
-        tools=tools or kept_tools,
+        mocks=kept.get("mocks") if mocks is None else mocks,
+        tools=tools,
+    )
+
+
+def _found(folder: RunFolder, name: str, path: Path, kept: Mapping[str, Any]) -> Path:
+    """A file of a run where it lies by now; it may have been edited."""
+    near = places(folder, path, kept.get("from_run", {}).get(name))
+    for place in near:
+        if place.is_file():
+            return place
+    again = "FILE" if name == "workflow" else "FILE --tools FILE.py"
+    raise StoreError(
+        f"run {folder.run_id} was started with the {name} {path}, which is not there, nor at {near[-1]}. "
+        f"Put it there again, or say where it is: autoprompt flow run {again} --resume {folder.reference}"
     )
 
 
@@ -222,10 +240,8 @@ def read_inputs(pairs: Sequence[str], file: Path | None) -> dict[str, Any]:
     return inputs
 
 
-def read_mocks_file(file: Path | None) -> dict[str, Any]:
+def read_mocks_file(file: Path) -> dict[str, Any]:
     """Node id -> mock, from a YAML file with or without `mocks:` around them."""
-    if file is None:
-        return {}
     content = read_mapping(file, "Give mocks by the id of their node.")
     inner = content.get("mocks")
     return dict(inner) if isinstance(inner, Mapping) and len(content) == 1 else content

@@ -299,6 +299,11 @@ def _graph_events(
     return definition.result(VariablePool(final["_pool"]), final["_ran"]), final["_exceptions"]
 
 
+def check_mocks(definition: Definition, settings: RunSettings) -> None:
+    """Raises WorkflowDefinitionError for wrong ones: before a run is kept, which would keep them, too."""
+    read_mocks(settings.mocks, {node.id: node for node in definition.all_nodes()})
+
+
 def structure(definition: Definition) -> list[str]:
     """What must be the same for a run to go on: the nodes and how they are joined."""
     nodes = [f"{node.id} ({node.type})" for node in definition.all_nodes()]

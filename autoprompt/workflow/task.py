@@ -302,14 +302,22 @@ def _check_rows(
     target_field: str,
     path: Path,
 ) -> None:
+    faults: list[tuple[Example, InputError]] = []
     for row in rows:
         try:
             definition.start(row_inputs(row, one_input, input_field, target_field))
-        except InputError as error:
-            fields = ", ".join(name for name in row.fields if name != target_field)
-            raise DatasetError(
-                f"{row.at}: the row does not do as input of {path}: {error} The row has the fields {fields}."
-            ) from error
+        except InputError as unfit:
+            faults.append((row, unfit))
+    if not faults:
+        return
+    row, error = min(faults, key=lambda fault: (str(fault[0].path), fault[0].line, fault[0].row))
+    fields = ", ".join(name for name in row.fields if name != target_field)
+    others = len(faults) - 1
+    also = f" {others} more {'row does' if others == 1 else 'rows do'} not do, either." if others else ""
+    said = str(error).removesuffix(".")
+    raise DatasetError(
+        f"{row.place}: the row does not do as input of {path}: {said}. The row has the fields {fields}.{also}"
+    ) from error
 
 
 def _calls(definition: Definition) -> int:

@@ -110,6 +110,7 @@ class Workflow:
         folder = None
         if run_id is not None or runs_dir is not None:
             inputs = plain(inputs, "inputs", allow_nan=False)
+            runner.check_mocks(self._definition, settings)
             folder = self._new_folder(inputs, run_id, Path(runs_dir or DEFAULT_RUNS_DIR))
         return runner.stream_run(self._definition, inputs, settings, folder)
 
@@ -133,8 +134,10 @@ class Workflow:
         """`resume` as a stream of events. Nodes of a file that were edited meanwhile are warned of."""
         folder = RunStore(Path(runs_dir or DEFAULT_RUNS_DIR)).open(run_id)
         runner.check_structure(self._definition, folder)
+        settings = settings or RunSettings()
+        runner.check_mocks(self._definition, settings)
         inputs = runner.kept_inputs(folder)
-        return runner.stream_run(self._definition, inputs, settings or RunSettings(), folder, resumed=True)
+        return runner.stream_run(self._definition, inputs, settings, folder, resumed=True)
 
     def validate(self) -> list[Fault]:
         """What is wrong with its file, warnings too. A workflow of Python's was checked when it was made."""

@@ -233,9 +233,9 @@ def test_a_start_variable_without_a_field_gets_the_rows_input(tmp_path: Path) ->
     assert made.run(example(1), naive(made)).value == "A"
 
 
-def test_a_row_without_an_input_is_told_with_its_line(tmp_path: Path) -> None:
+def test_a_row_without_an_input_is_named(tmp_path: Path) -> None:
     text = FLOW.replace("variables: [item]", "variables: [item, place, day]")
-    with pytest.raises(DatasetError, match=r"line 2: .*place.*fields item"):
+    with pytest.raises(DatasetError, match=r"^row r1: .*place.*fields item"):
         task(tmp_path, text)
 
 

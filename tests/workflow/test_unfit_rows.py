@@ -1,0 +1,45 @@
+"""Rows that do not do as input of a workflow: the first is named with its file, the others are counted."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from autoprompt import Clients, RunConfig, evaluate
+from autoprompt.errors import DatasetError
+from autoprompt.llm import ScriptedClient
+
+FLOW = """\
+name: sorter
+nodes:
+  - id: start
+    type: start
+    data: {variables: [{variable: item, type: number}, {variable: place, type: text-input}]}
+  - {id: look, type: llm, data: {prompt_template: "Sort {{#start.item#}} of {{#start.place#}}"}}
+  - {id: end, type: end, data: {outputs: {kind: [look, text]}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("unfit", "also"),
+    [
+        ((9,), ""),
+        ((5, 9), " 1 more row does not do, either."),
+        ((5, 7, 9), " 2 more rows do not do, either."),
+    ],
+)
+def test_the_first_of_them_is_named_with_its_file(tmp_path: Path, unfit: tuple[int, ...], also: str) -> None:
+    flow, data = tmp_path / "flow.yaml", tmp_path / "rows.jsonl"
+    flow.write_text(FLOW, encoding="utf-8")
+    rows = [
+        {"item": f"many {n}" if n in unfit else str(n), "place": f"shelf {n}", "target": "AB"[n % 2]}
+        for n in range(1, 41)
+    ]
+    data.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    config = RunConfig(workflow=flow, dataset=data, input_field="item", no_cache=True, no_memory=True)
+    said = rf"^{re.escape(str(data))} line {unfit[0]}: .* expected a number\. .* item, place\.{also}$"
+    with pytest.raises(DatasetError, match=said):
+        evaluate(config, clients=Clients(ScriptedClient(["A"])))
