@@ -127,7 +127,7 @@ def test_labels_that_read_the_same_are_said_wherever_they_are_enforced() -> None
     for command in (("run", "--dry-run"), ("eval", "--dry-run"), ("eval",), ("check", *made)):
         shown = call(*command, *asked)
         assert said in " ".join((shown.stdout + shown.stderr).split()), command
-    assert json.loads(call("eval", *asked, "--json").stdout)["warnings"] == [said]
+    assert json.loads(call("eval", *asked, "--json").stdout)["warnings"][0] == said
 
 
 def test_next_steps_work_as_they_are_printed_wherever_the_run_lies() -> None:
