@@ -15,6 +15,7 @@ from fake_endpoint import Reply, answer, error
 from fakes import target_of
 
 from autoprompt import Clients
+from autoprompt.errors import EndpointError
 from autoprompt.llm import ScriptedClient
 from autoprompt.types import Message
 
@@ -61,6 +62,20 @@ def scripted() -> Clients:
         return solve(messages[0].content, messages[-1].content)
 
     return Clients(ScriptedClient(speak, identity="world"))
+
+
+def mortal(identity: str) -> Clients:
+    """As `scripted`, but gone at its 30th request: the trial that sends it is cut off in its search."""
+    number = 0
+
+    def speak(messages: list[Message]) -> str:
+        nonlocal number
+        number += 1
+        if number == 30:
+            raise EndpointError("it is gone", is_fatal=True)
+        return solve(messages[0].content, messages[-1].content)
+
+    return Clients(ScriptedClient(speak, identity=identity))
 
 
 def write_metric(home: Home, monkeypatch: pytest.MonkeyPatch, module: str, more: str = "") -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from batches import Home, scripted, solve, write_metric
+from batches import Home, mortal, scripted, solve, write_metric
 from fakes import write_rows
 from waiting import wait_until
 
@@ -422,17 +422,8 @@ def test_a_batch_whose_folder_was_renamed_goes_on_there(home: Home) -> None:
 
 
 def test_a_trial_goes_on_with_its_batch_alone(home: Home) -> None:
-    number = 0
-
-    def speak(messages: list[Message]) -> str:
-        nonlocal number
-        number += 1
-        if number == 30:
-            raise EndpointError("it is gone", is_fatal=True)
-        return solve(messages[0].content, messages[-1].content)
-
     path = home.write_batch(seeds=(0,))
-    (row,) = run(home, path, clients=Clients(ScriptedClient(speak, identity="world"))).rows
+    (row,) = run(home, path, clients=mortal("world")).rows
     folder = RunStore(home.runs_dir / "b").open(row.trial)
     said = [event["message"] for event in folder.read_events() if event["event"] == "warning"]
     assert said[-1].endswith("Go on with: autoprompt resume b")

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from batches import Home, scripted, solve
+from batches import Home, mortal, scripted, solve
 from fakes import write_rows
 from typer.testing import CliRunner
 
 from autoprompt import Clients, ScriptedClient
 from autoprompt.batch import BatchResult, resume_batch, run_batch
 from autoprompt.cli import app
-from autoprompt.errors import ConfigError, EndpointError, StoreError
+from autoprompt.errors import ConfigError, StoreError
 from autoprompt.types import Message
 
 
@@ -67,18 +67,10 @@ def test_a_trial_that_was_cut_off_goes_on_where_it_was_moved_to(
 ) -> None:
     new = moved_project(home, monkeypatch, "data/tickets.jsonl")
     whole = facts(resume_batch("b", clients=scripted()))
-    number = 0
-
-    def speak(messages: list[Message]) -> str:
-        nonlocal number
-        number += 1
-        if number == 30:
-            raise EndpointError("it is gone", is_fatal=True)
-        return solve(messages[0].content, messages[-1].content)
-
     path = Home(new).write_batch("c.yaml", defaults=Home(new).defaults(dataset="data/tickets.jsonl"))
-    gone = Clients(ScriptedClient(speak, identity="other"))
-    assert not run_batch([path], runs_dir=Path("runs"), clients=gone, environ={}, fail_fast=True).is_complete
+    assert not run_batch(
+        [path], runs_dir=Path("runs"), clients=mortal("other"), environ={}, fail_fast=True
+    ).is_complete
     new.rename(home.path / "newer")
     monkeypatch.chdir(home.path / "newer")
     again = resume_batch("c", clients=Clients(ScriptedClient(scripted_answer, identity="other")))
