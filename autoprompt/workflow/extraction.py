@@ -226,7 +226,7 @@ def _checked(value: Any, name: str, node_id: str) -> ExtractionSpec:
     if not isinstance(value, Mapping):
         raise WorkflowDefinitionError(
             f"{where}: its value has to hold source_node_id, source_variable and extraction_prompt, "
-            f"found {type(value).__name__}"
+            f"found {'no value' if value is None else repr(value)}"
         )
     try:
         return ExtractionSpec.model_validate({**value, "input_name": name})

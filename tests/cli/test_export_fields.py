@@ -6,10 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
+from called import call
 from endpoint import KEY, Endpoint, write_messages
-from typer.testing import CliRunner, Result
 
-from autoprompt.cli import app
 from autoprompt.config import RunConfig
 from autoprompt.errors import ConfigError
 from autoprompt.scoring import evaluate
@@ -23,12 +22,6 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, endpoint: Endpoint) ->
     write_messages(tmp_path, endpoint.base_url, range(60))
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     return tmp_path
-
-
-def call(*arguments: str, code: int = 0) -> Result:
-    result = CliRunner().invoke(app, list(arguments))
-    assert result.exit_code == code, result.output
-    return result
 
 
 def test_an_export_brings_the_fields_of_its_rows(endpoint: Endpoint) -> None:

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from called import call
 from endpoint import KEY, Endpoint, write_messages
-from typer.testing import CliRunner, Result
 
-from autoprompt.cli import app
 from autoprompt.stats import wilson_interval
 
 RULE = "KNOWN RULE: look at what happens now."
@@ -23,12 +22,6 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, endpoint: Endpoint) ->
     write_messages(tmp_path, endpoint.base_url, range(160), alike=4)
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     return tmp_path
-
-
-def call(*arguments: str, code: int = 0) -> Result:
-    result = CliRunner().invoke(app, list(arguments))
-    assert result.exit_code == code, result.output
-    return result
 
 
 def data_of(*arguments: str, code: int = 0) -> dict[str, Any]:
