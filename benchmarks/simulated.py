@@ -199,9 +199,7 @@ def main() -> None:
         "--preset", choices=DEPTHS, default="standard", help="how many rounds; calls are --calls"
     )
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
-    parser.add_argument(
-        "--embedded", action="store_true", help="rounds are shorter once the best reasons, as on that model"
-    )
+    parser.add_argument("--embedded", action="store_true", help="rounds are as short as on that model")
     parser.add_argument("--ablations", action="store_true")
     parser.add_argument("--part", action="append", default=[], help="ablate this alone: how its name begins")
     parser.add_argument("--memory", action="store_true")

@@ -51,7 +51,8 @@ FIRST: tuple[OperatorName, ...] = (
 class Means:
     """What is possible for the parent of a round.
 
-    writers: proposals that may be asked of the writer model. has_demos: the parent shows demonstrations.
+    writers: proposals that may be asked of the writer model. can_rewrite: of any kind, not descriptions
+    alone. has_demos: the parent shows demonstrations.
     can_demo: demonstrations fit the prompt and there are rows for them. has_partner: another accepted
     candidate differs from the parent in its text, or in its demonstrations. recalls: sentences that helped
     before and are not in the parent yet. can_tell: there are rows enough to say what the answers mean;
@@ -69,6 +70,7 @@ class Means:
     has_labels: bool = False
     is_leaning: bool = False
     can_reason: bool = False
+    can_rewrite: bool = True
 
 
 def record_outcome(tally: Mapping[str, Sequence[int]], operator: str, accepted: bool) -> dict[str, list[int]]:
@@ -123,7 +125,8 @@ def _possible(means: Means) -> list[OperatorName]:
     if means.recalls > 0:
         possible.append("recall")
     if means.writers > 0:
-        possible += ["rewrite", "patch"]
+        if means.can_rewrite:
+            possible += ["rewrite", "patch"]
         if means.can_tell:
             possible.append("describe")
     if means.can_tell and means.has_labels:
@@ -146,10 +149,10 @@ def _possible(means: Means) -> list[OperatorName]:
 def _first_round(
     possible: Sequence[OperatorName], options: Sequence[OperatorName], slot: int
 ) -> OperatorName:
-    """The next in FIRST that is possible; where its means are used up, the first that still has some."""
+    """The next in FIRST that is possible; where its means are used up, the next one that still has some."""
     order = [o for o in FIRST if o in possible] or list(possible)
-    wanted = order[slot % len(order)]
-    return wanted if wanted in options else options[0]
+    turn = slot % len(order)
+    return next((o for o in (*order[turn:], *order[:turn]) if o in options), options[0])
 
 
 def _lost(tally: Mapping[str, Sequence[int]], operator: OperatorName) -> int:

@@ -112,10 +112,10 @@ def simulate(
 ) -> Outcome:
     """One run of the real graph. sizes: rows by part; memory: an experience file to read and write.
 
-    is_embedded: whether rounds are shorter once the best reasons, as on the embedded model.
+    is_embedded: whether rounds are as short as on the embedded model, which writes descriptions alone.
     """
     splits = make_rows(world, seed, sizes or {"train": 75, "val": 75, "test": 0})
-    depth = DEPTHS[preset]
+    depth = DEPTHS[preset].describing if is_embedded else DEPTHS[preset]
     the_plan = make_plan(splits.val)
     if not is_raced:
         the_plan = Plan(the_plan.race, the_plan.fresh, (len(the_plan.race),))
@@ -181,7 +181,7 @@ def _context(
         pool=Pool(LABELS),
         budget=budget,
         prediction=PredictionAgent(program, get_metric("exact_match", {})),
-        analysis=AnalysisAgent(author),
+        analysis=AnalysisAgent(author if settings.depth.rewrites else None),
         rewriting=RewriteAgent(author),
         describing=DescribingAgent(author),
         memory=MemoryAgent(),

@@ -31,6 +31,22 @@ def test_without_errors_nothing_is_asked() -> None:
     assert client.calls == []
 
 
+def test_without_a_model_the_kinds_of_error_stand_for_what_it_would_say() -> None:
+    agent = AnalysisAgent(None)
+    assert agent.most_calls == 0
+    rows = [wrong(1, "A", "B"), wrong(2, "A", "B"), wrong(3, "B", ""), scored(row(4), True)]
+    analysis = agent.analyze("P", rows)
+    assert analysis["suggestions"].splitlines() == [
+        "- expected 'A', answered 'B': 2",
+        "- expected 'B', answered '(no readable answer)': 1",
+    ]
+    assert (analysis["error_count"], analysis["total_count"]) == (3, 4)
+    assert [case["ground_truth"] for case in analysis["error_cases"]] == ["A", "A", "B"]
+    assert "应为 'A'，却答 'B'：2" in agent.analyze("请判断。", rows)["suggestions"]
+    assert agent.analyze_steps("goal", {"a": "P"}, rows) == analysis | {"rules": {}}
+    assert not agent.analyze("P", rows[3:])["suggestions"]
+
+
 def test_what_an_analyst_thought_is_no_suggestion() -> None:
     agent = AnalysisAgent(ScriptedClient(["<think>Let me see.</think>\nName both answers."]))
     assert agent.analyze("Sort.", [wrong(1, "A", "B")])["suggestions"] == "Name both answers."

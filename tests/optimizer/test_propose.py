@@ -24,7 +24,7 @@ from autoprompt.optimizer.proposing.refusal import Refused, check_text
 from autoprompt.optimizer.proposing.turn import Turn
 from autoprompt.search.demos import SHARED
 from autoprompt.search.operators import OperatorName
-from autoprompt.search.plan import Depth
+from autoprompt.search.plan import DEPTHS, Depth
 from autoprompt.templates import phrases
 from autoprompt.tokens import estimate_tokens
 from autoprompt.types import Candidate, Demo, Example, Message
@@ -279,6 +279,25 @@ def test_half_of_a_character_is_refused() -> None:
     assert refusals("```\nMind the rule. \ud83d\n```") == [
         "it holds half of a surrogate pair, which is no character"
     ]
+
+
+def test_a_writer_that_only_describes_leaves_prompts_as_they_are() -> None:
+    """What is refused leaves its place, and its number of demonstrations, to a set."""
+    depth = DEPTHS["standard"].describing
+    made = bench(author=says("Nothing."), splits=splits_of(100, 60, 0), depth=depth)
+    proposed = propose(made.context, brief(made, number=5))
+    assert [event["operator"] for event in made.kinds("candidate_refused")] == ["cues", "describe"]
+    assert len(made.author.calls) == 1
+    shown = [(candidate.operator, len(candidate.demos)) for candidate in proposed]
+    assert shown == [("demos", 16), ("demos", 64), ("demos_errors", 32), ("demos", 90), ("demos", 48)]
+    assert {candidate.prompt for candidate in proposed} == {PROMPT}
+
+
+@pytest.mark.parametrize(("train", "max_demos"), [(100, 0), (7, 128)])
+def test_it_rewrites_where_there_is_little_else(train: int, max_demos: int) -> None:
+    depth = DEPTHS["standard"].describing
+    made = bench(splits=splits_of(train, 60, 0), depth=depth, max_demos=max_demos)
+    assert {c.operator for c in propose(made.context, brief(made, number=6))} & {"rewrite", "patch"}
 
 
 def test_the_same_text_again_is_refused() -> None:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from batches import reply
@@ -21,6 +21,7 @@ from fake_endpoint import Reply, error, fake_endpoint
 from fakes import JUDGED, PROMPT, World, grader, run_config, target_of, write_rows, writer
 
 from autoprompt import Clients, RunConfig, RunResult, optimize, resume
+from autoprompt.clients import RoleModels
 from autoprompt.errors import (
     AuthenticationError,
     BudgetTooSmallError,
@@ -35,6 +36,8 @@ from autoprompt.llm import Journal, ScriptedClient
 from autoprompt.llm.client import Completion, Options
 from autoprompt.memory import ExperienceFile
 from autoprompt.run import session
+from autoprompt.run.preparation import prepare
+from autoprompt.search.plan import DEPTHS
 from autoprompt.search.room import FEWEST_ROWS
 from autoprompt.store import RunFolder, RunStore
 from autoprompt.types import Message, Usage
@@ -917,3 +920,28 @@ def test_the_state_is_plain_and_does_not_grow_with_the_dataset(tmp_path: Path) -
 def test_targets_are_as_the_fakes_say() -> None:
     assert {target_of(n) for n in range(7)} == {"A", "B"}
     assert PROMPT
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_embedded", "rewrites"),
+    [
+        ({}, True, False),
+        ({"preset": "quick"}, True, False),
+        ({}, False, True),
+        ({"preset": "thorough"}, True, True),
+        ({"analyst": "scientific"}, True, True),
+    ],
+)
+def test_the_embedded_model_describes_and_rewrites_where_more_is_asked_for(
+    changes: dict[str, Any], is_embedded: bool, rewrites: bool, tmp_path: Path
+) -> None:
+    class Models:
+        def is_embedded(self, role: str) -> bool:
+            return is_embedded and role == "optimizer"
+
+    preparation = prepare(run_config(tmp_path))
+    config = preparation.config.model_copy(update=changes)
+    preparation = replace(preparation, config=config, depth=DEPTHS[config.preset])
+    depth = session.depth_for(preparation, cast(RoleModels, Models()))
+    assert depth.rewrites is rewrites
+    assert depth == (preparation.depth if rewrites else preparation.depth.describing)

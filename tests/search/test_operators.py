@@ -52,6 +52,21 @@ def test_the_first_round_tries_one_of_each_kind() -> None:
     assert set(chosen) == {"rewrite", "patch", "describe", "cues", "demos", "demos_errors"}
 
 
+def test_a_writer_that_only_describes_is_asked_for_no_prompt() -> None:
+    means = replace(ALL, writers=1, has_demos=False, has_partner=False, can_tell=True, has_labels=True)
+    means = replace(means, can_reason=True, can_rewrite=False)
+    first = choose_operators(6, means, {}, random.Random(0))
+    assert first == ["demos", "cues", "reason", "describe", "demos", "demos_errors"]
+    draws = (choose_operators(6, means, {"demos": (1, 0)}, random.Random(seed)) for seed in range(50))
+    assert {operator for drawn in draws for operator in drawn} == {
+        "demos",
+        "demos_errors",
+        "cues",
+        "describe",
+        "reason",
+    }
+
+
 def test_reasoning_is_one_candidate_of_the_first_round_where_it_is_possible() -> None:
     means = replace(ALL, has_demos=False, has_partner=False, can_tell=True, has_labels=True, can_reason=True)
     assert choose_operators(6, means, {}, random.Random(0)).count("reason") == 1

@@ -83,6 +83,14 @@ def test_the_default_cap_is_enough(preset: str, n: int) -> None:
     check_budget(default_max_calls(depth, plan, 50), plan, 50, 1 + depth.writers)
 
 
+def test_a_writer_that_only_describes_makes_rounds_shorter() -> None:
+    depth = DEPTHS["standard"]
+    small = depth.describing
+    assert (small.candidates, small.writers, small.rewrites) == (6, 1, False)
+    assert (small.max_iterations, small.calls_per_row, small.patience) == (6, 15, depth.patience)
+    assert small.slow.candidates == 2
+
+
 def test_a_cap_too_small_names_the_smallest_that_works() -> None:
     plan = make_plan(rows(0, 50))
     needed = fewest_calls(plan, 50, 3)

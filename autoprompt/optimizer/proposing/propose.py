@@ -35,6 +35,8 @@ from autoprompt.types import Candidate
 # many rows at least: with fewer, chance leans as far.
 LEANS, FEWEST_ANSWERS = 0.1, 20
 
+_DRAWING: tuple[OperatorName, ...] = ("demos", "demos_errors", *TELLERS)
+
 
 def propose(context: SearchContext, brief: Brief) -> list[Candidate]:
     """Up to `brief.number` new candidates, all different from each other and from those tried before.
@@ -47,12 +49,12 @@ def propose(context: SearchContext, brief: Brief) -> list[Candidate]:
     operators = deque(choose_operators(brief.number, means, brief.tally, rng))
     proposals: list[Candidate] = []
     failure: EndpointError | RequestRefusedError | None = None
-    drawn: Counter[str] = Counter()
+    tried: Counter[str] = Counter()
+    sets = 0  # of demonstrations: what was refused leaves its size to the next
     while operators:
         operator = operators.popleft()
-        told = drawn["describe"] + drawn["cues"]
-        place = Place(drawn.total(), drawn["demos"] + drawn["demos_errors"] + told, drawn["recall"], told)
-        drawn[operator] += 1
+        place = Place(tried.total(), sets, tried["recall"], tried["describe"] + tried["cues"])
+        tried[operator] += 1
         try:
             candidate = draft(Turn(context, brief, operator, incumbent, place, rng))
             check_candidate(context, candidate, proposals)
@@ -68,6 +70,7 @@ def propose(context: SearchContext, brief: Brief) -> list[Candidate]:
             operators.extend(_instead(operator, means))
             continue
         proposals.append(candidate)
+        sets += operator in _DRAWING
         context.emit(
             {
                 "event": "candidate_proposed",
@@ -87,7 +90,7 @@ def _instead(operator: OperatorName, means: Means) -> list[OperatorName]:
 
     A text for a text that told nothing; else another draw of demonstrations, which costs no call.
     """
-    if operator in TELLERS and means.writers > 0:
+    if operator in TELLERS and means.writers > 0 and means.can_rewrite:
         return ["rewrite"]
     return ["demos"] if means.can_demo and operator != "demos" else []
 
@@ -96,14 +99,16 @@ def _means(context: SearchContext, incumbent: Entry, brief: Brief) -> Means:
     settings = context.settings
     name = blamed_first(context, brief)
     can_demo = can_show(context) and len(context.splits.train) > 0
+    can_tell = len(context.splits.train) >= FEWEST_TOLD
     return Means(
         recalls=len(recallable(brief, incumbent.candidate.components[name])),
         writers=settings.depth.writers,
+        can_rewrite=settings.depth.rewrites or not (can_demo and can_tell),
         can_demo=can_demo and _has_examples(context, incumbent, brief),
         has_demos=bool(incumbent.candidate.demos),
         has_errors=bool(brief.wrong_ids),
         has_partner=partner_of(context, incumbent) is not None,
-        can_tell=len(context.splits.train) >= FEWEST_TOLD,
+        can_tell=can_tell,
         has_labels=len(context.settings.labels) in CUE_LABELS,
         is_leaning=is_single(context) and _is_leaning(context, incumbent),
         can_reason=_can_reason(context, incumbent, brief),
