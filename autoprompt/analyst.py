@@ -25,7 +25,7 @@ from autoprompt.errors import ConfigError
 from autoprompt.extras import install_extra
 from autoprompt.llm.budget import Budget
 from autoprompt.llm.client import Client
-from autoprompt.optimizer.agents import AnalysisAgent
+from autoprompt.optimizer.agents import AnalysisAgent, CountingAnalyst
 from autoprompt.optimizer.agents.analysis import count_errors, error_cases
 from autoprompt.sandbox import Level
 from autoprompt.sandbox.interpreter import absolute
@@ -303,8 +303,11 @@ def make_analyst(
     folder: Path,
     budget: Budget,
     emit: Callable[[dict[str, Any]], None],
-) -> AnalysisAgent | ScientificAnalyst:
-    """The analyst that the settings name."""
+    is_read: bool = True,
+) -> AnalysisAgent | CountingAnalyst | ScientificAnalyst:
+    """The analyst that the settings name. is_read: whether a prompt is written from what it says."""
+    if not is_read:
+        return CountingAnalyst()
     plain = AnalysisAgent(client)
     if config.analyst == "plain":
         return plain

@@ -61,7 +61,7 @@ def optimize(
     """
     check_clients(clients)  # before the run has a folder
     with with_rows(config, given_rows(config, rows), is_kept=True) as (config, told):
-        preparation = prepare(config)
+        preparation = prepare(config, has_clients=clients is not None)
         check_memory(preparation.config)
         if clients is None:
             check_models(preparation.config)
@@ -136,7 +136,7 @@ def resume(
         _check_is_no_trial(folder)
         config = as_complete(find_data(folder, load_config(folder)))
         with in_words_of_kept_rows(config) as told:
-            preparation = _in_words(prepare(config), told)
+            preparation = _in_words(prepare(config, has_clients=clients is not None), told)
         return run_in_folder(folder, preparation, clients, on_event, resumed=True)
 
 
@@ -179,7 +179,7 @@ def estimate(config: RunConfig, *, rows: Rows | None = None, clients: Clients | 
     """
     check_clients(clients)
     with with_rows(config, given_rows(config, rows)) as (config, told):
-        preparation = prepare(config)
+        preparation = prepare(config, has_clients=clients is not None)
         check_memory(preparation.config)
         warnings = check_models(preparation.config) if clients is None else []
         prices = prices_of(preparation.config, clients)

@@ -88,7 +88,7 @@ def run_job(
         how = "resumed" if is_there else "started"
         check_unchanged(job.trial)
         check_options_kept(job.trial.id, job.trial.config, "run the batch's file again")
-        preparation = prepare(job.trial.config)
+        preparation = prepare(job.trial.config, has_clients=clients is not None)
         if not is_there:
             folder = store.create(
                 preparation.config.model_dump(exclude_none=True) | dict(preparation.splits.paths),

@@ -199,7 +199,7 @@ def _estimates(
                     raise unpriced("max_cost of the batch", config.model or "a model without a name")
                 found.append((trial, estimate))
             else:
-                found.append((trial, estimate_run(prepare(trial.config), Prices())))
+                found.append((trial, estimate_run(prepare(trial.config, has_clients=True), Prices())))
         except AutopromptError as error:
             faults.append(f"{trial.where}: {trial.label}: {error}")
     if faults:

@@ -43,7 +43,7 @@ class RunSummary:
     steps: the best so far over the calls of the run.
     rows: the sealed test under both prompts; rows_of: what these rows are, in words.
     confusion: under the original and under the best prompt; empty where answers are no labels.
-    lessons_read: of earlier runs, as the writers were shown them; lessons: what this run noted.
+    lessons_read: of earlier runs, as this one was given them; lessons: what this run noted.
     settings: `config.yaml`; command: does the run again.
     test_opened: runs that have looked at rows of this test so far, this one included; opened_before says it
         in a sentence, "" where it is the first.

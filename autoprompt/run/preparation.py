@@ -14,7 +14,9 @@ from autoprompt.dataset import Splits
 from autoprompt.dataset.caps import Cap, chosen_caps, own_caps
 from autoprompt.dataset.shown import without_shown
 from autoprompt.dataset.splits import Regions, cut_rows
+from autoprompt.llm import weights
 from autoprompt.llm.client import Client, Options
+from autoprompt.llm.endpoints import choose_model
 from autoprompt.metrics import Metric
 from autoprompt.program import Program
 from autoprompt.reading.reasoning import USUAL_TOKENS, asks_to_reason
@@ -22,6 +24,7 @@ from autoprompt.search.gate import smallest_gain
 from autoprompt.search.plan import (
     DEPTHS,
     FEWEST_ENTRANTS,
+    FEWEST_TOLD,
     TRAIN_BATCH,
     Depth,
     Overhead,
@@ -87,7 +90,7 @@ class Preparation:
     @property
     def analyst_calls(self) -> int:
         """Of one round, at most."""
-        return MOST_CALLS[self.config.analyst]
+        return MOST_CALLS[self.config.analyst] if self.depth.rewrites else 0
 
     @property
     def task_options(self) -> Options:
@@ -110,13 +113,13 @@ class Preparation:
         return bool(self.labels) or 10 * short >= 9 * len(self.splits.train) > 0
 
 
-def prepare(config: RunConfig) -> Preparation:
+def prepare(config: RunConfig, *, has_clients: bool = False) -> Preparation:
     """Complete the settings (`settings.complete`), read, check and plan; sends nothing.
 
+    has_clients: whether models of one's own answer instead of those that the settings name.
     Raises DatasetError, ConfigError, PromptError, BudgetTooSmallError, and SandboxError where the analyst's
     code cannot be confined.
     """
-    depth = DEPTHS[config.preset]
     config = complete(config)
     check_analyst(config)
     prompt = "" if config.workflow is not None else starting_prompt(config)
@@ -126,8 +129,9 @@ def prepare(config: RunConfig) -> Preparation:
     texts = [prompt] if workflow is None else [*workflow.components.values()]
     regions = without_shown(regions, texts)
     train_batch = min(TRAIN_ROWS[config.analyst], max(TRAIN_BATCH, len(regions.parts["train"])))
-    analyst_calls = MOST_CALLS[config.analyst]
-    # Of one round, and of a second look at train, which is kept as room for repeats.
+    depth, analyst_calls = DEPTHS[config.preset], MOST_CALLS[config.analyst]
+    # Of one round, and of a second look at train, which is kept as room for repeats. Whoever writes: another
+    # model must not make test rows of yesterday's train rows.
     optimizer_calls = analyst_calls + depth.writers + analyst_calls - 1
     overhead = Overhead(optimizer_calls, calls_per_row(config, workflow), train_batch)
     caps = _preset_caps(config.preset, depth)
@@ -137,6 +141,9 @@ def prepare(config: RunConfig) -> Preparation:
         prompt = workflow.text
         told = workflow.warnings(config.model or config.base_url, config.locked)
         splits = replace(splits, warnings=(*splits.warnings, *told))
+    if not has_clients and _only_describes(config, prompt, splits.train):
+        depth = depth.describing
+        optimizer_calls = depth.writers
     plan = make_plan(splits.val, overhead.calls_per_row, train_batch)
     if (warning := _too_few_rows(plan, depth)) is not None:
         splits = replace(splits, warnings=(*splits.warnings, warning))
@@ -154,6 +161,22 @@ def prepare(config: RunConfig) -> Preparation:
     beyond = max_iterations * (analyst_calls - MOST_CALLS["plain"] + looks)
     max_calls = config.max_calls or default_max_calls(depth, plan, len(splits.test)) + beyond
     return Preparation(config, prompt, splits, labels, depth, plan, max_iterations, max_calls, workflow)
+
+
+def _only_describes(config: RunConfig, prompt: str, train: Sequence[Example]) -> bool:
+    """Whether the writer is the embedded model, and the search leaves it at that (`Depth.describing`).
+
+    Not where more was asked for, nor in a workflow, which was not measured, nor where little else is left to
+    try. A GGUF file of one's own may hold a larger model.
+    """
+    if config.preset == "thorough" or config.analyst != "plain" or config.workflow is not None:
+        return False
+    room = config.max_prompt_tokens - estimate_tokens(prompt)
+    can_show = config.max_demos > 0 and any(estimate_tokens(row.input + row.target) < room for row in train)
+    if not can_show or len(train) < FEWEST_TOLD:
+        return False
+    writer = choose_model(config, "optimizer")
+    return writer.is_local and (writer.local_name or weights.DEFAULT) in weights.KNOWN
 
 
 def smallest_gain_of(plan: Plan, depth: Depth) -> float | None:

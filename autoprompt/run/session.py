@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from autoprompt.optimizer.context import SearchContext
     from autoprompt.optimizer.ending.result import RunResult
     from autoprompt.optimizer.state import AutoPromptState
-    from autoprompt.search.plan import Depth
 
 # Events that come with every row: for a live view, not for the log.
 _FLEETING = ("rows_evaluated", "weights_progress")
@@ -225,13 +224,7 @@ def _beside(folder: RunFolder) -> list[Path]:
 
 
 def _make_context(work: _Work) -> SearchContext:
-    from autoprompt.optimizer.agents import (
-        AnalysisAgent,
-        DescribingAgent,
-        MemoryAgent,
-        PredictionAgent,
-        RewriteAgent,
-    )
+    from autoprompt.optimizer.agents import DescribingAgent, MemoryAgent, PredictionAgent, RewriteAgent
     from autoprompt.optimizer.context import SearchContext, SearchSettings
 
     folder, preparation, models = work.folder, work.preparation, work.models
@@ -239,7 +232,6 @@ def _make_context(work: _Work) -> SearchContext:
     metric = models.metric(config, labels)
     program = preparation.program(models.client("task"), metric)
     writer = models.client("optimizer")
-    depth = depth_for(preparation, models)
     return SearchContext(
         program=program,
         splits=splits,
@@ -248,7 +240,7 @@ def _make_context(work: _Work) -> SearchContext:
             run_id=folder.run_id,
             task=config.task or preparation.prompt,
             max_iterations=preparation.max_iterations,
-            depth=depth,
+            depth=preparation.depth,
             seed=config.seed,
             max_prompt_tokens=config.max_prompt_tokens,
             max_demos=config.max_demos,
@@ -275,9 +267,8 @@ def _make_context(work: _Work) -> SearchContext:
             folder=folder.path / "analysis",
             budget=work.budget,
             emit=work.emit,
-        )
-        if depth.rewrites
-        else AnalysisAgent(None),
+            is_read=preparation.depth.rewrites,
+        ),
         rewriting=RewriteAgent(writer),
         describing=DescribingAgent(writer),
         memory=MemoryAgent(),
@@ -287,17 +278,6 @@ def _make_context(work: _Work) -> SearchContext:
         journal_position=lambda: _synced_position(folder, work.journal),
         open_test=lambda: _count_opening(work),
     )
-
-
-def depth_for(preparation: Preparation, models: RoleModels) -> Depth:
-    """What the preset means for this writer.
-
-    Where more was asked for (`thorough`, another analyst), and in a workflow, which was not measured, the
-    embedded model rewrites, too.
-    """
-    config, depth = preparation.config, preparation.depth
-    is_plain = config.preset != "thorough" and config.analyst == "plain" and preparation.workflow is None
-    return depth.describing if is_plain and models.is_embedded("optimizer") else depth
 
 
 def _measured_by(preparation: Preparation, models: RoleModels) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -98,6 +99,7 @@ def choose_operators(
     left = means.writers
     # All that is to be recalled together, and each alone where there are several.
     recalls = means.recalls + 1 if means.recalls > 1 else means.recalls
+    first = deque(o for o in FIRST if o in possible) or deque(possible)
     for slot in range(number):
         options = [
             o
@@ -109,7 +111,7 @@ def choose_operators(
         if not options:
             break
         if not tally:
-            operator = _first_round(possible, options, slot)
+            operator = _next(first, options)
         elif slot % 2 == 0 and "demos_rebalanced" in options and _lost(tally, "demos_rebalanced") < 2:
             operator = "demos_rebalanced"
         else:
@@ -146,13 +148,13 @@ def _possible(means: Means) -> list[OperatorName]:
     return possible
 
 
-def _first_round(
-    possible: Sequence[OperatorName], options: Sequence[OperatorName], slot: int
-) -> OperatorName:
-    """The next in FIRST that is possible; where its means are used up, the next one that still has some."""
-    order = [o for o in FIRST if o in possible] or list(possible)
-    turn = slot % len(order)
-    return next((o for o in (*order[turn:], *order[:turn]) if o in options), options[0])
+def _next(order: deque[OperatorName], options: Sequence[OperatorName]) -> OperatorName:
+    """The next of `order` whose means are not used up; it goes on behind that one."""
+    for _ in range(len(order)):
+        order.rotate(-1)
+        if order[-1] in options:
+            return order[-1]
+    return options[0]
 
 
 def _lost(tally: Mapping[str, Sequence[int]], operator: OperatorName) -> int:

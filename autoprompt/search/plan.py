@@ -31,10 +31,10 @@ class Depth:
 
     @property
     def describing(self) -> Depth:
-        """Of a writer as small as the embedded model: it says what the answers mean, no more.
+        """Of a writer as small as the embedded model: it is asked what the answers mean, and no more.
 
-        A prompt takes it 20 s, and to race with that as long again. Of 22 prompts that won in
-        benchmarks/results none was one of these.
+        To write or change a prompt takes it 20 to 40 s, as to analyse errors, and to race with the prompt as
+        long again. None of 22 winners was such a prompt (benchmarks/docs/embedded_model.md).
         """
         return replace(self, candidates=self.candidates * 3 // 4, writers=1, rewrites=False)
 
@@ -57,6 +57,7 @@ DEPTHS = {
     "thorough": Depth(max_iterations=15, calls_per_row=30, candidates=12, writers=6, patience=5),
 }
 
+FEWEST_TOLD = 8  # rows of train; what fewer have in common is told better by showing them
 FIRST_BLOCK = 16  # rows of the first stage of a race: 5-0 and 7-1 already decide there
 TRAIN_BATCH = 16  # rows of train that a round evaluates for its analyst
 FEWEST_ENTRANTS = 6  # a short race finds little: few full rounds beat many thin ones where calls are scarce

@@ -16,6 +16,7 @@ from autoprompt.metrics import get_metric
 from autoprompt.optimizer import beginning
 from autoprompt.optimizer.agents import (
     AnalysisAgent,
+    CountingAnalyst,
     DescribingAgent,
     MemoryAgent,
     PredictionAgent,
@@ -115,7 +116,9 @@ def simulate(
     is_embedded: whether rounds are as short as on the embedded model, which writes descriptions alone.
     """
     splits = make_rows(world, seed, sizes or {"train": 75, "val": 75, "test": 0})
-    depth = DEPTHS[preset].describing if is_embedded else DEPTHS[preset]
+    depth = DEPTHS[preset]
+    if is_embedded and preset != "thorough" and max_demos:
+        depth = depth.describing
     the_plan = make_plan(splits.val)
     if not is_raced:
         the_plan = Plan(the_plan.race, the_plan.fresh, (len(the_plan.race),))
@@ -181,7 +184,7 @@ def _context(
         pool=Pool(LABELS),
         budget=budget,
         prediction=PredictionAgent(program, get_metric("exact_match", {})),
-        analysis=AnalysisAgent(author if settings.depth.rewrites else None),
+        analysis=AnalysisAgent(author) if settings.depth.rewrites else CountingAnalyst(),
         rewriting=RewriteAgent(author),
         describing=DescribingAgent(author),
         memory=MemoryAgent(),

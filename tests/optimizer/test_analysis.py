@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autoprompt.llm import ScriptedClient
-from autoprompt.optimizer.agents import AnalysisAgent
+from autoprompt.optimizer.agents import AnalysisAgent, CountingAnalyst
 from autoprompt.optimizer.agents.analysis import RIGHT_ROWS, ROW_CHARACTERS, WRONG_ROWS, near_misses, spread
 from autoprompt.types import EvaluatedRow, Example
 
@@ -32,7 +32,7 @@ def test_without_errors_nothing_is_asked() -> None:
 
 
 def test_without_a_model_the_kinds_of_error_stand_for_what_it_would_say() -> None:
-    agent = AnalysisAgent(None)
+    agent = CountingAnalyst()
     assert agent.most_calls == 0
     rows = [wrong(1, "A", "B"), wrong(2, "A", "B"), wrong(3, "B", ""), scored(row(4), True)]
     analysis = agent.analyze("P", rows)
@@ -43,7 +43,7 @@ def test_without_a_model_the_kinds_of_error_stand_for_what_it_would_say() -> Non
     assert (analysis["error_count"], analysis["total_count"]) == (3, 4)
     assert [case["ground_truth"] for case in analysis["error_cases"]] == ["A", "A", "B"]
     assert "应为 'A'，却答 'B'：2" in agent.analyze("请判断。", rows)["suggestions"]
-    assert agent.analyze_steps("goal", {"a": "P"}, rows) == analysis | {"rules": {}}
+    assert agent.analyze_steps("Sort.", {"a": "P"}, rows) == analysis | {"rules": {}}
     assert not agent.analyze("P", rows[3:])["suggestions"]
 
 

@@ -17,6 +17,8 @@ from autoprompt.errors import EndpointError, RequestRefusedError
 from autoprompt.llm.client import Completion, Options
 from autoprompt.optimizer.agents.layout import layout_phrases
 from autoprompt.optimizer.beginning import first_state
+from autoprompt.optimizer.context import SearchContext
+from autoprompt.optimizer.proposing import propose as proposing
 from autoprompt.optimizer.proposing.brief import Place
 from autoprompt.optimizer.proposing.drafts import draft
 from autoprompt.optimizer.proposing.propose import propose
@@ -293,11 +295,17 @@ def test_a_writer_that_only_describes_leaves_prompts_as_they_are() -> None:
     assert {candidate.prompt for candidate in proposed} == {PROMPT}
 
 
-@pytest.mark.parametrize(("train", "max_demos"), [(100, 0), (7, 128)])
-def test_it_rewrites_where_there_is_little_else(train: int, max_demos: int) -> None:
-    depth = DEPTHS["standard"].describing
-    made = bench(splits=splits_of(train, 60, 0), depth=depth, max_demos=max_demos)
-    assert {c.operator for c in propose(made.context, brief(made, number=6))} & {"rewrite", "patch"}
+def test_a_set_that_is_refused_leaves_its_size_to_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where the endpoint takes no prompt so long: the next one is shorter."""
+
+    def check(context: SearchContext, candidate: Candidate, others: list[Candidate]) -> None:
+        if len(candidate.demos) == 64:
+            raise Refused("too long")
+
+    monkeypatch.setattr(proposing, "check_candidate", check)
+    made = bench(splits=splits_of(100, 60, 0), depth=replace(WRITERS_ONLY, writers=0))
+    proposed = propose(made.context, brief(made, number=4))
+    assert [len(candidate.demos) for candidate in proposed] == [16, 32, 90]
 
 
 def test_the_same_text_again_is_refused() -> None:

@@ -13,6 +13,8 @@ from fakes import PROMPT, run_config, write_rows
 from autoprompt.config import RunConfig
 from autoprompt.errors import BudgetTooSmallError, ConfigError, DatasetError, PromptError
 from autoprompt.reading.reasoning import request
+from autoprompt.run import preparation
+from autoprompt.run.forecast import Prices, estimate_run
 from autoprompt.run.preparation import Preparation, prepare, smallest_gain_at_best, smallest_gain_of
 from autoprompt.search.plan import DEPTHS, fewest_calls
 from autoprompt.search.room import FEWEST_ROWS
@@ -341,3 +343,58 @@ def test_the_smallest_gain_at_best_is_never_above_the_other(tmp_path: Path, rows
         more = smallest_gain_at_best(found.plan, found.depth, found.splits.train[:kept])
         assert at_best is not None
         assert more is None or at_best <= more
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"preset": "standard"},
+        {"model": "local:qwen2.5-coder-1.5b"},
+        {"model": "gpt", "base_url": "http://host/v1", "optimizer_model": "local"},
+    ],
+)
+def test_the_embedded_model_writes_descriptions_alone(changes: dict[str, Any], tmp_path: Path) -> None:
+    found = prepared(tmp_path, **changes)
+    whole = prepare(run_config(tmp_path, **changes), has_clients=True)
+    assert found.depth == whole.depth.describing == DEPTHS[found.config.preset].describing
+    assert (found.analyst_calls, whole.analyst_calls) == (0, 1)
+    assert whole.depth.rewrites
+    # Rows must not change their part with who writes.
+    assert found.splits == whole.splits
+    calls = estimate_run(found, Prices()).optimizer_calls
+    assert calls == found.max_iterations < estimate_run(whole, Prices()).optimizer_calls
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"preset": "thorough"},
+        {"max_demos": 0},
+        {"prompt": PROMPT * 40, "max_prompt_tokens": 100},  # no demonstration fits
+        {"model": "gpt", "base_url": "http://host/v1"},
+        {"optimizer_model": "gpt", "optimizer_base_url": "http://host/v1"},
+        {"model": "local:/models/of-my-own.gguf"},
+    ],
+)
+def test_it_rewrites_where_more_is_asked_for_or_little_else_is_left(
+    changes: dict[str, Any], tmp_path: Path
+) -> None:
+    found = prepared(tmp_path, **changes)
+    assert found.depth == DEPTHS[found.config.preset]
+    assert found.analyst_calls == 1
+
+
+def test_it_rewrites_with_another_analyst(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(preparation, "check_analyst", lambda _: None)  # pandas may be missing
+    assert prepared(tmp_path, analyst="scientific").depth.rewrites
+
+
+@pytest.mark.parametrize(("train", "rewrites"), [(7, True), (8, False)])
+def test_it_rewrites_where_too_few_rows_could_be_described(
+    train: int, rewrites: bool, tmp_path: Path
+) -> None:
+    files = {"train": range(train), "val": range(100, 160)}
+    paths = {part: write_rows(tmp_path / f"{part}.jsonl", numbers) for part, numbers in files.items()}
+    found = prepare(RunConfig(prompt=PROMPT, no_test=True, **paths))
+    assert found.depth.rewrites is rewrites

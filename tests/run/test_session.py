@@ -13,15 +13,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from batches import reply
 from fake_endpoint import Reply, error, fake_endpoint
 from fakes import JUDGED, PROMPT, World, grader, run_config, target_of, write_rows, writer
 
-from autoprompt import Clients, RunConfig, RunResult, optimize, resume
-from autoprompt.clients import RoleModels
+from autoprompt import Clients, RunConfig, RunResult, api, optimize, resume
 from autoprompt.errors import (
     AuthenticationError,
     BudgetTooSmallError,
@@ -37,7 +36,6 @@ from autoprompt.llm.client import Completion, Options
 from autoprompt.memory import ExperienceFile
 from autoprompt.run import session
 from autoprompt.run.preparation import prepare
-from autoprompt.search.plan import DEPTHS
 from autoprompt.search.room import FEWEST_ROWS
 from autoprompt.store import RunFolder, RunStore
 from autoprompt.types import Message, Usage
@@ -922,26 +920,18 @@ def test_targets_are_as_the_fakes_say() -> None:
     assert PROMPT
 
 
-@pytest.mark.parametrize(
-    ("changes", "is_embedded", "rewrites"),
-    [
-        ({}, True, False),
-        ({"preset": "quick"}, True, False),
-        ({}, False, True),
-        ({"preset": "thorough"}, True, True),
-        ({"analyst": "scientific"}, True, True),
-    ],
-)
-def test_the_embedded_model_describes_and_rewrites_where_more_is_asked_for(
-    changes: dict[str, Any], is_embedded: bool, rewrites: bool, tmp_path: Path
+def test_a_writer_that_only_describes_is_asked_once_a_round_and_for_no_analysis(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Models:
-        def is_embedded(self, role: str) -> bool:
-            return is_embedded and role == "optimizer"
-
-    preparation = prepare(run_config(tmp_path))
-    config = preparation.config.model_copy(update=changes)
-    preparation = replace(preparation, config=config, depth=DEPTHS[config.preset])
-    depth = session.depth_for(preparation, cast(RoleModels, Models()))
-    assert depth.rewrites is rewrites
-    assert depth == (preparation.depth if rewrites else preparation.depth.describing)
+    # Scripted models in the place of the embedded one.
+    monkeypatch.setattr(api, "prepare", lambda config, **_: prepare(config))
+    models = Models()
+    result = optimize(config_of(tmp_path, preset="standard"), clients=models.clients)
+    asked = [messages for messages, options in models.answered if options.role == "optimizer"]
+    run = RunStore(tmp_path / "runs").open(only_run(tmp_path))
+    assert 1 <= len(asked) <= result.to_dict()["iterations"]
+    assert not any("<current>" in messages[-1].content for messages in asked)
+    assert {c["operator"] for c in run.read_candidates().values()}.isdisjoint({"rewrite", "patch"})
+    told = [json.loads(line) for line in run.events_path.read_text(encoding="utf-8").splitlines()]
+    analyses = [event["suggestions"] for event in told if event["event"] == "analysis"]
+    assert analyses[0].startswith("- expected '")

@@ -52,6 +52,12 @@ def test_the_first_round_tries_one_of_each_kind() -> None:
     assert set(chosen) == {"rewrite", "patch", "describe", "cues", "demos", "demos_errors"}
 
 
+def test_kinds_whose_means_are_used_up_are_passed_over() -> None:
+    means = replace(ALL, writers=2, has_demos=False, has_partner=False, can_tell=True, has_labels=True)
+    first = choose_operators(8, means, {}, random.Random(0))
+    assert first == ["demos", "rewrite", "cues", "describe", "demos", "demos_errors", "demos", "cues"]
+
+
 def test_a_writer_that_only_describes_is_asked_for_no_prompt() -> None:
     means = replace(ALL, writers=1, has_demos=False, has_partner=False, can_tell=True, has_labels=True)
     means = replace(means, can_reason=True, can_rewrite=False)

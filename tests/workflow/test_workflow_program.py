@@ -463,6 +463,7 @@ def test_rows_with_a_field_for_each_input_need_no_input_field(tmp_path: Path) ->
     report = evaluate(settings, clients=Clients(client))
     assert report.n == 90  # rows of equal items are different rows
     assert prepare(settings).splits.val[0].input.startswith("colour: ")
+    assert prepare(settings).depth.rewrites  # the embedded model, too
     assert {call[-1].content for call in client.calls} >= {"red item 0", "blue item 0"}
     result = optimize(settings, clients=Clients(ScriptedClient(model))).to_dict()
     assert result["splits"]["groups"]["test"] < result["splits"]["sizes"]["test"]  # both colours of an item

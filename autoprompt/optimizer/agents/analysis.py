@@ -65,19 +65,37 @@ class Analyst(Protocol):
     ) -> dict[str, Any]: ...
 
 
+class CountingAnalyst:
+    """Counts the errors of one prompt by their kind and asks nobody: where no writer would read more."""
+
+    most_calls = 0
+
+    def analyze(self, prompt: str, results: Sequence[EvaluatedRow], **_: Any) -> dict[str, Any]:
+        """As `AnalysisAgent.analyze`; suggestions: the frequent kinds of error."""
+        wrong = [row for row in results if not row.is_correct]
+        return {
+            **count_errors(results),
+            "suggestions": confusions(wrong, language_of(prompt)),
+            "error_cases": error_cases(wrong),
+        }
+
+    def analyze_steps(
+        self, goal: str, components: Mapping[str, str], results: Sequence[EvaluatedRow], **_: Any
+    ) -> dict[str, Any]:
+        """The same of several prompts, without `rules` for any."""
+        return {**self.analyze("\n".join((goal, *components.values())), results), "rules": {}}
+
+
 class AnalysisAgent:
     """Sorts the errors of an evaluation and asks a model what they have in common.
 
-    Without a client, where no writer would read that, the frequent kinds of error stand for it.
     Usable alone: `AnalysisAgent(client).analyze(prompt, rows)`.
     """
 
     most_calls = 1
 
-    def __init__(self, client: Client | None, *, max_output_tokens: int = 300) -> None:
+    def __init__(self, client: Client, *, max_output_tokens: int = 300) -> None:
         self._client = client
-        if client is None:
-            self.most_calls = 0
         self._max_output_tokens = max_output_tokens
 
     def analyze_steps(
@@ -92,8 +110,6 @@ class AnalysisAgent:
         analysis = {**count_errors(results), "rules": {}}
         if not wrong:
             return analysis
-        if self._client is None:
-            return analysis | _counted(wrong, language_of(" ".join(components.values())))
         shown = spread(wrong, WRONG_ROWS // 2)  # a row with its steps is several times as long
         right = near_misses([r for r in results if r.is_correct], RIGHT_ROWS // 2)
         language = language_of(" ".join(components.values()))
@@ -131,8 +147,6 @@ class AnalysisAgent:
         analysis = count_errors(results)
         if not wrong:
             return analysis
-        if self._client is None:
-            return analysis | _counted(wrong, language_of(prompt))
         shown = spread(wrong, WRONG_ROWS)
         right = near_misses([r for r in results if r.is_correct], RIGHT_ROWS)
         language = language_of(prompt)
@@ -217,11 +231,6 @@ def confusions(wrong: Sequence[EvaluatedRow], language: Language = "en") -> str:
         for r in wrong
     )
     return "\n".join(words["kind"].format(*kind, count) for kind, count in kinds.most_common(6))
-
-
-def _counted(wrong: Sequence[EvaluatedRow], language: Language) -> dict[str, Any]:
-    """What is known of wrong rows without asking."""
-    return {"suggestions": confusions(wrong, language), "error_cases": error_cases(wrong)}
 
 
 def _case(row: EvaluatedRow) -> dict[str, Any]:

@@ -23,19 +23,18 @@ from autoprompt.optimizer.proposing.drafts import draft, recallable
 from autoprompt.optimizer.proposing.merging import partner_of
 from autoprompt.optimizer.proposing.refusal import Refused, check_candidate
 from autoprompt.optimizer.proposing.showing import can_show, leaning
-from autoprompt.optimizer.proposing.telling import CUE_LABELS, FEWEST_TOLD
+from autoprompt.optimizer.proposing.telling import CUE_LABELS
 from autoprompt.optimizer.proposing.turn import Turn
 from autoprompt.reading.reasoning import asks_to_reason
 from autoprompt.search.demos import lean
 from autoprompt.search.operators import TELLERS, Means, OperatorName, choose_operators
+from autoprompt.search.plan import FEWEST_TOLD
 from autoprompt.search.pool import Entry
 from autoprompt.types import Candidate
 
 # From this share of answers that should be another label the demonstrations' labels are shifted, seen on so
 # many rows at least: with fewer, chance leans as far.
 LEANS, FEWEST_ANSWERS = 0.1, 20
-
-_DRAWING: tuple[OperatorName, ...] = ("demos", "demos_errors", *TELLERS)
 
 
 def propose(context: SearchContext, brief: Brief) -> list[Candidate]:
@@ -49,12 +48,14 @@ def propose(context: SearchContext, brief: Brief) -> list[Candidate]:
     operators = deque(choose_operators(brief.number, means, brief.tally, rng))
     proposals: list[Candidate] = []
     failure: EndpointError | RequestRefusedError | None = None
-    tried: Counter[str] = Counter()
-    sets = 0  # of demonstrations: what was refused leaves its size to the next
+    drawn: Counter[str] = Counter()
+    untold = 0  # descriptions and words that were refused leave their number of demonstrations to the next
     while operators:
         operator = operators.popleft()
-        place = Place(tried.total(), sets, tried["recall"], tried["describe"] + tried["cues"])
-        tried[operator] += 1
+        told = drawn["describe"] + drawn["cues"]
+        sets = drawn["demos"] + drawn["demos_errors"] + told - untold
+        place = Place(drawn.total(), sets, drawn["recall"], told)
+        drawn[operator] += 1
         try:
             candidate = draft(Turn(context, brief, operator, incumbent, place, rng))
             check_candidate(context, candidate, proposals)
@@ -67,10 +68,10 @@ def propose(context: SearchContext, brief: Brief) -> list[Candidate]:
                 failure = error
                 text = f"no proposal from the writer ({operator}): {error}"
                 context.emit({"event": "warning", "message": text})
+            untold += operator in TELLERS
             operators.extend(_instead(operator, means))
             continue
         proposals.append(candidate)
-        sets += operator in _DRAWING
         context.emit(
             {
                 "event": "candidate_proposed",
@@ -99,16 +100,15 @@ def _means(context: SearchContext, incumbent: Entry, brief: Brief) -> Means:
     settings = context.settings
     name = blamed_first(context, brief)
     can_demo = can_show(context) and len(context.splits.train) > 0
-    can_tell = len(context.splits.train) >= FEWEST_TOLD
     return Means(
         recalls=len(recallable(brief, incumbent.candidate.components[name])),
         writers=settings.depth.writers,
-        can_rewrite=settings.depth.rewrites or not (can_demo and can_tell),
+        can_rewrite=settings.depth.rewrites,
         can_demo=can_demo and _has_examples(context, incumbent, brief),
         has_demos=bool(incumbent.candidate.demos),
         has_errors=bool(brief.wrong_ids),
         has_partner=partner_of(context, incumbent) is not None,
-        can_tell=can_tell,
+        can_tell=len(context.splits.train) >= FEWEST_TOLD,
         has_labels=len(context.settings.labels) in CUE_LABELS,
         is_leaning=is_single(context) and _is_leaning(context, incumbent),
         can_reason=_can_reason(context, incumbent, brief),

@@ -13,10 +13,10 @@ from autoprompt.reading.reasoning import asks_to_reason
 from autoprompt.search import cues
 from autoprompt.search import demos as demo_sets
 from autoprompt.search.operators import OperatorName
+from autoprompt.search.plan import FEWEST_TOLD
 from autoprompt.templates import Language, language_of
 from autoprompt.types import Example
 
-FEWEST_TOLD = 8  # rows; fewer are told better by showing them
 CUE_LABELS = range(2, 31)  # how many labels a list in a prompt can tell apart
 TOLD_SHARE = 2 / 3  # of train that a list of cues is counted on: the rest stays a fair sample for its winner
 TOLD_ROWS = 30  # that one description is made from; more in one reflection hurt
