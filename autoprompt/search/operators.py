@@ -42,8 +42,8 @@ FIRST: tuple[OperatorName, ...] = (
     "patch",
     "recall",
     "describe",
-    "demos_errors",
     "demos",
+    "demos_errors",
     "cues",
 )
 

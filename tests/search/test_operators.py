@@ -55,14 +55,14 @@ def test_the_first_round_tries_one_of_each_kind() -> None:
 def test_kinds_whose_means_are_used_up_are_passed_over() -> None:
     means = replace(ALL, writers=2, has_demos=False, has_partner=False, can_tell=True, has_labels=True)
     first = choose_operators(8, means, {}, random.Random(0))
-    assert first == ["demos", "rewrite", "cues", "describe", "demos", "demos_errors", "demos", "cues"]
+    assert first == ["demos", "rewrite", "cues", "describe", "demos", "demos", "demos_errors", "cues"]
 
 
 def test_a_writer_that_only_describes_is_asked_for_no_prompt() -> None:
     means = replace(ALL, writers=1, has_demos=False, has_partner=False, can_tell=True, has_labels=True)
     means = replace(means, can_reason=True, can_rewrite=False)
     first = choose_operators(6, means, {}, random.Random(0))
-    assert first == ["demos", "cues", "reason", "describe", "demos", "demos_errors"]
+    assert first == ["demos", "cues", "reason", "describe", "demos", "demos"]
     draws = (choose_operators(6, means, {"demos": (1, 0)}, random.Random(seed)) for seed in range(50))
     assert {operator for drawn in draws for operator in drawn} == {
         "demos",
