@@ -47,7 +47,7 @@ def test_nothing_possible_is_nothing_chosen() -> None:
 
 def test_the_first_round_tries_one_of_each_kind() -> None:
     means = replace(ALL, has_demos=False, has_partner=False, can_tell=True, has_labels=True)
-    chosen = choose_operators(8, means, {}, random.Random(0))
+    chosen = choose_operators(9, means, {}, random.Random(0))
     assert sum(o in WRITERS for o in chosen) == 4
     assert set(chosen) == {"rewrite", "patch", "describe", "cues", "demos", "demos_errors"}
 
