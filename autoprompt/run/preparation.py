@@ -20,6 +20,7 @@ from autoprompt.llm.endpoints import choose_model
 from autoprompt.metrics import Metric
 from autoprompt.program import Program
 from autoprompt.reading.reasoning import USUAL_TOKENS, asks_to_reason
+from autoprompt.search.cues import CUE_LABELS
 from autoprompt.search.gate import smallest_gain
 from autoprompt.search.plan import (
     DEPTHS,
@@ -141,10 +142,13 @@ def prepare(config: RunConfig, *, has_clients: bool = False) -> Preparation:
         prompt = workflow.text
         told = workflow.warnings(config.model or config.base_url, config.locked)
         splits = replace(splits, warnings=(*splits.warnings, *told))
+    plan = make_plan(splits.val, overhead.calls_per_row, train_batch)
+    cap = default_max_calls(depth, plan, len(splits.test))
     if not has_clients and _only_describes(config, prompt, splits.train):
         depth = depth.describing
+        if len(labels) in CUE_LABELS:  # it copies rows instead, and words typical of labels cost no call
+            depth = replace(depth, writers=0)
         optimizer_calls = depth.writers
-    plan = make_plan(splits.val, overhead.calls_per_row, train_batch)
     if (warning := _too_few_rows(plan, depth)) is not None:
         splits = replace(splits, warnings=(*splits.warnings, warning))
     max_iterations = config.max_iterations or depth.max_iterations
@@ -159,7 +163,7 @@ def prepare(config: RunConfig, *, has_clients: bool = False) -> Preparation:
     # What a scientific analyst takes beyond a plain one must not come out of the search.
     looks = plan.calls_per_row * (train_batch - TRAIN_BATCH)
     beyond = max_iterations * (analyst_calls - MOST_CALLS["plain"] + looks)
-    max_calls = config.max_calls or default_max_calls(depth, plan, len(splits.test)) + beyond
+    max_calls = config.max_calls or cap + beyond
     return Preparation(config, prompt, splits, labels, depth, plan, max_iterations, max_calls, workflow)
 
 

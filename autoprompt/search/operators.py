@@ -43,6 +43,7 @@ FIRST: tuple[OperatorName, ...] = (
     "recall",
     "describe",
     "demos",
+    "demos",
     "demos_errors",
     "cues",
 )

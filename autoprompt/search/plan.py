@@ -31,7 +31,7 @@ class Depth:
 
     @property
     def describing(self) -> Depth:
-        """Of a writer as small as the embedded model: it is asked what the answers mean, and no more.
+        """Of a writer as small as the embedded model: it is asked for the rule of free answers, and no more.
 
         To write or change a prompt takes it 20 to 40 s, as to analyse errors, and to race with the prompt as
         long again. None of 22 winners was such a prompt (benchmarks/docs/embedded_model.md).

@@ -355,7 +355,7 @@ def sets_behind_the_naive_prompt(**settings: Any) -> list[tuple[Demo, ...]]:
 
 def test_on_a_server_no_two_sets_begin_alike() -> None:
     sets = sets_behind_the_naive_prompt()
-    assert len({demos[:2] for demos in sets}) == len(sets) > 3
+    assert len({demos[:3] for demos in sets}) == len(sets) > 3
 
 
 def test_demonstrations_behind_one_text_begin_alike() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -128,7 +129,7 @@ def test_a_cap_too_small_is_refused_with_the_smallest_that_works(tmp_path: Path)
         prepared(tmp_path, max_calls=needed - 1)
     found = prepared(tmp_path, max_calls=needed)
     assert (found.splits.sizes["val"], found.splits.sizes["test"]) == (FEWEST_ROWS, FEWEST_ROWS)
-    assert needed == fewest_calls(found.plan, FEWEST_ROWS, 1 + found.depth.writers)
+    assert needed == fewest_calls(found.plan, FEWEST_ROWS, found.analyst_calls + found.depth.writers)
 
 
 def test_a_large_file_is_used_as_far_as_the_calls_go(tmp_path: Path) -> None:
@@ -354,16 +355,20 @@ def test_the_smallest_gain_at_best_is_never_above_the_other(tmp_path: Path, rows
         {"model": "gpt", "base_url": "http://host/v1", "optimizer_model": "local"},
     ],
 )
-def test_the_embedded_model_writes_descriptions_alone(changes: dict[str, Any], tmp_path: Path) -> None:
+@pytest.mark.parametrize(("labels", "writers"), [(None, 0), ((), 1)])
+def test_the_embedded_model_writes_rules_of_free_answers_alone(
+    labels: tuple[str, ...] | None, writers: int, changes: dict[str, Any], tmp_path: Path
+) -> None:
+    changes = {**changes, "labels": labels}
     found = prepared(tmp_path, **changes)
     whole = prepare(run_config(tmp_path, **changes), has_clients=True)
-    assert found.depth == whole.depth.describing == DEPTHS[found.config.preset].describing
+    assert found.depth == replace(DEPTHS[found.config.preset].describing, writers=writers)
     assert (found.analyst_calls, whole.analyst_calls) == (0, 1)
     assert whole.depth.rewrites
     # Rows must not change their part with who writes.
     assert found.splits == whole.splits
     calls = estimate_run(found, Prices()).optimizer_calls
-    assert calls == found.max_iterations < estimate_run(whole, Prices()).optimizer_calls
+    assert calls == writers * found.max_iterations < estimate_run(whole, Prices()).optimizer_calls
 
 
 @pytest.mark.parametrize(

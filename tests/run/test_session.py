@@ -920,18 +920,18 @@ def test_targets_are_as_the_fakes_say() -> None:
     assert PROMPT
 
 
-def test_a_writer_that_only_describes_is_asked_once_a_round_and_for_no_analysis(
+def test_a_search_that_writes_nothing_asks_for_no_analysis_either(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Scripted models in the place of the embedded one.
     monkeypatch.setattr(api, "prepare", lambda config, **_: prepare(config))
     models = Models()
     result = optimize(config_of(tmp_path, preset="standard"), clients=models.clients)
-    asked = [messages for messages, options in models.answered if options.role == "optimizer"]
+    assert {options.role for _, options in models.answered} == {"task"}
     run = RunStore(tmp_path / "runs").open(only_run(tmp_path))
-    assert 1 <= len(asked) <= result.to_dict()["iterations"]
-    assert not any("<current>" in messages[-1].content for messages in asked)
-    assert {c["operator"] for c in run.read_candidates().values()}.isdisjoint({"rewrite", "patch"})
+    assert not result.to_dict()["best"]["is_original"]
+    operators = {candidate["operator"] for candidate in run.read_candidates().values()}
+    assert operators.isdisjoint({"rewrite", "patch", "describe"})
     told = [json.loads(line) for line in run.events_path.read_text(encoding="utf-8").splitlines()]
     analyses = [event["suggestions"] for event in told if event["event"] == "analysis"]
     assert analyses[0].startswith("- expected '")

@@ -23,9 +23,9 @@ from autoprompt.optimizer.proposing.drafts import draft, recallable
 from autoprompt.optimizer.proposing.merging import partner_of
 from autoprompt.optimizer.proposing.refusal import Refused, check_candidate
 from autoprompt.optimizer.proposing.showing import can_show, leaning
-from autoprompt.optimizer.proposing.telling import CUE_LABELS
 from autoprompt.optimizer.proposing.turn import Turn
 from autoprompt.reading.reasoning import asks_to_reason
+from autoprompt.search.cues import CUE_LABELS
 from autoprompt.search.demos import lean
 from autoprompt.search.operators import TELLERS, Means, OperatorName, choose_operators
 from autoprompt.search.plan import FEWEST_TOLD

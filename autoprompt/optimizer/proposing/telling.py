@@ -12,12 +12,12 @@ from autoprompt.optimizer.proposing.refusal import Refused
 from autoprompt.reading.reasoning import asks_to_reason
 from autoprompt.search import cues
 from autoprompt.search import demos as demo_sets
+from autoprompt.search.cues import CUE_LABELS
 from autoprompt.search.operators import OperatorName
 from autoprompt.search.plan import FEWEST_TOLD
 from autoprompt.templates import Language, language_of
 from autoprompt.types import Example
 
-CUE_LABELS = range(2, 31)  # how many labels a list in a prompt can tell apart
 TOLD_SHARE = 2 / 3  # of train that a list of cues is counted on: the rest stays a fair sample for its winner
 TOLD_ROWS = 30  # that one description is made from; more in one reflection hurt
 CUES = (8, 5, 12)  # words of each label, in the order in which a round tries them
