@@ -613,6 +613,12 @@ def test_an_estimate_tells_the_judges_part(
         assert 0 < found.judge_cost_usd < found.cost_usd
 
 
+def test_an_estimate_for_clients_of_ones_own_counts_what_their_writer_writes(tmp_path: Path) -> None:
+    clients = Clients(ScriptedClient([]))
+    assert estimate(run_config(tmp_path), clients=clients).optimizer_calls > 0
+    assert estimate(run_config(tmp_path)).optimizer_calls == 0  # the embedded model's, where there are labels
+
+
 @pytest.mark.parametrize(
     ("changes", "error", "said"),
     [

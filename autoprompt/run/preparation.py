@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,9 +19,10 @@ from autoprompt.llm import weights
 from autoprompt.llm.client import Client, Options
 from autoprompt.llm.endpoints import choose_model
 from autoprompt.metrics import Metric
-from autoprompt.program import Program
+from autoprompt.optimizer.context import demo_tokens
+from autoprompt.program import Program, placeholders
 from autoprompt.reading.reasoning import USUAL_TOKENS, asks_to_reason
-from autoprompt.search.cues import CUE_LABELS
+from autoprompt.search.demos import to_demo
 from autoprompt.search.gate import smallest_gain
 from autoprompt.search.plan import (
     DEPTHS,
@@ -145,9 +147,7 @@ def prepare(config: RunConfig, *, has_clients: bool = False) -> Preparation:
     plan = make_plan(splits.val, overhead.calls_per_row, train_batch)
     cap = default_max_calls(depth, plan, len(splits.test))
     if not has_clients and _only_describes(config, prompt, splits.train):
-        depth = depth.describing
-        if len(labels) in CUE_LABELS:  # it copies rows instead, and words typical of labels cost no call
-            depth = replace(depth, writers=0)
+        depth = depth.describing(has_labels=bool(labels))
         optimizer_calls = depth.writers
     if (warning := _too_few_rows(plan, depth)) is not None:
         splits = replace(splits, warnings=(*splits.warnings, warning))
@@ -168,19 +168,24 @@ def prepare(config: RunConfig, *, has_clients: bool = False) -> Preparation:
 
 
 def _only_describes(config: RunConfig, prompt: str, train: Sequence[Example]) -> bool:
-    """Whether the writer is the embedded model, and the search leaves it at that (`Depth.describing`).
+    """Whether the embedded model both answers and writes, and is left to describe (`Depth.describing`).
 
     Not where more was asked for, nor in a workflow, which was not measured, nor where little else is left to
-    try. A GGUF file of one's own may hold a larger model.
+    try: few rows, or no room for the half of them as demonstrations. A GGUF file of one's own may hold a
+    larger model.
     """
     if config.preset == "thorough" or config.analyst != "plain" or config.workflow is not None:
         return False
-    room = config.max_prompt_tokens - estimate_tokens(prompt)
-    can_show = config.max_demos > 0 and any(estimate_tokens(row.input + row.target) < room for row in train)
-    if not can_show or len(train) < FEWEST_TOLD:
+    if config.max_demos == 0 or len(train) < FEWEST_TOLD:
         return False
-    writer = choose_model(config, "optimizer")
-    return writer.is_local and (writer.local_name or weights.DEFAULT) in weights.KNOWN
+    fields = set.intersection(*(set(row.fields) for row in train)) - {config.target_field}
+    asked = placeholders(prompt, fields)
+    shown = [to_demo(row, None, asked, config.input_field) for row in train]
+    taken = statistics.median(demo_tokens(prompt, demo, config.input_field) for demo in shown)
+    if estimate_tokens(prompt) + taken > config.max_prompt_tokens:
+        return False
+    models = [choose_model(config, role) for role in ("task", "optimizer")]
+    return all(m.is_local and (m.local_name or weights.DEFAULT) in weights.KNOWN for m in models)
 
 
 def smallest_gain_of(plan: Plan, depth: Depth) -> float | None:

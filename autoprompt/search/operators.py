@@ -42,10 +42,21 @@ FIRST: tuple[OperatorName, ...] = (
     "patch",
     "recall",
     "describe",
-    "demos",
-    "demos",
     "demos_errors",
+    "demos",
     "cues",
+)
+# Where the writer writes no prompts. No set of rows that go wrong: it begins unlike the others, so the
+# embedded model would read all of it.
+FIRST_UNWRITTEN: tuple[OperatorName, ...] = (
+    "recall",
+    "demos",
+    "cues",
+    "reason",
+    "describe",
+    "demos",
+    "demos",
+    "demos",
 )
 
 
@@ -100,7 +111,8 @@ def choose_operators(
     left = means.writers
     # All that is to be recalled together, and each alone where there are several.
     recalls = means.recalls + 1 if means.recalls > 1 else means.recalls
-    first = deque(o for o in FIRST if o in possible) or deque(possible)
+    order = FIRST if means.can_rewrite else FIRST_UNWRITTEN
+    first = deque(o for o in order if o in possible) or deque(possible)
     for slot in range(number):
         options = [
             o

@@ -113,12 +113,12 @@ def simulate(
 ) -> Outcome:
     """One run of the real graph. sizes: rows by part; memory: an experience file to read and write.
 
-    is_embedded: whether rounds are as short as on the embedded model, which writes descriptions alone.
+    is_embedded: whether rounds are as short as on the embedded model, which writes nothing for labels.
     """
     splits = make_rows(world, seed, sizes or {"train": 75, "val": 75, "test": 0})
     depth = DEPTHS[preset]
     if is_embedded and preset != "thorough" and max_demos:
-        depth = depth.describing
+        depth = depth.describing(has_labels=True)
     the_plan = make_plan(splits.val)
     if not is_raced:
         the_plan = Plan(the_plan.race, the_plan.fresh, (len(the_plan.race),))

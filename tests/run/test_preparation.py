@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -352,7 +351,6 @@ def test_the_smallest_gain_at_best_is_never_above_the_other(tmp_path: Path, rows
         {},
         {"preset": "standard"},
         {"model": "local:qwen2.5-coder-1.5b"},
-        {"model": "gpt", "base_url": "http://host/v1", "optimizer_model": "local"},
     ],
 )
 @pytest.mark.parametrize(("labels", "writers"), [(None, 0), ((), 1)])
@@ -362,7 +360,7 @@ def test_the_embedded_model_writes_rules_of_free_answers_alone(
     changes = {**changes, "labels": labels}
     found = prepared(tmp_path, **changes)
     whole = prepare(run_config(tmp_path, **changes), has_clients=True)
-    assert found.depth == replace(DEPTHS[found.config.preset].describing, writers=writers)
+    assert found.depth == DEPTHS[found.config.preset].describing(has_labels=not writers)
     assert (found.analyst_calls, whole.analyst_calls) == (0, 1)
     assert whole.depth.rewrites
     # Rows must not change their part with who writes.
@@ -377,7 +375,9 @@ def test_the_embedded_model_writes_rules_of_free_answers_alone(
         {"preset": "thorough"},
         {"max_demos": 0},
         {"prompt": PROMPT * 40, "max_prompt_tokens": 100},  # no demonstration fits
+        {"prompt": "{input}\n" + PROMPT * 40, "max_prompt_tokens": 600},  # which each would repeat
         {"model": "gpt", "base_url": "http://host/v1"},
+        {"model": "gpt", "base_url": "http://host/v1", "optimizer_model": "local"},
         {"optimizer_model": "gpt", "optimizer_base_url": "http://host/v1"},
         {"model": "local:/models/of-my-own.gguf"},
     ],

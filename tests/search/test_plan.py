@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -85,8 +86,9 @@ def test_the_default_cap_is_enough(preset: str, n: int) -> None:
 
 def test_a_writer_that_only_describes_makes_rounds_shorter() -> None:
     depth = DEPTHS["standard"]
-    small = depth.describing
+    small = depth.describing(has_labels=False)
     assert (small.candidates, small.writers, small.rewrites) == (6, 1, False)
+    assert depth.describing(has_labels=True) == replace(small, writers=0)
     assert (small.max_iterations, small.calls_per_row, small.patience) == (6, 15, depth.patience)
     assert small.slow.candidates == 2
 
