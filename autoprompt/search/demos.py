@@ -19,6 +19,8 @@ from autoprompt.types import Demo, Example
 
 # In the order in which a first round tries them.
 SIZES = (16, 64, 32, 96, 48, 128)
+# The same where no prompt is written, and fewer sets are tried: what wins there shows 48 and more.
+LARGER = (16, 64, 96, 48, 128, 32)
 # Of a set, this share is common to all sets of a round. llama.cpp keeps the rest of a prompt that it leaves
 # where that is more than half, and else forgets it.
 SHARED = 0.375

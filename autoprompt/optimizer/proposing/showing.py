@@ -101,7 +101,8 @@ def _size(turn: Turn, name: str, available: int) -> int:
     current = len(context.pool[turn.brief.incumbent].candidate.demos_of(name))
     if current:
         return min(most, max(2, turn.rng.choice((current // 2, current, current, current * 2))))
-    sizes = [min(s, most) for s in demo_sets.SIZES]
+    order = demo_sets.SIZES if context.settings.depth.rewrites else demo_sets.LARGER
+    sizes = [min(size, most) for size in order]
     if most < min(demo_sets.SIZES):
         sizes = [most, max(1, most // 2), max(1, most // 4)]
     return sizes[turn.place.draw % len(sizes)]
