@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ from autoprompt import Clients
 from autoprompt.errors import EndpointError
 from autoprompt.llm import ScriptedClient
 from autoprompt.types import Message
+
+Speak = Callable[[list[Message]], str]
 
 RULE = "Mind the rule."
 FLOW = """\
@@ -57,25 +60,30 @@ def solve(instruction: str, last: str) -> str:
     return target_of(number) if RULE in instruction or number % 3 else "A"
 
 
-def scripted() -> Clients:
-    def speak(messages: list[Message]) -> str:
-        return solve(messages[0].content, messages[-1].content)
+def speak(messages: list[Message]) -> str:
+    return solve(messages[0].content, messages[-1].content)
 
+
+def scripted() -> Clients:
     return Clients(ScriptedClient(speak, identity="world"))
+
+
+def dying(number: int, error: BaseException, speak: Speak = speak) -> Speak:
+    """`speak`, but for its `number`-th request, which ends with `error`."""
+    requests = itertools.count(1)
+
+    def speak_or_die(messages: list[Message]) -> str:
+        if next(requests) == number:
+            raise error
+        return speak(messages)
+
+    return speak_or_die
 
 
 def mortal(identity: str) -> Clients:
     """As `scripted`, but gone at its 30th request: the trial that sends it is cut off in its search."""
-    number = 0
-
-    def speak(messages: list[Message]) -> str:
-        nonlocal number
-        number += 1
-        if number == 30:
-            raise EndpointError("it is gone", is_fatal=True)
-        return solve(messages[0].content, messages[-1].content)
-
-    return Clients(ScriptedClient(speak, identity=identity))
+    gone = EndpointError("it is gone", is_fatal=True)
+    return Clients(ScriptedClient(dying(30, gone), identity=identity))
 
 
 def write_metric(home: Home, monkeypatch: pytest.MonkeyPatch, module: str, more: str = "") -> None:

@@ -145,7 +145,7 @@ def prepare(config: RunConfig, *, has_clients: bool = False) -> Preparation:
         told = workflow.warnings(config.model or config.base_url, config.locked)
         splits = replace(splits, warnings=(*splits.warnings, *told))
     plan = make_plan(splits.val, overhead.calls_per_row, train_batch)
-    cap = default_max_calls(depth, plan, len(splits.test))
+    default_calls = default_max_calls(depth, plan, len(splits.test))  # whoever writes, too
     if not has_clients and _only_describes(config, prompt, splits.train):
         depth = depth.describing(has_labels=bool(labels))
         optimizer_calls = depth.writers
@@ -163,7 +163,7 @@ def prepare(config: RunConfig, *, has_clients: bool = False) -> Preparation:
     # What a scientific analyst takes beyond a plain one must not come out of the search.
     looks = plan.calls_per_row * (train_batch - TRAIN_BATCH)
     beyond = max_iterations * (analyst_calls - MOST_CALLS["plain"] + looks)
-    max_calls = config.max_calls or cap + beyond
+    max_calls = config.max_calls or default_calls + beyond
     return Preparation(config, prompt, splits, labels, depth, plan, max_iterations, max_calls, workflow)
 
 
@@ -178,14 +178,14 @@ def _only_describes(config: RunConfig, prompt: str, train: Sequence[Example]) ->
         return False
     if config.max_demos == 0 or len(train) < FEWEST_TOLD:
         return False
+    models = [choose_model(config, role) for role in ("task", "optimizer")]
+    if not all(m.is_local and (m.local_name or weights.DEFAULT) in weights.KNOWN for m in models):
+        return False
     fields = set.intersection(*(set(row.fields) for row in train)) - {config.target_field}
     asked = placeholders(prompt, fields)
     shown = [to_demo(row, None, asked, config.input_field) for row in train]
     taken = statistics.median(demo_tokens(prompt, demo, config.input_field) for demo in shown)
-    if estimate_tokens(prompt) + taken > config.max_prompt_tokens:
-        return False
-    models = [choose_model(config, role) for role in ("task", "optimizer")]
-    return all(m.is_local and (m.local_name or weights.DEFAULT) in weights.KNOWN for m in models)
+    return estimate_tokens(prompt) + taken <= config.max_prompt_tokens
 
 
 def smallest_gain_of(plan: Plan, depth: Depth) -> float | None:

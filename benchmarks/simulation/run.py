@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from autoprompt.optimizer.agents import (
 from autoprompt.optimizer.context import SearchContext, SearchSettings, row_tokens
 from autoprompt.optimizer.graph import build_graph, recursion_limit
 from autoprompt.program import PromptProgram
-from autoprompt.search.plan import DEPTHS, Plan, make_plan
+from autoprompt.search.plan import DEPTHS, Depth, Plan, make_plan
 from autoprompt.search.pool import Pool
 from autoprompt.types import Candidate, EvaluatedRow, Message
 from simulation.models import student, writer
@@ -116,12 +116,10 @@ def simulate(
     is_embedded: whether rounds are as short as on the embedded model, which writes nothing for labels.
     """
     splits = make_rows(world, seed, sizes or {"train": 75, "val": 75, "test": 0})
-    depth = DEPTHS[preset]
-    if is_embedded and preset != "thorough" and max_demos:
-        depth = depth.describing(has_labels=True)
+    depth = _depth(preset, writes=not is_embedded or preset == "thorough" or max_demos == 0)
     the_plan = make_plan(splits.val)
     if not is_raced:
-        the_plan = Plan(the_plan.race, the_plan.fresh, (len(the_plan.race),))
+        the_plan = replace(the_plan, blocks=(len(the_plan.race),))
     settings = SearchSettings(
         run_id=f"sim-{world.name}-{seed}-{task[:3]}",
         task=task,
@@ -158,6 +156,10 @@ def simulate(
         trace=tuple(trace),
         tokens=row_tokens(best, context.settings.input_field),
     )
+
+
+def _depth(preset: str, *, writes: bool) -> Depth:
+    return DEPTHS[preset] if writes else DEPTHS[preset].describing(has_labels=True)
 
 
 def _truth(world: World, candidate: Candidate) -> float:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from batches import reply
+from batches import dying, reply
 from fake_endpoint import Reply, error, fake_endpoint
 from fakes import JUDGED, PROMPT, World, grader, run_config, target_of, write_rows, writer
 
@@ -763,15 +763,7 @@ def test_a_run_whose_address_held_a_password_goes_on_once_it_is_given(
 
 
 def test_a_resumed_run_whose_model_said_nothing_asks_it_anew(tmp_path: Path) -> None:
-    sent = 0
-
-    def mute(_: list[Message]) -> str:
-        nonlocal sent
-        sent += 1
-        if sent == 10:
-            raise Killed
-        return ""
-
+    mute = dying(10, Killed(), lambda _: "")
     with pytest.raises(Killed):
         optimize(config_of(tmp_path), clients=Clients(ScriptedClient(mute)))
     runs_dir = tmp_path / "runs"
