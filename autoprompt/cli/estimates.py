@@ -24,7 +24,8 @@ def of_run(data: Mapping[str, Any], settings: RunConfig) -> RenderableType:
     sizes = ", ".join(f"{count} {part}" for part, count in data["sizes"].items())
     model = settings.model or settings.base_url
     judged = data.get("judge_calls", 0)
-    calls = data["task_calls"] + data["optimizer_calls"] + judged
+    writers = data["optimizer_calls"]
+    calls = data["task_calls"] + writers + judged
     if_at_once = (
         " if all is answered at once; a prompt that reasons first takes ten times as long a call. What is "
         "left is said on the way"
@@ -32,8 +33,8 @@ def of_run(data: Mapping[str, Any], settings: RunConfig) -> RenderableType:
     lines = [
         f"rows: {sizes}",
         _answers(data),
-        f"at most {calls:,} calls ({clean(str(model))}), up to "
-        f"{data['optimizer_calls']:,} of them the writer's{_judges(data) if judged else ''}"
+        f"at most {calls:,} calls ({clean(str(model))}), {f'up to {writers:,}' if writers else 'none'} "
+        f"of them the writer's{_judges(data) if judged else ''}"
         f"{'' if settings.max_calls else '; repeats after faults come on top'}",
         _tokens_and_cost(data),
         *_time(calls, settings, "the run then ends with what it has", if_at_once),

@@ -277,6 +277,10 @@ def test_an_estimate_says_that_nothing_was_sent() -> None:
     assert "cost: up to $1.25; about 4,321 tokens ($0.11) if no prompt gets longer than yours" in " ".join(
         shown(estimates.of_run(priced, RunConfig(model="gpt-x"))).split()
     )
+    unwritten = " ".join(
+        shown(estimates.of_run({**data, "optimizer_calls": 0}, RunConfig(model="gpt-x"))).split()
+    )
+    assert "at most 1,200 calls (gpt-x), none of them the writer's; repeats" in unwritten
     local, capped = RunConfig(model="local"), RunConfig(model="gpt-x", max_seconds=90)
     said = "time: about 14 to 50 minutes on one or two cores if all is answered at once; a prompt"
     assert said in " ".join(shown(estimates.of_run(data, local)).split())
