@@ -121,7 +121,7 @@ def estimate_run(preparation: Preparation, prices: Prices) -> Estimate:
     short_tokens, short_cost = taken([_original_call(p)])
     warnings = list(p.splits.warnings)
     tokens, cost = _capped(p, tokens, cost, warnings)
-    fewest = fewest_calls(p.plan, len(p.splits.test), p.analyst_calls + p.depth.writers)
+    fewest = fewest_calls(p.plan, len(p.splits.test), p.fewest_optimizer_calls)
     least = _least(p, prices)
     return Estimate(
         sizes=p.splits.sizes,
@@ -199,7 +199,7 @@ def _least(p: Preparation, prices: Prices) -> _Least:
     calls = fewest_calls(p.plan, len(p.splits.test), 0)
     judged = _judge_calls(p, calls)
     own, writing, judging = _original_call(p), _writer_call(p), _judge_call(p)
-    writers = p.analyst_calls + p.depth.writers
+    writers = p.fewest_optimizer_calls
     tokens = (calls - judged) * own.tokens + writers * writing.tokens + judged * judging.tokens
     cost = total(
         times(calls - judged, own.cost(prices.task)),

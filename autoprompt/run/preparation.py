@@ -35,6 +35,7 @@ from autoprompt.search.plan import (
     calls_for,
     check_budget,
     default_max_calls,
+    fewest_optimizer_calls,
     fresh_rows,
     make_plan,
 )
@@ -96,6 +97,11 @@ class Preparation:
         return MOST_CALLS[self.config.analyst] if self.depth.rewrites else 0
 
     @property
+    def fewest_optimizer_calls(self) -> int:
+        """For which the smallest cap has room."""
+        return fewest_optimizer_calls(self.depth, self.analyst_calls)
+
+    @property
     def task_options(self) -> Options:
         return task_options(self.config, self.labels)
 
@@ -133,10 +139,10 @@ def prepare(config: RunConfig, *, has_clients: bool = False) -> Preparation:
     regions = without_shown(regions, texts)
     train_batch = min(TRAIN_ROWS[config.analyst], max(TRAIN_BATCH, len(regions.parts["train"])))
     depth, analyst_calls = DEPTHS[config.preset], MOST_CALLS[config.analyst]
-    # Of one round, and of a second look at train, which is kept as room for repeats. Whoever writes: another
-    # model must not make test rows of yesterday's train rows.
-    optimizer_calls = analyst_calls + depth.writers + analyst_calls - 1
-    overhead = Overhead(optimizer_calls, calls_per_row(config, workflow), train_batch)
+    # Whoever writes: another model must not make test rows of yesterday's train rows.
+    overhead = Overhead(
+        fewest_optimizer_calls(depth, analyst_calls), calls_per_row(config, workflow), train_batch
+    )
     caps = _preset_caps(config.preset, depth)
     splits = regions.capped(caps | _caps_with_room(regions, caps, config.max_calls, overhead))
     if workflow is not None:
@@ -148,7 +154,6 @@ def prepare(config: RunConfig, *, has_clients: bool = False) -> Preparation:
     default_calls = default_max_calls(depth, plan, len(splits.test))  # whoever writes, too
     if not has_clients and _only_describes(config, prompt, splits.train):
         depth = depth.describing(has_labels=bool(labels))
-        optimizer_calls = depth.writers
     if (warning := _too_few_rows(plan, depth)) is not None:
         splits = replace(splits, warnings=(*splits.warnings, warning))
     max_iterations = config.max_iterations or depth.max_iterations
@@ -159,12 +164,13 @@ def prepare(config: RunConfig, *, has_clients: bool = False) -> Preparation:
         if asks_to_reason(prompt) and (room := reasoning_tokens(config, labels)) < USUAL_TOKENS:
             said.append(f"the prompt asks to reason, and --max-output-tokens {room} will cut its answers")
     splits = replace(splits, warnings=(*splits.warnings, *said, *_too_long(texts, config.max_prompt_tokens)))
-    check_budget(config.max_calls, plan, len(splits.test), optimizer_calls)
     # What a scientific analyst takes beyond a plain one must not come out of the search.
     looks = plan.calls_per_row * (train_batch - TRAIN_BATCH)
     beyond = max_iterations * (analyst_calls - MOST_CALLS["plain"] + looks)
     max_calls = config.max_calls or default_calls + beyond
-    return Preparation(config, prompt, splits, labels, depth, plan, max_iterations, max_calls, workflow)
+    found = Preparation(config, prompt, splits, labels, depth, plan, max_iterations, max_calls, workflow)
+    check_budget(config.max_calls, plan, len(splits.test), found.fewest_optimizer_calls)
+    return found
 
 
 def _only_describes(config: RunConfig, prompt: str, train: Sequence[Example]) -> bool:

@@ -199,7 +199,7 @@ def default_max_calls(depth: Depth, plan: Plan, test_rows: int) -> int:
 class Overhead:
     """What calls go to beside candidates on rows.
 
-    optimizer_calls: of one round. calls_per_row, train_batch: as in `Plan`.
+    optimizer_calls: see `fewest_optimizer_calls`. calls_per_row, train_batch: as in `Plan`.
     """
 
     optimizer_calls: int
@@ -207,8 +207,16 @@ class Overhead:
     train_batch: int = TRAIN_BATCH
 
 
+def fewest_optimizer_calls(depth: Depth, analyst_calls: int) -> int:
+    """Of analyst and writer in one round, and of a second look at train."""
+    return 2 * analyst_calls + depth.writers
+
+
 def fewest_calls(plan: Plan, test_rows: int, optimizer_calls: int) -> int:
-    """The smallest cap with which a run means something: one round, two candidates, and the final step."""
+    """The smallest cap with which a run means something: one round, two candidates, and the final step.
+
+    optimizer_calls: see `fewest_optimizer_calls`.
+    """
     overhead = Overhead(optimizer_calls, plan.calls_per_row, plan.train_batch)
     return _calls(2, len(plan.fresh), plan.blocks, test_rows, overhead)
 
@@ -222,8 +230,7 @@ def calls_for(entrants: int, val_rows: int, test_rows: int, overhead: Overhead) 
 def _calls(entrants: int, fresh: int, blocks: Sequence[int], test_rows: int, overhead: Overhead) -> int:
     """With a second look at train after the race: a cap at its least has room for that, or for repeats."""
     rows = 2 * (overhead.train_batch + fresh + test_rows) + race_rows(entrants, blocks)
-    analyst = 1  # of the first look
-    return overhead.calls_per_row * rows + analyst + overhead.optimizer_calls
+    return overhead.calls_per_row * rows + overhead.optimizer_calls
 
 
 def check_budget(max_calls: int | None, plan: Plan, test_rows: int, optimizer_calls: int) -> None:

@@ -25,7 +25,7 @@ from test_graph import nodes_of, run
 
 from autoprompt.llm.client import Completion, Options
 from autoprompt.memory import ExperienceFile
-from autoprompt.search.plan import Depth, fewest_calls, interleave, make_plan
+from autoprompt.search.plan import Depth, fewest_calls, fewest_optimizer_calls, interleave, make_plan
 from autoprompt.types import Message, Usage
 
 GAIN = World(base=0.2, rule_gain=0.5, demo_gain=0.4)
@@ -416,7 +416,7 @@ def test_a_capped_search_always_reaches_the_test(cap: int) -> None:
 
 def test_a_cap_that_repeats_have_eaten_into_still_pays_for_one_race() -> None:
     splits = splits_of(32, 22, 0)
-    fewest = fewest_calls(make_plan(splits.val), 0, 1 + DEPTH.writers)
+    fewest = fewest_calls(make_plan(splits.val), 0, fewest_optimizer_calls(DEPTH, 1))
     for cap, tried in ((fewest, 2), (fewest - 12, 2), (fewest - 20, 0)):
         state = run(bench(splits=splits, max_calls=cap))
         assert state["tried"] == tried, cap
@@ -425,7 +425,7 @@ def test_a_cap_that_repeats_have_eaten_into_still_pays_for_one_race() -> None:
 
 def test_train_is_looked_at_again_only_where_another_round_has_room() -> None:
     splits = splits_of(32, 22, 0)
-    one_round = fewest_calls(make_plan(splits.val), 0, 1 + DEPTH.writers)
+    one_round = fewest_calls(make_plan(splits.val), 0, fewest_optimizer_calls(DEPTH, 1))
     for cap, looks in ((one_round, 1), (20 * one_round, 2)):
         made = bench(GAIN.student, writer, splits=splits, max_calls=cap, max_iterations=2)
         run(made)

@@ -36,7 +36,7 @@ def test_rows_labels_plan_and_cap(tmp_path: Path) -> None:
     assert found.max_iterations == DEPTHS["quick"].max_iterations
     assert found.fields == ("input",)
     assert set(found.plan.race_ids + found.plan.fresh_ids) == {r.id for r in found.splits.val}
-    assert found.max_calls >= fewest_calls(found.plan, 45, 1 + found.depth.writers)
+    assert found.max_calls >= fewest_calls(found.plan, 45, found.fewest_optimizer_calls)
 
 
 def test_a_prompt_over_its_own_cap_is_warned_of(tmp_path: Path) -> None:
@@ -128,7 +128,7 @@ def test_a_cap_too_small_is_refused_with_the_smallest_that_works(tmp_path: Path)
         prepared(tmp_path, max_calls=needed - 1)
     found = prepared(tmp_path, max_calls=needed)
     assert (found.splits.sizes["val"], found.splits.sizes["test"]) == (FEWEST_ROWS, FEWEST_ROWS)
-    assert needed == fewest_calls(found.plan, FEWEST_ROWS, found.analyst_calls + found.depth.writers)
+    assert needed == fewest_calls(found.plan, FEWEST_ROWS, found.fewest_optimizer_calls)
 
 
 def test_a_large_file_is_used_as_far_as_the_calls_go(tmp_path: Path) -> None:
@@ -367,6 +367,10 @@ def test_the_embedded_model_writes_rules_of_free_answers_alone(
     assert found.splits == whole.splits
     calls = estimate_run(found, Prices()).optimizer_calls
     assert calls == writers * found.max_iterations < estimate_run(whole, Prices()).optimizer_calls
+    # A cap at its least has room for what is asked, and not for an analysis that nobody makes.
+    plan, tests = found.plan, len(found.splits.test)
+    assert estimate_run(found, Prices()).fewest_calls == fewest_calls(plan, tests, 0) + writers
+    assert estimate_run(whole, Prices()).fewest_calls == fewest_calls(plan, tests, 0) + 2 + whole.depth.writers
 
 
 @pytest.mark.parametrize(

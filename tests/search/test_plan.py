@@ -23,6 +23,7 @@ from autoprompt.search.plan import (
     check_budget,
     default_max_calls,
     fewest_calls,
+    fewest_optimizer_calls,
     final_cost,
     interleave,
     make_plan,
@@ -81,7 +82,7 @@ def test_the_end_needs_winner_and_original_on_fresh_and_test_rows() -> None:
 @pytest.mark.parametrize("preset", DEPTHS)
 def test_the_default_cap_is_enough(preset: str, n: int) -> None:
     plan, depth = make_plan(rows(0, n)), DEPTHS[preset]
-    check_budget(default_max_calls(depth, plan, 50), plan, 50, 1 + depth.writers)
+    check_budget(default_max_calls(depth, plan, 50), plan, 50, fewest_optimizer_calls(depth, 1))
 
 
 def test_a_writer_that_only_describes_makes_rounds_shorter() -> None:
