@@ -28,6 +28,7 @@ from autoprompt.errors import ConfigError, ModelError, StoreError, UsageError
 from autoprompt.extras import install, install_extra, requirements
 from autoprompt.llm import local, weights
 from autoprompt.llm.endpoints import OPENAI_URL, checked_url, listed, read_key, request_url
+from autoprompt.llm.failures import has_login
 from autoprompt.llm.http import from_httpx, http_client
 from autoprompt.store.files import check_writable
 
@@ -198,6 +199,8 @@ def _endpoint(url: str, model: str, environ: Mapping[str, str], *, is_needed: bo
         return
     if answer.status_code in (401, 403):
         advice = "The key is missing or refused: check OPENAI_API_KEY"
+        if has_login(url):
+            advice = "User and password in the base URL are refused: check them there"
         yield Check("endpoint", False, found, advice, is_needed)
         return
     entries = listed(answer.content) if answer.status_code == 200 else None

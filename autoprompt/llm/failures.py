@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import email.utils
 import json
 import re
 import time
 from collections.abc import Iterable, Mapping
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import unquote, urlsplit, urlunsplit
 
 from autoprompt.errors import AuthenticationError, EndpointError, ModelError, RequestRefusedError
 
@@ -53,6 +54,7 @@ _NO_QUOTA = re.compile(
     r"|billing[ _](hard[ _]limit|not[ _]active)|exceeded_current_quota",
     re.IGNORECASE,
 )
+_SHORTEST_SECRET = 6  # a key as short as that of a test server occurs in ordinary words
 # What an error in an answer is called where it names no status.
 _WORDS = {"rate_limit": 429, "insufficient_quota": 402, "overloaded": 503, "server_error": 500}
 
@@ -66,7 +68,7 @@ def from_status(
         `RequestRefusedError.parameter`.
     """
     error = _error_object(body)
-    said = redact(str(error.get("message") or body.strip()[:300] or "no reason given"), api_key)
+    said = redact(str(error.get("message") or body.strip()[:300] or "no reason given"), url, api_key)
     # Without its full stop: what is to be done comes behind it.
     text = f"{shown_url(url)}: HTTP {status}: {said.strip().removesuffix('.')}"
     named = f"{error.get('code')} {error.get('type')} {said}"
@@ -76,7 +78,8 @@ def from_status(
     if status == 403 and _OF_CONTENT.search(said):
         return RequestRefusedError(text, status=status)
     if status in (401, 403):
-        return AuthenticationError(f"{text}. Check the key (OPENAI_API_KEY) and what it may use.")
+        asked = "user and password in the base URL" if has_login(url) else "the key (OPENAI_API_KEY)"
+        return AuthenticationError(f"{text}. Check {asked} and what may be used with it.")
     if status in (408, 409, 425, 429) or status >= 500:
         return EndpointError(text, status=status, retry_after_s=_retry_after(headers))
     parameter = _refused_parameter(error, said, sent) if status in (400, 422) else None
@@ -96,7 +99,7 @@ def from_answer(
         return None
     status = _status(error)
     if status is None:
-        said = redact(str(error.get("message") or error), api_key)[:300]
+        said = redact(str(error.get("message") or error), url, api_key)[:300]
         return BrokenAnswerError(f"{shown_url(url)}: the answer is an error: {said}")
     body = json.dumps({"error": dict(error)})
     return from_status(status, headers, body, url=url, api_key=api_key, sent=sent)
@@ -129,10 +132,27 @@ def shown_url(url: str) -> str:
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
-def redact(text: str, api_key: str) -> str:
-    """`text` without the key, which some endpoints repeat in their messages."""
-    # A key as short as that of a test server occurs in ordinary words.
-    return text.replace(api_key, "***") if len(api_key) >= 6 else text
+def redact(text: str, url: str, api_key: str) -> str:
+    """`text` without the key and the URL's password, which some endpoints repeat in their messages."""
+    for secret in (*_login(url), api_key):
+        if len(secret) >= _SHORTEST_SECRET:
+            text = text.replace(secret, "***")
+    return text
+
+
+def has_login(url: str) -> bool:
+    """Whether user and password stand in the URL, which then go instead of a key."""
+    return bool(_login(url))
+
+
+def _login(url: str) -> tuple[str, ...]:
+    """What is secret in a URL: user and password as the header has them, and the password. () where none."""
+    user, at, _ = urlsplit(url).netloc.rpartition("@")
+    if not at:
+        return ()
+    name, _, password = user.partition(":")
+    header = base64.b64encode(f"{unquote(name)}:{unquote(password)}".encode()).decode()
+    return header, password, unquote(password)
 
 
 def _error_object(body: str) -> Mapping[str, Any]:

@@ -123,7 +123,7 @@ def from_httpx(error: httpx.HTTPError, url: str, api_key: str, *, trust_env: boo
     """httpx's errors in our words. trust_env: whether a proxy that the environment names was used."""
     import httpx
 
-    said = redact(str(error), api_key) or type(error).__name__
+    said = redact(str(error), url, api_key) or type(error).__name__
     no_way = httpx.ConnectError | httpx.ConnectTimeout | httpx.ProxyError | httpx.UnsupportedProtocol
     if isinstance(error, no_way):
         note = proxy_note(url) if trust_env else ""
@@ -194,7 +194,7 @@ class HttpTransport:
         try:
             data = json.loads(content)
         except (ValueError, RecursionError) as error:
-            said = redact(_text(content, response)[:100], self._api_key)
+            said = redact(_text(content, response)[:100], self._url, self._api_key)
             raise BrokenAnswerError(f"{shown_url(self._url)}: the answer is not JSON: {said!r}") from error
         failure = from_answer(data, response.headers, url=self._url, api_key=self._api_key, sent=parameters)
         if failure is not None:

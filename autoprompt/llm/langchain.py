@@ -91,7 +91,7 @@ class LangChainTransport:
                     raise failure from error
             raise BrokenAnswerError(
                 f"{shown_url(self._base_url)}: the answer is not a chat completion "
-                f"({redact(str(error), self._api_key)})"
+                f"({redact(str(error), self._base_url, self._api_key)})"
             ) from error
         told: dict[str, Any] = answer.response_metadata
         counted = answer.usage_metadata
@@ -132,7 +132,7 @@ class LangChainTransport:
                 api_key=self._api_key,
                 sent=sent,
             )
-        url, said = shown_url(self._base_url), redact(_causes(error), self._api_key)
+        url, said = shown_url(self._base_url), redact(_causes(error), self._base_url, self._api_key)
         if isinstance(error, openai.APIConnectionError):
             if any(name in said for name in ("ConnectError", "ConnectTimeout", "ProxyError")):
                 note = proxy_note(self._base_url) if self._own_http is None else ""

@@ -94,6 +94,16 @@ def test_the_line_end_behind_a_key_is_no_part_of_it(tmp_path: Path, monkeypatch:
     assert result.exit_code == 0
 
 
+def test_a_refused_password_is_what_is_to_be_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with serving() as endpoint:
+        address = endpoint.base_url.replace("://", "://me:not-the-password@")
+        result = CliRunner().invoke(app, ["doctor", "--model", "m", "--base-url", address])
+    assert "User and password in the base URL are refused" in result.stdout
+    assert "not-the-password" not in result.output
+    assert result.exit_code == 4
+
+
 def test_a_key_that_no_header_can_carry_is_said_and_not_repeated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import math
 import threading
 from collections.abc import Callable, Iterator
@@ -246,6 +247,22 @@ def test_an_error_with_http_200_is_of_the_status_that_it_names(
     assert type(caught.value) is expected
     assert getattr(caught.value, "status", None) == status
     assert KEY not in str(caught.value)
+
+
+def test_a_refused_password_is_what_is_to_be_checked_and_is_not_repeated(
+    make: Make, endpoint: FakeEndpoint
+) -> None:
+    """Some proxies repeat the header that they refuse."""
+    header = base64.b64encode(b"me:pass word").decode()
+    endpoint.replies.append(error(401, f"not let in: Basic {header}, pass word"))
+    address = endpoint.base_url.replace("://", "://me:pass%20word@")
+    with pytest.raises(AuthenticationError) as caught:
+        make(base_url=address).complete(ASK)
+    assert endpoint.headers[-1]["authorization"] == f"Basic {header}"
+    said = str(caught.value)
+    assert said.endswith(
+        "not let in: Basic ***, ***. Check user and password in the base URL and what may be used with it."
+    )
 
 
 def test_what_is_to_be_done_stands_behind_one_full_stop(make: Make, endpoint: FakeEndpoint) -> None:

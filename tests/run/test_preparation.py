@@ -370,7 +370,9 @@ def test_the_embedded_model_writes_rules_of_free_answers_alone(
     # A cap at its least has room for what is asked, and not for an analysis that nobody makes.
     plan, tests = found.plan, len(found.splits.test)
     assert estimate_run(found, Prices()).fewest_calls == fewest_calls(plan, tests, 0) + writers
-    assert estimate_run(whole, Prices()).fewest_calls == fewest_calls(plan, tests, 0) + 2 + whole.depth.writers
+    assert (
+        estimate_run(whole, Prices()).fewest_calls == fewest_calls(plan, tests, 0) + 2 + whole.depth.writers
+    )
 
 
 @pytest.mark.parametrize(
