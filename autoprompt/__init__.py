@@ -27,6 +27,7 @@ __all__ = [
     "RunResult",
     "ScienceConfig",
     "ScriptedClient",
+    "SharedBudget",
     "Usage",
     "__version__",
     "best_of",
@@ -57,7 +58,7 @@ if TYPE_CHECKING:
     )
     from autoprompt.batch import BatchResult, run_batch
     from autoprompt.clients import Clients
-    from autoprompt.config import CheckSettings, RunConfig, ScienceConfig
+    from autoprompt.config import CheckSettings, RunConfig, ScienceConfig, SharedBudget
     from autoprompt.errors import AutopromptError
     from autoprompt.llm.client import Client, Completion, Options
     from autoprompt.llm.scripted import ScriptedClient
@@ -92,6 +93,7 @@ _HOMES = {
     "RunResult": "autoprompt.optimizer.ending.result",
     "ScienceConfig": "autoprompt.config",
     "ScriptedClient": "autoprompt.llm.scripted",
+    "SharedBudget": "autoprompt.config",
     "Usage": "autoprompt.types",
     "best_of": "autoprompt.api",
     "candidate_of": "autoprompt.api",

@@ -21,6 +21,7 @@ from autoprompt.config import (
     ExportedSettings,
     RunConfig,
     ScienceConfig,
+    SharedBudget,
     is_embedded,
     openai_address,
 )
@@ -288,6 +289,14 @@ def resolve_science(
         raise UsageError("no task. Say in words what is to be found out: autoprompt science TASK")
     _fill_models(values, sources, environ)
     return _validated_as(ScienceConfig, values, sources)
+
+
+def resolve_budget(flags: Mapping[str, Any]) -> SharedBudget:
+    """The caps of a batch that stand on the command line. AUTOPROMPT_MAX_... are each trial's own.
+
+    Raises UsageError.
+    """
+    return _validated_as(SharedBudget, *merged([from_flags(flags, SharedBudget)]))
 
 
 def _fill_models(values: dict[str, Any], sources: dict[str, str], environ: Mapping[str, str]) -> None:

@@ -16,6 +16,7 @@ from autoprompt.batch.local import LocalExecutor
 from autoprompt.batch.table import BatchResult, trials_in_words
 from autoprompt.batch.trials import Batch, Trial, load_batch, select
 from autoprompt.clients import Clients, unpriced
+from autoprompt.config import SharedBudget
 from autoprompt.errors import AutopromptError, ConfigError
 from autoprompt.llm.ledger import Amount, Caps, FileLedger
 from autoprompt.memory import ExperienceFile
@@ -52,6 +53,7 @@ def run_batch(
     only: Sequence[str] = (),
     jobs: int | None = None,
     fail_fast: bool = False,
+    budget: SharedBudget | None = None,
     clients: Clients | None = None,
     on_event: Callable[[Event], None] | None = None,
     environ: Mapping[str, str] | None = None,
@@ -59,6 +61,7 @@ def run_batch(
     """Run every trial of a batch that has no result yet: the whole of `autoprompt batch`.
 
     files: a batch file, or the settings of several runs; or a `Batch`. only: see `trials.select`.
+    budget: caps of all trials together, above those of the file; `resume_batch` keeps them.
     clients: one's own models; the trials then run one after the other in this process.
     on_event: called with each step as a plain dict with the key "event". environ: the variables to read
     settings from; default: those of the process.
@@ -66,7 +69,7 @@ def run_batch(
     fails is a row of the result. Raises ConfigError for everything that is wrong in any of the files or
     trials before anything is sent, StoreError for a batch that another process holds, Interrupted on Ctrl-C.
     """
-    batch = files if isinstance(files, Batch) else _load(files, environ, name)
+    batch = _batch(files, environ, name, budget)
     if fail_fast:
         batch = replace(batch, fail_fast=True)
     if jobs is not None:
@@ -115,10 +118,11 @@ def plan_batch(
     name: str | None = None,
     runs_dir: Path = Path("runs"),
     only: Sequence[str] = (),
+    budget: SharedBudget | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> tuple[Batch, list[Planned]]:
     """The trials and what they would use at most: `--dry-run`. Sends and writes nothing; raises the same."""
-    batch = files if isinstance(files, Batch) else _load(files, environ, name)
+    batch = _batch(files, environ, name, budget)
     done = _done(batch, runs_dir)
     estimates = _estimates(select(batch.trials, only), None, batch.caps.max_cost)
     spent = _spent(batch, runs_dir)
@@ -162,11 +166,16 @@ def _fits(caps: Caps, amounts: Iterable[Amount]) -> bool:
     return all(cap is None or used <= cap for cap, used in taken)
 
 
-def _load(files: Files, environ: Mapping[str, str] | None, name: str | None) -> Batch:
-    if isinstance(files, str | Path):
-        files = [files]
-    environ = os.environ if environ is None else environ
-    return load_batch([Path(file) for file in files], environ=environ, name=name)
+def _batch(
+    files: Files | Batch, environ: Mapping[str, str] | None, name: str | None, budget: SharedBudget | None
+) -> Batch:
+    if isinstance(files, Batch):
+        batch = files
+    else:
+        paths = [files] if isinstance(files, str | Path) else files
+        environ = os.environ if environ is None else environ
+        batch = load_batch([Path(path) for path in paths], environ=environ, name=name)
+    return batch if budget is None else batch.within(budget)
 
 
 def _done(batch: Batch, runs_dir: Path) -> set[str]:

@@ -8,13 +8,13 @@ import json
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 from autoprompt.batch.spec import BatchFile, ExecutorSettings, checked_name, is_batch, load_batch_file
-from autoprompt.config import RunConfig
+from autoprompt.config import RunConfig, SharedBudget
 from autoprompt.errors import AutopromptError, ConfigError, StoreError, UsageError
 from autoprompt.llm.ledger import Caps
 from autoprompt.metrics.python_metric import code_digests
@@ -70,6 +70,13 @@ class Batch:
     max_seconds: float | None = None
     fail_fast: bool = False
     warnings: tuple[str, ...] = ()
+
+    def within(self, budget: SharedBudget) -> Batch:
+        """The same under these caps, where they name one; else under its own."""
+        own = SharedBudget(**asdict(self.caps), max_seconds=self.max_seconds)
+        caps = {**own.model_dump(), **budget.model_dump(exclude_none=True)}
+        max_seconds = caps.pop("max_seconds")
+        return replace(self, caps=Caps(**caps), max_seconds=max_seconds)
 
 
 def load_batch(files: Sequence[Path], *, environ: Mapping[str, str], name: str | None = None) -> Batch:

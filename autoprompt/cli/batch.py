@@ -13,6 +13,8 @@ import typer
 from autoprompt.cli import batch_table, options, render
 from autoprompt.cli.batch_view import watching
 from autoprompt.cli.run import print_json, read_environment
+from autoprompt.config import SharedBudget
+from autoprompt.settings import resolve_budget
 from autoprompt.types import OnEvent
 
 if TYPE_CHECKING:
@@ -22,12 +24,14 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
 @app.command()
+@options.with_settings(SharedBudget.model_fields, SharedBudget)
 def batch(
     files: Annotated[
         list[Path],
         typer.Argument(metavar="FILE...", help="A batch file, or the config files of several runs."),
     ],
     *,
+    flags: dict[str, Any],
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show trials, calls and cost expected; send nothing.")
     ] = False,
@@ -55,9 +59,10 @@ def batch(
     Called again, it skips what is finished and goes on with what is not. Exit code 1: a trial has no result.
     """
     read_environment()
+    budget = resolve_budget(flags)
     from autoprompt.batch import plan_batch, run_batch
 
-    chosen: dict[str, Any] = {"name": name, "runs_dir": runs_dir, "only": only or ()}
+    chosen: dict[str, Any] = {"name": name, "runs_dir": runs_dir, "only": only or (), "budget": budget}
     if dry_run:
         planned, trials = plan_batch(files, **chosen)
         if as_json:

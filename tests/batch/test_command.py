@@ -45,8 +45,8 @@ def test_a_batch_ends_with_its_table(online: Home, endpoint: FakeEndpoint) -> No
 
 
 def test_a_dry_run_sends_and_writes_nothing(online: Home, endpoint: FakeEndpoint) -> None:
-    path = online.write_batch(max_calls=100)
-    done = call("batch", path, "--dry-run")
+    path = online.write_batch(max_calls=5000)
+    done = call("batch", path, "--dry-run", "--max-calls", "100")
     assert done.exit_code == 0
     assert "2 trials to run, 0 done; at most" in done.stdout
     assert "max_calls=100 of the batch is under" in done.stdout
@@ -54,6 +54,12 @@ def test_a_dry_run_sends_and_writes_nothing(online: Home, endpoint: FakeEndpoint
     assert data["total"]["calls"] == sum(trial["calls"] for trial in data["trials"]) > 0
     assert not endpoint.requests
     assert not online.runs_dir.exists()
+
+
+def test_a_cap_that_is_none_is_named_by_its_flag(online: Home) -> None:
+    done = call("batch", online.write_batch(), "--dry-run", "--max-calls", "0")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "--max-calls: 0 found; input should be greater than 0" in done.stderr
 
 
 def test_a_dry_run_says_what_the_budget_has_no_room_for(online: Home, endpoint: FakeEndpoint) -> None:

@@ -18,9 +18,11 @@ from autoprompt.batch import BatchResult, plan_batch, resume_batch, run_batch
 from autoprompt.batch.folder import BatchFolder
 from autoprompt.batch.run import stand
 from autoprompt.batch.trials import load_batch
+from autoprompt.config import SharedBudget
 from autoprompt.errors import ConfigError, EndpointError, Interrupted, StoreError
 from autoprompt.llm import Message
 from autoprompt.llm.client import Completion
+from autoprompt.llm.ledger import Caps
 from autoprompt.store import RunStore
 from autoprompt.types import Usage
 
@@ -217,6 +219,21 @@ def test_the_budget_of_the_batch_is_that_of_all_trials(home: Home) -> None:
     more = run(home, home.write_batch(seeds=range(6), max_calls=5000), clients=clients)
     assert more.is_complete
     assert facts(more)[: len(done)] == facts(result)[: len(done)]
+
+
+def test_a_budget_that_is_given_goes_before_the_files_and_is_kept_for_resume(home: Home) -> None:
+    clients = scripted()
+    path = home.write_batch(seeds=range(6), max_calls=5000, max_tokens=10**7)
+    result = run(home, path, clients=clients, budget=SharedBudget(max_calls=300))
+    assert asked(clients) == result.sent <= 300
+    assert "max_calls=300" in result.not_run[0].error
+    folder = BatchFolder.open(RunStore(home.runs_dir).open(result.name))
+    assert folder.read_batch().caps == Caps(300, 10**7)
+    resumed = resume_batch(result.name, runs_dir=home.runs_dir, clients=clients)
+    assert "max_calls=300" in resumed.not_run[0].error
+    batch, planned = plan_batch(path, runs_dir=home.runs_dir, environ={}, budget=SharedBudget(max_calls=300))
+    assert batch.caps.max_calls == 300
+    assert [p.has_room for p in planned] == [row.status == "finished" for row in result.rows]
 
 
 def test_a_trial_that_the_batch_left_fewer_calls_than_its_own_cap_is_named(home: Home) -> None:
