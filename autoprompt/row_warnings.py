@@ -17,6 +17,9 @@ ALL_CACHED = (
 )
 _HELD = "hold the model to them: --constrain json_schema or grammar, whichever the endpoint has"
 _ROOM = f"give room: --max-output-tokens {OUTPUT_TOKENS}, or twice what is set"
+_ROOM_OF_A_NODE = (
+    "give room: max_tokens in the completion_params of the node's model; of an LLMNode, max_output_tokens"
+)
 
 
 def first_error(rows: Iterable[EvaluatedRow]) -> str:
@@ -67,8 +70,13 @@ def cut_warning(rows: Sequence[EvaluatedRow]) -> str:
         return ""
     return (
         f"{cut} of {len(rows)} answers broke off before they were whole, so that a word of half a thought "
-        f"may count as the answer. Ask for the answer alone, or {_ROOM}"
+        f"may count as the answer. Ask for the answer alone, or {_room(rows)}"
     )
+
+
+def _room(rows: Sequence[EvaluatedRow]) -> str:
+    """What gives answers more room: in a workflow each node has its own."""
+    return _ROOM_OF_A_NODE if any(row.trace for row in rows) else _ROOM
 
 
 def unread_warning(rows: Sequence[EvaluatedRow], labels: Sequence[str] = ()) -> str:
@@ -85,7 +93,7 @@ def unread_warning(rows: Sequence[EvaluatedRow], labels: Sequence[str] = ()) -> 
     if labels:
         helps = ["Name the allowed answers in the prompt", _HELD]
     if cut := sum(row.is_cut for row in unread):
-        helps.append(f"{_ROOM} ({cut} broke off)")
+        helps.append(f"{_room(rows)} ({cut} broke off)")
     return (
         f"{len(unread)} of {len(answered)} answers could not be read, which counts as wrong; "
         f"{first_unread(unread) or 'they are empty'}. {', or '.join(helps)}"

@@ -68,7 +68,15 @@ class WorkflowProgram:
         value = self.read(text) if self.read else read_answer(text, self.labels)
         if meter.is_refusal(text):
             value = None  # whatever label it names
-        return Prediction(text, value, meter.usage, meter.label_probs(text), trace=recorder.steps)
+        is_whole = value is not None and (not self.labels or value == text.strip())
+        return Prediction(
+            text,
+            value,
+            meter.usage,
+            meter.label_probs(text),
+            trace=recorder.steps,
+            is_cut=meter.is_cut(text) and not is_whole,
+        )
 
     def inputs(self, example: Example) -> dict[str, Any]:
         return row_inputs(example, self.one_input, self.input_field, self.target_field)
@@ -94,7 +102,7 @@ def demonstrations(candidate: Candidate) -> dict[str, list[tuple[str, str]]]:
 
 
 class Meter:
-    """A client that sums up what one row uses, and keeps refusals and the probabilities of labels."""
+    """A client that sums up what one row uses, and keeps of its answers what their texts do not tell."""
 
     def __init__(self, inner: Client) -> None:
         self._inner = inner
@@ -102,6 +110,7 @@ class Meter:
         self._usage = Usage()
         self._probs: list[tuple[str, Mapping[str, float]]] = []
         self._refusals: set[str] = set()
+        self._cut: set[str] = set()
 
     @property
     def name(self) -> str:
@@ -123,12 +132,19 @@ class Meter:
                 self._probs.append((answer.text.strip(), answer.label_probs))
             if answer.is_refusal:
                 self._refusals.add(answer.text.strip())
+            if answer.finish_reason == "length":
+                self._cut.add(answer.text.strip())
         return answer
 
     def is_refusal(self, answer: str) -> bool:
         """Whether a call was declined in these words."""
         with self._lock:
             return answer.strip() in self._refusals
+
+    def is_cut(self, answer: str) -> bool:
+        """Whether a call gave this much and broke off."""
+        with self._lock:
+            return answer.strip() in self._cut
 
     def label_probs(self, answer: str) -> Mapping[str, float] | None:
         """Those of the last call that gave this answer, if one did."""

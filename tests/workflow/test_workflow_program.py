@@ -22,8 +22,11 @@ from autoprompt.errors import (
     PromptError,
     StoreError,
 )
+from autoprompt.evaluation import evaluate as evaluate_rows
 from autoprompt.llm import ScriptedClient
 from autoprompt.llm.client import Completion, Options
+from autoprompt.metrics import get_metric
+from autoprompt.row_warnings import cut_warning
 from autoprompt.run.preparation import prepare
 from autoprompt.store import RunFolder, RunStore, export_run
 from autoprompt.types import Candidate, Demo, Example, Message, Usage
@@ -193,6 +196,21 @@ def test_a_refusal_names_no_label(tmp_path: Path) -> None:
         made = program(tmp_path, ScriptedClient([said]), text)
         found = made.run(example(1), naive(made))
         assert (found.text, found.value, found.error) == ("Answer: A", value, None)
+
+
+def test_an_answer_that_broke_off_is_told(tmp_path: Path) -> None:
+    text = FLOW.partition("  - id: judge")[0] + (
+        "  - {id: end, type: end, data: {outputs: [{variable: kind, value_selector: [look, text]}]}}\n"
+    )
+    for said, is_cut in (("It is A, I", True), ("A", False)):
+        made = program(tmp_path, ScriptedClient([Completion(said, finish_reason="length")] * 5), text)
+        assert made.run(example(1), naive(made)).is_cut is is_cut
+        metric = get_metric("exact_match", labels=("A", "B"))
+        rows = evaluate_rows(made, naive(made), [example(n) for n in range(4)], metric).rows
+        warning = cut_warning(rows)
+        assert bool(warning) is is_cut
+        assert "completion_params" in warning or not is_cut
+        assert "--max-output-tokens" not in warning
 
 
 def test_a_workflow_that_cannot_use_an_answer_gave_none(tmp_path: Path) -> None:
