@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import random
 import re
-from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import pairwise
+from itertools import combinations
 from typing import Any
 
 import pytest
@@ -359,13 +358,10 @@ def test_on_a_server_no_two_sets_begin_alike() -> None:
 
 
 def test_demonstrations_behind_one_text_begin_alike() -> None:
-    """The embedded model reads the beginning once; two heads keep the sets different."""
+    """The embedded model reads the beginning once; what comes behind it keeps the sets different."""
     sets = sets_behind_the_naive_prompt(is_embedded=True)
-    families = defaultdict(list)
-    for demos in sets:
-        families[demos[:2]].append(demos)
-    assert 1 < len(families) < len(sets)
-    for a, b in (pair for family in families.values() for pair in pairwise(family)):
+    assert len(sets) > 3
+    for a, b in combinations(sets, 2):
         shared = int(min(len(a), len(b)) * SHARED)
         assert a[:shared] == b[:shared]
         assert a[shared:] != b[shared:]

@@ -15,7 +15,6 @@ from autoprompt.search.pool import Entry
 from autoprompt.tokens import estimate_tokens
 from autoprompt.types import Candidate, Demo, Example
 
-HEADS = 2  # of a round's sets: of a large and a smaller one each, as SIZES come
 MOST_SHOWN = 0.9  # of the rows there are: some must be left to look for errors, and to confirm with
 
 
@@ -64,8 +63,8 @@ def _choose(turn: Turn, name: str, train: Sequence[Example]) -> tuple[list[Examp
 
 
 def _balanced(turn: Turn, name: str, train: Sequence[Example], size: int) -> list[Example]:
-    """A balanced set. Of the embedded model, behind the text of the best, those of one head begin alike,
-    and the round's first is all beginning; behind another text it reads them anew in any case.
+    """A balanced set. Of the embedded model, behind the text of the best, those of a round begin alike, and
+    the round's first is all beginning; behind another text it reads them anew in any case.
 
     A server does not wait for what it reads, and simulated, sets that differ from the first row on find as
     much or a little more (benchmarks/docs/search.md).
@@ -73,8 +72,7 @@ def _balanced(turn: Turn, name: str, train: Sequence[Example], size: int) -> lis
     is_alike = turn.context.settings.is_embedded and turn.parent.candidate.id == turn.brief.incumbent
     if not is_alike:
         return demo_sets.balanced(train, size, turn.rng)
-    head = (turn.place.draw + 1) // 2 % HEADS
-    rng = turn.context.rng("beginning", turn.brief.iteration, name, head)
+    rng = turn.context.rng("beginning", turn.brief.iteration, name)
     common = demo_sets.beginning(train, size, rng)
     if turn.place.draw == 0 and demo_sets.is_spread(common, int(len(common) * demo_sets.SHARED)):
         return common
