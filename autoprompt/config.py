@@ -13,7 +13,16 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from autoprompt.setting_types import Address, Label, Name, Place, Positive, Settings, metric_name
+from autoprompt.setting_types import (
+    Address,
+    Label,
+    Name,
+    Place,
+    Positive,
+    PositiveFloat,
+    Settings,
+    metric_name,
+)
 
 Preset = Literal["quick", "standard", "thorough"]
 Sandboxing = Literal["auto", "strict", "none"]
@@ -148,10 +157,8 @@ class BudgetSettings(Settings):
     max_tokens: Positive | None = Field(
         default=None, description="At most this many tokens, prompt and completion."
     )
-    max_cost: Annotated[float, Field(gt=0)] | None = Field(default=None, description="At most this many USD.")
-    max_seconds: Annotated[float, Field(gt=0)] | None = Field(
-        default=None, description="At most this much time."
-    )
+    max_cost: PositiveFloat | None = Field(default=None, description="At most this many USD.")
+    max_seconds: PositiveFloat | None = Field(default=None, description="At most this much time.")
 
 
 class SharedBudget(Settings):
@@ -163,10 +170,10 @@ class SharedBudget(Settings):
     max_tokens: Positive | None = Field(
         default=None, description="At most this many tokens of all trials together."
     )
-    max_cost: Annotated[float, Field(gt=0)] | None = Field(
+    max_cost: PositiveFloat | None = Field(
         default=None, description="At most this many USD of all trials together."
     )
-    max_seconds: Annotated[float, Field(gt=0)] | None = Field(
+    max_seconds: PositiveFloat | None = Field(
         default=None, description="At most this much time of all trials together."
     )
 

@@ -17,9 +17,7 @@ ALL_CACHED = (
 )
 _HELD = "hold the model to them: --constrain json_schema or grammar, whichever the endpoint has"
 _ROOM = f"give room: --max-output-tokens {OUTPUT_TOKENS}, or twice what is set"
-_ROOM_OF_A_NODE = (
-    "give room: max_tokens in the completion_params of the node's model; of an LLMNode, max_output_tokens"
-)
+ROOM_OF_A_NODE = "max_tokens in the completion_params of its model; of an LLMNode, max_output_tokens"
 
 
 def first_error(rows: Iterable[EvaluatedRow]) -> str:
@@ -76,7 +74,7 @@ def cut_warning(rows: Sequence[EvaluatedRow]) -> str:
 
 def _room(rows: Sequence[EvaluatedRow]) -> str:
     """What gives answers more room: in a workflow each node has its own."""
-    return _ROOM_OF_A_NODE if any(row.trace for row in rows) else _ROOM
+    return f"give the node room: {ROOM_OF_A_NODE}" if any(row.trace for row in rows) else _ROOM
 
 
 def unread_warning(rows: Sequence[EvaluatedRow], labels: Sequence[str] = ()) -> str:

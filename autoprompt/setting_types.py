@@ -61,6 +61,7 @@ Place = Annotated[Path, BeforeValidator(given)]
 Name = Annotated[str, BeforeValidator(given)]
 Address = Annotated[str, BeforeValidator(given), AfterValidator(str.strip)]
 Positive = Annotated[int, Field(gt=0)]
+PositiveFloat = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class Settings(BaseModel):

@@ -47,6 +47,7 @@ _EXAMPLES: dict[type[BaseModel], str] = {
     RunConfig: 'dataset="rows.jsonl", prompt="…"',
     CheckSettings: 'baseline="baseline.json"',
     ScienceConfig: 'task="…"',
+    SharedBudget: "max_cost=5",
 }
 _ANSWERS = ("record", "replay")
 _EXCLUSIVE = ("test", "no_test", *_ANSWERS)  # the pairs that a validator names without a place

@@ -26,6 +26,7 @@ from autoprompt.batch.trials import (
     with_found,
     with_memory,
 )
+from autoprompt.config import SharedBudget
 from autoprompt.errors import StoreError
 from autoprompt.llm.ledger import Caps
 from autoprompt.run.inputs import has_metric_of
@@ -81,6 +82,7 @@ class BatchFolder:
             "caps": asdict(batch.caps),
             "max_seconds": batch.max_seconds,
             "fail_fast": batch.fail_fast,
+            "budget": batch.budget.model_dump(exclude_none=True),
         }
         trials = [{**to_record(trial), "from_batch": self._seen_from(trial)} for trial in batch.trials]
         self.run.write_json("batch.json", {**spec, "trials": trials})
@@ -103,7 +105,13 @@ class BatchFolder:
             caps=Caps(**data["caps"]),
             max_seconds=data["max_seconds"],
             fail_fast=data["fail_fast"],
+            budget=_budget(data),
         )
+
+    def read_budget(self) -> SharedBudget:
+        """The caps that were given beside the files when it was called last; none where it never began."""
+        path = self.path / "batch.json"
+        return _budget(read_json(path)) if path.is_file() else SharedBudget()
 
     def adopt(self, trials: Sequence[Trial]) -> list[Trial]:
         """The trials under the names that their folders have, each with an experience file of its own.
@@ -175,3 +183,7 @@ def _is_of_beginning(file: Path) -> bool:
         and file.is_file()
         and read_text(file) == to_yaml({"name": file.parent.name})
     )
+
+
+def _budget(data: Mapping[str, Any]) -> SharedBudget:
+    return SharedBudget(**data.get("budget", {}))  # none in a batch of an earlier version

@@ -22,6 +22,8 @@ from autoprompt.llm.ledger import Amount, Caps, FileLedger
 from autoprompt.memory import ExperienceFile
 from autoprompt.run.forecast import Estimate, Prices, estimate_run
 from autoprompt.run.preparation import prepare
+from autoprompt.setting_sources import flag_name
+from autoprompt.settings import check_kind
 from autoprompt.store import RunFolder, RunStore
 from autoprompt.types import Event
 
@@ -61,7 +63,8 @@ def run_batch(
     """Run every trial of a batch that has no result yet: the whole of `autoprompt batch`.
 
     files: a batch file, or the settings of several runs; or a `Batch`. only: see `trials.select`.
-    budget: caps of all trials together, above those of the file; `resume_batch` keeps them.
+    budget: caps of all trials together, above those of the file. They hold for `resume_batch` and for later
+        calls that give none, which is said.
     clients: one's own models; the trials then run one after the other in this process.
     on_event: called with each step as a plain dict with the key "event". environ: the variables to read
     settings from; default: those of the process.
@@ -69,7 +72,7 @@ def run_batch(
     fails is a row of the result. Raises ConfigError for everything that is wrong in any of the files or
     trials before anything is sent, StoreError for a batch that another process holds, Interrupted on Ctrl-C.
     """
-    batch = _batch(files, environ, name, budget)
+    batch = _batch(files, environ, name, budget, runs_dir)
     if fail_fast:
         batch = replace(batch, fail_fast=True)
     if jobs is not None:
@@ -122,7 +125,7 @@ def plan_batch(
     environ: Mapping[str, str] | None = None,
 ) -> tuple[Batch, list[Planned]]:
     """The trials and what they would use at most: `--dry-run`. Sends and writes nothing; raises the same."""
-    batch = _batch(files, environ, name, budget)
+    batch = _batch(files, environ, name, budget, runs_dir)
     done = _done(batch, runs_dir)
     estimates = _estimates(select(batch.trials, only), None, batch.caps.max_cost)
     spent = _spent(batch, runs_dir)
@@ -167,15 +170,32 @@ def _fits(caps: Caps, amounts: Iterable[Amount]) -> bool:
 
 
 def _batch(
-    files: Files | Batch, environ: Mapping[str, str] | None, name: str | None, budget: SharedBudget | None
+    files: Files | Batch,
+    environ: Mapping[str, str] | None,
+    name: str | None,
+    budget: SharedBudget | None,
+    runs_dir: Path,
 ) -> Batch:
+    """The batch under the caps that were given, or else under those of the call before."""
+    if budget is not None:
+        check_kind(budget, SharedBudget, "budget")
     if isinstance(files, Batch):
-        batch = files
-    else:
-        paths = [files] if isinstance(files, str | Path) else files
-        environ = os.environ if environ is None else environ
-        batch = load_batch([Path(path) for path in paths], environ=environ, name=name)
-    return batch if budget is None else batch.within(budget)
+        return files if budget is None else files.within(budget)
+    paths = [files] if isinstance(files, str | Path) else files
+    environ = os.environ if environ is None else environ
+    batch = load_batch([Path(path) for path in paths], environ=environ, name=name)
+    if budget is not None and budget != SharedBudget():
+        return batch.within(budget)
+    path = runs_dir / batch.name
+    if not (path / "run.json").is_file():
+        return batch
+    kept = BatchFolder.open(RunFolder(path)).read_budget()
+    if kept == SharedBudget():
+        return batch
+    caps = kept.model_dump(exclude_none=True)
+    shown = ", ".join(f"{cap}={value:g}" for cap, value in caps.items())
+    said = f"{shown} of the call before still holds: give {' or '.join(map(flag_name, caps))} to change that"
+    return replace(batch.within(kept), warnings=(*batch.warnings, said))
 
 
 def _done(batch: Batch, runs_dir: Path) -> set[str]:

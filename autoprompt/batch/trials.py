@@ -61,7 +61,10 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Trials, who runs them, and what they may use together. warnings: sentences for the user."""
+    """Trials, who runs them, and what they may use together. warnings: sentences for the user.
+
+    budget: caps that were given beside the files; they are among `caps` and `max_seconds`.
+    """
 
     name: str
     trials: tuple[Trial, ...]
@@ -70,13 +73,14 @@ class Batch:
     max_seconds: float | None = None
     fail_fast: bool = False
     warnings: tuple[str, ...] = ()
+    budget: SharedBudget = field(default_factory=SharedBudget)
 
     def within(self, budget: SharedBudget) -> Batch:
         """The same under these caps, where they name one; else under its own."""
-        own = SharedBudget(**asdict(self.caps), max_seconds=self.max_seconds)
-        caps = {**own.model_dump(), **budget.model_dump(exclude_none=True)}
+        given = budget.model_dump(include=set(SharedBudget.model_fields), exclude_none=True)
+        caps = {**asdict(self.caps), "max_seconds": self.max_seconds, **given}
         max_seconds = caps.pop("max_seconds")
-        return replace(self, caps=Caps(**caps), max_seconds=max_seconds)
+        return replace(self, caps=Caps(**caps), max_seconds=max_seconds, budget=SharedBudget(**given))
 
 
 def load_batch(files: Sequence[Path], *, environ: Mapping[str, str], name: str | None = None) -> Batch:

@@ -55,7 +55,7 @@ def result(found: BatchResult, *, is_at_work: bool = False) -> Iterator[Renderab
     if found.is_complete or is_at_work:
         return
     if {row.status for row in found.rows} - {"finished"} == {"not run"}:  # a resume would have the old cap
-        yield Text("Go on: raise the cap in the batch's file, and run that again")
+        yield Text("Go on: raise the cap, where it was given, and run the same command again")
     else:
         yield Text(f"Go on with: autoprompt resume {clean(RunFolder(Path(found.run_dir)).reference)}")
 

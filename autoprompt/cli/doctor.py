@@ -192,15 +192,14 @@ def _endpoint(url: str, model: str, environ: Mapping[str, str], *, is_needed: bo
         yield Check("endpoint", False, said, "Check --base-url and the network", is_needed)
         return
     found = f"{_public(url)}: HTTP {answer.status_code}"
+    asked_by = "user and password in the base URL" if has_login(url) else "OPENAI_API_KEY"
     if answer.status_code == 403 and model:
         # A key may be let in to the model and not to the list. 401 knows no key at all, and refuses both.
-        advice = "Models are not listed for you; a run may work all the same. If not, check OPENAI_API_KEY"
+        advice = f"Models are not listed for you; a run may work all the same. If not, check {asked_by}"
         yield Check("endpoint", False, found, advice, is_needed=False)
         return
     if answer.status_code in (401, 403):
-        advice = "The key is missing or refused: check OPENAI_API_KEY"
-        if has_login(url):
-            advice = "User and password in the base URL are refused: check them there"
+        advice = f"Missing or refused: check {asked_by}"
         yield Check("endpoint", False, found, advice, is_needed)
         return
     entries = listed(answer.content) if answer.status_code == 200 else None

@@ -68,7 +68,8 @@ def from_status(
         `RequestRefusedError.parameter`.
     """
     error = _error_object(body)
-    said = redact(str(error.get("message") or body.strip()[:300] or "no reason given"), url, api_key)
+    said = redact(str(error.get("message") or ""), url, api_key)
+    said = said or redact(body.strip(), url, api_key)[:300] or "no reason given"
     # Without its full stop: what is to be done comes behind it.
     text = f"{shown_url(url)}: HTTP {status}: {said.strip().removesuffix('.')}"
     named = f"{error.get('code')} {error.get('type')} {said}"
@@ -146,13 +147,15 @@ def has_login(url: str) -> bool:
 
 
 def _login(url: str) -> tuple[str, ...]:
-    """What is secret in a URL: user and password as the header has them, and the password. () where none."""
-    user, at, _ = urlsplit(url).netloc.rpartition("@")
-    if not at:
+    """What is secret in a URL: user and password as the header has them, and the password, or a user that has
+    none, as tokens are given. () where there is neither."""
+    name, _, password = urlsplit(url).netloc.rpartition("@")[0].partition(":")
+    if not (name or password):
         return ()
-    name, _, password = user.partition(":")
     header = base64.b64encode(f"{unquote(name)}:{unquote(password)}".encode()).decode()
-    return header, password, unquote(password)
+    secret = password or name
+    in_json = json.dumps(unquote(secret))[1:-1]
+    return header, secret, unquote(secret), in_json
 
 
 def _error_object(body: str) -> Mapping[str, Any]:
@@ -167,7 +170,11 @@ def _error_object(body: str) -> Mapping[str, Any]:
         return {}
     error = data.get("error", data)
     if isinstance(error, dict):
-        return {"message": json.dumps(error["detail"]), **error} if "detail" in error else error
+        detail = error.get("detail")
+        if detail is None:
+            return error
+        said = detail if isinstance(detail, str) else json.dumps(detail, ensure_ascii=False)
+        return {"message": said, **error}
     return {"message": str(error)}
 
 

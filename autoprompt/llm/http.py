@@ -194,7 +194,7 @@ class HttpTransport:
         try:
             data = json.loads(content)
         except (ValueError, RecursionError) as error:
-            said = redact(_text(content, response)[:100], self._url, self._api_key)
+            said = redact(_text(content, response), self._url, self._api_key)[:100]
             raise BrokenAnswerError(f"{shown_url(self._url)}: the answer is not JSON: {said!r}") from error
         failure = from_answer(data, response.headers, url=self._url, api_key=self._api_key, sent=parameters)
         if failure is not None:

@@ -199,14 +199,14 @@ def _least(p: Preparation, prices: Prices) -> _Least:
     calls = fewest_calls(p.plan, len(p.splits.test), 0)
     judged = _judge_calls(p, calls)
     own, writing, judging = _original_call(p), _writer_call(p), _judge_call(p)
-    writers = p.fewest_optimizer_calls
-    tokens = (calls - judged) * own.tokens + writers * writing.tokens + judged * judging.tokens
+    optimizer_calls = p.fewest_optimizer_calls
+    tokens = (calls - judged) * own.tokens + optimizer_calls * writing.tokens + judged * judging.tokens
     cost = total(
         times(calls - judged, own.cost(prices.task)),
-        times(writers, writing.cost(prices.optimizer)),
+        times(optimizer_calls, writing.cost(prices.optimizer)),
         times(judged, judging.cost(prices.judge)),
     )
-    return _Least(calls + writers, tokens, cost)
+    return _Least(calls + optimizer_calls, tokens, cost)
 
 
 def judge_tokens(preparation: Preparation) -> float:

@@ -208,7 +208,8 @@ class Overhead:
 
 
 def fewest_optimizer_calls(depth: Depth, analyst_calls: int) -> int:
-    """Of analyst and writer in one round, and of a second look at train."""
+    """Those that the smallest cap has room for: of two analyses, one of a second look at train, and of one
+    round's writers."""
     return 2 * analyst_calls + depth.writers
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from autoprompt.errors import AutopromptError, ModelError
 from autoprompt.llm.client import Options, ToolSchema
+from autoprompt.row_warnings import ROOM_OF_A_NODE
 from autoprompt.types import Message, Role, ToolCall, Usage
 from autoprompt.workflow.context import NodeContext, Turn
 from autoprompt.workflow.errors import FATAL, InvalidVariableTypeError, LLMInvocationError
@@ -18,10 +19,7 @@ CURRENCY = "USD"
 # A repeated question must be another sample, else journal and cache would give the same answer for ever.
 _RETRY_SAMPLE = 1_000_003
 _MAX_OUTPUT_TOKENS = 1024  # where the node says nothing: a small model may not stop by itself
-_BROKE_OFF = (
-    "an answer broke off, being cut at {limit} tokens. More room: max_tokens in the completion_params of its "
-    "model; of an LLMNode, max_output_tokens"
-)
+_BROKE_OFF = f"an answer broke off, being cut at {{limit}} tokens. More room: {ROOM_OF_A_NODE}"
 _ROLES: Mapping[str, Role] = {"system": "system", "user": "user", "assistant": "assistant", "ai": "assistant"}
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from autoprompt.evaluation import stopping_rows
 from autoprompt.llm.client import Client, Completion, Options
 from autoprompt.reading.labels import read_answer
+from autoprompt.reading.thoughts import parted
 from autoprompt.types import STEP_FAILED, Candidate, Example, Message, Prediction, Usage
 from autoprompt.workflow.errors import NodeError
 from autoprompt.workflow.outages import outage
@@ -63,7 +64,8 @@ class WorkflowProgram:
         except NodeError as error:
             failure = outage(error)
             text = "" if failure else f"{STEP_FAILED}{error})"
-            return Prediction(text, None, meter.usage, error=failure, trace=recorder.steps)
+            is_cut = not failure and meter.is_last_cut
+            return Prediction(text, None, meter.usage, error=failure, trace=recorder.steps, is_cut=is_cut)
         text = as_text(outputs.get(self.target_output))
         value = self.read(text) if self.read else read_answer(text, self.labels)
         if meter.is_refusal(text):
@@ -111,6 +113,7 @@ class Meter:
         self._probs: list[tuple[str, Mapping[str, float]]] = []
         self._refusals: set[str] = set()
         self._cut: set[str] = set()
+        self._is_last_cut = False
 
     @property
     def name(self) -> str:
@@ -132,8 +135,9 @@ class Meter:
                 self._probs.append((answer.text.strip(), answer.label_probs))
             if answer.is_refusal:
                 self._refusals.add(answer.text.strip())
-            if answer.finish_reason == "length":
-                self._cut.add(answer.text.strip())
+            self._is_last_cut = answer.finish_reason == "length"
+            if self._is_last_cut:  # a node may give it without its thoughts
+                self._cut |= {answer.text.strip(), parted(answer.text)[0].strip()}
         return answer
 
     def is_refusal(self, answer: str) -> bool:
@@ -141,8 +145,14 @@ class Meter:
         with self._lock:
             return answer.strip() in self._refusals
 
+    @property
+    def is_last_cut(self) -> bool:
+        """Whether the last call's answer broke off."""
+        with self._lock:
+            return self._is_last_cut
+
     def is_cut(self, answer: str) -> bool:
-        """Whether a call gave this much and broke off."""
+        """Whether a call gave this much and broke off. What other nodes made of it is not known."""
         with self._lock:
             return answer.strip() in self._cut
 

@@ -134,7 +134,7 @@ def test_what_a_cap_had_no_room_for_wants_a_larger_one_and_no_resume(online: Hom
     done = call("batch", online.write_batch(max_calls=10))
     assert done.exit_code == 1
     assert "2 trials: 2 not run" in done.output
-    assert "Go on: raise the cap in the batch's file, and run that again" in done.output
+    assert "Go on: raise the cap, where it was given, and run the same command again" in done.output
     assert "autoprompt resume" not in done.output
 
 

@@ -231,9 +231,22 @@ def test_a_budget_that_is_given_goes_before_the_files_and_is_kept_for_resume(hom
     assert folder.read_batch().caps == Caps(300, 10**7)
     resumed = resume_batch(result.name, runs_dir=home.runs_dir, clients=clients)
     assert "max_calls=300" in resumed.not_run[0].error
-    batch, planned = plan_batch(path, runs_dir=home.runs_dir, environ={}, budget=SharedBudget(max_calls=300))
+    again = run(home, path, clients=clients)
+    assert asked(clients) <= 300
+    assert next(w for w in again.warnings if "max_calls" in w) == (
+        "max_calls=300 of the call before still holds: give --max-calls to change that"
+    )
+    assert "max_calls=300" in again.not_run[0].error
+    batch, planned = plan_batch(path, runs_dir=home.runs_dir, environ={})
     assert batch.caps.max_calls == 300
     assert [p.has_room for p in planned] == [row.status == "finished" for row in result.rows]
+
+
+def test_a_budget_that_is_none_is_refused(home: Home) -> None:
+    with pytest.raises(ConfigError, match=r"budget is .*give SharedBudget\(max_cost=5\)"):
+        run(home, home.write_batch(), budget={"max_cost": 5})
+    with pytest.raises(ValueError, match="finite"):
+        SharedBudget(max_cost=float("inf"))
 
 
 def test_a_trial_that_the_batch_left_fewer_calls_than_its_own_cap_is_named(home: Home) -> None:

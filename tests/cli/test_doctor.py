@@ -99,7 +99,7 @@ def test_a_refused_password_is_what_is_to_be_checked(tmp_path: Path, monkeypatch
     with serving() as endpoint:
         address = endpoint.base_url.replace("://", "://me:not-the-password@")
         result = CliRunner().invoke(app, ["doctor", "--model", "m", "--base-url", address])
-    assert "User and password in the base URL are refused" in result.stdout
+    assert "Missing or refused: check user and password in the base URL" in result.stdout
     assert "not-the-password" not in result.output
     assert result.exit_code == 4
 

@@ -497,7 +497,7 @@ def test_doctor_without_an_endpoint_never_shows_a_key(
     assert KEY not in result.output
     monkeypatch.setenv("OPENAI_API_KEY", "sk-wrong-0123456789")
     refused = call("doctor", "--model", "m", "--base-url", endpoint.base_url, code=4)
-    assert "The key is missing or refused" in refused.stdout
+    assert "Missing or refused: check OPENAI_API_KEY" in refused.stdout
 
 
 def test_doctor_says_that_nothing_listens() -> None:

@@ -265,6 +265,32 @@ def test_a_refused_password_is_what_is_to_be_checked_and_is_not_repeated(
     )
 
 
+@pytest.mark.parametrize(
+    ("login", "reply"),
+    [
+        ("me:hunter2hunter2", Reply(401, "x" * 292 + "hunter2hunter2")),
+        ("me:p%C3%A4ssword1", Reply(401, {"detail": "bad login me:pässword1"})),
+        ("me:pa%22ssword1", Reply(401, {"detail": ["bad login", 'pa"ssword1']})),
+        ("tok-0123456789", error(401, "unknown token tok-0123456789")),
+    ],
+)
+def test_what_is_secret_in_an_address_is_not_repeated_cut_or_quoted(
+    make: Make, endpoint: FakeEndpoint, login: str, reply: Reply
+) -> None:
+    endpoint.replies.append(reply)
+    with pytest.raises(AuthenticationError) as caught:
+        make(base_url=endpoint.base_url.replace("://", f"://{login}@")).complete(ASK)
+    said = str(caught.value)
+    assert "Check user and password" in said
+    assert not any(part in said for part in ("hunter", "ssword1", "0123"))
+
+
+def test_an_address_with_an_empty_login_is_asked_with_the_key(make: Make, endpoint: FakeEndpoint) -> None:
+    endpoint.replies.append(error(401))
+    with pytest.raises(AuthenticationError, match="Check the key"):
+        make(base_url=endpoint.base_url.replace("://", "://@")).complete(ASK)
+
+
 def test_what_is_to_be_done_stands_behind_one_full_stop(make: Make, endpoint: FakeEndpoint) -> None:
     endpoint.replies.append(error(402, "Insufficient credits.\n"))
     with pytest.raises(QuotaError, match=r"HTTP 402: Insufficient credits\. The account has no quota left"):

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from fakes import PROMPT, run_config, write_rows
 
+from autoprompt.analyst import MOST_CALLS
 from autoprompt.config import RunConfig
 from autoprompt.errors import BudgetTooSmallError, ConfigError, DatasetError, PromptError
 from autoprompt.reading.reasoning import request
@@ -54,6 +55,13 @@ def test_an_analyst_who_tests_is_shown_more_rows(tmp_path: Path, monkeypatch: py
     plain, tested = prepared(tmp_path), prepared(tmp_path, analyst="scientific", sandbox="none")
     assert (plain.plan.train_batch, tested.plan.train_batch) == (16, 48)
     assert tested.max_calls >= plain.max_calls + plain.max_iterations * 32
+    writers = tested.depth.writers
+    needed = fewest_calls(tested.plan, len(tested.splits.test), 2 * MOST_CALLS["scientific"] + writers)
+    assert estimate_run(tested, Prices()).fewest_calls == needed
+    rows = {"max_val": 45, "max_test": 45, "analyst": "scientific", "sandbox": "none"}
+    assert prepared(tmp_path, **rows, max_calls=needed).max_calls == needed
+    with pytest.raises(BudgetTooSmallError, match=f"--max-calls {needed} "):
+        prepared(tmp_path, **rows, max_calls=needed - 1)
     few = tmp_path / "few"
     few.mkdir()
     assert prepared(few, analyst="scientific", sandbox="none", rows=60).plan.train_batch == 20

@@ -202,7 +202,12 @@ def test_an_answer_that_broke_off_is_told(tmp_path: Path) -> None:
     text = FLOW.partition("  - id: judge")[0] + (
         "  - {id: end, type: end, data: {outputs: [{variable: kind, value_selector: [look, text]}]}}\n"
     )
-    for said, is_cut in (("It is A, I", True), ("A", False)):
+    for said, is_cut in (
+        ("It is A, I", True),
+        ("A", False),
+        ("<think>Is it A or", True),
+        ("<think>hm</think>It is A, I thi", True),
+    ):
         made = program(tmp_path, ScriptedClient([Completion(said, finish_reason="length")] * 5), text)
         assert made.run(example(1), naive(made)).is_cut is is_cut
         metric = get_metric("exact_match", labels=("A", "B"))
@@ -211,6 +216,13 @@ def test_an_answer_that_broke_off_is_told(tmp_path: Path) -> None:
         assert bool(warning) is is_cut
         assert "completion_params" in warning or not is_cut
         assert "--max-output-tokens" not in warning
+
+
+def test_a_node_that_failed_by_an_answer_that_broke_off_is_told(tmp_path: Path) -> None:
+    for reason in ("length", "stop"):
+        made = program(tmp_path, ScriptedClient([Completion("no class", finish_reason=reason)] * 9))
+        found = made.run(example(1), naive(made))
+        assert (found.value, found.is_cut) == (None, reason == "length")
 
 
 def test_a_workflow_that_cannot_use_an_answer_gave_none(tmp_path: Path) -> None:
