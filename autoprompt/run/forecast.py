@@ -199,7 +199,7 @@ def _least(p: Preparation, prices: Prices) -> _Least:
     calls = fewest_calls(p.plan, len(p.splits.test), 0)
     judged = _judge_calls(p, calls)
     own, writing, judging = _original_call(p), _writer_call(p), _judge_call(p)
-    optimizer_calls = p.fewest_optimizer_calls
+    optimizer_calls = p.analyst_calls + p.depth.writers  # a second analysis is room, and no need
     tokens = (calls - judged) * own.tokens + optimizer_calls * writing.tokens + judged * judging.tokens
     cost = total(
         times(calls - judged, own.cost(prices.task)),

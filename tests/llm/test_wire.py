@@ -150,7 +150,7 @@ def test_addresses_are_shown_without_what_may_be_secret() -> None:
 
 @pytest.mark.parametrize(("key", "shown"), [("sk-123456", "bad key ***"), ("", "bad key sk-123456")])
 def test_keys_are_cut_out_of_messages(key: str, shown: str) -> None:
-    assert redact("bad key sk-123456", key) == shown
+    assert redact("bad key sk-123456", "https://host/v1", key) == shown
 
 
 def test_prices_by_table_and_by_hand() -> None:
