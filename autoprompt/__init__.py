@@ -9,6 +9,7 @@ __version__ = "0.1.0"
 __all__ = [
     "AutopromptError",
     "BatchResult",
+    "BudgetSettings",
     "Candidate",
     "CheckReport",
     "CheckSettings",
@@ -27,7 +28,6 @@ __all__ = [
     "RunResult",
     "ScienceConfig",
     "ScriptedClient",
-    "SharedBudget",
     "Usage",
     "__version__",
     "best_of",
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     )
     from autoprompt.batch import BatchResult, run_batch
     from autoprompt.clients import Clients
-    from autoprompt.config import CheckSettings, RunConfig, ScienceConfig, SharedBudget
+    from autoprompt.config import BudgetSettings, CheckSettings, RunConfig, ScienceConfig
     from autoprompt.errors import AutopromptError
     from autoprompt.llm.client import Client, Completion, Options
     from autoprompt.llm.scripted import ScriptedClient
@@ -75,6 +75,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "AutopromptError": "autoprompt.errors",
     "BatchResult": "autoprompt.batch",
+    "BudgetSettings": "autoprompt.config",
     "Candidate": "autoprompt.types",
     "CheckReport": "autoprompt.regression",
     "CheckSettings": "autoprompt.config",
@@ -93,7 +94,6 @@ _HOMES = {
     "RunResult": "autoprompt.optimizer.ending.result",
     "ScienceConfig": "autoprompt.config",
     "ScriptedClient": "autoprompt.llm.scripted",
-    "SharedBudget": "autoprompt.config",
     "Usage": "autoprompt.types",
     "best_of": "autoprompt.api",
     "candidate_of": "autoprompt.api",

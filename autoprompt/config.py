@@ -161,23 +161,6 @@ class BudgetSettings(Settings):
     max_seconds: PositiveFloat | None = Field(default=None, description="At most this much time.")
 
 
-class SharedBudget(Settings):
-    """Caps of all trials of a batch together, beside those that each has."""
-
-    max_calls: Positive | None = Field(
-        default=None, description="At most this many requests of all trials together."
-    )
-    max_tokens: Positive | None = Field(
-        default=None, description="At most this many tokens of all trials together."
-    )
-    max_cost: PositiveFloat | None = Field(
-        default=None, description="At most this many USD of all trials together."
-    )
-    max_seconds: PositiveFloat | None = Field(
-        default=None, description="At most this much time of all trials together."
-    )
-
-
 class CallSettings(ModelSettings, BudgetSettings):
     """What everything that calls models has: which, and how much."""
 

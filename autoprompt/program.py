@@ -15,7 +15,7 @@ from typing import Protocol
 
 from autoprompt.errors import BudgetExhausted, EndpointError, PromptError, RequestRefusedError
 from autoprompt.llm.client import Client, Completion, Options
-from autoprompt.reading.labels import read_answer
+from autoprompt.reading.labels import is_whole, read_answer
 from autoprompt.reading.reasoning import OUTPUT_TOKENS, asks_to_reason, final_answer, is_marked
 from autoprompt.scripts import NAME
 from autoprompt.types import REFUSED, Candidate, Demo, Example, Message, Prediction
@@ -115,8 +115,7 @@ class PromptProgram:
         # Reasoning that went round in circles would do so again, at the price of the longest answer.
         is_settled |= is_reasoned and completion.finish_reason == "length"
         value = self._read(completion, is_reasoned)
-        is_whole = value is not None and (not options.labels or value == completion.text.strip())
-        is_cut = completion.finish_reason == "length" and not is_whole
+        is_cut = completion.finish_reason == "length" and not is_whole(completion.text, value, options.labels)
         found = Prediction(completion.text, value, before.usage + completion.usage, is_cut=is_cut)
         if value is not None:
             return replace(found, label_probs=completion.label_probs)

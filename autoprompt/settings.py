@@ -16,12 +16,12 @@ from pydantic import BaseModel, ValidationError
 
 from autoprompt.config import (
     LOCAL,
+    BudgetSettings,
     CheckFile,
     CheckSettings,
     ExportedSettings,
     RunConfig,
     ScienceConfig,
-    SharedBudget,
     is_embedded,
     openai_address,
 )
@@ -47,7 +47,7 @@ _EXAMPLES: dict[type[BaseModel], str] = {
     RunConfig: 'dataset="rows.jsonl", prompt="…"',
     CheckSettings: 'baseline="baseline.json"',
     ScienceConfig: 'task="…"',
-    SharedBudget: "max_cost=5",
+    BudgetSettings: "max_cost=5",
 }
 _ANSWERS = ("record", "replay")
 _EXCLUSIVE = ("test", "no_test", *_ANSWERS)  # the pairs that a validator names without a place
@@ -292,12 +292,12 @@ def resolve_science(
     return _validated_as(ScienceConfig, values, sources)
 
 
-def resolve_budget(flags: Mapping[str, Any]) -> SharedBudget:
+def resolve_budget(flags: Mapping[str, Any]) -> BudgetSettings:
     """The caps of a batch that stand on the command line. AUTOPROMPT_MAX_... are each trial's own.
 
     Raises UsageError.
     """
-    return _validated_as(SharedBudget, *merged([from_flags(flags, SharedBudget)]))
+    return _validated_as(BudgetSettings, *merged([from_flags(flags, BudgetSettings)]))
 
 
 def _fill_models(values: dict[str, Any], sources: dict[str, str], environ: Mapping[str, str]) -> None:

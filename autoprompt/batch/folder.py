@@ -26,7 +26,7 @@ from autoprompt.batch.trials import (
     with_found,
     with_memory,
 )
-from autoprompt.config import SharedBudget
+from autoprompt.config import BudgetSettings
 from autoprompt.errors import StoreError
 from autoprompt.llm.ledger import Caps
 from autoprompt.run.inputs import has_metric_of
@@ -108,10 +108,10 @@ class BatchFolder:
             budget=_budget(data),
         )
 
-    def read_budget(self) -> SharedBudget:
+    def read_budget(self) -> BudgetSettings:
         """The caps that were given beside the files when it was called last; none where it never began."""
         path = self.path / "batch.json"
-        return _budget(read_json(path)) if path.is_file() else SharedBudget()
+        return _budget(read_json(path)) if path.is_file() else BudgetSettings()
 
     def adopt(self, trials: Sequence[Trial]) -> list[Trial]:
         """The trials under the names that their folders have, each with an experience file of its own.
@@ -185,5 +185,5 @@ def _is_of_beginning(file: Path) -> bool:
     )
 
 
-def _budget(data: Mapping[str, Any]) -> SharedBudget:
-    return SharedBudget(**data.get("budget", {}))  # none in a batch of an earlier version
+def _budget(data: Mapping[str, Any]) -> BudgetSettings:
+    return BudgetSettings(**data.get("budget", {}))  # none in a batch of an earlier version

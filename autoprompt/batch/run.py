@@ -16,7 +16,7 @@ from autoprompt.batch.local import LocalExecutor
 from autoprompt.batch.table import BatchResult, trials_in_words
 from autoprompt.batch.trials import Batch, Trial, load_batch, select
 from autoprompt.clients import Clients, unpriced
-from autoprompt.config import SharedBudget
+from autoprompt.config import BudgetSettings
 from autoprompt.errors import AutopromptError, ConfigError
 from autoprompt.llm.ledger import Amount, Caps, FileLedger
 from autoprompt.memory import ExperienceFile
@@ -55,7 +55,7 @@ def run_batch(
     only: Sequence[str] = (),
     jobs: int | None = None,
     fail_fast: bool = False,
-    budget: SharedBudget | None = None,
+    budget: BudgetSettings | None = None,
     clients: Clients | None = None,
     on_event: Callable[[Event], None] | None = None,
     environ: Mapping[str, str] | None = None,
@@ -63,8 +63,8 @@ def run_batch(
     """Run every trial of a batch that has no result yet: the whole of `autoprompt batch`.
 
     files: a batch file, or the settings of several runs; or a `Batch`. only: see `trials.select`.
-    budget: caps of all trials together, above those of the file. They hold for `resume_batch` and for later
-        calls that give none, which is said.
+    budget: caps of all trials together, above those of the file. Each holds for `resume_batch` and for later
+        calls until another one is given in its place; that it does is said.
     clients: one's own models; the trials then run one after the other in this process.
     on_event: called with each step as a plain dict with the key "event". environ: the variables to read
     settings from; default: those of the process.
@@ -121,7 +121,7 @@ def plan_batch(
     name: str | None = None,
     runs_dir: Path = Path("runs"),
     only: Sequence[str] = (),
-    budget: SharedBudget | None = None,
+    budget: BudgetSettings | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> tuple[Batch, list[Planned]]:
     """The trials and what they would use at most: `--dry-run`. Sends and writes nothing; raises the same."""
@@ -173,29 +173,29 @@ def _batch(
     files: Files | Batch,
     environ: Mapping[str, str] | None,
     name: str | None,
-    budget: SharedBudget | None,
+    budget: BudgetSettings | None,
     runs_dir: Path,
 ) -> Batch:
-    """The batch under the caps that were given, or else under those of the call before."""
+    """The batch under the caps that are given, and those of the call before that none is in the place of."""
     if budget is not None:
-        check_kind(budget, SharedBudget, "budget")
+        check_kind(budget, BudgetSettings, "budget")
     if isinstance(files, Batch):
         return files if budget is None else files.within(budget)
     paths = [files] if isinstance(files, str | Path) else files
     environ = os.environ if environ is None else environ
     batch = load_batch([Path(path) for path in paths], environ=environ, name=name)
-    if budget is not None and budget != SharedBudget():
-        return batch.within(budget)
+    batch = batch if budget is None else batch.within(budget)
     path = runs_dir / batch.name
     if not (path / "run.json").is_file():
         return batch
-    kept = BatchFolder.open(RunFolder(path)).read_budget()
-    if kept == SharedBudget():
+    given = batch.budget.model_dump(exclude_none=True)
+    kept = BatchFolder.open(RunFolder(path)).read_budget().model_dump(exclude_none=True)
+    left = {cap: value for cap, value in kept.items() if cap not in given}
+    if not left:
         return batch
-    caps = kept.model_dump(exclude_none=True)
-    shown = ", ".join(f"{cap}={value:g}" for cap, value in caps.items())
-    said = f"{shown} of the call before still holds: give {' or '.join(map(flag_name, caps))} to change that"
-    return replace(batch.within(kept), warnings=(*batch.warnings, said))
+    shown = ", ".join(f"{cap}={value:g}" for cap, value in left.items())
+    said = f"{shown} of the call before still holds: give {' or '.join(map(flag_name, left))} to change that"
+    return replace(batch.within(BudgetSettings(**left, **given)), warnings=(*batch.warnings, said))
 
 
 def _done(batch: Batch, runs_dir: Path) -> set[str]:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, create_model, field_validator, model_validator
 
-from autoprompt.config import CheckFile, RunConfig, SharedBudget
+from autoprompt.config import BudgetSettings, CheckFile, RunConfig
 from autoprompt.setting_types import Positive, Settings
 from autoprompt.yaml_file import load_yaml, top_keys
 
@@ -75,8 +75,8 @@ def _matrix_fields() -> dict[str, Any]:
 Matrix: Any = create_model("Matrix", __base__=Settings, **_matrix_fields())
 
 
-class BatchFile(SharedBudget):
-    """The keys of a batch file."""
+class BatchFile(BudgetSettings):
+    """The keys of a batch file. The caps at its top are those of all trials together."""
 
     name: str | None = Field(default=None, description="Folder under runs/; default: the file's name.")
     defaults: RunConfig = Field(default_factory=RunConfig, description="Settings of all trials.")

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from autoprompt.batch.spec import BatchFile, ExecutorSettings, checked_name, is_batch, load_batch_file
-from autoprompt.config import RunConfig, SharedBudget
+from autoprompt.config import BudgetSettings, RunConfig
 from autoprompt.errors import AutopromptError, ConfigError, StoreError, UsageError
 from autoprompt.llm.ledger import Caps
 from autoprompt.metrics.python_metric import code_digests
@@ -73,14 +73,14 @@ class Batch:
     max_seconds: float | None = None
     fail_fast: bool = False
     warnings: tuple[str, ...] = ()
-    budget: SharedBudget = field(default_factory=SharedBudget)
+    budget: BudgetSettings = field(default_factory=BudgetSettings)
 
-    def within(self, budget: SharedBudget) -> Batch:
+    def within(self, budget: BudgetSettings) -> Batch:
         """The same under these caps, where they name one; else under its own."""
-        given = budget.model_dump(include=set(SharedBudget.model_fields), exclude_none=True)
+        given = budget.model_dump(include=set(BudgetSettings.model_fields), exclude_none=True)
         caps = {**asdict(self.caps), "max_seconds": self.max_seconds, **given}
         max_seconds = caps.pop("max_seconds")
-        return replace(self, caps=Caps(**caps), max_seconds=max_seconds, budget=SharedBudget(**given))
+        return replace(self, caps=Caps(**caps), max_seconds=max_seconds, budget=BudgetSettings(**given))
 
 
 def load_batch(files: Sequence[Path], *, environ: Mapping[str, str], name: str | None = None) -> Batch:

@@ -13,7 +13,7 @@ import typer
 from autoprompt.cli import batch_table, options, render
 from autoprompt.cli.batch_view import watching
 from autoprompt.cli.run import print_json, read_environment
-from autoprompt.config import SharedBudget
+from autoprompt.config import BudgetSettings
 from autoprompt.settings import resolve_budget
 from autoprompt.types import OnEvent
 
@@ -24,7 +24,7 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
 @app.command()
-@options.with_settings(SharedBudget.model_fields, SharedBudget)
+@options.with_settings(BudgetSettings.model_fields, BudgetSettings)
 def batch(
     files: Annotated[
         list[Path],
@@ -56,7 +56,8 @@ def batch(
 ) -> None:
     """Run the trials of a batch file: a matrix of settings, side by side, on one budget, into one table.
 
-    Called again, it skips what is finished and goes on with what is not. Exit code 1: a trial has no result.
+    The caps are those of all trials together, beside those that each has. Called again, it skips what is
+    finished and goes on with what is not. Exit code 1: a trial has no result.
     """
     read_environment()
     budget = resolve_budget(flags)

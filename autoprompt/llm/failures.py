@@ -154,8 +154,9 @@ def _login(url: str) -> tuple[str, ...]:
         return ()
     header = base64.b64encode(f"{unquote(name)}:{unquote(password)}".encode()).decode()
     secret = password or name
-    in_json = json.dumps(unquote(secret))[1:-1]
-    return header, secret, unquote(secret), in_json
+    plain = unquote(secret)
+    in_json = (json.dumps(plain, ensure_ascii=is_ascii)[1:-1] for is_ascii in (True, False))
+    return header, secret, plain, *in_json
 
 
 def _error_object(body: str) -> Mapping[str, Any]:

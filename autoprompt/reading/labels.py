@@ -19,6 +19,12 @@ def read_answer(text: str, labels: Sequence[str] = ()) -> str | None:
     return read_label(text, labels) if labels else visible(text) or None
 
 
+def is_whole(text: str, value: str | None, labels: Sequence[str] = ()) -> bool:
+    """Whether an answer that may have broken off is all that was asked for: it was read as `value`, and where
+    it should be a label it is nothing else."""
+    return value is not None and (not labels or value == text.strip())
+
+
 def read_label(text: str, labels: Sequence[str]) -> str | None:
     """The label that `text` names, as it is written in `labels`; None where it names none.
 

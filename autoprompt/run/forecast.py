@@ -23,7 +23,7 @@ from autoprompt.run.call_sizes import (
     total,
 )
 from autoprompt.run.preparation import Preparation, smallest_gain_at_best, smallest_gain_of
-from autoprompt.search.plan import fewest_calls, final_cost
+from autoprompt.search.plan import fewest_calls, fewest_optimizer_calls, final_cost
 from autoprompt.tokens import estimate_tokens
 
 USUAL_DEMOS = 48  # of a long candidate; see search/demos.py
@@ -121,7 +121,7 @@ def estimate_run(preparation: Preparation, prices: Prices) -> Estimate:
     short_tokens, short_cost = taken([_original_call(p)])
     warnings = list(p.splits.warnings)
     tokens, cost = _capped(p, tokens, cost, warnings)
-    fewest = fewest_calls(p.plan, len(p.splits.test), p.fewest_optimizer_calls)
+    fewest = fewest_calls(p.plan, len(p.splits.test), fewest_optimizer_calls(p.depth, p.analyst_calls))
     least = _least(p, prices)
     return Estimate(
         sizes=p.splits.sizes,

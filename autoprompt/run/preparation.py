@@ -97,11 +97,6 @@ class Preparation:
         return MOST_CALLS[self.config.analyst] if self.depth.rewrites else 0
 
     @property
-    def fewest_optimizer_calls(self) -> int:
-        """For which the smallest cap has room."""
-        return fewest_optimizer_calls(self.depth, self.analyst_calls)
-
-    @property
     def task_options(self) -> Options:
         return task_options(self.config, self.labels)
 
@@ -169,7 +164,7 @@ def prepare(config: RunConfig, *, has_clients: bool = False) -> Preparation:
     beyond = max_iterations * (analyst_calls - MOST_CALLS["plain"] + looks)
     max_calls = config.max_calls or default_calls + beyond
     found = Preparation(config, prompt, splits, labels, depth, plan, max_iterations, max_calls, workflow)
-    check_budget(config.max_calls, plan, len(splits.test), found.fewest_optimizer_calls)
+    check_budget(config.max_calls, plan, len(splits.test), fewest_optimizer_calls(depth, found.analyst_calls))
     return found
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from autoprompt.evaluation import stopping_rows
 from autoprompt.llm.client import Client, Completion, Options
-from autoprompt.reading.labels import read_answer
+from autoprompt.reading.labels import is_whole, read_answer
 from autoprompt.reading.thoughts import parted
 from autoprompt.types import STEP_FAILED, Candidate, Example, Message, Prediction, Usage
 from autoprompt.workflow.errors import NodeError
@@ -70,14 +70,13 @@ class WorkflowProgram:
         value = self.read(text) if self.read else read_answer(text, self.labels)
         if meter.is_refusal(text):
             value = None  # whatever label it names
-        is_whole = value is not None and (not self.labels or value == text.strip())
         return Prediction(
             text,
             value,
             meter.usage,
             meter.label_probs(text),
             trace=recorder.steps,
-            is_cut=meter.is_cut(text) and not is_whole,
+            is_cut=meter.is_cut(text) and not is_whole(text, value, self.labels),
         )
 
     def inputs(self, example: Example) -> dict[str, Any]:

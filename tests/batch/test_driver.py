@@ -18,7 +18,7 @@ from autoprompt.batch import BatchResult, plan_batch, resume_batch, run_batch
 from autoprompt.batch.folder import BatchFolder
 from autoprompt.batch.run import stand
 from autoprompt.batch.trials import load_batch
-from autoprompt.config import SharedBudget
+from autoprompt.config import BudgetSettings
 from autoprompt.errors import ConfigError, EndpointError, Interrupted, StoreError
 from autoprompt.llm import Message
 from autoprompt.llm.client import Completion
@@ -224,7 +224,7 @@ def test_the_budget_of_the_batch_is_that_of_all_trials(home: Home) -> None:
 def test_a_budget_that_is_given_goes_before_the_files_and_is_kept_for_resume(home: Home) -> None:
     clients = scripted()
     path = home.write_batch(seeds=range(6), max_calls=5000, max_tokens=10**7)
-    result = run(home, path, clients=clients, budget=SharedBudget(max_calls=300))
+    result = run(home, path, clients=clients, budget=BudgetSettings(max_calls=300))
     assert asked(clients) == result.sent <= 300
     assert "max_calls=300" in result.not_run[0].error
     folder = BatchFolder.open(RunStore(home.runs_dir).open(result.name))
@@ -237,16 +237,18 @@ def test_a_budget_that_is_given_goes_before_the_files_and_is_kept_for_resume(hom
         "max_calls=300 of the call before still holds: give --max-calls to change that"
     )
     assert "max_calls=300" in again.not_run[0].error
+    beside = plan_batch(path, runs_dir=home.runs_dir, environ={}, budget=BudgetSettings(max_tokens=10**6))
+    assert beside[0].caps == Caps(300, 10**6)
     batch, planned = plan_batch(path, runs_dir=home.runs_dir, environ={})
     assert batch.caps.max_calls == 300
     assert [p.has_room for p in planned] == [row.status == "finished" for row in result.rows]
 
 
 def test_a_budget_that_is_none_is_refused(home: Home) -> None:
-    with pytest.raises(ConfigError, match=r"budget is .*give SharedBudget\(max_cost=5\)"):
+    with pytest.raises(ConfigError, match=r"budget is .*give BudgetSettings\(max_cost=5\)"):
         run(home, home.write_batch(), budget={"max_cost": 5})
     with pytest.raises(ValueError, match="finite"):
-        SharedBudget(max_cost=float("inf"))
+        BudgetSettings(max_cost=float("inf"))
 
 
 def test_a_trial_that_the_batch_left_fewer_calls_than_its_own_cap_is_named(home: Home) -> None:

@@ -270,7 +270,8 @@ def test_a_refused_password_is_what_is_to_be_checked_and_is_not_repeated(
     [
         ("me:hunter2hunter2", Reply(401, "x" * 292 + "hunter2hunter2")),
         ("me:p%C3%A4ssword1", Reply(401, {"detail": "bad login me:pässword1"})),
-        ("me:pa%22ssword1", Reply(401, {"detail": ["bad login", 'pa"ssword1']})),
+        ("me:p%C3%A4%22ssword1", Reply(401, {"detail": ["bad login", 'pä"ssword1']})),
+        ("me:p%C3%A4%22ssword1", Reply(401, {"reason": 'bad login pä"ssword1'})),
         ("tok-0123456789", error(401, "unknown token tok-0123456789")),
     ],
 )

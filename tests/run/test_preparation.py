@@ -37,7 +37,7 @@ def test_rows_labels_plan_and_cap(tmp_path: Path) -> None:
     assert found.max_iterations == DEPTHS["quick"].max_iterations
     assert found.fields == ("input",)
     assert set(found.plan.race_ids + found.plan.fresh_ids) == {r.id for r in found.splits.val}
-    assert found.max_calls >= fewest_calls(found.plan, 45, found.fewest_optimizer_calls)
+    assert found.max_calls >= fewest_calls(found.plan, 45, found.depth.writers)
 
 
 def test_a_prompt_over_its_own_cap_is_warned_of(tmp_path: Path) -> None:
@@ -136,7 +136,7 @@ def test_a_cap_too_small_is_refused_with_the_smallest_that_works(tmp_path: Path)
         prepared(tmp_path, max_calls=needed - 1)
     found = prepared(tmp_path, max_calls=needed)
     assert (found.splits.sizes["val"], found.splits.sizes["test"]) == (FEWEST_ROWS, FEWEST_ROWS)
-    assert needed == fewest_calls(found.plan, FEWEST_ROWS, found.fewest_optimizer_calls)
+    assert needed == fewest_calls(found.plan, FEWEST_ROWS, found.depth.writers)
 
 
 def test_a_large_file_is_used_as_far_as_the_calls_go(tmp_path: Path) -> None:
