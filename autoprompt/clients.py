@@ -11,8 +11,9 @@ from autoprompt.config import CallSettings, ModelSettings, RunConfig
 from autoprompt.errors import ConfigError
 from autoprompt.llm import Budget, Journal, Models, ResponseCache, wrap
 from autoprompt.llm.account import AnswerCache
+from autoprompt.llm.address import checked_url
 from autoprompt.llm.client import CallRole, Client
-from autoprompt.llm.endpoints import ModelChoice, checked_url, choose_model
+from autoprompt.llm.endpoints import ModelChoice, choose_model
 from autoprompt.llm.prices import REPORTED, Price
 from autoprompt.llm.recorded import RecordedClient
 from autoprompt.llm.stack import REMOTE_CONCURRENCY

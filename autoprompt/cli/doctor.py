@@ -27,9 +27,10 @@ from autoprompt.config import LOCAL, is_embedded, openai_address
 from autoprompt.errors import ConfigError, ModelError, StoreError, UsageError
 from autoprompt.extras import install, install_extra, requirements
 from autoprompt.llm import local, weights
-from autoprompt.llm.endpoints import OPENAI_URL, checked_url, listed, read_key, request_url
+from autoprompt.llm.address import checked_url, request_url
+from autoprompt.llm.endpoints import OPENAI_URL, read_key
 from autoprompt.llm.failures import has_login
-from autoprompt.llm.http import from_httpx, http_client
+from autoprompt.llm.http import from_httpx, http_client, listed
 from autoprompt.store.files import check_writable
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)

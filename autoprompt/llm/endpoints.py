@@ -5,31 +5,25 @@ The default is the embedded model, whatever keys are in the environment: nobody 
 
 from __future__ import annotations
 
-import json
 import os
-import time
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit, urlunsplit
 
 from autoprompt.config import LOCAL, ModelSettings, is_embedded, openai_address
-from autoprompt.errors import AuthenticationError, ConfigError, EndpointError, ModelError, UsageError
+from autoprompt.errors import AuthenticationError, ConfigError, UsageError
+from autoprompt.llm.address import checked_url, shown_url
 from autoprompt.llm.client import CallRole
-from autoprompt.llm.failures import TimedOutError, UnreachableError, from_status, shown_url
+from autoprompt.llm.http import list_models
 from autoprompt.llm.wire import Constrain
-from autoprompt.redaction import ADDRESS_VARIABLES, HIDDEN, address_without_secrets, whole_address
+from autoprompt.redaction import address_without_secrets, whole_address
 
 if TYPE_CHECKING:
     from autoprompt.llm.local import LocalServer
     from autoprompt.llm.weights import Progress
 
 OPENAI_URL = "https://api.openai.com/v1"
-
-_REQUEST = "/chat/completions"
-_LIST_TIMEOUT_S = 10.0
-_WAITS_S = (0.5, 1.0, 2.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,47 +153,6 @@ def open_endpoint(
     return Endpoint(base_url, model, choice.api_key, address_without_secrets(base_url), constrain)
 
 
-def list_models(base_url: str, api_key: str = "", *, is_needed: bool = True) -> list[dict[str, Any]] | None:
-    """The entries of `/models`; None from an endpoint that has no such list.
-
-    is_needed: False where a model is named: many a gateway lets a key ask, and not list. A refusal is None
-        then, and so is silence, which is waited for once; a wrong key shows at the first request.
-    Raises EndpointError, fatal, if it cannot be reached within some seconds; AuthenticationError.
-    """
-    import httpx
-
-    from autoprompt.llm.http import from_httpx, http_client
-
-    url = request_url(base_url, "/models")
-    with http_client(api_key, timeout_s=_LIST_TIMEOUT_S) as client:
-        for wait_s in (*_WAITS_S, None):
-            failure: ModelError
-            try:
-                response = client.get(url)
-            except httpx.HTTPError as error:
-                failure = from_httpx(error, url, api_key)
-            else:
-                if response.status_code == 200:
-                    return listed(response.content)
-                failure = from_status(
-                    response.status_code, response.headers, response.text, url=url, api_key=api_key, sent=()
-                )
-            is_final = isinstance(failure, TimedOutError) and not is_needed
-            if is_final or not isinstance(failure, EndpointError):
-                break
-            if wait_s is not None:
-                time.sleep(wait_s)
-    if isinstance(failure, AuthenticationError) and is_needed:
-        raise failure
-    if isinstance(failure, UnreachableError):
-        raise EndpointError(
-            f"{failure}. Is the server running, and is the base URL right? Set --base-url, or use the "
-            "embedded model with --model local.",
-            is_fatal=True,
-        ) from failure
-    return None
-
-
 def _choice(
     model: str | None,
     base_url: str | None,
@@ -226,56 +179,9 @@ def _check_exclusive(prefix: str, model: str | None, base_url: str | None) -> No
         )
 
 
-def checked_url(base_url: str) -> str:
-    """Without spaces around it and a slash at the end.
-
-    Raises UsageError for what is not an http(s) address, for that of one request, and for one out of a run's
-    folder whose password is not there.
-    """
-    base_url = base_url.strip()
-    if HIDDEN in base_url:
-        raise UsageError(
-            f"base URL {base_url}: the run began with a password or key in it, which is not kept. Set "
-            f"{ADDRESS_VARIABLES[0]} to the whole address, or {' or '.join(ADDRESS_VARIABLES[1:3])} to that "
-            "of another role, and call it again."
-        )
-    try:
-        parts = urlsplit(base_url)
-        # `a..b` and names of over 63 letters have no form that could be looked up: UnicodeError.
-        host = (parts.hostname or "").encode("idna")
-        is_address = parts.scheme in ("http", "https") and bool(host) and parts.port != 0
-        is_address = is_address and base_url.isprintable()
-    except ValueError:
-        is_address = False
-    if not is_address:
-        raise UsageError(f"base URL {base_url!r}: expected http://HOST[:PORT]/v1 or https://HOST/v1")
-    if parts.path.rstrip("/").endswith(_REQUEST):
-        raise UsageError(
-            f"base URL {shown_url(base_url)}: leave out {_REQUEST}, which is added to it; expected "
-            f"{shown_url(base_url).rstrip('/').removesuffix(_REQUEST)}"
-        )
-    return base_url.rstrip("/")
-
-
-def request_url(base_url: str, path: str) -> str:
-    """The address of one request: `path` goes before a query, such as the `?api-version=...` of some."""
-    parts = urlsplit(base_url)
-    return urlunsplit(parts._replace(path=parts.path.rstrip("/") + path))
-
-
 def _only_model(models: Sequence[Mapping[str, Any]] | None, base_url: str) -> str:
     names = [str(entry["id"]) for entry in models or () if "id" in entry]
     if len(names) == 1:
         return names[0]
     found = f"it lists {len(names)}: {', '.join(sorted(names)[:40])}" if names else "it lists none"
     raise UsageError(f"{shown_url(base_url)}: no model is named, and {found}. Choose one with --model.")
-
-
-def listed(body: bytes) -> list[dict[str, Any]] | None:
-    """The entries in an answer to `/models`; None where it is no list."""
-    try:
-        data = json.loads(body)
-    except ValueError:
-        return None
-    entries = data.get("data") if isinstance(data, dict) else None
-    return [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else None

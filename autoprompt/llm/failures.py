@@ -9,9 +9,10 @@ import re
 import time
 from collections.abc import Iterable, Mapping
 from typing import Any
-from urllib.parse import unquote, urlsplit, urlunsplit
+from urllib.parse import unquote, urlsplit
 
 from autoprompt.errors import AuthenticationError, EndpointError, ModelError, RequestRefusedError
+from autoprompt.llm.address import shown_url
 
 
 class UnreachableError(EndpointError):
@@ -125,12 +126,6 @@ def _status(error: Mapping[str, Any]) -> int | None:
             return int(error[name])
     words = f"{error.get('code')} {error.get('type')}"
     return next((status for word, status in _WORDS.items() if word in words), None)
-
-
-def shown_url(url: str) -> str:
-    """The URL without user, password and query, which may hold keys."""
-    parts = urlsplit(url)
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
 def redact(text: str, url: str, api_key: str) -> str:

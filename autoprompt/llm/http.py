@@ -11,11 +11,11 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from autoprompt.errors import EndpointError
+from autoprompt.errors import AuthenticationError, EndpointError, ModelError
+from autoprompt.llm.address import request_url, shown_url
 from autoprompt.llm.client import Completion, Options
-from autoprompt.llm.endpoints import request_url
 from autoprompt.llm.failures import (
     BrokenAnswerError,
     TimedOutError,
@@ -23,7 +23,6 @@ from autoprompt.llm.failures import (
     from_answer,
     from_status,
     redact,
-    shown_url,
 )
 from autoprompt.llm.proxies import environment_faults, proxy_note
 from autoprompt.llm.wire import Constrain, Parameters, turn
@@ -35,6 +34,8 @@ if TYPE_CHECKING:
     import httpx
 
 _CONNECT_TIMEOUT_S = 5.0
+_LIST_TIMEOUT_S = 10.0
+_WAITS_S = (0.5, 1.0, 2.0)
 
 MOST_BYTES = 32_000_000
 """Of one answer: a hundred times what the longest ones have."""
@@ -225,3 +226,52 @@ class HttpTransport:
 
 def _text(content: bytes, response: httpx.Response) -> str:
     return content.decode(response.encoding or "utf-8", errors="replace")
+
+
+def list_models(base_url: str, api_key: str = "", *, is_needed: bool = True) -> list[dict[str, Any]] | None:
+    """The entries of `/models`; None from an endpoint that has no such list.
+
+    is_needed: False where a model is named: many a gateway lets a key ask, and not list. A refusal is None
+        then, and so is silence, which is waited for once; a wrong key shows at the first request.
+    Raises EndpointError, fatal, if it cannot be reached within some seconds; AuthenticationError.
+    """
+    import httpx
+
+    url = request_url(base_url, "/models")
+    with http_client(api_key, timeout_s=_LIST_TIMEOUT_S) as client:
+        for wait_s in (*_WAITS_S, None):
+            failure: ModelError
+            try:
+                response = client.get(url)
+            except httpx.HTTPError as error:
+                failure = from_httpx(error, url, api_key)
+            else:
+                if response.status_code == 200:
+                    return listed(response.content)
+                failure = from_status(
+                    response.status_code, response.headers, response.text, url=url, api_key=api_key, sent=()
+                )
+            is_final = isinstance(failure, TimedOutError) and not is_needed
+            if is_final or not isinstance(failure, EndpointError):
+                break
+            if wait_s is not None:
+                time.sleep(wait_s)
+    if isinstance(failure, AuthenticationError) and is_needed:
+        raise failure
+    if isinstance(failure, UnreachableError):
+        raise EndpointError(
+            f"{failure}. Is the server running, and is the base URL right? Set --base-url, or use the "
+            "embedded model with --model local.",
+            is_fatal=True,
+        ) from failure
+    return None
+
+
+def listed(body: bytes) -> list[dict[str, Any]] | None:
+    """The entries in an answer to `/models`; None where it is no list."""
+    try:
+        data = json.loads(body)
+    except ValueError:
+        return None
+    entries = data.get("data") if isinstance(data, dict) else None
+    return [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else None

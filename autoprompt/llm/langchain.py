@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlsplit
 
 from autoprompt.errors import EndpointError, ModelError
+from autoprompt.llm.address import shown_url
 from autoprompt.llm.client import Completion, Options
 from autoprompt.llm.failures import (
     BrokenAnswerError,
@@ -17,7 +18,6 @@ from autoprompt.llm.failures import (
     from_answer,
     from_status,
     redact,
-    shown_url,
 )
 from autoprompt.llm.http import http_client
 from autoprompt.llm.proxies import environment_faults, proxy_note

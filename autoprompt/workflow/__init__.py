@@ -50,27 +50,27 @@ if TYPE_CHECKING:
         VariableNotFoundError,
         WorkflowDefinitionError,
     )
-    from autoprompt.workflow.nodes import register_node_type
+    from autoprompt.workflow.registry import register_node_type
     from autoprompt.workflow.runner import RunSettings
     from autoprompt.workflow.tools import tool
     from autoprompt.workflow.variables import VariablePool
     from autoprompt.workflow.workflow import Workflow
 
 _HOMES = {
-    "BaseNode": "classes.base",
-    "CodeNode": "classes.tool",
-    "EndNode": "classes.start",
-    "IterativeWorkflowNode": "classes.iterative",
-    "LLMNode": "classes.llm",
-    "RetryConfig": "definition",
-    "RunSettings": "runner",
-    "StartNode": "classes.start",
-    "ToolNode": "classes.tool",
-    "VariablePool": "variables",
-    "Workflow": "workflow",
-    "WorkflowContext": "classes.base",
-    "register_node_type": "nodes",
-    "tool": "tools",
+    "BaseNode": "autoprompt.workflow.classes.base",
+    "CodeNode": "autoprompt.workflow.classes.tool",
+    "EndNode": "autoprompt.workflow.classes.start",
+    "IterativeWorkflowNode": "autoprompt.workflow.classes.iterative",
+    "LLMNode": "autoprompt.workflow.classes.llm",
+    "RetryConfig": "autoprompt.workflow.definition",
+    "RunSettings": "autoprompt.workflow.runner",
+    "StartNode": "autoprompt.workflow.classes.start",
+    "ToolNode": "autoprompt.workflow.classes.tool",
+    "VariablePool": "autoprompt.workflow.variables",
+    "Workflow": "autoprompt.workflow.workflow",
+    "WorkflowContext": "autoprompt.workflow.classes.base",
+    "register_node_type": "autoprompt.workflow.registry",
+    "tool": "autoprompt.workflow.tools",
 }
 
 
@@ -80,5 +80,4 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import importlib
 
-    home = _HOMES.get(name, "errors")
-    return getattr(importlib.import_module(f"{__name__}.{home}"), name)
+    return getattr(importlib.import_module(_HOMES.get(name, "autoprompt.workflow.errors")), name)

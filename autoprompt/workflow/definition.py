@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from autoprompt.workflow.components import component_name
 from autoprompt.workflow.mocks import Mock
 from autoprompt.workflow.variables import VariablePool
-
-if TYPE_CHECKING:
-    from autoprompt.workflow.context import NodeContext
-    from autoprompt.workflow.spec.fields import NamedInput
 
 ErrorStrategy = Literal["fail-branch", "default-value"]
 
@@ -68,18 +65,21 @@ class NodeResult:
 
 
 class NodeType(Protocol):
-    """What nodes of one type do. One object serves all nodes; safe to call from several threads at once."""
+    """What nodes of one type do. One object serves all nodes; safe to call from several threads at once.
+
+    context: the `NodeContext` of one run of a node. It holds a `GraphNode`, so its type is not named here.
+    """
 
     @property
     def data_model(self) -> type[BaseModel]:
         """What its data is read into, besides what every node may say (`spec.fields.NodeData`)."""
         ...
 
-    def execute(self, data: Any, context: NodeContext) -> NodeResult:
+    def execute(self, data: Any, context: Any) -> NodeResult:
         """Do the node's work once. Any exception fails this attempt; retries are the engine's."""
         ...
 
-    def mocked(self, data: Any, context: NodeContext, outputs: Mapping[str, Any]) -> NodeResult:
+    def mocked(self, data: Any, context: Any, outputs: Mapping[str, Any]) -> NodeResult:
         """The result with `outputs` given instead of made."""
         ...
 
@@ -93,11 +93,27 @@ class NodeTypeBase:
 
     data_model: type[BaseModel] = AnyData
 
-    def mocked(self, data: Any, context: NodeContext, outputs: Mapping[str, Any]) -> NodeResult:
+    def mocked(self, data: Any, context: Any, outputs: Mapping[str, Any]) -> NodeResult:
         return NodeResult(outputs=dict(outputs))
 
     def component_texts(self, data: Any) -> Mapping[str, str]:
         return {}
+
+
+class NamedInput(Protocol):
+    """A value that a node is given by name.
+
+    type: "variable" if `value` is a selector; otherwise `value` is filled in where it has references.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def type(self) -> str: ...
+
+    @property
+    def value(self) -> Any: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,3 +215,22 @@ class Definition:
             yield node
             if node.inner is not None:
                 yield from node.inner.all_nodes()
+
+
+def components(definition: Definition) -> dict[str, str]:
+    """Every prompt text of a workflow, virtual and inner nodes included, by name."""
+    return {
+        component_name(node.id, role): text
+        for node in definition.all_nodes()
+        for role, text in node.executor.component_texts(node.data).items()
+    }
+
+
+def locked_components(definition: Definition) -> tuple[str, ...]:
+    """Names of the texts that must stay as they are, as their nodes say."""
+    return tuple(
+        component_name(node.id, role)
+        for node in definition.all_nodes()
+        for role in node.executor.component_texts(node.data)
+        if node.locked
+    )

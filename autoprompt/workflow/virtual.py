@@ -5,23 +5,22 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any
 
-from autoprompt.workflow.context import ChildResult, NodeContext
-from autoprompt.workflow.definition import NodeResult, VirtualNode
-from autoprompt.workflow.errors import FATAL, ExtractionError, LLMInvocationError, NodeError, as_node_error
-from autoprompt.workflow.events import NodeRunRetry
-from autoprompt.workflow.execution import (
+from autoprompt.workflow.attempt import (
     failure,
     keep_failure,
     make_context,
     perform,
+    resolve_inputs,
     said,
     started,
     success,
     with_children,
 )
-from autoprompt.workflow.template import render_in
+from autoprompt.workflow.context import ChildResult, NodeContext
+from autoprompt.workflow.definition import NodeResult, VirtualNode
+from autoprompt.workflow.errors import FATAL, ExtractionError, LLMInvocationError, NodeError, as_node_error
+from autoprompt.workflow.events import NodeRunRetry
 from autoprompt.workflow.variables import MISSING
 
 _CHILD = "virtual"  # the part under which outputs and taken-up failures of a virtual node are kept
@@ -155,15 +154,3 @@ def _described(child: VirtualNode, result: NodeResult) -> NodeResult:
         metadata=result.metadata,
         edge_handle=result.edge_handle,
     )
-
-
-def resolve_inputs(context: NodeContext) -> dict[str, Any]:
-    """The values of the node's `inputs` by name: of a variable, or what is given with its references filled.
-
-    Raises VariableNotFoundError for a variable that is not there.
-    """
-    pool = context.pool
-    return {
-        given.name: pool.get(given.value or ()) if given.type == "variable" else render_in(given.value, pool)
-        for given in context.node.inputs
-    }

@@ -12,8 +12,7 @@ from autoprompt.store import RunFolder, RunStore
 from autoprompt.workflow import runner
 from autoprompt.workflow.classes.base import BaseNode
 from autoprompt.workflow.classes.sequence import sequence_definition
-from autoprompt.workflow.components import components, locked_components
-from autoprompt.workflow.definition import Definition
+from autoprompt.workflow.definition import Definition, components, locked_components
 from autoprompt.workflow.errors import WorkflowDefinitionError
 from autoprompt.workflow.events import Event, GraphRunFailed, GraphRunPartialSucceeded, GraphRunSucceeded
 from autoprompt.workflow.plain import plain

@@ -175,7 +175,7 @@ def test_the_embedded_model_is_never_behind_one(monkeypatch: pytest.MonkeyPatch)
 
 def test_a_run_and_doctor_tell_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("autoprompt.llm.endpoints._WAITS_S", ())
+    monkeypatch.setattr("autoprompt.llm.http._WAITS_S", ())
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     with pytest.raises(EndpointError, match=r"NO_PROXY=127.0.0.1 goes round it\)\. Is the server running"):
         CALLERS["listing"]()

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
+from autoprompt.llm.address import shown_url
 from autoprompt.llm.client import Options
-from autoprompt.llm.failures import redact, shown_url
+from autoprompt.llm.failures import redact
 from autoprompt.llm.labels import deciding_tokens, label_grammar
 from autoprompt.llm.prices import Price, find_price
 from autoprompt.llm.wire import LABELS_BEFORE_CUT, Parameters, read_answer

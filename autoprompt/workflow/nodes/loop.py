@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from autoprompt.workflow.branching import case_holds
 from autoprompt.workflow.containers import apply_writes, inner_answer
 from autoprompt.workflow.context import NodeContext
 from autoprompt.workflow.definition import Definition, NodeResult, NodeTypeBase
@@ -15,6 +14,7 @@ from autoprompt.workflow.errors import NodeError
 from autoprompt.workflow.events import LoopFailed, LoopNext, LoopStarted, LoopSucceeded
 from autoprompt.workflow.expression import parse_expression
 from autoprompt.workflow.inner import run_inner
+from autoprompt.workflow.nodes.branching import case_holds
 from autoprompt.workflow.spec.fields import typed_value
 from autoprompt.workflow.spec.records import LoopData
 from autoprompt.workflow.variables import MISSING, VariablePool, merge_values

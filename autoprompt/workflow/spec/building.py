@@ -12,7 +12,7 @@ from autoprompt.workflow.errors import WorkflowDefinitionError
 from autoprompt.workflow.extraction import Extracting, ExtractionSpec, extraction_title
 from autoprompt.workflow.http_tools import HttpTool
 from autoprompt.workflow.mocks import read_mocks
-from autoprompt.workflow.nodes import node_type
+from autoprompt.workflow.registry import node_type
 from autoprompt.workflow.spec.checking import check_workflow
 from autoprompt.workflow.spec.checks import CheckedGraph, CheckedNode
 from autoprompt.workflow.spec.fields import NodeData

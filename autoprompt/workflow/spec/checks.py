@@ -20,7 +20,7 @@ from autoprompt.workflow.errors import (
 )
 from autoprompt.workflow.expression import ExpressionError, parse_expression
 from autoprompt.workflow.extraction import ExtractionSpec
-from autoprompt.workflow.nodes import canonical_type, known_types, node_type
+from autoprompt.workflow.registry import canonical_type, known_types, node_type
 from autoprompt.workflow.spec import records
 from autoprompt.workflow.spec.faults import Faults, Where
 from autoprompt.workflow.spec.fields import NodeData

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import AliasChoices, BaseModel
 
 from autoprompt.workflow.models import COMPLETION_PARAMS, ModelSpec
-from autoprompt.workflow.nodes import node_type
+from autoprompt.workflow.registry import node_type
 from autoprompt.workflow.spec.checks import CheckedNode, extraction_where
 from autoprompt.workflow.spec.faults import Faults, Where
 from autoprompt.workflow.spec.fields import NodeData

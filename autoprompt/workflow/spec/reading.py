@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from autoprompt.workflow.nodes import canonical_type, known_types
+from autoprompt.workflow.registry import canonical_type, known_types
 from autoprompt.workflow.spec.faults import Faults, Where
 from autoprompt.yaml_file import YamlFile, open_yaml
 
