@@ -15,7 +15,7 @@ help: ## list the commands
 run: $(VENV)/ready-local ## set up and optimize the clickbait prompt on the embedded model (more flags: ARGS='--seed 1')
 	@$(BIN)/autoprompt run --dataset clickbait.jsonl --model local --preset quick $(ARGS)
 
-test: $(VENV)/ready-dev ## set up and run the tests (ARGS='tests/test_stats.py')
+test: $(VENV)/ready-dev ## set up and run the tests (ARGS='tests/stats')
 	@$(BIN)/python -m pytest -n 2 $(ARGS)
 
 browser: ## install Chromium for the tests of the pages, where there is none (Debian, as root)
@@ -35,7 +35,7 @@ ray-test: $(VENV)/ready-dev,ray ## a batch over a Ray cluster of two nodes here,
 	@$(BIN)/python -m pytest -m ray tests/batch/test_ray.py $(ARGS)
 
 extras-test: $(VENV)/ready-dev,science,parquet ## the tests that pandas and pyarrow are needed for: `make test` skips them
-	@$(BIN)/python -m pytest tests/test_analyst.py tests/science tests/dataset/test_reading.py $(ARGS)
+	@$(BIN)/python -m pytest tests/optimizer/test_scientific_analyst.py tests/science tests/dataset/test_reading.py $(ARGS)
 
 check: lint types imports docs-check test ## everything that must hold before a commit
 

@@ -46,7 +46,17 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from autoprompt.api import (
+    from autoprompt.batch import BatchResult, run_batch
+    from autoprompt.errors import AutopromptError
+    from autoprompt.evaluation.estimate import EvaluationEstimate, estimate_evaluation
+    from autoprompt.evaluation.exported import Exported, read_exported
+    from autoprompt.evaluation.scoring import EvaluationReport, evaluate
+    from autoprompt.gate import CheckReport
+    from autoprompt.llm.client import Client, Completion, Options
+    from autoprompt.llm.models import Clients
+    from autoprompt.llm.scripted import ScriptedClient
+    from autoprompt.metrics import register
+    from autoprompt.optimizer.api import (
         best_of,
         candidate_of,
         check,
@@ -56,57 +66,47 @@ if TYPE_CHECKING:
         resume,
         resume_investigation,
     )
-    from autoprompt.batch import BatchResult, run_batch
-    from autoprompt.clients import Clients
-    from autoprompt.config import BudgetSettings, CheckSettings, RunConfig, ScienceConfig
-    from autoprompt.errors import AutopromptError
-    from autoprompt.llm.client import Client, Completion, Options
-    from autoprompt.llm.scripted import ScriptedClient
-    from autoprompt.metrics import register
     from autoprompt.optimizer.ending.result import RunResult
-    from autoprompt.regression import CheckReport
-    from autoprompt.run.forecast import Estimate
+    from autoprompt.optimizer.forecast import Estimate
+    from autoprompt.records import Candidate, Demo, Message, Usage
     from autoprompt.science.records import Investigation
-    from autoprompt.scoring import EvaluationReport, evaluate
-    from autoprompt.scoring_estimate import EvaluationEstimate, estimate_evaluation
-    from autoprompt.store.export import Exported, read_exported
-    from autoprompt.types import Candidate, Demo, Message, Usage
+    from autoprompt.settings.records import BudgetSettings, CheckSettings, RunConfig, ScienceConfig
 
 _HOMES = {
     "AutopromptError": "autoprompt.errors",
     "BatchResult": "autoprompt.batch",
-    "BudgetSettings": "autoprompt.config",
-    "Candidate": "autoprompt.types",
-    "CheckReport": "autoprompt.regression",
-    "CheckSettings": "autoprompt.config",
+    "BudgetSettings": "autoprompt.settings.records",
+    "Candidate": "autoprompt.records",
+    "CheckReport": "autoprompt.gate",
+    "CheckSettings": "autoprompt.settings.records",
     "Client": "autoprompt.llm.client",
-    "Clients": "autoprompt.clients",
+    "Clients": "autoprompt.llm.models",
     "Completion": "autoprompt.llm.client",
-    "Demo": "autoprompt.types",
-    "Estimate": "autoprompt.run.forecast",
-    "EvaluationEstimate": "autoprompt.scoring_estimate",
-    "EvaluationReport": "autoprompt.scoring",
-    "Exported": "autoprompt.store.export",
+    "Demo": "autoprompt.records",
+    "Estimate": "autoprompt.optimizer.forecast",
+    "EvaluationEstimate": "autoprompt.evaluation.estimate",
+    "EvaluationReport": "autoprompt.evaluation.scoring",
+    "Exported": "autoprompt.evaluation.exported",
     "Investigation": "autoprompt.science.records",
-    "Message": "autoprompt.types",
+    "Message": "autoprompt.records",
     "Options": "autoprompt.llm.client",
-    "RunConfig": "autoprompt.config",
+    "RunConfig": "autoprompt.settings.records",
     "RunResult": "autoprompt.optimizer.ending.result",
-    "ScienceConfig": "autoprompt.config",
+    "ScienceConfig": "autoprompt.settings.records",
     "ScriptedClient": "autoprompt.llm.scripted",
-    "Usage": "autoprompt.types",
-    "best_of": "autoprompt.api",
-    "candidate_of": "autoprompt.api",
-    "check": "autoprompt.api",
-    "estimate": "autoprompt.api",
-    "estimate_evaluation": "autoprompt.scoring_estimate",
-    "evaluate": "autoprompt.scoring",
-    "investigate": "autoprompt.api",
-    "optimize": "autoprompt.api",
-    "read_exported": "autoprompt.store.export",
+    "Usage": "autoprompt.records",
+    "best_of": "autoprompt.optimizer.api",
+    "candidate_of": "autoprompt.optimizer.api",
+    "check": "autoprompt.optimizer.api",
+    "estimate": "autoprompt.optimizer.api",
+    "estimate_evaluation": "autoprompt.evaluation.estimate",
+    "evaluate": "autoprompt.evaluation.scoring",
+    "investigate": "autoprompt.optimizer.api",
+    "optimize": "autoprompt.optimizer.api",
+    "read_exported": "autoprompt.evaluation.exported",
     "register": "autoprompt.metrics",
-    "resume": "autoprompt.api",
-    "resume_investigation": "autoprompt.api",
+    "resume": "autoprompt.optimizer.api",
+    "resume_investigation": "autoprompt.optimizer.api",
     "run_batch": "autoprompt.batch",
 }
 

@@ -12,8 +12,8 @@ import sys
 from pathlib import Path
 
 from autoprompt import CheckReport, Clients, Message, ScriptedClient, check
-from autoprompt.regression import write_baseline
-from autoprompt.settings import resolve_check
+from autoprompt.gate import write_baseline
+from autoprompt.settings.resolve import resolve_check
 
 HERE = Path(__file__).parent
 CONFIG = HERE.parent / "configs" / "clickbait_ci.yaml"

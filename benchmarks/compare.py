@@ -31,9 +31,9 @@ from counting_proxy import CountingProxy
 from peers.scoring import is_right
 
 from autoprompt import RunConfig, evaluate, optimize
-from autoprompt.api import candidate_of
-from autoprompt.llm import local, weights
-from autoprompt.types import Candidate
+from autoprompt.llm.here import local, weights
+from autoprompt.optimizer.api import candidate_of
+from autoprompt.records import Candidate
 
 HERE = Path(__file__).parent
 PEERS = HERE / "peers"

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from autoprompt import Candidate, EvaluationReport, RunConfig, evaluate
-from autoprompt.search import demos
-from autoprompt.types import Example
+from autoprompt.optimizer.search import demos
+from autoprompt.records import Example
 
 
 def read_rows(path: Path) -> list[Example]:

@@ -19,8 +19,8 @@ from statistics import fmean
 
 from demo_sets import ask, read_rows, showing
 
-from autoprompt.search import demos
-from autoprompt.search.pool import CONFIDENCE_WEIGHT
+from autoprompt.optimizer.search import demos
+from autoprompt.optimizer.search.pool import CONFIDENCE_WEIGHT
 
 SIZES = (16, 32, 64, 128)
 MARGINS = (None, 0.0, 0.03, 0.06)  # None: the best, however long

@@ -21,8 +21,8 @@ from pathlib import Path
 from workbench import Report
 
 from autoprompt import CheckSettings, Clients, RunConfig, ScriptedClient, check
+from autoprompt.gate import write_baseline
 from autoprompt.llm import Message, Options
-from autoprompt.regression import write_baseline
 
 # At most 5% false alarms: of 1,000, more than 64 come by chance in under 2.5% of the trials.
 MOST_FALSE_ALARMS = 64 / 1000

@@ -28,7 +28,7 @@ MOST_GROWTH = 1.2  # memory at the end over that after the first quarter
 _RUN = """
 import json, os, sys, time
 from pathlib import Path
-from autoprompt.config import ModelSettings
+from autoprompt.settings.records import ModelSettings
 from autoprompt.workflow import RunSettings, Workflow
 base_url, items, at_once, runs_dir = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
 data = {

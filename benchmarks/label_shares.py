@@ -19,8 +19,8 @@ from statistics import fmean
 import yaml
 from demo_sets import ask, read_rows, showing
 
-from autoprompt.optimizer.proposing.propose import LEANS
-from autoprompt.search import demos
+from autoprompt.optimizer.propose.propose import LEANS
+from autoprompt.optimizer.search import demos
 from autoprompt.stats import student_interval
 
 TASKS = Path(__file__).parent / "peers" / "tasks.yaml"

@@ -14,10 +14,11 @@ import time
 from pathlib import Path
 from unittest import mock
 
-from autoprompt.llm import local, wire
 from autoprompt.llm.client import Options
-from autoprompt.llm.http import HttpTransport
-from autoprompt.types import Message
+from autoprompt.llm.here import local
+from autoprompt.llm.transport import wire
+from autoprompt.llm.transport.http import HttpTransport
+from autoprompt.records import Message
 
 DATA = Path(__file__).parents[1] / "datasets" / "clickbait.jsonl"
 SETS = (

@@ -22,10 +22,10 @@ from typing import Any
 
 from workbench import say, write_rows
 
+from autoprompt.records import EvaluatedRow
 from autoprompt.report import read_summary
 from autoprompt.report.html import environment, page
-from autoprompt.store import RunFolder, RunStore
-from autoprompt.types import EvaluatedRow
+from autoprompt.runs import RunFolder, RunStore
 
 BOUND_S, BOUND_MB, BOUND_MS = 3.0, 8.0, 200.0
 CANDIDATES, RACED = 60, 400

@@ -36,7 +36,7 @@ from simulation.ablations import ABLATIONS, WHOLE
 from simulation.run import Outcome, simulate
 from simulation.world import WORLDS, World
 
-from autoprompt.search.plan import DEPTHS
+from autoprompt.optimizer.search.plan import DEPTHS
 
 
 def summary(outcomes: Sequence[Outcome]) -> dict[str, Any]:

@@ -21,11 +21,11 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
-from autoprompt.config import ScienceConfig
 from autoprompt.errors import ModelError
 from autoprompt.llm import Budget, Models
 from autoprompt.science.records import Investigation
 from autoprompt.science.run import start
+from autoprompt.settings.records import ScienceConfig
 
 _NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:[eE][-+]?\d+)?")
 

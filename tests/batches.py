@@ -18,7 +18,7 @@ from fakes import target_of
 from autoprompt import Clients
 from autoprompt.errors import EndpointError
 from autoprompt.llm import ScriptedClient
-from autoprompt.types import Message
+from autoprompt.records import Message
 
 Speak = Callable[[list[Message]], str]
 

@@ -13,24 +13,22 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from autoprompt.config import RunConfig
 from autoprompt.dataset import Splits
 from autoprompt.llm import Budget, ScriptedClient, wrap
 from autoprompt.llm.client import Client, Completion, Options
+from autoprompt.measure.program import Program, PromptProgram
 from autoprompt.memory import ExperienceFile
 from autoprompt.metrics import get_metric
-from autoprompt.optimizer.agents import (
-    AnalysisAgent,
-    DescribingAgent,
-    MemoryAgent,
-    PredictionAgent,
-    RewriteAgent,
-)
 from autoprompt.optimizer.context import SearchContext, SearchSettings
-from autoprompt.program import Program, PromptProgram
-from autoprompt.search.plan import Depth, Plan, make_plan
-from autoprompt.search.pool import Pool
-from autoprompt.types import Candidate, EvaluatedRow, Example, Message, Prediction, Step, Usage
+from autoprompt.optimizer.memory_agent import MemoryAgent
+from autoprompt.optimizer.prediction import PredictionAgent
+from autoprompt.optimizer.propose.analyst import AnalysisAgent
+from autoprompt.optimizer.propose.describer import DescribingAgent
+from autoprompt.optimizer.propose.writer import RewriteAgent
+from autoprompt.optimizer.search.plan import Depth, Plan, make_plan
+from autoprompt.optimizer.search.pool import Pool
+from autoprompt.records import Candidate, EvaluatedRow, Example, Message, Prediction, Step, Usage
+from autoprompt.settings.records import RunConfig
 
 LABELS = ("A", "B")
 PROMPT = "Decide whether the item is A or B."

@@ -12,7 +12,7 @@ import yaml
 
 from autoprompt.llm import ScriptedClient
 from autoprompt.workflow import RunSettings, Workflow
-from autoprompt.workflow.events import (
+from autoprompt.workflow.engine.events import (
     Event,
     GraphRunFailed,
     GraphRunPartialSucceeded,

@@ -10,8 +10,8 @@ from fakes import World, run_config, writer
 
 from autoprompt import Clients, optimize
 from autoprompt.llm import ScriptedClient
-from autoprompt.store import RunFolder, RunStore
-from autoprompt.types import EvaluatedRow
+from autoprompt.records import EvaluatedRow
+from autoprompt.runs import RunFolder, RunStore
 
 # What a page, a terminal and a data block must bear. Each would do harm where it is not escaped.
 HOSTILE = (

@@ -19,18 +19,7 @@ import pytest
 from fakes import JUDGED, LABELS, PROMPT, World, grader, run_config, target_of, write_rows, writer
 
 import autoprompt
-from autoprompt import (
-    Candidate,
-    Clients,
-    RunConfig,
-    api,
-    check,
-    estimate,
-    evaluate,
-    investigate,
-    optimize,
-    scoring,
-)
+from autoprompt import Candidate, Clients, RunConfig, check, estimate, evaluate, investigate, optimize
 from autoprompt.cli import scores
 from autoprompt.cli.evaluate import _lines as eval_lines
 from autoprompt.errors import (
@@ -49,11 +38,13 @@ from autoprompt.errors import (
     StoreError,
     UsageError,
 )
+from autoprompt.evaluation import scoring
+from autoprompt.evaluation.exported import export, read_exported
 from autoprompt.llm import ScriptedClient
 from autoprompt.llm.client import Completion, Options
-from autoprompt.store import RunStore
-from autoprompt.store.export import export, read_exported
-from autoprompt.types import Demo, Message, Origin, Usage
+from autoprompt.optimizer import api
+from autoprompt.records import Demo, Message, Origin, Usage
+from autoprompt.runs import RunStore
 
 GAIN = World(base=0.2, rule_gain=0.5, demo_gain=0.4)
 GOOD = [{"input": f"item {n}", "target": target_of(n)} for n in range(150)]

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 import yaml
 
-from autoprompt.config import DataSettings
 from autoprompt.dataset import find_sidecar, infer_labels, load_splits, load_task
 from autoprompt.metrics import get_metric
+from autoprompt.settings.records import DataSettings
 
 FOLDER = Path(__file__).parents[1] / "datasets"
 

@@ -16,8 +16,8 @@ from pytest_socket import disable_socket, enable_socket
 from typer.testing import CliRunner, Result
 
 from autoprompt.cli import app, init
-from autoprompt.config import CheckFile
-from autoprompt.yaml_file import load_yaml
+from autoprompt.settings.records import CheckFile
+from autoprompt.settings.yaml_file import load_yaml
 
 ROOT = Path(__file__).parent.parent
 STARTER = ROOT / "autoprompt" / "cli" / "starter"

@@ -9,8 +9,8 @@ import pytest
 from autoprompt import Clients, optimize
 from autoprompt.batch.spec import is_batch
 from autoprompt.llm import ScriptedClient
-from autoprompt.settings import resolve_settings
-from autoprompt.types import Message
+from autoprompt.records import Message
+from autoprompt.settings.resolve import resolve_settings
 
 CHECKED_ELSEWHERE = {"clickbait_ci"}  # of other commands: tests/test_ci_example.py
 CONFIGS = [

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from run_folders import real_run
 
-from autoprompt.store import RunFolder
+from autoprompt.runs import RunFolder
 
 PAGE = (Path(__file__).parents[1] / "docs" / "runs.md").read_text(encoding="utf-8")
 

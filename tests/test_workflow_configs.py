@@ -11,9 +11,9 @@ import pytest
 from autoprompt import Clients, RunConfig, optimize
 from autoprompt.llm import ScriptedClient
 from autoprompt.llm.client import Completion, Options
-from autoprompt.types import Message
+from autoprompt.records import Message
+from autoprompt.workflow.file.validation import validate
 from autoprompt.workflow.flow_run import FlowRun, load_tools, read_inputs, read_mocks_file
-from autoprompt.workflow.validation import validate
 
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "configs" / "workflows"

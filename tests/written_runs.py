@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from autoprompt.store import RunFolder, RunStore
+from autoprompt.runs import RunFolder, RunStore
 
 
 def begin(runs: RunStore, name: str = "rows", **settings: Any) -> RunFolder:

@@ -26,9 +26,9 @@ from autoprompt.batch.remote import work
 from autoprompt.batch.spec import ExecutorSettings
 from autoprompt.batch.trials import Trial
 from autoprompt.errors import AutopromptError, ConfigError
-from autoprompt.extras import install_extra
-from autoprompt.llm.ledger import Amount, Books, FileLedger
-from autoprompt.redaction import ADDRESS_VARIABLES
+from autoprompt.llm.limits.ledger import Amount, Books, FileLedger
+from autoprompt.text.extras import install_extra
+from autoprompt.text.redaction import ADDRESS_VARIABLES
 
 # Keys and addresses that the models of a run read from the environment.
 _OWN_VARIABLES = (

@@ -14,10 +14,10 @@ from autoprompt.batch.job import Job, Outcome
 from autoprompt.batch.table import BatchResult, Row, Status, group_rows, read_scores
 from autoprompt.batch.trials import Batch, Trial
 from autoprompt.errors import Interrupted
-from autoprompt.llm.ledger import Amount, Books, FileLedger
-from autoprompt.store.going_on import interrupted
-from autoprompt.store.spending import from_journal, total_cost
-from autoprompt.types import Event
+from autoprompt.llm.limits.ledger import Amount, Books, FileLedger
+from autoprompt.records import Event
+from autoprompt.runs.interrupted import interrupted
+from autoprompt.runs.spending import from_journal, total_cost
 
 _POLL_S = 0.5
 _SAVE_EVERY_S = 2.0

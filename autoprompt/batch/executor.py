@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from autoprompt.batch.job import Job, Outcome, run_job
-from autoprompt.clients import Clients
-from autoprompt.llm.account import Account
-from autoprompt.llm.ledger import Books
-from autoprompt.types import Event
+from autoprompt.llm.limits.account import Account
+from autoprompt.llm.limits.ledger import Books
+from autoprompt.llm.models import Clients
+from autoprompt.records import Event
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,13 +26,13 @@ from autoprompt.batch.trials import (
     with_found,
     with_memory,
 )
-from autoprompt.config import BudgetSettings
 from autoprompt.errors import StoreError
-from autoprompt.llm.ledger import Caps
-from autoprompt.run.inputs import has_metric_of
-from autoprompt.store import RunFolder, RunStore
-from autoprompt.store.files import is_unfinished, read_json, read_text, to_yaml, write_text
-from autoprompt.store.moved import places, seen_from
+from autoprompt.llm.limits.ledger import Caps
+from autoprompt.optimizer.inputs import has_metric_of
+from autoprompt.runs import RunFolder, RunStore
+from autoprompt.runs.find import places, seen_from
+from autoprompt.settings.records import BudgetSettings
+from autoprompt.text.files import is_unfinished, read_json, read_text, to_yaml, write_text
 
 KIND = "batch"
 _BESIDE_TRIALS = ("memory", "logs")

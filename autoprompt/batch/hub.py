@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from autoprompt.errors import BudgetExhausted, Interrupted
-from autoprompt.llm.answers import from_record, to_record
-from autoprompt.llm.cache import ResponseCache
 from autoprompt.llm.client import Completion
-from autoprompt.llm.ledger import Amount, Caps, FileLedger, Ticket
+from autoprompt.llm.kept.answers import from_record, to_record
+from autoprompt.llm.kept.cache import ResponseCache
+from autoprompt.llm.limits.ledger import Amount, Caps, FileLedger, Ticket
 
 _MOST_EVENTS = 10_000  # of a driver that does not listen; older ones are for a view only
 

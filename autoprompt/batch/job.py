@@ -11,17 +11,17 @@ from pathlib import Path
 from typing import Any, Literal
 
 from autoprompt.batch.trials import Trial, check_unchanged, from_record, to_record
-from autoprompt.clients import Clients
 from autoprompt.errors import AutopromptError, Interrupted
-from autoprompt.llm.account import Account
-from autoprompt.llm.ledger import Ticket
-from autoprompt.redaction import redact
-from autoprompt.run.inputs import check_options_kept
-from autoprompt.run.past import read_result
-from autoprompt.run.preparation import prepare
-from autoprompt.run.session import run_in_folder
-from autoprompt.store import RunFolder, RunStore
-from autoprompt.types import Event
+from autoprompt.llm.limits.account import Account
+from autoprompt.llm.limits.ledger import Ticket
+from autoprompt.llm.models import Clients
+from autoprompt.optimizer.inputs import check_options_kept
+from autoprompt.optimizer.past import read_result
+from autoprompt.optimizer.prepare import prepare
+from autoprompt.optimizer.session import run_in_folder
+from autoprompt.records import Event
+from autoprompt.runs import RunFolder, RunStore
+from autoprompt.text.redaction import redact
 
 Status = Literal["finished", "failed", "lost"]
 How = Literal["started", "resumed"]

@@ -15,7 +15,7 @@ from typing import IO, cast
 
 from autoprompt.batch.executor import Report
 from autoprompt.batch.job import Job, Outcome
-from autoprompt.llm.ledger import Books, FileLedger
+from autoprompt.llm.limits.ledger import Books, FileLedger
 
 _LAST_WORDS_BYTES = 4000
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from autoprompt.batch.job import Job
 from autoprompt.batch.trials import INPUT_FILES, Trial
-from autoprompt.store.files import write_text
+from autoprompt.text.files import write_text
 
 _PLACES = "places.json"  # in a parcel: what was called what over there
 

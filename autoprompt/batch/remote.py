@@ -13,8 +13,8 @@ from typing import Any
 from autoprompt.batch.hub import HubCache, HubLedger, Place
 from autoprompt.batch.job import Job, run_job
 from autoprompt.batch.parcel import pack, settle_in
-from autoprompt.llm.account import Account
-from autoprompt.types import Event
+from autoprompt.llm.limits.account import Account
+from autoprompt.records import Event
 
 
 def work(

@@ -8,24 +8,24 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from autoprompt import api
 from autoprompt.batch.driver import Driver
 from autoprompt.batch.executor import Executor, InlineExecutor, Report
 from autoprompt.batch.folder import BatchFolder
 from autoprompt.batch.local import LocalExecutor
 from autoprompt.batch.table import BatchResult, trials_in_words
 from autoprompt.batch.trials import Batch, Trial, load_batch, select
-from autoprompt.clients import Clients, unpriced
-from autoprompt.config import BudgetSettings
 from autoprompt.errors import AutopromptError, ConfigError
-from autoprompt.llm.ledger import Amount, Caps, FileLedger
+from autoprompt.llm.limits.ledger import Amount, Caps, FileLedger
+from autoprompt.llm.models import Clients, unpriced
 from autoprompt.memory import ExperienceFile
-from autoprompt.run.forecast import Estimate, Prices, estimate_run
-from autoprompt.run.preparation import prepare
-from autoprompt.setting_sources import flag_name
-from autoprompt.settings import check_kind
-from autoprompt.store import RunFolder, RunStore
-from autoprompt.types import Event
+from autoprompt.optimizer import api
+from autoprompt.optimizer.forecast import Estimate, Prices, estimate_run
+from autoprompt.optimizer.prepare import prepare
+from autoprompt.records import Event
+from autoprompt.runs import RunFolder, RunStore
+from autoprompt.settings.records import BudgetSettings
+from autoprompt.settings.resolve import check_kind
+from autoprompt.settings.sources import flag_name
 
 _LOCAL_JOBS = 2
 _MAX_FAULTS = 20

@@ -8,9 +8,9 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, create_model, field_validator, model_validator
 
-from autoprompt.config import BudgetSettings, CheckFile, RunConfig
-from autoprompt.setting_types import Positive, Settings
-from autoprompt.yaml_file import load_yaml, top_keys
+from autoprompt.settings.kinds import Positive, Settings
+from autoprompt.settings.records import BudgetSettings, CheckFile, RunConfig
+from autoprompt.settings.yaml_file import load_yaml, top_keys
 
 SEEDS = ("seed", "split_seed")  # settings that repeat a trial rather than change it
 _RAY_ONLY = ("address", "num_cpus", "num_gpus", "resources", "env")

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from autoprompt.batch.spec import BatchFile, ExecutorSettings, checked_name, is_batch, load_batch_file
-from autoprompt.config import BudgetSettings, RunConfig
 from autoprompt.errors import AutopromptError, ConfigError, StoreError, UsageError
-from autoprompt.llm.ledger import Caps
+from autoprompt.llm.limits.ledger import Caps
 from autoprompt.metrics.python_metric import code_digests
-from autoprompt.settings import CompleteConfig, resolve_settings, resolve_trial
-from autoprompt.store.files import file_sha256
-from autoprompt.yaml_file import line_at
+from autoprompt.settings.records import BudgetSettings, RunConfig
+from autoprompt.settings.resolve import CompleteConfig, resolve_settings, resolve_trial
+from autoprompt.settings.yaml_file import line_at
+from autoprompt.text.files import file_sha256
 
 INPUT_FILES = ("dataset", "train", "val", "test", "workflow", "tools")
 # What changes neither the questions nor the decisions: a trial stays the same trial without it.

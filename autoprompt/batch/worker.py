@@ -13,8 +13,8 @@ import threading
 from typing import Any
 
 from autoprompt.batch.job import Job, run_job
-from autoprompt.llm.account import Account
-from autoprompt.llm.ledger import Caps, FileLedger
+from autoprompt.llm.limits.account import Account
+from autoprompt.llm.limits.ledger import Caps, FileLedger
 
 ORPHANED = 75  # the exit code of a worker whose driver is gone; nobody is there to read it
 

@@ -13,9 +13,9 @@ import typer
 from autoprompt.cli import batch_table, options, render
 from autoprompt.cli.batch_view import watching
 from autoprompt.cli.run import print_json, read_environment
-from autoprompt.config import BudgetSettings
-from autoprompt.settings import resolve_budget
-from autoprompt.types import OnEvent
+from autoprompt.records import OnEvent
+from autoprompt.settings.records import BudgetSettings
+from autoprompt.settings.resolve import resolve_budget
 
 if TYPE_CHECKING:
     from autoprompt.batch import BatchResult

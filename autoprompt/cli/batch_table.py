@@ -13,7 +13,7 @@ from rich.text import Text
 from autoprompt.batch.table import BatchResult, Group, Row, columns_of, own_cells, trials_in_words
 from autoprompt.cli import clean, render
 from autoprompt.cli.progress import duration, money
-from autoprompt.store import RunFolder
+from autoprompt.runs import RunFolder
 
 if TYPE_CHECKING:
     from autoprompt.batch import Batch, Planned

@@ -20,7 +20,7 @@ from rich.text import Text
 from autoprompt.batch.table import Row, trials_in_words
 from autoprompt.cli import clean, render
 from autoprompt.cli.progress import PHASES, duration, money
-from autoprompt.types import OnEvent
+from autoprompt.records import OnEvent
 
 _RECENT = 6
 _FRAME_LINES = 12  # of the panel besides its running trials

@@ -12,7 +12,7 @@ import typer
 from autoprompt.cli import options
 from autoprompt.cli.progress import megabytes
 from autoprompt.cli.run import print_json
-from autoprompt.llm.cache import ResponseCache
+from autoprompt.llm.kept.cache import ResponseCache
 
 app = typer.Typer(
     rich_markup_mode=None, add_completion=False, no_args_is_help=True, help="The response cache."

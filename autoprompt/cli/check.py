@@ -15,15 +15,15 @@ from autoprompt.cli import clean, options, render
 from autoprompt.cli.panel import watching
 from autoprompt.cli.progress import duration, money
 from autoprompt.cli.run import check_metric, print_json, read_environment
-from autoprompt.config import CheckSettings
 from autoprompt.errors import AutopromptError, Interrupted, UsageError
-from autoprompt.settings import resolve_check
-from autoprompt.store.files import check_writable, to_json, write_output
-from autoprompt.store.going_on import interrupted_asking
+from autoprompt.runs.interrupted import interrupted_asking
+from autoprompt.settings.records import CheckSettings
+from autoprompt.settings.resolve import resolve_check
+from autoprompt.text.files import check_writable, to_json, write_output
 
 if TYPE_CHECKING:
-    from autoprompt.regression import CheckReport
-    from autoprompt.regression.report import CaseView
+    from autoprompt.gate import CheckReport
+    from autoprompt.gate.report import CaseView
 
 _MOST_ROWS = 20  # shown in the terminal; the files hold all
 _LONGEST_CELL = 60
@@ -61,7 +61,7 @@ def check(
     settings, limits = resolve_check(flags, config_file=config, environ=os.environ)
     for path in filter(None, (output, limits.junit)):
         check_writable(path)
-    from autoprompt import api
+    from autoprompt.optimizer import api
 
     with watching(render.console(stderr=True), quiet=quiet) as (_, emit):
         try:
@@ -88,14 +88,14 @@ def check(
 
 def _annotate_error(error: AutopromptError, *, as_json: bool) -> None:
     """A check that could not be made is no red row, and should not be missed among the log's lines."""
-    from autoprompt.regression import github
+    from autoprompt.gate import github
 
     title = "Prompt check could not be made"
     typer.echo(github.command("error", clean(str(error)), title=title), err=as_json)
 
 
 def _show(report: CheckReport, limits: CheckSettings, console: Console, *, is_update: bool) -> None:
-    from autoprompt.regression import github
+    from autoprompt.gate import github
 
     stop, go = github.silenced() if limits.github else ("", "")
     if stop:
@@ -114,8 +114,8 @@ def _write_files(
     output: Path | None,
     writer: Callable[[CheckReport], str] | None,
 ) -> None:
-    from autoprompt.regression import github
-    from autoprompt.regression.junit import to_junit
+    from autoprompt.gate import github
+    from autoprompt.gate.junit import to_junit
 
     if limits.junit is not None:
         write_output(limits.junit, to_junit(report))
@@ -133,7 +133,7 @@ def _write_files(
 
 
 def _writer(path: Path) -> Callable[[CheckReport], str]:
-    from autoprompt.regression.markdown import to_markdown
+    from autoprompt.gate.markdown import to_markdown
 
     if path.suffix == ".md":
         return to_markdown
@@ -143,7 +143,7 @@ def _writer(path: Path) -> Callable[[CheckReport], str]:
 
 
 def _update(report: CheckReport, path: Path, console: Console) -> None:
-    from autoprompt.regression import write_baseline
+    from autoprompt.gate import write_baseline
 
     baseline = report.measurement.as_baseline()
     if not write_baseline(path, baseline):

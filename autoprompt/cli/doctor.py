@@ -23,15 +23,15 @@ from rich.text import Text
 from autoprompt.cli import clean, options, render
 from autoprompt.cli.progress import megabytes
 from autoprompt.cli.run import print_json, read_environment
-from autoprompt.config import LOCAL, is_embedded, openai_address
 from autoprompt.errors import ConfigError, ModelError, StoreError, UsageError
-from autoprompt.extras import install, install_extra, requirements
-from autoprompt.llm import local, weights
-from autoprompt.llm.address import checked_url, request_url
 from autoprompt.llm.endpoints import OPENAI_URL, read_key
-from autoprompt.llm.failures import has_login
-from autoprompt.llm.http import from_httpx, http_client, listed
-from autoprompt.store.files import check_writable
+from autoprompt.llm.here import local, weights
+from autoprompt.llm.transport.address import checked_url, request_url
+from autoprompt.llm.transport.failures import has_login
+from autoprompt.llm.transport.http import from_httpx, http_client, listed
+from autoprompt.settings.records import LOCAL, is_embedded, openai_address
+from autoprompt.text.extras import install, install_extra, requirements
+from autoprompt.text.files import check_writable
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -244,7 +244,7 @@ def _disk(environ: Mapping[str, str]) -> Check:
 
 
 def _cache() -> Check:
-    from autoprompt.llm.cache import default_dir
+    from autoprompt.llm.kept.cache import default_dir
 
     chosen = os.environ.get("AUTOPROMPT_CACHE_DIR")
     folder = Path(chosen) if chosen else default_dir()

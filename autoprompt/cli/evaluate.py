@@ -16,19 +16,19 @@ from autoprompt.cli import clean, estimates, options, render, scores
 from autoprompt.cli.panel import watching
 from autoprompt.cli.progress import duration, money
 from autoprompt.cli.run import check_metric, print_json, read_environment
-from autoprompt.config import LOCAL
 from autoprompt.errors import BudgetExhausted, BudgetTooSmallError, ConfigError, Interrupted, UsageError
-from autoprompt.settings import resolve_evaluation
+from autoprompt.runs.interrupted import interrupted_asking
+from autoprompt.settings.records import LOCAL
+from autoprompt.settings.resolve import resolve_evaluation
 from autoprompt.stats import in_groups
-from autoprompt.store.files import check_writable, write_output
-from autoprompt.store.going_on import interrupted_asking
+from autoprompt.text.files import check_writable, write_output
 
 if TYPE_CHECKING:
-    from autoprompt.config import RunConfig
-    from autoprompt.scoring import EvaluationReport
-    from autoprompt.settings import CompleteConfig
-    from autoprompt.store import RunFolder
-    from autoprompt.types import Candidate, OnEvent
+    from autoprompt.evaluation.scoring import EvaluationReport
+    from autoprompt.records import Candidate, OnEvent
+    from autoprompt.runs import RunFolder
+    from autoprompt.settings.records import RunConfig
+    from autoprompt.settings.resolve import CompleteConfig
 
 # A word alone, or where a file lies: seldom a prompt, and beside a misspelt name any prompt gains.
 _NAME = re.compile(r"[A-Za-z0-9_~./\\-]*[A-Za-z0-9_]")
@@ -112,7 +112,7 @@ def evaluate(
 
 
 def _ask(settings: RunConfig, known: _Known, other: Candidate | None, emit: OnEvent) -> EvaluationReport:
-    from autoprompt import scoring
+    from autoprompt.evaluation import scoring
 
     try:
         return scoring.evaluate(
@@ -133,7 +133,7 @@ def _ask(settings: RunConfig, known: _Known, other: Candidate | None, emit: OnEv
 def _show_estimate(
     settings: CompleteConfig, known: _Known, other: Candidate | None, *, as_json: bool
 ) -> None:
-    from autoprompt.scoring_estimate import estimate_evaluation
+    from autoprompt.evaluation.estimate import estimate_evaluation
 
     found = estimate_evaluation(
         settings,
@@ -158,7 +158,8 @@ def _show(report: EvaluationReport, output: Path | None, *, as_json: bool) -> No
 
 def _other(against: str, known: _Known) -> Candidate:
     """The prompt to compare with: of a run, a candidate where the words name one."""
-    from autoprompt import api, scoring
+    from autoprompt.evaluation import scoring
+    from autoprompt.optimizer import api
 
     if scoring.names_candidate(against):
         if known.run is None:
@@ -183,7 +184,7 @@ class _Known:
 
 def _of_export(path: Path, settings: CompleteConfig) -> _Known:
     """What an export hands over."""
-    from autoprompt.store.export import read_one_prompt
+    from autoprompt.evaluation.exported import read_one_prompt
 
     if settings.workflow is not None:
         raise ConfigError("exported holds one prompt, and a workflow is named: give one of them.")
@@ -199,12 +200,12 @@ def _of_run(run: str, candidate: str | None, flags: Mapping[str, Any], runs_dir:
 
     flags: those on the command line; what they replace or exclude is left out.
     """
-    from autoprompt import api
-    from autoprompt.config import is_embedded
     from autoprompt.llm.endpoints import choose_model
     from autoprompt.metrics import JUDGED
-    from autoprompt.run.past import load_config
-    from autoprompt.store import RunStore
+    from autoprompt.optimizer import api
+    from autoprompt.optimizer.past import load_config
+    from autoprompt.runs import RunStore
+    from autoprompt.settings.records import is_embedded
 
     if given := [name for name in ("prompt", "exported", "workflow") if name in flags]:
         raise UsageError(f"--run and --{given[0]} exclude each other")
@@ -229,7 +230,7 @@ def _of_run(run: str, candidate: str | None, flags: Mapping[str, Any], runs_dir:
 
 
 def _lines(report: EvaluationReport) -> list[str]:
-    from autoprompt.row_warnings import first_error, first_unread
+    from autoprompt.measure.problems import first_error, first_unread
 
     low, high = report.interval
     lines = [

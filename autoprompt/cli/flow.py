@@ -14,13 +14,13 @@ from rich.text import Text
 from autoprompt.cli import clean, options, print_line, render
 from autoprompt.cli.flow_view import FlowView, nested
 from autoprompt.cli.run import json_text, print_json
-from autoprompt.config import BudgetSettings, ModelSettings
 from autoprompt.errors import ConfigError, UsageError
-from autoprompt.store.listing import summarize
+from autoprompt.runs.listing import summarize
+from autoprompt.settings.records import BudgetSettings, ModelSettings
 
 if TYPE_CHECKING:
-    from autoprompt.store import RunFolder
-    from autoprompt.workflow.events import Event
+    from autoprompt.runs import RunFolder
+    from autoprompt.workflow.engine.events import Event
     from autoprompt.workflow.flow_run import FlowRun
 
 _SETTINGS = tuple(
@@ -74,7 +74,7 @@ def run_flow(
     """
     if events and as_json:
         raise UsageError("--events and --json exclude each other")
-    from autoprompt.store import RunStore
+    from autoprompt.runs import RunStore
     from autoprompt.workflow.flow_run import FlowRun, read_inputs, read_mocks_file, reopened
 
     settings = _settings(flags, config)
@@ -96,7 +96,7 @@ def _settings(flags: dict[str, Any], config: Path | None) -> Any:
 
     from autoprompt.cli.run import read_environment
     from autoprompt.llm.endpoints import choose_model
-    from autoprompt.settings import resolve_models
+    from autoprompt.settings.resolve import resolve_models
 
     read_environment()
     settings = resolve_models(flags, config_file=config, environ=os.environ)
@@ -180,8 +180,8 @@ def validate_flow(
 ) -> None:
     """Check workflows without running them: all faults at once, with file, line and node. Exit 3 for any."""
     from autoprompt.cli.run import read_environment
+    from autoprompt.workflow.file.validation import validate
     from autoprompt.workflow.flow_run import load_tools, read_mocks_file
-    from autoprompt.workflow.validation import validate
 
     read_environment()
     load_tools(tools)

@@ -17,7 +17,7 @@ from autoprompt.cli import clean
 from autoprompt.cli.progress import duration
 
 if TYPE_CHECKING:
-    from autoprompt.workflow.events import Event
+    from autoprompt.workflow.engine.events import Event
 
 _SIGNS = {"running": ("...", "cyan"), "succeeded": ("ok", "green"), "exception": ("handled", "yellow")}
 _FAILED = ("failed", "bold red")

@@ -14,7 +14,7 @@ from autoprompt.cli import clean, options, render
 from autoprompt.cli.run import print_json
 from autoprompt.errors import UsageError
 from autoprompt.memory import EXPORT_FORMATS, Experience, ExperienceFile
-from autoprompt.store.files import write_output
+from autoprompt.text.files import write_output
 
 app = typer.Typer(
     rich_markup_mode=None, add_completion=False, no_args_is_help=True, help="The experience file."

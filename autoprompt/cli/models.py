@@ -11,7 +11,7 @@ from autoprompt.cli import options, render
 from autoprompt.cli.panel import watching
 from autoprompt.cli.progress import megabytes
 from autoprompt.cli.run import print_json
-from autoprompt.llm import weights
+from autoprompt.llm.here import weights
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False, no_args_is_help=True, help="Embedded models.")
 

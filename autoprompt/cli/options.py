@@ -14,7 +14,9 @@ import typer
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from autoprompt.config import (
+from autoprompt.errors import UsageError
+from autoprompt.settings.kinds import given
+from autoprompt.settings.records import (
     BudgetSettings,
     CheckSettings,
     DataSettings,
@@ -22,9 +24,7 @@ from autoprompt.config import (
     RunConfig,
     ScienceConfig,
 )
-from autoprompt.errors import UsageError
-from autoprompt.setting_sources import flag_name
-from autoprompt.setting_types import given
+from autoprompt.settings.sources import flag_name
 
 ALL = tuple(RunConfig.model_fields)
 # What `eval` takes: no search, no splits.

@@ -19,7 +19,7 @@ from rich.text import Text
 
 from autoprompt.cli import clean
 from autoprompt.cli.progress import PHASES, Progress, duration, megabytes, money
-from autoprompt.types import OnEvent
+from autoprompt.records import OnEvent
 
 _LINE_EVERY_S = 20.0
 

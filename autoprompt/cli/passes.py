@@ -15,8 +15,8 @@ from rich.text import Text
 
 from autoprompt.cli import clean
 from autoprompt.cli.progress import duration, megabytes, money
+from autoprompt.records import OnEvent
 from autoprompt.science.tags import read_answer
-from autoprompt.types import OnEvent
 
 _STYLES = {"Observation": "cyan", "Conclusion": "bold green", "warning": "yellow"}
 _LONGEST = 160  # characters of a part in one line

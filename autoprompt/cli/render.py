@@ -16,14 +16,14 @@ from rich.text import Text
 from autoprompt.cli import clean
 from autoprompt.cli.panel import warning_line
 from autoprompt.cli.progress import duration, money
+from autoprompt.records import Demo
 from autoprompt.report import wording
 from autoprompt.report.diff import Piece, diff_words, is_linewise
 from autoprompt.report.records import TradeOff
 from autoprompt.report.summary import read_trade_off
-from autoprompt.setting_sources import flag_name
+from autoprompt.runs import RunFolder
+from autoprompt.settings.sources import flag_name
 from autoprompt.stats import p_text
-from autoprompt.store import RunFolder
-from autoprompt.types import Demo
 
 _DEMOS_SHOWN = 3
 _PIPE_WIDTH = 110  # a pipe has no width of its own

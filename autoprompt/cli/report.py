@@ -10,8 +10,8 @@ import typer
 
 from autoprompt.cli import clean, options
 from autoprompt.errors import InputError, UsageError
-from autoprompt.store import RunFolder, RunStore
-from autoprompt.store.files import to_json, write_output
+from autoprompt.runs import RunFolder, RunStore
+from autoprompt.text.files import to_json, write_output
 
 if TYPE_CHECKING:
     from autoprompt.report import RunSummary

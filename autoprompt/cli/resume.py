@@ -11,13 +11,13 @@ import typer
 from autoprompt.cli import options
 from autoprompt.cli.run import read_environment, watch
 from autoprompt.errors import StoreError
-from autoprompt.store import RunFolder, RunStore
+from autoprompt.runs import RunFolder, RunStore
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
 def _resume_optimization(run: RunFolder, as_json: bool, quiet: bool) -> None:
-    from autoprompt import api
+    from autoprompt.optimizer import api
 
     watch(lambda emit: api.resume(run.path, on_event=emit), as_json=as_json, quiet=quiet)
 

@@ -13,14 +13,14 @@ from rich.console import Console
 from autoprompt.cli import clean, estimates, options, print_line, render
 from autoprompt.cli.env_file import load_env_file, stop_tracing
 from autoprompt.cli.panel import watching
-from autoprompt.config import RunConfig
 from autoprompt.errors import ConfigError, Interrupted, UsageError
-from autoprompt.setting_sources import unknown_variables
-from autoprompt.settings import resolve_settings
-from autoprompt.store import RunFolder
-from autoprompt.store.files import plain_json, to_json
-from autoprompt.store.going_on import interrupted
-from autoprompt.types import OnEvent
+from autoprompt.records import OnEvent
+from autoprompt.runs import RunFolder
+from autoprompt.runs.interrupted import interrupted
+from autoprompt.settings.records import RunConfig
+from autoprompt.settings.resolve import resolve_settings
+from autoprompt.settings.sources import unknown_variables
+from autoprompt.text.files import plain_json, to_json
 
 if TYPE_CHECKING:
     from autoprompt.optimizer.ending.result import RunResult
@@ -48,7 +48,7 @@ def run(
     if dry_run:
         show_estimate(settings, as_json=as_json)
         return
-    from autoprompt import api
+    from autoprompt.optimizer import api
 
     watch(lambda emit: api.optimize(settings, on_event=emit), as_json=as_json, quiet=quiet)
 
@@ -80,7 +80,7 @@ def read_environment() -> None:
 
 
 def show_estimate(settings: RunConfig, *, as_json: bool) -> None:
-    from autoprompt import api
+    from autoprompt.optimizer import api
 
     estimate = api.estimate(settings)
     render.console(stderr=as_json).print(estimates.of_run(estimate.to_dict(), settings))

@@ -18,11 +18,11 @@ from autoprompt.cli import clean, options, render
 from autoprompt.cli.progress import money
 from autoprompt.cli.run import print_json
 from autoprompt.errors import StoreError, UsageError
-from autoprompt.store import EXPORT_FORMATS, RunDiff, RunFolder, RunLine, RunStore, diff, export_run
-from autoprompt.store.export import WORKFLOW, is_workflow_run
-from autoprompt.store.files import write_output
-from autoprompt.store.folder import is_usual
-from autoprompt.store.listing import summarize
+from autoprompt.evaluation.exported import WORKFLOW, is_workflow_run
+from autoprompt.runs import EXPORT_FORMATS, RunDiff, RunFolder, RunLine, RunStore, diff, export_run
+from autoprompt.runs.folder import is_usual
+from autoprompt.runs.listing import summarize
+from autoprompt.text.files import write_output
 
 if TYPE_CHECKING:
     from autoprompt.report.two_runs import Comparison
@@ -303,7 +303,7 @@ def export(
 
 def _exported(folder: RunFolder, chosen: str, candidate: str | None) -> str:
     if candidate is not None and chosen == WORKFLOW and is_workflow_run(folder):  # no file of it is kept
-        from autoprompt.run.past import read_candidate
+        from autoprompt.optimizer.past import read_candidate
         from autoprompt.workflow.task import file_with
 
         return file_with(folder, read_candidate(folder.find_candidate(candidate)))

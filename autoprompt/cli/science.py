@@ -18,13 +18,13 @@ from autoprompt.cli import clean, options, render
 from autoprompt.cli.passes import watching_passes
 from autoprompt.cli.progress import duration, money
 from autoprompt.cli.run import print_json, read_environment
-from autoprompt.config import ScienceConfig
 from autoprompt.errors import Interrupted, UsageError
-from autoprompt.settings import resolve_science
-from autoprompt.store import RunFolder
-from autoprompt.store.files import check_writable
-from autoprompt.store.going_on import interrupted
-from autoprompt.types import OnEvent
+from autoprompt.records import OnEvent
+from autoprompt.runs import RunFolder
+from autoprompt.runs.interrupted import interrupted
+from autoprompt.settings.records import ScienceConfig
+from autoprompt.settings.resolve import resolve_science
+from autoprompt.text.files import check_writable
 
 if TYPE_CHECKING:
     from autoprompt.science import Investigation
@@ -85,7 +85,7 @@ def start(
     read_environment()
     given = flags if task is None else {**flags, "task": _read_task(task)}
     settings = resolve_science(given, config_file=config, environ=os.environ)
-    from autoprompt import api
+    from autoprompt.optimizer import api
 
     watch(lambda emit: api.investigate(settings, on_event=emit), output=output, as_json=as_json, quiet=quiet)
 
@@ -109,7 +109,7 @@ def resume(
 def resume_run(
     run: str, runs_dir: Path, *, output: Path | None = None, as_json: bool = False, quiet: bool = False
 ) -> None:
-    from autoprompt import api
+    from autoprompt.optimizer import api
 
     watch(
         lambda emit: api.resume_investigation(run, runs_dir=runs_dir, on_event=emit),

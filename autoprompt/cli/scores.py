@@ -12,11 +12,11 @@ from xml.etree import ElementTree
 
 from autoprompt.cli import clean
 from autoprompt.errors import UsageError
+from autoprompt.records import EvaluatedRow
 from autoprompt.stats import in_groups, p_text
-from autoprompt.types import EvaluatedRow
 
 if TYPE_CHECKING:
-    from autoprompt.scoring import EvaluationReport
+    from autoprompt.evaluation.scoring import EvaluationReport
 
 _FIELDS = ("example_id", "input", "ground_truth", "prediction", "score", "is_correct", "is_unparsed", "error")
 _AGAINST = ("against_prediction", "against_score")

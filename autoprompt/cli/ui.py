@@ -11,7 +11,7 @@ import typer
 
 from autoprompt.cli import clean, options
 from autoprompt.errors import InputError
-from autoprompt.extras import install_extra
+from autoprompt.text.extras import install_extra
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from autoprompt.dataset.checks import content_key
-from autoprompt.types import Example
+from autoprompt.records import Example
 
 Counts = tuple[int, int, int]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from autoprompt.config import DataSettings
 from autoprompt.dataset.assign import capped
-from autoprompt.types import Example, Part
+from autoprompt.records import Example, Part
+from autoprompt.settings.records import DataSettings
 
 MOST: Mapping[Part, int] = {"val": 200, "test": 500}  # where nobody says otherwise
 

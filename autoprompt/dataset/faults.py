@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from autoprompt.errors import DatasetError
-from autoprompt.types import Example
+from autoprompt.records import Example
 
 MAX_SHOWN = 10
 _MAX_PLACES = 12

@@ -16,7 +16,7 @@ from autoprompt.dataset.lines import HEAD_BYTES, UTF8_BOM
 from autoprompt.dataset.packed import packed_fault
 from autoprompt.dataset.table import read_table
 from autoprompt.errors import DatasetError
-from autoprompt.extras import install_extra
+from autoprompt.text.extras import install_extra
 
 Record = tuple[int, dict[str, Any]]
 

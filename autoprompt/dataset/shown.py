@@ -10,8 +10,8 @@ from dataclasses import replace
 from autoprompt.dataset.checks import content_key
 from autoprompt.dataset.splits import Regions
 from autoprompt.errors import DatasetError
-from autoprompt.scripts import is_unparted, signs
-from autoprompt.types import Example, Part
+from autoprompt.records import Example, Part
+from autoprompt.text.scripts import is_unparted, signs
 
 # Letters; a sign of a script that parts no words is two. What is shorter, or a single word, may stand in a
 # prompt by chance.

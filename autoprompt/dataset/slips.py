@@ -7,8 +7,8 @@ import unicodedata
 from collections.abc import Sequence
 from difflib import get_close_matches
 
-from autoprompt.reading.label_words import label_key
-from autoprompt.scripts import HANGUL, UNPARTED, signs
+from autoprompt.text.answers.label_words import label_key
+from autoprompt.text.scripts import HANGUL, UNPARTED, signs
 
 _FEWEST_LETTERS = 4  # of a label in which one wrong letter, or a swap, is a slip
 _SYLLABIC = re.compile(f"[{UNPARTED}{HANGUL}]+")  # where two signs are a whole word

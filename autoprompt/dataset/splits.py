@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from autoprompt.config import DataSettings
 from autoprompt.dataset.assign import assign, in_hash_order
 from autoprompt.dataset.caps import NO_CAPS, Cap, cap_parts, caps_without_effect, chosen_caps
 from autoprompt.dataset.checks import infer_labels, load_rows, without_doubles, without_leaks
@@ -23,8 +22,9 @@ from autoprompt.dataset.labels import (
 from autoprompt.dataset.reading import find_dataset
 from autoprompt.dataset.twins import twins_across, with_families
 from autoprompt.errors import DatasetError
+from autoprompt.records import Example, Part
+from autoprompt.settings.records import DataSettings
 from autoprompt.stats import count_groups
-from autoprompt.types import Example, Part
 
 # The most precious first: a row that stands in two files is taken from the later one.
 _SOURCES = ("test", "val", "train", "dataset")

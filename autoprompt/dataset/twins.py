@@ -14,8 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from autoprompt.scripts import is_unparted, runs, signs
-from autoprompt.types import Example
+from autoprompt.records import Example
+from autoprompt.text.scripts import is_unparted, runs, signs
 
 # Shared weight of words from which two rows are twins. Of 150 rows each of clickbait, subj, trec, banking and
 # gsm8k none are, of sms 2; of the sentences above all 64.

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from autoprompt.reading.thoughts import without_opening
-from autoprompt.types import Message, ToolCall, Usage
+from autoprompt.records import Message, ToolCall, Usage
+from autoprompt.text.answers.thoughts import without_opening
 
 CallRole = Literal["task", "optimizer", "judge"]
 

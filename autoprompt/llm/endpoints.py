@@ -11,17 +11,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from autoprompt.config import LOCAL, ModelSettings, is_embedded, openai_address
 from autoprompt.errors import AuthenticationError, ConfigError, UsageError
-from autoprompt.llm.address import checked_url, shown_url
 from autoprompt.llm.client import CallRole
-from autoprompt.llm.http import list_models
-from autoprompt.llm.wire import Constrain
-from autoprompt.redaction import address_without_secrets, whole_address
+from autoprompt.llm.transport.address import checked_url, shown_url
+from autoprompt.llm.transport.http import list_models
+from autoprompt.llm.transport.wire import Constrain
+from autoprompt.settings.records import LOCAL, ModelSettings, is_embedded, openai_address
+from autoprompt.text.redaction import address_without_secrets, whole_address
 
 if TYPE_CHECKING:
-    from autoprompt.llm.local import LocalServer
-    from autoprompt.llm.weights import Progress
+    from autoprompt.llm.here.local import LocalServer
+    from autoprompt.llm.here.weights import Progress
 
 OPENAI_URL = "https://api.openai.com/v1"
 
@@ -127,7 +127,7 @@ def open_endpoint(
     without a key, or where the name has to be asked for and the key is refused.
     """
     if choice.base_url is None:
-        from autoprompt.llm import local, weights
+        from autoprompt.llm.here import local, weights
 
         server = local.start(choice.local_name or weights.DEFAULT, on_progress=on_progress)
         constrain: Constrain = "grammar" if settings.constrain == "auto" else settings.constrain

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from autoprompt.config import ModelSettings
 from autoprompt.errors import ConfigError
-from autoprompt.types import Usage
+from autoprompt.records import Usage
+from autoprompt.settings.records import ModelSettings
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ from typing import Any
 
 from autoprompt.errors import InputError
 from autoprompt.llm.client import Completion, Options
-from autoprompt.tokens import estimate_tokens
-from autoprompt.types import Message, Usage
+from autoprompt.records import Message, Usage
+from autoprompt.text.tokens import estimate_tokens
 
 Answer = str | Completion | Exception
 Responses = Sequence[Answer] | Mapping[str, Answer] | Callable[..., Answer]

@@ -7,22 +7,22 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from autoprompt.config import ModelSettings
-from autoprompt.llm.account import AnswerCache
-from autoprompt.llm.budget import Budget
+from autoprompt.llm.adapter import OwnClient
 from autoprompt.llm.client import CallRole, Client
 from autoprompt.llm.endpoints import Endpoint, ModelChoice, choose_model, open_endpoint
-from autoprompt.llm.journal import Journal
-from autoprompt.llm.own import OwnClient
+from autoprompt.llm.kept.journal import Journal
+from autoprompt.llm.kept.recorded import RecordedClient
+from autoprompt.llm.limits.account import AnswerCache
+from autoprompt.llm.limits.budget import Budget
+from autoprompt.llm.limits.rate import Gate
+from autoprompt.llm.limits.retry import LimitedClient
 from autoprompt.llm.prices import FREE, REPORTED, Price, Reported, check_prices, find_price
-from autoprompt.llm.rate import Gate
-from autoprompt.llm.recorded import RecordedClient
-from autoprompt.llm.retry import LimitedClient
+from autoprompt.settings.records import ModelSettings
 
 if TYPE_CHECKING:
-    from autoprompt.llm.http import HttpTransport
-    from autoprompt.llm.langchain import LangChainTransport
-    from autoprompt.llm.weights import Progress
+    from autoprompt.llm.here.weights import Progress
+    from autoprompt.llm.transport.http import HttpTransport
+    from autoprompt.llm.transport.langchain import LangChainTransport
 
 # Where nothing is set. The embedded model has one request at a time and no network to fail: a long answer on
 # a busy core is slow, and asking for it again loses what it has written (512 tokens took over two minutes).
@@ -132,7 +132,7 @@ class Models:
 
 def _thinks_first(choice: ModelChoice) -> bool:
     """Whether the model may write thoughts before its answer; of an endpoint and of one's own file, maybe."""
-    from autoprompt.llm import weights
+    from autoprompt.llm.here import weights
 
     return not choice.is_local or (choice.local_name or weights.DEFAULT) not in weights.KNOWN
 
@@ -200,12 +200,12 @@ def _transport(
     trust_env = endpoint.server is None  # no proxy between us and the embedded model
     timeout_s = patience_s(settings, is_local=endpoint.server is not None)
     if settings.transport == "langchain":
-        from autoprompt.llm.langchain import LangChainTransport
+        from autoprompt.llm.transport.langchain import LangChainTransport
 
         return LangChainTransport(
             base_url, model, key, constrain=constrain, timeout_s=timeout_s, trust_env=trust_env
         )
-    from autoprompt.llm.http import HttpTransport
+    from autoprompt.llm.transport.http import HttpTransport
 
     return HttpTransport(
         base_url,

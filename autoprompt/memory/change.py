@@ -7,7 +7,7 @@ import re
 import unicodedata
 from itertools import groupby
 
-from autoprompt.scripts import is_unparted, runs, signs
+from autoprompt.text.scripts import is_unparted, runs, signs
 
 ADDED = "added: "
 REMOVED = " | removed: "

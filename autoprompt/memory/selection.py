@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from autoprompt.memory.change import ADDED, REMOVED, has_demos, is_cut
 from autoprompt.memory.experience import LONGEST_TASK, Experience
 from autoprompt.memory.similarity import SAME_KIND, task_similarity
-from autoprompt.tokens import estimate_tokens
+from autoprompt.text.tokens import estimate_tokens
 
 _HELPED = "What helped before:"
 _HARMED = "What did harm (avoid):"

@@ -8,7 +8,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 
-from autoprompt.scripts import HANGUL, is_unparted, runs, signs
+from autoprompt.text.scripts import HANGUL, is_unparted, runs, signs
 
 # Cosine from which two tasks count as the same kind. Measured in tests/memory/test_similarity.py on pairs of
 # task descriptions in English, Chinese and Japanese: of those that describe one task 96% are joined (80% on

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from autoprompt.errors import DatasetError
-from autoprompt.reading.labels import mentions_several, read_answer
-from autoprompt.reading.texts import visible
-from autoprompt.types import Example, Prediction, Score
+from autoprompt.records import Example, Prediction, Score
+from autoprompt.text.answers.labels import mentions_several, read_answer
+from autoprompt.text.answers.texts import visible
 
 
 class Metric(Protocol):

@@ -12,9 +12,9 @@ from typing import Any
 from autoprompt.errors import ConfigError
 from autoprompt.metrics.base import TextMetric, one_line, row_score, short
 from autoprompt.metrics.registry import register
-from autoprompt.reading.objects import read_json
-from autoprompt.reading.texts import normalize, visible
-from autoprompt.types import Example, Score
+from autoprompt.records import Example, Score
+from autoprompt.text.answers.objects import read_json
+from autoprompt.text.answers.texts import normalize, visible
 
 
 @register("json_match")

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from autoprompt.errors import ConfigError
 from autoprompt.metrics.base import Metric, TextMetric, short
-from autoprompt.types import Example, Score
+from autoprompt.records import Example, Score
 
 _PROGRAM = "__main__"  # whichever program runs: a script, a notebook, or the command line
 # Of these names, the second parameter is the expected answer; of any other, the whole row. A text that is

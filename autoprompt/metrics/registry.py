@@ -10,11 +10,11 @@ from typing import Any
 
 from autoprompt.dataset.faults import Faults, listed
 from autoprompt.errors import ConfigError
-from autoprompt.judge import LLMJudge
 from autoprompt.llm.client import Client
+from autoprompt.measure.judge import LLMJudge
 from autoprompt.metrics.base import Doubt, Metric, TextMetric, short
 from autoprompt.metrics.python_metric import python_metric
-from autoprompt.types import Example
+from autoprompt.records import Example
 
 JUDGED = "llm_judge"  # the metric that asks a model
 _SHOWN, _MOST_SHOWN = 60, 3  # characters of a target in a warning, targets in it

@@ -13,10 +13,10 @@ from autoprompt.errors import ConfigError
 from autoprompt.metrics.base import Doubt, TextMetric, row_score, short
 from autoprompt.metrics.lengths import tokens_of_whole
 from autoprompt.metrics.registry import register
-from autoprompt.reading.numbers import Number, holds_one_number, points_in_doubt, read_number
-from autoprompt.reading.reasoning import OUTPUT_TOKENS
-from autoprompt.reading.texts import normalize, visible
-from autoprompt.types import Example, Score
+from autoprompt.records import Example, Score
+from autoprompt.text.answers.numbers import Number, holds_one_number, points_in_doubt, read_number
+from autoprompt.text.answers.reasoning import OUTPUT_TOKENS
+from autoprompt.text.answers.texts import normalize, visible
 
 
 @register("exact_match")

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 from autoprompt.metrics.base import Metric
-from autoprompt.types import Example
+from autoprompt.records import Example
 
 
 @runtime_checkable

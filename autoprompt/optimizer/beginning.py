@@ -7,7 +7,7 @@ from typing import Any
 from autoprompt.errors import InputError
 from autoprompt.optimizer.context import SearchContext
 from autoprompt.optimizer.state import AutoPromptState
-from autoprompt.types import Candidate
+from autoprompt.records import Candidate
 
 _TOO_SMALL_FOR_LESSONS = (
     "lessons of earlier runs are not used: validation is so small that all of it races, and a prompt made "

@@ -11,23 +11,21 @@ from typing import Any, Protocol
 
 from autoprompt.dataset import Splits
 from autoprompt.errors import BudgetExhausted
-from autoprompt.evaluation import row_counter
-from autoprompt.llm.budget import Budget
+from autoprompt.llm.limits.budget import Budget
+from autoprompt.measure.program import Program, demo_turn, placeholders
+from autoprompt.measure.rows import row_counter
 from autoprompt.memory import ExperienceFile
-from autoprompt.optimizer.agents import (
-    Analyst,
-    DescribingAgent,
-    MemoryAgent,
-    PredictionAgent,
-    RewriteAgent,
-)
-from autoprompt.program import Program, demo_turn, placeholders
-from autoprompt.reading.reasoning import USUAL_TOKENS, asks_to_reason
-from autoprompt.search.plan import Depth, Plan, final_cost, race_cost
-from autoprompt.search.pool import Entry, Pool
-from autoprompt.search.quotes import Quotes
-from autoprompt.tokens import estimate_tokens
-from autoprompt.types import Candidate, Demo, EvaluatedRow, Evaluation, Example, OnEvent, Step
+from autoprompt.optimizer.memory_agent import MemoryAgent
+from autoprompt.optimizer.prediction import PredictionAgent
+from autoprompt.optimizer.propose.analyst import Analyst
+from autoprompt.optimizer.propose.describer import DescribingAgent
+from autoprompt.optimizer.propose.writer import RewriteAgent
+from autoprompt.optimizer.search.plan import Depth, Plan, final_cost, race_cost
+from autoprompt.optimizer.search.pool import Entry, Pool
+from autoprompt.optimizer.search.quotes import Quotes
+from autoprompt.records import Candidate, Demo, EvaluatedRow, Evaluation, Example, OnEvent, Step
+from autoprompt.text.answers.reasoning import USUAL_TOKENS, asks_to_reason
+from autoprompt.text.tokens import estimate_tokens
 
 
 class RunFiles(Protocol):

@@ -9,21 +9,21 @@ from typing import Any
 from langgraph.runtime import Runtime
 
 from autoprompt.errors import BudgetExhausted, EndpointError, RequestRefusedError
-from autoprompt.optimizer.agents.analysis import count_errors
 from autoprompt.optimizer.context import SearchContext, is_slow_round
 from autoprompt.optimizer.ending.choosing import choose_winner
 from autoprompt.optimizer.ending.finish import confirm_winner, open_test
 from autoprompt.optimizer.lessons import learn
-from autoprompt.optimizer.proposing.blame import blame_of, open_components
-from autoprompt.optimizer.proposing.brief import Brief, filled_in, is_single
-from autoprompt.optimizer.proposing.propose import propose
+from autoprompt.optimizer.propose.analyst import count_errors
+from autoprompt.optimizer.propose.blame import blame_of, open_components
+from autoprompt.optimizer.propose.brief import Brief, filled_in, is_single
+from autoprompt.optimizer.propose.propose import propose
+from autoprompt.optimizer.search.plan import Depth, candidates_for
+from autoprompt.optimizer.search.pool import Entry
 from autoprompt.optimizer.settle import settle
 from autoprompt.optimizer.state import AutoPromptState
 from autoprompt.optimizer.train_look import look_for_errors
-from autoprompt.reading.reasoning import asks_to_reason
-from autoprompt.search.plan import Depth, candidates_for
-from autoprompt.search.pool import Entry
-from autoprompt.types import Candidate, EvaluatedRow, Evaluation
+from autoprompt.records import Candidate, EvaluatedRow, Evaluation
+from autoprompt.text.answers.reasoning import asks_to_reason
 
 Update = AutoPromptState
 

@@ -7,11 +7,11 @@ from typing import Any
 
 from autoprompt.errors import BudgetExhausted
 from autoprompt.optimizer.context import SearchContext, is_slow_round, is_slower, longest_prompt
-from autoprompt.optimizer.proposing.refusal import shortest_refused
-from autoprompt.search.gate import Comparison, compare, is_accepted
-from autoprompt.search.operators import record_outcome
-from autoprompt.search.pool import Entry
-from autoprompt.search.race import Rung, is_behind, race
+from autoprompt.optimizer.propose.refusal import shortest_refused
+from autoprompt.optimizer.search.gate import Comparison, compare, is_accepted
+from autoprompt.optimizer.search.operators import record_outcome
+from autoprompt.optimizer.search.pool import Entry
+from autoprompt.optimizer.search.race import Rung, is_behind, race
 from autoprompt.stats import difference
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from autoprompt.evaluation import EmptyAnswers, OnRow
-from autoprompt.optimizer.agents.prediction import FEWEST_TO_FAIL
+from autoprompt.measure.problems import cut_warning, step_warning, unread_warning
+from autoprompt.measure.rows import EmptyAnswers, OnRow
 from autoprompt.optimizer.context import SearchContext
-from autoprompt.row_warnings import cut_warning, step_warning, unread_warning
-from autoprompt.search.plan import interleave
-from autoprompt.search.pool import Entry
-from autoprompt.types import Evaluation, Example
+from autoprompt.optimizer.prediction import FEWEST_TO_FAIL
+from autoprompt.optimizer.search.plan import interleave
+from autoprompt.optimizer.search.pool import Entry
+from autoprompt.records import Evaluation, Example
 
 MOST_BATCHES = 4  # of train that a round looks through for an error before it calls the prompt perfect
 

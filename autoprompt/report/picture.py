@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from autoprompt.errors import ConfigError, InputError
-from autoprompt.extras import install_extra
 from autoprompt.report.html import environment
 from autoprompt.report.plot import make_plot
 from autoprompt.report.summary import RunSummary
+from autoprompt.text.extras import install_extra
 
 _ASSETS = Path(__file__).parent / "assets"
 _ZOOM = 2.0  # pixels for each unit of the drawing: sharp on today's screens

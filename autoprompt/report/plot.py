@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from autoprompt.report import numbers, texts
 from autoprompt.report.records import CandidateSummary, Side
 from autoprompt.report.summary import RunSummary
-from autoprompt.scripts import columns
+from autoprompt.text.scripts import columns
 
 _MARGIN_TOP, _MARGIN_BOTTOM, _MARGIN_LEFT = 18.0, 36.0, 40.0
 _WIDE = 500.0  # from here on there is room for words beside the marks

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from autoprompt.records import Demo
 from autoprompt.stats import difference
-from autoprompt.types import Demo
 
 CandidateStatus = Literal["pending", "accepted", "rejected"]
 RowState = Literal["fixed", "broken", "right", "wrong", "lost"]

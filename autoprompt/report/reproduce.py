@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from autoprompt.config import RunConfig
-from autoprompt.setting_sources import flag_name
-from autoprompt.store.folder import RunFolder, is_usual
-from autoprompt.store.given import is_given
+from autoprompt.dataset.python_rows import is_given
+from autoprompt.runs.folder import RunFolder, is_usual
+from autoprompt.settings.records import RunConfig
+from autoprompt.settings.sources import flag_name
 
 # Another machine has others.
 _PLACES = ("memory", "cache_dir")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
+from autoprompt.records import REFUSED
 from autoprompt.report.records import Answer, ComparedRow, Confusion
-from autoprompt.store import RunFolder
-from autoprompt.store.folder import SEALED
-from autoprompt.types import REFUSED
+from autoprompt.runs import RunFolder
+from autoprompt.runs.folder import SEALED
 
 # More labels make a table that nobody reads.
 MOST_LABELS = 24

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
+from autoprompt.records import Demo
 from autoprompt.report.records import CandidateStatus, CandidateSummary, Lesson, Progress, Step
-from autoprompt.types import Demo
 
 Event = Mapping[str, Any]
 Record = Mapping[str, Any]

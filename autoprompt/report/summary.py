@@ -23,9 +23,9 @@ from autoprompt.report.records import (
 )
 from autoprompt.report.reproduce import command
 from autoprompt.report.rows import confusion, read_rows
-from autoprompt.store import RunFolder
-from autoprompt.store.going_on import resume_command
-from autoprompt.store.spending import Spending, read_spending, total_cost
+from autoprompt.runs import RunFolder
+from autoprompt.runs.interrupted import resume_command
+from autoprompt.runs.spending import Spending, read_spending, total_cost
 
 Status = Literal["finished", "running", "interrupted"]
 Verdict = Literal["confirmed", "not_confirmed", "untested", "unfinished"]

@@ -12,8 +12,8 @@ from autoprompt.errors import StoreError
 from autoprompt.report import numbers
 from autoprompt.report.reproduce import is_set
 from autoprompt.report.summary import RunSummary, read_summary
-from autoprompt.store import RunFolder
-from autoprompt.store.files import read_json
+from autoprompt.runs import RunFolder
+from autoprompt.text.files import read_json
 
 # Where runs write says nothing about them.
 _PLACES = ("runs_dir", "memory", "cache_dir")

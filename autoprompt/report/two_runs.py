@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
-from autoprompt.comparison import ALPHA
+from autoprompt.measure.compare import ALPHA
+from autoprompt.records import Demo
 from autoprompt.report.diff import Piece, diff_words
 from autoprompt.report.numbers import count, p_value, score
 from autoprompt.report.records import Answer, CandidateSummary
 from autoprompt.report.summary import RunSummary
 from autoprompt.stats import count_groups, difference, in_groups, paired_difference_interval, paired_test
-from autoprompt.types import Demo
 
 
 @dataclass(frozen=True, slots=True)

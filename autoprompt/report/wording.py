@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from autoprompt.optimizer.ending.fresh_words import parts_of
+from autoprompt.optimizer.search.gate import CONFIRM_ALPHA, smallest_gain
 from autoprompt.report.numbers import count, p_value, ratio, score, times
 from autoprompt.report.records import Progress, Side, TradeOff
-from autoprompt.search.gate import CONFIRM_ALPHA, smallest_gain
 from autoprompt.stats import difference, in_groups
 
 _NODES = {

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from autoprompt.clients import Clients
-from autoprompt.config import DEFAULT_PASSES, AgentSettings, PassSettings, Sandboxing, ScienceConfig
 from autoprompt.llm.client import Client
+from autoprompt.llm.models import Clients
 from autoprompt.science.records import Investigation, PassRecord
 from autoprompt.science.run import start
+from autoprompt.settings.records import DEFAULT_PASSES, AgentSettings, PassSettings, Sandboxing, ScienceConfig
 
 __all__ = ["Investigation", "PassRecord", "investigate"]
 

@@ -6,14 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from autoprompt.config import ModelSettings
-from autoprompt.llm.budget import Budget
 from autoprompt.llm.client import CallRole, Client, Options
 from autoprompt.llm.endpoints import choose_model
+from autoprompt.llm.limits.budget import Budget
+from autoprompt.records import OnEvent
 from autoprompt.sandbox import Level, Limits
 from autoprompt.science.records import PassLog
-from autoprompt.templates import Language
-from autoprompt.types import OnEvent
+from autoprompt.settings.records import ModelSettings
+from autoprompt.text.templates import Language
 
 _EMBEDDED_WINDOW, _OTHER_WINDOW = 8192, 32_768  # tokens; the first is what llama.cpp is started with
 

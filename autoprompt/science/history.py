@@ -8,8 +8,8 @@ from autoprompt.science.observation import cut
 from autoprompt.science.records import PassRecord
 from autoprompt.science.tags import OBSERVATION, Section, read_answer
 from autoprompt.science.transcript import turn
-from autoprompt.templates import Language
-from autoprompt.tokens import estimate_tokens
+from autoprompt.text.templates import Language
+from autoprompt.text.tokens import estimate_tokens
 
 _HEADS = ("Inference", "Hypothesis", OBSERVATION)
 _HEAD_CHARACTERS = 300  # of each part

@@ -11,6 +11,7 @@ from langgraph.runtime import Runtime
 from autoprompt import sandbox
 from autoprompt.errors import BudgetExhausted, RequestRefusedError
 from autoprompt.llm.client import Completion
+from autoprompt.records import Message
 from autoprompt.science.context import ScienceContext
 from autoprompt.science.observation import observe
 from autoprompt.science.records import PassRecord
@@ -18,8 +19,7 @@ from autoprompt.science.requests import STOP_CONCLUSION, STOP_EXPERIMENT, Reques
 from autoprompt.science.state import ScienceState
 from autoprompt.science.survey import Survey, take_survey
 from autoprompt.science.tags import Answer, Section, read_answer
-from autoprompt.templates import language_of
-from autoprompt.types import Message
+from autoprompt.text.templates import language_of
 
 _SHRINKS = 2  # times that a request that the endpoint finds too long is halved
 

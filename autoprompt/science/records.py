@@ -8,8 +8,8 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from autoprompt.store.files import read_json, write_json, write_text
-from autoprompt.types import Usage
+from autoprompt.records import Usage
+from autoprompt.text.files import read_json, write_json, write_text
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from autoprompt.records import Message
 from autoprompt.science import history
 from autoprompt.science.records import PassRecord
 from autoprompt.science.survey import Survey
 from autoprompt.science.transcript import question
-from autoprompt.templates import Language, fill
-from autoprompt.tokens import estimate_tokens
-from autoprompt.types import Message
+from autoprompt.text.templates import Language, fill
+from autoprompt.text.tokens import estimate_tokens
 
 # Ends an answer where the system's part begins, so that no observation is made up; the closing tags save the
 # tokens of what would be cut.

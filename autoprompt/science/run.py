@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from autoprompt import sandbox
-from autoprompt.clients import Clients, RoleModels, check_models, open_models
-from autoprompt.config import ScienceConfig
 from autoprompt.errors import (
     BudgetExhausted,
     BudgetTooSmallError,
@@ -20,6 +18,10 @@ from autoprompt.errors import (
     UsageError,
 )
 from autoprompt.llm import Budget, Journal
+from autoprompt.llm.models import Clients, RoleModels, check_models, open_models
+from autoprompt.records import Event, OnEvent
+from autoprompt.runs import RunFolder, RunStore
+from autoprompt.runs.interrupted import interrupted, stopped
 from autoprompt.sandbox import Level, Limits
 from autoprompt.sandbox.interpreter import absolute
 from autoprompt.sandbox.probing import choose
@@ -27,11 +29,9 @@ from autoprompt.science.context import Bench, ScienceContext, window
 from autoprompt.science.records import Investigation, PassLog, PassRecord
 from autoprompt.science.state import ScienceState
 from autoprompt.science.transcript import markdown, messages
-from autoprompt.settings import check_kind
-from autoprompt.store import RunFolder, RunStore
-from autoprompt.store.files import file_sha256, read_json, to_json, write_json
-from autoprompt.store.going_on import interrupted, stopped
-from autoprompt.types import Event, OnEvent
+from autoprompt.settings.records import ScienceConfig
+from autoprompt.settings.resolve import check_kind
+from autoprompt.text.files import file_sha256, read_json, to_json, write_json
 
 KIND = "science"
 MAX_OUTPUT_TOKENS = 1024  # of one turn; code for one experiment is shorter
@@ -209,8 +209,8 @@ def _run_graph(
     # LangGraph takes a second to import: not before everything that can be refused has been.
     from langchain_core.runnables import RunnableConfig
 
+    from autoprompt.runs.checkpoints import open_checkpointer
     from autoprompt.science.graph import build_graph, recursion_limit
-    from autoprompt.store.checkpoints import open_checkpointer
 
     settings = RunnableConfig(
         configurable={"thread_id": folder.run_id}, recursion_limit=recursion_limit(config.passes)

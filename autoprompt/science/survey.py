@@ -13,7 +13,7 @@ from autoprompt import sandbox
 from autoprompt.sandbox import Level, Limits
 from autoprompt.science.observation import cut
 from autoprompt.science.tags import escape_tags
-from autoprompt.templates import Language
+from autoprompt.text.templates import Language
 
 MOST_CHARACTERS = 8_000  # of the description of all files
 

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from autoprompt.reading.thoughts import without_opening
+from autoprompt.text.answers.thoughts import without_opening
 
 TAGS = ("Phenomenon", "Hypothesis", "Model", "Experiment", "Observation", "Inference", "Conclusion")
 OBSERVATION = "Observation"

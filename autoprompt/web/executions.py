@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import quote
 
 from autoprompt.errors import StoreError
-from autoprompt.store import RunFolder
+from autoprompt.runs import RunFolder
 
 _COLUMNS = (
     "node_id, node_type, title, status, is_virtual, parent_node_id, in_node_id, pass_index, retries, "

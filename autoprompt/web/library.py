@@ -8,8 +8,8 @@ from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from autoprompt.store import RunFolder, RunLine
-from autoprompt.store.listing import Status, summarize
+from autoprompt.runs import RunFolder, RunLine
+from autoprompt.runs.listing import Status, summarize
 from autoprompt.web.kept import mark_of
 
 # Files whose change may change the line of a run; the folder itself for those that come and go.

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from autoprompt.report.wording import chosen, confirmation, refused, rung
-from autoprompt.store import RunFolder
-from autoprompt.store.progress import read_progress
+from autoprompt.runs import RunFolder
+from autoprompt.runs.progress import read_progress
 from autoprompt.web.tail import Tail
 
 _LOG_LINES = 60

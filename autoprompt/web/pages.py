@@ -16,7 +16,7 @@ from starlette.responses import Response
 from autoprompt.errors import StoreError
 from autoprompt.report import html, read_summary
 from autoprompt.report.trials import read_trials
-from autoprompt.store import RunFolder
+from autoprompt.runs import RunFolder
 from autoprompt.web.assets import Asset
 from autoprompt.web.choosing import SORTS, STATES, Choice, gain
 from autoprompt.web.executions import read_workflow

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from autoprompt.errors import StoreError
-from autoprompt.store import RunFolder
-from autoprompt.store.files import read_json
+from autoprompt.runs import RunFolder
+from autoprompt.text.files import read_json
 
 _FILE = re.compile(r"pass-(\d{1,6})\.json")
 _SECTION = re.compile(r"<(\w+)>(.*?)(?:</\1>|\Z)", re.DOTALL)

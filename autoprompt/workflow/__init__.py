@@ -32,13 +32,8 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from autoprompt.workflow.classes.base import BaseNode, WorkflowContext
-    from autoprompt.workflow.classes.iterative import IterativeWorkflowNode
-    from autoprompt.workflow.classes.llm import LLMNode
-    from autoprompt.workflow.classes.start import EndNode, StartNode
-    from autoprompt.workflow.classes.tool import CodeNode, ToolNode
-    from autoprompt.workflow.definition import RetryConfig
-    from autoprompt.workflow.errors import (
+    from autoprompt.workflow.engine.definition import RetryConfig
+    from autoprompt.workflow.engine.errors import (
         ExtractionError,
         InvalidVariableTypeError,
         IterationError,
@@ -50,27 +45,32 @@ if TYPE_CHECKING:
         VariableNotFoundError,
         WorkflowDefinitionError,
     )
-    from autoprompt.workflow.registry import register_node_type
-    from autoprompt.workflow.runner import RunSettings
-    from autoprompt.workflow.tools import tool
-    from autoprompt.workflow.variables import VariablePool
+    from autoprompt.workflow.engine.registry import register_node_type
+    from autoprompt.workflow.engine.runner import RunSettings
+    from autoprompt.workflow.engine.tools import tool
+    from autoprompt.workflow.engine.variables import VariablePool
+    from autoprompt.workflow.python.base import BaseNode, WorkflowContext
+    from autoprompt.workflow.python.iterative import IterativeWorkflowNode
+    from autoprompt.workflow.python.llm import LLMNode
+    from autoprompt.workflow.python.start import EndNode, StartNode
+    from autoprompt.workflow.python.tool import CodeNode, ToolNode
     from autoprompt.workflow.workflow import Workflow
 
 _HOMES = {
-    "BaseNode": "autoprompt.workflow.classes.base",
-    "CodeNode": "autoprompt.workflow.classes.tool",
-    "EndNode": "autoprompt.workflow.classes.start",
-    "IterativeWorkflowNode": "autoprompt.workflow.classes.iterative",
-    "LLMNode": "autoprompt.workflow.classes.llm",
-    "RetryConfig": "autoprompt.workflow.definition",
-    "RunSettings": "autoprompt.workflow.runner",
-    "StartNode": "autoprompt.workflow.classes.start",
-    "ToolNode": "autoprompt.workflow.classes.tool",
-    "VariablePool": "autoprompt.workflow.variables",
+    "BaseNode": "autoprompt.workflow.python.base",
+    "CodeNode": "autoprompt.workflow.python.tool",
+    "EndNode": "autoprompt.workflow.python.start",
+    "IterativeWorkflowNode": "autoprompt.workflow.python.iterative",
+    "LLMNode": "autoprompt.workflow.python.llm",
+    "RetryConfig": "autoprompt.workflow.engine.definition",
+    "RunSettings": "autoprompt.workflow.engine.runner",
+    "StartNode": "autoprompt.workflow.python.start",
+    "ToolNode": "autoprompt.workflow.python.tool",
+    "VariablePool": "autoprompt.workflow.engine.variables",
     "Workflow": "autoprompt.workflow.workflow",
-    "WorkflowContext": "autoprompt.workflow.classes.base",
-    "register_node_type": "autoprompt.workflow.registry",
-    "tool": "autoprompt.workflow.tools",
+    "WorkflowContext": "autoprompt.workflow.python.base",
+    "register_node_type": "autoprompt.workflow.engine.registry",
+    "tool": "autoprompt.workflow.engine.tools",
 }
 
 
@@ -80,4 +80,4 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import importlib
 
-    return getattr(importlib.import_module(_HOMES.get(name, "autoprompt.workflow.errors")), name)
+    return getattr(importlib.import_module(_HOMES.get(name, "autoprompt.workflow.engine.errors")), name)

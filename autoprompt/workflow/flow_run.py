@@ -14,7 +14,6 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
-from autoprompt.config import CallSettings, RunConfig
 from autoprompt.errors import (
     BudgetExhausted,
     BudgetTooSmallError,
@@ -26,20 +25,21 @@ from autoprompt.errors import (
     UsageError,
 )
 from autoprompt.llm import Budget, ResponseCache
-from autoprompt.store import RunFolder
-from autoprompt.store.files import plain_json
-from autoprompt.store.moved import places, seen_from
-from autoprompt.workflow.definition import GraphNode
-from autoprompt.workflow.errors import NodeError, UnknownToolError
-from autoprompt.workflow.events import Event, GraphRunFailed, GraphRunStarted, WorkflowWarning
+from autoprompt.runs import RunFolder
+from autoprompt.runs.find import places, seen_from
+from autoprompt.settings.records import CallSettings, RunConfig
+from autoprompt.settings.yaml_file import read_mapping
+from autoprompt.text.files import plain_json
+from autoprompt.workflow.engine.definition import GraphNode
+from autoprompt.workflow.engine.errors import NodeError, UnknownToolError
+from autoprompt.workflow.engine.events import Event, GraphRunFailed, GraphRunStarted, WorkflowWarning
+from autoprompt.workflow.engine.runner import RunSettings, interrupted
+from autoprompt.workflow.file.fields import NodeData
+from autoprompt.workflow.file.records import StartData
+from autoprompt.workflow.file.uses import uses
+from autoprompt.workflow.file.validation import validate
 from autoprompt.workflow.outages import causes, is_out_of_reach
-from autoprompt.workflow.runner import RunSettings, interrupted
-from autoprompt.workflow.spec.fields import NodeData
-from autoprompt.workflow.spec.records import StartData
-from autoprompt.workflow.spec.uses import uses
-from autoprompt.workflow.validation import validate
 from autoprompt.workflow.workflow import Workflow
-from autoprompt.yaml_file import read_mapping
 
 SETTINGS = "flow_settings.json"  # in a run's folder: what a resumed run is done with
 

@@ -9,8 +9,8 @@ import urllib.error
 from collections.abc import Iterator
 
 from autoprompt.errors import EndpointError, RequestRefusedError
-from autoprompt.types import REFUSED, UNREACHED
-from autoprompt.workflow.errors import NodeError, UnknownToolError
+from autoprompt.records import REFUSED, UNREACHED
+from autoprompt.workflow.engine.errors import NodeError, UnknownToolError
 
 # A key that is wrong, too many requests, and a service behind which nobody answers. Other statuses may well
 # be the answer to what a model asked for.

@@ -8,15 +8,15 @@ from contextvars import Context
 from dataclasses import dataclass, replace
 from typing import Any
 
-from autoprompt.evaluation import stopping_rows
 from autoprompt.llm.client import Client, Completion, Options
-from autoprompt.reading.labels import is_whole, read_answer
-from autoprompt.reading.thoughts import parted
-from autoprompt.types import STEP_FAILED, Candidate, Example, Message, Prediction, Usage
-from autoprompt.workflow.errors import NodeError
+from autoprompt.measure.rows import stopping_rows
+from autoprompt.records import STEP_FAILED, Candidate, Example, Message, Prediction, Usage
+from autoprompt.text.answers.labels import is_whole, read_answer
+from autoprompt.text.answers.thoughts import parted
+from autoprompt.workflow.engine.errors import NodeError
+from autoprompt.workflow.engine.runner import RunSettings
+from autoprompt.workflow.engine.template import as_text
 from autoprompt.workflow.outages import outage
-from autoprompt.workflow.runner import RunSettings
-from autoprompt.workflow.template import as_text
 from autoprompt.workflow.trace import StepRecorder
 from autoprompt.workflow.workflow import Workflow
 

@@ -8,22 +8,22 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from autoprompt.config import LOCAL, is_embedded
 from autoprompt.errors import ConfigError, DatasetError, InputError, PromptError, StoreError
+from autoprompt.evaluation.exported import BEST_WORKFLOW
 from autoprompt.llm.client import Client
-from autoprompt.store import RunFolder
-from autoprompt.store.export import BEST_WORKFLOW
-from autoprompt.store.files import read_text
-from autoprompt.types import Candidate, Example
-from autoprompt.workflow.definition import LLM_TYPES, SOURCE, Definition, GraphNode
-from autoprompt.workflow.errors import WorkflowDefinitionError
-from autoprompt.workflow.http_tools import tool_named
-from autoprompt.workflow.models import ModelSpec
+from autoprompt.records import Candidate, Example
+from autoprompt.runs import RunFolder
+from autoprompt.settings.records import LOCAL, is_embedded
+from autoprompt.settings.yaml_file import parse_yaml
+from autoprompt.text.files import read_text
+from autoprompt.workflow.engine.definition import LLM_TYPES, SOURCE, Definition, GraphNode
+from autoprompt.workflow.engine.errors import WorkflowDefinitionError
+from autoprompt.workflow.engine.http_tools import tool_named
+from autoprompt.workflow.engine.models import ModelSpec
+from autoprompt.workflow.file.rewrite import rewritten
+from autoprompt.workflow.file.tools import MISSING_TOOL
 from autoprompt.workflow.program import WorkflowProgram, demonstrations, row_inputs
-from autoprompt.workflow.rewrite import rewritten
-from autoprompt.workflow.spec.tools import MISSING_TOOL
 from autoprompt.workflow.workflow import Workflow
-from autoprompt.yaml_file import parse_yaml
 
 ORIGINAL = "original_workflow.yaml"  # in a run's folder
 ITEMS = 4  # guessed of an iteration, whose items only a run knows: an estimate of calls, not a bound
@@ -172,7 +172,7 @@ def _shown_in(node: GraphNode | None) -> list[tuple[str, str]]:
 
 def start_variables(path: Path) -> tuple[str, ...]:
     """Names of a workflow's inputs, in the order of the file; its faults are told by `open_task`."""
-    from autoprompt.workflow.spec.checking import check_workflow
+    from autoprompt.workflow.file.checking import check_workflow
 
     _, _, graph = check_workflow(path, needs_model=False)
     data = (node.data for node in graph.nodes.values() if node.file.type == "start")
@@ -266,7 +266,7 @@ def output_names(definition: Definition) -> list[str]:
     """Names of a workflow's outputs; of one without `end` and `answer`, those of its last node."""
     ends = _ends(definition)
     if not ends:
-        from autoprompt.workflow.spec.outputs import outputs
+        from autoprompt.workflow.file.outputs import outputs
 
         return sorted(outputs(definition.nodes[-1].data) or ())
     named = [output.variable for node in ends for output in getattr(node.data, "outputs", ())]

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from autoprompt.errors import Interrupted
-from autoprompt.types import Step
-from autoprompt.workflow.events import Event, NodeRunFailed, NodeRunSucceeded
-from autoprompt.workflow.template import as_text, references
+from autoprompt.records import Step
+from autoprompt.workflow.engine.events import Event, NodeRunFailed, NodeRunSucceeded
+from autoprompt.workflow.engine.template import as_text, references
 
 # Nodes that only hand on what others made.
 _SILENT = ("start", "end", "answer", "variable-aggregator", "assigner")

@@ -8,18 +8,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from autoprompt.errors import InputError
-from autoprompt.store import RunFolder, RunStore
-from autoprompt.workflow import runner
-from autoprompt.workflow.classes.base import BaseNode
-from autoprompt.workflow.classes.sequence import sequence_definition
-from autoprompt.workflow.definition import Definition, components, locked_components
-from autoprompt.workflow.errors import WorkflowDefinitionError
-from autoprompt.workflow.events import Event, GraphRunFailed, GraphRunPartialSucceeded, GraphRunSucceeded
-from autoprompt.workflow.plain import plain
-from autoprompt.workflow.runner import RunSettings
+from autoprompt.runs import RunFolder, RunStore
+from autoprompt.workflow.engine import runner
+from autoprompt.workflow.engine.definition import Definition, components, locked_components
+from autoprompt.workflow.engine.errors import WorkflowDefinitionError
+from autoprompt.workflow.engine.events import (
+    Event,
+    GraphRunFailed,
+    GraphRunPartialSucceeded,
+    GraphRunSucceeded,
+)
+from autoprompt.workflow.engine.plain import plain
+from autoprompt.workflow.engine.runner import RunSettings
+from autoprompt.workflow.python.base import BaseNode
+from autoprompt.workflow.python.sequence import sequence_definition
 
 if TYPE_CHECKING:
-    from autoprompt.workflow.spec.faults import Fault
+    from autoprompt.workflow.file.faults import Fault
 
 DEFAULT_RUNS_DIR = Path("runs")
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -58,7 +63,7 @@ class Workflow:
 
         Raises WorkflowDefinitionError with file, line and node of everything that is wrong in it.
         """
-        from autoprompt.workflow.spec import load_definition
+        from autoprompt.workflow.file import load_definition
 
         if isinstance(file, Mapping):
             return cls.of(load_definition(file))
@@ -142,13 +147,13 @@ class Workflow:
         """What is wrong with its file, warnings too. A workflow of Python's was checked when it was made."""
         if self._source is None:
             return []
-        from autoprompt.workflow.validation import validate
+        from autoprompt.workflow.file.validation import validate
 
         return validate(self._source)
 
     def graph(self, format: Literal["mermaid", "ascii"] = "mermaid") -> str:
         """A drawing: virtual nodes inside their parents, what is repeated inside its container."""
-        from autoprompt.workflow.drawing import ascii_graph, mermaid_graph
+        from autoprompt.workflow.engine.drawing import ascii_graph, mermaid_graph
 
         return mermaid_graph(self._definition) if format == "mermaid" else ascii_graph(self._definition)
 

@@ -8,8 +8,8 @@ import re
 from collections.abc import Callable
 
 from autoprompt.llm.client import Completion, Options
-from autoprompt.reading.reasoning import asks_to_reason
-from autoprompt.types import Message, Usage
+from autoprompt.records import Message, Usage
+from autoprompt.text.answers.reasoning import asks_to_reason
 from simulation.world import FILLERS, HARMS, LABELS, World
 
 

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from autoprompt.dataset import Splits
-from autoprompt.reading.reasoning import asks_to_reason
-from autoprompt.types import Example
+from autoprompt.records import Example
+from autoprompt.text.answers.reasoning import asks_to_reason
 
 LABELS = ("A", "B")
 RULES = tuple(f"rule{n}" for n in range(6))

@@ -11,7 +11,7 @@ from autoprompt import Clients
 from autoprompt.batch import load_batch, run_batch
 from autoprompt.batch.spec import is_batch
 from autoprompt.llm import ScriptedClient
-from autoprompt.types import Message
+from autoprompt.records import Message
 
 ROOT = Path(__file__).parents[2] / "configs"
 BATCHES = [path for path in sorted(ROOT.glob("*.yaml")) if is_batch(path)]

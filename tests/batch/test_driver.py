@@ -18,13 +18,13 @@ from autoprompt.batch import BatchResult, plan_batch, resume_batch, run_batch
 from autoprompt.batch.folder import BatchFolder
 from autoprompt.batch.run import stand
 from autoprompt.batch.trials import load_batch
-from autoprompt.config import BudgetSettings
 from autoprompt.errors import ConfigError, EndpointError, Interrupted, StoreError
 from autoprompt.llm import Message
 from autoprompt.llm.client import Completion
-from autoprompt.llm.ledger import Caps
-from autoprompt.store import RunStore
-from autoprompt.types import Usage
+from autoprompt.llm.limits.ledger import Caps
+from autoprompt.records import Usage
+from autoprompt.runs import RunStore
+from autoprompt.settings.records import BudgetSettings
 
 
 def run(home: Home, path: Path, *, clients: Clients | None = None, **more: Any) -> BatchResult:

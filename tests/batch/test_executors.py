@@ -21,7 +21,7 @@ from autoprompt.batch.folder import BatchFolder
 from autoprompt.batch.job import Job, Outcome
 from autoprompt.batch.local import LocalExecutor
 from autoprompt.batch.trials import load_batch
-from autoprompt.llm.ledger import Caps, FileLedger
+from autoprompt.llm.limits.ledger import Caps, FileLedger
 
 KINDS = ("inline", "local")
 

@@ -15,7 +15,7 @@ from autoprompt import Clients, ScriptedClient
 from autoprompt.batch import BatchResult, resume_batch, run_batch
 from autoprompt.cli import app
 from autoprompt.errors import ConfigError, StoreError
-from autoprompt.types import Message
+from autoprompt.records import Message
 
 
 def test_a_renamed_batch_is_shown_under_its_new_name(home: Home) -> None:

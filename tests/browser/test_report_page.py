@@ -13,7 +13,7 @@ from autoprompt.report import read_summary
 from autoprompt.report.html import page as report_page
 from autoprompt.report.html import trials_page
 from autoprompt.report.trials import read_trials
-from autoprompt.store import RunFolder
+from autoprompt.runs import RunFolder
 
 OpenPage = Callable[..., Page]
 

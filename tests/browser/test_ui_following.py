@@ -21,8 +21,8 @@ from started_ui import start_ui
 from written_runs import begin, propose, settle, tell
 
 from autoprompt.llm.client import Options
-from autoprompt.store import RunFolder, RunStore
-from autoprompt.types import Message
+from autoprompt.records import Message
+from autoprompt.runs import RunFolder, RunStore
 
 OpenPage = Callable[..., Page]
 TABS = 50

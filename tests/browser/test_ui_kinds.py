@@ -11,10 +11,10 @@ from playwright.sync_api import Page, expect
 from run_folders import HOSTILE
 from started_ui import start_ui
 
+from autoprompt.runs import RunStore
 from autoprompt.science.records import PassLog, PassRecord
-from autoprompt.store import RunStore
 from autoprompt.workflow import Workflow
-from autoprompt.workflow.runner import RunSettings
+from autoprompt.workflow.engine.runner import RunSettings
 
 FLOWS = Path(__file__).parents[2] / "configs" / "workflows"
 BAD = "\n".join(text for text in HOSTILE if "\ud800" not in text)

@@ -13,7 +13,7 @@ from run_folders import hostile_run, real_run
 from started_ui import start_ui
 from written_runs import begin, propose, settle, tell
 
-from autoprompt.store import RunFolder, RunStore
+from autoprompt.runs import RunFolder, RunStore
 
 OpenPage = Callable[..., Page]
 Axe = Callable[[Page], list[str]]

@@ -9,11 +9,11 @@ import pytest
 from called import call
 from endpoint import KEY, Endpoint, write_messages
 
-from autoprompt.config import RunConfig
 from autoprompt.errors import ConfigError
-from autoprompt.scoring import evaluate
-from autoprompt.store.export import read_exported
-from autoprompt.types import Candidate, Origin
+from autoprompt.evaluation.exported import read_exported
+from autoprompt.evaluation.scoring import evaluate
+from autoprompt.records import Candidate, Origin
+from autoprompt.settings.records import RunConfig
 
 
 @pytest.fixture(autouse=True)

@@ -15,8 +15,8 @@ from endpoint import KEY, Endpoint
 from fake_endpoint import error, fake_endpoint
 from waiting import wait_until
 
-from autoprompt.store import RunStore
-from autoprompt.workflow import tools
+from autoprompt.runs import RunStore
+from autoprompt.workflow.engine import tools
 
 EACH = """\
 name: many

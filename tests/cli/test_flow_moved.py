@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from called import call
 
-from autoprompt.store import RunStore
+from autoprompt.runs import RunStore
 from autoprompt.workflow.flow_run import SETTINGS
 
 FLOW = """\

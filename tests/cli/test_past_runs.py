@@ -15,10 +15,10 @@ from run_folders import row
 from typer.testing import CliRunner, Result
 
 from autoprompt.cli import app, options
-from autoprompt.llm.cache import ResponseCache
 from autoprompt.llm.client import Completion
+from autoprompt.llm.kept.cache import ResponseCache
 from autoprompt.memory import Experience, ExperienceFile
-from autoprompt.store import RunFolder, RunStore
+from autoprompt.runs import RunFolder, RunStore
 
 
 def call(*arguments: str, code: int = 0, columns: int = 140, **more: Any) -> Result:

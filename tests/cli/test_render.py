@@ -11,7 +11,7 @@ from rich.console import Console
 
 from autoprompt.cli import clean, estimates, render
 from autoprompt.cli.render import prompt_diff
-from autoprompt.config import RunConfig
+from autoprompt.settings.records import RunConfig
 
 RESULT: dict[str, Any] = {
     "schema_version": 1,

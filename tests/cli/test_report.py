@@ -11,7 +11,7 @@ from run_folders import hostile_run, real_run
 from typer.testing import CliRunner, Result
 
 from autoprompt.cli import app
-from autoprompt.store import RunFolder, RunStore
+from autoprompt.runs import RunFolder, RunStore
 
 
 @pytest.fixture(scope="module")

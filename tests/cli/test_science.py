@@ -15,10 +15,10 @@ from endpoint import KEY, Endpoint, serving
 
 from autoprompt.cli.science import copy_results, watch
 from autoprompt.errors import UsageError
+from autoprompt.records import OnEvent, Usage
 from autoprompt.sandbox import probe
 from autoprompt.science import Investigation
 from autoprompt.science.records import PassRecord
-from autoprompt.types import OnEvent, Usage
 
 pytestmark = pytest.mark.skipif(not probe().confines, reason="nothing on this machine confines code")
 

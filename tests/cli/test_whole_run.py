@@ -18,9 +18,9 @@ from typer.testing import CliRunner, Result
 from autoprompt.cli import app
 from autoprompt.cli.run import _is_one_reader
 from autoprompt.errors import Interrupted
-from autoprompt.store import RunStore
-from autoprompt.store.export import export
-from autoprompt.types import Candidate, Demo
+from autoprompt.evaluation.exported import export
+from autoprompt.records import Candidate, Demo
+from autoprompt.runs import RunStore
 
 
 @pytest.fixture(autouse=True)
@@ -279,7 +279,7 @@ def test_an_interrupted_evaluation_says_what_is_kept(
     def stopped(*_: object, **__: object) -> None:
         raise error
 
-    monkeypatch.setattr("autoprompt.scoring.evaluate", stopped)
+    monkeypatch.setattr("autoprompt.evaluation.scoring.evaluate", stopped)
     said = call("eval", "--config", "c.yaml", code=130).stderr
     assert "interrupted; the answers so far are in the cache, and the same command does not ask" in said
     said = call("eval", "--config", "c.yaml", "--no-cache", code=130).stderr

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from autoprompt.config import DataSettings
 from autoprompt.dataset import infer_labels, load_checked, load_rows
 from autoprompt.dataset.table import DELIMITERS, find_delimiter
 from autoprompt.errors import DatasetError
-from autoprompt.types import Example
+from autoprompt.records import Example
+from autoprompt.settings.records import DataSettings
 
 quick = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 # Any text but NUL and halves of surrogate pairs, which files may not hold.

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from autoprompt.config import DataSettings
 from autoprompt.dataset.checks import example_id
 from autoprompt.dataset.shown import shown_in, without_shown
 from autoprompt.dataset.splits import cut_rows
 from autoprompt.errors import DatasetError
-from autoprompt.types import Example
+from autoprompt.records import Example
+from autoprompt.settings.records import DataSettings
 
 
 def example(text: str) -> Example:

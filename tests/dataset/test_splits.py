@@ -14,13 +14,13 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from autoprompt.config import DataSettings
 from autoprompt.dataset import Splits, load_checked, load_splits
 from autoprompt.dataset.assign import assign, capped, quotas
 from autoprompt.dataset.caps import Cap
 from autoprompt.dataset.checks import example_id
 from autoprompt.errors import ConfigError, DatasetError
-from autoprompt.types import Example
+from autoprompt.records import Example
+from autoprompt.settings.records import DataSettings
 
 slow = settings(max_examples=150, deadline=None)
 

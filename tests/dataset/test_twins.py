@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from autoprompt.config import DataSettings, RunConfig
 from autoprompt.dataset import Splits, load_checked, load_splits
 from autoprompt.dataset.twins import with_families
-from autoprompt.types import Example
+from autoprompt.records import Example
+from autoprompt.settings.records import DataSettings, RunConfig
 
 PEOPLE = ("cook", "guard", "nurse", "baker", "pilot", "clerk", "judge", "tailor", "farmer", "porter")
 DEEDS = (

@@ -10,17 +10,17 @@ from pathlib import Path
 import pytest
 
 from autoprompt.errors import BudgetExhausted, EndpointError
-from autoprompt.evaluation import evaluate_jobs
 from autoprompt.llm import Budget, Journal, Message, Options, ResponseCache, ScriptedClient, wrap
-from autoprompt.llm.account import Account
 from autoprompt.llm.client import Completion
-from autoprompt.llm.failures import UnreachableError
-from autoprompt.llm.ledger import Amount, Caps, FileLedger
+from autoprompt.llm.kept.recorded import RecordedClient
+from autoprompt.llm.limits.account import Account
+from autoprompt.llm.limits.ledger import Amount, Caps, FileLedger
 from autoprompt.llm.prices import Price
-from autoprompt.llm.recorded import RecordedClient
+from autoprompt.llm.transport.failures import UnreachableError
+from autoprompt.measure.program import PromptProgram
+from autoprompt.measure.rows import evaluate_jobs
 from autoprompt.metrics import get_metric
-from autoprompt.program import PromptProgram
-from autoprompt.types import Candidate, Example, Usage
+from autoprompt.records import Candidate, Example, Usage
 
 ASKED = [Message("user", "1 or 0?")]
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from autoprompt.errors import BudgetExhausted
-from autoprompt.llm.budget import Budget
-from autoprompt.llm.spent import Spent
-from autoprompt.types import Usage
+from autoprompt.llm.limits.budget import Budget
+from autoprompt.llm.limits.spent import Spent
+from autoprompt.records import Usage
 
 
 class Clock:

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from autoprompt.llm.cache import ResponseCache, default_dir
 from autoprompt.llm.client import Completion
-from autoprompt.types import Usage
+from autoprompt.llm.kept.cache import ResponseCache, default_dir
+from autoprompt.records import Usage
 
 ANSWER = Completion("标题党", Usage(7, 2, None), {"1": 0.75, "0": 0.25}, "stop", "m", 0.5)
 
@@ -126,7 +126,7 @@ def test_threads_share_it(cache: ResponseCache) -> None:
 
 def test_processes_share_it(cache: ResponseCache, tmp_path: Path) -> None:
     program = (
-        "import sys; from pathlib import Path; from autoprompt.llm.cache import ResponseCache;"
+        "import sys; from pathlib import Path; from autoprompt.llm.kept.cache import ResponseCache;"
         "from autoprompt.llm.client import Completion\n"
         "cache = ResponseCache(Path(sys.argv[1]))\n"
         "for i in range(100): cache.put(f'{sys.argv[2]}-{i}', Completion('1'))\n"

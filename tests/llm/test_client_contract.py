@@ -14,16 +14,17 @@ from typing import Any
 import pytest
 from fake_endpoint import DROP, GARBAGE, FakeEndpoint, Reply, answer, error, fake_endpoint
 
-from autoprompt.config import ModelSettings
 from autoprompt.errors import AuthenticationError, EndpointError, RequestRefusedError
-from autoprompt.llm import Budget, Models, local
+from autoprompt.llm import Budget, Models
 from autoprompt.llm.client import Client, Options
-from autoprompt.llm.failures import BrokenAnswerError, QuotaError, TimedOutError, UnreachableError
-from autoprompt.llm.http import HttpTransport
-from autoprompt.llm.langchain import LangChainTransport
+from autoprompt.llm.here import local
 from autoprompt.llm.scripted import ScriptedClient
-from autoprompt.llm.wire import LABELS_BEFORE_CUT
-from autoprompt.types import Message
+from autoprompt.llm.transport.failures import BrokenAnswerError, QuotaError, TimedOutError, UnreachableError
+from autoprompt.llm.transport.http import HttpTransport
+from autoprompt.llm.transport.langchain import LangChainTransport
+from autoprompt.llm.transport.wire import LABELS_BEFORE_CUT
+from autoprompt.records import Message
+from autoprompt.settings.records import ModelSettings
 
 ASK = [Message("system", "Say the label."), Message("user", "标题党?")]
 KEY = "sk-very-secret-key"

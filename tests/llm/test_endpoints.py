@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from fake_endpoint import FakeEndpoint, Reply, answer, error, fake_endpoint
 
-from autoprompt.config import ModelSettings
 from autoprompt.errors import AuthenticationError, ConfigError, EndpointError, UsageError
 from autoprompt.llm import Budget, Message, Models, Options, connect
 from autoprompt.llm.client import CallRole
 from autoprompt.llm.endpoints import OPENAI_URL, ModelChoice, choose_model, open_endpoint
 from autoprompt.llm.stack import _thinks_first, patience_s
+from autoprompt.settings.records import ModelSettings
 
 KEYS = {"OPENAI_API_KEY": "sk-task-key", "AUTOPROMPT_OPTIMIZER_API_KEY": "sk-optimizer-key"}
 ASK = [Message("user", "x")]
@@ -223,8 +223,8 @@ def test_an_endpoint_that_refuses_to_list_its_models_answers_for_a_named_one(
 def test_a_list_of_models_that_never_comes_is_waited_for_once_where_one_is_named(
     endpoint: FakeEndpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("autoprompt.llm.http._LIST_TIMEOUT_S", 0.1)
-    monkeypatch.setattr("autoprompt.llm.http._WAITS_S", (0.0,))
+    monkeypatch.setattr("autoprompt.llm.transport.http._LIST_TIMEOUT_S", 0.1)
+    monkeypatch.setattr("autoprompt.llm.transport.http._WAITS_S", (0.0,))
     ended = threading.Event()
     endpoint.models = Reply(hangs_until=ended)
     connect(settings(model="m", base_url=endpoint.base_url)).close()
@@ -286,7 +286,7 @@ def test_the_embedded_model_has_more_time_for_an_answer_but_where_the_settings_s
 
 
 def test_an_endpoint_that_is_not_there_is_fatal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("autoprompt.llm.http._WAITS_S", ())
+    monkeypatch.setattr("autoprompt.llm.transport.http._WAITS_S", ())
     with pytest.raises(EndpointError, match="Is the server running") as caught:
         connect(settings(model="m", base_url="http://127.0.0.1:9/v1"))
     assert caught.value.is_fatal

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from autoprompt.errors import EndpointError
-from autoprompt.llm.failures import BrokenAnswerError, TimedOutError
-from autoprompt.llm.http import MOST_BYTES, HttpTransport, LentClients
-from autoprompt.types import Message
+from autoprompt.llm.transport.failures import BrokenAnswerError, TimedOutError
+from autoprompt.llm.transport.http import MOST_BYTES, HttpTransport, LentClients
+from autoprompt.records import Message
 from tests.fake_endpoint import Reply, answer, fake_endpoint
 
 

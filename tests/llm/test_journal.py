@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from autoprompt.llm import Budget
-from autoprompt.llm.answers import from_record, request_key, to_record
 from autoprompt.llm.client import Completion, Options
-from autoprompt.llm.journal import Charge, Journal
-from autoprompt.types import Message, Usage
+from autoprompt.llm.kept.answers import from_record, request_key, to_record
+from autoprompt.llm.kept.journal import Charge, Journal
+from autoprompt.records import Message, Usage
 
 Open = Callable[[Path], Journal]
 KEYS = [request_key("http://x", "m", "off", [Message("user", str(i))], Options()) for i in range(5)]

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from autoprompt.errors import BudgetExhausted, Interrupted, StoreError, disk_fault
-from autoprompt.llm.ledger import Amount, Caps, FileLedger, Ticket
+from autoprompt.llm.limits.ledger import Amount, Caps, FileLedger, Ticket
 
 NOTHING = Amount()
 
@@ -59,7 +59,7 @@ def test_calls_are_never_passed_by_processes(path: Path) -> None:
     program = (
         "import sys; from pathlib import Path\n"
         "from autoprompt.errors import BudgetExhausted\n"
-        "from autoprompt.llm.ledger import Amount, Caps, FileLedger\n"
+        "from autoprompt.llm.limits.ledger import Amount, Caps, FileLedger\n"
         "ledger = FileLedger(Path(sys.argv[1]), Caps(max_calls=60)); ticket = ledger.admit(sys.argv[2])\n"
         "sent = 0\n"
         "try:\n"

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from autoprompt.errors import ConfigError, RuntimeMissingError
-from autoprompt.llm import local
+from autoprompt.llm.here import local
 
 
 class FakeServer:

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from autoprompt.llm.answers import to_record
+from autoprompt.llm.adapter import OwnClient
 from autoprompt.llm.client import Completion, Options
-from autoprompt.llm.failures import OwnClientError
-from autoprompt.llm.own import OwnClient
-from autoprompt.types import Message, Usage
+from autoprompt.llm.kept.answers import to_record
+from autoprompt.llm.transport.failures import OwnClientError
+from autoprompt.records import Message, Usage
 
 
 class Saying:

@@ -14,15 +14,15 @@ import pytest
 from typer.testing import CliRunner
 
 from autoprompt.cli import app
-from autoprompt.config import ModelSettings
 from autoprompt.errors import ConfigError, EndpointError
 from autoprompt.llm import connect
-from autoprompt.llm.downloads import SourceError, from_hub
-from autoprompt.llm.failures import UnreachableError
-from autoprompt.llm.http import HttpTransport
-from autoprompt.llm.langchain import LangChainTransport
-from autoprompt.types import Message
-from autoprompt.workflow.http_call import HttpRequest, send
+from autoprompt.llm.here.downloads import SourceError, from_hub
+from autoprompt.llm.transport.failures import UnreachableError
+from autoprompt.llm.transport.http import HttpTransport
+from autoprompt.llm.transport.langchain import LangChainTransport
+from autoprompt.records import Message
+from autoprompt.settings.records import ModelSettings
+from autoprompt.workflow.engine.http_call import HttpRequest, send
 
 NOWHERE = "http://127.0.0.1:9/v1"
 NUMBERS = itertools.count()
@@ -175,7 +175,7 @@ def test_the_embedded_model_is_never_behind_one(monkeypatch: pytest.MonkeyPatch)
 
 def test_a_run_and_doctor_tell_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("autoprompt.llm.http._WAITS_S", ())
+    monkeypatch.setattr("autoprompt.llm.transport.http._WAITS_S", ())
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     with pytest.raises(EndpointError, match=r"NO_PROXY=127.0.0.1 goes round it\)\. Is the server running"):
         CALLERS["listing"]()

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from autoprompt.errors import Interrupted
-from autoprompt.llm.rate import Gate
+from autoprompt.llm.limits.rate import Gate
 
 
 class Clock:

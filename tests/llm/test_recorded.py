@@ -11,11 +11,11 @@ import pytest
 
 from autoprompt.errors import BudgetExhausted, EndpointError, RequestRefusedError
 from autoprompt.llm import Budget, Journal, Options, ResponseCache, ScriptedClient, wrap
+from autoprompt.llm.kept.recorded import RecordedClient
+from autoprompt.llm.limits.rate import Gate
+from autoprompt.llm.limits.retry import LimitedClient
 from autoprompt.llm.prices import Price
-from autoprompt.llm.rate import Gate
-from autoprompt.llm.recorded import RecordedClient
-from autoprompt.llm.retry import LimitedClient
-from autoprompt.types import Message
+from autoprompt.records import Message
 
 
 def ask(text: str) -> list[Message]:

@@ -10,9 +10,9 @@ import pytest
 
 from autoprompt.errors import BudgetExhausted, ConfigError, EndpointError, RequestRefusedError
 from autoprompt.llm.client import Completion, Options
-from autoprompt.llm.recording import Recording, RecordingClient, ReplayClient, read_recording
+from autoprompt.llm.kept.recording import Recording, RecordingClient, ReplayClient, read_recording
 from autoprompt.llm.scripted import ScriptedClient
-from autoprompt.types import Message, Usage
+from autoprompt.records import Message, Usage
 
 ANSWERS: dict[str, Any] = {
     "a": "1",

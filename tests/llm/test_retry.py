@@ -13,15 +13,15 @@ from autoprompt.errors import (
     ModelError,
     RequestRefusedError,
 )
-from autoprompt.llm.budget import Budget
 from autoprompt.llm.client import Completion, Options
-from autoprompt.llm.failures import BrokenAnswerError, QuotaError, TimedOutError, UnreachableError
+from autoprompt.llm.limits.budget import Budget
+from autoprompt.llm.limits.rate import Gate
+from autoprompt.llm.limits.retry import LimitedClient
 from autoprompt.llm.prices import Price
-from autoprompt.llm.rate import Gate
-from autoprompt.llm.retry import LimitedClient
 from autoprompt.llm.scripted import Answer, ScriptedClient
-from autoprompt.llm.wire import Parameters
-from autoprompt.types import Message, Usage
+from autoprompt.llm.transport.failures import BrokenAnswerError, QuotaError, TimedOutError, UnreachableError
+from autoprompt.llm.transport.wire import Parameters
+from autoprompt.records import Message, Usage
 
 ASK = [Message("user", "x")]
 POISON = [Message("user", "y")]

@@ -7,8 +7,8 @@ import pytest
 from autoprompt.errors import EndpointError, InputError
 from autoprompt.llm.client import Completion, Options
 from autoprompt.llm.scripted import ScriptedClient
-from autoprompt.tokens import estimate_tokens
-from autoprompt.types import Message
+from autoprompt.records import Message
+from autoprompt.text.tokens import estimate_tokens
 
 ASK = [Message("system", "Say the label."), Message("user", "a headline")]
 

@@ -8,11 +8,11 @@ from pathlib import Path
 from fake_endpoint import Reply, fake_endpoint
 
 from autoprompt.llm import Budget, ResponseCache, ScriptedClient, wrap
-from autoprompt.llm.answers import from_record, request_key, to_record
 from autoprompt.llm.client import Completion, Options, ToolSchema
-from autoprompt.llm.http import HttpTransport
-from autoprompt.llm.langchain import LangChainTransport
-from autoprompt.types import Message, ToolCall
+from autoprompt.llm.kept.answers import from_record, request_key, to_record
+from autoprompt.llm.transport.http import HttpTransport
+from autoprompt.llm.transport.langchain import LangChainTransport
+from autoprompt.records import Message, ToolCall
 
 SEARCH = ToolSchema(
     "search", "Looks things up", '{"type": "object", "properties": {"q": {"type": "string"}}}'

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from autoprompt.llm.address import shown_url
 from autoprompt.llm.client import Options
-from autoprompt.llm.failures import redact
-from autoprompt.llm.labels import deciding_tokens, label_grammar
 from autoprompt.llm.prices import Price, find_price
-from autoprompt.llm.wire import LABELS_BEFORE_CUT, Parameters, read_answer
-from autoprompt.types import Message, Usage
+from autoprompt.llm.transport.address import shown_url
+from autoprompt.llm.transport.failures import redact
+from autoprompt.llm.transport.labels import deciding_tokens, label_grammar
+from autoprompt.llm.transport.wire import LABELS_BEFORE_CUT, Parameters, read_answer
+from autoprompt.records import Message, Usage
 
 ASK = [Message("user", "aa or ab?")]
 

@@ -5,7 +5,7 @@ import pytest
 
 from autoprompt.memory import SAME_KIND, Experience, task_similarity
 from autoprompt.memory.selection import additive_sentence, helpful_additions, select
-from autoprompt.tokens import estimate_tokens
+from autoprompt.text.tokens import estimate_tokens
 
 TASK = "Decide whether a news headline is clickbait. Answer 1 or 0."
 HELPED = Experience(TASK, "Say one digit only", "better", before=0.5, after=0.62, rows=40, run_id="run-77")

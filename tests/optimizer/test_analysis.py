@@ -9,9 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autoprompt.llm import ScriptedClient
-from autoprompt.optimizer.agents import AnalysisAgent, CountingAnalyst
-from autoprompt.optimizer.agents.analysis import RIGHT_ROWS, ROW_CHARACTERS, WRONG_ROWS, near_misses, spread
-from autoprompt.types import EvaluatedRow, Example
+from autoprompt.optimizer.propose.analyst import (
+    RIGHT_ROWS,
+    ROW_CHARACTERS,
+    WRONG_ROWS,
+    AnalysisAgent,
+    CountingAnalyst,
+    near_misses,
+    spread,
+)
+from autoprompt.records import EvaluatedRow, Example
 
 
 def wrong(number: int, truth: str, answer: str) -> EvaluatedRow:

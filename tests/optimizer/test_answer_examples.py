@@ -8,10 +8,10 @@ import pytest
 from fakes import bench, rows, scored
 from test_propose import brief
 
-from autoprompt.optimizer.proposing.brief import Place, shown_with
-from autoprompt.optimizer.proposing.step_demos import own_answers
-from autoprompt.search.demos import to_demo
-from autoprompt.types import Candidate, Example
+from autoprompt.optimizer.propose.brief import Place, shown_with
+from autoprompt.optimizer.propose.step_demos import own_answers
+from autoprompt.optimizer.search.demos import to_demo
+from autoprompt.records import Candidate, Example
 
 TRAIN = [replace(row, target=str(n)) for n, row in enumerate(rows(0, 12))]
 

@@ -8,9 +8,9 @@ from collections import Counter
 import pytest
 from fakes import add
 
-from autoprompt.optimizer.proposing.blame import blame_of, credit, is_in, next_component, suspect_steps
-from autoprompt.search.pool import Pool
-from autoprompt.types import Candidate, EvaluatedRow, Step
+from autoprompt.optimizer.propose.blame import blame_of, credit, is_in, next_component, suspect_steps
+from autoprompt.optimizer.search.pool import Pool
+from autoprompt.records import Candidate, EvaluatedRow, Step
 
 NAMES = ["find.system", "judge.system"]
 

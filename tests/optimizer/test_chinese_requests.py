@@ -16,10 +16,11 @@ from autoprompt.llm import ScriptedClient
 from autoprompt.llm.client import Completion, Options
 from autoprompt.memory import Experience
 from autoprompt.memory.selection import select
-from autoprompt.optimizer.agents import AnalysisAgent, MemoryAgent, RewriteAgent
-from autoprompt.optimizer.agents.analysis import step_case
-from autoprompt.optimizer.agents.translation import lessons_in, reason_in
-from autoprompt.types import EvaluatedRow, Message, Step
+from autoprompt.optimizer.memory_agent import MemoryAgent
+from autoprompt.optimizer.propose.analyst import AnalysisAgent, step_case
+from autoprompt.optimizer.propose.translation import lessons_in, reason_in
+from autoprompt.optimizer.propose.writer import RewriteAgent
+from autoprompt.records import EvaluatedRow, Message, Step
 
 LABELS = ("蕴含", "矛盾")
 # What a model's answer is read by, whatever its language.

@@ -10,8 +10,8 @@ from fakes import Bench, bench, splits_of
 
 from autoprompt.optimizer.beginning import first_state
 from autoprompt.optimizer.ending.choosing import choose_winner
-from autoprompt.search.pool import Entry
-from autoprompt.types import Candidate, Demo
+from autoprompt.optimizer.search.pool import Entry
+from autoprompt.records import Candidate, Demo
 
 STATE: dict[str, Any] = {"history": [], "has_memory": False}
 

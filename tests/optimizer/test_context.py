@@ -6,8 +6,8 @@ import pytest
 from fakes import bench, splits_of
 
 from autoprompt.errors import BudgetExhausted
-from autoprompt.search.plan import make_plan
-from autoprompt.types import Candidate, Usage
+from autoprompt.optimizer.search.plan import make_plan
+from autoprompt.records import Candidate, Usage
 
 CALLS = 2 * (24 + 20) * 2  # winner and original on fresh and test rows, each graded
 

@@ -11,11 +11,11 @@ from fakes import Bench, World, bench, splits_of
 
 from autoprompt.errors import BudgetExhausted
 from autoprompt.llm.client import Completion, Options
-from autoprompt.llm.spent import Spent
+from autoprompt.llm.limits.spent import Spent
 from autoprompt.optimizer.beginning import first_state
 from autoprompt.optimizer.ending.finish import confirm_winner, open_test
-from autoprompt.search.pool import Entry
-from autoprompt.types import Candidate, EvaluatedRow, Message
+from autoprompt.optimizer.search.pool import Entry
+from autoprompt.records import Candidate, EvaluatedRow, Message
 
 STATE: dict[str, Any] = {"history": [], "has_memory": False}
 

@@ -6,11 +6,10 @@ import pytest
 
 from autoprompt.llm import ScriptedClient
 from autoprompt.llm.client import Completion
-from autoprompt.optimizer.agents import DescribingAgent
-from autoprompt.optimizer.agents.describing import read_descriptions, read_rule
-from autoprompt.optimizer.proposing.telling import with_lines
-from autoprompt.search.cues import as_lines
-from autoprompt.types import Example
+from autoprompt.optimizer.propose.describer import DescribingAgent, read_descriptions, read_rule
+from autoprompt.optimizer.propose.telling import with_lines
+from autoprompt.optimizer.search.cues import as_lines
+from autoprompt.records import Example
 
 LABELS = ("spam", "ham")
 ROWS = [Example("1", "Win cash now", "spam", {}), Example("2", "See you at noon", "ham", {})]

@@ -13,8 +13,8 @@ from autoprompt.llm.client import Completion, Options
 from autoprompt.optimizer.beginning import first_state
 from autoprompt.optimizer.ending.finish import confirm_winner
 from autoprompt.optimizer.ending.held_out import FOLDS, has_folds, held_out
-from autoprompt.search.pool import Entry, Pool
-from autoprompt.types import Candidate, Demo, Example, Message, Usage
+from autoprompt.optimizer.search.pool import Entry, Pool
+from autoprompt.records import Candidate, Demo, Example, Message, Usage
 
 STATE: dict[str, Any] = {"history": [], "has_memory": False}
 

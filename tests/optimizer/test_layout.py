@@ -11,11 +11,11 @@ from fakes import World, bench, splits_of, writer
 
 from autoprompt.dataset import Splits
 from autoprompt.llm.client import Completion, Options
-from autoprompt.optimizer.agents.layout import layout, layout_phrases
 from autoprompt.optimizer.beginning import first_state
 from autoprompt.optimizer.graph import build_graph, recursion_limit
-from autoprompt.search.plan import Depth
-from autoprompt.types import Example, Message
+from autoprompt.optimizer.propose.layout import layout, layout_phrases
+from autoprompt.optimizer.search.plan import Depth
+from autoprompt.records import Example, Message
 
 FIELDS = "Mind both.\nPremise: {premise}\nHypothesis: {hypothesis}\nSay A or B:"
 EN = "with one row of data at a time filled in at {premise} and {hypothesis}"

@@ -1,9 +1,9 @@
 import pytest
 
 from autoprompt.memory import Experience, cut_mark
-from autoprompt.optimizer.agents.rewriting import describe_change
 from autoprompt.optimizer.lessons import whole_change
-from autoprompt.types import Candidate
+from autoprompt.optimizer.propose.writer import describe_change
+from autoprompt.records import Candidate
 
 OLD = "Is it clickbait?"
 RULES = "Mind the rule of the house. " * 15

@@ -9,7 +9,7 @@ from fakes import Bench, bench, scored
 
 from autoprompt.optimizer.beginning import first_state
 from autoprompt.optimizer.ending.lineage import ancestors, fresh_of_train
-from autoprompt.types import Candidate, Demo, Example
+from autoprompt.records import Candidate, Demo, Example
 
 
 def family(made: Bench, **last: Any) -> Candidate:

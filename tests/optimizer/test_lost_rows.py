@@ -10,18 +10,18 @@ import pytest
 from fakes import LABELS, PROMPT, World, bench, number_of, run_config, splits_of, target_of, writer
 
 from autoprompt import Clients, optimize
-from autoprompt.comparison import compare_rows
 from autoprompt.llm import ScriptedClient
 from autoprompt.llm.client import Options
-from autoprompt.llm.failures import OwnClientError
+from autoprompt.llm.transport.failures import OwnClientError
+from autoprompt.measure.compare import compare_rows
 from autoprompt.metrics import get_metric
 from autoprompt.optimizer import nodes
 from autoprompt.optimizer.beginning import first_state
 from autoprompt.optimizer.ending.finish import confirm_winner
 from autoprompt.optimizer.graph import build_graph, recursion_limit
-from autoprompt.run.preparation import prepare
-from autoprompt.search.plan import interleave
-from autoprompt.types import Candidate, EvaluatedRow, Message
+from autoprompt.optimizer.prepare import prepare
+from autoprompt.optimizer.search.plan import interleave
+from autoprompt.records import Candidate, EvaluatedRow, Message
 
 WORLD = World(base=0.3, rule_gain=0.5, demo_gain=0.3)
 

@@ -25,8 +25,14 @@ from test_graph import nodes_of, run
 
 from autoprompt.llm.client import Completion, Options
 from autoprompt.memory import ExperienceFile
-from autoprompt.search.plan import Depth, fewest_calls, fewest_optimizer_calls, interleave, make_plan
-from autoprompt.types import Message, Usage
+from autoprompt.optimizer.search.plan import (
+    Depth,
+    fewest_calls,
+    fewest_optimizer_calls,
+    interleave,
+    make_plan,
+)
+from autoprompt.records import Message, Usage
 
 GAIN = World(base=0.2, rule_gain=0.5, demo_gain=0.4)
 TEXTS = {"max_demos": 0}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fakes import PROMPT, bench
 
-from autoprompt.types import Candidate, Demo
+from autoprompt.records import Candidate, Demo
 
 
 def test_evaluations_are_in_the_order_of_the_jobs_whatever_was_asked_first() -> None:

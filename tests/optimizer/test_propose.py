@@ -14,27 +14,27 @@ from fakes import PROMPT, Bench, TwoPrompts, bench, number_of, splits_of
 
 from autoprompt.errors import EndpointError, RequestRefusedError
 from autoprompt.llm.client import Completion, Options
-from autoprompt.optimizer.agents.layout import layout_phrases
 from autoprompt.optimizer.beginning import first_state
 from autoprompt.optimizer.context import SearchContext
-from autoprompt.optimizer.proposing import propose as proposing
-from autoprompt.optimizer.proposing.brief import Place
-from autoprompt.optimizer.proposing.drafts import draft
-from autoprompt.optimizer.proposing.propose import propose
-from autoprompt.optimizer.proposing.refusal import Refused, check_text
-from autoprompt.optimizer.proposing.turn import Turn
-from autoprompt.search.demos import SHARED
-from autoprompt.search.operators import OperatorName
-from autoprompt.search.plan import DEPTHS, Depth
-from autoprompt.templates import phrases
-from autoprompt.tokens import estimate_tokens
-from autoprompt.types import Candidate, Demo, Example, Message
+from autoprompt.optimizer.propose import propose as proposing
+from autoprompt.optimizer.propose.brief import Place
+from autoprompt.optimizer.propose.drafts import draft
+from autoprompt.optimizer.propose.layout import layout_phrases
+from autoprompt.optimizer.propose.propose import propose
+from autoprompt.optimizer.propose.refusal import Refused, check_text
+from autoprompt.optimizer.propose.turn import Turn
+from autoprompt.optimizer.search.demos import SHARED
+from autoprompt.optimizer.search.operators import OperatorName
+from autoprompt.optimizer.search.plan import DEPTHS, Depth
+from autoprompt.records import Candidate, Demo, Example, Message
+from autoprompt.text.templates import phrases
+from autoprompt.text.tokens import estimate_tokens
 
 WRITERS_ONLY = Depth(max_iterations=3, calls_per_row=10, candidates=4, writers=4, patience=3)
 
 
 def brief(made: Bench, **changes: Any) -> Any:
-    from autoprompt.optimizer.proposing.propose import Brief
+    from autoprompt.optimizer.propose.propose import Brief
 
     first_state(made.context, {})
     settings: dict[str, Any] = {

@@ -12,13 +12,13 @@ from test_graph import run
 from test_propose import WRITERS_ONLY, brief
 
 from autoprompt.llm.client import Completion, Options
-from autoprompt.optimizer.proposing.merging import partner_of
-from autoprompt.optimizer.proposing.propose import propose
-from autoprompt.optimizer.proposing.telling import with_lines
-from autoprompt.reading.reasoning import asks_to_reason, request
-from autoprompt.search.plan import DEPTHS
-from autoprompt.search.race import PROBE_ROWS
-from autoprompt.types import Candidate, Demo, Message, Usage
+from autoprompt.optimizer.propose.merging import partner_of
+from autoprompt.optimizer.propose.propose import propose
+from autoprompt.optimizer.propose.telling import with_lines
+from autoprompt.optimizer.search.plan import DEPTHS
+from autoprompt.optimizer.search.race import PROBE_ROWS
+from autoprompt.records import Candidate, Demo, Message, Usage
+from autoprompt.text.answers.reasoning import asks_to_reason, request
 
 STANDARD: Any = {"depth": DEPTHS["standard"], "max_calls": 20_000}
 REASONED = f"{PROMPT}\n\n{request(PROMPT, LABELS)}"

@@ -11,8 +11,8 @@ from autoprompt import Clients, optimize
 from autoprompt.errors import RequestRefusedError
 from autoprompt.llm import ScriptedClient
 from autoprompt.llm.client import Completion, Options
-from autoprompt.search.pool import Pool
-from autoprompt.types import Message
+from autoprompt.optimizer.search.pool import Pool
+from autoprompt.records import Message
 
 WORLD = World(base=0.2, rule_gain=0.5, demo_gain=0.4)
 ROOM = 20  # messages

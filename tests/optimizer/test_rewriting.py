@@ -10,10 +10,15 @@ from hypothesis import strategies as st
 
 from autoprompt.llm import ScriptedClient
 from autoprompt.llm.client import Completion, Options
-from autoprompt.optimizer.agents import RewriteAgent
-from autoprompt.optimizer.agents.rewriting import Proposal, describe_change, read_patch, read_prompt
-from autoprompt.templates import language_of
-from autoprompt.types import Message
+from autoprompt.optimizer.propose.writer import (
+    Proposal,
+    RewriteAgent,
+    describe_change,
+    read_patch,
+    read_prompt,
+)
+from autoprompt.records import Message
+from autoprompt.text.templates import language_of
 
 OLD = "Sort the items. Be brief."
 

@@ -10,7 +10,7 @@ from fakes import LABELS, PROMPT, Bench, World, bench, number_of, splits_of, tar
 from autoprompt.llm.client import Completion, Options
 from autoprompt.optimizer.beginning import first_state
 from autoprompt.optimizer.settle import settle
-from autoprompt.types import Candidate, Message
+from autoprompt.records import Candidate, Message
 
 WORLD = World(base=0.3, rule_gain=0.6)
 

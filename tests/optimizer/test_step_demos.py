@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from autoprompt.optimizer.proposing.step_demos import step_examples
-from autoprompt.types import EvaluatedRow, Example, Step
+from autoprompt.optimizer.propose.step_demos import step_examples
+from autoprompt.records import EvaluatedRow, Example, Step
 
 NAMES = ["find.system", "find.user", "judge.system"]
 TRAIN = [Example(f"r{n}", f"item {n}", "A", {}) for n in range(6)]

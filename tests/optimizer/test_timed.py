@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from fakes import TwoPrompts, row
 
-from autoprompt.optimizer.agents import timed
-from autoprompt.optimizer.agents.timed import Timed
-from autoprompt.types import Candidate, Example, Prediction
+from autoprompt.optimizer import timed
+from autoprompt.optimizer.timed import Timed
+from autoprompt.records import Candidate, Example, Prediction
 
 FAST, SLOW, UNKNOWN = (Candidate({"prompt": name}) for name in ("fast", "slow", "unknown"))
 

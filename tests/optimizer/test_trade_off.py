@@ -7,9 +7,9 @@ from fakes import Bench, bench
 
 from autoprompt.optimizer.context import row_tokens
 from autoprompt.optimizer.ending.trade_off import trade_off
-from autoprompt.reading.reasoning import USUAL_TOKENS, request
-from autoprompt.search.pool import Entry
-from autoprompt.types import Candidate, Demo
+from autoprompt.optimizer.search.pool import Entry
+from autoprompt.records import Candidate, Demo
+from autoprompt.text.answers.reasoning import USUAL_TOKENS, request
 
 
 def raced(made: Bench, right: int, demos: int, *, rows: int | None = None) -> Entry:

@@ -11,18 +11,18 @@ from fakes import TwoSteps, bench, splits_of, two_steps_student, writer
 
 from autoprompt.llm import ScriptedClient
 from autoprompt.llm.client import Completion, Options
-from autoprompt.optimizer.agents import AnalysisAgent, PredictionAgent
-from autoprompt.optimizer.agents.analysis import read_rules
+from autoprompt.measure.program import component_diffs, render_candidate
 from autoprompt.optimizer.beginning import first_state
 from autoprompt.optimizer.graph import build_graph, recursion_limit
-from autoprompt.optimizer.proposing.brief import Brief, Place
-from autoprompt.optimizer.proposing.drafts import draft
-from autoprompt.optimizer.proposing.merging import joined, partner_of
-from autoprompt.optimizer.proposing.refusal import Refused
-from autoprompt.optimizer.proposing.turn import Turn
-from autoprompt.program import component_diffs, render_candidate
-from autoprompt.search.plan import make_plan
-from autoprompt.types import Candidate, Demo, EvaluatedRow, Message, Step, Usage
+from autoprompt.optimizer.prediction import PredictionAgent
+from autoprompt.optimizer.propose.analyst import AnalysisAgent, read_rules
+from autoprompt.optimizer.propose.brief import Brief, Place
+from autoprompt.optimizer.propose.drafts import draft
+from autoprompt.optimizer.propose.merging import joined, partner_of
+from autoprompt.optimizer.propose.refusal import Refused
+from autoprompt.optimizer.propose.turn import Turn
+from autoprompt.optimizer.search.plan import make_plan
+from autoprompt.records import Candidate, Demo, EvaluatedRow, Message, Step, Usage
 
 FIND, JUDGE = "find.system", "judge.system"
 

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from fakes import LABELS, Bench, bench, row, scored, splits_of
 
-from autoprompt.comparison import compare_rows
-from autoprompt.llm.spent import Spent
+from autoprompt.llm.limits.spent import Spent
+from autoprompt.measure.compare import compare_rows
 from autoprompt.metrics import get_metric
 from autoprompt.optimizer.beginning import first_state
 from autoprompt.optimizer.ending.result import RunResult
 from autoprompt.optimizer.ending.verdict import RunFacts, make_result
-from autoprompt.types import Candidate, Demo, EvaluatedRow
+from autoprompt.records import Candidate, Demo, EvaluatedRow
 
 FACTS = RunFacts(
     "run", "runs/run", "exact_match", "m", "w", {"train": 32}, {}, 0, {"test": "abc"}, 2, 30, ("careful",)

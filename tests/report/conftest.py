@@ -6,7 +6,7 @@ import pytest
 from run_folders import real_run
 
 from autoprompt.report import RunSummary, read_summary
-from autoprompt.store import RunFolder
+from autoprompt.runs import RunFolder
 
 
 @pytest.fixture(scope="session")

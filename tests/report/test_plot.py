@@ -13,7 +13,7 @@ from autoprompt.report import RunSummary, read_summary
 from autoprompt.report.picture import png, svg
 from autoprompt.report.plot import Line, Plot, make_intervals, make_plot
 from autoprompt.report.records import Side
-from autoprompt.store import RunStore
+from autoprompt.runs import RunStore
 
 
 @pytest.fixture

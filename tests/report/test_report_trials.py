@@ -11,7 +11,7 @@ from run_folders import real_run
 from autoprompt.report.html import trials_page
 from autoprompt.report.markdown import trials_markdown
 from autoprompt.report.trials import TrialsSummary, member_folders, read_trials, shared_settings
-from autoprompt.store import RunStore
+from autoprompt.runs import RunStore
 
 
 @pytest.fixture(scope="module")

@@ -13,8 +13,8 @@ from run_folders import hostile_run, real_run, row
 from autoprompt.errors import StoreError
 from autoprompt.report import RunSummary, read_summary
 from autoprompt.report.html import page
-from autoprompt.store import RunFolder, RunStore
-from autoprompt.store.listing import summarize
+from autoprompt.runs import RunFolder, RunStore
+from autoprompt.runs.listing import summarize
 
 
 def result_of(run: RunFolder) -> dict[str, Any]:

@@ -10,8 +10,8 @@ from run_folders import row
 
 from autoprompt.report import read_summary
 from autoprompt.report.two_runs import Comparison, compare
+from autoprompt.runs import RunFolder, RunStore
 from autoprompt.stats import mcnemar_exact
-from autoprompt.store import RunFolder, RunStore
 
 
 @pytest.fixture

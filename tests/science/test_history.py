@@ -6,7 +6,7 @@ from autoprompt.science.history import shortened
 from autoprompt.science.records import PassRecord
 from autoprompt.science.requests import Requests
 from autoprompt.science.survey import Survey
-from autoprompt.tokens import estimate_tokens
+from autoprompt.text.tokens import estimate_tokens
 
 
 def a_pass(number: int, observation: str = "seen") -> PassRecord:

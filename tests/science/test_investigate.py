@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 from three_passes import FIRST, LAST, MEAN, SECOND
 
-from autoprompt import Clients, ScienceConfig, ScriptedClient, api
+from autoprompt import Clients, ScienceConfig, ScriptedClient
 from autoprompt.cli.science import result
 from autoprompt.errors import BudgetTooSmallError, EndpointError, StoreError
 from autoprompt.llm.client import Completion, Options
+from autoprompt.optimizer import api
+from autoprompt.records import Message, Usage
 from autoprompt.sandbox import SandboxError
 from autoprompt.science import Investigation, investigate
-from autoprompt.types import Message, Usage
 
 TASK, IO = "计算乘客数据集的平均票价", "保存到 output.txt"
 

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from autoprompt import Clients, ScienceConfig, ScriptedClient, api
+from autoprompt import Clients, ScienceConfig, ScriptedClient
 from autoprompt.cli.science import result
+from autoprompt.optimizer import api
 from autoprompt.science import Investigation
 
 EXPERIMENT = "<Experiment>\nprint(1)\n</Experiment>"

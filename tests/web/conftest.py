@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from autoprompt.store import RunFolder, RunStore
+from autoprompt.runs import RunFolder, RunStore
 from autoprompt.web.app import Site, make_site
 
 Ask = Callable[..., httpx.Response]

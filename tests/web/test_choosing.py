@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from autoprompt.store import RunLine
+from autoprompt.runs import RunLine
 from autoprompt.web.choosing import SORTS, Choice, gain
 from autoprompt.web.library import Entry
 

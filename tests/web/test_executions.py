@@ -10,12 +10,12 @@ import yaml
 
 from autoprompt.errors import StoreError
 from autoprompt.llm import ScriptedClient
-from autoprompt.store import RunFolder, RunStore
+from autoprompt.runs import RunFolder, RunStore
 from autoprompt.web.executions import Edge, Execution, Node, WorkflowRun, read_workflow
 from autoprompt.web.graph import draw
 from autoprompt.workflow import EndNode, IterativeWorkflowNode, LLMNode, StartNode, Workflow
-from autoprompt.workflow.executions import open_executions
-from autoprompt.workflow.runner import RunSettings
+from autoprompt.workflow.engine.executions import open_executions
+from autoprompt.workflow.engine.runner import RunSettings
 
 FLOWS = Path(__file__).parents[2] / "configs" / "workflows"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from written_runs import begin
 
-from autoprompt.store import RunFolder, RunStore
+from autoprompt.runs import RunFolder, RunStore
 from autoprompt.web.library import RunLibrary, leading_out
 
 

@@ -9,7 +9,7 @@ import pytest
 from run_folders import real_run
 from written_runs import begin, propose, settle, tell
 
-from autoprompt.store import RunFolder, RunStore
+from autoprompt.runs import RunFolder, RunStore
 from autoprompt.web.live import LiveRun, LiveState
 
 A, B = "a" * 12, "b" * 12

@@ -12,7 +12,7 @@ import pytest
 from run_folders import hostile_run, real_run
 from written_runs import begin, propose
 
-from autoprompt.store import RunFolder, RunStore
+from autoprompt.runs import RunFolder, RunStore
 from autoprompt.web.app import Site, make_site
 
 Ask = Callable[..., httpx.Response]

@@ -8,9 +8,9 @@ from pathlib import Path
 import httpx
 import pytest
 
+from autoprompt.records import Usage
+from autoprompt.runs import RunFolder, RunStore
 from autoprompt.science.records import PassLog, PassRecord
-from autoprompt.store import RunFolder, RunStore
-from autoprompt.types import Usage
 from autoprompt.web.science import read_science
 
 Ask = Callable[..., httpx.Response]

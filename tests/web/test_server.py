@@ -17,7 +17,7 @@ from started_ui import start_ui
 from written_runs import begin, propose
 
 from autoprompt.errors import InputError
-from autoprompt.store import RunFolder, RunStore
+from autoprompt.runs import RunFolder, RunStore
 from autoprompt.web.server import DEFAULT_PORT, HOST, bind
 
 PATIENCE_S = 60

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoprompt.store.files import append_jsonl, write_jsonl
+from autoprompt.text.files import append_jsonl, write_jsonl
 from autoprompt.web.tail import Tail
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from written_runs import begin, propose, settle, tell
 
-from autoprompt.store import RunFolder, RunStore
+from autoprompt.runs import RunFolder, RunStore
 from autoprompt.web.library import RunLibrary
 from autoprompt.web.watcher import LIST, Watcher
 

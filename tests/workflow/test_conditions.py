@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from autoprompt.workflow.conditions import (
+from autoprompt.workflow.engine.conditions import (
     OPERATORS,
     ComparisonError,
     canonical_operator,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoprompt.workflow.expression import ExpressionError, parse_expression
+from autoprompt.workflow.engine.expression import ExpressionError, parse_expression
 
 VALUES: dict[tuple[str, ...], Any] = {
     ("triage", "class_name"): "bug",

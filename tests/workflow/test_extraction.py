@@ -11,10 +11,10 @@ import pytest
 from fake_endpoint import answer, error, fake_endpoint
 from pydantic import Field
 
-from autoprompt.config import ModelSettings
 from autoprompt.errors import EndpointError
 from autoprompt.llm import ScriptedClient
-from autoprompt.types import Message
+from autoprompt.records import Message
+from autoprompt.settings.records import ModelSettings
 from autoprompt.workflow import (
     ExtractionError,
     InvalidVariableTypeError,
@@ -28,9 +28,9 @@ from autoprompt.workflow import (
     WorkflowDefinitionError,
     register_node_type,
 )
-from autoprompt.workflow.context import NodeContext
-from autoprompt.workflow.definition import Definition, GraphEdge, GraphNode, NodeResult, NodeTypeBase
-from autoprompt.workflow.events import (
+from autoprompt.workflow.engine.context import NodeContext
+from autoprompt.workflow.engine.definition import Definition, GraphEdge, GraphNode, NodeResult, NodeTypeBase
+from autoprompt.workflow.engine.events import (
     Event,
     GraphRunFailed,
     GraphRunPartialSucceeded,
@@ -42,13 +42,13 @@ from autoprompt.workflow.events import (
     NodeRunStreamChunk,
     NodeRunSucceeded,
 )
-from autoprompt.workflow.extraction import check, desugar
-from autoprompt.workflow.model_call import call_model
-from autoprompt.workflow.models import ModelSpec
-from autoprompt.workflow.spec import building
-from autoprompt.workflow.spec.checks import Checker
-from autoprompt.workflow.spec.fields import NodeData
-from autoprompt.workflow.spec.reading import read_workflow
+from autoprompt.workflow.engine.extraction import check, desugar
+from autoprompt.workflow.engine.model_call import call_model
+from autoprompt.workflow.engine.models import ModelSpec
+from autoprompt.workflow.file import building
+from autoprompt.workflow.file.checks import Checker
+from autoprompt.workflow.file.fields import NodeData
+from autoprompt.workflow.file.reading import read_workflow
 
 MODEL = {"provider": "openai", "name": "gpt-4o-mini"}
 
@@ -266,7 +266,7 @@ def test_model_is_the_extractions_own_else_the_sources() -> None:
 
         def close(self) -> None: ...
 
-    from autoprompt.workflow import runner
+    from autoprompt.workflow.engine import runner
 
     for own, expected in ((None, "gpt-4o-mini"), ({"provider": "openai", "name": "other"}, "other")):
         asked.clear()

@@ -8,8 +8,8 @@ import pytest
 from flow_runs import outputs_of, run_flow
 
 from autoprompt.llm.client import ToolSchema
-from autoprompt.workflow.agent_model import written_calls
-from autoprompt.workflow.json_answer import read_json_answer, read_structured
+from autoprompt.workflow.engine.json_answer import read_json_answer, read_structured
+from autoprompt.workflow.nodes.agent_model import written_calls
 
 ENDLESS = "[" * 100_000
 

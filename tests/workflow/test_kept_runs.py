@@ -14,8 +14,8 @@ from flow_runs import flow
 from autoprompt.errors import EndpointError, InputError
 from autoprompt.llm import ScriptedClient
 from autoprompt.llm.client import Completion
-from autoprompt.store import RunStore
-from autoprompt.types import Usage
+from autoprompt.records import Usage
+from autoprompt.runs import RunStore
 from autoprompt.workflow import (
     BaseNode,
     EndNode,
@@ -26,11 +26,11 @@ from autoprompt.workflow import (
     StartNode,
     Workflow,
 )
-from autoprompt.workflow.definition import RetryConfig
-from autoprompt.workflow.events import GraphRunPartialSucceeded, GraphRunStarted
-from autoprompt.workflow.executions import open_executions
-from autoprompt.workflow.runner import RunSettings
-from autoprompt.workflow.variables import MISSING
+from autoprompt.workflow.engine.definition import RetryConfig
+from autoprompt.workflow.engine.events import GraphRunPartialSucceeded, GraphRunStarted
+from autoprompt.workflow.engine.executions import open_executions
+from autoprompt.workflow.engine.runner import RunSettings
+from autoprompt.workflow.engine.variables import MISSING
 
 Context = dict[str, Any]
 

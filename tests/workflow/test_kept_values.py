@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autoprompt.errors import InputError
-from autoprompt.workflow.plain import plain, read, written
+from autoprompt.workflow.engine.plain import plain, read, written
 
 KEYS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.just("\0pairs")
 VALUES = st.recursive(

@@ -9,10 +9,10 @@ from fake_endpoint import answer, fake_endpoint
 from flow_runs import flow
 
 from autoprompt import ScriptedClient
-from autoprompt.config import ModelSettings
 from autoprompt.llm.client import Completion
+from autoprompt.settings.records import ModelSettings
 from autoprompt.workflow import LLMNode, RunSettings, Workflow
-from autoprompt.workflow.events import WorkflowWarning
+from autoprompt.workflow.engine.events import WorkflowWarning
 
 LETTER = """
     nodes:

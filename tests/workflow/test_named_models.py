@@ -7,10 +7,10 @@ from contextlib import closing
 import pytest
 from fake_endpoint import FakeEndpoint
 
-from autoprompt.config import ModelSettings
-from autoprompt.llm.budget import Budget
-from autoprompt.types import Message
-from autoprompt.workflow.models import ModelSpec, NamedModels
+from autoprompt.llm.limits.budget import Budget
+from autoprompt.records import Message
+from autoprompt.settings.records import ModelSettings
+from autoprompt.workflow.engine.models import ModelSpec, NamedModels
 
 
 @pytest.mark.parametrize(

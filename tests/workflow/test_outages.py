@@ -13,15 +13,15 @@ import pytest
 
 from autoprompt import CheckSettings, Clients, RunConfig, check, evaluate
 from autoprompt.cli.evaluate import _lines as eval_lines
-from autoprompt.comparison import compare_rows
 from autoprompt.errors import EndpointError
 from autoprompt.llm import ScriptedClient
+from autoprompt.measure.compare import compare_rows
 from autoprompt.metrics import get_metric
-from autoprompt.search.pool import Pool
-from autoprompt.types import UNREACHED, Candidate, EvaluatedRow, Example, Prediction
+from autoprompt.optimizer.search.pool import Pool
+from autoprompt.records import UNREACHED, Candidate, EvaluatedRow, Example, Prediction
+from autoprompt.workflow.engine.tools import FunctionTool, register_tool
 from autoprompt.workflow.outages import causes
 from autoprompt.workflow.task import open_task
-from autoprompt.workflow.tools import FunctionTool, register_tool
 from tests.fake_endpoint import Reply, fake_endpoint
 
 FLOW = """\

@@ -8,9 +8,9 @@ import pytest
 import yaml
 
 from autoprompt.errors import InputError
+from autoprompt.settings.yaml_file import parse_yaml
 from autoprompt.workflow import Workflow
-from autoprompt.workflow.rewrite import rewritten
-from autoprompt.yaml_file import parse_yaml
+from autoprompt.workflow.file.rewrite import rewritten
 
 SOURCE = """\
 # mine

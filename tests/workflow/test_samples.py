@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from fake_endpoint import FakeEndpoint, Reply, answer, error, fake_endpoint
 
-from autoprompt.config import ModelSettings
 from autoprompt.errors import AuthenticationError
 from autoprompt.llm import ScriptedClient
 from autoprompt.llm.client import Options
-from autoprompt.types import Candidate, Example, Message
+from autoprompt.records import Candidate, Example, Message
+from autoprompt.settings.records import ModelSettings
 from autoprompt.workflow import BaseNode, IterativeWorkflowNode, LLMNode, RunSettings, StartNode, Workflow
 from autoprompt.workflow.program import WorkflowProgram
 

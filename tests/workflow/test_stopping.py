@@ -14,12 +14,13 @@ import pytest
 from flow_runs import flow
 
 from autoprompt.errors import EndpointError, Interrupted
-from autoprompt.evaluation import in_threads
 from autoprompt.llm import ScriptedClient
-from autoprompt.types import Candidate, Example
-from autoprompt.workflow import NodeError, RunSettings, Workflow, tool, tools
-from autoprompt.workflow.context import Stop
-from autoprompt.workflow.events import IterationNext
+from autoprompt.measure.rows import in_threads
+from autoprompt.records import Candidate, Example
+from autoprompt.workflow import NodeError, RunSettings, Workflow, tool
+from autoprompt.workflow.engine import tools
+from autoprompt.workflow.engine.context import Stop
+from autoprompt.workflow.engine.events import IterationNext
 from autoprompt.workflow.outages import outage
 from autoprompt.workflow.program import WorkflowProgram
 from autoprompt.workflow.trace import StepRecorder

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from autoprompt.workflow import VariableNotFoundError, VariablePool
-from autoprompt.workflow.template import only_reference, references, render, render_in
+from autoprompt.workflow.engine.template import only_reference, references, render, render_in
 
 POOL = VariablePool(
     {

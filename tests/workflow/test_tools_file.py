@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from autoprompt.errors import ConfigError
+from autoprompt.workflow.engine.tools import get_tool
 from autoprompt.workflow.flow_run import load_tools
-from autoprompt.workflow.tools import get_tool
 
 ORDINARY = """
 from __future__ import annotations

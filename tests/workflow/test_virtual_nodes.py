@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from fake_endpoint import answer, error, fake_endpoint
 
-from autoprompt.config import ModelSettings
 from autoprompt.errors import EndpointError
 from autoprompt.llm import ScriptedClient
+from autoprompt.settings.records import ModelSettings
 from autoprompt.workflow import RunSettings, Workflow, tool
-from autoprompt.workflow.events import Event, NodeEvent, NodeRunRetry, NodeRunStarted, NodeRunSucceeded
+from autoprompt.workflow.engine.events import Event, NodeEvent, NodeRunRetry, NodeRunStarted, NodeRunSucceeded
 
 HEAD = """
 nodes:

@@ -11,7 +11,6 @@ import pytest
 import yaml
 
 from autoprompt import Clients, RunConfig, estimate, evaluate, optimize
-from autoprompt.api import resume as resume_run
 from autoprompt.errors import (
     AuthenticationError,
     BudgetExhausted,
@@ -22,15 +21,16 @@ from autoprompt.errors import (
     PromptError,
     StoreError,
 )
-from autoprompt.evaluation import evaluate as evaluate_rows
 from autoprompt.llm import ScriptedClient
 from autoprompt.llm.client import Completion, Options
+from autoprompt.measure.problems import cut_warning
+from autoprompt.measure.rows import evaluate as evaluate_rows
 from autoprompt.metrics import get_metric
-from autoprompt.row_warnings import cut_warning
-from autoprompt.run.preparation import prepare
-from autoprompt.store import RunFolder, RunStore, export_run
-from autoprompt.types import Candidate, Demo, Example, Message, Usage
-from autoprompt.workflow.errors import WorkflowDefinitionError
+from autoprompt.optimizer.api import resume as resume_run
+from autoprompt.optimizer.prepare import prepare
+from autoprompt.records import Candidate, Demo, Example, Message, Usage
+from autoprompt.runs import RunFolder, RunStore, export_run
+from autoprompt.workflow.engine.errors import WorkflowDefinitionError
 from autoprompt.workflow.program import WorkflowProgram
 from autoprompt.workflow.task import file_with, open_task
 from autoprompt.workflow.workflow import Workflow

@@ -16,10 +16,10 @@ import pytest
 from fake_endpoint import Reply, answer, error, fake_endpoint
 from waiting import wait_until
 
-from autoprompt.config import ModelSettings
 from autoprompt.errors import AuthenticationError, EndpointError, InputError, StoreError
 from autoprompt.llm import Budget, ScriptedClient
-from autoprompt.store import RunStore
+from autoprompt.runs import RunStore
+from autoprompt.settings.records import ModelSettings
 from autoprompt.workflow import (
     BaseNode,
     EndNode,
@@ -29,13 +29,9 @@ from autoprompt.workflow import (
     StartNode,
     Workflow,
 )
-from autoprompt.workflow.events import (
-    GraphRunStarted,
-    IterationNext,
-    NodeRunStarted,
-)
-from autoprompt.workflow.executions import open_executions
-from autoprompt.workflow.runner import RunSettings
+from autoprompt.workflow.engine.events import GraphRunStarted, IterationNext, NodeRunStarted
+from autoprompt.workflow.engine.executions import open_executions
+from autoprompt.workflow.engine.runner import RunSettings
 
 Context = dict[str, Any]
 
@@ -180,7 +176,7 @@ def test_answers_at_two_places_are_two_questions(tmp_path: Path) -> None:
 PROGRAM = """
     import sys
     from pathlib import Path
-    from autoprompt.config import ModelSettings
+    from autoprompt.settings.records import ModelSettings
     from autoprompt.llm import connect
     from autoprompt.workflow import BaseNode, IterativeWorkflowNode, LLMNode, Workflow
 

@@ -9,13 +9,13 @@ from typing import Literal
 from autoprompt.optimizer.context import SearchContext, row_tokens
 from autoprompt.optimizer.ending.held_out import has_folds
 from autoprompt.optimizer.ending.lineage import FreshRows, ancestors, fresh_of_train, is_remembered
+from autoprompt.optimizer.search.plan import FEWEST_FRESH
+from autoprompt.optimizer.search.pool import Entry
+from autoprompt.optimizer.search.prospects import Prospect, foresee
+from autoprompt.optimizer.search.race import is_behind
 from autoprompt.optimizer.state import AutoPromptState
-from autoprompt.search.plan import FEWEST_FRESH
-from autoprompt.search.pool import Entry
-from autoprompt.search.prospects import Prospect, foresee
-from autoprompt.search.race import is_behind
+from autoprompt.records import Example
 from autoprompt.stats import count_groups, difference
-from autoprompt.types import Example
 
 # By how much more gain must be foreseen of another than of the best of the race: below it neither has a
 # chance worth the question why the better one did not go.

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from autoprompt.comparison import LOPSIDED
 from autoprompt.errors import BudgetExhausted
+from autoprompt.measure.compare import LOPSIDED
 from autoprompt.optimizer.context import SearchContext
 from autoprompt.optimizer.ending.choosing import rows_to_ask
 from autoprompt.optimizer.ending.held_out import held_out
 from autoprompt.optimizer.ending.lineage import is_remembered
+from autoprompt.optimizer.search.gate import confirm
+from autoprompt.optimizer.search.plan import FEWEST_FRESH, interleave
+from autoprompt.optimizer.search.pool import Entry
 from autoprompt.optimizer.state import AutoPromptState
-from autoprompt.search.gate import confirm
-from autoprompt.search.plan import FEWEST_FRESH, interleave
-from autoprompt.search.pool import Entry
-from autoprompt.store.folder import SEALED
-from autoprompt.types import Evaluation, Example
+from autoprompt.records import Evaluation, Example
+from autoprompt.runs.folder import SEALED
 
 Update = AutoPromptState
 

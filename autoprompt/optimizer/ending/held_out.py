@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from autoprompt.types import Candidate, Example
+from autoprompt.records import Candidate, Example
 
 # Into how many parts its demonstrations fall, of which one is left out at a time. Leaving out single ones
 # would be nearer to the whole, but has a model read nearly all of them anew for each row.

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from autoprompt.optimizer.context import SearchContext
-from autoprompt.search.plan import interleave
-from autoprompt.search.pool import Entry
-from autoprompt.types import Candidate, Example
+from autoprompt.optimizer.search.plan import interleave
+from autoprompt.optimizer.search.pool import Entry
+from autoprompt.records import Candidate, Example
 
 # Operators whose author is told how rows of train were answered, or read what earlier ones made of them.
 _WRITTEN = frozenset(("patch", "rewrite", "recall"))

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from autoprompt.records import Candidate
 from autoprompt.stats import Interval
-from autoprompt.types import Candidate
 
 Verdict = Literal["confirmed", "not_confirmed", "untested"]
 

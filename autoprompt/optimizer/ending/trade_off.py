@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from autoprompt.optimizer.context import SearchContext, row_tokens
-from autoprompt.search.pool import Entry
+from autoprompt.optimizer.search.pool import Entry
 from autoprompt.stats import difference
 
 MOST = 5  # beside the original and the best

@@ -6,19 +6,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from autoprompt.comparison import ALPHA, ComparedRows, compare_rows
-from autoprompt.llm.spent import Spent
+from autoprompt.llm.limits.spent import Spent
+from autoprompt.measure.compare import ALPHA, ComparedRows, compare_rows
+from autoprompt.measure.problems import first_error, refused_warning
 from autoprompt.metrics import name_of_means
 from autoprompt.optimizer.context import SearchContext
 from autoprompt.optimizer.ending.fresh_words import parts_of
 from autoprompt.optimizer.ending.result import RunResult, Verdict
 from autoprompt.optimizer.ending.trade_off import trade_off
+from autoprompt.optimizer.search.plan import FEWEST_FRESH
+from autoprompt.optimizer.search.pool import Entry
 from autoprompt.optimizer.state import AutoPromptState
-from autoprompt.row_warnings import first_error, refused_warning
-from autoprompt.search.plan import FEWEST_FRESH
-from autoprompt.search.pool import Entry
+from autoprompt.records import UNASKED, EvaluatedRow
 from autoprompt.stats import in_groups, p_text
-from autoprompt.types import UNASKED, EvaluatedRow
 
 SCHEMA_VERSION = 1
 

@@ -7,15 +7,15 @@ from collections.abc import Mapping
 from contextvars import copy_context
 from typing import Any
 
-from autoprompt.templates import fill, language_of
-from autoprompt.types import Message
-from autoprompt.workflow.agent_tools import agent_tools
-from autoprompt.workflow.context import NodeContext
-from autoprompt.workflow.definition import NodeResult, NodeTypeBase
-from autoprompt.workflow.model_call import ModelReply, build_context, usage_record
-from autoprompt.workflow.spec.fields import Input
-from autoprompt.workflow.spec.records import AgentData
-from autoprompt.workflow.template import as_text, only_reference, render
+from autoprompt.records import Message
+from autoprompt.text.templates import fill, language_of
+from autoprompt.workflow.engine.context import NodeContext
+from autoprompt.workflow.engine.definition import NodeResult, NodeTypeBase
+from autoprompt.workflow.engine.model_call import ModelReply, build_context, usage_record
+from autoprompt.workflow.engine.template import as_text, only_reference, render
+from autoprompt.workflow.file.fields import Input
+from autoprompt.workflow.file.records import AgentData
+from autoprompt.workflow.nodes.agent_tools import agent_tools
 
 _ROOM = 10  # LangGraph's steps beyond two for each request
 
@@ -69,7 +69,7 @@ def _answered(data: AgentData, context: NodeContext, query: str, on_call: Any) -
     from langchain_core.messages import HumanMessage
     from langchain_core.runnables.config import var_child_runnable_config
 
-    from autoprompt.workflow.agent_model import AgentModel, tool_schema
+    from autoprompt.workflow.nodes.agent_model import AgentModel, tool_schema
 
     tools = agent_tools(data.tool_names, data.http_tools, on_call, context.turn)
     instruction = _instruction(data, context)

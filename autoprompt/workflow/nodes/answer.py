@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from autoprompt.workflow.context import NodeContext
-from autoprompt.workflow.definition import NodeResult, NodeTypeBase
-from autoprompt.workflow.spec.records import AnswerData
-from autoprompt.workflow.template import render
+from autoprompt.workflow.engine.context import NodeContext
+from autoprompt.workflow.engine.definition import NodeResult, NodeTypeBase
+from autoprompt.workflow.engine.template import render
+from autoprompt.workflow.file.records import AnswerData
 
 
 class Answer(NodeTypeBase):

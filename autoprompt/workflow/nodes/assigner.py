@@ -6,11 +6,11 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from autoprompt.workflow.conditions import ComparisonError, as_bool, as_number
-from autoprompt.workflow.context import NodeContext
-from autoprompt.workflow.definition import NodeResult, NodeTypeBase
-from autoprompt.workflow.spec.records import AssignedItem, AssignerData
-from autoprompt.workflow.template import render
+from autoprompt.workflow.engine.conditions import ComparisonError, as_bool, as_number
+from autoprompt.workflow.engine.context import NodeContext
+from autoprompt.workflow.engine.definition import NodeResult, NodeTypeBase
+from autoprompt.workflow.engine.template import render
+from autoprompt.workflow.file.records import AssignedItem, AssignerData
 
 
 class Assigner(NodeTypeBase):

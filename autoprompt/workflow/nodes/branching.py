@@ -5,11 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from autoprompt.workflow.conditions import UNARY_OPERATORS, ComparisonError, LogicalOperator, combine, compare
-from autoprompt.workflow.expression import parse_expression
-from autoprompt.workflow.spec.fields import Condition
-from autoprompt.workflow.template import only_reference, render_in
-from autoprompt.workflow.variables import VariablePool
+from autoprompt.workflow.engine.conditions import (
+    UNARY_OPERATORS,
+    ComparisonError,
+    LogicalOperator,
+    combine,
+    compare,
+)
+from autoprompt.workflow.engine.expression import parse_expression
+from autoprompt.workflow.engine.template import only_reference, render_in
+from autoprompt.workflow.engine.variables import VariablePool
+from autoprompt.workflow.file.fields import Condition
 
 
 def case_holds(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from autoprompt.workflow.code import run_code
-from autoprompt.workflow.context import NodeContext
-from autoprompt.workflow.definition import NodeResult, NodeTypeBase
-from autoprompt.workflow.spec.fields import is_of_type
-from autoprompt.workflow.spec.records import CodeData, CodeOutput
+from autoprompt.workflow.engine.code import run_code
+from autoprompt.workflow.engine.context import NodeContext
+from autoprompt.workflow.engine.definition import NodeResult, NodeTypeBase
+from autoprompt.workflow.file.fields import is_of_type
+from autoprompt.workflow.file.records import CodeData, CodeOutput
 
 
 class Code(NodeTypeBase):

@@ -5,12 +5,12 @@ from __future__ import annotations
 import base64
 from typing import Any
 
-from autoprompt.workflow.context import NodeContext
-from autoprompt.workflow.definition import NodeResult, NodeTypeBase
-from autoprompt.workflow.http_call import HttpError, HttpRequest, lines_to_mapping, send
-from autoprompt.workflow.spec.records import HttpBody, HttpRequestData
-from autoprompt.workflow.template import as_text, render, replace_references
-from autoprompt.workflow.variables import VariablePool
+from autoprompt.workflow.engine.context import NodeContext
+from autoprompt.workflow.engine.definition import NodeResult, NodeTypeBase
+from autoprompt.workflow.engine.http_call import HttpError, HttpRequest, lines_to_mapping, send
+from autoprompt.workflow.engine.template import as_text, render, replace_references
+from autoprompt.workflow.engine.variables import VariablePool
+from autoprompt.workflow.file.records import HttpBody, HttpRequestData
 
 _CONNECT_S, _READ_S = 10.0, 60.0
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from autoprompt.workflow.context import NodeContext
-from autoprompt.workflow.definition import NodeResult, NodeTypeBase
+from autoprompt.workflow.engine.context import NodeContext
+from autoprompt.workflow.engine.definition import NodeResult, NodeTypeBase
+from autoprompt.workflow.file.records import IfElseData
 from autoprompt.workflow.nodes.branching import case_holds
-from autoprompt.workflow.spec.records import IfElseData
 
 _ELSE = "false"
 

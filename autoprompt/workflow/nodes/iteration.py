@@ -10,20 +10,20 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from autoprompt.evaluation import in_threads
-from autoprompt.workflow.containers import apply_writes, inner_answer, inner_output
-from autoprompt.workflow.context import NodeContext, Stop
-from autoprompt.workflow.definition import Definition, NodeResult, NodeTypeBase
-from autoprompt.workflow.errors import NodeError
-from autoprompt.workflow.events import (
+from autoprompt.measure.rows import in_threads
+from autoprompt.workflow.engine.context import NodeContext, Stop
+from autoprompt.workflow.engine.definition import Definition, NodeResult, NodeTypeBase
+from autoprompt.workflow.engine.errors import NodeError
+from autoprompt.workflow.engine.events import (
     IterationFailed,
     IterationNext,
     IterationStarted,
     IterationSucceeded,
 )
-from autoprompt.workflow.inner import run_inner
-from autoprompt.workflow.spec.records import IterationData
-from autoprompt.workflow.variables import MISSING
+from autoprompt.workflow.engine.inner import run_inner
+from autoprompt.workflow.engine.variables import MISSING
+from autoprompt.workflow.file.records import IterationData
+from autoprompt.workflow.nodes.containers import apply_writes, inner_answer, inner_output
 
 
 @dataclass(frozen=True)

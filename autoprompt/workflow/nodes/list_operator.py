@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from autoprompt.workflow.conditions import compare
-from autoprompt.workflow.context import NodeContext
-from autoprompt.workflow.definition import NodeResult, NodeTypeBase
-from autoprompt.workflow.spec.records import ListOperatorData
-from autoprompt.workflow.template import render_in
+from autoprompt.workflow.engine.conditions import compare
+from autoprompt.workflow.engine.context import NodeContext
+from autoprompt.workflow.engine.definition import NodeResult, NodeTypeBase
+from autoprompt.workflow.engine.template import render_in
+from autoprompt.workflow.file.records import ListOperatorData
 
 
 class ListOperator(NodeTypeBase):

@@ -6,15 +6,15 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from autoprompt.reading.thoughts import parted
-from autoprompt.types import Message
-from autoprompt.workflow.context import NodeContext
-from autoprompt.workflow.definition import NodeResult, NodeTypeBase
-from autoprompt.workflow.errors import NodeError
-from autoprompt.workflow.json_answer import read_structured
-from autoprompt.workflow.model_call import build_context, call_model, usage_record
-from autoprompt.workflow.prompting import component_texts, prompt_messages
-from autoprompt.workflow.spec.records import LLMData
+from autoprompt.records import Message
+from autoprompt.text.answers.thoughts import parted
+from autoprompt.workflow.engine.context import NodeContext
+from autoprompt.workflow.engine.definition import NodeResult, NodeTypeBase
+from autoprompt.workflow.engine.errors import NodeError
+from autoprompt.workflow.engine.json_answer import read_structured
+from autoprompt.workflow.engine.model_call import build_context, call_model, usage_record
+from autoprompt.workflow.file.records import LLMData
+from autoprompt.workflow.nodes.prompting import component_texts, prompt_messages
 
 
 class LLM(NodeTypeBase):

@@ -7,17 +7,17 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from autoprompt.workflow.containers import apply_writes, inner_answer
-from autoprompt.workflow.context import NodeContext
-from autoprompt.workflow.definition import Definition, NodeResult, NodeTypeBase
-from autoprompt.workflow.errors import NodeError
-from autoprompt.workflow.events import LoopFailed, LoopNext, LoopStarted, LoopSucceeded
-from autoprompt.workflow.expression import parse_expression
-from autoprompt.workflow.inner import run_inner
+from autoprompt.workflow.engine.context import NodeContext
+from autoprompt.workflow.engine.definition import Definition, NodeResult, NodeTypeBase
+from autoprompt.workflow.engine.errors import NodeError
+from autoprompt.workflow.engine.events import LoopFailed, LoopNext, LoopStarted, LoopSucceeded
+from autoprompt.workflow.engine.expression import parse_expression
+from autoprompt.workflow.engine.inner import run_inner
+from autoprompt.workflow.engine.variables import MISSING, VariablePool, merge_values
+from autoprompt.workflow.file.fields import typed_value
+from autoprompt.workflow.file.records import LoopData
 from autoprompt.workflow.nodes.branching import case_holds
-from autoprompt.workflow.spec.fields import typed_value
-from autoprompt.workflow.spec.records import LoopData
-from autoprompt.workflow.variables import MISSING, VariablePool, merge_values
+from autoprompt.workflow.nodes.containers import apply_writes, inner_answer
 
 _LOOP_END = "loop-end"
 

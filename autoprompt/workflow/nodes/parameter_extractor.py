@@ -7,15 +7,15 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from autoprompt.templates import fill, language_of
-from autoprompt.types import Message
-from autoprompt.workflow.conditions import ComparisonError, as_bool, as_number
-from autoprompt.workflow.context import NodeContext
-from autoprompt.workflow.definition import NodeResult, NodeTypeBase
-from autoprompt.workflow.json_answer import read_json_answer
-from autoprompt.workflow.model_call import build_context, call_model, usage_record
-from autoprompt.workflow.spec.records import ExtractorData, ParameterConfig
-from autoprompt.workflow.template import as_text, render
+from autoprompt.records import Message
+from autoprompt.text.templates import fill, language_of
+from autoprompt.workflow.engine.conditions import ComparisonError, as_bool, as_number
+from autoprompt.workflow.engine.context import NodeContext
+from autoprompt.workflow.engine.definition import NodeResult, NodeTypeBase
+from autoprompt.workflow.engine.json_answer import read_json_answer
+from autoprompt.workflow.engine.model_call import build_context, call_model, usage_record
+from autoprompt.workflow.engine.template import as_text, render
+from autoprompt.workflow.file.records import ExtractorData, ParameterConfig
 
 _OLDER_TYPES = {"bool": "boolean", "select": "string"}
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from autoprompt.reading.labels import read_label
-from autoprompt.reading.objects import read_json
-from autoprompt.reading.texts import visible
-from autoprompt.templates import fill, language_of
-from autoprompt.types import Message
-from autoprompt.workflow.context import NodeContext
-from autoprompt.workflow.definition import NodeResult, NodeTypeBase
-from autoprompt.workflow.errors import suggestion
-from autoprompt.workflow.model_call import build_context, call_model, usage_record
-from autoprompt.workflow.spec.records import ClassConfig, ClassifierData
-from autoprompt.workflow.template import as_text, render
+from autoprompt.records import Message
+from autoprompt.text.answers.labels import read_label
+from autoprompt.text.answers.objects import read_json
+from autoprompt.text.answers.texts import visible
+from autoprompt.text.templates import fill, language_of
+from autoprompt.workflow.engine.context import NodeContext
+from autoprompt.workflow.engine.definition import NodeResult, NodeTypeBase
+from autoprompt.workflow.engine.errors import suggestion
+from autoprompt.workflow.engine.model_call import build_context, call_model, usage_record
+from autoprompt.workflow.engine.template import as_text, render
+from autoprompt.workflow.file.records import ClassConfig, ClassifierData
 
 _LONGEST_NAME = 60  # characters; a class with a longer name is answered by its number
 

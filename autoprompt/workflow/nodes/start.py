@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from autoprompt.workflow.context import NodeContext
-from autoprompt.workflow.definition import NodeResult, NodeTypeBase
-from autoprompt.workflow.spec.records import StartData
+from autoprompt.workflow.engine.context import NodeContext
+from autoprompt.workflow.engine.definition import NodeResult, NodeTypeBase
+from autoprompt.workflow.file.records import StartData
 
 
 class Start(NodeTypeBase):

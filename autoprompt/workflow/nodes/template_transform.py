@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from autoprompt.workflow.context import NodeContext
-from autoprompt.workflow.definition import NodeResult, NodeTypeBase
-from autoprompt.workflow.jinja import render_jinja
-from autoprompt.workflow.spec.records import TemplateData
+from autoprompt.workflow.engine.context import NodeContext
+from autoprompt.workflow.engine.definition import NodeResult, NodeTypeBase
+from autoprompt.workflow.engine.jinja import render_jinja
+from autoprompt.workflow.file.records import TemplateData
 
 
 class TemplateTransform(NodeTypeBase):

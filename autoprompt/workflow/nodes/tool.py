@@ -6,12 +6,12 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from autoprompt.workflow.context import NodeContext
-from autoprompt.workflow.definition import NodeResult, NodeTypeBase
-from autoprompt.workflow.http_tools import accepted_arguments, tool_named
-from autoprompt.workflow.spec.fields import Input
-from autoprompt.workflow.spec.records import ToolData
-from autoprompt.workflow.template import render_in
+from autoprompt.workflow.engine.context import NodeContext
+from autoprompt.workflow.engine.definition import NodeResult, NodeTypeBase
+from autoprompt.workflow.engine.http_tools import accepted_arguments, tool_named
+from autoprompt.workflow.engine.template import render_in
+from autoprompt.workflow.file.fields import Input
+from autoprompt.workflow.file.records import ToolData
 
 
 class ToolNode(NodeTypeBase):

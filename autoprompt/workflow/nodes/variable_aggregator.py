@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from autoprompt.workflow.context import NodeContext
-from autoprompt.workflow.definition import NodeResult, NodeTypeBase
-from autoprompt.workflow.spec.records import AggregatorData
-from autoprompt.workflow.template import Selector
+from autoprompt.workflow.engine.context import NodeContext
+from autoprompt.workflow.engine.definition import NodeResult, NodeTypeBase
+from autoprompt.workflow.engine.template import Selector
+from autoprompt.workflow.file.records import AggregatorData
 
 
 class VariableAggregator(NodeTypeBase):

@@ -17,8 +17,9 @@ from flow_runs import FlowRun, outputs_of, run_flow
 
 from autoprompt.errors import EndpointError, InputError
 from autoprompt.llm import ScriptedClient
-from autoprompt.workflow import Workflow, tool, tools
-from autoprompt.workflow.validation import validate
+from autoprompt.workflow import Workflow, tool
+from autoprompt.workflow.engine import tools
+from autoprompt.workflow.file.validation import validate
 
 HERE = Path(__file__).parent
 FILES = sorted(HERE.glob("*.yml"))

@@ -11,11 +11,11 @@ from fake_endpoint import Reply, fake_endpoint
 from flow_runs import flow, outputs_of, run_flow
 from langchain_core.tools import tool as langchain_tool
 
-from autoprompt.config import ModelSettings
 from autoprompt.llm import Completion, ScriptedClient
-from autoprompt.types import ToolCall
+from autoprompt.records import ToolCall
+from autoprompt.settings.records import ModelSettings
 from autoprompt.workflow import RunSettings, Workflow, tool
-from autoprompt.workflow.tools import register_tool
+from autoprompt.workflow.engine.tools import register_tool
 
 AGENT = """
     nodes:
@@ -44,7 +44,7 @@ def price_of() -> Iterator[list[str]]:
         return str({"tea": 3, "bread": 4}[item] * count)
 
     yield asked
-    from autoprompt.workflow import tools
+    from autoprompt.workflow.engine import tools
 
     tools._registered.pop("price_of", None)
 

@@ -9,7 +9,7 @@ from flow_runs import flow, outputs_of, run_flow
 
 from autoprompt.errors import InputError
 from autoprompt.workflow import Workflow
-from autoprompt.workflow.events import NodeRunStreamChunk
+from autoprompt.workflow.engine.events import NodeRunStreamChunk
 
 BRANCHES = """
     nodes:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from autoprompt.workflow import NodeError, Workflow
-from autoprompt.workflow.validation import validate
+from autoprompt.workflow.file.validation import validate
 from tests.fake_endpoint import FakeEndpoint, Reply, fake_endpoint
 
 START = {"id": "start", "type": "start", "data": {"variables": [{"variable": "q", "type": "paragraph"}]}}

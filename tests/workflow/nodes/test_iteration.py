@@ -9,7 +9,12 @@ import pytest
 from flow_runs import flow, outputs_of, run_flow
 
 from autoprompt.errors import EndpointError
-from autoprompt.workflow.events import IterationFailed, IterationNext, IterationStarted, IterationSucceeded
+from autoprompt.workflow.engine.events import (
+    IterationFailed,
+    IterationNext,
+    IterationStarted,
+    IterationSucceeded,
+)
 
 EACH = """
     nodes:

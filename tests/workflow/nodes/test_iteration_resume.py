@@ -16,9 +16,9 @@ import yaml
 from fake_endpoint import Reply, answer, fake_endpoint
 from flow_runs import flow
 
-from autoprompt.config import ModelSettings
+from autoprompt.settings.records import ModelSettings
 from autoprompt.workflow import RunSettings, Workflow
-from autoprompt.workflow.executions import open_executions
+from autoprompt.workflow.engine.executions import open_executions
 
 ITEMS = 50
 FLOW = """
@@ -38,7 +38,7 @@ FLOW = """
 """
 RUN = """
 import sys
-from autoprompt.config import ModelSettings
+from autoprompt.settings.records import ModelSettings
 from autoprompt.workflow import RunSettings, Workflow
 flow, base_url, runs_dir, items = sys.argv[1:5]
 settings = RunSettings(models=ModelSettings(model="m", base_url=base_url, constrain="off"))
@@ -98,7 +98,7 @@ def test_resume_after_a_kill_in_item_30_asks_no_finished_item_again(tmp_path: Pa
 
 
 def is_kept(executions: Any, number: int) -> bool:
-    from autoprompt.workflow.variables import MISSING
+    from autoprompt.workflow.engine.variables import MISSING
 
     return executions.part(f"each/item/{number}") is not MISSING
 

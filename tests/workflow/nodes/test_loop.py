@@ -8,7 +8,7 @@ import pytest
 from flow_runs import flow, outputs_of, run_flow
 
 from autoprompt.errors import EndpointError
-from autoprompt.workflow.events import LoopNext, LoopSucceeded
+from autoprompt.workflow.engine.events import LoopNext, LoopSucceeded
 
 COUNTING = """
     nodes:

@@ -9,7 +9,7 @@ import pytest
 
 from autoprompt.llm import ScriptedClient
 from autoprompt.workflow import LLMNode, RunSettings, Workflow
-from autoprompt.workflow.tools import tool
+from autoprompt.workflow.engine.tools import tool
 
 TRIED = '<think>Is it {"fare": 1}? No.</think>\n\n'
 UNOPENED = 'Is it {"fare": 1}? No.\n</think>\n\n'  # of chat templates that open the thought in the prompt

@@ -1,0 +1,128 @@
+"""What `autoprompt eval` will take, in calls, tokens and money, before anything is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from autoprompt.dataset.python_rows import Rows
+from autoprompt.evaluation.checks import CheckedRows
+from autoprompt.evaluation.scoring import Prepared, prepared
+from autoprompt.evaluation.task import calls_per_row, reasoning_tokens, task_options
+from autoprompt.llm.models import Clients, check_clients, check_models
+from autoprompt.llm.pricing import prices_of
+from autoprompt.measure.call_sizes import (
+    FRAME_TOKENS,
+    Call,
+    answer_tokens,
+    judge_call,
+    mean_tokens,
+    times,
+    total,
+)
+from autoprompt.metrics import JUDGED
+from autoprompt.optimizer.context import prompt_tokens
+from autoprompt.records import Candidate
+from autoprompt.settings.records import RunConfig
+from autoprompt.text.answers.reasoning import USUAL_TOKENS, asks_to_reason
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationEstimate:
+    """What an evaluation is expected to use; tokens estimated from text lengths (see `estimate_tokens`).
+
+    Free answers are taken to be as long as the targets, and of a workflow's steps only what may be changed of
+    their prompts is known: both may take more.
+
+    rows: of the dataset. prompts: 2 where another one is compared. calls: of all of them, those to the judge
+        included, at most; repeats after faults and of unreadable answers come on top.
+    cost_usd: None where a price that is needed is not known. Answers that the cache has cost nothing.
+    is_reasoned: a prompt asks to reason before the answer. judge_model: "" where no model judges.
+    """
+
+    rows: int
+    prompts: int
+    calls: int
+    tokens: int
+    cost_usd: float | None
+    labels: tuple[str, ...]
+    is_reasoned: bool = False
+    judge_calls: int = 0
+    judge_model: str = ""
+    warnings: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """What `eval --dry-run --json` prints."""
+        return {**asdict(self), "labels": list(self.labels), "warnings": list(self.warnings)}
+
+
+def estimate_evaluation(
+    config: RunConfig,
+    *,
+    rows: Rows | None = None,
+    candidate: Candidate | str | None = None,
+    against: Candidate | str | None = None,
+    clients: Clients | None = None,
+) -> EvaluationEstimate:
+    """What `evaluate` with the same arguments would use: `eval --dry-run`.
+
+    clients: none is asked. Their cost is known where the settings have prices. Raises what `evaluate` does
+    before its first call; only that a cap is too small is a warning here.
+    """
+    check_clients(clients)
+    with prepared(config, rows, candidate, against) as (asked, told):
+        found = _estimate(asked, clients)
+    return replace(found, warnings=tuple(map(told, found.warnings)))
+
+
+def _estimate(asked: Prepared, clients: Clients | None) -> EvaluationEstimate:
+    config, checked, candidates = asked.config, asked.checked, asked.candidates
+    warnings = [*checked.warnings, *(check_models(config) if clients is None else ())]
+    prices = prices_of(config, clients)
+    answers = len(checked.examples) * len(candidates)
+    judge_calls = answers if config.metric == JUDGED else 0
+    task_calls = answers * calls_per_row(config, checked.workflow) - judge_calls
+    of_each = task_calls // len(candidates)
+    judging = judge_call(config, _mean(checked, "input"), _mean(checked, "target"))
+    kinds = [(of_each, _task_call(config, checked, one), prices.task) for one in candidates]
+    kinds.append((judge_calls, judging, prices.judge))
+    tokens = round(sum(number * call.tokens for number, call, _ in kinds))
+    cost = total(*(times(number, call.cost(price)) for number, call, price in kinds))
+    warnings += _too_small(config, task_calls + judge_calls, tokens, cost)
+    return EvaluationEstimate(
+        rows=len(checked.examples),
+        prompts=len(candidates),
+        calls=task_calls + judge_calls,
+        tokens=tokens,
+        cost_usd=cost,
+        labels=checked.labels,
+        is_reasoned=any(asks_to_reason(one.prompt) for one in candidates),
+        judge_calls=judge_calls,
+        judge_model=prices.judge_model if judge_calls else "",
+        warnings=tuple(warnings),
+    )
+
+
+def _too_small(config: RunConfig, calls: int, tokens: int, cost: float | None) -> Iterator[str]:
+    """Caps under which the evaluation would end without a score."""
+    if config.max_calls is not None and config.max_calls < calls:
+        yield f"--max-calls {config.max_calls:,} is too small: all {calls:,} must fit before the first"
+    if config.max_tokens is not None and config.max_tokens < tokens:
+        yield f"--max-tokens {config.max_tokens:,} may end it before the last row: it takes about {tokens:,}"
+    if config.max_cost is not None and cost is not None and config.max_cost < cost:
+        yield f"--max-cost {config.max_cost:g} may end it before the last row: it takes about ${cost:.4g}"
+
+
+def _task_call(config: RunConfig, checked: CheckedRows, candidate: Candidate) -> Call:
+    """A call of a row, about; of a workflow's prompts, the mean of them."""
+    labels = checked.labels
+    prompt = prompt_tokens(candidate, config.input_field) / max(1, len(candidate.components))
+    answer = answer_tokens(labels, [row.target for row in checked.examples], task_options(config, labels))
+    if asks_to_reason(candidate.prompt):
+        answer = min(USUAL_TOKENS, reasoning_tokens(config, labels))
+    return Call(prompt + _mean(checked, "input") + FRAME_TOKENS, answer)
+
+
+def _mean(checked: CheckedRows, field: str) -> float:
+    return mean_tokens([getattr(row, field) for row in checked.examples])

@@ -1,0 +1,268 @@
+"""A found prompt in the forms that other programs read."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, cast, get_args
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from autoprompt.dataset.checks import as_text
+from autoprompt.errors import ConfigError, InputError
+from autoprompt.measure.program import placeholders, render
+from autoprompt.records import Candidate, Demo, Example, Message, Origin
+from autoprompt.runs.folder import RunFolder
+from autoprompt.runs.listing import best_of
+from autoprompt.settings.kinds import Label
+from autoprompt.settings.prompt_file import export_form, is_workflow
+from autoprompt.settings.yaml_file import load_yaml
+from autoprompt.text.files import read_text, to_json, to_yaml
+
+ExportFormat = Literal["text", "yaml", "langchain", "openai"]
+WORKFLOW = "workflow"  # the format of a workflow's run: its file with the best texts
+BEST_WORKFLOW = "best_workflow.yaml"
+EXPORT_FORMATS: tuple[str, ...] = get_args(ExportFormat)
+
+_YAML = (".yaml", ".yml")
+_LANGCHAIN_ROLES = {"system": "system", "user": "human", "assistant": "ai"}
+
+
+def export(
+    candidate: Candidate,
+    format: str,
+    *,
+    input_field: str = "input",
+    target_field: str | None = None,
+    fields: Collection[str] = (),
+    labels: Sequence[str] | None = None,
+    model: str | None = None,
+) -> str:
+    """The candidate as text that ends with a line end.
+
+    text: the prompt alone, without demonstrations. yaml: components, demos, labels, model, fields.
+    target_field: of a row, holds the expected answer; None where that is not known.
+    labels: the only answers allowed; () for free answers, None where that is not known.
+    langchain: what `langchain_core.load.load` reads as a ChatPromptTemplate; its variables are `input_field`
+        and those of `fields`, the row's other fields, that the prompt asks for. All other braces are text.
+    openai: a JSON list of messages, demonstrations as turns, `{input_field}` in the last user message.
+    The messages are those that a run sends (`autoprompt.measure.program.render`).
+    Raises InputError for an unknown format, and for several components in a format that holds one prompt.
+    """
+    if format not in EXPORT_FORMATS:
+        raise InputError(f"unknown format {format!r}; known: {', '.join(EXPORT_FORMATS)}")
+    match cast(ExportFormat, format):
+        case "text":
+            return candidate.prompt.rstrip("\n") + "\n"
+        case "yaml":
+            known = {"labels": None if labels is None else list(labels), "model": model}
+            named = {"input_field": input_field, "target_field": target_field}
+            return _yaml(candidate, fields, known, named)
+        case "openai":
+            messages = _messages(
+                candidate, {name: f"{{{name}}}" for name in (input_field, *fields)}, input_field
+            )
+            return to_json(_turns(messages), indent=2) + "\n"
+        case "langchain":
+            return _langchain(candidate, (input_field, *fields), input_field)
+
+
+class _Turn(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    input: str
+    output: str
+    component: str = ""
+    fields: dict[str, str] = {}
+
+
+class _Exported(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    components: dict[str, str] = Field(min_length=1)
+    demos: tuple[_Turn, ...] = ()
+    labels: tuple[Label, ...] | None = None
+    model: str | None = None
+    input_field: str = "input"
+    target_field: str | None = None
+    asked: tuple[str, ...] = ()
+
+
+class Exported(NamedTuple):
+    """What an export holds. labels: as `export` was given them. input_field: of a row, holds its input.
+
+    asked: the fields of a row that the prompt is filled in with; () where that is not said. model: the one
+    that it was found for; None where that is not said. target_field: of a row, holds the expected answer;
+    None where that is not said.
+    """
+
+    candidate: Candidate
+    labels: tuple[str, ...] | None
+    input_field: str = "input"
+    asked: tuple[str, ...] = ()
+    model: str | None = None
+    target_field: str | None = None
+
+    def messages(self, row: str | Mapping[str, Any]) -> list[dict[str, str]]:
+        """What a run sends for this row, `[{"role": ..., "content": ...}, ...]`, demonstrations as turns.
+
+        row: the input alone, or all fields that the prompt asks for. Raises InputError for a row without
+        the input or one of these, for an input that is null, for what is neither text nor fields, and for
+        the prompts of a workflow.
+        """
+        if not isinstance(row, str | Mapping):
+            raise InputError(
+                f"a row is its input as text, or its fields by name; {type(row).__name__} is not"
+            )
+        given = {self.input_field: row} if isinstance(row, str) else row
+        if lacking := [name for name in self.asked if name not in given]:
+            there = f"its fields are {', '.join(given)}" if given else "it is empty"
+            raise InputError(
+                f"the row has no {lacking[0]!r}; {there}, and the prompt asks for {', '.join(self.asked)}"
+            )
+        if self.asked:  # other braces are text, the answer's field among them
+            given = {name: given[name] for name in given if name in (self.input_field, *self.asked)}
+        is_asked = self.input_field in placeholders(self.candidate.prompt, (self.input_field,))
+        if not is_asked and placeholders(self.candidate.prompt, given):  # other fields are all that is sent
+            given = {**given, self.input_field: ""}
+        if self.input_field not in given:
+            raise InputError(f"the row has no {self.input_field!r}; its fields are {', '.join(given)}")
+        if given[self.input_field] is None:
+            raise InputError(f"{self.input_field!r} of the row is null; expected a text")
+        fields = {name: as_text(value) for name, value in given.items()}
+        return _turns(_messages(self.candidate, fields, self.input_field))
+
+
+def read_exported(path: str | Path) -> Exported:
+    """A prompt that `runs export` wrote as YAML, to be sent from one's own program.
+
+    Raises ConfigError with the line of what is wrong, and for the other forms: they hold no labels, and do
+    not tell the field's braces from others.
+    """
+    file = Path(path)
+    text = _text_of(file)
+    form = None if text is None else export_form(text)
+    if form in ("openai", "langchain"):
+        raise ConfigError(
+            f"{file}: this is the {form} form, for programs that send its messages themselves; expected the "
+            "YAML form, which alone holds the labels and the input's field. Write it: autoprompt runs export "
+            "RUN --to prompt.yaml"
+        )
+    if text is not None and form is None and is_workflow(text):
+        raise ConfigError(
+            f"{file}: this is a workflow, expected the YAML of one exported prompt. It is scored as it is: "
+            f"autoprompt eval --workflow {file}"
+        )
+    if text is not None and "components" not in text and file.suffix.lower() not in _YAML:
+        raise ConfigError(
+            f"{file}: no exported prompt, expected the YAML of `autoprompt runs export RUN --to "
+            f"prompt.yaml`. If it is a prompt's text, give it as the prompt: --prompt @{file}; in Python "
+            f'prompt="@{file}".'
+        )
+    found = load_yaml(file, _Exported)
+    demos = tuple(Demo.from_dict(turn.model_dump()) for turn in found.demos)
+    origin = Origin(str(file), found.labels, found.input_field, found.target_field)
+    candidate = Candidate(components=found.components, demos=demos, origin=origin)
+    return Exported(candidate, found.labels, found.input_field, found.asked, found.model, found.target_field)
+
+
+def _text_of(path: Path) -> str | None:
+    """None for a file that cannot be read: `load_yaml` says why."""
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def read_one_prompt(path: Path) -> Exported:
+    """As `read_exported`, of a single prompt. Raises ConfigError for the prompts of a workflow, too."""
+    found = read_exported(path)
+    if len(found.candidate.components) > 1:
+        names = ", ".join(found.candidate.components)
+        raise ConfigError(f"{path}: {len(found.candidate.components)} prompts ({names}), expected one.")
+    return found
+
+
+def export_run(run: RunFolder, format: str, *, candidate: str | None = None) -> str:
+    """The best candidate of a finished run. Raises StoreError if there is none yet. See `export`.
+
+    candidate: the id of another one, or its beginning; of a run that need not be finished.
+    The format "workflow" is that of runs of a workflow only, and of the best: InputError for others. See
+    `autoprompt.workflow.task.file_with` for another candidate's.
+    """
+    if format == WORKFLOW:
+        if candidate is not None:
+            raise InputError("the workflow's file holds the best candidate; of another one it is not kept")
+        return _workflow(run)
+    best = best_of(run) if candidate is None else run.find_candidate(candidate)
+    config = run.read_config()
+    demos = tuple(map(Demo.from_dict, best.get("demos", ())))
+    return export(
+        Candidate(components=best["components"], demos=demos),
+        format,
+        input_field=config.get("input_field") or "input",
+        target_field=config.get("target_field"),
+        fields=run.read_fields(),
+        labels=run.read_labels(),
+        model=config.get("model"),
+    )
+
+
+def is_workflow_run(run: RunFolder) -> bool:
+    """Whether a run, finished or not, optimizes a workflow."""
+    return run.read_config().get("workflow") is not None
+
+
+def _workflow(run: RunFolder) -> str:
+    if not is_workflow_run(run):
+        raise InputError(f"run {run.run_id} optimized one prompt; formats: {', '.join(EXPORT_FORMATS)}")
+    best_of(run)
+    return read_text(run.path / BEST_WORKFLOW)
+
+
+def _messages(candidate: Candidate, row: dict[str, str], input_field: str) -> list[Message]:
+    if len(candidate.components) != 1:
+        raise InputError(
+            f"this format holds one prompt, the candidate has {len(candidate.components)} "
+            f"({', '.join(candidate.components)}); use 'text' or 'yaml'"
+        )
+    example = Example(id="", input=row[input_field], target="", fields=row)
+    # No field is the target's here: a row to be answered has none.
+    return render(candidate.prompt, candidate.demos, example, input_field=input_field, target_field="")
+
+
+def _turns(messages: Sequence[Message]) -> list[dict[str, str]]:
+    return [{"role": message.role, "content": message.content} for message in messages]
+
+
+def _langchain(candidate: Candidate, names: Sequence[str], input_field: str) -> str:
+    from langchain_core.load import dumpd
+    from langchain_core.prompts import ChatPromptTemplate
+
+    # NUL marks the variables until the braces of the text are doubled; no prompt can hold it.
+    row = {name: f"\0{name}\0" for name in names}
+    turns = []
+    for message in _messages(candidate, row, input_field):
+        template = message.content.replace("{", "{{").replace("}", "}}")
+        for name, mark in row.items():
+            template = template.replace(mark, f"{{{name}}}")
+        turns.append((_LANGCHAIN_ROLES[message.role], template))
+    return to_json(dumpd(ChatPromptTemplate.from_messages(turns)), indent=2) + "\n"
+
+
+def _yaml(
+    candidate: Candidate,
+    fields: Collection[str],
+    known: Mapping[str, Any],
+    named: Mapping[str, str | None],
+) -> str:
+    """fields: of a row. named: which of them are the input's and the target's; None is left out."""
+    # Where the fields of a row are not known, nobody can say which braces are filled in.
+    is_known = bool(fields) and len(candidate.components) == 1
+    asked = placeholders(candidate.prompt, (str(named["input_field"]), *fields)) if is_known else ()
+    data: dict[str, Any] = {
+        "components": dict(candidate.components),
+        "demos": [demo.to_dict() for demo in candidate.demos],
+        **known,
+        **{name: field for name, field in named.items() if field is not None},
+        **({"asked": list(asked)} if asked else {}),
+    }
+    return to_yaml(data)

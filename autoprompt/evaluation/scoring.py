@@ -1,0 +1,364 @@
+"""Scoring a prompt on rows as they are, alone or beside another one: the whole of `autoprompt eval`."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from autoprompt.dataset.faults import listed
+from autoprompt.dataset.python_rows import Rows, Told, with_rows
+from autoprompt.errors import ConfigError, UsageError
+from autoprompt.evaluation.checks import (
+    CheckedRows,
+    check_placeholders,
+    check_rows,
+    demo_warnings,
+    given_rows,
+    searched_warnings,
+)
+from autoprompt.evaluation.exported import Exported, read_one_prompt
+from autoprompt.evaluation.task import calls_per_row, make_program
+from autoprompt.llm import Budget
+from autoprompt.llm.models import Clients, RoleModels, open_models
+from autoprompt.measure.compare import ComparedRows, compare_rows, score_rows
+from autoprompt.measure.judge import Grades
+from autoprompt.measure.problems import ALL_CACHED, MOST_LOST, cut_warning, first_error, refused_warning
+from autoprompt.measure.program import COMPONENT
+from autoprompt.measure.rows import EmptyAnswers, evaluate_jobs, raise_if_all_failed, row_counter
+from autoprompt.metrics import Metric
+from autoprompt.records import Candidate, EvaluatedRow, Evaluation, OnEvent, Origin, Usage
+from autoprompt.settings.prompt_file import is_export, prompt_text
+from autoprompt.settings.records import RunConfig
+from autoprompt.settings.resolve import (
+    CompleteConfig,
+    complete,
+    starting_prompt,
+    with_known_fields,
+    with_known_labels,
+)
+from autoprompt.stats import Interval, count_groups
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationReport:
+    """A prompt's score on a whole dataset. score and interval (95%) in [0, 1].
+
+    against: another prompt on the same rows. compared: the two, paired; None without one, and where no row
+        was answered by both. The other prompt is its `old` one.
+    warnings: sentences about rows that were dropped and placeholders that are none, about what the model does
+    not take or say, and about answers that a judge gave no grade.
+    """
+
+    evaluation: Evaluation
+    score: float
+    interval: Interval
+    usage: Usage
+    calls: int
+    seconds: float
+    metric: str
+    model: str
+    warnings: tuple[str, ...] = ()
+    against: Evaluation | None = None
+    compared: ComparedRows | None = None
+
+    @property
+    def n(self) -> int:
+        return len(self.evaluation.rows)
+
+    @property
+    def groups(self) -> int:
+        """In how many groups the rows are, a row alone being one: as many count for the interval, or more."""
+        return count_groups([row.group for row in self.evaluation.rows])
+
+    @property
+    def unparsed(self) -> int:
+        return sum(row.is_unparsed for row in self.evaluation.rows)
+
+    @property
+    def unscored(self) -> int:
+        """Rows that a judge gave no grade; they score 0."""
+        return sum(row.is_unscored for row in self.evaluation.rows)
+
+    @property
+    def failed(self) -> int:
+        return sum(row.error is not None for row in self.evaluation.rows)
+
+    @property
+    def cost_usd(self) -> float | None:
+        return self.usage.cost_usd
+
+    def to_dict(self) -> dict[str, Any]:
+        """The summary and all rows, plain data."""
+        return {
+            "metric": self.metric,
+            "model": self.model,
+            "score": self.score,
+            "ci95": list(self.interval),
+            "n": self.n,
+            "groups": self.groups,
+            "unparsed": self.unparsed,
+            "unscored": self.unscored,
+            "failed": self.failed,
+            "calls": self.calls,
+            "prompt_tokens": self.usage.prompt_tokens,
+            "completion_tokens": self.usage.completion_tokens,
+            "cost_usd": self.cost_usd,
+            "seconds": round(self.seconds, 3),
+            "warnings": list(self.warnings),
+            "rows": [asdict(row) for row in self.evaluation.rows],
+            "against": self._against(),
+        }
+
+    def _against(self) -> dict[str, Any] | None:
+        if self.against is None:
+            return None
+        rows, found = [asdict(row) for row in self.against.rows], self.compared
+        if found is None:
+            return {"score": None, "rows": rows}
+        old = {"score": found.old.score, "ci95": list(found.old.interval)}
+        return {**old, **found.to_dict(), "rows": rows}
+
+
+def evaluate(
+    config: RunConfig,
+    *,
+    rows: Rows | None = None,
+    candidate: Candidate | str | None = None,
+    against: Candidate | str | None = None,
+    clients: Clients | None = None,
+    on_event: OnEvent | None = None,
+) -> EvaluationReport:
+    """Score a prompt on every row of `config.dataset`: the whole of `autoprompt eval`. Nothing is optimized.
+
+    rows: as in `optimize`, but they are not kept.
+    candidate: a prompt with demonstrations, e.g. `result.best` or `read_exported(FILE).candidate`, or a text
+    (or `@FILE`), instead of `config.prompt`.
+    against: another one, asked about the same rows: the report's `compared` is the paired
+    test of the two.
+    It is a proof only on rows that neither was made from: of a run's candidate a warning says how many were.
+    Where the settings name no labels, they are those of the run or the export that the candidate is of, else
+    that `against` is of; so are the fields of input and target, of exports.
+    The rows are checked as for a run, and each input is scored once.
+    Raises what `optimize` raises, and BudgetExhausted where a cap ends it before the last row.
+    """
+    with prepared(config, rows, candidate, against) as (asked, told):
+        report = _evaluate(asked, clients, _telling(on_event, told))
+    return replace(report, warnings=tuple(map(told, report.warnings)))
+
+
+@contextmanager
+def prepared(
+    config: RunConfig,
+    rows: Rows | None,
+    candidate: object,
+    against: object,
+) -> Iterator[tuple[Prepared, Told]]:
+    """What `evaluate` with these arguments is to ask, and how its messages are said in words of the rows."""
+    asked, other = _as_candidate(candidate, "candidate"), _as_candidate(against, "against")
+    plain = given_rows(config, rows)
+    with with_rows(config, plain, has_prompt=asked is not None) as (config, told):
+        yield _prepare(config, asked, other), told
+
+
+def _as_candidate(prompt: object, source: str) -> Candidate | None:
+    """Raises ConfigError for what is neither a prompt nor a candidate, else what `other_prompt` does."""
+    if isinstance(prompt, str):
+        if names_candidate(prompt):
+            raise ConfigError(
+                f"{source} is {prompt!r}, expected a prompt; of a run give candidate_of(RUN, {prompt!r})."
+            )
+        return other_prompt(prompt, source)
+    if prompt is None or isinstance(prompt, Candidate):
+        return prompt
+    if isinstance(prompt, Exported):
+        raise ConfigError(f"{source} is all that an export holds: give its prompt, `.candidate`.")
+    raise ConfigError(f"{source} is {prompt!r:.80}, expected a prompt, @FILE or a Candidate.")
+
+
+def names_candidate(text: str) -> bool:
+    """Whether a text is meant for a candidate of a run: `best`, `original`, or the beginning of an id."""
+    return re.fullmatch(r"original|best|(?=.*\d)[0-9a-f]{4,12}", text) is not None
+
+
+def other_prompt(prompt: str, source: str) -> Candidate:
+    """The prompt to compare with: a text, `@` and a file with one, or with an export and its demonstrations.
+
+    source: what it came from, as messages name it. Raises PromptError for a file that will not do, UsageError
+    for an empty text.
+    """
+    if prompt.startswith("@") and is_export(path := Path(prompt[1:]).expanduser()):
+        return read_one_prompt(path).candidate
+    text = prompt_text(prompt, Path(), source)
+    if not text.strip():
+        raise UsageError(f"{source}: the prompt is empty")
+    return Candidate(components={COMPONENT: text})
+
+
+def _telling(on_event: OnEvent | None, told: Told) -> OnEvent:
+    """`on_event` with its messages in words of the rows."""
+
+    def emit(event: dict[str, Any]) -> None:
+        if on_event is not None:
+            on_event(event | {"message": told(event["message"])} if "message" in event else event)
+
+    return emit
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What is to be asked, checked: the settings, complete, the rows, and one or two candidates."""
+
+    config: CompleteConfig
+    checked: CheckedRows
+    candidates: tuple[Candidate, ...]
+
+
+def _prepare(config: RunConfig, candidate: Candidate | None, against: Candidate | None) -> Prepared:
+    """Everything that can be refused before anything is sent; see `evaluate`."""
+    config = complete(config)
+    origins = [one.origin for one in (candidate, against) if one is not None and one.origin is not None]
+    config, labels_of, said = _as_known(config, origins)
+    if config.dataset is None:
+        raise ConfigError(
+            "eval needs a dataset: give --dataset FILE; in Python rows=[...], or RunConfig(dataset=FILE)."
+        )
+    prompt = ""
+    if config.workflow is None:
+        prompt = candidate.prompt if candidate is not None else starting_prompt(config)
+    checked = check_rows(config, config.dataset, prompt, labels_of=labels_of)
+    if candidate is not None and (unknown := candidate.components.keys() - checked.components.keys()):
+        raise ConfigError(
+            f"candidate has a text for {listed(sorted(unknown))}, and what is scored has "
+            f"{listed([*checked.components])}: give a candidate of the same workflow, or none."
+        )
+    asked = candidate or Candidate(components=checked.components)
+    said += demo_warnings(asked, checked.examples, checked.labels, config)
+    if against is not None:
+        if checked.workflow is not None:
+            raise ConfigError("against is one prompt, and a workflow is scored: compare two prompts.")
+        said += demo_warnings(against, checked.examples, checked.labels, config)
+        said += check_placeholders(against.prompt, {config.dataset: checked.examples}, config)
+    candidates = (asked,) if against is None else (asked, against)
+    said += searched_warnings(candidates, checked.examples)
+    checked = replace(checked, warnings=tuple(dict.fromkeys([*checked.warnings, *said])))
+    return Prepared(config, checked, candidates)
+
+
+def _evaluate(prepared: Prepared, clients: Clients | None, emit: OnEvent) -> EvaluationReport:
+    config, checked = prepared.config, prepared.checked
+    budget = Budget(config.max_calls, config.max_tokens, config.max_cost, config.max_seconds)
+    for warning in checked.warnings:
+        emit({"event": "warning", "message": warning})
+    with open_models(config, clients, budget, None, emit) as models:
+        return _report(config, checked, prepared.candidates, models, budget, emit)
+
+
+def _as_known(config: CompleteConfig, origins: Sequence[Origin]) -> tuple[CompleteConfig, str, list[str]]:
+    """The settings with the labels and the fields that runs or exports know, where the user has none.
+
+    origins: of the candidate, then of the other. Returns also whose labels they are, "" for the user's own,
+    and a warning where the other knows other labels. Raises ConfigError where both know a field and not the
+    same one: one of the prompts would be asked about the wrong text, or held to the wrong answer.
+    """
+    inputs = {origin.input_field: origin.name for origin in origins if origin.input_field is not None}
+    targets = {origin.target_field: origin.name for origin in origins if origin.target_field is not None}
+    for what, fields in (("input", inputs), ("target", targets)):
+        if len(fields) > 1 and f"{what}_field" not in config.model_fields_set:
+            named = " and ".join(f"{field!r} in {name}" for field, name in fields.items())
+            raise ConfigError(f"the {what} is in {named}: say in {what}_field where the rows have it.")
+    config = with_known_fields(config, next(iter(inputs), None), next(iter(targets), None))
+    known = [(origin.labels, origin.name) for origin in origins if origin.labels is not None]
+    if config.labels is not None or not known:
+        return config, "", []
+    (labels, name), (theirs, other) = known[0], known[-1]
+    config, labels_of = with_known_labels(config, labels, name)
+    if set(labels) == set(theirs):
+        return config, labels_of, []
+    ours, others = (", ".join(found) or "free answers" for found in (labels, theirs))
+    said = f"both are held to the labels of {name}: {ours}; {other} knows {others}. Your own go first"
+    return config, labels_of, [said]
+
+
+def _many_failed(rows: Sequence[EvaluatedRow]) -> str:
+    """What to say where so many rows failed that a score says little of the prompt; else ""."""
+    lost = [row for row in rows if row.is_lost]
+    if len(lost) <= MOST_LOST * len(rows):
+        return ""
+    return f"{len(lost)} of {len(rows)} rows failed; in a score they count as wrong; {first_error(lost)}"
+
+
+def _ask(
+    config: RunConfig,
+    checked: CheckedRows,
+    candidates: Sequence[Candidate],
+    models: RoleModels,
+    budget: Budget,
+    emit: OnEvent,
+    metric: Metric,
+) -> tuple[list[Evaluation], list[str]]:
+    """The evaluations, and what is to be warned of.
+
+    Raises EmptyAnswersError and JudgeError where they say nothing, and where one side's rows all failed.
+    """
+    rows, total = checked.examples, len(checked.examples) * len(candidates)
+    grades, answers = Grades.of(metric), EmptyAnswers()
+    on_row = answers.counting(grades.counting(row_counter(emit, budget, "rows", total)))
+    prompt = candidates[0].prompt  # of a program; each candidate has its own
+    program = make_program(
+        config, prompt, checked.workflow, checked.labels, models.client("task"), metric, rows
+    )
+    with budget.block(total * calls_per_row(config, checked.workflow)):
+        evaluations = evaluate_jobs(
+            program,
+            [(candidate, rows) for candidate in candidates],
+            metric,
+            concurrency=models.concurrency(),
+            on_row=on_row,
+            grant=budget.retries,
+        )
+    for evaluation in evaluations:
+        raise_if_all_failed(evaluation.rows)
+    answers.check()
+    grades.check()
+    answered = [row for evaluation in evaluations for row in evaluation.rows]
+    is_cached = checked.workflow is None and not budget.spent.task_calls
+    said = [ALL_CACHED if is_cached else "", grades.warning, _many_failed(answered)]
+    said += [refused_warning(answered), cut_warning(answered)]
+    return evaluations, [*models.warnings(), *filter(None, said)]
+
+
+def _report(
+    config: RunConfig,
+    checked: CheckedRows,
+    candidates: Sequence[Candidate],
+    models: RoleModels,
+    budget: Budget,
+    emit: OnEvent,
+) -> EvaluationReport:
+    """Asks about every row once for each of one or two candidates; the first is scored."""
+    started = time.monotonic()
+    client, metric = models.client("task"), models.metric(config, checked.labels)
+    (evaluation, *others), late = _ask(config, checked, candidates, models, budget, emit, metric)
+    for warning in late:
+        emit({"event": "warning", "message": warning})
+    spent = budget.spent
+    scored = score_rows(evaluation.rows, metric)
+    against = others[0] if others else None
+    return EvaluationReport(
+        evaluation=evaluation,
+        score=scored.score,
+        interval=scored.interval,
+        usage=spent.usage,
+        calls=spent.calls,
+        seconds=time.monotonic() - started,
+        metric=config.metric,
+        model=client.name,
+        warnings=(*checked.warnings, *late),
+        against=against,
+        compared=None if against is None else compare_rows(evaluation.rows, against.rows, metric),
+    )

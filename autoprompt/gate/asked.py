@@ -1,0 +1,133 @@
+"""What a check asks: prompt or workflow, rows, baseline; all that can be refused before a call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from autoprompt.errors import ConfigError, UsageError
+from autoprompt.evaluation.checks import CheckedRows, check_rows, demo_warnings
+from autoprompt.evaluation.exported import read_one_prompt
+from autoprompt.gate.baseline import Baseline, read_baseline
+from autoprompt.gate.gate import find_must_pass
+from autoprompt.records import Candidate, Example
+from autoprompt.settings.records import CheckSettings, RunConfig
+from autoprompt.settings.resolve import (
+    CompleteConfig,
+    check_kind,
+    complete,
+    starting_prompt,
+    with_known_fields,
+    with_known_labels,
+)
+from autoprompt.text.files import check_writable
+
+if TYPE_CHECKING:
+    from autoprompt.workflow.task import WorkflowTask
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One prompt or workflow, rows in their order, so many times.
+
+    baseline: None where it is made now, or the old one cannot be read. must_pass: ids of rows. warnings: what
+    is to be said before the first call.
+    """
+
+    config: RunConfig
+    dataset: Path
+    candidate: Candidate
+    workflow: WorkflowTask | None
+    rows: Sequence[Example]
+    labels: tuple[str, ...]
+    repeats: int
+    baseline: Baseline | None
+    must_pass: frozenset[str]
+    warnings: tuple[str, ...]
+
+
+def prepare(config: RunConfig, limits: CheckSettings, *, is_update: bool) -> Asked:
+    """Raises InputError, ConfigError and UsageError, with place and what to do."""
+    check_kind(config, RunConfig)
+    check_kind(limits, CheckSettings, "limits")
+    config = complete(config)
+    dataset = config.dataset
+    if dataset is None:
+        raise ConfigError("check needs a dataset: give --dataset FILE; in Python RunConfig(dataset=FILE).")
+    warnings: list[str] = []
+    baseline = _baseline(limits, warnings, is_update=is_update)
+    config, candidate, checked = _chosen(config, limits, dataset)
+    rows = checked.examples
+    warnings += checked.warnings
+    must_pass = find_must_pass(limits.must_pass, rows, str(dataset))
+    repeats = _repeats(limits, baseline, is_update=is_update)
+    if repeats == 1 and config.temperature > 0:
+        warnings.append(
+            "temperature is above 0 and each row is asked once: --repeat 3 tells noise from change"
+        )
+    if limits.record is not None:
+        check_writable(limits.record)
+    if is_update and limits.baseline is not None:
+        check_writable(limits.baseline, makes_folders=True)
+    warnings += demo_warnings(candidate, rows, checked.labels, config)
+    return Asked(
+        config=config,
+        dataset=dataset,
+        candidate=candidate,
+        workflow=checked.workflow,
+        rows=rows,
+        labels=checked.labels,
+        repeats=repeats,
+        baseline=baseline,
+        must_pass=must_pass,
+        warnings=tuple(warnings),
+    )
+
+
+def _chosen(
+    config: CompleteConfig, limits: CheckSettings, dataset: Path
+) -> tuple[CompleteConfig, Candidate, CheckedRows]:
+    """What is measured, and the rows that are asked about; the settings with what an export says of them."""
+    if config.workflow is not None and limits.exported is not None:
+        raise ConfigError("exported holds one prompt, and a workflow is named: give one of them.")
+    exported = None if limits.exported is None else read_one_prompt(limits.exported)
+    known = None if exported is None else exported.labels
+    if exported is not None:
+        config = with_known_fields(config, exported.input_field, exported.target_field)
+    config, labels_of = with_known_labels(config, known, str(limits.exported))
+    prompt = ""
+    if config.workflow is None:
+        prompt = starting_prompt(config) if exported is None else exported.candidate.prompt
+    checked = check_rows(config, dataset, prompt, labels_of=labels_of)
+    demos = () if exported is None else exported.candidate.demos
+    return config, Candidate(components=checked.components, demos=demos), checked
+
+
+def _baseline(limits: CheckSettings, warnings: list[str], *, is_update: bool) -> Baseline | None:
+    if limits.baseline is None:
+        raise UsageError("check needs a baseline: give --baseline FILE (--update-baseline makes it).")
+    if not is_update:
+        return read_baseline(limits.baseline)
+    if not limits.baseline.exists():
+        return None
+    try:
+        return read_baseline(limits.baseline)
+    except ConfigError as error:
+        warnings.append(f"the baseline that is replaced cannot be compared with: {error}")
+        return None
+
+
+def _repeats(limits: CheckSettings, baseline: Baseline | None, *, is_update: bool) -> int:
+    if baseline is None:
+        return limits.repeat or 1
+    if limits.repeat is None or limits.repeat == baseline.repeats:
+        return baseline.repeats
+    if is_update:
+        return limits.repeat
+    raise ConfigError(
+        f"repeat is {limits.repeat}, and {limits.baseline} holds {baseline.repeats} answers for each case: "
+        "the two sides need equally many. Leave --repeat out, or write the baseline anew with "
+        "--update-baseline."
+    )

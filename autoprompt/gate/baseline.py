@@ -1,0 +1,209 @@
+"""The baseline: what a prompt scored on each case, in a JSON file that is kept in git.
+
+One case stands on one line, sorted by id, so that a diff shows the cases that changed and nothing else. The
+file holds no text of a row: a case is the id that its row's content gives.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from autoprompt.errors import ConfigError
+from autoprompt.text.files import to_json, write_output
+
+SCHEMA_VERSION = 1
+_MARKERS = ("<<<<<<<", "=======", ">>>>>>>", "|||||||")
+_DIGITS = 6  # of a graded score: enough for every test, and the same on every machine
+
+Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class BaselineCase(_Record):
+    """A case's scores, one for each repeat that was answered.
+
+    answers: what was answered, in the order of the scores; only for a metric of all rows together.
+    """
+
+    scores: tuple[Share, ...] = Field(min_length=1)
+    answers: tuple[str, ...] = ()
+
+
+class DatasetFacts(_Record):
+    name: str
+    rows: int = Field(ge=1)
+    sha256: str
+
+
+class Baseline(_Record):
+    """What one prompt and one model scored on one dataset. repeats: answers asked for each case."""
+
+    schema_version: Literal[1] = 1
+    created: str
+    model: str
+    metric: str
+    metric_options: dict[str, Any] = Field(default_factory=dict)
+    repeats: int = Field(ge=1)
+    score: Share
+    prompt_sha256: str
+    dataset: DatasetFacts
+    cases: dict[str, BaselineCase] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _scores_fit_repeats(self) -> Baseline:
+        for name, case in self.cases.items():
+            if len(case.scores) > self.repeats:
+                raise ValueError(f"case {name} has {len(case.scores)} scores, and repeats is {self.repeats}")
+            if case.answers and len(case.answers) != len(case.scores):
+                raise ValueError(f"case {name} has {len(case.answers)} answers and {len(case.scores)} scores")
+        return self
+
+
+def now() -> str:
+    """The time of a new baseline, to the second."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def rounded(score: float) -> float:
+    """A score as the file keeps it; what is compared with it is rounded alike."""
+    return round(score, _DIGITS)
+
+
+def sha256_of(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def to_text(baseline: Baseline) -> str:
+    """The file's text: equal baselines give equal bytes."""
+    data = baseline.model_dump(exclude={"cases"})
+    if not data["metric_options"]:
+        del data["metric_options"]
+    data["score"] = _number(baseline.score)
+    head = to_json(data, indent=2).removesuffix("\n}")
+    lines = [f'    "{name}": {_case_text(case)}' for name, case in sorted(baseline.cases.items())]
+    return head + ',\n  "cases": {\n' + ",\n".join(lines) + "\n  }\n}\n"
+
+
+def write_baseline(path: Path, baseline: Baseline) -> bool:
+    """Write the file, in one piece, with the folders that are missing. False, and nothing is written, where
+    only the date would change.
+
+    Raises OSError where that is not possible.
+    """
+    try:
+        known = read_baseline(path)
+    except ConfigError:  # not there, or broken: it is written anew
+        known = None
+    if known is not None and to_text(known.model_copy(update={"created": baseline.created})) == to_text(
+        baseline
+    ):
+        return False
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_output(path, to_text(baseline))
+    return True
+
+
+def read_baseline(path: Path) -> Baseline:
+    """The baseline in this file.
+
+    Raises ConfigError, with what to do: no such file, no text, conflict markers of git, no JSON (with line
+    and column), a key twice, a newer schema, a value of the wrong kind.
+    """
+    text = _text(path)
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.startswith(_MARKERS):
+            raise ConfigError(
+                f"{path} line {number}: {line[:7]!r} found, a conflict marker of git. Take one side "
+                f"(git checkout --ours {path}, or --theirs), or write it anew with --update-baseline."
+            )
+    try:
+        data = json.loads(text, object_pairs_hook=_without_doubles, parse_constant=_refuse_constant)
+    except json.JSONDecodeError as error:
+        where = f"{path} line {error.lineno} column {error.colno}"
+        raise ConfigError(f"{where}: not JSON: {error.msg}. {_MEND}") from error
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{path}: not a baseline: {error}. {_MEND}") from error
+    if not isinstance(data, dict):
+        raise ConfigError(f"{path}: a JSON {type(data).__name__} found, expected an object. {_MEND}")
+    _check_version(path, data)
+    try:
+        return Baseline.model_validate(data)
+    except ValidationError as error:
+        raise ConfigError(_faults(path, error)) from error
+
+
+_MEND = "Take the file from git again (git checkout), or write it anew with --update-baseline."
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_bytes().decode("utf-8-sig")
+    except FileNotFoundError as error:
+        raise ConfigError(f"{path}: no such baseline. Make it with --update-baseline.") from error
+    except IsADirectoryError as error:
+        raise ConfigError(f"{path}: is a folder, expected a JSON file. Give the path of one file.") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: not UTF-8 text, so not a baseline. {_MEND}") from error
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read ({error.strerror}). Check its permissions.") from error
+
+
+def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    data = dict(pairs)
+    if len(data) < len(pairs):  # a merge by hand leaves such
+        seen: set[str] = set()
+        double = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+        raise ValueError(f"the key {double!r} stands there twice")
+    return data
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no number of JSON")
+
+
+def _check_version(path: Path, data: Mapping[str, Any]) -> None:
+    version = data.get("schema_version")
+    if not isinstance(version, int) or isinstance(version, bool):
+        raise ConfigError(
+            f"{path}: no baseline of autoprompt: schema_version is {version!r}, expected {SCHEMA_VERSION}. "
+            "Give the file that --update-baseline wrote."
+        )
+    if version > SCHEMA_VERSION:
+        raise ConfigError(
+            f"{path}: schema_version {version}, and this autoprompt knows up to {SCHEMA_VERSION}: a newer "
+            "one wrote it. Upgrade autoprompt, or write the baseline anew with --update-baseline."
+        )
+
+
+def _faults(path: Path, error: ValidationError) -> str:
+    found = error.errors()
+    lines = []
+    for fault in found[:3]:
+        where = ".".join(map(str, fault["loc"]))
+        said = fault["msg"].removeprefix("Value error, ")
+        lines.append(f"{path}: {where}: {said}" if where else f"{path}: {said}")
+    rest = f" ({len(found) - 3} faults more)" if len(found) > 3 else ""
+    return "\n".join(lines) + f"{rest}. {_MEND}"
+
+
+def _case_text(case: BaselineCase) -> str:
+    scores = "[" + ", ".join(str(_number(score)) for score in case.scores) + "]"
+    if not case.answers:
+        return f'{{"scores": {scores}}}'
+    return f'{{"scores": {scores}, "answers": {to_json(list(case.answers))}}}'
+
+
+def _number(value: float) -> float | int:
+    """Whole numbers without a point: as little as possible for a diff to show."""
+    short = rounded(value)
+    return int(short) if short == int(short) else short

@@ -1,0 +1,169 @@
+"""What a check found, for everything that shows or writes it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from autoprompt.gate.baseline import Baseline
+from autoprompt.gate.comparison import ComparedCase, Comparison
+from autoprompt.gate.gate import ALPHA, Reason
+from autoprompt.gate.measurement import MeasuredCase, Measurement
+from autoprompt.settings.records import CheckSettings
+
+CaseState = Literal["broke", "fixed", "same", "new", "lost"]
+
+
+@dataclass(frozen=True, slots=True)
+class CaseView:
+    """One row as reports show it. before: None where the baseline does not know it."""
+
+    case: MeasuredCase
+    state: CaseState
+    before: float | None
+    now: float | None
+    must_pass: bool
+    is_failure: bool
+
+    def to_dict(self) -> dict[str, Any]:
+        example = self.case.example
+        return {
+            "id": example.id,
+            "row_id": example.own_id or None,
+            "state": self.state,
+            "before": self.before,
+            "now": self.now,
+            "must_pass": self.must_pass,
+            "failure": self.is_failure,
+            "line": example.line,
+            "input": example.input,
+            "target": example.target,
+            "answer": self.case.prediction,
+            "error": self.case.error,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class CheckReport:
+    """The outcome of a check. baseline, comparison: None where there was nothing to compare with.
+
+    reasons: why it failed; none where it passed. notes: what is not the same on both sides. warnings: of the
+    rows and the models. dataset_path: as it was given, for annotations.
+    """
+
+    measurement: Measurement
+    baseline: Baseline | None
+    comparison: Comparison | None
+    limits: CheckSettings
+    must_pass: frozenset[str]
+    reasons: tuple[Reason, ...]
+    notes: tuple[str, ...]
+    warnings: tuple[str, ...]
+    dataset_path: str
+
+    @property
+    def is_passed(self) -> bool:
+        return not self.reasons
+
+    @property
+    def score(self) -> float:
+        return self.measurement.score
+
+    @property
+    def message(self) -> str:
+        """The verdict in a sentence or two."""
+        if self.reasons:
+            return "Failed: " + "; ".join(reason.message for reason in self.reasons)
+        measured = self.measurement
+        if self.comparison is None:
+            return f"{measured.metric.name} {self.score:.3f} on {len(measured.answered)} cases"
+        found = self.comparison
+        said = (
+            f"Passed: {measured.metric.name} {found.score_now:.3f} against {found.score_before:.3f} in the "
+            f"baseline on {found.common}: {found.changes}, {found.tested}"
+        )
+        if found.drop <= 0:
+            return said
+        if found.p_value < ALPHA:
+            return f"{said}; a drop within the {self.limits.max_drop:g} that max_drop bears"
+        return f"{said}; a drop that may be luck"
+
+    def views(self) -> list[CaseView]:
+        """Every row of the dataset, in its order."""
+        compared = {} if self.comparison is None else {c.case.id: c for c in self.comparison.cases}
+        return [self._view(case, compared.get(case.id)) for case in self.measurement.cases]
+
+    def changed(self) -> list[CaseView]:
+        """The rows that tell the story: failures first, then what broke, then what was fixed."""
+        order = {"broke": 1, "fixed": 2}
+        found = [view for view in self.views() if view.is_failure or view.state in order]
+        return sorted(found, key=lambda view: 0 if view.is_failure else order[view.state])
+
+    def _view(self, case: MeasuredCase, compared: ComparedCase | None) -> CaseView:
+        must_pass = case.id in self.must_pass
+        state: CaseState = "new"
+        before = now = None
+        if case.is_lost:
+            state = "lost"
+        else:
+            now = case.found.mean
+        if compared is not None:
+            state, before, now = compared.change, compared.before.mean, compared.now.mean
+        broke = state == "broke" and not self.is_passed
+        return CaseView(case, state, before, now, must_pass, broke or (must_pass and case.has_failed))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data: the verdict, what it rests on, and the rows that changed or failed."""
+        measured, compared, baseline = self.measurement, self.comparison, self.baseline
+        return {
+            "schema_version": 1,
+            "passed": self.is_passed,
+            "message": self.message,
+            "reasons": [
+                {"kind": reason.kind, "message": reason.message, "cases": list(reason.cases)}
+                for reason in self.reasons
+            ],
+            "metric": measured.metric.name,
+            "score": self.score,
+            "n": len(measured.cases),
+            "unanswered": sum(case.is_lost for case in measured.cases),
+            "repeats": measured.repeats,
+            "model": measured.model,
+            "prompt_sha256": measured.prompt_sha256,
+            "dataset": measured.dataset.model_dump(),
+            "limits": {
+                "max_drop": self.limits.max_drop,
+                "min_score": self.limits.min_score,
+                "alpha": ALPHA,
+                "must_pass": sorted(self.must_pass),
+            },
+            "baseline": None if baseline is None else baseline.model_dump(exclude={"cases"}),
+            "comparison": None if compared is None else _comparison_dict(compared),
+            "cases": [view.to_dict() for view in self.changed()],
+            "notes": list(self.notes),
+            "warnings": list(self.warnings),
+            "calls": measured.calls,
+            "prompt_tokens": measured.usage.prompt_tokens,
+            "completion_tokens": measured.usage.completion_tokens,
+            "cost_usd": measured.usage.cost_usd,
+            "seconds": round(measured.seconds, 3),
+        }
+
+
+def _comparison_dict(found: Comparison) -> dict[str, Any]:
+    return {
+        "common": len(found.cases),
+        "groups": found.groups,
+        "new": len(found.new),
+        "gone": len(found.gone),
+        "unanswered": len(found.lost),
+        "score_before": found.score_before,
+        "score_now": found.score_now,
+        "drop": found.drop,
+        "broken": len(found.broken),
+        "fixed": len(found.fixed),
+        "worse": found.worse,
+        "better": found.better,
+        "p_value": found.p_value,
+        "test": found.test,
+    }

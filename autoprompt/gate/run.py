@@ -1,0 +1,193 @@
+"""One check at work: rows, models, repeats, comparison, decision."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from autoprompt.errors import BudgetExhausted, BudgetTooSmallError, ConfigError
+from autoprompt.evaluation.task import calls_per_row, make_program
+from autoprompt.gate.answerers import Sampled, open_answerers
+from autoprompt.gate.asked import Asked, prepare
+from autoprompt.gate.baseline import Baseline, DatasetFacts, sha256_of
+from autoprompt.gate.comparison import Comparison, check_comparable, compare
+from autoprompt.gate.gate import check_answered, decide, notes
+from autoprompt.gate.measurement import MeasuredCase, Measurement, measure
+from autoprompt.gate.report import CheckReport
+from autoprompt.llm import Budget
+from autoprompt.llm.client import Client
+from autoprompt.llm.kept.recording import Recording
+from autoprompt.llm.models import Clients
+from autoprompt.measure.judge import Grades
+from autoprompt.measure.problems import ALL_CACHED, step_warning
+from autoprompt.measure.rows import EmptyAnswers, evaluate, row_counter
+from autoprompt.metrics import JUDGED, Metric, get_metric
+from autoprompt.records import Candidate, Evaluation, Example, OnEvent
+from autoprompt.settings.records import CheckSettings, RunConfig
+from autoprompt.text.files import write_output
+
+if TYPE_CHECKING:
+    from autoprompt.workflow.task import WorkflowTask
+
+
+def run_check(
+    config: RunConfig,
+    limits: CheckSettings,
+    *,
+    is_update: bool,
+    clients: Clients | None,
+    emit: OnEvent,
+) -> CheckReport:
+    """Measure, compare, decide; see `api.check`. Everything that can be refused is refused before a call."""
+    asked = prepare(config, limits, is_update=is_update)
+    baseline, warnings = asked.baseline, [*asked.warnings]
+    for warning in warnings:
+        emit({"event": "warning", "message": warning})
+    measurement, late = _measured(asked, limits, clients, emit, is_update=is_update)
+    if is_update and baseline is None:
+        late += _left_out(measurement)
+    for warning in late:
+        emit({"event": "warning", "message": warning})
+    warnings += late
+    comparison = None if baseline is None else _compared(measurement, baseline, warnings, is_update=is_update)
+    reasons = decide(measurement, comparison, limits, asked.must_pass)
+    if not reasons or is_update:
+        check_answered(measurement, asked.must_pass)
+    return CheckReport(
+        measurement=measurement,
+        baseline=baseline,
+        comparison=comparison,
+        limits=limits,
+        must_pass=asked.must_pass,
+        reasons=reasons,
+        notes=()
+        if comparison is None or baseline is None
+        else tuple(notes(measurement, comparison, baseline)),
+        warnings=tuple(warnings),
+        dataset_path=str(asked.dataset),
+    )
+
+
+def _left_out(measurement: Measurement) -> list[str]:
+    """What a first baseline lacks; beside an older one `notes` says so."""
+    lost = [case for case in measurement.cases if case.is_lost]
+    if not lost:
+        return []
+    said = f"{len(lost)} of {len(measurement.cases)} cases got no answer and are not in the baseline"
+    return [f"{said}: {lost[0].error}"]
+
+
+def _prompt_hash(candidate: Candidate, workflow: WorkflowTask | None) -> str:
+    """Of a workflow's file; of a prompt's text alone where there are no demonstrations, as anybody can do."""
+    if workflow is not None:
+        return sha256_of(workflow.source)
+    if not candidate.demos:
+        return sha256_of(candidate.prompt)
+    shown = [replace(demo, component="").content for demo in candidate.demos]
+    return sha256_of(json.dumps([candidate.prompt, shown], ensure_ascii=True))
+
+
+def _compared(
+    measurement: Measurement, baseline: Baseline, warnings: list[str], *, is_update: bool
+) -> Comparison | None:
+    try:
+        return compare(measurement, baseline)
+    except ConfigError as error:
+        if not is_update:
+            raise
+        warnings.append(f"the baseline that is replaced cannot be compared with: {error}")
+        return None
+
+
+def _measured(
+    asked: Asked, limits: CheckSettings, clients: Clients | None, emit: OnEvent, *, is_update: bool
+) -> tuple[Measurement, list[str]]:
+    """The measurement, and what was found out about the models. A baseline that is to hold is refused first
+    where it cannot be compared with.
+    """
+    config = asked.config
+    budget = Budget(config.max_calls, config.max_tokens, config.max_cost, config.max_seconds)
+    if limits.replay is not None:
+        budget = Budget()  # nothing is spent
+    started = time.monotonic()
+    recording = Recording() if limits.record is not None else None
+    with open_answerers(config, limits, clients, budget, recording, emit) as models:
+        judge = models.client("judge") if config.metric == JUDGED else None
+        metric = get_metric(config.metric, config.metric_options, judge=judge, labels=asked.labels)
+        client = models.client("task")
+        if asked.baseline is not None and not is_update:
+            check_comparable(asked.baseline, metric, asked.rows, str(asked.dataset))
+        grades = Grades.of(metric)
+        cases = _ask_all(asked, client, metric, grades, models.concurrency(), budget, emit)
+        grades.check()
+        failed = step_warning([case.prediction for case in cases])
+        late = [*models.warnings(), *filter(None, [grades.warning, failed])]
+    if limits.replay is None and asked.workflow is None and not budget.spent.task_calls:
+        late.append(ALL_CACHED)
+    if recording is not None and limits.record is not None:
+        write_output(limits.record, recording.to_text())
+    measurement = Measurement(
+        cases=cases,
+        repeats=asked.repeats,
+        metric=metric,
+        metric_options=dict(config.metric_options),
+        model=client.name,
+        prompt_sha256=_prompt_hash(asked.candidate, asked.workflow),
+        dataset=_facts(asked.dataset, asked.rows),
+        usage=budget.spent.usage,
+        calls=budget.spent.calls,
+        seconds=time.monotonic() - started,
+    )
+    return measurement, late
+
+
+def _ask_all(
+    asked: Asked,
+    client: Client,
+    metric: Metric,
+    grades: Grades,
+    concurrency: int,
+    budget: Budget,
+    emit: OnEvent,
+) -> tuple[MeasuredCase, ...]:
+    """Every row, every repeat. Raises BudgetTooSmallError where a cap does not let all of them through."""
+    config, total = asked.config, len(asked.rows) * asked.repeats
+    per_row = calls_per_row(config, asked.workflow)
+    answers = EmptyAnswers()
+    on_row = answers.counting(grades.counting(row_counter(emit, budget, "rows", total)))
+
+    def ask(repeat: int) -> Evaluation:
+        sampled = Sampled(client, repeat)
+        program = make_program(
+            config, asked.candidate.prompt, asked.workflow, asked.labels, sampled, metric, asked.rows
+        )
+        return evaluate(
+            program,
+            asked.candidate,
+            asked.rows,
+            metric,
+            concurrency=concurrency,
+            on_row=on_row,
+            grant=budget.retries,
+        )
+
+    try:
+        with budget.block(total * per_row):
+            cases = measure(ask, asked.rows, asked.repeats, keeps_answers=metric.is_aggregate)
+    except BudgetExhausted as error:
+        raise BudgetTooSmallError(
+            f"{error.cap} is too small to ask {total:,} times ({len(asked.rows):,} rows, {asked.repeats} each"
+            f"{f', {per_row} calls a time' if per_row > 1 else ''}; {error}). Raise it, or give fewer rows."
+        ) from error
+    answers.check()
+    return cases
+
+
+def _facts(path: Path, rows: Sequence[Example]) -> DatasetFacts:
+    """The hash is of the rows' contents, whatever their order, file format or other fields."""
+    ids = sorted(row.id for row in rows)
+    return DatasetFacts(name=path.name, rows=len(rows), sha256=sha256_of("\n".join(ids)))

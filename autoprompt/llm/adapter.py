@@ -1,0 +1,83 @@
+"""A client of one's own: what goes wrong inside it is the failure of one row, in our words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from autoprompt.errors import AutopromptError, ConfigError
+from autoprompt.llm.client import Client, Completion, Options
+from autoprompt.llm.transport.failures import OwnClientError
+from autoprompt.records import Message, Usage
+
+
+def _plain(answer: Completion) -> Completion:
+    """With numbers and texts that can be kept as JSON: numpy's integers, say, or a cost as a Decimal.
+
+    Raises ValueError or TypeError for what is none: it would end the run, and not the row, further on.
+    """
+    usage, probs = answer.usage, answer.label_probs
+    cost = None if usage.cost_usd is None else float(usage.cost_usd)
+    if cost is not None and not math.isfinite(cost):
+        raise ValueError(f"cost_usd is {cost}")
+    return replace(
+        answer,
+        usage=Usage(int(usage.prompt_tokens), int(usage.completion_tokens), cost),
+        label_probs=None
+        if probs is None
+        else {str(name): float(share) for name, share in dict(probs).items()},
+        finish_reason=str(answer.finish_reason or ""),
+        model=str(answer.model or ""),
+        latency_s=float(answer.latency_s or 0.0),
+    )
+
+
+class OwnClient:
+    """The door between a user's client and ours.
+
+    What it raises becomes an OwnClientError, but for errors of ours, which it may raise on purpose.
+    The client stays its owner's: `close()` does not close it. Raises ConfigError for what is no client.
+    """
+
+    def __init__(self, inner: Client) -> None:
+        if isinstance(inner, type):
+            raise ConfigError(
+                f"{inner.__name__} is a class, so it is no client: give an object, {inner.__name__}(...)"
+            )
+        if missing := [name for name in ("name", "complete") if not hasattr(inner, name)]:
+            raise ConfigError(
+                f"{inner!r:.80} has no {' and no '.join(missing)}, so it is no client: expected an attribute "
+                "`name` and a method `complete(messages, options) -> autoprompt.Completion`"
+            )
+        self._inner = inner
+
+    @property
+    def name(self) -> str:
+        return self._inner.name
+
+    def complete(self, messages: Sequence[Message], options: Options = Options()) -> Completion:
+        try:
+            answer: object = self._inner.complete(messages, options)
+        except AutopromptError:
+            raise
+        except Exception as error:
+            raise OwnClientError(f"client {self.name} raised {type(error).__name__}: {error}") from error
+        if not isinstance(answer, Completion) or not isinstance(answer.text, str):
+            raise OwnClientError(
+                f"client {self.name} returned {answer!r:.200}; expected an autoprompt.Completion with a text"
+            )
+        if not isinstance(answer.usage, Usage):
+            raise OwnClientError(
+                f"client {self.name} returned a usage of {answer.usage!r:.200}; expected an autoprompt.Usage"
+            )
+        try:
+            return _plain(answer)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise OwnClientError(
+                f"client {self.name} returned {answer.usage!r:.200} and label_probs "
+                f"{answer.label_probs!r:.100}; expected numbers, and a cost of None where it is not known"
+            ) from error
+
+    def close(self) -> None:
+        """Nothing is held."""

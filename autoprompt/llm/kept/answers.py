@@ -1,0 +1,77 @@
+"""Requests and answers as they are kept: the key of a request, an answer as plain JSON."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, astuple
+from typing import Any
+
+from autoprompt.llm.client import Completion, Options
+from autoprompt.records import Message, ToolCall, Usage
+
+
+def request_key(
+    endpoint: str, model: str, constrain: str, messages: Sequence[Message], options: Options
+) -> str:
+    """64 hex digits that two requests share exactly when one answer may serve both.
+
+    endpoint: the base URL; for an embedded model the sha256 of its weights, as its port changes.
+    constrain: how labels are enforced there ("grammar", "json_schema", "off").
+    The role is left out: an equal question of judge and writer has one answer. So is the API key.
+    """
+    asked: list[Any] = [
+        endpoint,
+        model,
+        constrain,
+        [(message.role, message.content) for message in messages],
+        options.temperature,
+        options.max_output_tokens,
+        options.seed,
+        options.sample,
+        options.stop,
+        options.labels,
+        options.wants_label_probs,
+    ]
+    # Only where there is something to say of tools, so that keys of plain requests stay what they were.
+    if options.tools:
+        asked.append([astuple(tool) for tool in options.tools])
+    if any(message.tool_calls or message.tool_call_id for message in messages):
+        asked.append([(m.tool_call_id, [astuple(call) for call in m.tool_calls]) for m in messages])
+    text = json.dumps(asked, ensure_ascii=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def to_record(completion: Completion) -> dict[str, Any]:
+    """An answer as JSON; what is empty or None is left out. `attempts` and `source` belong to the asking."""
+    usage = completion.usage
+    record: dict[str, Any] = {
+        "text": completion.text,
+        "prompt_tokens": usage.prompt_tokens,
+        "completion_tokens": usage.completion_tokens,
+        "cost_usd": usage.cost_usd,
+        "finish_reason": completion.finish_reason,
+        "model": completion.model,
+        "latency_s": round(completion.latency_s, 4),
+    }
+    if completion.tool_calls:
+        record["tool_calls"] = [asdict(call) for call in completion.tool_calls]
+    if completion.label_probs is not None:
+        record["label_probs"] = dict(completion.label_probs)
+    return record
+
+
+def from_record(record: Mapping[str, Any]) -> Completion:
+    """What `to_record` wrote, with `attempts` 0: nothing was sent for it now. KeyError for another record."""
+    usage = Usage(record["prompt_tokens"], record["completion_tokens"], record["cost_usd"])
+    return Completion(
+        text=record["text"],
+        usage=usage,
+        label_probs=record.get("label_probs"),
+        finish_reason=record["finish_reason"],
+        model=record["model"],
+        latency_s=record["latency_s"],
+        attempts=0,
+        tool_calls=tuple(ToolCall(**call) for call in record.get("tool_calls", ())),
+    )

@@ -1,0 +1,191 @@
+"""Answers kept between runs, in one SQLite file that several processes may use at once.
+
+A cache that fails is a cache that misses: whatever is wrong with the file, no run stops for it.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sqlite3
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeVar
+
+from autoprompt.llm.client import Completion
+from autoprompt.llm.kept.answers import from_record, to_record
+
+_log = logging.getLogger(__name__)
+
+_BUSY_TIMEOUT_S = 10.0
+_DAY_S = 86_400.0
+_CORRUPT = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_Result = TypeVar("_Result")
+
+
+@dataclass(frozen=True, slots=True)
+class CacheStats:
+    """size_bytes: of the answers; the file is somewhat larger."""
+
+    path: Path
+    answers: int
+    size_bytes: int
+    max_bytes: int
+
+
+def default_dir() -> Path:
+    """Where the cache lies if nothing else is said: the user's cache directory."""
+    import platformdirs
+
+    return Path(platformdirs.user_cache_dir("autoprompt"))
+
+
+class ResponseCache:
+    """Request key -> answer. Thread-safe, and safe for several processes.
+
+    max_bytes: when the answers take more, those longest unused go, down to nine tenths of it.
+    A file that is not a database is set aside as `NAME.broken`, with a warning.
+    """
+
+    def __init__(self, directory: Path | None = None, *, max_bytes: int = 10**9) -> None:
+        self._path = (directory or default_dir()) / "responses.sqlite"
+        self._max_bytes = max_bytes
+        self._lock = threading.Lock()
+        self._database: sqlite3.Connection | None = None
+        self._size = 0
+        self._has_warned = False
+
+    def get(self, key: str) -> Completion | None:
+        def look_up(database: sqlite3.Connection) -> str | None:
+            row = database.execute("SELECT record, used FROM answers WHERE key = ?", (key,)).fetchone()
+            if row is None:
+                return None
+            # The day of the last use is enough to tell what is old, and reading stays free of writes.
+            if time.time() - row[1] > _DAY_S:
+                database.execute("UPDATE answers SET used = ? WHERE key = ?", (time.time(), key))
+            return str(row[0])
+
+        record = self._use(look_up)
+        if record is None:
+            return None
+        try:
+            return replace(from_record(json.loads(record)), source="cache")
+        except (ValueError, KeyError, TypeError):  # another version wrote it, or a hand
+            self.forget(key)
+            return None
+
+    def put(self, key: str, completion: Completion) -> None:
+        """Keep an answer; one that is there already stays."""
+        record = json.dumps(to_record(completion), separators=(",", ":"))
+
+        def insert(database: sqlite3.Connection) -> None:
+            values = (key, record, len(record), time.time())
+            added = database.execute("INSERT OR IGNORE INTO answers VALUES (?, ?, ?, ?)", values).rowcount
+            self._size += len(record) * added
+            if self._size > self._max_bytes:
+                self._evict(database)
+
+        self._use(insert)
+
+    def forget(self, key: str) -> None:
+        """Make room for another answer to this request."""
+        self._use(lambda database: database.execute("DELETE FROM answers WHERE key = ?", (key,)))
+
+    def stats(self) -> CacheStats:
+        def count(database: sqlite3.Connection) -> tuple[int, int]:
+            answers, size = database.execute(
+                "SELECT count(*), coalesce(sum(size), 0) FROM answers"
+            ).fetchone()
+            return int(answers), int(size)
+
+        return CacheStats(self._path, *(self._use(count) or (0, 0)), self._max_bytes)
+
+    def clear(self) -> None:
+        """Forget everything and give the disk space back."""
+
+        def forget(database: sqlite3.Connection) -> None:
+            database.execute("DELETE FROM answers")
+            database.execute("VACUUM")
+            self._size = 0
+
+        self._use(forget)
+
+    def close(self) -> None:
+        """Safe to call twice; a later use opens it again."""
+        with self._lock:
+            if self._database is not None:
+                self._database.close()
+                self._database = None
+
+    def _use(self, action: Callable[[sqlite3.Connection], _Result]) -> _Result | None:
+        """Run `action` on the database; None if that is not possible."""
+        with self._lock:
+            try:
+                return action(self._open())
+            except sqlite3.DatabaseError as error:
+                if getattr(error, "sqlite_errorcode", None) in _CORRUPT:
+                    self._set_aside(error)
+                else:
+                    self._warn(error)
+            except OSError as error:
+                self._warn(error)
+            return None
+
+    def _open(self) -> sqlite3.Connection:
+        if self._database is None:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            database = sqlite3.connect(
+                self._path, timeout=_BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False
+            )
+            try:
+                database.execute("PRAGMA journal_mode = WAL")
+                # With WAL this may lose the last answers when the machine goes down, never the file.
+                database.execute("PRAGMA synchronous = NORMAL")
+                database.execute("PRAGMA journal_size_limit = 16000000")
+                database.execute(
+                    "CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, record TEXT NOT NULL, "
+                    "size INTEGER NOT NULL, used REAL NOT NULL) WITHOUT ROWID"
+                )
+                database.execute("CREATE INDEX IF NOT EXISTS by_use ON answers (used, size)")
+                (self._size,) = database.execute("SELECT coalesce(sum(size), 0) FROM answers").fetchone()
+            except sqlite3.Error:
+                database.close()
+                raise
+            self._database = database
+        return self._database
+
+    def _evict(self, database: sqlite3.Connection) -> None:
+        # Other processes add and evict too: count anew.
+        (self._size,) = database.execute("SELECT coalesce(sum(size), 0) FROM answers").fetchone()
+        too_much = self._size - 0.9 * self._max_bytes
+        if self._size <= self._max_bytes:
+            return
+        oldest = database.execute(
+            "SELECT key, size FROM (SELECT key, size, sum(size) OVER (ORDER BY used, key) - size AS before "
+            "FROM answers) WHERE before < ?",
+            (too_much,),
+        ).fetchall()
+        database.executemany("DELETE FROM answers WHERE key = ?", [(key,) for key, _ in oldest])
+        self._size -= sum(size for _, size in oldest)
+
+    def _set_aside(self, error: sqlite3.Error) -> None:
+        if self._database is not None:
+            self._database.close()
+            self._database = None
+        aside = self._path.with_name(self._path.name + ".broken")
+        try:
+            self._path.replace(aside)
+            for ending in ("-wal", "-shm"):
+                self._path.with_name(self._path.name + ending).unlink(missing_ok=True)
+        except OSError as failure:
+            self._warn(failure)
+            return
+        _log.warning("%s is broken (%s); it is set aside as %s", self._path, error, aside.name)
+
+    def _warn(self, error: Exception) -> None:
+        if not self._has_warned:
+            self._has_warned = True
+            _log.warning("the response cache %s cannot be used: %s", self._path, error)

@@ -1,0 +1,186 @@
+"""Answers in a file that can be kept in git: recorded once with a model, replayed anywhere without one.
+
+JSON lines: a head that names the models, then one line for each request, sorted by its key. The key says
+what was asked and how, not of which endpoint: what was recorded on one machine is replayed on another.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from autoprompt.errors import BudgetExhausted, ConfigError, EndpointError, RequestRefusedError
+from autoprompt.llm.client import CallRole, Client, Completion, Options
+from autoprompt.llm.kept.answers import from_record, request_key, to_record
+from autoprompt.records import Message
+
+SCHEMA_VERSION = 1
+_KIND = "autoprompt recording"
+_FAILED, _REFUSED = "failed", "refused"
+
+
+class Recording:
+    """Requests and what came back, by role of the model. Safe to use from several threads.
+
+    models: role -> name of the model that answered.
+    """
+
+    def __init__(self, models: Mapping[str, str] | None = None) -> None:
+        self.models: dict[str, str] = dict(models or {})
+        self._lock = threading.Lock()
+        self._records: dict[str, dict[str, Any]] = {}
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def put(self, key: str, record: dict[str, Any]) -> None:
+        with self._lock:
+            self._records[key] = record
+
+    def get(self, key: str) -> dict[str, Any] | None:
+        return self._records.get(key)
+
+    def to_text(self) -> str:
+        """The file's text: equal answers give equal bytes."""
+        head = {
+            "kind": _KIND,
+            "schema_version": SCHEMA_VERSION,
+            "models": dict(sorted(self.models.items())),
+            "answers": len(self._records),
+        }
+        records = ({"key": key, **record} for key, record in sorted(self._records.items()))
+        return "".join(_line(data) + "\n" for data in (head, *records))
+
+
+def read_recording(path: Path) -> Recording:
+    """The recording in this file.
+
+    Raises ConfigError with the line: no such file, no text, another kind of file, a newer schema, a line
+    that is not a record, fewer answers than the head says.
+    """
+    try:
+        lines = path.read_bytes().decode("utf-8-sig").rstrip("\r\n").split("\n")
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: not UTF-8 text. {_AGAIN}") from error
+    except OSError as error:
+        raise ConfigError(f"{path}: no recording can be read ({error.strerror}). {_AGAIN}") from error
+    head = _object(path, 1, lines[0])
+    version = head.get("schema_version")
+    if head.get("kind") != _KIND or not isinstance(version, int) or not isinstance(head.get("models"), dict):
+        raise ConfigError(f"{path} line 1: not the head of a recording. Give a file that --record wrote.")
+    if version > SCHEMA_VERSION:
+        raise ConfigError(
+            f"{path}: schema_version {version}, and this autoprompt knows up to {SCHEMA_VERSION}. Upgrade "
+            "autoprompt, or record again."
+        )
+    recording = Recording(head["models"])
+    for number, line in enumerate(lines[1:], 2):
+        record = _object(path, number, line)
+        if not _is_answer(record):
+            raise ConfigError(f"{path} line {number}: no answer of a model. {_AGAIN}")
+        recording.put(record.pop("key"), record)
+    if len(recording) != head.get("answers"):
+        raise ConfigError(
+            f"{path}: {len(recording)} answers found, its head says {head.get('answers')}. {_AGAIN}"
+        )
+    return recording
+
+
+_AGAIN = "Record again with --record."
+
+
+class RecordingClient:
+    """Asks a model and notes what comes back, failures of single requests too. `close()` closes the model."""
+
+    def __init__(self, inner: Client, recording: Recording, role: CallRole) -> None:
+        self._inner, self._recording, self._role = inner, recording, role
+        recording.models[role] = inner.name
+
+    @property
+    def name(self) -> str:
+        return self._inner.name
+
+    def complete(self, messages: Sequence[Message], options: Options = Options()) -> Completion:
+        key = _key(self._role, messages, options)
+        try:
+            completion = self._inner.complete(messages, options)
+        except EndpointError as error:
+            if not error.is_fatal:
+                self._recording.put(key, {_FAILED: str(error)})
+            raise
+        except RequestRefusedError as error:
+            self._recording.put(key, {_REFUSED: str(error)})
+            raise
+        record = to_record(completion)
+        del record["latency_s"]  # differs from time to time, and tells nothing of the answer
+        self._recording.put(key, record)
+        return completion
+
+    def close(self) -> None:
+        self._inner.close()
+
+
+class ReplayClient:
+    """Answers from a recording and sends nothing.
+
+    Raises ConfigError for a request that was not recorded; BudgetExhausted for a question asked again, which
+    is what ended the asking then.
+    """
+
+    def __init__(self, recording: Recording, role: CallRole, path: Path) -> None:
+        self._recording, self._role, self._path = recording, role, path
+
+    @property
+    def name(self) -> str:
+        return self._recording.models.get(self._role, "recorded")
+
+    def complete(self, messages: Sequence[Message], options: Options = Options()) -> Completion:
+        record = self._recording.get(_key(self._role, messages, options))
+        if record is None and options.is_retry:
+            raise BudgetExhausted("replay")
+        if record is None:
+            asked = " ".join(messages[-1].content.split())[:80] if messages else ""
+            raise ConfigError(
+                f"{self._path}: no answer was recorded for {asked!r}. The prompt, the row or a setting of "
+                "the model is not that of the recording: put it back, or record again with --record."
+            )
+        if _FAILED in record:
+            raise EndpointError(record[_FAILED])
+        if _REFUSED in record:
+            raise RequestRefusedError(record[_REFUSED])
+        return from_record({**record, "latency_s": 0.0})
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def _key(role: CallRole, messages: Sequence[Message], options: Options) -> str:
+    return request_key(_KIND, role, "", messages, options)[:32]
+
+
+def _line(data: Mapping[str, Any]) -> str:
+    # Half of a surrogate pair has no form in UTF-8; escaped it comes back as it was.
+    text = json.dumps(data, ensure_ascii=False, allow_nan=False)
+    return text if text.isprintable() else json.dumps(data, ensure_ascii=True, allow_nan=False)
+
+
+def _object(path: Path, number: int, line: str) -> dict[str, Any]:
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{path} line {number}: not JSON, so no recording. {_AGAIN}") from error
+    if not isinstance(value, dict):
+        raise ConfigError(f"{path} line {number}: not a JSON object, so no recording. {_AGAIN}")
+    return value
+
+
+def _is_answer(record: Mapping[str, Any]) -> bool:
+    if not isinstance(record.get("key"), str):
+        return False
+    if _FAILED in record or _REFUSED in record:
+        return True
+    wanted = ("text", "prompt_tokens", "completion_tokens", "cost_usd", "finish_reason", "model")
+    return all(name in record for name in wanted) and isinstance(record["text"], str)

@@ -1,0 +1,407 @@
+"""Caps on calls, tokens, money and time, kept by one object for all models of a run.
+
+Every request is charged before it is sent, so `max_calls` is exact; tokens and cost are known only
+afterwards, so they may be passed by what is in flight. A search asks for whole blocks of rows: whether a
+block starts depends on what earlier blocks used, never on the order in which threads get their answers.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from autoprompt.errors import BudgetExhausted
+from autoprompt.llm.client import CallRole
+from autoprompt.llm.limits.account import Account
+from autoprompt.llm.limits.charges import Block, Charge, Need, draw, foreseen
+from autoprompt.llm.limits.ledger import Amount
+from autoprompt.llm.limits.spent import Spent, check_cap
+from autoprompt.llm.limits.stopwatch import Stopwatch
+from autoprompt.records import Usage
+
+_FAULTLESS = 20  # requests that count as gone well before the first, so that a blip is none of a trend
+# Unreadable answers to expect for each call, at most: a naive prompt of which none can be read must not have
+# the search's calls kept back for asking again.
+_MOST_AGAIN = 0.25
+
+
+@dataclass(slots=True)
+class Budget:
+    """The caps of one run; None means no cap. Safe to use from several threads.
+
+    caps_repeats: whether `max_calls` caps repeated requests too. False for a cap that is a plan and nobody's
+        wish, so that an endpoint with faults does not shorten the search.
+    account: the trial's part in what a batch shares; its caps hold beside those of the run.
+    Seconds count from the making of the object (plus those restored), on a clock that never goes back.
+    """
+
+    max_calls: int | None = None
+    max_tokens: int | None = None
+    max_cost: float | None = None
+    max_seconds: float | None = None
+    caps_repeats: bool = True
+    clock: Callable[[], float] = time.monotonic
+    account: Account | None = None
+    _lock: threading.RLock = field(default_factory=threading.RLock, init=False, repr=False)
+    _spent: Spent = field(default=Spent(), init=False)
+    _held: Need = field(default=Need(), init=False)
+    _blocks: list[Block] = field(default_factory=list, init=False)
+    _watch: Stopwatch = field(init=False, repr=False)
+    _released: Need = field(default=Need(), init=False)
+    _cut_by: set[str] = field(default_factory=set, init=False)
+
+    def __post_init__(self) -> None:
+        self._watch = Stopwatch(lambda: self.clock())
+
+    @property
+    def spent(self) -> Spent:
+        with self._lock:
+            return replace(self._spent, seconds=self._watch.seconds)
+
+    @property
+    def seconds(self) -> float:
+        """What the run has taken so far."""
+        return self._watch.seconds
+
+    @property
+    def held(self) -> dict[str, Any]:
+        """What is kept back now, as plain JSON for a checkpoint."""
+        with self._lock:
+            return asdict(self._held)
+
+    def restore_hold(self, held: Mapping[str, Any]) -> None:
+        """Keep back what a checkpoint says, to the letter: computed anew, it would follow later spending."""
+        with self._lock:
+            self._held = Need(**held)
+            with suppress(BudgetExhausted):  # what is left of the batch's is used as far as it goes
+                self._share()
+
+    def restore(self, spent: Spent | Mapping[str, Any]) -> None:
+        """Go on from what a checkpoint had counted (see `Journal.mark_counted`). What is held stays held."""
+        known = spent if isinstance(spent, Spent) else Spent.from_dict(spent)
+        with self._lock:
+            self._spent = known
+            self._watch.restore(known.seconds, has_called=known.calls > 0)
+
+    def calls_left(self) -> int | None:
+        """Calls that a new block could have: neither sent, nor held, nor in another block. None: no cap."""
+        with self._lock:
+            shared = self.account.calls_left() if self.account is not None else None
+            own = self.own_calls_left()
+            return min((left for left in (own, shared) if left is not None), default=None)
+
+    def own_calls_left(self) -> int | None:
+        """The same by the run's own cap alone, whatever a batch has left."""
+        with self._lock:
+            if self.max_calls is None:
+                return None
+            return max(0, self.max_calls - self._capped_calls() - self._calls_set_aside())
+
+    @property
+    def cut_by(self) -> frozenset[str]:
+        """Caps of the batch that refused what the run's own caps had room for."""
+        with self._lock:
+            return frozenset(self._cut_by)
+
+    def note_cut(self, cap: str) -> None:
+        """Somebody made do with what this cap of the batch has left."""
+        with self._lock:
+            self._cut_by.add(cap)
+
+    @property
+    def seconds_per_call(self) -> float:
+        """So far, with what other calls ran at the same time; 0.0 before the first."""
+        with self._lock:
+            return self._watch.per_call(self._spent.calls)
+
+    def seconds_left(self) -> float | None:
+        """Time until the first cap on it, the run's or the batch's, whatever is held. None: no cap."""
+        with self._lock:
+            caps = (self.max_seconds, self._watch.seconds), (self._shared_seconds(), self._watch.seconds_here)
+            return min((cap - used for cap, used in caps if cap is not None), default=None)
+
+    @contextmanager
+    def block(
+        self, calls: int, *, tokens: int = 0, cost_usd: float = 0.0, leaves_room: bool = True
+    ) -> Iterator[None]:
+        """Set aside `calls` requests for what runs inside, whole or not at all; the unused rest goes back.
+
+        First attempts inside are paid from the block, retries from what is free beyond it.
+        leaves_room: start only if as many retries as there were so far would be free; without them rows fail.
+        tokens, cost_usd: what the block is expected to use; it does not start if that would pass a cap.
+        Raises BudgetExhausted, before anything is sent. Blocks may nest; the innermost with calls left pays.
+        """
+        with self._lock:
+            repeats = math.ceil(calls * self._repeats_per_call()) if leaves_room else 0
+            self._check(Need(calls + repeats, tokens, cost_usd))
+            kept = self._released  # the time to use what was held has come: this block is that use
+            block = Block(calls, Amount(calls, max(tokens, kept.tokens), max(cost_usd, kept.cost_usd)))
+            with self._noting_cut():
+                self._open(block)
+            self._released = Need()
+        try:
+            yield
+        finally:
+            self._close(block)
+
+    @contextmanager
+    def retries(self, calls: int) -> Iterator[int]:
+        """Set aside as many of `calls` as are free, for what is asked again inside; says how many they are.
+
+        So which questions are asked again depends on what was spent before, and not on who comes first.
+        """
+        with self._lock:
+            left = self.calls_left()
+            granted = calls if left is None else min(calls, left)
+            block = Block(granted, Amount(granted), is_for_retries=True)
+            try:
+                self._open(block)
+            except BudgetExhausted:  # another trial of the batch was faster
+                block = Block(0, is_for_retries=True)
+                self._blocks.append(block)
+        try:
+            yield block.calls_left
+        finally:
+            self._close(block)
+
+    def _open(self, block: Block) -> None:
+        """Raises BudgetExhausted where the batch has not as much; then it is not open."""
+        self._blocks.append(block)
+        try:
+            self._share()
+        except BudgetExhausted:
+            self._blocks.remove(block)
+            raise
+
+    def _close(self, block: Block) -> None:
+        with self._lock:
+            self._blocks.remove(block)
+            self._share()
+
+    def hold(
+        self,
+        calls: int,
+        *,
+        tokens: int = 0,
+        cost_usd: float = 0.0,
+        seconds: float = 0.0,
+        leaves_room: bool = True,
+        is_wish: bool = False,
+    ) -> None:
+        """Keep this back for later (the final test), in place of what was held before.
+
+        leaves_room: retries come on top, by their share so far and two standard deviations of it.
+        is_wish: less will do where it is refused: that is no cut (`cut_by`).
+        Raises BudgetExhausted naming the cap that is too small for it; then nothing is held.
+        """
+        with self._lock:
+            self._held = self._released = Need()
+            rate = self._repeats_per_call() if leaves_room else 0.0
+            repeats = math.ceil(calls * rate + 2 * math.sqrt(calls * rate * (1 + rate)))
+            need = Need(calls + repeats, tokens, cost_usd, seconds)
+            try:
+                self._check(need, is_wish=is_wish)
+                self._held = need
+                with nullcontext() if is_wish else self._noting_cut():
+                    self._share()
+            except BudgetExhausted:
+                self._held = Need()
+                self._share()
+                raise
+
+    def release_hold(self) -> None:
+        """Give back what was held: the time to use it has come.
+
+        In what a batch shares, it stays kept until the next block takes it: no other trial comes between.
+        """
+        with self._lock:
+            self._released, self._held = self._held, Need()
+
+    def charge(
+        self,
+        role: CallRole,
+        *,
+        is_retry: bool = False,
+        is_repeat: bool = False,
+        expected: Usage = Usage(),
+    ) -> Charge:
+        """Count one request that is about to be sent. Raises BudgetExhausted; then it must not be sent.
+
+        is_retry: it asks again what a block has paid for already; `retries` pays for it, or what is free.
+        is_repeat: it is a retry because the same
+        request failed or came back empty. expected: what it may use, at most, for the caps of a batch.
+        What comes back is to be given to `settle` or `refund` when the request has ended.
+        """
+        with self._lock:
+            block = None if is_repeat else self._paying_block(is_retry=is_retry)
+            is_free = is_repeat and not self.caps_repeats
+            self._check(Need(calls=1 if block is None and not is_free else 0))
+            amount = foreseen(expected, self._blocks)
+            from_shared = block is not None and block.shared.calls > 0
+            if self.account is not None:
+                with self._noting_cut():
+                    self.account.charge(amount, from_block=from_shared)
+            if block is not None:
+                block.calls_left -= 1
+                if from_shared:
+                    block.shared = replace(block.shared, calls=block.shared.calls - 1)
+            self._watch.note_call()
+            self._count_calls(role, 1, repeats=int(is_repeat), again=int(is_retry and not is_repeat))
+            return Charge(role, block, amount, is_retry, is_repeat, from_shared)
+
+    def refund(self, charge: Charge) -> None:
+        """Take back a charge: the request never left, as no connection came about."""
+        with self._lock:
+            is_again = charge.is_retry and not charge.is_repeat
+            self._count_calls(charge.role, -1, repeats=-int(charge.is_repeat), again=-int(is_again))
+            if charge.block is not None:
+                charge.block.calls_left += 1
+                if charge.from_shared:
+                    charge.block.shared = replace(charge.block.shared, calls=charge.block.shared.calls + 1)
+            if self.account is not None:
+                self.account.settle(charge.expected, Amount(), sent=False, from_block=charge.from_shared)
+
+    def settle(self, charge: Charge, usage: Usage = Usage()) -> None:
+        """Count the tokens and the cost of the answer; of a request without one, nothing."""
+        with self._lock:
+            self.add_usage(charge.role, usage)
+            if self.account is None:
+                return
+            used = Amount(1, usage.total_tokens, usage.cost_usd or 0.0)
+            self.account.settle(charge.expected, used)
+            draw(used, self._blocks)
+
+    def charge_cached(self, role: CallRole, usage: Usage, *, is_retry: bool = False) -> None:
+        """Count an answer that another trial of the batch has paid for, as if it had been sent here.
+
+        Raises BudgetExhausted where `charge` would have: what a trial finds depends on no other trial.
+        """
+        with self._lock:
+            block = self._paying_block(is_retry=is_retry)
+            self._check(Need(calls=1 if block is None else 0))
+            if block is not None:
+                block.calls_left -= 1
+            self._watch.note_call()
+            self._count_calls(role, 1, repeats=0, again=int(is_retry))
+            self.add_usage(role, usage)
+
+    def charge_replay(
+        self,
+        role: CallRole,
+        attempts: int,
+        usage: Usage,
+        *,
+        is_retry: bool = False,
+        has_failed: bool = False,
+    ) -> None:
+        """Count an answer out of the journal as it was counted when it was sent. Never raises.
+
+        has_failed: there was none, so that it is asked again, which the block pays. So what is free pays for
+        the failure, as for a repeat, and the block only where nothing is.
+        """
+        with self._lock:
+            left = self.calls_left()
+            is_beside = has_failed and (left is None or left >= attempts)
+            block = self._paying_block(is_retry=is_retry) if attempts and not is_beside else None
+            if block is not None:
+                block.calls_left -= 1
+            again = int(is_retry and attempts > 0)
+            self._count_calls(role, attempts, repeats=max(0, attempts - 1), again=again)
+            self.add_usage(role, usage)
+
+    def charge_dropped(self, role: CallRole, attempts: int, usage: Usage) -> None:
+        """Count an answer out of the journal that is asked for anew, being of no use. Never raises.
+
+        To a cap that is a plan they are repeats, so that they do not shorten the search. To one's own they
+        are no more than calls: as repeats they would be a trend that calls are kept back for.
+        """
+        with self._lock:
+            self._count_calls(role, attempts, repeats=0 if self.caps_repeats else attempts, again=0)
+            self.add_usage(role, usage)
+
+    def add_usage(self, role: CallRole, usage: Usage) -> None:
+        """Count the tokens and the cost of an answer."""
+        with self._lock:
+            if role == "task":
+                self._spent = replace(self._spent, task=self._spent.task + usage)
+            elif role == "optimizer":
+                self._spent = replace(self._spent, optimizer=self._spent.optimizer + usage)
+            else:
+                self._spent = replace(self._spent, judge=self._spent.judge + usage)
+            known = self._spent.known_cost_usd + (usage.cost_usd or 0.0)
+            self._spent = replace(self._spent, known_cost_usd=known)
+
+    def _share(self) -> None:
+        """Tell the ledger of the batch what is kept back now. Raises BudgetExhausted; then it keeps less."""
+        if self.account is None:
+            return
+        calls = sum(block.shared.calls for block in self._blocks)
+        tokens = sum(block.shared.tokens for block in self._blocks)
+        cost_usd = sum(block.shared.cost_usd for block in self._blocks)
+        held = Amount(self._held.calls, self._held.tokens, self._held.cost_usd)
+        self.account.set_aside(held, Amount(calls, tokens, cost_usd))
+
+    @contextmanager
+    def _noting_cut(self) -> Iterator[None]:
+        """Around what asks the batch, after the run's own caps have allowed it."""
+        try:
+            yield
+        except BudgetExhausted as error:
+            self._cut_by.add(error.cap)
+            raise
+
+    def _count_calls(self, role: CallRole, calls: int, *, repeats: int, again: int) -> None:
+        spent = replace(
+            self._spent,
+            repeats=self._spent.repeats + repeats,
+            asked_again=self._spent.asked_again + again,
+        )
+        if role == "task":
+            self._spent = replace(spent, task_calls=spent.task_calls + calls)
+        elif role == "optimizer":
+            self._spent = replace(spent, optimizer_calls=spent.optimizer_calls + calls)
+        else:
+            self._spent = replace(spent, judge_calls=spent.judge_calls + calls)
+
+    def _capped_calls(self) -> int:
+        return self._spent.calls - (0 if self.caps_repeats else self._spent.repeats)
+
+    def _repeats_per_call(self) -> float:
+        """Capped repeats, and questions asked again, to expect for each request that is new.
+
+        As if _FAULTLESS requests had come through before: three faults in a row at the start are a blip, and
+        no reason to keep half of a budget back.
+        """
+        spent = self._spent
+        new = _FAULTLESS + spent.calls - spent.repeats - spent.asked_again
+        repeats = spent.repeats if self.caps_repeats else 0
+        return repeats / new + min(_MOST_AGAIN, spent.asked_again / new)
+
+    def _paying_block(self, *, is_retry: bool) -> Block | None:
+        return next(
+            (b for b in reversed(self._blocks) if b.calls_left > 0 and b.is_for_retries == is_retry), None
+        )
+
+    def _calls_set_aside(self) -> int:
+        return self._held.calls + sum(block.calls_left for block in self._blocks)
+
+    def _shared_seconds(self) -> float | None:
+        return self.account.seconds_left if self.account is not None else None
+
+    def _check(self, need: Need, *, is_wish: bool = False) -> None:
+        """Raise for the first cap that `need` would pass, on top of what is spent and set aside."""
+        spent, held = self._spent, self._held
+        calls = self._capped_calls() + self._calls_set_aside()
+        check_cap("max_calls", self.max_calls, calls, need.calls)
+        check_cap("max_tokens", self.max_tokens, spent.tokens + held.tokens, need.tokens)
+        check_cap("max_cost", self.max_cost, spent.known_cost_usd + held.cost_usd, need.cost_usd)
+        check_cap("max_seconds", self.max_seconds, self._watch.seconds + held.seconds, need.seconds)
+        if (shared := self._shared_seconds()) is not None:
+            # The batch's: it has run for a while when this trial begins.
+            with nullcontext() if is_wish else self._noting_cut():
+                check_cap("max_seconds", shared, self._watch.seconds_here + held.seconds, need.seconds)

@@ -1,0 +1,310 @@
+"""Sending a request until it is answered: budget before each attempt, waiting after each failure."""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from autoprompt.errors import (
+    BudgetExhausted,
+    EndpointError,
+    ModelError,
+    RequestRefusedError,
+)
+from autoprompt.llm.client import REFUSAL, Client, Completion, Options
+from autoprompt.llm.limits.budget import Budget
+from autoprompt.llm.limits.charges import Charge
+from autoprompt.llm.limits.costs import Costs
+from autoprompt.llm.limits.outage import LONGEST_RETRY_AFTER_S, Outage
+from autoprompt.llm.limits.probing import Prober, Probes
+from autoprompt.llm.limits.rate import Gate, Slot
+from autoprompt.llm.prices import FREE, Price, Reported
+from autoprompt.llm.transport.failures import (
+    BrokenAnswerError,
+    OwnClientError,
+    TimedOutError,
+    UnreachableError,
+)
+from autoprompt.llm.transport.wire import Parameters
+from autoprompt.records import Message, Usage
+
+_log = logging.getLogger(__name__)
+
+_MOST_ATTEMPTS = 8  # for 429, 5xx and broken connections; the waits between them add up to about a minute
+_MOST_TIMEOUTS = 3  # each of them has cost `timeout` seconds already
+_ASKED_IN_VAIN = ("content_filter", REFUSAL)  # why an answer is empty: it would be so again
+_MOST_BROKEN = 3  # empty answers and answers that are not one: two retries, then the row is unparsed
+_FIRST_WAIT_S, _LONGEST_WAIT_S = 0.5, 30.0
+_SILENT_WAIT_S = 10.0  # a longer one for "too many requests" is told of, once
+
+# "Without an endpoint: exit 4 within 30 s": a server that has never answered gets this long to start.
+_NEVER_REACHED_S, _NEVER_REACHED = 6.0, 5
+_MOST_UNREACHED = 12
+
+
+@dataclass(slots=True)
+class _Tries:
+    """What has become of one request so far."""
+
+    begun: float
+    attempts: int = 0  # requests sent
+    max_attempts: int | None = None  # the caller's wish
+    unreached: int = 0  # times that no connection came about
+    timeouts: int = 0
+    broken: int = 0
+    answered_before: int | None = None  # answers to all requests, at the first broken one to this
+    usage: Usage = Usage()
+    probes: Probes = field(default_factory=Probes)  # sent while it waited
+    empty: Completion | None = None  # the model's own, to be taken if no better one comes
+    error: ModelError | None = None
+    wait_s: float = 0.0  # before the next attempt
+    is_throttled: bool = False
+
+    @property
+    def sent(self) -> int:
+        """Requests that were sent for it and counted."""
+        return self.attempts + self.probes.sent
+
+    @property
+    def used(self) -> Usage:
+        return self.usage + self.probes.usage
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the caller wants no more attempts."""
+        return self.max_attempts is not None and self.attempts + self.unreached >= self.max_attempts
+
+
+class LimitedClient:
+    """A client that pays for every attempt, keeps the rates, and retries what may succeed later.
+
+    Where everybody fails, one asks whether the endpoint is back, and the others wait (`Outage`, `Prober`).
+
+    parameters: the transport's, to drop what the endpoint refuses; None for one that sends no parameters.
+    price: of the model, None where unknown; `REPORTED` where the transport says what an answer cost.
+    owns_transport: whether `close()` closes it too.
+    Raises, besides the errors that are not retried: EndpointError for a request that failed for good (its
+    row), `is_fatal` when the endpoint is gone (the run); BudgetExhausted before a first attempt that a cap
+    forbids; Interrupted after `close()`.
+    """
+
+    def __init__(
+        self,
+        transport: Client,
+        *,
+        budget: Budget,
+        gate: Gate,
+        parameters: Parameters | None = None,
+        price: Price | Reported | None = FREE,
+        owns_transport: bool = True,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._transport, self._budget, self._gate = transport, budget, gate
+        self._parameters, self._clock = parameters, clock
+        self._costs = Costs(price)
+        self._owns_transport = owns_transport
+        self._jitter = random.Random()
+        self._outage = Outage(gate.concurrency, clock)
+        self._throttling, self._has_told = threading.Lock(), False
+        self._prober = Prober(transport, self._outage, budget, gate, self._costs, clock)
+
+    @property
+    def name(self) -> str:
+        return self._transport.name
+
+    @property
+    def dropped_parameters(self) -> tuple[str, ...]:
+        """Parameters that the endpoint refused, and that are sent no more."""
+        return self._parameters.dropped if self._parameters is not None else ()
+
+    def priced(self, usage: Usage) -> Usage:
+        """What it would cost now, as a cached answer may be of a time with another price."""
+        return self._costs.of(usage)
+
+    def complete(self, messages: Sequence[Message], options: Options = Options()) -> Completion:
+        tries = _Tries(self._clock(), max_attempts=options.max_attempts)
+        tokens = self._costs.tokens(messages, options)
+        try:
+            while True:
+                self._prober.await_endpoint(messages, options, tries.probes)
+                with self._gate.slot(tokens) as slot:
+                    answer = self._attempt(messages, options, tries, slot)
+                    if tries.is_throttled:  # a place that waits is one request less at the endpoint
+                        self._gate.sleep(tries.wait_s)
+                if answer is None and not tries.is_throttled and not self._outage.is_open:
+                    self._gate.sleep(tries.wait_s)
+                if answer is not None:
+                    return replace(answer, usage=tries.used, attempts=tries.sent)
+        except EndpointError as error:
+            error.attempts = tries.sent
+            if tries.empty is not None and not error.is_fatal:
+                return replace(tries.empty, usage=tries.used, attempts=tries.sent)
+            raise
+        except ModelError as error:
+            error.attempts = tries.sent
+            raise
+
+    def wait(self, seconds: float) -> None:
+        """Raises Interrupted when the client is closed meanwhile."""
+        self._gate.sleep(seconds)
+
+    def close(self) -> None:
+        """Ends every wait with Interrupted, and closes the connections. Nothing is sent from then on."""
+        self._gate.close()
+        if self._owns_transport:
+            self._transport.close()
+
+    def _attempt(
+        self, messages: Sequence[Message], options: Options, tries: _Tries, slot: Slot
+    ) -> Completion | None:
+        """One attempt; None: to be tried again after `tries.wait_s`."""
+        tries.wait_s, tries.is_throttled = 0.0, False
+        try:
+            charge = self._budget.charge(
+                options.role,
+                is_retry=options.is_retry,
+                is_repeat=tries.attempts > 0,
+                expected=self._costs.expected(messages, options),
+            )
+        except BudgetExhausted as error:
+            if tries.attempts == 0:
+                raise
+            raise EndpointError(
+                f"{tries.error}; the budget has no call left for a retry ({error.cap})"
+            ) from error
+        tries.attempts += 1
+        try:
+            answer = self._transport.complete(messages, options)
+        except RequestRefusedError as error:
+            self._budget.settle(charge)
+            if error.status == 404 and not self._outage.has_succeeded:
+                message = (
+                    f"{error}. Is there this model, at this address? Check --model and --base-url, which "
+                    "mostly ends in /v1."
+                )
+                raise EndpointError(message, status=404, is_fatal=True) from error
+            if error.parameter is None or self._parameters is None:
+                raise
+            self._parameters.drop(error.parameter)
+            tries.error = error
+            return None
+        except UnreachableError as error:
+            self._budget.refund(charge)
+            tries.attempts -= 1
+            tries.unreached += 1
+            return self._failed(error, tries, slot)
+        except EndpointError as error:
+            self._budget.settle(charge)
+            return self._failed(error, tries, slot)
+        except ModelError:
+            self._budget.settle(charge)
+            raise
+        self._prober.remember(messages, options)
+        return self._answered(answer, charge, tries, slot)
+
+    def _answered(self, answer: Completion, charge: Charge, tries: _Tries, slot: Slot) -> Completion | None:
+        usage = self._costs.of(answer.usage)
+        self._budget.settle(charge, usage)
+        tries.usage = tries.usage + usage
+        self._gate.answered(slot, usage.total_tokens)
+        self._outage.answered()
+        if not answer.is_empty or answer.finish_reason in _ASKED_IN_VAIN:
+            return answer
+        tries.empty = answer
+        tries.broken += 1
+        return answer if tries.broken >= _MOST_BROKEN or tries.is_over else None
+
+    def _failed(self, error: EndpointError, tries: _Tries, slot: Slot) -> Completion | None:
+        """Set the wait for the next attempt, or settle for what there is, or raise."""
+        tries.error = error
+        if error.is_fatal or isinstance(error, OwnClientError):
+            raise error
+        if error.status == 429:
+            _raise_if_too_long(error)
+            self._gate.throttled(slot)
+            tries.is_throttled = True
+        else:
+            self._outage.failed(error)
+        if isinstance(error, UnreachableError) and not self._outage.has_succeeded:
+            self._give_up_if_never_reached(error, tries)
+        if isinstance(error, BrokenAnswerError):
+            return self._broken(error, tries)
+        tries.timeouts += isinstance(error, TimedOutError)
+        has_tried_enough = (
+            tries.attempts >= _MOST_ATTEMPTS
+            or tries.unreached >= _MOST_UNREACHED
+            or tries.timeouts >= _MOST_TIMEOUTS
+        )
+        if tries.is_over or (has_tried_enough and not self._outage.is_open):
+            raise error
+        tries.wait_s = self._delay(error, tries)
+        if tries.is_throttled and tries.wait_s > _SILENT_WAIT_S:
+            self._tell_once(error, tries.wait_s)
+        return None
+
+    def _tell_once(self, error: EndpointError, wait_s: float) -> None:
+        """That requests wait for their turn: a panel that stands still looks like a program that hangs."""
+        with self._throttling:
+            has_told, self._has_told = self._has_told, True
+        if not has_told:
+            _log.warning("%s. Too many requests: it is asked again after %.0f s.", error, wait_s)
+
+    def _broken(self, error: BrokenAnswerError, tries: _Tries) -> Completion | None:
+        tries.broken += 1
+        if tries.is_over:
+            raise error
+        if tries.answered_before is None:
+            tries.answered_before = self._outage.answers
+        if tries.broken < _MOST_BROKEN or self._may_be_page_of_outage(tries):
+            tries.wait_s = self._delay(error, tries)
+            return None
+        if not self._outage.has_succeeded:
+            raise EndpointError(
+                f"{error}. No request was answered so far: is this the base URL of an OpenAI-compatible "
+                "endpoint (it usually ends in /v1)?",
+                is_fatal=True,
+            ) from error
+        return tries.empty or Completion("", finish_reason="broken")
+
+    def _may_be_page_of_outage(self, tries: _Tries) -> bool:
+        """Whether nobody was answered since: a page with HTTP 200 is no wrong answer of this row then."""
+        if not self._outage.has_succeeded:
+            return False
+        is_quiet = self._outage.answers == tries.answered_before and tries.attempts < _MOST_ATTEMPTS
+        return is_quiet or self._outage.is_open
+
+    def _give_up_if_never_reached(self, error: EndpointError, tries: _Tries) -> None:
+        waited_s = self._clock() - tries.begun
+        if tries.unreached >= _NEVER_REACHED or waited_s >= _NEVER_REACHED_S:
+            raise EndpointError(
+                f"{error}. Is the server running, and is the base URL right? Set --base-url, or use the "
+                "embedded model with --model local.",
+                is_fatal=True,
+            ) from error
+
+    def _delay(self, error: EndpointError, tries: _Tries) -> float:
+        """Seconds until the next attempt; what the endpoint asks for, or twice as long each time."""
+        jitter = self._jitter.uniform(0.5, 1.0)
+        if error.retry_after_s is not None:
+            return min(error.retry_after_s, LONGEST_RETRY_AFTER_S) + 0.1 * jitter
+        longest = (
+            2.0 if isinstance(error, UnreachableError) and not self._outage.has_succeeded else _LONGEST_WAIT_S
+        )
+        return min(longest, _FIRST_WAIT_S * 2.0 ** (tries.attempts + tries.unreached - 1)) * jitter
+
+
+def _raise_if_too_long(error: EndpointError) -> None:
+    """A quota of a day asks for hours: to ask earlier is in vain, and nobody watches a run that long."""
+    if error.retry_after_s is not None and error.retry_after_s > LONGEST_RETRY_AFTER_S:
+        raise EndpointError(
+            f"{error}. Rate limited: it asks to wait {error.retry_after_s:.0f} s, and no more than "
+            f"{LONGEST_RETRY_AFTER_S:.0f} s are waited. Go on after that time, or name another endpoint or "
+            "model.",
+            status=error.status,
+            retry_after_s=error.retry_after_s,
+            is_fatal=True,
+        ) from error

@@ -1,0 +1,109 @@
+"""What a run has used of its caps, as figures and in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from decimal import Decimal
+from typing import Any
+
+from autoprompt.errors import BudgetExhausted
+from autoprompt.records import Usage
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What a run has used so far. Requests count when they are sent, failed ones and retries included.
+
+    repeats: those of the calls that repeated a request which had failed or come back empty.
+    asked_again: those that asked for another answer, as the one before could not be read.
+    known_cost_usd: of the answers whose price is known; what a cap on cost counts.
+    """
+
+    task_calls: int = 0
+    optimizer_calls: int = 0
+    judge_calls: int = 0
+    repeats: int = 0
+    asked_again: int = 0
+    task: Usage = Usage()
+    optimizer: Usage = Usage()
+    judge: Usage = Usage()
+    seconds: float = 0.0
+    known_cost_usd: float = 0.0
+
+    @property
+    def calls(self) -> int:
+        return self.task_calls + self.optimizer_calls + self.judge_calls
+
+    @property
+    def usage(self) -> Usage:
+        return self.task + self.optimizer + self.judge
+
+    @property
+    def tokens(self) -> int:
+        return self.usage.total_tokens
+
+    @property
+    def cost_usd(self) -> float | None:
+        """None as soon as one answer had an unknown price."""
+        return self.usage.cost_usd
+
+    def by_role(self) -> dict[str, dict[str, Any]]:
+        """Role -> its calls, tokens and cost, as plain JSON; roles that were never called are left out."""
+        calls = {"task": self.task_calls, "optimizer": self.optimizer_calls, "judge": self.judge_calls}
+        return {
+            role: {"calls": count, **asdict(getattr(self, role))} for role, count in calls.items() if count
+        }
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON, with the totals beside the parts."""
+        return {**asdict(self), "calls": self.calls, "tokens": self.tokens, "cost_usd": self.cost_usd}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Spent:
+        # A checkpoint of an earlier version counts fewer things.
+        known = {part.name: data[part.name] for part in fields(cls) if part.name in data}
+        usages = {role: Usage(**known[role]) for role in ("task", "optimizer", "judge")}
+        return cls(**{**known, **usages})
+
+
+def check_cap(cap: str, limit: float | None, used: float, more: float) -> None:
+    """Raises BudgetExhausted where `more` would pass the limit.
+
+    A need of known size may fill a cap exactly. Without one, as for the tokens of a single call, a full cap
+    is reached; calls in a block are paid already, so theirs is not.
+    """
+    if limit is None or used + more < limit:
+        return
+    if used + more == limit and (more > 0 or cap == "max_calls"):
+        return
+    raise BudgetExhausted(cap, _reached_cap(cap, limit, used, more))
+
+
+def _reached_cap(cap: str, limit: float, used: float, more: float) -> str:
+    """How a cap was reached, in its unit. What is needed is left out where it is not known beforehand."""
+    shown = {"max_calls": _calls, "max_tokens": _tokens, "max_cost": _usd, "max_seconds": _seconds}[cap]
+    needed = f", {shown(more).partition(' ')[0]} more needed" if more else ""
+    given = round(limit, 1) if cap == "max_seconds" else limit  # of a batch: what it had left for the trial
+    return f"{cap}={_number(given)} reached: {shown(used)} used or kept back{needed}"
+
+
+def _number(value: float, *, digits: int = 15) -> str:
+    """As a person writes it: never 1e-05."""
+    return f"{Decimal(f'{value:.{digits}g}'):f}"
+
+
+def _calls(count: float) -> str:
+    return f"{count:,.0f} call{'' if count == 1 else 's'}"
+
+
+def _tokens(count: float) -> str:
+    return f"{count:,.0f} tokens"
+
+
+def _usd(cost: float) -> str:
+    return f"${cost:,.2f}" if cost >= 1 else f"${_number(cost, digits=3)}"
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds:,.1f} s"

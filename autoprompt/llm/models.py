@@ -1,0 +1,226 @@
+"""The models of one run by role: those that the settings name, or one's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from autoprompt.errors import ConfigError
+from autoprompt.llm import Budget, Journal, Models, ResponseCache, wrap
+from autoprompt.llm.client import CallRole, Client
+from autoprompt.llm.endpoints import ModelChoice, choose_model
+from autoprompt.llm.kept.recorded import RecordedClient
+from autoprompt.llm.limits.account import AnswerCache
+from autoprompt.llm.prices import REPORTED, Price
+from autoprompt.llm.stack import REMOTE_CONCURRENCY
+from autoprompt.llm.transport.address import checked_url
+from autoprompt.metrics import JUDGED, Metric, get_metric
+from autoprompt.settings.records import CallSettings, ModelSettings, RunConfig
+
+
+@dataclass(frozen=True, slots=True)
+class Clients:
+    """One's own models instead of those that the settings name, e.g. scripted ones in tests.
+
+    optimizer: analyst and writer; default: `task`. judge: default: `optimizer`.
+    A client has a text as its attribute `name`, and `complete(messages, options)` that returns a
+    `Completion`; several threads call it at once.
+    They stay their owner's: a run does not close them. Their answers are kept in the run's own journal. The
+    response cache, which all runs share, takes only those of a client with an attribute `identity`, a text
+    that says which model it is. What an answer cost is what the client says in `Usage.cost_usd`, unless the
+    settings have prices, which are those of the task's client.
+    """
+
+    task: Client
+    optimizer: Client | None = None
+    judge: Client | None = None
+
+    def of(self, role: CallRole) -> Client:
+        """The client of a role, by default the one before it: task, optimizer, judge."""
+        if role == "task":
+            return self.task
+        optimizer = self.optimizer or self.task
+        return optimizer if role == "optimizer" else self.judge or optimizer
+
+    def first_role(self, role: CallRole) -> CallRole:
+        """The first of the roles that the client of `role` has."""
+        roles: tuple[CallRole, ...] = ("task", "optimizer", "judge")
+        return next(other for other in roles if self.of(other) is self.of(role))
+
+
+def check_clients(clients: object) -> None:
+    """Raises ConfigError for what is no `Clients`, such as a client that was not put into one."""
+    if clients is not None and not isinstance(clients, Clients):
+        raise ConfigError(f"clients is {clients!r:.80}, expected Clients: give clients=Clients(client).")
+
+
+class RoleModels:
+    """The clients of a run by role, made or given; with budget, journal and cache around them."""
+
+    def __init__(
+        self,
+        settings: ModelSettings,
+        clients: Clients | None,
+        *,
+        budget: Budget,
+        journal: Journal | None,
+        cache: AnswerCache | None,
+        on_progress: Callable[[int, int, str], None] | None = None,
+    ) -> None:
+        check_clients(clients)
+        self._clients = clients
+        self._settings = settings
+        self._models = Models(settings, budget=budget, journal=journal, cache=cache, on_progress=on_progress)
+        self._wrapped: dict[CallRole, RecordedClient] = {}
+        self._budget, self._journal, self._cache = budget, journal, cache
+
+    def client(self, role: CallRole) -> RecordedClient:
+        if self._clients is None:
+            return self._models.client(role)
+        slot = self._clients.first_role(role)
+        if slot not in self._wrapped:
+            settings = self._settings
+            self._wrapped[slot] = wrap(
+                self._clients.of(slot),
+                budget=self._budget,
+                slot=slot,
+                concurrency=self.concurrency(),
+                rpm=settings.rpm,
+                tpm=settings.tpm,
+                price=price_given(settings) or REPORTED if slot == "task" else REPORTED,
+                journal=self._journal,
+                cache=self._cache,
+            )
+        return self._wrapped[slot]
+
+    def concurrency(self) -> int:
+        if self._clients is None:
+            return self._models.concurrency()
+        return self._settings.concurrency or REMOTE_CONCURRENCY
+
+    def warnings(self) -> list[str]:
+        """What was found out about the models so far and changes what a result means, in sentences."""
+        found = [
+            f"{client.name} does not take the parameter {name}: it is sent no more"
+            for client in (*self._models.opened, *self._wrapped.values())
+            for name in client.dropped_parameters
+        ]
+        if self._budget.max_cost is not None and self._budget.spent.cost_usd is None:
+            found.append("some answers came without a cost: max_cost counts only the others")
+        return found
+
+    def check_cost_cap(self, config: CallSettings, *, can_ask: bool = True) -> None:
+        """Raise ConfigError for a cap on cost that could never fire because a price is unknown.
+
+        What one's own clients will report is known only when they answer.
+        can_ask: whether an endpoint may be asked which model it has; else one without a name is not checked.
+        """
+        if config.max_cost is None or self._clients is not None:
+            return
+        for role in roles_of(config):
+            if not can_ask and choose_model(config, role).model is None:
+                continue
+            if self._models.price(role) is None:
+                raise unpriced("max_cost", self._shown_name(role))
+
+    def metric(self, config: RunConfig, labels: tuple[str, ...]) -> Metric:
+        judge = self.client("judge") if config.metric == JUDGED else None
+        return get_metric(config.metric, config.metric_options, judge=judge, labels=labels)
+
+    def is_embedded(self, role: CallRole) -> bool:
+        """Whether the model of `role` answers in this process, on its processor."""
+        return self._clients is None and choose_model(self._settings, role).is_local
+
+    def close(self) -> None:
+        self._models.close()
+        for client in self._wrapped.values():
+            client.close()
+
+    def _shown_name(self, role: CallRole) -> str:
+        settings = self._settings
+        names = [settings.model]
+        if role != "task":
+            names.insert(0, settings.optimizer_model)
+        if role == "judge":
+            names.insert(0, settings.judge_model)
+        return next(filter(None, names), f"the {role} model")
+
+
+def unpriced(cap: str, model: str) -> ConfigError:
+    """A cap on cost could never fire, as the price of this model is not known."""
+    return ConfigError(
+        f"{cap} is set, but the price of {model} is not known, so the cap could not fire. Give --price-input "
+        "and --price-output (USD per million tokens), or cap calls or tokens with --max-calls or "
+        "--max-tokens."
+    )
+
+
+def roles_of(config: CallSettings) -> tuple[CallRole, ...]:
+    """The roles that a run has; what is no optimization has one model."""
+    if not isinstance(config, RunConfig):
+        return ("task",)
+    return ("task", "optimizer", "judge") if config.metric == JUDGED else ("task", "optimizer")
+
+
+def check_models(config: CallSettings) -> list[str]:
+    """What can be said of the models that the settings name before anything is sent, in sentences.
+
+    Raises UsageError for what is no address, ConfigError for a model that is not embedded, and for prices
+    that do not do.
+    """
+    found = []
+    for role in roles_of(config):
+        choice = choose_model(config, role)
+        if choice.base_url is not None:
+            checked_url(choice.base_url)
+        else:
+            found += _missing_weights(choice)
+    models = RoleModels(config, None, budget=Budget(), journal=None, cache=None)
+    models.check_cost_cap(config, can_ask=False)
+    return list(dict.fromkeys(found))
+
+
+def _missing_weights(choice: ModelChoice) -> list[str]:
+    from autoprompt.llm.here import weights
+
+    name = choice.local_name or weights.DEFAULT
+    if weights.weights_path(name) is not None:
+        return []
+    size = weights.KNOWN[name].size_bytes / 1e9
+    return [f"the embedded model's weights ({size:.2f} GB) are fetched first"]
+
+
+def price_given(settings: ModelSettings) -> Price | None:
+    """The task model's price, where the settings have it."""
+    if settings.price_input is None or settings.price_output is None:
+        return None
+    return Price(settings.price_input, settings.price_output)
+
+
+@contextmanager
+def open_models(
+    config: CallSettings,
+    clients: Clients | None,
+    budget: Budget,
+    journal: Journal | None,
+    emit: Callable[[dict[str, Any]], None],
+) -> Iterator[RoleModels]:
+    """The models of a run; closed, with the cache, at the end of the block."""
+
+    def on_progress(done: int, total: int, what: str) -> None:
+        emit({"event": "weights_progress", "done_bytes": done, "total_bytes": total, "what": what})
+
+    with ExitStack() as stack:
+        cache: AnswerCache | None = None
+        if not config.no_cache:
+            shared = budget.account.open_cache if budget.account is not None else None
+            cache = ResponseCache(config.cache_dir) if shared is None else shared()
+            stack.callback(cache.close)
+        models = RoleModels(
+            config, clients, budget=budget, journal=journal, cache=cache, on_progress=on_progress
+        )
+        stack.callback(models.close)
+        models.check_cost_cap(config)
+        yield models

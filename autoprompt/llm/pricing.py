@@ -1,0 +1,44 @@
+"""What the models of a run cost a token, as far as it is known before anything is sent."""
+
+from __future__ import annotations
+
+from autoprompt.llm import Budget, CallRole, Models
+from autoprompt.llm.endpoints import choose_model
+from autoprompt.llm.models import Clients, price_given
+from autoprompt.llm.prices import Price
+from autoprompt.metrics import JUDGED
+from autoprompt.optimizer.forecast import Prices
+from autoprompt.settings.records import LOCAL, RunConfig
+
+
+def prices_of(config: RunConfig, clients: Clients | None) -> Prices:
+    """Of the models that the settings name, or of one's own clients."""
+    return _named(config) if clients is None else _own(clients, config)
+
+
+def _named(config: RunConfig) -> Prices:
+    """Of the models that are named or priced; which one an endpoint has else, only it could say."""
+    models = Models(config, budget=Budget())
+    task = choose_model(config, "task")
+
+    def price(role: CallRole) -> Price | None:
+        choice = choose_model(config, role)
+        if choice.model is None and not choice.is_local:
+            return price_given(config) if choice == task else None
+        return models.price(role)
+
+    if config.metric != JUDGED:
+        return Prices(price("task"), price("optimizer"))
+    judge = choose_model(config, "judge")
+    return Prices(price("task"), price("optimizer"), price("judge"), judge.model or judge.base_url or LOCAL)
+
+
+def _own(clients: Clients, config: RunConfig) -> Prices:
+    """The settings' prices, which are those of the task's client, whatever else it does."""
+
+    def price(role: CallRole) -> Price | None:
+        return price_given(config) if clients.first_role(role) == "task" else None
+
+    if config.metric != JUDGED:
+        return Prices(price("task"), price("optimizer"))
+    return Prices(price("task"), price("optimizer"), price("judge"), clients.of("judge").name)

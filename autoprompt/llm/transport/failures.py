@@ -1,0 +1,206 @@
+"""How a request fails, in our words: one door for HTTP statuses and broken answers of every transport."""
+
+from __future__ import annotations
+
+import base64
+import email.utils
+import json
+import re
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from autoprompt.errors import AuthenticationError, EndpointError, ModelError, RequestRefusedError
+from autoprompt.llm.transport.address import shown_url
+
+
+class UnreachableError(EndpointError):
+    """No connection came about: refused, no such host, no route."""
+
+
+class TimedOutError(EndpointError):
+    """A connection, and no answer in time."""
+
+
+class BrokenAnswerError(EndpointError):
+    """An answer that is not a chat completion: not JSON, or without choices."""
+
+
+class QuotaError(EndpointError):
+    """The account has nothing left: waiting does not help."""
+
+
+class OwnClientError(EndpointError):
+    """A client of one's own broke, or returned no completion. Whether to try again is its own business."""
+
+
+# "Unsupported parameter", "Unrecognized request argument", "extra fields not permitted", ... but not
+# "max_tokens is too large", which names a value.
+_NOT_TAKEN = re.compile(
+    r"unsupported|not support|n't support|unknown|unrecogni[sz]ed|unexpected|extra|not permitted|not allowed"
+    r"|not available|unavailable|not enabled|invalid (parameter|field|argument)|deprecated"
+    r"|failed to parse grammar",
+    re.IGNORECASE,
+)
+_TOO_MUCH = re.compile(r"too (large|long|many|high)|context|exceed|at most|maximum", re.IGNORECASE)
+# A refusal of what one row says, and not of the key: OpenRouter's moderation answers 403, too.
+_OF_CONTENT = re.compile(
+    r"moderation|flagged|content[ _-](policy|filter|management)|guardrail|safety", re.IGNORECASE
+)
+# An account that is empty, which is 400 at Anthropic and Alibaba, 403 at SiliconFlow, 429 at Zhipu. Not
+# "check your plan and billing details", which Google says of a rate of one minute, too.
+_NO_QUOTA = re.compile(
+    r"insufficient[ _](quota|balance|credits?)\b|balance is (too low|insufficient)|arrear|余额不足|欠费"
+    r"|billing[ _](hard[ _]limit|not[ _]active)|exceeded_current_quota",
+    re.IGNORECASE,
+)
+_SHORTEST_SECRET = 6  # a key as short as that of a test server occurs in ordinary words
+# What an error in an answer is called where it names no status.
+_WORDS = {"rate_limit": 429, "insufficient_quota": 402, "overloaded": 503, "server_error": 500}
+
+
+def from_status(
+    status: int, headers: Mapping[str, str], body: str, *, url: str, api_key: str, sent: Iterable[str]
+) -> ModelError:
+    """The error that an HTTP status other than 200 stands for. Never holds the key.
+
+    sent: names of the optional parameters in the request; one that the endpoint will not take is named in
+        `RequestRefusedError.parameter`.
+    """
+    error = _error_object(body)
+    said = redact(str(error.get("message") or ""), url, api_key)
+    said = said or redact(body.strip(), url, api_key)[:300] or "no reason given"
+    # Without its full stop: what is to be done comes behind it.
+    text = f"{shown_url(url)}: HTTP {status}: {said.strip().removesuffix('.')}"
+    named = f"{error.get('code')} {error.get('type')} {said}"
+    if status == 402 or (status in (400, 403, 429) and _NO_QUOTA.search(named)):
+        todo = "The account has no quota left: top it up, or name another endpoint."
+        return QuotaError(f"{text}. {todo}", status=status, is_fatal=True)
+    if status == 403 and _OF_CONTENT.search(said):
+        return RequestRefusedError(text, status=status)
+    if status in (401, 403):
+        asked = "user and password in the base URL" if has_login(url) else "the key (OPENAI_API_KEY)"
+        return AuthenticationError(f"{text}. Check {asked} and what may be used with it.")
+    if status in (408, 409, 425, 429) or status >= 500:
+        return EndpointError(text, status=status, retry_after_s=_retry_after(headers))
+    parameter = _refused_parameter(error, said, sent) if status in (400, 422) else None
+    return RequestRefusedError(text, status=status, parameter=parameter)
+
+
+def from_answer(
+    data: object, headers: Mapping[str, str], *, url: str, api_key: str, sent: Iterable[str]
+) -> ModelError | None:
+    """The error that a gateway puts into an answer of HTTP 200, as OpenRouter does; None where there is none.
+
+    As of the status that it names, so that a rate limit is waited for and no wrong answer. One that names no
+    status is a BrokenAnswerError.
+    """
+    error = _told(data)
+    if error is None:
+        return None
+    status = _status(error)
+    if status is None:
+        said = redact(str(error.get("message") or error), url, api_key)[:300]
+        return BrokenAnswerError(f"{shown_url(url)}: the answer is an error: {said}")
+    body = json.dumps({"error": dict(error)})
+    return from_status(status, headers, body, url=url, api_key=api_key, sent=sent)
+
+
+def _told(data: object) -> Mapping[str, Any] | None:
+    """The error in place of the choices, or in the first of them."""
+    if not isinstance(data, Mapping):
+        return None
+    choices = data.get("choices")
+    first = choices[0] if isinstance(choices, list) and choices else None
+    error = data.get("error") if not choices else first.get("error") if isinstance(first, Mapping) else None
+    if isinstance(error, Mapping):
+        return error or None
+    return {"message": error} if error and isinstance(error, str) else None
+
+
+def _status(error: Mapping[str, Any]) -> int | None:
+    """The HTTP status that it speaks of, as a number or by its word."""
+    for name in ("code", "status"):
+        if re.fullmatch(r"[45]\d\d", str(error.get(name))):
+            return int(error[name])
+    words = f"{error.get('code')} {error.get('type')}"
+    return next((status for word, status in _WORDS.items() if word in words), None)
+
+
+def redact(text: str, url: str, api_key: str) -> str:
+    """`text` without the key and the URL's password, which some endpoints repeat in their messages."""
+    for secret in (*_login(url), api_key):
+        if len(secret) >= _SHORTEST_SECRET:
+            text = text.replace(secret, "***")
+    return text
+
+
+def has_login(url: str) -> bool:
+    """Whether user and password stand in the URL, which then go instead of a key."""
+    return bool(_login(url))
+
+
+def _login(url: str) -> tuple[str, ...]:
+    """What is secret in a URL: user and password as the header has them, and the password, or a user that has
+    none, as tokens are given. () where there is neither."""
+    name, _, password = urlsplit(url).netloc.rpartition("@")[0].partition(":")
+    if not (name or password):
+        return ()
+    header = base64.b64encode(f"{unquote(name)}:{unquote(password)}".encode()).decode()
+    secret = password or name
+    plain = unquote(secret)
+    in_json = (json.dumps(plain, ensure_ascii=is_ascii)[1:-1] for is_ascii in (True, False))
+    return header, secret, plain, *in_json
+
+
+def _error_object(body: str) -> Mapping[str, Any]:
+    """`{"error": {...}}` of OpenAI and llama.cpp, or `{"detail": ...}`, `{"message": ...}` of others."""
+    try:
+        data = json.loads(body)
+    except (ValueError, RecursionError):
+        return {}
+    if isinstance(data, list) and data:  # Google's
+        data = data[0]
+    if not isinstance(data, dict):
+        return {}
+    error = data.get("error", data)
+    if isinstance(error, dict):
+        detail = error.get("detail")
+        if detail is None:
+            return error
+        said = detail if isinstance(detail, str) else json.dumps(detail, ensure_ascii=False)
+        return {"message": said, **error}
+    return {"message": str(error)}
+
+
+def _refused_parameter(error: Mapping[str, Any], message: str, sent: Iterable[str]) -> str | None:
+    names = list(sent)
+    # A wish: whatever is wrong with it, it is left out. Google's "Logprobs is not enabled for", vLLM's
+    # "logprobs of 20, which is greater than max allowed: 5", and others that want a number.
+    if "logprobs" in names and re.search("logprob", message, re.IGNORECASE):
+        return "logprobs"
+    if not _NOT_TAKEN.search(message) or _TOO_MUCH.search(message):
+        return None
+    if error.get("param") in names:
+        return str(error["param"])
+    return next((name for name in names if re.search(rf"\b{name}\b", message)), None)
+
+
+def _retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds, from `Retry-After` as a number or a date, or OpenAI's `retry-after-ms`."""
+    milliseconds, value = headers.get("retry-after-ms"), headers.get("retry-after")
+    try:
+        if milliseconds is not None:
+            return max(0.0, float(milliseconds) / 1000)
+        return None if value is None else max(0.0, float(value))
+    except ValueError:
+        return _seconds_until(value or "")
+
+
+def _seconds_until(date: str) -> float | None:
+    """None for what is no date; one that no calendar has (`Wed, 99 Oct`) is none."""
+    try:
+        return max(0.0, email.utils.parsedate_to_datetime(date).timestamp() - time.time())
+    except (ValueError, OverflowError):
+        return None

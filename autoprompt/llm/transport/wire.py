@@ -1,0 +1,192 @@
+"""The chat-completions protocol as JSON: what is sent, and how an answer is read."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Literal
+
+from autoprompt.llm.client import REFUSAL, Completion, Options, ToolSchema
+from autoprompt.llm.transport.failures import BrokenAnswerError
+from autoprompt.llm.transport.label_probs import label_probabilities, steps_of
+from autoprompt.llm.transport.labels import decided, deciding_tokens, label_grammar, label_schema, unwrapped
+from autoprompt.records import Message, ToolCall, Usage
+from autoprompt.text.tokens import estimate_tokens
+
+Constrain = Literal["grammar", "json_schema", "off"]
+
+# An endpoint may take a grammar and not keep to it: what it answers is cut after so many labels in a row.
+LABELS_BEFORE_CUT = 8
+
+
+class Parameters:
+    """The optional parameters of requests to one endpoint, less those that it will not take.
+
+    Thread-safe: a parameter is dropped when the endpoint refuses it, for all requests that follow.
+    """
+
+    def __init__(self, constrain: Constrain) -> None:
+        self.constrain = constrain
+        self._lock = threading.Lock()
+        self._dropped: set[str] = set()
+        self._labels_in_a_row = 0  # under a grammar
+
+    @property
+    def dropped(self) -> tuple[str, ...]:
+        with self._lock:
+            return tuple(sorted(self._dropped))
+
+    def drop(self, name: str) -> None:
+        """Send no `name` from now on. `max_tokens` is then called `max_completion_tokens`."""
+        with self._lock:
+            self._dropped.add("logprobs" if name == "top_logprobs" else name)
+
+    def of(self, options: Options) -> dict[str, Any]:
+        """Parameter -> value for one request."""
+        with self._lock:
+            dropped, may_cut = set(self._dropped), self._labels_in_a_row >= LABELS_BEFORE_CUT
+        wanted: dict[str, Any] = {"temperature": options.temperature}
+        if options.max_output_tokens is not None:
+            wanted["max_tokens"] = options.max_output_tokens
+        if options.seed is not None:
+            wanted["seed"] = options.seed
+        if options.stop:
+            wanted["stop"] = list(options.stop)
+        if options.labels and self.constrain == "grammar":
+            wanted["grammar"] = label_grammar(options.labels)
+            if may_cut and "grammar" not in dropped:
+                enough = deciding_tokens(options.labels)
+                wanted["max_tokens"] = min(enough, wanted.get("max_tokens", enough))
+        if options.labels and self.constrain == "json_schema":
+            wanted["response_format"] = label_schema(options.labels)
+        elif options.labels and options.wants_label_probs:
+            wanted["logprobs"] = True
+        if options.tools:
+            wanted["tools"] = [_function(tool) for tool in options.tools]
+        if "max_tokens" in dropped and "max_tokens" in wanted:
+            wanted["max_completion_tokens"] = wanted["max_tokens"]
+        wanted = {name: value for name, value in wanted.items() if name not in dropped}
+        if "logprobs" in wanted:
+            wanted["top_logprobs"] = 20  # OpenAI's limit, and enough for as many labels
+        return wanted
+
+    def read(
+        self,
+        data: object,
+        messages: Sequence[Message],
+        options: Options,
+        latency_s: float,
+        sent: Mapping[str, Any],
+    ) -> Completion:
+        """`read_answer` of what was asked with the parameters `sent`; a label that was cut is whole again.
+
+        One that begins no label ends the cutting, until LABELS_BEFORE_CUT more were labels.
+        """
+        limit = sent.get("max_tokens", sent.get("max_completion_tokens"))
+        is_cut = "grammar" in sent and limit is not None and limit != options.max_output_tokens
+        completion = read_answer(data, messages, options, latency_s, is_cut=is_cut)
+        if "grammar" in sent:
+            with self._lock:
+                is_label = completion.text in options.labels
+                self._labels_in_a_row = self._labels_in_a_row + 1 if is_label else 0
+        return completion
+
+
+def turn(message: Message) -> dict[str, Any]:
+    """A message as it is sent."""
+    sent: dict[str, Any] = {"role": message.role, "content": message.content}
+    if message.tool_calls:
+        sent["tool_calls"] = [
+            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+            for call in message.tool_calls
+        ]
+    if message.tool_call_id:
+        sent["tool_call_id"] = message.tool_call_id
+    return sent
+
+
+def _function(tool: ToolSchema) -> dict[str, Any]:
+    parameters = json.loads(tool.parameters)
+    named = {"name": tool.name, "description": tool.description, "parameters": parameters}
+    return {"type": "function", "function": named}
+
+
+def read_answer(
+    data: object, messages: Sequence[Message], options: Options, latency_s: float, *, is_cut: bool = False
+) -> Completion:
+    """A chat completion's JSON as a completion. Raises BrokenAnswerError for anything else.
+
+    Where the endpoint counts no tokens, they are estimated from the texts, so that a cap on
+    tokens can be reached there too.
+    is_cut: no more was asked for than decides between the labels.
+    """
+    if not isinstance(data, Mapping) or not data.get("choices"):
+        raise BrokenAnswerError(f"the answer is not a chat completion: {str(data)[:200]!r}")
+    try:
+        choice = data["choices"][0]
+        text = _text(choice["message"].get("content"))
+        finish_reason = str(choice.get("finish_reason") or "")
+        if not text.strip() and (declined := choice["message"].get("refusal")):
+            text, finish_reason = str(declined), REFUSAL
+        told = choice.get("logprobs")
+        content = told.get("content") if isinstance(told, Mapping) else None
+        usage = _usage(data.get("usage"), messages, text)
+        tool_calls = _tool_calls(choice["message"].get("tool_calls"))
+        if options.labels and finish_reason != REFUSAL:
+            text = unwrapped(text)
+            if is_cut and text not in options.labels and (label := decided(text, options.labels)):
+                text, finish_reason = label, "stop"  # not all endpoints say "length"
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        raise BrokenAnswerError(f"the answer is not a chat completion: {str(data)[:200]!r}") from error
+    label_probs = None
+    if options.wants_label_probs and content and text in options.labels:
+        label_probs = _label_probs(content, options.labels)
+    model = str(data.get("model") or "")
+    return Completion(text, usage, label_probs, finish_reason, model, latency_s, tool_calls=tool_calls)
+
+
+def _label_probs(content: Any, labels: Sequence[str]) -> dict[str, float] | None:
+    """None where they cannot be read (`logprob: null`): the answer beside them is whole, and paid for."""
+    try:
+        return label_probabilities(steps_of(content), labels)
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
+        return None
+
+
+def _tool_calls(asked: object) -> tuple[ToolCall, ...]:
+    if not isinstance(asked, list):
+        return ()
+    return tuple(
+        ToolCall(
+            str(call.get("id") or f"call_{number}"),
+            str(call["function"]["name"]),
+            _arguments(call["function"].get("arguments")),
+        )
+        for number, call in enumerate(asked)
+    )
+
+
+def _arguments(given: object) -> str:
+    """Some endpoints give the arguments as an object, not as text."""
+    return given if isinstance(given, str) else json.dumps(given or {}, ensure_ascii=False)
+
+
+def _text(content: object) -> str:
+    """Text as it is, or joined from parts; "" for none (beside a refusal or a tool call)."""
+    if content is None:
+        return ""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list):
+        return "".join(part if isinstance(part, str) else str(part.get("text") or "") for part in content)
+    raise ValueError("content is neither text nor parts")
+
+
+def _usage(counted: object, messages: Sequence[Message], text: str) -> Usage:
+    """As counted; estimated where the endpoint gives no number."""
+    if isinstance(counted, Mapping) and counted.get("prompt_tokens") is not None:
+        with suppress(TypeError, ValueError, OverflowError):
+            return Usage(int(counted["prompt_tokens"]), int(counted.get("completion_tokens") or 0))
+    return Usage(estimate_tokens(messages), estimate_tokens(text))

@@ -1,0 +1,68 @@
+"""What a call takes in tokens and money, by the texts that it is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from autoprompt.evaluation.task import FREE_OUTPUT_TOKENS
+from autoprompt.llm.client import Options
+from autoprompt.llm.prices import Price
+from autoprompt.settings.records import RunConfig
+from autoprompt.text.tokens import estimate_tokens
+
+FRAME_TOKENS = 8  # of a call: the marks between its messages
+JUDGE_REPLY = 50  # tokens: a grade and its reason in one sentence
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Tokens of a call, about."""
+
+    prompt: float
+    completion: float
+
+    @property
+    def tokens(self) -> float:
+        return self.prompt + self.completion
+
+    def cost(self, price: Price | None) -> float | None:
+        """USD of one such call; None where the price is not known."""
+        if price is None:
+            return None
+        return (self.prompt * price.input_usd + self.completion * price.output_usd) / 1e6
+
+
+def answer_tokens(labels: Sequence[str], targets: Sequence[str], options: Options) -> float:
+    """Of an answer that says no more than it has to: the longest label, or a text as long as the targets."""
+    if labels:
+        return min(max(map(estimate_tokens, labels)) + 1, room_of(options))
+    return min(mean_tokens(targets), room_of(options))
+
+
+def room_of(options: Options) -> int:
+    """Tokens that an answer may have."""
+    return options.max_output_tokens or FREE_OUTPUT_TOKENS
+
+
+def judge_call(config: RunConfig, row: float, target: float) -> Call:
+    """Rubric, a row and a target of so many tokens, an answer about as long, and instruction."""
+    rubric = estimate_tokens(str(config.metric_options.get("rubric", "")))
+    return Call(rubric + row + 2 * target + 100, JUDGE_REPLY)
+
+
+def mean_tokens(texts: Sequence[str]) -> float:
+    return sum(map(estimate_tokens, texts)) / max(1, len(texts))
+
+
+def times(calls: int, cost: float | None) -> float | None:
+    """Nothing costs nothing, whatever its price."""
+    if not calls:
+        return 0.0
+    return None if cost is None else calls * cost
+
+
+def total(*costs: float | None) -> float | None:
+    """None where one of them is not known."""
+    known = [cost for cost in costs if cost is not None]
+    return sum(known) if len(known) == len(costs) else None

@@ -1,0 +1,144 @@
+"""Two prompts on the same rows: is the new one better than the old one?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from autoprompt.metrics import Metric
+from autoprompt.records import EvaluatedRow
+from autoprompt.stats import (
+    Interval,
+    aggregate_draws,
+    aggregate_interval,
+    count_groups,
+    difference,
+    draws_interval,
+    mean_interval,
+    paired_difference_interval,
+    paired_test,
+    permutation_aggregate,
+)
+
+ALPHA = 0.05  # two-sided
+LOPSIDED = 0.1  # of the rows: so many more of them lost on one side than on the other
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """A figure of rows, in [0, 1], with its 95% interval."""
+
+    score: float
+    interval: Interval
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedRows:
+    """New against old on the rows that neither side lost. Scores in [0, 1], intervals of 95%.
+
+    fixed, broken: rows that the new prompt scores higher, and lower. left_out: rows that the endpoint failed,
+    or the budget had no call for, on either side: they say nothing of the prompts. is_lopsided: so many more
+    failed on one side than on the other that what is left says nothing either.
+    groups: in how many the compared rows are, a row alone being one.
+    """
+
+    new: Scored
+    old: Scored
+    gain: float
+    gain_interval: Interval
+    p_value: float
+    fixed: int
+    broken: int
+    left_out: int
+    groups: int
+    is_lopsided: bool = False
+
+    @property
+    def is_better(self) -> bool:
+        return self.gain > 0 and self.p_value < ALPHA and not self.is_lopsided
+
+    @property
+    def is_worse(self) -> bool:
+        return self.gain < 0 and self.p_value < ALPHA and not self.is_lopsided
+
+    def to_dict(self) -> dict[str, Any]:
+        """The difference; the sides are told where they stand."""
+        return {
+            "gain": {"value": self.gain, "ci95": list(self.gain_interval)},
+            "p_value": self.p_value,
+            "fixed": self.fixed,
+            "broken": self.broken,
+            "left_out": self.left_out,
+            "is_lopsided": self.is_lopsided,
+        }
+
+
+def score_rows(rows: Sequence[EvaluatedRow], metric: Metric) -> Scored:
+    """The metric over all rows; those that failed score 0. Rows that belong together count as such."""
+    groups = [row.group for row in rows]
+    scores = [row.score for row in rows]
+    if not metric.is_aggregate:
+        return Scored(sum(scores) / max(1, len(rows)), mean_interval(scores, groups=groups))
+    targets, answers = [row.ground_truth for row in rows], _answers(rows)
+    interval = aggregate_interval(answers, targets, metric.aggregate, groups=groups)
+    return Scored(metric.aggregate(answers, targets), interval)
+
+
+def compare_rows(
+    new: Sequence[EvaluatedRow], old: Sequence[EvaluatedRow], metric: Metric
+) -> ComparedRows | None:
+    """None where no row was answered on both sides. Two-sided and paired; exact where scores are 0 or 1.
+
+    Of an aggregate metric (macro-F1) the aggregate is compared, by a paired permutation test. Rows that
+    belong together are no independent evidence: see `autoprompt.stats`.
+    """
+    pairs = [(a, b) for a, b in zip(new, old, strict=True) if not (a.is_lost or b.is_lost)]
+    if not pairs:
+        return None
+    sides = [a for a, _ in pairs], [b for _, b in pairs]
+    ours, theirs = [row.score for row in sides[0]], [row.score for row in sides[1]]
+    groups = [row.group for row in sides[0]]
+    if metric.is_aggregate:
+        targets = [row.ground_truth for row in sides[0]]
+        answers = [_answers(side) for side in sides]
+        p_value = permutation_aggregate(
+            answers[1], answers[0], targets, metric.aggregate, alternative="two-sided", groups=groups
+        )
+        draws = [aggregate_draws(side, targets, metric.aggregate, groups=groups) for side in answers]
+        scored = [
+            Scored(
+                metric.aggregate(side, targets), draws_interval(found, Interval(0.0, 1.0), targets, groups)
+            )
+            for side, found in zip(answers, draws, strict=True)
+        ]
+        gains = [a - b for a, b in zip(*draws, strict=True)]
+        gain_interval = draws_interval(gains, Interval(-1.0, 1.0), targets, groups)
+    else:
+        p_value = paired_test(theirs, ours, "two-sided", groups=groups)
+        scored = [score_rows(side, metric) for side in sides]
+        gain_interval = paired_difference_interval(theirs, ours, groups=groups)
+    return ComparedRows(
+        new=scored[0],
+        old=scored[1],
+        gain=difference(scored[0].score, scored[1].score),
+        gain_interval=gain_interval,
+        p_value=p_value,
+        fixed=sum(difference(a, b) > 0 for a, b in zip(ours, theirs, strict=True)),
+        broken=sum(difference(a, b) < 0 for a, b in zip(ours, theirs, strict=True)),
+        left_out=len(new) - len(pairs),
+        groups=count_groups(groups),
+        is_lopsided=_is_lopsided(new, old),
+    )
+
+
+def _is_lopsided(new: Sequence[EvaluatedRow], old: Sequence[EvaluatedRow]) -> bool:
+    """Which rows come to a tool that is not there, or to an answer that takes too long, is for the prompts to
+    say: of two that fail by accident, neither does so much more often.
+    """
+    failed = [sum(row.is_lost and not row.is_unasked for row in side) for side in (new, old)]
+    return abs(failed[0] - failed[1]) > LOPSIDED * len(new)
+
+
+def _answers(rows: Sequence[EvaluatedRow]) -> list[str]:
+    return ["" if row.is_unparsed else row.prediction for row in rows]

@@ -1,0 +1,341 @@
+"""Candidates x rows -> scored rows. The worker threads of a plain optimization live here and nowhere else."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, nullcontext
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import partial
+from queue import SimpleQueue
+from threading import Event, Thread
+from typing import TypeVar
+
+from autoprompt.errors import BudgetExhausted, EmptyAnswersError, EndpointError, RequestRefusedError
+from autoprompt.llm.limits.budget import Budget
+from autoprompt.measure.program import Program
+from autoprompt.metrics import Metric
+from autoprompt.records import (
+    REFUSED,
+    UNASKED,
+    Candidate,
+    EvaluatedRow,
+    Evaluation,
+    Example,
+    OnEvent,
+    Prediction,
+    Score,
+)
+
+_FEWEST_EMPTY = 10  # answers; where half of all are empty, so many in a row are one chance in a thousand
+GRACE_S = 5.0
+
+Job = tuple[Candidate, Sequence[Example]]
+Row = tuple[int, int]  # place of the job, place of the row in it
+OnRow = Callable[[EvaluatedRow], None]
+Ask = Callable[[], Prediction]
+Grant = Callable[[int], AbstractContextManager[int]]
+"""Sets calls aside for so many questions that are to be asked again; says for how many there are some."""
+OnExhausted = Callable[[BudgetExhausted], None]
+Task = TypeVar("Task")
+Outcome = TypeVar("Outcome")
+_stopping: ContextVar[Event | None] = ContextVar("autoprompt_stopping_rows", default=None)
+
+
+def row_counter(emit: OnEvent, budget: Budget, what: str, total: int) -> OnRow:
+    """Reports each row that is done, with what has been spent so far, as a `rows_evaluated` event."""
+    done = 0
+
+    def on_row(row: EvaluatedRow) -> None:
+        nonlocal done
+        if row.is_unasked:
+            return
+        done += 1
+        event = {"event": "rows_evaluated", "what": what, "done": done, "total": total}
+        emit({**event, "spent": budget.spent.to_dict()})
+
+    return on_row
+
+
+@dataclass
+class EmptyAnswers:
+    """Ends an evaluation whose first answers are all empty texts, which no search or comparison can use.
+
+    Failed rows are no answers. As soon as one answer is not empty, however unreadable, all is well for good.
+    """
+
+    empty: int = 0
+    has_text: bool = False
+    has_tokens: bool = False
+
+    def counting(self, on_row: OnRow) -> OnRow:
+        """`on_row` that counts the row first. It raises EmptyAnswersError after the first few."""
+
+        def count(row: EvaluatedRow) -> None:
+            self.has_text |= bool(row.prediction.strip() or row.output.strip())
+            if row.error is None and not self.has_text:
+                self.empty += 1
+                self.has_tokens |= row.completion_tokens > 0
+                self.check(_FEWEST_EMPTY)
+            on_row(row)
+
+        return count
+
+    def check(self, fewest: int = 1) -> None:
+        """Raises EmptyAnswersError where all answers so far, and at least `fewest`, are empty."""
+        if self.has_text or self.empty < fewest:
+            return
+        said = f"the model has said nothing: the first {self.empty} answers are all empty"
+        if self.empty == 1:
+            said = "the model has said nothing: the only answer is empty"
+        if self.has_tokens:
+            raise EmptyAnswersError(
+                f"{said}, although tokens were spent on them. A model that reasons first may have used "
+                "them up: try a larger --max-output-tokens."
+            )
+        raise EmptyAnswersError(f"{said}. Try it with another client: is it a chat model, and well loaded?")
+
+
+def evaluate(
+    program: Program,
+    candidate: Candidate,
+    examples: Sequence[Example],
+    metric: Metric,
+    *,
+    concurrency: int = 1,
+    on_row: OnRow | None = None,
+    grant: Grant = nullcontext,
+) -> Evaluation:
+    """The candidate's answers on the rows, scored, in the order of the rows. See `evaluate_jobs`."""
+    jobs = [(candidate, examples)]
+    return evaluate_jobs(program, jobs, metric, concurrency=concurrency, on_row=on_row, grant=grant)[0]
+
+
+def evaluate_jobs(
+    program: Program,
+    jobs: Sequence[Job],
+    metric: Metric,
+    *,
+    concurrency: int = 1,
+    on_row: OnRow | None = None,
+    fewest_to_fail: int | None = 1,
+    grant: Grant = nullcontext,
+    on_exhausted: OnExhausted | None = None,
+) -> list[Evaluation]:
+    """One evaluation for each job; all rows of a job are sent before those of the next.
+
+    concurrency: rows at once; 1 works in the calling thread. on_row: called in the calling thread with each
+    row when its first answer is there, in order of arrival; nothing else depends on that order.
+    Answers that cannot be read are asked for again when all the others are there, as far as `grant` allows:
+    a row for every job that needs it, or for none, so that no job is read with more patience than another.
+    A failed row is a row with score 0 and its error. If every row of every job failed, and there are at least
+    `fewest_to_fail` different ones (None: however many): EndpointError, or RequestRefusedError where each was
+    refused. on_exhausted: hears, in a worker thread, of each row that the budget ended before; such rows are
+    lost, and what was answered stays.
+    What no row can survive (budget without it, key, runtime) stops the sending, waits for the rows on the
+    wire and is raised; Ctrl-C stops the sending and waits for them GRACE_S seconds, a second one not at all.
+    """
+    rows: list[list[EvaluatedRow | None]] = [[None] * len(examples) for _, examples in jobs]
+
+    def ask_all(questions: Mapping[Row, Ask], on_row: OnRow | None) -> dict[Row, Ask]:
+        """Fills in their rows; what asks again for the answers that could not be read."""
+
+        def work(task: Row) -> tuple[EvaluatedRow, Ask | None]:
+            return _answered(questions[task], jobs[task[0]][1][task[1]], metric, on_exhausted)
+
+        again: dict[Row, Ask] = {}
+        with closing(_each(list(questions), work, concurrency)) as done:
+            for (job, place), (row, ask) in done:
+                rows[job][place] = row
+                if ask is not None:
+                    again[job, place] = ask
+                if on_row is not None:
+                    on_row(row)
+        return again
+
+    tasks: dict[Row, Ask] = {
+        (job, place): partial(program.run, example, candidate)
+        for job, (candidate, examples) in enumerate(jobs)
+        for place, example in enumerate(examples)
+    }
+    unread = ask_all(tasks, on_row)
+    while unread:
+        with grant(len(unread)) as granted:
+            unread = ask_all(_whole_rows(unread, jobs, granted), None)
+    evaluations = [
+        Evaluation(candidate.id, tuple(row for row in done_rows if row is not None))
+        for (candidate, _), done_rows in zip(jobs, rows, strict=True)
+    ]
+    rows_asked = {example.id for _, examples in jobs for example in examples}
+    if fewest_to_fail is not None and len(rows_asked) >= fewest_to_fail:
+        raise_if_all_failed([row for evaluation in evaluations for row in evaluation.rows])
+    return evaluations
+
+
+def _answered(
+    ask: Ask, example: Example, metric: Metric, on_exhausted: OnExhausted | None
+) -> tuple[EvaluatedRow, Ask | None]:
+    """The row, and what asks again for an answer that could not be read."""
+    try:
+        prediction = ask()
+        return _scored(prediction, example, metric), prediction.again
+    except BudgetExhausted as error:
+        if on_exhausted is None:
+            raise
+        on_exhausted(error)
+        return _scored(Prediction("", None, error=f"{UNASKED}{error}"), example, metric), None
+
+
+def _whole_rows(unread: Mapping[Row, Ask], jobs: Sequence[Job], granted: int) -> dict[Row, Ask]:
+    """As many questions as are granted, in the order of the rows, each row for all jobs that need it."""
+    by_row: dict[str, list[Row]] = {}
+    for job, place in sorted(unread, key=lambda task: task[::-1]):
+        by_row.setdefault(jobs[job][1][place].id, []).append((job, place))
+    asked: dict[Row, Ask] = {}
+    for tasks in by_row.values():
+        if len(asked) + len(tasks) > granted:
+            break
+        asked |= {task: unread[task] for task in tasks}
+    return asked
+
+
+def _each(
+    tasks: Sequence[Task], work: Callable[[Task], Outcome], concurrency: int
+) -> Generator[tuple[Task, Outcome]]:
+    """Tasks with what came of them: one after the other, or as `in_threads` does it."""
+    if concurrency > 1:
+        yield from in_threads(tasks, work, concurrency)
+    else:
+        yield from ((task, work(task)) for task in tasks)
+
+
+def in_threads(
+    tasks: Sequence[Task], work: Callable[[Task], Outcome], concurrency: int
+) -> Generator[tuple[Task, Outcome]]:
+    """Tasks with what came of them, as they are done; the next ones begin meanwhile.
+
+    Of several errors the earliest task's is raised, when all have ended.
+
+    A task of several steps asks `stopping_rows` between them, and ends where nobody waits for it any more.
+
+    The threads are daemons, and not an executor's: those are joined when the interpreter ends, so that Ctrl-C
+    would wait for what is on the wire (40 s with a server that says nothing, and a timeout of 45 s).
+    """
+    handed: SimpleQueue[tuple[int, Task] | None] = SimpleQueue()
+    ended: SimpleQueue[tuple[int, Task, Outcome | BaseException]] = SimpleQueue()
+    stopping = Event()
+
+    def serve() -> None:
+        _stopping.set(stopping)
+        while (item := handed.get()) is not None:
+            place, task = item
+            try:
+                ended.put((place, task, work(task)))
+            except BaseException as error:  # noqa: BLE001 - raised again, in the calling thread
+                ended.put((place, task, error))
+
+    threads = min(concurrency, len(tasks))
+    waiting = iter(enumerate(tasks))
+    running = 0
+    failures: list[tuple[int, BaseException]] = []
+    workers: list[Thread] = []
+    try:
+        for number in range(threads):
+            workers.append(Thread(target=serve, name=f"row-{number}", daemon=True))
+            workers[-1].start()
+        while True:
+            # Handed over only when it can run: a stop leaves nothing in a queue, and memory stays flat.
+            while not failures and running < threads and (item := next(waiting, None)) is not None:
+                handed.put(item)
+                running += 1
+            if not running:
+                break
+            place, task, outcome = ended.get()
+            running -= 1
+            if isinstance(outcome, BaseException):
+                failures.append((place, outcome))
+            else:
+                yield task, outcome
+    finally:
+        stopping.set()
+        for _ in range(threads):
+            handed.put(None)
+        _await_answers(workers)
+    if failures:
+        raise min(failures, key=lambda failure: failure[0])[1]
+
+
+def stopping_rows() -> Event | None:
+    """Set once nobody waits any more for what this thread of `in_threads` does, as after Ctrl-C.
+
+    None in other threads.
+    """
+    return _stopping.get()
+
+
+def _await_answers(workers: Sequence[Thread]) -> None:
+    """Waits for the threads to end, GRACE_S seconds at most: at once, unless the caller stopped early.
+
+    After Ctrl-C what is on the wire is paid for, and its answers are journaled as they arrive. The threads
+    say best when all is there: what the caller counts is off by one where the interrupt fell between an
+    answer and its being counted.
+    """
+    until = time.monotonic() + GRACE_S
+    for worker in workers:
+        if worker.is_alive():  # one that was not begun cannot be waited for
+            worker.join(max(0.0, until - time.monotonic()))
+
+
+def _scored(prediction: Prediction, example: Example, metric: Metric) -> EvaluatedRow:
+    error = prediction.error
+    score = Score(0.0, f"failed: {error}")
+    if error is None:
+        try:
+            score = _score(metric, prediction, example)
+        except (EndpointError, RequestRefusedError) as failure:  # a judge's call
+            if isinstance(failure, EndpointError) and failure.is_fatal:
+                raise
+            error = f"{metric.name}: {failure}"
+            score = Score(0.0, f"failed: {error}")
+    probs = prediction.label_probs
+    answer = prediction.text if prediction.value is None else prediction.value
+    return EvaluatedRow(
+        example_id=example.id,
+        input=example.input,
+        prediction=answer,
+        ground_truth=example.target,
+        is_correct=score.is_correct,
+        score=score.value,
+        reason=score.reason,
+        confidence=None if probs is None else probs.get(example.target),
+        is_unparsed=error is None and prediction.value is None,
+        error=error,
+        prompt_tokens=prediction.usage.prompt_tokens,
+        completion_tokens=prediction.usage.completion_tokens,
+        trace=prediction.trace,
+        output="" if answer == prediction.text.strip() else prediction.text,
+        is_unscored=score.is_unscored,
+        is_cut=prediction.is_cut,
+        group=example.group,
+    )
+
+
+def _score(metric: Metric, prediction: Prediction, example: Example) -> Score:
+    if not example.target.strip():
+        return Score(0.0, "the row has no expected answer")
+    return metric.score(prediction, example)
+
+
+def raise_if_all_failed(rows: Sequence[EvaluatedRow]) -> None:
+    """EndpointError, or RequestRefusedError where each was refused."""
+    errors = [row.error for row in rows if row.error is not None]
+    if not rows or len(errors) < len(rows) or any(row.is_unasked for row in rows):
+        return
+    message = f"all {len(rows)} rows failed; the first: {errors[0].removeprefix(REFUSED)}"
+    if all(error.startswith(REFUSED) for error in errors):
+        raise RequestRefusedError(
+            f"{message}. The endpoint takes no such request: check the model's name, its settings and the "
+            "length of the rows; `autoprompt doctor` with the same --model and --base-url asks it."
+        )
+    raise EndpointError(message)

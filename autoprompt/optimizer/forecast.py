@@ -1,0 +1,265 @@
+"""What a run will take at most, in calls, tokens and money, and whether the caps leave room for it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from autoprompt.errors import BudgetTooSmallError
+from autoprompt.llm.prices import Price
+from autoprompt.measure.call_sizes import (
+    FRAME_TOKENS,
+    Call,
+    answer_tokens,
+    judge_call,
+    mean_tokens,
+    room_of,
+    times,
+    total,
+)
+from autoprompt.measure.program import repeated_text
+from autoprompt.metrics import JUDGED
+from autoprompt.optimizer.prepare import Preparation, smallest_gain_at_best, smallest_gain_of
+from autoprompt.optimizer.search.plan import fewest_calls, fewest_optimizer_calls, final_cost
+from autoprompt.text.answers.reasoning import USUAL_TOKENS
+from autoprompt.text.tokens import estimate_tokens
+
+USUAL_DEMOS = 48  # of a long candidate; see optimizer/search/demos.py
+WRITER_REPLY = 300  # tokens, besides a prompt as long as the original
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """Of the models of a run; None where one is not known. judge_model: its name, as far as it has one."""
+
+    task: Price | None = None
+    optimizer: Price | None = None
+    judge: Price | None = None
+    judge_model: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What a run is expected to use at most; tokens estimated from text lengths (see `estimate_tokens`).
+
+    task_calls + optimizer_calls + judge_calls: the cap on calls; optimizer_calls: what the writer
+        takes of it, if no description is refused and a text written in its place; judge_calls: one for each
+        row, about, as an unreadable grade is asked for again.
+    tokens, cost_usd: no more than the caps on them. cost_usd: None where a price that is needed is not known.
+    judge_model: "" where no model judges. judge_cost_usd: the judge's part of cost_usd.
+    fewest_calls: the smallest cap on calls with which the run would mean something; fewest_tokens,
+        fewest_cost_usd: of one round and the final comparison with prompts no longer than the original.
+    smallest_gain: see `optimizer.search.gate.smallest_gain`, for the candidates of one round and the rows of
+        validation alone; where these are in fewer groups (`val_groups`), the share of groups that get better,
+        each by one row or more. smallest_gain_at_best: with those of train that can stay unseen.
+    short_tokens, short_cost_usd: of as many calls, if all prompts stayed as short as the original.
+    labels: the only answers allowed, given or found; () for free ones. different_targets: of all rows.
+    """
+
+    sizes: Mapping[str, int]
+    task_calls: int
+    optimizer_calls: int
+    tokens: int
+    cost_usd: float | None
+    max_iterations: int
+    warnings: tuple[str, ...]
+    fewest_calls: int = 0
+    calls_per_row: int = 1
+    smallest_gain: float | None = None
+    val_groups: int = 0
+    judge_calls: int = 0
+    judge_model: str = ""
+    judge_cost_usd: float | None = 0.0
+    smallest_gain_at_best: float | None = None
+    short_tokens: int = 0
+    short_cost_usd: float | None = None
+    fewest_tokens: int = 0
+    fewest_cost_usd: float | None = None
+    labels: tuple[str, ...] = ()
+    different_targets: int = 0
+
+    @property
+    def calls(self) -> int:
+        """Of all roles."""
+        return self.task_calls + self.optimizer_calls + self.judge_calls
+
+    def to_dict(self) -> dict[str, Any]:
+        """What `run --dry-run --json` prints."""
+        lists = {"warnings": list(self.warnings), "labels": list(self.labels)}
+        return {"calls": self.calls, **asdict(self), "sizes": dict(self.sizes), **lists}
+
+
+def estimate_run(preparation: Preparation, prices: Prices) -> Estimate:
+    """An upper bound in calls, and what so many calls of rows like these take in tokens and money.
+
+    Each task call is taken to be as long as those of a winner with demonstrations, or to reason, whichever
+    is more, so that a run usually takes much less; its caps hold in any case.
+    """
+    p = preparation
+    optimizer_calls = min(p.max_calls, p.max_iterations * (p.analyst_calls + p.depth.writers))
+    row_calls = p.max_calls - optimizer_calls
+    judge_calls = _judge_calls(p, row_calls)
+    task_calls = row_calls - judge_calls
+    writing, judging = _writer_call(p), _judge_call(p)
+    judged = times(judge_calls, judging.cost(prices.judge))
+
+    def taken(kinds: Sequence[Call]) -> tuple[int, float | None]:
+        """Tokens and cost, where each task call is the longest, and the dearest, of these."""
+        tokens = task_calls * max(call.tokens for call in kinds)
+        others = optimizer_calls * writing.tokens + judge_calls * judging.tokens
+        costs = [call.cost(prices.task) for call in kinds]
+        cost = total(
+            times(task_calls, None if None in costs else max(filter(None, costs), default=0.0)),
+            times(optimizer_calls, writing.cost(prices.optimizer)),
+            judged,
+        )
+        return round(tokens + others), cost
+
+    tokens, cost = taken(_winners_calls(p))
+    short_tokens, short_cost = taken([_original_call(p)])
+    warnings = list(p.splits.warnings)
+    tokens, cost = _capped(p, tokens, cost, warnings)
+    fewest = fewest_calls(p.plan, len(p.splits.test), fewest_optimizer_calls(p.depth, p.analyst_calls))
+    least = _least(p, prices)
+    return Estimate(
+        sizes=p.splits.sizes,
+        task_calls=task_calls,
+        optimizer_calls=optimizer_calls,
+        tokens=tokens,
+        cost_usd=cost,
+        max_iterations=p.max_iterations,
+        warnings=tuple(warnings),
+        fewest_calls=fewest,
+        calls_per_row=p.plan.calls_per_row,
+        smallest_gain=smallest_gain_of(p.plan, p.depth),
+        val_groups=sum(p.plan.groups),
+        judge_calls=judge_calls,
+        judge_model=prices.judge_model if judge_calls else "",
+        judge_cost_usd=judged,
+        smallest_gain_at_best=smallest_gain_at_best(p.plan, p.depth, p.splits.train),
+        short_tokens=min(short_tokens, tokens),
+        short_cost_usd=short_cost if cost is None or short_cost is None else min(short_cost, cost),
+        fewest_tokens=math.ceil(least.tokens),
+        fewest_cost_usd=least.cost_usd,
+        labels=p.labels,
+        different_targets=len({row.target for row in (*p.splits.train, *p.splits.val, *p.splits.test)}),
+    )
+
+
+def _capped(p: Preparation, tokens: int, cost: float | None, warnings: list[str]) -> tuple[int, float | None]:
+    """Tokens and cost as far as the caps on them let the run get; `warnings` says where they end it."""
+    most_tokens, most_cost = p.config.max_tokens, p.config.max_cost
+    ended = "may end the search before its rounds are over, which could take up to about"
+    if most_tokens is not None and tokens > most_tokens:
+        warnings.append(f"--max-tokens {most_tokens:,} {ended} {tokens:,} tokens")
+        tokens = most_tokens
+    if most_cost is not None and cost is not None and cost > most_cost:
+        warnings.append(f"--max-cost {most_cost:g} {ended} ${cost:.4g}")
+        cost = most_cost
+    return tokens, cost
+
+
+def check_spending(preparation: Preparation, prices: Prices) -> None:
+    """Refuse a cap on tokens or cost that is too small for one round and the final comparison.
+
+    By an estimate, since nothing has been counted yet: calls with the original prompt, whose length a winner
+    may pass. The cap on cost is not checked where a price that is needed is not known.
+    Raises BudgetTooSmallError with the smallest cap that passes.
+    """
+    p = preparation
+    final, found = final_cost(p.plan, len(p.splits.test)), _least(p, prices)
+    for flag, cap, least, digits in (
+        ("--max-tokens", p.config.max_tokens, found.tokens, 0),
+        ("--max-cost", p.config.max_cost, found.cost_usd, 6),
+    ):
+        if cap is None or least is None:
+            continue
+        needed = math.ceil(least * 10**digits) / 10**digits
+        if cap < needed:
+            shown = f"{needed:.{digits}f}"
+            raise BudgetTooSmallError(
+                f"{flag} {cap:g} is too small: one round and the final comparison ({final} of "
+                f"{found.calls} calls) take about {shown} with prompts no longer than the original: "
+                f"give {flag} {shown} or more, or fewer rows with --max-test and --max-val."
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class _Least:
+    """What one round and the final comparison take; cost_usd: None where a price is not known."""
+
+    calls: int
+    tokens: float
+    cost_usd: float | None
+
+
+def _least(p: Preparation, prices: Prices) -> _Least:
+    calls = fewest_calls(p.plan, len(p.splits.test), 0)
+    judged = _judge_calls(p, calls)
+    own, writing, judging = _original_call(p), _writer_call(p), _judge_call(p)
+    optimizer_calls = p.analyst_calls + p.depth.writers  # a second analysis is room, and no need
+    tokens = (calls - judged) * own.tokens + optimizer_calls * writing.tokens + judged * judging.tokens
+    cost = total(
+        times(calls - judged, own.cost(prices.task)),
+        times(optimizer_calls, writing.cost(prices.optimizer)),
+        times(judged, judging.cost(prices.judge)),
+    )
+    return _Least(calls + optimizer_calls, tokens, cost)
+
+
+def judge_tokens(preparation: Preparation) -> float:
+    """About how many tokens a call to the judge takes; 0 where no model judges."""
+    return _judge_call(preparation).tokens
+
+
+def _original_call(p: Preparation) -> Call:
+    """A task call with the prompt that the user gave. Of several prompts each is about one call of a row."""
+    return Call(estimate_tokens(p.prompt) // p.prompts + _row_tokens(p) + FRAME_TOKENS, _answer_tokens(p))
+
+
+def _winners_calls(p: Preparation) -> list[Call]:
+    """A task call of a long winner: one with demonstrations, and one that reasons if that is tried."""
+    original = _original_call(p)
+    prompt, answer = estimate_tokens(p.prompt) // p.prompts, original.completion
+    demos = min(p.config.max_demos, USUAL_DEMOS, len(p.splits.train))
+    repeated = 0 if p.workflow is not None else estimate_tokens(repeated_text(p.prompt, p.fields))
+    shown = _row_tokens(p) + repeated + answer + FRAME_TOKENS
+    longer = min(p.config.max_prompt_tokens, prompt + demos * shown)
+    # A free answer may be worked out, however short it ends.
+    written = answer if p.labels else min(max(answer, USUAL_TOKENS), room_of(p.task_options))
+    found = [Call(original.prompt - prompt + longer, written)]
+    if p.can_reason:
+        found.append(Call(original.prompt, USUAL_TOKENS))
+    return found
+
+
+def _answer_tokens(p: Preparation) -> float:
+    return answer_tokens(p.labels, [row.target for row in _rows(p)], p.task_options)
+
+
+def _judge_calls(p: Preparation, row_calls: int) -> int:
+    """Those of the calls for rows that are the judge's."""
+    return row_calls // p.plan.calls_per_row if p.config.metric == JUDGED else 0
+
+
+def _judge_call(p: Preparation) -> Call:
+    """All 0 where no model judges."""
+    if p.config.metric != JUDGED:
+        return Call(0.0, 0.0)
+    return judge_call(p.config, _row_tokens(p), mean_tokens([row.target for row in _rows(p)]))
+
+
+def _writer_call(p: Preparation) -> Call:
+    """A call to analyst or writer: the rows that it is shown, both prompts, template and answer."""
+    prompt = estimate_tokens(p.prompt)
+    return Call(12 * (_row_tokens(p) + 20) + prompt + 900 - WRITER_REPLY, prompt + WRITER_REPLY)
+
+
+def _row_tokens(p: Preparation) -> float:
+    return mean_tokens([row.input for row in _rows(p)])
+
+
+def _rows(p: Preparation) -> Sequence[Any]:
+    return [*p.splits.val, *p.splits.test][:200]

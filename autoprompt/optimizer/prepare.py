@@ -1,0 +1,283 @@
+"""Everything that is settled before the first call: rows, labels, metric, plan and what the run will cost."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from autoprompt.dataset import Splits
+from autoprompt.dataset.caps import Cap, chosen_caps, own_caps
+from autoprompt.dataset.shown import without_shown
+from autoprompt.dataset.splits import Regions, cut_rows
+from autoprompt.evaluation.checks import check_metric, check_placeholders
+from autoprompt.evaluation.task import (
+    calls_per_row,
+    input_of,
+    make_program,
+    open_workflow,
+    reasoning_tokens,
+    task_options,
+)
+from autoprompt.llm.client import Client, Options
+from autoprompt.llm.endpoints import choose_model
+from autoprompt.llm.here import weights
+from autoprompt.measure.program import Program, placeholders
+from autoprompt.metrics import Metric
+from autoprompt.optimizer.context import demo_tokens
+from autoprompt.optimizer.propose.scientific import MOST_CALLS, TRAIN_ROWS, check_analyst
+from autoprompt.optimizer.search.demos import to_demo
+from autoprompt.optimizer.search.gate import smallest_gain
+from autoprompt.optimizer.search.plan import (
+    DEPTHS,
+    FEWEST_ENTRANTS,
+    FEWEST_TOLD,
+    TRAIN_BATCH,
+    Depth,
+    Overhead,
+    Plan,
+    calls_for,
+    check_budget,
+    default_max_calls,
+    fewest_optimizer_calls,
+    fresh_rows,
+    make_plan,
+)
+from autoprompt.optimizer.search.room import rows_with_room
+from autoprompt.records import Example, Part
+from autoprompt.settings.records import RunConfig
+from autoprompt.settings.resolve import complete, starting_prompt
+from autoprompt.stats import count_groups, in_groups
+from autoprompt.text.answers.reasoning import USUAL_TOKENS, asks_to_reason
+from autoprompt.text.tokens import estimate_tokens
+
+if TYPE_CHECKING:
+    from autoprompt.workflow.task import WorkflowTask
+
+SHORT_TARGET = 80  # characters; what is longer is written rather than found out
+LARGE_GAIN = 0.3  # warned where validation cannot show less
+
+
+@dataclass(frozen=True, slots=True)
+class Preparation:
+    """A checked run that has sent nothing yet. max_calls: the cap, set by the user or by the preset.
+
+    prompt: the naive text; of a workflow, all of its prompts under their names.
+    """
+
+    config: RunConfig
+    prompt: str
+    splits: Splits
+    labels: tuple[str, ...]
+    depth: Depth
+    plan: Plan
+    max_iterations: int
+    max_calls: int
+    workflow: WorkflowTask | None = None
+
+    @property
+    def prompts(self) -> int:
+        """How many texts are to be optimized."""
+        return 1 if self.workflow is None else len(self.workflow.components)
+
+    @property
+    def locked_components(self) -> frozenset[str]:
+        return frozenset() if self.workflow is None else self.workflow.locked
+
+    def program(self, client: Client, metric: Metric) -> Program:
+        """What is run on each row."""
+        rows = (*self.splits.train, *self.splits.val, *self.splits.test)
+        return make_program(self.config, self.prompt, self.workflow, self.labels, client, metric, rows)
+
+    @property
+    def analyst_calls(self) -> int:
+        """Of one round, at most."""
+        return MOST_CALLS[self.config.analyst] if self.depth.rewrites else 0
+
+    @property
+    def task_options(self) -> Options:
+        return task_options(self.config, self.labels)
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """Names that a prompt may use as placeholders: those that every row has, but the target's."""
+        rows = (*self.splits.train, *self.splits.val, *self.splits.test)
+        shared = set.intersection(*(set(row.fields) for row in rows)) - {self.config.target_field}
+        return tuple(name for name in self.splits.val[0].fields if name in shared)
+
+    @property
+    def can_reason(self) -> bool:
+        """Whether to try reasoning before the answer: of one prompt, for short answers, with room for it."""
+        room = reasoning_tokens(self.config, self.labels)
+        if self.config.no_reasoning or self.workflow is not None or room < USUAL_TOKENS:
+            return False
+        short = sum(len(row.target) <= SHORT_TARGET for row in self.splits.train)
+        return bool(self.labels) or 10 * short >= 9 * len(self.splits.train) > 0
+
+
+def prepare(config: RunConfig, *, has_clients: bool = False) -> Preparation:
+    """Complete the settings (`settings.complete`), read, check and plan; sends nothing.
+
+    has_clients: whether models of one's own answer instead of those that the settings name.
+    Raises DatasetError, ConfigError, PromptError, BudgetTooSmallError, and SandboxError where the analyst's
+    code cannot be confined.
+    """
+    config = complete(config)
+    check_analyst(config)
+    prompt = "" if config.workflow is not None else starting_prompt(config)
+    regions = cut_rows(config, input_of=input_of(config, prompt))
+    labels = regions.labels or ()
+    workflow = open_workflow(config, [row for rows in regions.parts.values() for row in rows])
+    texts = [prompt] if workflow is None else [*workflow.components.values()]
+    regions = without_shown(regions, texts)
+    train_batch = min(TRAIN_ROWS[config.analyst], max(TRAIN_BATCH, len(regions.parts["train"])))
+    depth, analyst_calls = DEPTHS[config.preset], MOST_CALLS[config.analyst]
+    # Whoever writes: another model must not make test rows of yesterday's train rows.
+    overhead = Overhead(
+        fewest_optimizer_calls(depth, analyst_calls), calls_per_row(config, workflow), train_batch
+    )
+    caps = _preset_caps(config.preset, depth)
+    splits = regions.capped(caps | _caps_with_room(regions, caps, config.max_calls, overhead))
+    if workflow is not None:
+        workflow.check_rewritable()
+        prompt = workflow.text
+        told = workflow.warnings(config.model or config.base_url, config.locked)
+        splits = replace(splits, warnings=(*splits.warnings, *told))
+    plan = make_plan(splits.val, overhead.calls_per_row, train_batch)
+    default_calls = default_max_calls(depth, plan, len(splits.test))  # whoever writes, too
+    if not has_clients and _only_describes(config, prompt, splits.train):
+        depth = depth.describing(has_labels=bool(labels))
+    if (warning := _too_few_rows(plan, depth)) is not None:
+        splits = replace(splits, warnings=(*splits.warnings, warning))
+    max_iterations = config.max_iterations or depth.max_iterations
+    rows = _rows_by_file(splits)
+    said = check_metric(config, labels, rows)
+    if workflow is None:
+        said += check_placeholders(prompt, rows, config)
+        if asks_to_reason(prompt) and (room := reasoning_tokens(config, labels)) < USUAL_TOKENS:
+            said.append(f"the prompt asks to reason, and --max-output-tokens {room} will cut its answers")
+    splits = replace(splits, warnings=(*splits.warnings, *said, *_too_long(texts, config.max_prompt_tokens)))
+    # What a scientific analyst takes beyond a plain one must not come out of the search.
+    looks = plan.calls_per_row * (train_batch - TRAIN_BATCH)
+    beyond = max_iterations * (analyst_calls - MOST_CALLS["plain"] + looks)
+    max_calls = config.max_calls or default_calls + beyond
+    found = Preparation(config, prompt, splits, labels, depth, plan, max_iterations, max_calls, workflow)
+    check_budget(config.max_calls, plan, len(splits.test), fewest_optimizer_calls(depth, found.analyst_calls))
+    return found
+
+
+def _only_describes(config: RunConfig, prompt: str, train: Sequence[Example]) -> bool:
+    """Whether the embedded model both answers and writes, and is left to describe (`Depth.describing`).
+
+    Not where more was asked for, nor in a workflow, which was not measured, nor where little else is left to
+    try: few rows, or no room for the half of them as demonstrations. A GGUF file of one's own may hold a
+    larger model.
+    """
+    if config.preset == "thorough" or config.analyst != "plain" or config.workflow is not None:
+        return False
+    if config.max_demos == 0 or len(train) < FEWEST_TOLD:
+        return False
+    models = [choose_model(config, role) for role in ("task", "optimizer")]
+    if not all(m.is_local and (m.local_name or weights.DEFAULT) in weights.KNOWN for m in models):
+        return False
+    fields = set.intersection(*(set(row.fields) for row in train)) - {config.target_field}
+    asked = placeholders(prompt, fields)
+    shown = [to_demo(row, None, asked, config.input_field) for row in train]
+    taken = statistics.median(demo_tokens(prompt, demo, config.input_field) for demo in shown)
+    return estimate_tokens(prompt) + taken <= config.max_prompt_tokens
+
+
+def smallest_gain_of(plan: Plan, depth: Depth) -> float | None:
+    """See `autoprompt.optimizer.search.gate.smallest_gain`; None where validation can show none.
+
+    Of a winner that was made from so many rows of train that none is fresh for it.
+    """
+    return smallest_gain(*plan.groups, depth.candidates)
+
+
+def smallest_gain_at_best(plan: Plan, depth: Depth, train: Sequence[Example]) -> float | None:
+    """The same of one whose makers were told of no row of train, in a race most leave early.
+
+    As many rows of train as race can be fresh besides those of validation.
+    """
+    race, fresh = plan.groups
+    unseen = min(race, count_groups([row.group for row in train]))
+    left_early = plan.blocks[0] / max(1, len(plan.race)) if plan.blocks else 1.0
+    chances = 1 + (depth.candidates - 1) * left_early
+    # A row more may be a step of a gain less: the least of all numbers of rows.
+    found = [smallest_gain(race, fresh + more, chances) for more in range(unseen + 1)]
+    return min((gain for gain in [*found, smallest_gain_of(plan, depth)] if gain is not None), default=None)
+
+
+def _shown_by(rows: int, depth: Depth) -> float | None:
+    fresh = fresh_rows(rows)
+    return smallest_gain(rows - fresh, fresh, depth.candidates)
+
+
+def _too_few_rows(plan: Plan, depth: Depth) -> str | None:
+    """A warning where validation is so small that only a very large gain could be told from luck."""
+    least = smallest_gain_of(plan, depth)
+    if least is not None and least <= LARGE_GAIN:
+        return None
+    could = "nothing could" if least is None else f"only a gain of about {least:+.2f} or more can"
+    rows, groups = len(plan.race) + len(plan.fresh), sum(plan.groups)
+    what = "" if groups == rows else " groups"
+    more = " and ".join(f"{many}{what} can show {_shown_by(many, depth):+.2f}" for many in (30, 50))
+    return (
+        f"{rows} validation rows{in_groups(groups, rows)}: by these alone {could} be told from luck, so the "
+        "original prompt may be returned whatever is found, unless rows of train tell. At best, with no "
+        f"{'row' if groups == rows else 'group'} broken, {more}"
+    )
+
+
+def _too_long(texts: Sequence[str], most_tokens: int) -> list[str]:
+    """A warning where the user's own prompt is over the cap for those that are tried."""
+    tokens = max(map(estimate_tokens, texts))
+    if tokens <= most_tokens:
+        return []
+    return [
+        f"your own prompt has about {tokens:,} tokens, over max_prompt_tokens={most_tokens}: no "
+        "demonstration and no longer text can be tried. Raise --max-prompt-tokens"
+    ]
+
+
+def _rows_by_file(splits: Splits) -> dict[Path, list[Example]]:
+    """The rows that the parts have of each file, in its order."""
+    rows: dict[Path, list[Example]] = {}
+    for name, examples in (("train", splits.train), ("val", splits.val), ("test", splits.test)):
+        if examples:
+            source = next(path for path in (name, "dataset", "train") if path in splits.paths)
+            rows.setdefault(splits.paths[source], []).extend(examples)
+    return {
+        path: sorted(found, key=lambda example: (example.line, example.row)) for path, found in rows.items()
+    }
+
+
+def _preset_caps(preset: str, depth: Depth) -> dict[Part, Cap]:
+    if depth.most_rows is None:
+        return {}
+    cap = Cap(depth.most_rows, f"preset {preset}")
+    return {"val": cap, "test": cap}
+
+
+def _caps_with_room(
+    regions: Regions, preset: Mapping[Part, Cap], max_calls: int | None, overhead: Overhead
+) -> dict[Part, Cap]:
+    """Of the parts that are cut, that the user has not capped, and that the cap on calls has no room for."""
+    if max_calls is None:
+        return {}
+    chosen, given = chosen_caps(regions.settings, preset), own_caps(regions.settings)
+    movable = [part for part in given if part in regions.cut and given[part] is None]
+    whole = {part: len(regions.parts[part]) for part in given}
+    sizes = {part: min(n, chosen[part].rows) if part in regions.cut else n for part, n in whole.items()}
+    fitted = rows_with_room(max_calls, sizes["val"], sizes["test"], overhead, movable=movable)
+    used = {part: whole[part] if part in movable else sizes[part] for part in given}
+    enough = f"--max-calls {calls_for(FEWEST_ENTRANTS, used['val'], used['test'], overhead)}"
+    caps = {}
+    for part in movable:
+        if fitted[part] < sizes[part]:
+            beyond = [f"--max-{part} {whole[part]}"] if whole[part] > sizes[part] else []
+            caps[part] = Cap(fitted[part], f"--max-calls {max_calls}", (enough, *beyond))
+    return caps

@@ -1,0 +1,282 @@
+"""The analyst: what the wrong rows share, and what the prompt fails to say."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from autoprompt.llm.client import Client, Options
+from autoprompt.optimizer.propose.layout import layout
+from autoprompt.optimizer.propose.translation import reason_in
+from autoprompt.records import EvaluatedRow, Message, Step
+from autoprompt.text.templates import Language, fill, language_of
+
+# More rows in one reflection hurt (Combee: 87.0 with 3, 72.5 with 100), none at all teaches nothing.
+WRONG_ROWS = 8
+RIGHT_ROWS = 4
+STEP_CHARACTERS = 200  # of what one of several steps got, and of what it gave
+REASONING_CHARACTERS = 200  # of what a model wrote before its answer, the end
+ROW_CHARACTERS = 600  # of a row's input; long documents would push the rest out of a small model's window
+
+_WORDS: dict[Language, dict[str, str]] = {
+    "en": {
+        "kind": "- expected {!r}, answered {!r}: {}",
+        "row": "- {} -> answered: {}; right: {}",
+        "unreadable": "(no readable answer)",
+        "reason": " ({})",
+        "wrote": " (it wrote: …{})",
+        "step": "[{}] got: {} -> gave: {}",
+        "failed": "failed: {}",
+        "nothing": "(nothing)",
+        "end": " (in the end: {}; right: {})",
+    },
+    "zh": {
+        "kind": "- 应为 {!r}，却答 {!r}：{}",
+        "row": "- {} -> 回答：{}；正确：{}",
+        "unreadable": "（无法读出答案）",
+        "reason": "（{}）",
+        "wrote": "（它写道：…{}）",
+        "step": "[{}] 得到：{} -> 给出：{}",
+        "failed": "失败：{}",
+        "nothing": "（无）",
+        "end": "（最终：{}；正确：{}）",
+    },
+}
+_ITEM = re.compile(r"^\s*(?:[-*•]|\d+[.)])?\s*")
+
+
+class Analyst(Protocol):
+    """Who reads the errors of a round. most_calls: optimizer calls that one analysis may take.
+
+    filled: the prompt's placeholders of the row's fields, as `{premise}`.
+    """
+
+    @property
+    def most_calls(self) -> int: ...
+
+    def analyze(
+        self, prompt: str, results: Sequence[EvaluatedRow], *, filled: Sequence[str] = (), seed: int = 0
+    ) -> dict[str, Any]: ...
+
+    def analyze_steps(
+        self, goal: str, components: Mapping[str, str], results: Sequence[EvaluatedRow], *, seed: int = 0
+    ) -> dict[str, Any]: ...
+
+
+class CountingAnalyst:
+    """Counts the errors of one prompt by their kind and asks nobody: where no writer would read more."""
+
+    most_calls = 0
+
+    def analyze(self, prompt: str, results: Sequence[EvaluatedRow], **_: Any) -> dict[str, Any]:
+        """As `AnalysisAgent.analyze`; suggestions: the frequent kinds of error."""
+        wrong = [row for row in results if not row.is_correct]
+        return {
+            **count_errors(results),
+            "suggestions": confusions(wrong, language_of(prompt)),
+            "error_cases": error_cases(wrong),
+        }
+
+    def analyze_steps(
+        self, goal: str, components: Mapping[str, str], results: Sequence[EvaluatedRow], **_: Any
+    ) -> dict[str, Any]:
+        """The same of several prompts, without `rules` for any."""
+        return {**self.analyze("\n".join((goal, *components.values())), results), "rules": {}}
+
+
+class AnalysisAgent:
+    """Sorts the errors of an evaluation and asks a model what they have in common.
+
+    Usable alone: `AnalysisAgent(client).analyze(prompt, rows)`.
+    """
+
+    most_calls = 1
+
+    def __init__(self, client: Client, *, max_output_tokens: int = 300) -> None:
+        self._client = client
+        self._max_output_tokens = max_output_tokens
+
+    def analyze_steps(
+        self, goal: str, components: Mapping[str, str], results: Sequence[EvaluatedRow], *, seed: int = 0
+    ) -> dict[str, Any]:
+        """As `analyze`, of a program of several prompts, by the rows' traces: what each step got and gave.
+
+        components: name -> text of each prompt. Besides: `rules`, component -> the rules that the analyst
+        wants in it; none for lines that name no prompt. error_cases have `steps`.
+        """
+        wrong = [r for r in results if not r.is_correct]
+        analysis = {**count_errors(results), "rules": {}}
+        if not wrong:
+            return analysis
+        shown = spread(wrong, WRONG_ROWS // 2)  # a row with its steps is several times as long
+        right = near_misses([r for r in results if r.is_correct], RIGHT_ROWS // 2)
+        language = language_of(" ".join(components.values()))
+        request = fill(
+            "analyze_steps",
+            language,
+            goal=goal,
+            prompts="\n\n".join(f"[{name}]\n{text}" for name, text in components.items()),
+            total=str(len(results)),
+            errors=str(len(wrong)),
+            confusions=confusions(wrong, language),
+            wrong="\n".join(_lines_with_steps(r, language) for r in shown),
+            right="\n".join(_lines_with_steps(r, language) for r in right) or "-",
+            example=next(iter(components)),
+        )
+        options = Options(role="optimizer", seed=seed, max_output_tokens=self._max_output_tokens)
+        said = self._client.complete([Message("user", request)], options).said
+        analysis["suggestions"] = said
+        analysis["rules"] = read_rules(said, tuple(components))
+        analysis["error_cases"] = [
+            {**_case(r), "steps": [{f: _cut(v) for f, v in _shown_step(s).items()} for s in r.trace]}
+            for r in shown
+        ]
+        return analysis
+
+    def analyze(
+        self, prompt: str, results: Sequence[EvaluatedRow], *, filled: Sequence[str] = (), seed: int = 0
+    ) -> dict[str, Any]:
+        """{has_errors, error_count, total_count, suggestions, error_cases}; plain data.
+
+        results: rows of train (the analyst may see these). suggestions: the model's text, "" without errors,
+        in which case no call is sent. error_cases: the wrong rows that were shown, at most WRONG_ROWS.
+        """
+        wrong = [r for r in results if not r.is_correct]
+        analysis = count_errors(results)
+        if not wrong:
+            return analysis
+        shown = spread(wrong, WRONG_ROWS)
+        right = near_misses([r for r in results if r.is_correct], RIGHT_ROWS)
+        language = language_of(prompt)
+        request = fill(
+            "analyze",
+            language,
+            layout=layout("analyze", language, filled),
+            prompt=prompt,
+            total=str(len(results)),
+            errors=str(len(wrong)),
+            confusions=confusions(wrong, language),
+            wrong="\n".join(_line(r, language) for r in shown),
+            right="\n".join(_line(r, language) for r in right) or "-",
+        )
+        options = Options(role="optimizer", seed=seed, max_output_tokens=self._max_output_tokens)
+        said = self._client.complete([Message("user", request)], options).said
+        analysis["suggestions"] = said
+        analysis["error_cases"] = [_case(r) for r in shown]
+        return analysis
+
+
+def error_cases(results: Sequence[EvaluatedRow]) -> list[dict[str, Any]]:
+    """The wrong rows that an analysis shows, at most WRONG_ROWS, over all kinds of error."""
+    return [_case(row) for row in spread([r for r in results if not r.is_correct], WRONG_ROWS)]
+
+
+def read_rules(answer: str, names: Sequence[str]) -> dict[str, list[str]]:
+    """Component -> rules, from lines like `[name] rule`; brackets may be missing or of another kind.
+
+    A line that names no component is left out.
+    """
+    rules: dict[str, list[str]] = {}
+    for line in answer.splitlines():
+        text = _ITEM.sub("", line)
+        # The longest first: `a.user2` begins with `a.user`.
+        for name in sorted(names, key=len, reverse=True):
+            found = re.match(rf"[\[(`*\"]*{re.escape(name)}(?![\w.])[\])`*\"]*\s*[:：\-]?\s*(.+)", text)
+            if found:
+                rules.setdefault(name, []).append(found[1].strip())
+                break
+    return rules
+
+
+def count_errors(results: Sequence[EvaluatedRow]) -> dict[str, Any]:
+    """An analysis that has asked nobody: the counts, without suggestions."""
+    wrong = sum(not row.is_correct for row in results)
+    return {
+        "has_errors": wrong > 0,
+        "error_count": wrong,
+        "total_count": len(results),
+        "suggestions": "",
+        "error_cases": [],
+    }
+
+
+def spread(rows: Sequence[EvaluatedRow], most: int) -> list[EvaluatedRow]:
+    """Up to `most` rows, taking turns over the kinds of error (expected, answered), frequent kinds first."""
+    by_kind: dict[tuple[str, str], list[EvaluatedRow]] = {}
+    for row in rows:
+        by_kind.setdefault((row.ground_truth, "" if row.is_unparsed else row.prediction), []).append(row)
+    if len(by_kind) > len(rows) / 2:  # free text: every error is a kind of its own
+        return list(rows[:most])
+    queues = sorted(by_kind.values(), key=len, reverse=True)
+    chosen: list[EvaluatedRow] = []
+    depth = 0
+    while len(chosen) < min(most, len(rows)):
+        chosen += [q[depth] for q in queues if depth < len(q)][: most - len(chosen)]
+        depth += 1
+    return chosen
+
+
+def near_misses(rows: Sequence[EvaluatedRow], most: int) -> list[EvaluatedRow]:
+    """Rows that are right but hardly (lowest confidence first); in the given order where none is known."""
+    return sorted(rows, key=lambda r: 1.0 if r.confidence is None else r.confidence)[:most]
+
+
+def confusions(wrong: Sequence[EvaluatedRow], language: Language = "en") -> str:
+    """The frequent kinds of error with their counts, a line each."""
+    words = _WORDS[language]
+    kinds = Counter(
+        (_cut(r.ground_truth, 60), words["unreadable"] if r.is_unparsed else _cut(r.prediction, 60))
+        for r in wrong
+    )
+    return "\n".join(words["kind"].format(*kind, count) for kind, count in kinds.most_common(6))
+
+
+def _case(row: EvaluatedRow) -> dict[str, Any]:
+    return {
+        "input": _cut(row.input),
+        "prediction": _cut(row.prediction),
+        "ground_truth": _cut(row.ground_truth),
+        "reason": _cut(row.reason),
+    }
+
+
+def _lines_with_steps(row: EvaluatedRow, language: Language) -> str:
+    return "\n".join([_line(row, language), *(f"  {step_line(step, language)}" for step in row.trace)])
+
+
+def step_line(step: Step, language: Language = "en") -> str:
+    """What a step got and gave, in one line, under its prompts' names (its own where it has no prompt)."""
+    shown = _shown_step(step, language)
+    got = _cut(shown["input"], STEP_CHARACTERS)
+    gave = _cut(shown["output"], STEP_CHARACTERS)
+    return _WORDS[language]["step"].format(", ".join(step.components) or step.node, got or "-", gave)
+
+
+def step_case(step: Step, row: EvaluatedRow, language: Language = "en") -> str:
+    """`step_line`, and how the row ended."""
+    ending = _WORDS[language]["end"].format(row.prediction or "-", row.ground_truth)
+    return f"- {step_line(step, language)}{ending}"
+
+
+def _shown_step(step: Step, language: Language = "en") -> dict[str, str]:
+    words = _WORDS[language]
+    output = words["failed"].format(step.error) if step.error else step.output
+    return {"node": step.node, "input": step.input, "output": output or words["nothing"]}
+
+
+def _line(row: EvaluatedRow, language: Language) -> str:
+    words = _WORDS[language]
+    answer = words["unreadable"] if row.is_unparsed else _cut(row.prediction, 200)
+    detail = ""
+    if row.reason and not row.is_correct and row.is_unparsed:
+        detail = words["reason"].format(_cut(reason_in(language, row.reason), 200))
+    if row.output:  # how it got there: the end, where a reasoned answer goes wrong
+        detail += words["wrote"].format(" ".join(row.output.split())[-REASONING_CHARACTERS:])
+    return words["row"].format(_cut(row.input), answer, _cut(row.ground_truth, 200)) + detail
+
+
+def _cut(text: str, most: int = ROW_CHARACTERS) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= most else text[: most - 1] + "…"

@@ -1,0 +1,130 @@
+"""Which component of a program to change next: by the traces of wrong rows, the analyst, and what helped.
+
+The measure of a trace is a guess, so it only weighs: what edits of a component brought counts too, and every
+component gets its turn.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from autoprompt.optimizer.search.pool import Pool
+from autoprompt.records import EvaluatedRow, Step
+
+if TYPE_CHECKING:
+    from autoprompt.optimizer.context import SearchContext
+
+FLOOR = 0.2  # share of the weight that is spread evenly: a trace may point at the wrong step in every row
+# A component is due that had less than this share of an even number of tries.
+DUE = 1 / 3
+ANALYST = 0.5  # weight of the analyst's word beside the traces'
+
+
+def open_components(context: SearchContext) -> list[str]:
+    """Names of the components that may be changed, in alphabetical order."""
+    return sorted(set(context.program.components) - context.settings.locked_components)
+
+
+def next_component(
+    pool: Pool, blame: Mapping[str, float], names: Sequence[str], slot: int, rng: random.Random
+) -> str:
+    """The component for the proposal at place `slot` of a round.
+
+    blame: component -> its share in what went wrong, summing to 1 or less. names: those to choose among.
+    rng: one of the round's own, made anew for every slot: the places before it are drawn again.
+    Drawn by blame times Beta(1 + accepted, 1 + lost); one that had far fewer tries than others comes first.
+    Raises ValueError without a name to choose.
+    """
+    if not names:
+        raise ValueError("no component may be changed")
+    outcomes = credit(pool)
+    tried = Counter({name: sum(outcomes.get(name, (0, 0))) for name in names})
+    for place in range(slot + 1):
+        name = min(names, key=lambda n: tried[n])
+        # The first tries go where the blame lies.
+        if tried[name] >= DUE * tried.total() / len(names):
+            name = rng.choices(names, [_weight(blame, outcomes, n, len(names), rng) for n in names])[0]
+        if place < slot:
+            tried[name] += 1
+    return name
+
+
+def _weight(
+    blame: Mapping[str, float], outcomes: Mapping[str, tuple[int, int]], name: str, n: int, rng: random.Random
+) -> float:
+    accepted, lost = outcomes.get(name, (0, 0))
+    return (FLOOR / n + (1 - FLOOR) * blame.get(name, 0.0)) * rng.betavariate(1 + accepted, 1 + lost)
+
+
+def credit(pool: Pool) -> dict[str, tuple[int, int]]:
+    """Component -> how many candidates that changed it and nothing else were (accepted, rejected)."""
+    found: dict[str, tuple[int, int]] = {}
+    for entry in pool.entries:
+        parents = [pool[i].candidate for i in entry.candidate.parents[:1] if i in pool]
+        changed = entry.candidate.changed_since(parents[0]) if parents else ()
+        if len(changed) == 1 and entry.status != "pending":
+            accepted, lost = found.get(changed[0], (0, 0))
+            is_accepted = entry.status == "accepted"
+            found[changed[0]] = (accepted + is_accepted, lost + (not is_accepted))
+    return found
+
+
+def blame_of(
+    rows: Sequence[EvaluatedRow], names: Sequence[str], votes: Mapping[str, int] | None = None
+) -> dict[str, float]:
+    """Component -> its share in the wrong ones of `rows`; sums to 1, or is empty where nothing tells.
+
+    votes: how many rules the analyst wants in each component's text.
+    """
+    traced = _normalized(_suspicion(rows, names))
+    voted = _normalized({n: float(v) for n, v in (votes or {}).items() if n in names})
+    if not traced or not voted:
+        return traced or voted
+    return {n: (1 - ANALYST) * traced.get(n, 0.0) + ANALYST * voted.get(n, 0.0) for n in names}
+
+
+def _suspicion(rows: Sequence[EvaluatedRow], names: Sequence[str]) -> dict[str, float]:
+    shares: dict[str, float] = {}
+    for row in rows:
+        suspects = [] if row.is_correct else suspect_steps(row)
+        components = dict.fromkeys(n for step in suspects for n in step.components if n in names)
+        for name in components:
+            shares[name] = shares.get(name, 0.0) + 1 / len(components)
+    return shares
+
+
+def _normalized(shares: Mapping[str, float]) -> dict[str, float]:
+    total = sum(shares.values())
+    return {name: share / total for name, share in shares.items()} if total else {}
+
+
+def suspect_steps(row: EvaluatedRow) -> list[Step]:
+    """The steps at which a wrong row may have gone wrong, those with components.
+
+    The first that failed; else the first whose output is in the answer and not in the right one; else all but
+    those whose output is in both.
+    """
+    steps = [step for step in row.trace if step.components]
+    failed = [step for step in steps if step.error]
+    if failed:
+        return failed[:1]
+    guilty = [s for s in steps if is_in(s.output, row.prediction) and not is_in(s.output, row.ground_truth)]
+    return guilty[:1] or [s for s in steps if not is_right_part(s, row)] or steps
+
+
+def is_right_part(step: Step, row: EvaluatedRow) -> bool:
+    """Whether the step's output is a part of the answer that the right one has too."""
+    return is_in(step.output, row.prediction) and is_in(step.output, row.ground_truth)
+
+
+def is_in(part: str, text: str) -> bool:
+    """Whether `part` stands in `text` as whole words, whatever the case."""
+    words = part.casefold().split()
+    if not words:
+        return False
+    pattern = r"(?<!\w)" + r"\s+".join(map(re.escape, words)) + r"(?!\w)"
+    return re.search(pattern, text.casefold()) is not None

@@ -1,0 +1,170 @@
+"""What a round's authors are given: the state's part in it and, for several prompts, their steps."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from autoprompt.optimizer.context import SearchContext
+from autoprompt.optimizer.propose.analyst import step_case
+from autoprompt.optimizer.propose.blame import next_component, open_components, suspect_steps
+from autoprompt.optimizer.propose.refusal import Refused
+from autoprompt.optimizer.propose.step_demos import own_answers, step_examples
+from autoprompt.optimizer.propose.writer import StepView
+from autoprompt.records import Candidate, EvaluatedRow, Example
+from autoprompt.text.answers.reasoning import asks_to_reason
+from autoprompt.text.templates import language_of
+
+CASES = 6  # of one step that a writer is shown
+FEWEST_EXAMPLES = 2  # of a step, to show any as demonstrations
+FEWEST_OWN = 4  # right answers of a model that was not asked to reason, to show them and not the targets
+
+
+@dataclass(frozen=True, slots=True)
+class Brief:
+    """What the rewrite node hands over: the state's part in a round of proposals.
+
+    experiences: text for the writer. helped: sentences that helped where they were added, in this run or in
+    earlier ones on such tasks, the best first. seen: the rows of train that were run so far, the newest
+    last, with the traces of a program of several prompts; of one prompt those that were answered as the best
+    answers (at once, or after reasoning), and none where its answers say no more than the targets.
+    """
+
+    iteration: int
+    incumbent: str
+    number: int
+    analysis: Mapping[str, Any]
+    experiences: str
+    tally: Mapping[str, Sequence[int]]
+    wrong_ids: frozenset[str]
+    helped: Sequence[str] = ()
+    seen: Sequence[EvaluatedRow] = ()
+
+    @property
+    def blame(self) -> Mapping[str, float]:
+        blame: Mapping[str, float] = self.analysis.get("blame") or {}
+        return blame
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Which proposal of the round this is: of all, of those that draw demonstrations, of those that recall,
+    of those that say what the answers mean."""
+
+    slot: int
+    draw: int
+    recall: int
+    told: int = 0
+
+
+class Shown(NamedTuple):
+    """Where demonstrations come from: the component that they are shown with, rows to choose from, and what
+    is shown as the answer to a row instead of its target."""
+
+    name: str
+    examples: Sequence[Example]
+    answers: Mapping[str, str]
+
+
+def is_single(context: SearchContext) -> bool:
+    """Whether the program is one prompt that gets the row and gives the answer."""
+    return len(context.program.components) == 1 and not context.settings.has_steps
+
+
+def filled_in(context: SearchContext, prompt: str) -> tuple[str, ...]:
+    """The placeholders of `prompt` at which the row's fields are filled in, as they stand there, in order.
+
+    None of a program of several steps: what these are sent is not the row.
+    """
+    if not is_single(context):
+        return ()
+    return tuple("{" + name + "}" for name in context.asked(prompt))
+
+
+def named(context: SearchContext, name: str, change: str) -> str:
+    """`change`, with the component that it is of where there are several."""
+    return change if is_single(context) else f"{name}: {change}"
+
+
+def component_of(context: SearchContext, brief: Brief, place: Place, rng: random.Random) -> str:
+    """The component that the proposal at this place rewrites."""
+    names = open_components(context)
+    if is_single(context):
+        return rng.choice(names)
+    return _next(context, brief, place, names)
+
+
+def blamed_first(context: SearchContext, brief: Brief) -> str:
+    return max(open_components(context), key=lambda name: brief.blame.get(name, 0.0))
+
+
+def analysis_for(brief: Brief, name: str) -> dict[str, Any]:
+    """The analysis with the rules for this component alone, where the analyst gave any."""
+    analysis = dict(brief.analysis)
+    rules = (analysis.get("rules") or {}).get(name)
+    return {**analysis, "suggestions": "\n".join(rules)} if rules else analysis
+
+
+def step_view(context: SearchContext, brief: Brief, name: str) -> StepView | None:
+    """What the writer is told of the step; None for a program of a single prompt."""
+    if is_single(context):
+        return None
+    language = language_of(context.program.components[name])
+    wrong = [row for row in reversed(brief.seen) if row.is_wrong]
+    # Rows first in which this step is under suspicion; the newest of them first.
+    wrong.sort(key=lambda row: not any(name in step.components for step in suspect_steps(row)))
+    cases = [step_case(step, row, language) for row in wrong for step in row.trace if name in step.components]
+    return StepView(" ".join(context.settings.task.split()), tuple(dict.fromkeys(cases))[:CASES])
+
+
+def shown_with(context: SearchContext, brief: Brief, place: Place, parent: Candidate) -> Shown:
+    """What the demonstrations at this place are drawn from, for a child of `parent`.
+
+    Raises Refused where there is nothing to show.
+    """
+    if is_single(context):
+        name, prompt = next(iter(parent.components.items()))
+        answers = answers_to_show(context, brief, prompt)
+        if answers is None or not (asks_to_reason(prompt) or _shows_own(parent, answers, place)):
+            return Shown(name, context.splits.train, {})
+        examples = [row for row in context.splits.train if row.id in answers]
+        if len(examples) < FEWEST_EXAMPLES:
+            raise Refused("too few rows were answered right to show their answers")
+        return Shown(name, examples, answers)
+    known = demonstrable(context, brief)
+    if not known:
+        raise Refused("no right outputs are known of any step")
+    name = _next(context, brief, place, sorted(known))
+    return Shown(name, known[name], {})
+
+
+def _shows_own(parent: Candidate, answers: Mapping[str, str], place: Place) -> bool:
+    """Whether the model's own long answers are shown, or the targets: as the parent does, else in turn.
+
+    An answer may be long because it is worked out, or only chatty, and no count of characters tells which.
+    """
+    if parent.demos:
+        return any(demo.output == answers.get(demo.example_id) for demo in parent.demos)
+    return len(answers) >= FEWEST_OWN and place.draw % 2 == 0
+
+
+def answers_to_show(context: SearchContext, brief: Brief, prompt: str) -> dict[str, str] | None:
+    """`own_answers` of a single prompt: to reasoned answers no others are shown, to labels the targets."""
+    is_reasoned = asks_to_reason(prompt)
+    if context.settings.labels and not is_reasoned:
+        return None
+    return own_answers(brief.seen, context.splits.train, is_reasoned=is_reasoned)
+
+
+def demonstrable(context: SearchContext, brief: Brief) -> dict[str, list[Example]]:
+    """The components that can be shown demonstrations, with examples, for a program of several."""
+    names = open_components(context)
+    found = {name: step_examples(name, names, brief.seen, context.splits.train) for name in names}
+    return {name: examples for name, examples in found.items() if len(examples) >= FEWEST_EXAMPLES}
+
+
+def _next(context: SearchContext, brief: Brief, place: Place, names: Sequence[str]) -> str:
+    rng = context.rng("component", brief.iteration)
+    return next_component(context.pool, brief.blame, names, place.slot, rng)

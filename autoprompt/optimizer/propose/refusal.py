@@ -1,0 +1,141 @@
+"""What is refused before any call: proposals that lose, copy, repeat or bloat."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from autoprompt.measure.program import placeholders
+from autoprompt.optimizer.context import SearchContext, is_slower, longest_prompt
+from autoprompt.optimizer.propose.layout import layout_phrases
+from autoprompt.optimizer.propose.writer import WORDING
+from autoprompt.optimizer.search.pool import Entry
+from autoprompt.optimizer.search.quotes import weight_of, word_runs, words
+from autoprompt.records import Candidate
+from autoprompt.text.answers.reasoning import requests_in
+from autoprompt.text.scripts import UNPARTED
+from autoprompt.text.templates import phrases
+
+ECHOED = 8  # the weight from which a whole sentence of ours counts
+_SELECTOR = re.compile(r"\{\{#[^{}]+#\}\}")
+_HALF_OF_PAIR = re.compile(r"[\ud800-\udfff]")  # a model may write one; no file and no export can hold it
+
+
+class Refused(Exception):
+    """A proposal that is not worth a call; the message says why."""
+
+
+def check_candidate(context: SearchContext, candidate: Candidate, proposals: Sequence[Candidate]) -> None:
+    settings = context.settings
+    if candidate.id in context.pool or any(candidate.id == p.id for p in proposals):
+        raise Refused("it was tried before")
+    shown = (text for demo in candidate.demos for text in (demo.shown, demo.output))
+    if any(map(_HALF_OF_PAIR.search, (*candidate.components.values(), *shown))):
+        raise Refused("it holds half of a surrogate pair, which is no character")
+    tokens = longest_prompt(candidate, settings.input_field)
+    if tokens > settings.max_prompt_tokens:
+        raise Refused(
+            f"about {tokens} tokens, {settings.max_prompt_tokens} are allowed (--max-prompt-tokens)"
+        )
+    refused = shortest_refused(context, context.pool.entries)
+    if refused is not None and tokens >= longest_prompt(refused.candidate, settings.input_field):
+        raise Refused(
+            f"about {tokens} tokens, and the endpoint took no request of {refused.candidate.id[:6]}"
+        )
+
+
+def shortest_refused(context: SearchContext, entries: Iterable[Entry]) -> Entry | None:
+    """Of the candidates that the endpoint took no request of, as far as that can be for their length."""
+    original, field = context.pool.original, context.settings.input_field
+    refused = [
+        entry
+        for entry in entries
+        # One that reasons asks for longer answers, too.
+        if entry.is_refused and context.grown(entry.candidate) and not is_slower(entry, original)
+    ]
+    return min(refused, key=lambda entry: longest_prompt(entry.candidate, field), default=None)
+
+
+def kept_passages(context: SearchContext, *texts: str) -> list[str]:
+    """What every rewrite of `texts` must keep word for word: locked passages, placeholders, the
+    words that have the model reason."""
+    own = [mark for text in texts for mark in constant_until(context, text)]
+    return list(dict.fromkeys([*context.settings.locked, *own]))
+
+
+def constant_until(context: SearchContext, text: str) -> list[str]:
+    """The passages of `text` that instructions stand before: placeholders, and what has the model reason."""
+    return [*_braced(context, text), *requests_in(text)]
+
+
+def check_text(
+    context: SearchContext, original: str, before: str, text: str, *, is_addition: bool = False
+) -> None:
+    """Refuse a rewrite of `before` that is empty, loses what must be kept, asks for more, or copies rows.
+
+    is_addition: `text` is `before` with lines added, which are no place for the row.
+    """
+    if not text:
+        raise Refused("the writer's answer holds no prompt")
+    if text != before and text.split() == before.split():
+        raise Refused("it moves blanks and line ends alone")
+    lost = [k for k in kept_passages(context, original, before) if k in before and k not in text]
+    if lost:
+        raise Refused(f"it loses {', '.join(lost)}")
+    known = placeholders(original, context.fields)
+    asked = [n for n in placeholders(text, context.fields) if n not in known]
+    # Demonstrations hold what the original asks for, and the target is never filled in. Where it asks for
+    # other fields, they may be the input, and rows to be answered have none of that name.
+    may_ask = "" if known else context.settings.input_field
+    asked = ["{" + n + "}" for n in asked if n != may_ask or (is_addition and "{" + n + "}" not in before)]
+    # A step of a workflow knows no variable that its author did not give it.
+    asked += [mark for mark in _SELECTOR.findall(text) if mark not in original]
+    if asked:
+        raise Refused(f"it asks for {asked[0]}, which the original does not")
+    _refuse_repeats(context, original, before, text)
+    _refuse_copies(context, original, before, text)
+
+
+def _refuse_repeats(context: SearchContext, original: str, before: str, text: str) -> None:
+    """Refuse a text that asks for something oftener than both texts that it was made from.
+
+    Each row would be sent twice, and what stands before the first place is all that is the system's part.
+    """
+    for mark in _braced(context, text):
+        times = text.count(mark)
+        if times > max(1, original.count(mark), before.count(mark)):
+            raise Refused(f"it asks for {mark} {'twice' if times == 2 else f'{times} times'}")
+
+
+def _braced(context: SearchContext, text: str) -> list[str]:
+    """The placeholders as they stand in a prompt: `{field}` of rows, `{{#node.variable#}}` of workflows."""
+    names = placeholders(text, context.fields)
+    return [*("{" + name + "}" for name in names), *dict.fromkeys(_SELECTOR.findall(text))]
+
+
+def _refuse_copies(context: SearchContext, original: str, before: str, text: str) -> None:
+    """Refuse a text that quotes our own request or train rows.
+
+    What a text gains on the rows that it quotes it does not gain on others. What many rows say is no quote.
+    """
+    said = words(text)
+    known = {run for t in (before, original) for run in word_runs(words(t))}
+    new = dict.fromkeys(run for run in word_runs(said) if run not in known)
+    texts = [f" {' '.join(words(t))} " for t in (before, original)]
+    whole = f" {' '.join(said)} "
+    for phrase in (
+        *phrases(),
+        *layout_phrases(),
+        *(p for wording in WORDING.values() for p in wording.values()),
+    ):
+        parts = words(phrase)
+        joined = f" {' '.join(parts)} "
+        is_echo = sum(map(weight_of, parts)) >= ECHOED and joined in whole
+        if (is_echo and not any(joined in t for t in texts)) or any(run in new for run in word_runs(parts)):
+            raise Refused("it repeats what the writer was told")
+    if (copied := context.quotes.first(new)) is not None:
+        raise Refused("it copies a row of train: " + _readable(copied))
+
+
+def _readable(run: Sequence[str]) -> str:
+    return re.sub(rf"(?<=[{UNPARTED}]) (?=[{UNPARTED}])", "", " ".join(run))

@@ -1,0 +1,127 @@
+"""Telling what the answers mean: lines for the prompt, from rows of train and their right answers."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Collection, Sequence
+
+from autoprompt.optimizer.context import SearchContext
+from autoprompt.optimizer.propose.brief import Place, filled_in, is_single
+from autoprompt.optimizer.propose.refusal import Refused
+from autoprompt.optimizer.propose.writer import describe_change
+from autoprompt.optimizer.search import cues
+from autoprompt.optimizer.search import demos as demo_sets
+from autoprompt.optimizer.search.cues import CUE_LABELS
+from autoprompt.optimizer.search.operators import OperatorName
+from autoprompt.optimizer.search.plan import FEWEST_TOLD
+from autoprompt.records import Example
+from autoprompt.text.answers.reasoning import asks_to_reason
+from autoprompt.text.templates import Language, language_of
+
+TOLD_SHARE = 2 / 3  # of train that a list of cues is counted on: the rest stays a fair sample for its winner
+TOLD_ROWS = 30  # that one description is made from; more in one reflection hurt
+CUES = (8, 5, 12)  # words of each label, in the order in which a round tries them
+
+HEADINGS: dict[str, dict[Language, str]] = {
+    "describe": {"en": "Which answer is right when:", "zh": "各答案适用的情形："},
+    "cues": {"en": "Words that are typical of each answer:", "zh": "各答案的典型用词："},
+}
+
+
+def tell(
+    context: SearchContext,
+    operator: OperatorName,
+    name: str,
+    train: Sequence[Example],
+    place: Place,
+    rng: random.Random,
+) -> tuple[list[str], tuple[str, ...]]:
+    """Lines for the prompt under their heading, and the ids of the rows that they were made from.
+
+    Raises Refused where there is nothing to tell, or the describer's error.
+    """
+    if len(train) < FEWEST_TOLD:
+        raise Refused("too few rows to tell from")
+    prompt = context.program.components[name]
+    heading = HEADINGS[operator][language_of(prompt)]
+    labels = _labels(context, train)
+    if operator == "cues":
+        rows = rng.sample(list(train), round(len(train) * TOLD_SHARE))
+        found = cues.typical(rows, CUES[place.told % len(CUES)])
+        if len(found) < 2:
+            raise Refused("no words are typical of the answers")
+        lines = [heading, *cues.as_lines(found)]
+    else:
+        rows = demo_sets.balanced(train, TOLD_ROWS, rng)
+        seed = context.seed("describe", place.slot, len(context.pool))
+        lines = context.describing.describe(
+            prompt, rows, labels, filled=filled_in(context, prompt), seed=seed
+        )
+        if not lines:
+            raise Refused("the description tells no answers apart")
+        lines = [heading, *lines] if labels else lines
+    return lines, tuple(row.id for row in rows)
+
+
+def with_lines(text: str, lines: Sequence[str], asked: Collection[str], labels: Collection[str]) -> str:
+    """`text` with `lines` in place of what an earlier telling of the same heading had added.
+
+    asked: placeholders of `text`. The lines come before the line with the first of them, where the constant
+    part of a prompt ends, and before a line that asks to reason, which comes last; else at the end.
+    That one stands behind a blank line: see `autoprompt.text.answers.reasoning` for what it is worth.
+    labels: what lines of a telling may begin with (see `labels_told`).
+    """
+    marks = ["{" + name + "}" for name in asked]
+    kept = _without(text, lines[0], labels, marks) if len(lines) > 1 else text.splitlines()
+    ends = (n for n, line in enumerate(kept) if any(m in line for m in marks) or asks_to_reason(line))
+    at = next(ends, len(kept))
+    head, tail = kept[:at], kept[at:]
+    if tail and asks_to_reason(tail[0]):
+        while head and not head[-1].strip():
+            head.pop()
+        tail = ["", *tail]
+    if asks_to_reason(lines[0]) and head and head[-1].strip():
+        head = [*head, ""]
+    return "\n".join([*head, *lines, *tail])
+
+
+def described(operator: OperatorName, before: str, after: str, lines: Sequence[str]) -> str:
+    """What was changed, in a few words. Counted words are of these rows alone, so no lesson for others."""
+    if operator == "cues":
+        return f"typical words of {len(lines) - 1} answers named"
+    return describe_change(before, after)
+
+
+def labels_told(context: SearchContext, train: Sequence[Example]) -> set[str]:
+    """What a line of an earlier telling may begin with: the labels of the task, and others that rows have."""
+    return {*context.settings.labels, *(example.target for example in train)}
+
+
+def _without(text: str, heading: str, labels: Collection[str], marks: Collection[str]) -> list[str]:
+    """The lines of `text` less the heading and the lines "LABEL: ..." under it, one for each label.
+
+    What follows is the author's own, or a rule that was added since, though it has a colon as well. So is a
+    line with one of the placeholders, `marks`: no telling is written around one.
+    """
+    lines = text.splitlines()
+    if heading not in lines:
+        return lines
+    start = lines.index(heading)
+    end = start + 1
+    left = sorted((" ".join(label.split()) for label in labels), key=len, reverse=True)  # as they were told
+    while end < len(lines) and not any(mark in lines[end] for mark in marks):
+        told = next((label for label in left if lines[end].startswith(f"{label}: ")), None)
+        if told is None:
+            break
+        left.remove(told)
+        end += 1
+    return lines[:start] + lines[end:]
+
+
+def _labels(context: SearchContext, train: Sequence[Example]) -> tuple[str, ...]:
+    """The answers to tell apart: the task's labels, or those of a step; () for free text."""
+    if is_single(context):
+        labels = context.settings.labels
+    else:
+        labels = tuple(sorted({example.target for example in train}))
+    return labels if len(labels) in CUE_LABELS else ()

@@ -1,0 +1,283 @@
+"""The writer: a new prompt from the current one, the analysis and what was learned before."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from autoprompt.llm.client import Client, Options
+from autoprompt.optimizer.propose.layout import layout
+from autoprompt.optimizer.propose.translation import lessons_in
+from autoprompt.records import Message
+from autoprompt.text.templates import Language, fill, language_of
+from autoprompt.text.tokens import estimate_tokens
+
+Operator = Literal["patch", "rewrite"]
+
+SHORTEST_LIMIT = 600  # tokens of an answer; a longer prompt may have a longer rewrite
+
+_FENCE = re.compile(r"```[^\n`]*\n(.*?)```|```(.*?)```", re.DOTALL)
+_EDIT = re.compile(r"^[\s*`\-\d.]*(ADD|REMOVE)[*`]*\s*[:：]\s*(.+?)\s*$", re.IGNORECASE)
+_SIGN = re.compile(r"[\u3041-\u30ff\u3400-\u9fff\uf900-\ufaff]")  # of scripts that do not part their words
+_STOPS = ".。!！?？;；"
+_BULLET = re.compile(r"[ \t]*(?:[-*•]|\d+[.)、])[ \t]+")
+_SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[。！？；])|\n+")
+
+WORDING: dict[Language, dict[str, str]] = {
+    "en": {
+        "experiences": "What was learned before on such tasks:\n",
+        "keep": "Keep these passages exactly as they are: ",
+        "original": "It was first written as:\n",
+        "none": "(none)",
+        "goal": "It is the prompt of one step of a program whose goal is: ",
+        "cases": "What this step got and gave on rows that the program answered wrong:\n",
+    },
+    "zh": {
+        "experiences": "以往在这类任务上的经验：\n",
+        "keep": "以下内容必须原样保留：",
+        "original": "它最初写作：\n",
+        "none": "（无）",
+        "goal": "它是一个多步骤程序中某一步的提示词，程序的目标是：",
+        "cases": "在程序最终答错的数据上，这一步得到和给出的内容：\n",
+    },
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A new text and what is different in it, in a few words.
+
+    is_cut: the answer ran into the limit of its length, so the end of the text is missing.
+    """
+
+    text: str
+    change: str
+    is_cut: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StepView:
+    """What a writer is told of the step that its prompt belongs to.
+
+    cases: what the step got and gave on rows that ended wrong, a line each; may be empty.
+    """
+
+    goal: str
+    cases: Sequence[str] = ()
+
+
+class RewriteAgent:
+    """Asks a model for a better prompt.
+
+    Usable alone: `RewriteAgent(client).rewrite(original, parent, analysis, 1, "")`.
+    """
+
+    def __init__(self, client: Client, *, temperature: float = 0.8, word_limit: int = 200) -> None:
+        self._client = client
+        self._temperature = temperature
+        self._word_limit = word_limit
+
+    def rewrite(
+        self,
+        original_prompt: str,
+        parent: str,
+        analysis: dict[str, Any],
+        iteration: int,
+        experiences: str,
+        *,
+        operator: Operator = "rewrite",
+        keep: Sequence[str] = (),
+        filled: Sequence[str] = (),
+        ahead_of: Sequence[str] = (),
+        step: StepView | None = None,
+        seed: int = 0,
+    ) -> Proposal:
+        """One proposal. An answer in another form than asked is read as a full rewrite.
+
+        parent: the text to improve. keep: passages that must survive (placeholders, locked parts); whether
+        they did is the caller's to check. filled: the placeholders that a row is filled in at; none where it
+        follows the prompt. ahead_of: as in `with_added`.
+        step: where the prompt is one of several in a program.
+        """
+        language = language_of(original_prompt)
+        words = WORDING[language]
+        shared = {
+            "current": parent,
+            "analysis": analysis.get("suggestions") or words["none"],
+            "experiences": words["experiences"] + lessons_in(language, experiences) if experiences else "",
+            "keep": words["keep"] + " ".join(keep) if keep else "",
+            "step": _told(step, words) if step is not None else "",
+            "layout": layout(operator, language, filled),
+        }
+        if operator == "patch":
+            # Few edits a step, fewer later, beat free rewriting (SkillOpt: 4 falling to 2).
+            added = layout("add", language, filled)
+            request = fill("patch", language, **shared, added=added, edits=str(4 if iteration <= 2 else 2))
+        else:
+            first = f"{words['original']}<original>\n{original_prompt}\n</original>"
+            request = fill(
+                "rewrite",
+                language,
+                **shared,
+                original=first if original_prompt != parent else "",
+                limit=self._limit(original_prompt),
+            )
+        request = re.sub(r"\n{3,}", "\n\n", request)
+        longest = max(SHORTEST_LIMIT, 2 * max(estimate_tokens(parent), estimate_tokens(original_prompt)))
+        options = Options(
+            role="optimizer", temperature=self._temperature, seed=seed, max_output_tokens=longest
+        )
+        completion = self._client.complete([Message("user", request)], options)
+        answer = completion.said
+        edits_alone = is_patch(answer)
+        text = read_patch(answer, parent, ahead_of) if operator == "patch" or edits_alone else None
+        if text is None:
+            # Edits of which none applies are no prompt, and must not become one word for word.
+            text = "" if edits_alone else read_prompt(answer)
+        return Proposal(text, describe_change(parent, text), is_cut=completion.finish_reason == "length")
+
+    def _limit(self, original: str) -> str:
+        """How long a rewrite may be: in words, or in characters where blanks do not part the words."""
+        signs = len(_SIGN.findall(original))
+        has_words = 5 * signs < sum(c.isalpha() for c in original) or not signs
+        length = len(original.split()) if has_words else len("".join(original.split()))
+        most = max(self._word_limit * (1 if has_words else 2), -(-3 * length // 2))
+        if language_of(original) == "zh":
+            return f"{most} 字"
+        return f"{most} {'words' if has_words else 'characters'}"
+
+
+def _told(step: StepView, words: Mapping[str, str]) -> str:
+    cases = words["cases"] + "\n".join(step.cases) if step.cases else ""
+    return f"{words['goal']}{step.goal}\n\n{cases}".strip()
+
+
+def read_prompt(answer: str) -> str:
+    """The new prompt in a writer's answer: the last fenced block, else the whole text without its tags.
+
+    A JSON object with one text in it, which small models like to write, is that text.
+    """
+    blocks = [a or b for a, b in _FENCE.findall(answer)]
+    filled = [b.strip() for b in blocks if b.strip()]
+    text = filled[-1] if filled else answer.strip().removeprefix("```").removesuffix("```")
+    text = _only_text(text) or text
+    return re.sub(r"</?(?:prompt|current|original|new_prompt)>", "", text).strip()
+
+
+def _only_text(text: str) -> str | None:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    values = list(found.values()) if isinstance(found, dict) else []
+    return values[0] if len(values) == 1 and isinstance(values[0], str) else None
+
+
+def is_patch(answer: str) -> bool:
+    """Whether the answer is edits and nothing else."""
+    lines = [line for line in answer.splitlines() if line.strip(" \t`")]
+    return bool(lines) and all(_EDIT.match(line) for line in lines)
+
+
+def read_patch(answer: str, parent: str, ahead_of: Sequence[str] = ()) -> str | None:
+    """`parent` with the answer's edits applied; None where the answer holds no edit that applies.
+
+    `ADD: sentence` is added (see `with_added`), `REMOVE: sentence` taken out where the parent has it word for
+    word as one or several whole sentences or lines; its last full stop may be missing.
+    """
+    edits = [m.groups() for line in answer.splitlines() if (m := _EDIT.match(line))]
+    text, added = parent, []
+    for kind, quoted in edits:
+        sentence = quoted.strip('"“”')
+        if kind.upper() == "ADD" and sentence not in text and sentence not in added:
+            added.append(sentence)
+        elif kind.upper() == "REMOVE":
+            text = _without(text, sentence)
+    if added:
+        text = with_added(text, added, ahead_of)
+    return text if text != parent else None
+
+
+def with_added(text: str, sentences: Sequence[str], ahead_of: Sequence[str] = ()) -> str:
+    """`text` with sentences, each on a line: before the line with the first of `ahead_of`, else at the end.
+
+    ahead_of: what instructions stand before, as placeholders are. Behind "Item: {input}", "Label:" they would
+    be no instruction to a model that goes on with the text, and be said again with each demonstration.
+    """
+    added = "\n".join(sentences)
+    first = min((at for mark in ahead_of if (at := text.find(mark)) >= 0), default=None)
+    if first is None:
+        return f"{text.rstrip()}\n{added}"
+    start = text.rfind("\n", 0, first) + 1
+    head = text[:start].rstrip()
+    if not head:
+        return f"{added}\n{text[start:]}"
+    return f"{head}\n{added}{text[len(head) :]}"
+
+
+def _without(text: str, sentence: str) -> str:
+    """`text` without the first place where `sentence` stands as whole sentences.
+
+    `text` itself where there is no such place, or where nothing would be left.
+    """
+    mark = _BULLET.match(sentence)
+    core = sentence[mark.end() if mark else 0 :].strip().rstrip(_STOPS)
+    if not core:
+        return text
+    starts, ends = _bounds(text)
+    for found in re.finditer(re.escape(core) + f"[{_STOPS}]*", text):
+        if found.start() in starts and found.end() in ends:
+            rest = _joined(text[: found.start()], text[found.end() :])
+            return rest if rest.strip() else text
+    return text
+
+
+def _bounds(text: str) -> tuple[set[int], set[int]]:
+    """Where sentences begin (behind the mark of a list's item, too) and where they end."""
+    starts, ends, start = set(), set(), 0
+    for part in [*_SENTENCE.finditer(text), None]:
+        end = part.start() if part else len(text)
+        sentence = text[start:end]
+        begin = start + len(sentence) - len(sentence.lstrip())
+        starts.add(begin)
+        if mark := _BULLET.match(text, begin):
+            starts.add(mark.end())
+        ends.add(start + len(sentence.rstrip()))
+        start = part.end() if part else end
+    return starts, ends
+
+
+def _joined(left: str, right: str) -> str:
+    """Both sides of what was taken out; blanks and line ends are touched at the seam alone."""
+    line = left[left.rfind("\n") + 1 :]
+    right = right.lstrip(" \t")
+    if right and not right.startswith("\n"):
+        return left + right
+    if line.strip() and not _BULLET.fullmatch(line):
+        return left.rstrip(" \t") + right
+    left = left[: len(left) - len(line)]  # the whole line is gone, and with it its indent or its list's mark
+    above, below = left.rstrip("\n"), right.lstrip("\n")
+    breaks = max(len(left) - len(above), len(right) - len(below))
+    return above + "\n" * breaks + below if above and below else above or below
+
+
+def describe_change(old: str, new: str, most: int = 240) -> str:
+    """What `new` says that `old` did not, and what it dropped, in one line."""
+    before = [s.strip() for s in _SENTENCE.split(old) if s.strip()]
+    after = [s.strip() for s in _SENTENCE.split(new) if s.strip()]
+    added, removed = [], []
+    for tag, i1, i2, j1, j2 in difflib.SequenceMatcher(a=before, b=after, autojunk=False).get_opcodes():
+        if tag != "equal":
+            removed += before[i1:i2]
+            added += after[j1:j2]
+    parts = []
+    if added:
+        parts.append("added: " + " ".join(added))
+    if removed:
+        parts.append("removed: " + " ".join(removed))
+    text = " | ".join(parts) or "no change"
+    return text if len(text) <= most else text[: most - 1] + "…"

@@ -1,0 +1,262 @@
+"""How a run spends its calls: which validation rows race, which stay fresh, how many candidates a round."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from autoprompt.errors import BudgetTooSmallError
+from autoprompt.records import Example
+from autoprompt.stats import count_groups
+
+
+@dataclass(frozen=True, slots=True)
+class Depth:
+    """What a preset means.
+
+    calls_per_row: default cap on calls, in multiples of the validation rows. candidates, writers: most
+    candidates, and most writer's proposals among them, in a round. patience: rounds in a row without a gain
+    that end the search.
+    most_rows: cap on validation and on test rows; None leaves the settings' own.
+    rewrites: whether the writer changes prompts as it thinks fit, besides saying what the answers mean.
+    """
+
+    max_iterations: int
+    calls_per_row: int
+    candidates: int
+    writers: int
+    patience: int
+    most_rows: int | None = None
+    rewrites: bool = True
+
+    def describing(self, *, has_labels: bool) -> Depth:
+        """Of a writer as small as the embedded model: asked for the rule of free answers, and no more.
+
+        To write or change a prompt takes it 20 to 40 s, as to analyse errors, and to race with the prompt as
+        long again. None of 22 winners was such a prompt, and where answers are labels it copies rows
+        (benchmarks/docs/embedded_model.md); words that are typical of labels cost no call.
+        """
+        writers = 0 if has_labels else 1
+        return replace(self, candidates=self.candidates * 3 // 4, writers=writers, rewrites=False)
+
+    @property
+    def slow(self) -> Depth:
+        """Of the embedded model once the best reasons before it answers, and the original does not.
+
+        Two candidates of the six of `describing`, three of eight (+0.002 ± 0.012 beside each other).
+
+        The large step is taken, and each row takes many times as long: 5-25 s, so that seven candidates over
+        24 rows took half an hour. `patience` is then of rounds, with a gain or without: a child that is a row
+        of 24 ahead bought another 13 minutes, and was worth less than its parent on rows of neither. A server
+        answers many at once, and who caps its calls wants them used.
+        """
+        return replace(self, candidates=self.candidates * 3 // 8, patience=max(1, self.patience - 2))
+
+
+# `quick` is one good race and one refinement; 15-30 calls a validation row are GEPA's and MIPROv2's budgets.
+DEPTHS = {
+    "quick": Depth(max_iterations=2, calls_per_row=4, candidates=8, writers=2, patience=2, most_rows=50),
+    "standard": Depth(max_iterations=6, calls_per_row=15, candidates=8, writers=4, patience=3),
+    "thorough": Depth(max_iterations=15, calls_per_row=30, candidates=12, writers=6, patience=5),
+}
+
+FEWEST_TOLD = 8  # rows of train; what fewer have in common is told better by showing them
+FIRST_BLOCK = 16  # rows of the first stage of a race: 5-0 and 7-1 already decide there
+TRAIN_BATCH = 16  # rows of train that a round evaluates for its analyst
+FEWEST_ENTRANTS = 6  # a short race finds little: few full rounds beat many thin ones where calls are scarce
+FRESH_SHARE = 0.4  # of validation, kept for the confirmation of the winner
+FEWEST_FRESH = 12  # rows of validation; fewer confirm next to nothing, so all race
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """race: validation rows that candidates are compared on, in blocks; fresh: rows kept for the winner.
+
+    calls_per_row: requests that one row takes, 2 where a judge scores it. train_batch: rows of train that a
+    round evaluates for its analyst.
+    """
+
+    race: tuple[Example, ...]
+    fresh: tuple[Example, ...]
+    blocks: tuple[int, ...]
+    calls_per_row: int = 1
+    train_batch: int = TRAIN_BATCH
+
+    @property
+    def slow(self) -> Plan:
+        """Of a race in which every answer takes many times as long: half a first block parts the field.
+
+        Of three candidates over 24 rows that saves 16 answers of 64, and loses nothing (`simulated.py
+        --ablations --embedded --part slow`).
+        """
+        half = self.blocks[0] // 2 if self.blocks else 0
+        return replace(self, blocks=(half, *self.blocks)) if half else self
+
+    @property
+    def race_ids(self) -> list[str]:
+        return [e.id for e in self.race]
+
+    @property
+    def fresh_ids(self) -> list[str]:
+        return [e.id for e in self.fresh]
+
+    @property
+    def groups(self) -> tuple[int, int]:
+        """How many there are of raced and of fresh rows, a row alone being one."""
+        return count_groups([e.group for e in self.race]), count_groups([e.group for e in self.fresh])
+
+
+def interleave(examples: Sequence[Example]) -> list[Example]:
+    """The same rows so ordered that every beginning holds the targets in about their overall shares.
+
+    Order within a target is kept. Free-text targets (all different) come back unchanged.
+    """
+    by_target: dict[str, list[Example]] = {}
+    for example in examples:
+        by_target.setdefault(example.target, []).append(example)
+    placed = [
+        ((rank + 0.5) / len(rows), number, row)
+        for number, rows in enumerate(by_target.values())
+        for rank, row in enumerate(rows)
+    ]
+    if len(by_target) > len(examples) / 2:
+        return list(examples)
+    return [row for _, _, row in sorted(placed, key=lambda p: (p[0], p[1]))]
+
+
+def fresh_rows(val_rows: int) -> int:
+    """How many of so many validation rows are kept fresh."""
+    fresh = int(val_rows * FRESH_SHARE)
+    return fresh if fresh >= FEWEST_FRESH else 0
+
+
+def make_plan(val: Sequence[Example], calls_per_row: int = 1, train_batch: int = TRAIN_BATCH) -> Plan:
+    """Split validation into the part that races and the part kept fresh, and the race into blocks.
+
+    Rows of a group are all raced or all fresh: else the fresh ones would say again what the raced ones said.
+    """
+    race, fresh = _parted(interleave(val))
+    return Plan(tuple(race), tuple(fresh), blocks_of(len(race)), calls_per_row, train_batch)
+
+
+def blocks_of(rows: int) -> tuple[int, ...]:
+    """Where the stages of a race over so many rows end."""
+    blocks: list[int] = []
+    edge = min(FIRST_BLOCK, rows)
+    while edge < rows:
+        blocks.append(edge)
+        edge *= 2
+    blocks.append(rows)
+    if len(blocks) > 1 and blocks[-1] - blocks[-2] < FIRST_BLOCK // 2:
+        del blocks[-2]
+    return tuple(blocks)
+
+
+def _parted(ordered: Sequence[Example]) -> tuple[list[Example], list[Example]]:
+    """The rows that race and those that stay fresh: of rows alone the last ones, of groups about as many."""
+    groups: dict[str, list[Example]] = {}
+    for row in reversed(ordered):
+        groups.setdefault(row.unit, []).append(row)
+    room, kept, fresh = fresh_rows(len(ordered)), 0, set[str]()
+    for rows in groups.values():
+        if len(rows) < 2 * room:
+            room -= len(rows)
+            kept += 1
+            fresh.update(row.id for row in rows)
+    if kept < FEWEST_FRESH:
+        return list(ordered), []
+    return [row for row in ordered if row.id not in fresh], [row for row in ordered if row.id in fresh]
+
+
+def race_rows(candidates: int, blocks: Sequence[int]) -> int:
+    """Rows of a race of so many candidates when each stage keeps half, the incumbent's included."""
+    cost, alive, before = 0, candidates, 0
+    for edge in blocks:
+        cost += (alive + 1) * (edge - before)
+        alive, before = max(1, (alive + 1) // 2), edge
+    return cost
+
+
+def race_cost(candidates: int, plan: Plan) -> int:
+    """Calls of such a race."""
+    return plan.calls_per_row * race_rows(candidates, plan.blocks)
+
+
+def final_cost(plan: Plan, test_rows: int) -> int:
+    """Calls that the end of the run needs: winner and original on the fresh rows and on the sealed test."""
+    return plan.calls_per_row * 2 * (len(plan.fresh) + test_rows)
+
+
+def default_max_calls(depth: Depth, plan: Plan, test_rows: int) -> int:
+    """With the plain analyst's rows; what another one takes comes on top."""
+    return final_cost(plan, test_rows) + max(
+        plan.calls_per_row * depth.calls_per_row * (len(plan.race) + len(plan.fresh)),
+        plan.calls_per_row * TRAIN_BATCH + race_cost(depth.candidates, plan),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Overhead:
+    """What calls go to beside candidates on rows.
+
+    optimizer_calls: see `fewest_optimizer_calls`. calls_per_row, train_batch: as in `Plan`.
+    """
+
+    optimizer_calls: int
+    calls_per_row: int = 1
+    train_batch: int = TRAIN_BATCH
+
+
+def fewest_optimizer_calls(depth: Depth, analyst_calls: int) -> int:
+    """Those that the smallest cap has room for: of two analyses, one of a second look at train, and of one
+    round's writers."""
+    return 2 * analyst_calls + depth.writers
+
+
+def fewest_calls(plan: Plan, test_rows: int, optimizer_calls: int) -> int:
+    """The smallest cap with which a run means something: one round, two candidates, and the final step.
+
+    optimizer_calls: see `fewest_optimizer_calls`.
+    """
+    overhead = Overhead(optimizer_calls, plan.calls_per_row, plan.train_batch)
+    return _calls(2, len(plan.fresh), plan.blocks, test_rows, overhead)
+
+
+def calls_for(entrants: int, val_rows: int, test_rows: int, overhead: Overhead) -> int:
+    """Calls of one round with so many candidates and of the final step, where no rows belong together."""
+    fresh = fresh_rows(val_rows)
+    return _calls(entrants, fresh, blocks_of(val_rows - fresh), test_rows, overhead)
+
+
+def _calls(entrants: int, fresh: int, blocks: Sequence[int], test_rows: int, overhead: Overhead) -> int:
+    """With a second look at train after the race: a cap at its least has room for that, or for repeats."""
+    rows = 2 * (overhead.train_batch + fresh + test_rows) + race_rows(entrants, blocks)
+    return overhead.calls_per_row * rows + overhead.optimizer_calls
+
+
+def check_budget(max_calls: int | None, plan: Plan, test_rows: int, optimizer_calls: int) -> None:
+    """Refuse a cap too small for the final test: BudgetTooSmallError names the smallest that works."""
+    needed = fewest_calls(plan, test_rows, optimizer_calls)
+    if max_calls is not None and max_calls < needed:
+        raise BudgetTooSmallError(
+            f"max_calls is {max_calls}, but {final_cost(plan, test_rows)} calls are reserved for the final "
+            f"comparison (winner and original on {len(plan.fresh)} fresh validation rows and {test_rows} "
+            f"test rows) and one round needs the rest: give --max-calls {needed} or more, or fewer rows with "
+            "--max-test and --max-val."
+        )
+
+
+def candidates_for(
+    remaining_calls: float, rounds_left: int, most: int, plan: Plan, *, look: int, writers: int
+) -> int:
+    """How many candidates the coming round can race on its share of what is left; 0 where not even two fit.
+
+    remaining_calls: what is not reserved for the end; infinite where no cap is set. look, writers: calls of a
+    round beside its race, before its candidates are planned and after.
+    """
+    share = remaining_calls / max(1, rounds_left) - look - writers
+    for number in range(most, 1, -1):
+        is_within_share = race_cost(number, plan) <= max(share, race_cost(FEWEST_ENTRANTS, plan))
+        if is_within_share and writers + race_cost(number, plan) <= remaining_calls:
+            return number
+    return 0

@@ -1,0 +1,388 @@
+"""One run at work: its folder, models, budget and graph, put together and taken down."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from autoprompt.dataset import LABEL_METRICS
+from autoprompt.dataset.checks import input_id
+from autoprompt.errors import (
+    BudgetExhausted,
+    BudgetTooSmallError,
+    EmptyAnswersError,
+    InputError,
+    JudgeError,
+    ModelError,
+    StoreError,
+)
+from autoprompt.llm import Budget, Journal
+from autoprompt.llm.limits.account import Account
+from autoprompt.llm.limits.spent import Spent
+from autoprompt.llm.models import Clients, RoleModels, open_models
+from autoprompt.memory import ExperienceFile
+from autoprompt.metrics import JUDGED, row_weights
+from autoprompt.optimizer.forecast import judge_tokens
+from autoprompt.optimizer.inputs import check_metric_unchanged, keep_inputs
+from autoprompt.optimizer.past import ORIGINAL_PROMPT, has_answers, with_origin
+from autoprompt.optimizer.prepare import Preparation
+from autoprompt.optimizer.propose.scientific import make_analyst
+from autoprompt.optimizer.resume import dataset_facts, drop_candidates_after, restore
+from autoprompt.optimizer.search.pool import Pool
+from autoprompt.records import Event, OnEvent
+from autoprompt.runs import ProgressFile, RunFolder, RunStore
+from autoprompt.runs.interrupted import batch_of, interrupted, stopped
+from autoprompt.runs.openings import record_opening
+from autoprompt.runs.spending import note_spending
+
+if TYPE_CHECKING:
+    from autoprompt.optimizer.context import SearchContext
+    from autoprompt.optimizer.ending.result import RunResult
+    from autoprompt.optimizer.state import AutoPromptState
+
+# Events that come with every row: for a live view, not for the log.
+_FLEETING = ("rows_evaluated", "weights_progress")
+TEST_OPENED = "test_opened"
+_MODELS = "models"  # what a warning is about: those with an "about" stand in the result too
+
+
+def run_in_folder(
+    folder: RunFolder,
+    preparation: Preparation,
+    clients: Clients | None,
+    on_event: OnEvent | None,
+    *,
+    resumed: bool,
+    account: Account | None = None,
+) -> RunResult:
+    """Run the graph in a locked folder, from its last checkpoint if there is one, to a written result.
+
+    account: of a trial, whose calls count for its batch too.
+    Raises StoreError where a resumed run's workflow, metric or clients are not those that it began with.
+    """
+    folder.keep_clients(are_own=clients is not None)
+    _keep_original(folder, preparation)
+    progress = ProgressFile(folder.progress_path)
+
+    def emit(event: Event) -> None:
+        if event["event"] == "rows_evaluated":
+            progress.note(event)
+        elif event["event"] not in _FLEETING:
+            folder.append_event(event)
+        if on_event is not None:
+            on_event(event)
+
+    config = preparation.config
+    budget = Budget(
+        preparation.max_calls,
+        config.max_tokens,
+        config.max_cost,
+        config.max_seconds,
+        caps_repeats=config.max_calls is not None,
+        account=account,
+    )
+    try:
+        with (
+            Journal(folder.journal_path) as journal,
+            open_models(config, clients, budget, journal, emit) as models,
+        ):
+            telling = _with_warnings(folder, models, emit)
+            work = _Work(folder, preparation, models, budget, journal, telling)
+            try:
+                return _run_graph(work, resumed=resumed)
+            except (JudgeError, EmptyAnswersError) as error:
+                journal.ask_anew("judge" if isinstance(error, JudgeError) else "task")
+                raise
+    except KeyboardInterrupt:
+        raise interrupted(folder) from None
+    except ModelError as error:
+        # Removed by `optimize` where nothing was said: there is nothing to go on with.
+        if resumed or (has_answers(folder) and not isinstance(error, EmptyAnswersError)):
+            emit({"event": "warning", "message": stopped(folder)})
+        raise
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """What is open while a run is at work."""
+
+    folder: RunFolder
+    preparation: Preparation
+    models: RoleModels
+    budget: Budget
+    journal: Journal
+    emit: OnEvent
+
+
+def _keep_original(folder: RunFolder, preparation: Preparation) -> None:
+    """What the run begins with, to the letter, in files of its own."""
+    if preparation.workflow is not None:
+        preparation.workflow.check_unchanged(folder)
+        preparation.workflow.write_original(folder)
+    if not (path := folder.path / ORIGINAL_PROMPT).exists():
+        folder.write_text(path.name, preparation.prompt)
+    check_metric_unchanged(folder, preparation)
+
+
+def _with_warnings(folder: RunFolder, models: RoleModels, emit: OnEvent) -> OnEvent:
+    """`emit` that says what was found out about the models, once in a run, before the next event."""
+    known = set(_late_warnings(folder))
+
+    def emit_all(event: Event) -> None:
+        for message in models.warnings():
+            if message not in known:
+                known.add(message)
+                emit({"event": "warning", "about": _MODELS, "message": message})
+        emit(event)
+
+    return emit_all
+
+
+def _late_warnings(folder: RunFolder) -> list[str]:
+    """What was found out about the models and the memory, by all processes that worked on this run."""
+    found = (event["message"] for event in folder.read_events() if "about" in event)
+    return list(dict.fromkeys(found))
+
+
+def _run_graph(work: _Work, *, resumed: bool) -> RunResult:
+    # LangGraph takes a second to import: not before everything that can be refused has been.
+    from langchain_core.runnables import RunnableConfig
+
+    from autoprompt.optimizer.beginning import first_state
+    from autoprompt.optimizer.graph import build_graph, recursion_limit
+    from autoprompt.runs.checkpoints import open_checkpointer
+
+    folder, preparation = work.folder, work.preparation
+    context = _make_context(work)
+    settings = RunnableConfig(
+        configurable={"thread_id": folder.run_id},
+        recursion_limit=recursion_limit(preparation.max_iterations),
+    )
+    with open_checkpointer(folder.checkpoints_path) as checkpointer:
+        graph = build_graph(checkpointer)
+        saved = graph.get_state(settings) if resumed else None
+        start: AutoPromptState | None = None
+        if saved is not None and saved.values:
+            restore(folder, preparation, context, saved.values, work.journal)
+        else:
+            drop_candidates_after(folder, 0)
+            if resumed:
+                work.budget.restore(Spent(seconds=work.journal.seconds))
+            start = first_state(context, dataset_facts(preparation))
+            if start["has_memory"]:
+                _warn_of_known_test(work, context)
+            try:
+                context.hold_final(context.pool.original.candidate)
+            except BudgetExhausted as error:
+                raise BudgetTooSmallError(
+                    f"{error}. Give more, or fewer rows with --max-val and --max-test."
+                ) from None
+        work.journal.charge_dropped(work.budget)
+        # Not before a resumed run's data are known to be those that it began with.
+        keep_inputs(folder, preparation)
+        if preparation.config.metric in LABEL_METRICS:
+            folder.write_labels(preparation.labels)
+        if preparation.workflow is None:
+            folder.write_fields(preparation.fields)
+        work.emit({**_started(work, resumed=resumed), **_lessons_read(start)})
+        # Not `next`: that is empty, too, where a node has ended and the checkpoint after it was not written.
+        if saved is not None and saved.values and not saved.tasks:
+            values: Any = saved.values
+        else:
+            values = graph.invoke(start, settings, context=context, durability="sync")
+        final: AutoPromptState = values
+    return _finish(work, context, final)
+
+
+def _warn_of_known_test(work: _Work, context: SearchContext) -> None:
+    """Lessons may have been measured on what is now the sealed test: by a run without one, or other parts.
+
+    As far as the folders of the runs that measured them are still there. One that cannot be read, or an
+    experience file that broke just now, is no reason to lose this run.
+    """
+    test = {row.id for row in work.preparation.splits.test}
+    used: set[str] = set()
+    try:
+        for run_id in context.experiences.run_ids(context.settings.task) if context.experiences else ():
+            for runs_dir in _beside(work.folder):
+                used |= test & RunFolder(runs_dir / run_id).rows_searched()
+    except (InputError, StoreError, OSError):
+        pass
+    if used:
+        said = (
+            f"{len(used)} of the {len(test)} test rows were searched with by earlier runs whose lessons are "
+            "remembered: what is measured on them may be too good. --no-memory leaves these lessons out."
+        )
+        work.emit({"event": "warning", "about": "memory", "message": said})
+
+
+def _beside(folder: RunFolder) -> list[Path]:
+    """Where the runs lie that a run's lessons may be of: of a trial's, also beside its batch."""
+    batch = batch_of(folder)
+    return [folder.path.parent, *([batch.path.parent] if batch is not None else [])]
+
+
+def _make_context(work: _Work) -> SearchContext:
+    from autoprompt.optimizer.context import SearchContext, SearchSettings
+    from autoprompt.optimizer.memory_agent import MemoryAgent
+    from autoprompt.optimizer.prediction import PredictionAgent
+    from autoprompt.optimizer.propose.describer import DescribingAgent
+    from autoprompt.optimizer.propose.writer import RewriteAgent
+
+    folder, preparation, models = work.folder, work.preparation, work.models
+    config, labels, splits = preparation.config, preparation.labels, preparation.splits
+    metric = models.metric(config, labels)
+    program = preparation.program(models.client("task"), metric)
+    writer = models.client("optimizer")
+    return SearchContext(
+        program=program,
+        splits=splits,
+        plan=preparation.plan,
+        settings=SearchSettings(
+            run_id=folder.run_id,
+            task=config.task or preparation.prompt,
+            max_iterations=preparation.max_iterations,
+            depth=preparation.depth,
+            seed=config.seed,
+            max_prompt_tokens=config.max_prompt_tokens,
+            max_demos=config.max_demos,
+            prefer_shorter=config.prefer_shorter,
+            locked=tuple(p for p in config.locked if p not in preparation.locked_components),
+            locked_components=preparation.locked_components,
+            has_steps=preparation.workflow is not None,
+            labels=labels,
+            can_reason=preparation.can_reason,
+            input_field=config.input_field,
+            target_field=config.target_field,
+            is_embedded=models.is_embedded("task"),
+            judge_tokens=judge_tokens(preparation),
+            measured_by=_measured_by(preparation, models),
+        ),
+        pool=Pool(labels, splits.groups, row_weights(metric, splits.train, splits.val)),
+        budget=work.budget,
+        prediction=PredictionAgent(
+            program, metric, concurrency=models.concurrency(), grant=work.budget.retries
+        ),
+        analysis=make_analyst(
+            config,
+            writer,
+            folder=folder.path / "analysis",
+            budget=work.budget,
+            emit=work.emit,
+            is_read=preparation.depth.rewrites,
+        ),
+        rewriting=RewriteAgent(writer),
+        describing=DescribingAgent(writer),
+        memory=MemoryAgent(),
+        files=folder,
+        emit=work.emit,
+        experiences=None if config.no_memory else ExperienceFile(config.memory),
+        journal_position=lambda: _synced_position(folder, work.journal),
+        open_test=lambda: _count_opening(work),
+    )
+
+
+def _measured_by(preparation: Preparation, models: RoleModels) -> str:
+    """Another model, metric or validation set measures anew; another seed or cap does not."""
+    config = preparation.config
+    judge = models.client("judge").name if config.metric == JUDGED else None
+    options = dict(sorted(config.metric_options.items()))
+    return repr(
+        (
+            models.client("task").name,
+            config.temperature,
+            config.metric,
+            options,
+            judge,
+            preparation.splits.sha256["val"],
+        )
+    )
+
+
+def _synced_position(folder: RunFolder, journal: Journal) -> int:
+    """The journal's position, on the disk before a checkpoint names it."""
+    position = journal.position
+    journal.checkpoint()
+    note_spending(folder.journal_path)
+    return position
+
+
+def _count_opening(work: _Work) -> int:
+    """Runs that have opened rows of this test, this one included; noted once, however often it is resumed."""
+    folder, splits = work.folder, work.preparation.splits
+    if known := _opening(folder):
+        return int(known["runs"])
+    opening = record_opening(
+        RunStore(folder.path.parent).openings_path,
+        [input_id(row.input) for row in splits.test],
+        test_sha256=splits.sha256["test"],
+        run_id=folder.run_id,
+    )
+    work.emit({"event": TEST_OPENED, **asdict(opening)})
+    return opening.runs
+
+
+def _opening(folder: RunFolder) -> Event:
+    """What was noted when the sealed test was opened; empty where it was not, or by an older version."""
+    return next((event for event in folder.read_events() if event.get("event") == TEST_OPENED), {})
+
+
+def _lessons_read(start: AutoPromptState | None) -> Event:
+    """What earlier runs tell this one's writers; nothing where a run goes on from a checkpoint."""
+    if start is None:
+        return {}
+    return {"lessons_read": [line for line in start["memory_experiences"].splitlines() if line.strip()]}
+
+
+def _started(work: _Work, *, resumed: bool) -> Event:
+    folder, preparation, config = work.folder, work.preparation, work.preparation.config
+    return {
+        "event": "run_started",
+        "run_id": folder.run_id,
+        "run_dir": str(folder.path),
+        "resumed": resumed,
+        "model": work.models.client("task").name,
+        "optimizer_model": work.models.client("optimizer").name,
+        "concurrency": work.models.concurrency(),
+        "sizes": preparation.splits.sizes,
+        "max_iterations": preparation.max_iterations,
+        "budget": {
+            "max_calls": preparation.max_calls,
+            "max_tokens": config.max_tokens,
+            "max_cost": config.max_cost,
+            "max_seconds": config.max_seconds,
+        },
+        "warnings": list(preparation.splits.warnings),
+    }
+
+
+def _finish(work: _Work, context: SearchContext, final: AutoPromptState) -> RunResult:
+    from autoprompt.measure.program import component_diffs, render_candidate
+    from autoprompt.optimizer.ending.verdict import RunFacts, make_result
+
+    folder, preparation, models = work.folder, work.preparation, work.models
+    splits, grades = preparation.splits, context.prediction.grades
+    facts = RunFacts(
+        run_id=folder.run_id,
+        run_dir=str(folder.path),
+        metric=preparation.config.metric,
+        model=models.client("task").name,
+        optimizer_model=models.client("optimizer").name,
+        split_sizes=splits.sizes,
+        split_groups=splits.group_counts,
+        split_seed=splits.split_seed,
+        sha256=splits.sha256,
+        test_opened=final.get("test", {}).get("opened", 0),
+        test_rows_opened_before=_opening(folder).get("rows_before"),
+        warnings=list(filter(None, [*splits.warnings, *_late_warnings(folder), grades.warning])),
+    )
+    result = make_result(final, context, facts, work.budget.spent)
+    folder.write_text(folder.best_prompt_path.name, render_candidate(result.best) + "\n")
+    if len(result.best.components) > 1:
+        folder.write_text("best_prompt.diff", component_diffs(result.original, result.best) + "\n")
+    if preparation.workflow is not None:
+        preparation.workflow.write_best(folder, result.best)
+    folder.write_result(result.to_dict())
+    work.emit({"event": "run_finished", "result": result.to_dict()})
+    return with_origin(result, folder)

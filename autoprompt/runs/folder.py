@@ -1,0 +1,380 @@
+"""One run's folder: what lies where, who may write, and how it is written."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import socket
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+from filelock import FileLock, Timeout
+from pydantic import BaseModel, ValidationError
+
+from autoprompt.settings.records import RunConfig
+from autoprompt.errors import StoreError
+from autoprompt.text.redaction import redact, redact_entries, redactor, without_secrets
+from autoprompt.settings.kinds import label_text
+from autoprompt.text.files import JsonLines, append_jsonl, read_json, read_jsonl, to_yaml, write_json, write_jsonl, write_text
+from autoprompt.runs.lock import is_held
+from autoprompt.records import EvaluatedRow
+
+Settings = TypeVar("Settings", bound=BaseModel)
+
+SCHEMA_VERSION = 1
+SEALED = "test-"  # begins the names of the evaluations that the sealed test was opened for
+# Who looks whether the lock is free takes a share of it for a moment; that must not refuse a `resume`.
+_LOCK_PATIENCE_S = 0.5
+_EVALUATION_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+def is_usual(runs_dir: Path) -> bool:
+    """Whether commands look for runs there without being told."""
+    usual: Path = RunConfig.model_fields["runs_dir"].default
+    return runs_dir.absolute() == usual.absolute()
+
+
+class RunFolder:
+    """A run on disk. Made by `RunStore.create`, found by `RunStore.open`.
+
+    Reading needs no lock. Write only inside `lock()`; threads of one process may share a folder.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._appending = threading.Lock()
+
+    def __repr__(self) -> str:
+        return f"RunFolder({str(self.path)!r})"
+
+    @property
+    def run_id(self) -> str:
+        return self.path.name
+
+    @property
+    def reference(self) -> str:
+        """What a command calls this run, for a shell: its id where runs usually lie, else its path."""
+        return self.run_id if is_usual(self.path.parent) else shlex.quote(str(self.path))
+
+    @property
+    def info_path(self) -> Path:
+        """What kind of run this is, when it began, and the version of this folder's layout."""
+        return self.path / "run.json"
+
+    @property
+    def config_path(self) -> Path:
+        return self.path / "config.yaml"
+
+    @property
+    def checkpoints_path(self) -> Path:
+        return self.path / "checkpoints.sqlite"
+
+    @property
+    def journal_path(self) -> Path:
+        return self.path / "journal.jsonl"
+
+    @property
+    def events_path(self) -> Path:
+        return self.path / "events.jsonl"
+
+    @property
+    def progress_path(self) -> Path:
+        """Counters of a run at work, for those who watch; see `ProgressFile`."""
+        return self.path / "progress.json"
+
+    @property
+    def candidates_path(self) -> Path:
+        return self.path / "candidates.jsonl"
+
+    @property
+    def predictions_dir(self) -> Path:
+        return self.path / "predictions"
+
+    @property
+    def best_prompt_path(self) -> Path:
+        return self.path / "best_prompt.txt"
+
+    @property
+    def result_path(self) -> Path:
+        return self.path / "result.json"
+
+    # --- who may write ---
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Hold the run for this process. Not reentrant.
+
+        The lock is the operating system's, so it is gone with its process, `kill -9` included.
+        Raises StoreError that names the holder if another process, or another `lock()` of this one, has it.
+        """
+        lock = self._file_lock()
+        try:
+            lock.acquire(timeout=_LOCK_PATIENCE_S)
+        except Timeout:
+            raise StoreError(
+                f"run {self.run_id} is held by {self._holder()}. Wait for it, or end it."
+            ) from None
+        try:
+            write_json(self._holder_path, {"pid": os.getpid(), "host": socket.gethostname(), "since": _now()})
+            yield
+        finally:
+            self._holder_path.unlink(missing_ok=True)
+            lock.release()
+
+    def is_locked(self) -> bool:
+        """Whether a process holds the run now. Makes no file, and several may ask at the same moment."""
+        return is_held(self._lock_path)
+
+    def _file_lock(self) -> FileLock:
+        return FileLock(self._lock_path)
+
+    @property
+    def _lock_path(self) -> Path:
+        return self.path / "run.lock"
+
+    @property
+    def _holder_path(self) -> Path:
+        return self.path / "run.lock.json"
+
+    def _holder(self) -> str:
+        try:
+            holder = read_json(self._holder_path)
+            return f"process {holder['pid']} on {holder['host']} since {holder['since']}"
+        except (StoreError, KeyError):  # it has just taken the lock, or is leaving
+            return "another process"
+
+    # --- writing ---
+
+    def write_text(self, name: str, text: str) -> Path:
+        """Replace the file `name` of this folder, e.g. `best_prompt.txt`."""
+        path = self.path / name
+        write_text(path, text)
+        return path
+
+    def write_json(self, name: str, value: Mapping[str, Any]) -> Path:
+        """Replace the file `name` of this folder by `value`, without secrets; see `redact_entries`."""
+        path = self.path / name
+        write_json(path, redact_entries(value))
+        return path
+
+    def write_labels(self, labels: Sequence[str]) -> Path:
+        """Keep the only answers that the run allows, given or inferred; none of them for free answers."""
+        return self.write_json("labels.json", {"labels": list(labels)})
+
+    def write_fields(self, names: Sequence[str]) -> Path:
+        """Keep the names of the fields that every row has, but the answer's: what a prompt can ask for."""
+        return self.write_json("fields.json", {"fields": list(names)})
+
+    def write_result(self, result: Mapping[str, Any]) -> Path:
+        """Write `result.json`; the run counts as finished from then on."""
+        return self.write_json(
+            "result.json", {"schema_version": SCHEMA_VERSION, "run_id": self.run_id, **result}
+        )
+
+    def append_event(self, event: Mapping[str, Any]) -> None:
+        """Add a line to `events.jsonl`, without secrets. `time` (UTC) is added where the event has none."""
+        with self._appending:
+            append_jsonl(self.events_path, [{"time": _now(), **redact(event)}])
+
+    @contextmanager
+    def event_log(self) -> Iterator[Callable[[Mapping[str, Any]], None]]:
+        """`append_event` for many events: the log stays open inside the block."""
+        clean = redactor()
+        with closing(JsonLines(self.events_path)) as lines:
+            yield lambda event: lines.append({"time": _now(), **clean(event)})
+
+    def append_candidates(self, candidates: Iterable[Mapping[str, Any]]) -> None:
+        """Add records of candidates (`Candidate.to_dict()` and what else is known, e.g. `scores`).
+
+        A record with the `id` of an earlier one replaces it when read, so a resumed run may write again.
+        """
+        with self._appending:
+            append_jsonl(self.candidates_path, candidates)
+
+    def write_predictions(self, name: str, rows: Iterable[EvaluatedRow | Mapping[str, Any]]) -> Path:
+        """Write one evaluation to `predictions/NAME.jsonl`; writing the same name again replaces it."""
+        if not _EVALUATION_NAME.fullmatch(name):
+            raise ValueError(f"{name!r} is no name for an evaluation: letters, digits, '.', '_' and '-' only")
+        path = self.predictions_dir / f"{name}.jsonl"
+        write_jsonl(path, (asdict(row) if isinstance(row, EvaluatedRow) else row for row in rows))
+        return path
+
+    # --- reading ---
+
+    def read_info(self) -> dict[str, Any]:
+        """`run_id`, `kind`, `created` (UTC), `schema_version`. Raises StoreError, also for a newer layout."""
+        return _checked(self.info_path, read_json(self.info_path))
+
+    def read_config(self) -> dict[str, Any]:
+        """The settings that the run was started with. Raises StoreError if they cannot be read."""
+        try:
+            config = yaml.safe_load(self.config_path.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise StoreError(f"{self.config_path}: cannot be read ({error.strerror})") from error
+        except (yaml.YAMLError, UnicodeDecodeError) as error:
+            raise StoreError(f"{self.config_path}: not YAML ({error})") from error
+        if not isinstance(config, dict):
+            raise StoreError(f"{self.config_path}: settings were expected, found {type(config).__name__}")
+        return config
+
+    def read_settings(self, kind: type[Settings]) -> Settings:
+        """The settings that the run was started with, as the record `kind`. Raises StoreError."""
+        try:
+            return kind.model_validate(self.read_config())
+        except ValidationError as error:
+            fault = error.errors()[0]
+            where = ".".join(map(str, fault["loc"]))
+            raise StoreError(
+                f"{self.config_path}: {where}: {fault['msg']}. It was written by another version of "
+                "autoprompt, or edited: mend it there, or start a new run."
+            ) from error
+
+    def read_result(self) -> dict[str, Any] | None:
+        """`result.json`, None for a run that is not finished. Raises StoreError, also for a newer layout."""
+        if not self.result_path.exists():
+            return None
+        try:
+            data = read_json(self.result_path)
+        except StoreError as error:
+            # A file that the system does not let us read may be whole.
+            if isinstance(error.__cause__, OSError) or self.read_info().get("kind") != "optimize":
+                raise
+            raise StoreError(
+                f"{error}. It was cut short or edited: delete it, and `autoprompt resume {self.reference}` "
+                "writes it anew from the answers that are there."
+            ) from error
+        return _checked(self.result_path, data)
+
+    def read_labels(self) -> tuple[str, ...] | None:
+        """The only answers that the run allowed, given or inferred; () for free answers.
+
+        None where it does not say: a metric that compares freely, or a run of an older version without any.
+        """
+        path = self.path / "labels.json"
+        found = read_json(path) if path.exists() else self.read_config()
+        labels = found.get("labels")
+        return None if labels is None else tuple(map(label_text, labels))
+
+    def read_fields(self) -> tuple[str, ...]:
+        """The fields that a prompt of the run can ask for; () in runs of older versions, which do not say."""
+        path = self.path / "fields.json"
+        return tuple(read_json(path).get("fields") or ()) if path.exists() else ()
+
+    def read_events(self) -> Iterator[dict[str, Any]]:
+        return read_jsonl(self.events_path)
+
+    def read_candidate_records(self) -> Iterator[dict[str, Any]]:
+        """Every record as it was written, earlier ones of a candidate included."""
+        return read_jsonl(self.candidates_path)
+
+    def read_candidates(self) -> dict[str, dict[str, Any]]:
+        """Candidate id -> its last record, in the order in which the ids first came."""
+        return {row["id"]: row for row in read_jsonl(self.candidates_path)}
+
+    def has_own_clients(self) -> bool:
+        """Whether its models were objects of the program that began it."""
+        mark = self.path / "clients"
+        return mark.exists() and mark.read_text(encoding="utf-8") == "own"
+
+    def keep_clients(self, *, are_own: bool) -> None:
+        """Note whose models the run has: objects of the program that began it, or those of its settings.
+
+        Raises StoreError where it goes on with the others: another model's answers would stand beside theirs.
+        """
+        mark, whose = self.path / "clients", "own" if are_own else "settings"
+        if not mark.exists():
+            self.write_text(mark.name, whose)
+            return
+        if mark.read_text(encoding="utf-8") == whose:
+            return
+        if are_own:
+            raise StoreError(
+                f"run {self.run_id} began with the models that its settings name: go on with it without "
+                "`clients=`, or start a new run."
+            )
+        raise StoreError(
+            f"run {self.run_id} began with models of the program that started it, and its settings name "
+            "none: go on with it in Python, with `clients=` as there, or start a new run."
+        )
+
+    def check_has_prompts(self) -> None:
+        """Raises StoreError for a run of another kind than an optimization."""
+        kind = self.read_info().get("kind", "optimize")
+        if kind == "batch":
+            raise StoreError(
+                f"{self.run_id} is a batch: name the folder of one of its trials, {self.path}/TRIAL"
+            )
+        if kind != "optimize":
+            raise StoreError(f"run {self.run_id} ({kind}) has no prompt of its own: it optimized nothing")
+
+    def find_candidate(self, beginning: str) -> dict[str, Any]:
+        """The last record of the candidate whose id begins so, or of `original` or `best`.
+
+        Raises StoreError for none and for several, and for the best of an unfinished run.
+        """
+        self.check_has_prompts()
+        known = self.read_candidates()
+        if beginning == "original" and known:
+            return next(iter(known.values()))
+        if beginning == "best" and (result := self.read_result()) is not None:
+            return known[result["best"]["id"]]
+        found = [record for name, record in known.items() if beginning and name.startswith(beginning)]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            fitting = ", ".join(record["id"] for record in found)
+            raise StoreError(f"{beginning!r} fits {len(found)} candidates: {fitting}. Give more of the id.")
+        raise StoreError(
+            f"run {self.run_id} has no candidate {beginning!r} among its {len(known)}. They are listed by: "
+            f"autoprompt runs show {self.reference}"
+        )
+
+    def rows_searched(self) -> set[str]:
+        """Ids of the rows that the search has looked at: scored, shown to a writer or as a demonstration."""
+        seen: set[Any] = set()
+        for record in self.read_candidates().values():
+            seen.update(record.get("scores") or (), record.get("told") or ())
+            seen.update(demo.get("example_id") for demo in record.get("demos") or ())
+        for path in self.predictions_dir.glob("*.jsonl"):
+            if not path.stem.startswith(SEALED):
+                seen.update(row.get("example_id") for row in read_jsonl(path))
+        return seen - {"", None}
+
+    def read_predictions(self, name: str) -> Iterator[dict[str, Any]]:
+        """Rows of one evaluation, one at a time, in the order of its examples."""
+        return read_jsonl(self.predictions_dir / f"{name}.jsonl")
+
+
+def fill_new_folder(path: Path, config: Mapping[str, Any], kind: str) -> None:
+    """Write what a new run begins with. Relative paths in `config` become absolute, secrets are left out."""
+    settings = without_secrets({name: _absolute(value) for name, value in config.items()})
+    write_text(path / "config.yaml", to_yaml(settings))
+    info = {"schema_version": SCHEMA_VERSION, "run_id": path.name, "kind": kind, "created": _now()}
+    write_json(path / "run.json", info)  # last: a folder that has it is whole
+
+
+def _absolute(value: Any) -> Any:
+    return value.absolute() if isinstance(value, Path) else value
+
+
+def _checked(path: Path, data: dict[str, Any]) -> dict[str, Any]:
+    version = data.get("schema_version")
+    if not isinstance(version, int):
+        raise StoreError(f"{path}: no schema_version; this is not a run of autoprompt")
+    if version > SCHEMA_VERSION:
+        raise StoreError(
+            f"{path}: written by a newer autoprompt (schema {version}, known up to {SCHEMA_VERSION}). "
+            "Update autoprompt."
+        )
+    return data
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

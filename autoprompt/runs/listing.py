@@ -1,0 +1,324 @@
+"""Past runs: making, finding, listing, comparing and removing them."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import secrets
+import shutil
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from autoprompt.errors import StoreError
+from autoprompt.runs.folder import RunFolder, fill_new_folder
+from autoprompt.dataset.python_rows import forget_rows, is_given
+from autoprompt.runs.interrupted import resume_command
+from autoprompt.runs.spending import from_journal, total_cost
+
+LAST = "last"  # a name for the newest run; `remove` does not know it, since a run may have begun meanwhile
+_DATED = re.compile(r"\d{8}-\d{6}-")
+Status = Literal["finished", "running", "interrupted", "broken"]
+
+
+@dataclass(frozen=True, slots=True)
+class RunLine:
+    """One line of `runs list`. None where the run does not tell (yet).
+
+    original, best: score on the sealed test, in [0, 1].
+    problem: why a broken folder cannot be read; "" otherwise.
+    """
+
+    run_id: str
+    path: Path
+    status: Status
+    kind: str = ""
+    created: str = ""
+    dataset: str | None = None
+    model: str | None = None
+    original: float | None = None
+    best: float | None = None
+    verdict: str | None = None
+    calls: int | None = None
+    cost_usd: float | None = None
+    problem: str = ""
+
+
+class RunStore:
+    """The folder that runs lie in. It need not exist before the first run."""
+
+    def __init__(self, runs_dir: Path) -> None:
+        self.runs_dir = runs_dir
+
+    def create(
+        self,
+        config: Mapping[str, Any],
+        *,
+        kind: str = "optimize",
+        name: str | None = None,
+        run_id: str | None = None,
+    ) -> RunFolder:
+        """A new run with its settings in `config.yaml`, secrets left out.
+
+        config: plain data and paths; relative paths are made absolute, so that it can be used from anywhere.
+        name: a word for the id; default: the dataset's, else the kind.
+        run_id: the whole id instead; StoreError if there is such a run.
+        The id (date-time-name-number) is unique, also among processes that start at the same moment.
+        """
+        dataset = config.get("dataset") or config.get("train")
+        word = _slug(name or (Path(str(dataset)).stem if dataset else "")) or _slug(kind) or "run"
+        try:
+            self.runs_dir.mkdir(parents=True, exist_ok=True)
+            path = self._new_folder(word) if run_id is None else self._named_folder(run_id)
+            fill_new_folder(path, config, kind)
+        except OSError as error:
+            raise StoreError(
+                f"{self.runs_dir}: no run can be kept here ({error.strerror}). Choose another --runs-dir."
+            ) from error
+        return RunFolder(path)
+
+    def _new_folder(self, word: str) -> Path:
+        while True:
+            run_id = f"{datetime.now():%Y%m%d-%H%M%S}-{word}-{secrets.token_hex(2)}"
+            try:
+                (self.runs_dir / run_id).mkdir()  # fails if it is there: two processes never get the same
+            except FileExistsError:
+                continue
+            return self.runs_dir / run_id
+
+    def _named_folder(self, run_id: str) -> Path:
+        try:
+            (self.runs_dir / run_id).mkdir()
+        except FileExistsError:
+            raise StoreError(
+                f"{self.runs_dir}: there is a run {run_id} already. Go on with it, or choose another id."
+            ) from None
+        return self.runs_dir / run_id
+
+    def open(self, run: str | Path) -> RunFolder:
+        """The run with this id, the only one whose id begins so, the one in this folder, or the `last` one.
+
+        Raises StoreError for an unknown run (close ids are listed), several that fit, or a newer layout.
+        """
+        newest = self._folders()[:1] if run == LAST else []
+        folder = RunFolder(newest[0] if newest else self._find(str(run)))
+        folder.read_info()
+        return folder
+
+    def _find(self, run: str) -> Path:
+        ids = [path.name for path in self._folders()]
+        run = run.rstrip("/") or run  # as a shell completes the name of a folder
+        if run in ids:
+            return self.runs_dir / run
+        fitting = [run_id for run_id in ids if run and run_id.startswith(run)]
+        if len(fitting) == 1:
+            return self.runs_dir / fitting[0]
+        if fitting:
+            raise StoreError(
+                f"{run!r} fits {len(fitting)} runs: {', '.join(sorted(fitting))}. Give more of the id."
+            )
+        path = Path(run)
+        if run and (path / "run.json").is_file():
+            return path if path.name.strip(".") else path.absolute()  # `.` names no run
+        close = difflib.get_close_matches(run, ids, n=3, cutoff=0.4) or sorted(ids, reverse=True)[:3]
+        hint = f"Did you mean {' or '.join(close)}?" if close else "There are none yet."
+        raise StoreError(f"no run {run!r} in {self.runs_dir}. {hint}")
+
+    def _folders(self) -> list[Path]:
+        """Newest first. A hidden folder is one that is being removed."""
+        if not self.runs_dir.is_dir():
+            return []
+        found = (path for path in self.runs_dir.iterdir() if path.is_dir() and not path.name.startswith("."))
+        return sorted(found, key=_begun, reverse=True)
+
+    @property
+    def openings_path(self) -> Path:
+        """How often rows of sealed tests were opened by runs of this store; see `record_opening`."""
+        return self.runs_dir / "test_openings.jsonl"
+
+    def list(self) -> list[RunLine]:
+        """All runs, newest first. A folder that cannot be read is listed as broken, with the reason."""
+        return [summarize(RunFolder(path)) for path in self._folders()]
+
+    def interrupted_twin(self, folder: RunFolder) -> RunLine | None:
+        """The newest other run with the settings of `folder` that was cut off after its first answers.
+
+        None where a run with these settings has ended since.
+        """
+        settings = folder.config_path.read_bytes()
+        for other in map(RunFolder, self._folders()):
+            try:
+                is_twin = other.run_id != folder.run_id and other.config_path.read_bytes() == settings
+            except OSError:  # none of ours, not for us, or being removed
+                continue
+            line = summarize(other) if is_twin else None
+            if line is not None and line.status == "finished":
+                return None
+            if line is not None and line.status == "interrupted" and line.calls:
+                return line
+        return None
+
+    def check_known(self, run: str | Path) -> None:
+        """Raises StoreError where there is no such run, or several begin so; a broken one is known, too."""
+        self._to_remove(str(run))
+
+    def remove(self, run: str | Path) -> Path:
+        """Delete a run for good and return where it lay. Raises StoreError for one that a process holds.
+
+        A broken folder can be removed as well, by its full id. Rows that a program had handed over go with
+        the last run that has them.
+        """
+        path = self._to_remove(str(run))
+        data = _data_of(RunFolder(path))
+        with RunFolder(path).lock():
+            # Renamed first, so that a deletion that is cut short leaves no half run in the listing.
+            doomed = path.with_name(f".{path.name}.removed")
+            path.rename(doomed)
+        shutil.rmtree(doomed)
+        if is_given(data):
+            others = (RunFolder(other).config_path for other in self._folders())
+            forget_rows(self.runs_dir, Path(str(data)).name, others)
+        return path
+
+    def _to_remove(self, run: str) -> Path:
+        if run == LAST and not (self.runs_dir / LAST).exists():
+            raise StoreError("`last` is not removed, as another run may have begun meanwhile: name the run")
+        return self._find(run)
+
+
+def _data_of(folder: RunFolder) -> str | None:
+    try:
+        return folder.read_config().get("dataset")
+    except StoreError:  # a broken run
+        return None
+
+
+def _begun(path: Path) -> tuple[str, int]:
+    """When a run began, to sort by: the second that most names say, and within it the time of its first file.
+
+    A name that a person chose says no second.
+    """
+    ns = _changed_ns(path / "run.json") or _changed_ns(path)
+    dated = _DATED.match(path.name)
+    return dated[0] if dated else f"{datetime.fromtimestamp(ns / 1e9):%Y%m%d-%H%M%S-}", ns
+
+
+def _changed_ns(path: Path) -> int:
+    """0 for what is not there, is being removed, or is another user's."""
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return 0
+
+
+def summarize(folder: RunFolder) -> RunLine:
+    """What `runs list` shows of a run. Raises nothing: what is wrong, or another user's, is a `problem`."""
+    try:
+        info, config, result = folder.read_info(), folder.read_config(), folder.read_result() or {}
+    except StoreError as error:
+        return RunLine(folder.run_id, folder.path, "broken", problem=str(error))
+    except OSError as error:
+        problem = f"{folder.path}: cannot be read ({error.strerror})"
+        return RunLine(folder.run_id, folder.path, "broken", problem=problem)
+    status: Status = "finished" if result else "running" if folder.is_locked() else "interrupted"
+    spent = result if "calls" in result else {**_spent_so_far(folder), **result}
+    return RunLine(
+        run_id=folder.run_id,
+        path=folder.path,
+        status=status,
+        kind=str(info.get("kind", "")),
+        created=str(info.get("created", "")),
+        dataset=_text(config.get("dataset") or config.get("train")),
+        model=_text(result.get("model") or config.get("model")),
+        original=_score(result, "original"),
+        best=_score(result, "best"),
+        verdict=_text(result.get("verdict")),
+        calls=spent.get("calls"),
+        cost_usd=spent.get("cost_usd"),
+    )
+
+
+def _spent_so_far(folder: RunFolder) -> Mapping[str, Any]:
+    """Of a run without a result: what its journal tells, as for `runs show` and the report."""
+    try:
+        if not folder.journal_path.exists():
+            return {}
+        spending = from_journal(folder.journal_path)
+    except OSError:  # another user's
+        return {}
+    return {"calls": sum(part.calls for part in spending), "cost_usd": total_cost(spending)}
+
+
+@dataclass(frozen=True, slots=True)
+class ComponentDiff:
+    """One component of two runs' best candidates. `lines`: a unified diff, empty where they are equal."""
+
+    name: str
+    text_a: str
+    text_b: str
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RunDiff:
+    """Two finished runs side by side. demos_a, demos_b: how many demonstrations each best candidate has."""
+
+    a: RunLine
+    b: RunLine
+    components: tuple[ComponentDiff, ...]
+    demos_a: int
+    demos_b: int
+
+
+def diff(run_a: RunFolder, run_b: RunFolder) -> RunDiff:
+    """What the best prompts of two runs differ in. Raises StoreError if one has no result yet."""
+    best_a, best_b = best_of(run_a), best_of(run_b)
+    texts_a, texts_b = best_a["components"], best_b["components"]
+    components = tuple(
+        _component_diff(name, (run_a.run_id, texts_a.get(name, "")), (run_b.run_id, texts_b.get(name, "")))
+        for name in {**texts_a, **texts_b}
+    )
+    return RunDiff(
+        summarize(run_a),
+        summarize(run_b),
+        components,
+        len(best_a.get("demos", ())),
+        len(best_b.get("demos", ())),
+    )
+
+
+def best_of(run: RunFolder) -> dict[str, Any]:
+    """The `best` part of a run's result. Raises StoreError if there is none."""
+    run.check_has_prompts()
+    best = (run.read_result() or {}).get("best")
+    if not isinstance(best, dict) or "components" not in best:
+        raise StoreError(
+            f"run {run.run_id} has no best prompt yet. Finish it: {resume_command(run)}; or take "
+            f"a candidate as it is, with --candidate: autoprompt runs show {run.reference} lists them"
+        )
+    return best
+
+
+def _component_diff(name: str, a: tuple[str, str], b: tuple[str, str]) -> ComponentDiff:
+    (id_a, text_a), (id_b, text_b) = a, b
+    lines = difflib.unified_diff(text_a.splitlines(), text_b.splitlines(), id_a, id_b, lineterm="")
+    return ComponentDiff(name, text_a, text_b, tuple(lines))
+
+
+def _score(result: Mapping[str, Any], part: str) -> float | None:
+    value = result.get(part)
+    score = value.get("score") if isinstance(value, Mapping) else None
+    return float(score) if isinstance(score, int | float) else None
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None else str(value)
+
+
+def _slug(text: str) -> str:
+    """A short word that is safe in file names and shells; letters of other scripts stay."""
+    plain = unicodedata.normalize("NFKC", text).lower()
+    return re.sub(r"[\W_]+", "-", plain).strip("-")[:24].strip("-")

@@ -1,0 +1,54 @@
+"""How often the rows of sealed tests were opened: a test that many runs have looked at is none any more."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock
+
+from autoprompt.text.files import read_jsonl, write_jsonl
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """runs: by how many the most opened row of the test was opened, this one included.
+
+    rows_before: how many of the rows an earlier run had opened.
+    """
+
+    runs: int
+    rows_before: int
+
+
+def record_opening(path: Path, rows: Collection[str], *, test_sha256: str, run_id: str) -> Opening:
+    """Note that a run opens a test with these rows. A run that was killed on the way may do so once more.
+
+    rows: a key of each row, by its input alone, so that a corrected label or an added row forgets nothing.
+    The file has one line for each row that was ever opened, with the number of runs and the last of them,
+    which is not counted twice. Lines of older versions name a test by the hash of all its rows,
+    `test_sha256`, and one run each; they are counted for the rows when that test is opened again.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(path.with_suffix(".lock")):
+        counts: dict[str, int] = {}
+        last: dict[str, str] = {}
+        others: list[dict[str, Any]] = []
+        known: set[str] = set()
+        for line in read_jsonl(path):
+            if "row" in line:
+                counts[line["row"]] = line["runs"]
+                last[line["row"]] = line.get("last_run", "")
+            elif line["test_sha256"] == test_sha256:
+                known.add(line["run_id"])
+            else:
+                others.append(line)
+        before = {row: counts.get(row, 0) - (last.get(row) == run_id) + len(known - {run_id}) for row in rows}
+        counts |= {row: runs + 1 for row, runs in before.items()}
+        last |= dict.fromkeys(rows, run_id)
+        lines = ({"row": row, "runs": runs, "last_run": last[row]} for row, runs in counts.items())
+        write_jsonl(path, chain(others, lines))
+    return Opening(1 + max(before.values(), default=0), sum(runs > 0 for runs in before.values()))

@@ -1,0 +1,107 @@
+"""What a run used, by role: from its result, or from its journal while it has none."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from autoprompt.text.files import write_json
+
+ROLES = ("task", "optimizer", "judge")
+_NOTE = "spending.json"
+
+
+@dataclass(slots=True)
+class Spending:
+    """What one role used. calls: requests sent, retries included. cost_usd: None where a price is unknown."""
+
+    role: str
+    calls: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost_usd: float | None = 0.0
+
+    def add(self, record: Mapping[str, Any]) -> None:
+        """Count a line of the journal. Answers out of the cache took nothing, failures no tokens."""
+        attempts = record.get("attempts") or 0
+        self.calls += attempts
+        if not attempts or "failed" in record:
+            return
+        self.prompt_tokens += record.get("prompt_tokens") or 0
+        self.completion_tokens += record.get("completion_tokens") or 0
+        paid = record.get("cost_usd")
+        self.cost_usd = None if self.cost_usd is None or paid is None else self.cost_usd + paid
+
+
+def read_spending(result: Mapping[str, Any] | None, journal: Path) -> tuple[Spending, ...]:
+    """Roles that were called, the task's first."""
+    told = (result or {}).get("spending")
+    if isinstance(told, Mapping):
+        return tuple(Spending(role, **told[role]) for role in ROLES if role in told)
+    return from_journal(journal)
+
+
+def from_journal(path: Path) -> tuple[Spending, ...]:
+    """What the answers of a journal took. Unreadable lines are passed over, and a last one that is not whole
+    yet, as of a run at work."""
+    found, _ = _sum_up(path)
+    return tuple(part for part in found if part.calls)
+
+
+def note_spending(journal: Path) -> None:
+    """Sum up a journal in a file beside it, so that a listing of many runs reads what came after it alone.
+
+    To be called when the journal is on the disk: a power cut must not leave a sum of lines that it lost.
+    """
+    found, end = _sum_up(journal)
+    write_json(journal.with_name(_NOTE), {"journal_bytes": end, "spending": [asdict(part) for part in found]})
+
+
+def _sum_up(journal: Path) -> tuple[list[Spending], int]:
+    """What each role has used, and where the last whole line ends."""
+    found, end = _noted(journal)
+    if not journal.exists():
+        return found, end
+    by_role = {part.role: part for part in found}
+    with journal.open("rb") as lines:
+        lines.seek(end)
+        for line in lines:
+            if not line.endswith(b"\n"):
+                break
+            end += len(line)
+            record = _record(line)
+            if (part := by_role.get(record.get("role", ""))) is not None:
+                part.add(record)
+    return found, end
+
+
+def _noted(journal: Path) -> tuple[list[Spending], int]:
+    """The last note; nothing counted yet where there is none that fits."""
+    try:
+        note = json.loads(journal.with_name(_NOTE).read_bytes())
+        if note["journal_bytes"] <= journal.stat().st_size:
+            return [Spending(**part) for part in note["spending"]], note["journal_bytes"]
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    return [Spending(role) for role in ROLES], 0
+
+
+def _record(line: bytes) -> dict[str, Any]:
+    try:
+        record = json.loads(line.decode("utf-8", "surrogatepass"))
+    except ValueError:
+        return {}
+    return record if isinstance(record, dict) else {}
+
+
+def total_cost(spending: tuple[Spending, ...]) -> float | None:
+    """USD; None as soon as one role's price is unknown."""
+    total = 0.0
+    for part in spending:
+        if part.cost_usd is None:
+            return None
+        total += part.cost_usd
+    return total

@@ -1,0 +1,351 @@
+"""Settings: one record, from flags, environment, YAML and sidecar, each value checked once.
+
+Every name in YAML is the flag's name with `_`. Paths in YAML are relative to the YAML file.
+Precedence: flag, AUTOPROMPT_... variable, config file, sidecar (NAME.task.yaml), OPENAI_... variables,
+default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BeforeValidator, Field, field_validator, model_validator
+
+from autoprompt.settings.kinds import (
+    Address,
+    Label,
+    Name,
+    Place,
+    Positive,
+    PositiveFloat,
+    Settings,
+    metric_name,
+)
+
+Preset = Literal["quick", "standard", "thorough"]
+Sandboxing = Literal["auto", "strict", "none"]
+DEFAULT_PASSES = 5  # of a scientific workflow; the one place that says so
+LOCAL = "local"  # names the embedded model, alone or in `local:NAME`
+
+
+def is_embedded(model: str | None) -> bool:
+    """Whether a name of a model is `local` or `local:NAME`."""
+    return model is not None and model.partition(":")[0] == LOCAL
+
+
+def openai_address(environ: Mapping[str, str]) -> str:
+    """The address that the OpenAI client's variables name, the older of them last; "" where none does."""
+    return environ.get("OPENAI_BASE_URL") or environ.get("OPENAI_API_BASE") or ""
+
+
+class DataSettings(Settings):
+    """Which rows, and how to read them."""
+
+    dataset: Place | None = Field(
+        default=None, description="File with all rows: JSONL, JSON, CSV, TSV or Parquet."
+    )
+    train: Place | None = Field(
+        default=None, description="Rows that the analyst may see, instead of a split."
+    )
+    val: Place | None = Field(
+        default=None, description="Rows that decide between candidates, instead of a split."
+    )
+    test: Place | None = Field(default=None, description="Sealed rows for the verdict, instead of a split.")
+    no_test: bool = Field(default=False, description="Keep no sealed test; all rows go to train and val.")
+    input_field: str = Field(default="input", description="Field that holds the input.")
+    target_field: str = Field(
+        default="target",
+        description="Field that holds the expected answer; for `json_match` also an object or a list.",
+    )
+    group_field: str | None = Field(
+        default=None, description="Rows equal in this field stay in one split, and count together in tests."
+    )
+    labels: tuple[Label, ...] | None = Field(
+        default=None, description="The only answers allowed; inferred if not given."
+    )
+    metric: Annotated[str, BeforeValidator(metric_name)] = Field(
+        default="exact_match",
+        description=(
+            "How an answer is scored: `exact_match`, `macro_f1`, `contains`, `regex`, `numeric`, "
+            "`json_match`, `llm_judge` or `python:module:function`."
+        ),
+    )
+    metric_options: dict[str, Any] = Field(default_factory=dict, description="Options of the metric.")
+    allow_conflicts: bool = Field(
+        default=False, description="Go on with equal inputs that have different targets."
+    )
+    drop_leaks: bool = Field(default=False, description="Drop rows that stand in two given split files.")
+    split_seed: int = Field(default=0, description="Seed of the split; a change of `seed` never moves a row.")
+    max_val: Positive | None = Field(
+        default=None,
+        description=(
+            "At most this many validation rows of a split; a file of your own is used whole. Default: the "
+            "preset's, or as many as `max_calls` has room for."
+        ),
+    )
+    max_test: Positive | None = Field(
+        default=None,
+        description=(
+            "At most this many test rows of a split; a file of your own is used whole. Default: the "
+            "preset's, or as many as `max_calls` has room for."
+        ),
+    )
+
+    @model_validator(mode="after")
+    def _test_is_given_or_left_out(self) -> Self:
+        if self.test is not None and self.no_test:
+            raise ValueError("test and no_test exclude each other")
+        return self
+
+
+class ModelSettings(Settings):
+    """Which models, and how they are called."""
+
+    model: Name | None = Field(
+        default=None, description="Task model: `local`, `local:NAME`, or a name at the endpoint."
+    )
+    base_url: Address | None = Field(default=None, description="Base URL of an OpenAI-compatible endpoint.")
+    optimizer_model: Name | None = Field(
+        default=None, description="Analyst and writer; default: the task model."
+    )
+    optimizer_base_url: Address | None = Field(default=None, description="Endpoint of the optimizer model.")
+    judge_model: Name | None = Field(
+        default=None, description="Judge of `llm_judge`; default: the optimizer model."
+    )
+    judge_base_url: Address | None = Field(default=None, description="Endpoint of the judge model.")
+    temperature: Annotated[float, Field(ge=0, le=2)] = Field(default=0.0, description="Of task calls.")
+    max_output_tokens: Positive | None = Field(
+        default=None,
+        description="Longest answer of a task call; default: 32 for labels (512 after reasoning), else 1024; "
+        "the embedded model stops where an answer is too long to be right.",
+    )
+    timeout: Annotated[float | None, Field(gt=0)] = Field(
+        default=None, description="Seconds to wait for one answer; default: 120, of the embedded model 600."
+    )
+    concurrency: Positive | None = Field(
+        default=None, description="Requests at once; default: 1 for the embedded model, else 16."
+    )
+    rpm: Positive | None = Field(default=None, description="At most this many requests a minute.")
+    tpm: Positive | None = Field(default=None, description="At most this many tokens a minute.")
+    constrain: Literal["auto", "grammar", "json_schema", "off"] = Field(
+        default="auto",
+        description="How labels are enforced; `auto`: by what the endpoint is known to support.",
+    )
+    transport: Literal["http", "langchain"] = Field(
+        default="http", description="Client of plain completions: lean HTTP, or langchain-openai."
+    )
+    price_input: Annotated[float, Field(ge=0)] | None = Field(
+        default=None,
+        description="USD per million prompt tokens of the task model; needs `price_output`, too.",
+    )
+    price_output: Annotated[float, Field(ge=0)] | None = Field(
+        default=None,
+        description="USD per million completion tokens of the task model; needs `price_input`, too.",
+    )
+    no_cache: bool = Field(default=False, description="Do not reuse answers of other runs.")
+    cache_dir: Place | None = Field(
+        default=None, description="Where the response cache lies; default: the user's cache folder."
+    )
+
+
+class BudgetSettings(Settings):
+    """Caps, checked before a call is sent. All requests count: task, optimizer, judge, retries."""
+
+    max_calls: Positive | None = Field(default=None, description="At most this many requests.")
+    max_tokens: Positive | None = Field(
+        default=None, description="At most this many tokens, prompt and completion."
+    )
+    max_cost: PositiveFloat | None = Field(default=None, description="At most this many USD.")
+    max_seconds: PositiveFloat | None = Field(default=None, description="At most this much time.")
+
+
+class CallSettings(ModelSettings, BudgetSettings):
+    """What everything that calls models has: which, and how much."""
+
+
+class RunConfig(DataSettings, CallSettings):
+    """All settings of `autoprompt run`. What is None is filled from sidecar, preset or environment."""
+
+    prompt: str | None = Field(default=None, description="The prompt, or @FILE with it.")
+    workflow: Place | None = Field(
+        default=None, description="Workflow (YAML) with its prompts, instead of one prompt."
+    )
+    target_output: str | None = Field(
+        default=None,
+        description="The workflow's output that is scored; default: the only one, or the target field's.",
+    )
+    tools: Place | None = Field(
+        default=None, description="Python file whose @tool functions the workflow calls; it is executed."
+    )
+    preset: Preset = Field(default="standard", description="How much to search.")
+    max_iterations: Positive | None = Field(
+        default=None, description="Rounds of writing; default: by preset."
+    )
+    seed: int = Field(default=0, description="Seed of the search.")
+    max_prompt_tokens: Positive = Field(
+        default=4000, description="Longest prompt that is accepted, with its demonstrations."
+    )
+    max_demos: Annotated[int, Field(ge=0)] = Field(
+        default=128, description="Most demonstrations in a candidate; 0: none."
+    )
+    prefer_shorter: Annotated[float, Field(ge=0, lt=1)] | None = Field(
+        default=None,
+        description="Prefer the shortest prompt at most this far below the best in the race; 0.03: 3 points.",
+    )
+    no_reasoning: bool = Field(
+        default=False, description="Do not try whether reasoning before the answer helps; it costs tokens."
+    )
+    locked: tuple[str, ...] = Field(
+        default=(),
+        description="Passages of the prompt that must stay as they are; of a workflow, components too.",
+    )
+    task: str = Field(default="", description="What the task is about, for the memory; default: the prompt.")
+    memory: Place = Field(default=Path("memory/memory_experiences.txt"), description="The experience file.")
+    no_memory: bool = Field(default=False, description="Neither read nor write experiences.")
+    analyst: Literal["plain", "scientific"] = Field(
+        default="plain",
+        description="Who reads the errors: a model at a look, or by hypotheses that code tests on the rows.",
+    )
+    sandbox: Sandboxing = Field(
+        default="auto", description="How the code of the scientific analyst is confined."
+    )
+    runs_dir: Place = Field(default=Path("runs"), description="Where run folders lie.")
+
+    @field_validator("prompt")
+    @classmethod
+    def _prompt_has_text(cls, value: str | None) -> str | None:
+        if value is not None and not value.strip():
+            raise ValueError("the prompt is empty: give its text, or `@` and the path of a file with it")
+        return value
+
+
+class ExportedSettings(Settings):
+    """Which prompt `autoprompt eval` and `autoprompt check` measure, where it is not `prompt`."""
+
+    exported: Place | None = Field(
+        default=None,
+        description="Measure this prompt with its demonstrations, YAML of `runs export`, not `prompt`.",
+    )
+
+
+class CheckSettings(ExportedSettings):
+    """The gate of `autoprompt check`: what is compared, what it bears, and what it writes."""
+
+    baseline: Place | None = Field(
+        default=None, description="The scores to compare with: a JSON file in git."
+    )
+    max_drop: Annotated[float, Field(ge=0, le=1)] = Field(
+        default=0.0, description="A score drop up to this is no regression, however significant."
+    )
+    min_score: Annotated[float, Field(ge=0, le=1)] | None = Field(
+        default=None, description="A score under this is a regression, whatever the baseline was."
+    )
+    repeat: Annotated[int, Field(ge=1, le=100)] | None = Field(
+        default=None,
+        description="Answers asked for each row; default: as many as the baseline holds, else 1.",
+    )
+    must_pass: tuple[str, ...] = Field(
+        default=(),
+        description="Rows that may never fail, each by its whole input or by the `id` in its file.",
+    )
+    junit: Place | None = Field(
+        default=None, description="Write a JUnit XML file, one testcase for each row."
+    )
+    github: bool = Field(default=False, description="Write GitHub annotations and the step's summary.")
+    record: Place | None = Field(default=None, description="Write the model's answers to this file.")
+    replay: Place | None = Field(
+        default=None, description="Take the answers from this file; nothing is sent anywhere."
+    )
+
+    @model_validator(mode="after")
+    def _answers_are_recorded_or_replayed(self) -> Self:
+        if self.record is not None and self.replay is not None:
+            raise ValueError("record and replay exclude each other")
+        return self
+
+
+class CheckFile(CheckSettings, RunConfig):
+    """What a config file may hold: `run`, `eval`, `check` and `batch` read one file, each what is its own."""
+
+    @model_validator(mode="after")
+    def _one_prompt(self) -> Self:
+        if self.prompt is not None and self.exported is not None:
+            raise ValueError("prompt and exported exclude each other")
+        return self
+
+
+class PassSettings(Settings):
+    """How deep a scientific workflow digs."""
+
+    max_iterations: Positive = Field(default=DEFAULT_PASSES, description="Most passes.")
+
+
+class AgentSettings(Settings):
+    search: PassSettings = Field(default=PassSettings(), description="How deep it digs.")
+
+
+class ScienceConfig(CallSettings):
+    """All settings of `autoprompt science`."""
+
+    timeout: Annotated[float | None, Field(gt=0)] = Field(
+        default=600.0, description="Seconds to wait for one answer: code and prose are long."
+    )
+    task: str = Field(default="", description="What is to be found out or made, in words.")
+    io: str | None = Field(
+        default=None, description="What is to be read and written, e.g. `save to output.txt`."
+    )
+    data: tuple[Place, ...] = Field(
+        default=(), description="Data file, copied into the work folder; may be given several times."
+    )
+    max_iterations: Positive | None = Field(
+        default=None,
+        description=(
+            "Most passes: 2-3 to try it, 3-4 for a simple question, 5-6 for a medium one, 7-10 for research. "
+            f"The last one concludes; with 1, one experiment and the conclusion. [default: {DEFAULT_PASSES}]"
+        ),
+    )
+    agent: AgentSettings = Field(
+        default=AgentSettings(), description="`agent: {search: {max_iterations: N}}` says it in YAML, too."
+    )
+    sandbox: Sandboxing = Field(
+        default="auto",
+        description="`auto`: the strongest that works; `strict`: all layers or nothing; `none`: unconfined.",
+    )
+    workdir: Place | None = Field(
+        default=None, description="Folder that the experiments work in; default: one in the run's own."
+    )
+    python: Place | None = Field(
+        default=None, description="Interpreter of the experiments, with its libraries; default: this one."
+    )
+    experiment_seconds: Annotated[float, Field(gt=0)] = Field(
+        default=60.0, description="Longest time of one experiment."
+    )
+    context_tokens: Positive | None = Field(
+        default=None,
+        description="The model's window; what is older is summarized. Default: 8192 embedded, else 32768.",
+    )
+    seed: int = Field(default=0, description="Passed on to the model.")
+    runs_dir: Place = Field(default=Path("runs"), description="Where run folders lie.")
+
+    @field_validator("task")
+    @classmethod
+    def _task_has_text(cls, value: str) -> str:
+        if not value.strip():
+            raise ValueError("the task is empty")
+        return value
+
+    @model_validator(mode="after")
+    def _says_one_number(self) -> Self:
+        in_yaml = "agent" in self.model_fields_set and self.agent.search.max_iterations
+        if self.max_iterations is not None and in_yaml and in_yaml != self.max_iterations:
+            raise ValueError(
+                f"max_iterations is {self.max_iterations}, agent.search.max_iterations {in_yaml}: give one"
+            )
+        return self
+
+    @property
+    def passes(self) -> int:
+        """The effective number of passes."""
+        return self.max_iterations or self.agent.search.max_iterations

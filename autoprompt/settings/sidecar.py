@@ -1,0 +1,72 @@
+"""The sidecar of a dataset: `NAME.task.yaml` beside it says what the task is, so that one flag runs it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from autoprompt.settings.kinds import Label
+from autoprompt.settings.yaml_file import load_yaml
+
+_SPLIT_ENDINGS = {".train", ".val", ".test"}
+
+
+class Task(BaseModel):
+    """What a sidecar may say. All of it is optional; None (or empty) where it says nothing."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    prompt: str | None = Field(None, description="The naive prompt.")
+    task: str | None = Field(None, description="What the task is about, for the memory.")
+    input_field: str | None = Field(None, description="Field that holds the input.")
+    target_field: str | None = Field(None, description="Field that holds the expected answer.")
+    group_field: str | None = Field(
+        None, description="Rows equal in this field stay in one split, and count together in tests."
+    )
+    labels: tuple[Label, ...] | None = Field(None, description="The only answers allowed.")
+    metric: str | None = Field(None, description="How an answer is scored.")
+    metric_options: dict[str, Any] = Field(default_factory=dict, description="Options of the metric.")
+    max_output_tokens: Annotated[int, Field(gt=0)] | None = Field(None, description="Longest answer.")
+    locked: tuple[str, ...] = Field((), description="Passages of the prompt that must stay as they are.")
+
+    @field_validator("prompt")
+    @classmethod
+    def _prompt_has_text(cls, value: str | None) -> str | None:
+        if value is not None and not value.strip():
+            raise ValueError("the prompt is empty")
+        return value
+
+    @field_validator("labels")
+    @classmethod
+    def _labels_differ(cls, value: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        if value is not None and (len(set(value)) < 2 or len(set(value)) < len(value) or "" in value):
+            raise ValueError("expected at least two labels, none empty and none twice")
+        return value
+
+    @model_validator(mode="after")
+    def _locked_is_in_the_prompt(self) -> Self:
+        if self.prompt is None or self.prompt.startswith("@"):  # the text of a file is looked at with it
+            return self
+        lost = [passage for passage in self.locked if passage not in self.prompt]
+        if lost:
+            raise ValueError(f"the prompt does not hold the locked passage {lost[0]!r}")
+        return self
+
+
+def find_sidecar(dataset: Path) -> Path | None:
+    """`NAME.task.yaml` beside `NAME.jsonl`; None where there is none.
+
+    The files of a split (`NAME.train.jsonl`, `.val`, `.test`) may share the one sidecar of NAME.
+    """
+    names = [dataset.stem]
+    if Path(dataset.stem).suffix in _SPLIT_ENDINGS:
+        names.append(Path(dataset.stem).stem)
+    paths = [dataset.with_name(f"{name}.task.yaml") for name in names]
+    return next((path for path in paths if path.is_file()), None)
+
+
+def load_task(sidecar: Path) -> Task:
+    """What the sidecar says. Raises ConfigError with file and line."""
+    return load_yaml(sidecar, Task)

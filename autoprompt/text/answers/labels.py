@@ -1,0 +1,78 @@
+"""Which label an answer names, in more or less text. None where it does not say: never a guess by similarity.
+
+Models decorate: `Answer: **Clickbait**.`, fenced `{"label": "clickbait"}`, `这是标题党。`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+from autoprompt.text.answers.headings import is_of_passage, last_headings, last_markers, line_behind
+from autoprompt.text.answers.label_words import LabelWords
+from autoprompt.text.answers.objects import read_json
+from autoprompt.text.answers.texts import plain, visible
+
+
+def read_answer(text: str, labels: Sequence[str] = ()) -> str | None:
+    """The label that `text` names; without labels the visible text itself. None: unparsed."""
+    return read_label(text, labels) if labels else visible(text) or None
+
+
+def is_whole(text: str, value: str | None, labels: Sequence[str] = ()) -> bool:
+    """Whether an answer that may have broken off is all that was asked for: it was read as `value`, and where
+    it should be a label it is nothing else."""
+    return value is not None and (not labels or value == text.strip())
+
+
+def read_label(text: str, labels: Sequence[str]) -> str | None:
+    """The label that `text` names, as it is written in `labels`; None where it names none.
+
+    Tried in this order: the whole text; a value of a JSON object; what stands behind "Answer:" or the like at
+    the beginning of a line or a sentence, unless several differ; what stands behind the last of these and of
+    "the answer is"; a first or last line that is a label; the first label that occurs as a word. That last is
+    not tried where "Answer:" stands before something else ("Answer: unclear"), nor where the values or the
+    two lines are different labels.
+
+    A longer label wins over one that it contains, `1` is not found in `10` or `1.5`, and "not X" names X only
+    as the label non_X, also in other languages. Labels of which none counts more name none ("X or Y", "X, Y",
+    "between X and Y"); what is said besides does ("X or Y? I would say Y"). What is asked ("Is it X?") counts
+    only where nothing else is said, what is weighed ("whether it is X") never. Of several words that are left
+    the first counts, though it is no more than the likelier: models write "positive rather than negative".
+    Where all labels are numbers, 1 and 1.0 are one, unless both are labels, and 4/5 is 4 where 5 is the last.
+    """
+    known = _labels(tuple(labels))
+    answer = plain(visible(text))
+    if not answer:
+        return None
+    if (whole := known.exact(answer)) is not None:
+        return whole
+    found = known.values_of(read_json(answer))
+    if len(found) == 1:
+        return found.pop()
+    headings = last_headings(answer)
+    headed = {named for marker in headings if (named := known.headed_by(marker)) is not None}
+    if len(headed) == 1:
+        return headed.pop()
+    for marker in reversed(last_markers(answer)):
+        if (named := known.behind(marker)) is not None:
+            return named
+    lines = [line for line in answer.splitlines() if line.strip(" `")]
+    ends = {named for line in (*lines[:1], *lines[-1:]) if (named := known.exact(line)) is not None}
+    if len(ends) == 1:
+        return ends.pop()
+    if len(ends | found) > 1:
+        return None
+    if any(line_behind(marker) and not is_of_passage(marker) for marker in headings):
+        return None
+    return known.first_word(answer)
+
+
+def mentions_several(text: str, labels: Sequence[str]) -> bool:
+    """Whether different labels occur in `text`, whichever it settles on, if on any."""
+    return len(set(_labels(tuple(labels)).words_of(plain(visible(text)))[0])) > 1
+
+
+@lru_cache(maxsize=64)
+def _labels(labels: tuple[str, ...]) -> LabelWords:
+    return LabelWords(labels)

@@ -1,0 +1,235 @@
+"""Reading numbers as languages write them, out of more or less text."""
+
+from __future__ import annotations
+
+import math
+import re
+import unicodedata
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from autoprompt.text.answers.number_marks import meant
+from autoprompt.text.answers.texts import visible
+from autoprompt.text.scripts import HANGUL, PARTED_LETTER, UNPARTED
+
+# All digits that single marks join; what such a run means is for `_value` to say. Each part begins with
+# another character than the one before may go on with, so that a long answer costs no quadratic search.
+_NUMBER = re.compile(
+    r"(?P<sign>(?<![\w)])[-+]\s?)?[$€£¥]?\s?"
+    r"(?P<digits>(?:(?<!\w)\.)?\d+(?:(?: / |[.,'’/ ])\d+)*)(?P<power>[eE][-+]?\d+)?"
+    r"\s?(?P<percent>%)?"
+)
+_PLAIN = re.compile(r"\d*\.\d+|\d+")
+_GROUPED = re.compile(r"[1-9]\d{0,2}([,.' ])\d{3}(?:\1\d{3})*(?:(?!\1)[.,]\d+)?")
+# Of a column: 1.500 itself, and what says which the point is there.
+_GROUP_OR_DECIMAL = re.compile(r"[1-9]\d{0,2}\.\d{3}")
+_OF_DECIMAL_COMMAS = re.compile(r"\d{1,3}(?:\.\d{3})+,\d+|\d{1,3}(?:\.\d{3}){2,}|\d+,(?!\d{3}$)\d+")
+_OF_DECIMAL_POINTS = re.compile(r"[\d,' ]*\.\d+")
+_INDIAN = re.compile(r"[1-9]\d?(?:,\d\d)+,\d{3}(?:\.\d+)?")
+_DECIMAL_COMMA = re.compile(r"\d+,\d+")
+_FRACTION = re.compile(r"(?:(?P<whole>\d+) )?(?P<above>\d+)/(?P<below>0*[1-9]\d*)")
+_ONE_SIGN_FRACTION = re.compile(r"[^\S\n]?([¼-¾⅐-⅞])")
+_FIXED_GROUPS = re.compile(r"(?<!\w)\d{1,3}(?:[\u00a0\u2007\u2009\u202f]\d{3})+(?!\d)")  # no-break spaces
+_TWO_OR_GROUPS = re.compile(r"[1-9]\d{0,2} [1-9]\d\d")  # not 12 000: no number is written 000
+# Of a language that may well group by spaces: not English, nor what has no spaces between its words.
+_FOREIGN_LETTER = re.compile(rf"(?![\x00-\x7f{UNPARTED}{HANGUL}])[^\W\d_]")
+_CLAUSE_COMMA = re.compile(r"，(?!\d{3}(?!\d))")  # parts a Chinese sentence, and writes no decimals
+# "7 [1]", "It is 7.[1][2]". What stands behind a word or an equals sign may be the answer.
+_CITATION = re.compile(r"(?<=[\d%.!?])\s?(?:[\[【]\d{1,3}(?:, ?\d{1,3})*[\]】]\s?)+\.?\s*\Z")
+_FOREIGN_DIGIT = re.compile(r"[^\D0-9]")
+_UP = r"¹²³⁰⁴-⁹"
+_RAISED = re.compile(rf"([⁺⁻]?[{_UP}]+)(?![{_UP}⁄])")  # not ¹⁄₂
+# Of a fraction of whole numbers only: \frac{3\pi}{4} is none.
+_LATEX_FRACTION = re.compile(
+    r"[^\S\n]?\\[dtc]?frac\s*(?:\{\s*(-?\d+)\s*\}|(\d))\s*(?:\{\s*(\d+)\s*\}|(\d))(?!\d)"
+)
+_LATEX_WORD = re.compile(r"\\([A-Za-z]+)")
+_TEN_TO = r"10 ?\^ ?\{?([-+]?\d+)\}?(?!\d|[.,]\d)"
+_SCIENTIFIC = re.compile(
+    rf"(?<![\w/.,'])(?<!/ )(\d+(?:[.,']\d+)*) ?(?:[×x*·⋅]|times|cdot) {{0,3}}{_TEN_TO}"  # 3 x 10^3
+)
+_POWER_OF_TEN = re.compile(rf"(?<![\w.,'^]){_TEN_TO}")
+# An en dash parts the ends of a range (3–5, 3 –5) and a clause from the next (– 5).
+_DASH_AS_MINUS = re.compile(r"(?:^|(?<=[\s(\[{=*:\"“]))(?<!\d )–(?=[$€£¥]?\.?\d)")
+# What units and formulas are written in. Arabic and Hebrew write "for 50" as one word, Chinese any count.
+_FORMULA = r"A-Za-zµ\u00c0-\u024f\u0370-\u03ff\u0400-\u052f"
+_BEFORE_INDEX = re.compile(rf"[{_FORMULA})\]}}][\^_]\{{?[-+]?$")  # m^2, CO_{2}
+_BEFORE_EXPONENT = re.compile(
+    rf"(?:(?<![{_FORMULA}])(?:[{_FORMULA}]{{1,2}}|mol|min)-"  # s-1; not Answer-3
+    rf"|[{_FORMULA}](?<!USD)(?<!EUR)(?<!GBP)(?<!CHF)(?<!INR)(?<!Rs)(?<!RM))$"  # m2, CO2; not Rs3
+)
+_BEHIND_EXPONENT = re.compile(r"(?=[A-Z](?<![BKM]))|(?!\w)")  # H2O; not a2b, and not R2M, which are millions
+_NUMBER_MARKS = str.maketrans({"−": "-", "⁄": "/", "’": "'", "٫": ".", "٬": "'", "٪": "%", "\\": None})
+
+
+class Number(NamedTuple):
+    """A number as written; `is_percent`: a % stood behind it, and `value` is what stood before that."""
+
+    value: float
+    is_percent: bool
+
+    @property
+    def written(self) -> str:
+        """A text that is read as this number."""
+        return repr(self.value).removesuffix(".0") + ("%" if self.is_percent else "")
+
+
+def read_number(text: str, *, is_marked: bool = False) -> Number | None:
+    """The number that `text` gives as its answer, behind "Answer:" or the like (see `meant`), else its last.
+
+    None where there is none. is_marked: "Answer:" stood in front of it. A citation behind the last ("7 [1]")
+    is none.
+
+    Read are -3, $5, 40%, 1e-3, digits of all scripts, groups and decimals as languages write them (1,234.50,
+    1.234,50, 1 234,50, 1'234.50, 12,5), fractions (1/2, 2 1/2, ½, \\frac{1}{2}) and powers of ten (10^6,
+    5 × 10³). Of a list (1,2,3) or a date the last part is the number. The exponent of a unit (m², m/s^2) and
+    the 2 of CO2 are numbers only where there is no other. What could be both:
+    - 1,234 is a group and 1.234 a decimal, as in English.
+    - 3,4 is a decimal, even in (3,4): a pair would be no one number.
+    - 15/20 is a fraction, even where it may be a score.
+    - 3 500 behind a word is two numbers ("bought 3 500 ml bottles"), unless letters show that the language is
+      another than English ("est égal à 3 500"). Elsewhere ("Answer: 3 500") it is one, and so is, anywhere,
+      what has more groups, decimals or a group that begins with 0 (12 000).
+    - –5 is negative, with the dash of 3–5, where no number stands before it.
+    """
+    if (chosen := _chosen(text, is_marked=is_marked)) is None:
+        return None
+    plain = chosen.string
+    start, end = chosen.span("digits")
+    is_inside = (
+        bool(re.match(rf"{PARTED_LETTER}|[/^]", plain[max(0, start - 1) : start]))
+        or plain[end : end + 1] == "/"
+    )
+    digits, power = chosen["digits"].replace(" / ", "/"), chosen["power"] or ""
+    value = None if _is_two(digits, plain, start) else _value(digits, power, is_inside=is_inside)
+    sign = chosen["sign"] or ""
+    while value is None:  # a list, a date, a version: no number as a whole, and the sign is not the last's
+        mark = next(mark for mark in " /,'." if mark in digits)
+        digits, sign = digits.rpartition(mark)[2], ""
+        is_inside = is_inside and mark != " "
+        value = _value(digits, power, is_inside=is_inside)
+    if sign.startswith("-"):
+        value = -value
+    return Number(value, bool(chosen["percent"])) if math.isfinite(value) else None
+
+
+def holds_one_number(text: str) -> bool:
+    """Whether `text` holds one number, or says by a mark which is meant: `read_number` passes no other over.
+
+    Words beside it are none, nor are digits of a word (CO2) and of a unit (m2, m/s^2). Of a text with `####`,
+    as targets with their working have it, what stands behind the last is looked at.
+    """
+    plain, found = _numbers(visible(text))
+    at = meant(plain, [_place(number) for number in found])
+    if at is None:
+        _, found = _numbers(visible(text).rpartition("####")[2])
+        found = [number for number in found if not _is_index(number)]
+        if not found or any(not _is_of_word(number) for number in found[:-1]):
+            return False
+    chosen = found[-1 if at is None else at]
+    digits, power = chosen["digits"].replace(" / ", "/"), chosen["power"] or ""
+    return _value(digits, power, is_inside=False) is not None and not _is_two(
+        digits, chosen.string, chosen.start("digits")
+    )
+
+
+def points_in_doubt(texts: Iterable[str]) -> list[str]:
+    """Texts of a column whose number, `1.500`, may be in thousands, though it is read as a decimal.
+
+    So it may where another of them has a decimal comma (1.234,50; 12,5) or several groups (1.234.567), or
+    none has a point that is a decimal's for certain (1.5, 0.125).
+    """
+    chosen = {text: number for text in texts if (number := _chosen(text)) is not None}
+    digits = {text: number["digits"] for text, number in chosen.items() if not number["power"]}
+    doubtful = [text for text, written in digits.items() if _GROUP_OR_DECIMAL.fullmatch(written)]
+    others = [written for written in digits.values() if not _GROUP_OR_DECIMAL.fullmatch(written)]
+    if any(map(_OF_DECIMAL_COMMAS.fullmatch, others)):
+        return doubtful
+    return [] if any(map(_OF_DECIMAL_POINTS.fullmatch, others)) else doubtful
+
+
+def _chosen(text: str, *, is_marked: bool = False) -> re.Match[str] | None:
+    """The number that counts, in the text with plain marks."""
+    plain, found = _numbers(visible(text))
+    at = meant(plain, [_place(number) for number in found], is_marked=is_marked)
+    return found[-1 if at is None else at] if found else None
+
+
+def _numbers(text: str) -> tuple[str, list[re.Match[str]]]:
+    """`text` with plain marks, and the numbers in it.
+
+    A citation at its end is none, nor is a part of a unit or a formula, unless there is no other.
+    """
+    plain = _plain_marks(text)
+    cited = _CITATION.search(plain)
+    found = list(_NUMBER.finditer(plain, 0, cited.start() if cited else len(plain)))
+    return plain, [number for number in found if not _is_index(number)] or found[-1:]
+
+
+def _place(number: re.Match[str]) -> tuple[int, int]:
+    """Where its digits begin, and where it ends, without a space behind it."""
+    return number.start("digits"), number.start() + len(number[0].rstrip())
+
+
+def _is_index(number: re.Match[str]) -> bool:
+    """Whether it is a part of a unit or a formula, as the digits of m2, m/s^2, s-1, x_1 and H2O."""
+    start, end = number.span("digits")
+    before = number.string[max(0, start - 6) : start]
+    if _BEFORE_INDEX.search(before):
+        return {" ", ","}.isdisjoint(number["digits"])
+    return (
+        number["digits"] in ("1", "2", "3", "4")
+        and _BEFORE_EXPONENT.search(before) is not None
+        and _BEHIND_EXPONENT.match(number.string, end) is not None
+    )
+
+
+def _is_of_word(number: re.Match[str]) -> bool:
+    """Whether a letter stands right before it, as in B12."""
+    start = number.start("digits")
+    return re.match(PARTED_LETTER, number.string[max(0, start - 1) : start]) is not None
+
+
+def _plain_marks(text: str) -> str:
+    """`text` with the digits and marks of numbers as ASCII has them, and any space as a plain one."""
+    # NFKC alone would make 2½ a 21/2, 10³ a 103, and of a clause's comma a decimal one.
+    text = _ONE_SIGN_FRACTION.sub(r" \1", _CLAUSE_COMMA.sub(", ", text))
+    text = _RAISED.sub(r"^\1", text)
+    text = _LATEX_FRACTION.sub(lambda f: f" {f[1] or f[2]}/{f[3] or f[4]}", text)
+    text = _LATEX_WORD.sub(r"\1 ", text)  # \times10^3 is no 10 inside a word
+    text = _FIXED_GROUPS.sub(lambda groups: "'".join(groups[0].split()), text)
+    text = unicodedata.normalize("NFKC", text).replace("{,}", ",").translate(_NUMBER_MARKS)
+    text = _FOREIGN_DIGIT.sub(lambda digit: str(unicodedata.decimal(digit[0])), text)
+    text = _POWER_OF_TEN.sub(r"1e\1", _SCIENTIFIC.sub(r"\1e\2", text))
+    return _DASH_AS_MINUS.sub("-", text)
+
+
+def _is_two(digits: str, text: str, start: int) -> bool:
+    """Whether a space parts two numbers, rather than groups of one. start: where they begin in `text`."""
+    if not _TWO_OR_GROUPS.fullmatch(digits):
+        return False
+    is_behind_word = text[:start].rstrip(" ")[-1:].isalpha()
+    return is_behind_word and not _FOREIGN_LETTER.search(text)
+
+
+def _value(digits: str, power: str, *, is_inside: bool) -> float | None:
+    """What digits and the marks between them say; None where they are no one number.
+
+    is_inside: they stand in a word or a path, where a space or a slash joins nothing.
+    """
+    if _PLAIN.fullmatch(digits):
+        return float(digits + power)
+    if is_inside and not {" ", "/"}.isdisjoint(digits):
+        return None
+    if grouped := _GROUPED.fullmatch(digits):
+        return float(digits.replace(grouped[1], "").replace(",", ".") + power)
+    if _INDIAN.fullmatch(digits):
+        return float(digits.replace(",", "") + power)
+    if _DECIMAL_COMMA.fullmatch(digits):
+        return float(digits.replace(",", ".") + power)
+    if fraction := _FRACTION.fullmatch(digits):
+        above, below = float(fraction["above"]), float(fraction["below"] + power)
+        is_mixed = fraction["whole"] is not None
+        if below and math.isfinite(below) and not (is_mixed and above >= below):
+            return float(fraction["whole"] or 0) + above / below
+    return None

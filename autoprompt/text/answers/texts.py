@@ -1,0 +1,43 @@
+"""What a text says without its marks: for reading it, and for comparing it with another."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+from autoprompt.text.answers.thoughts import parted
+
+_OPENING, _CLOSING = "\"'`“”‘’«»「」『』*([{<【《（", "\"'`“”‘’«»「」『』*)]}>】》）"
+# Latin and Chinese; Indic; Arabic; Armenian, Ethiopic, Burmese, Khmer.
+_SENTENCE_END = ".。!！?？,，;；:：、" + "।॥" + "،؛؟۔" + "։።፣፧၊။។៕"
+
+# Signs that models write for the hyphen, the minus and the apostrophe of a keyboard: U+2011 in non‑toxic, the
+# minus of −1, an en dash inside a word or before a number, the apostrophe of don’t. A soft hyphen is none.
+_HYPHEN = re.compile(r"[\u2010\u2011\u2212]|(?<=\w)\u2013(?=\w)|(?:^|(?<=\s))\u2013(?=\d)", re.MULTILINE)
+_APOSTROPHE = re.compile(r"(?<=\w)\u2019(?=\w)")
+_SOFT_HYPHEN = "\u00ad"
+
+
+def visible(text: str) -> str:
+    """The answer without surrounding space and without the `<think>` part of reasoning models."""
+    return parted(text)[0]
+
+
+def normalize(text: str) -> str:
+    """For comparing: NFKC, case folded, single spaces, without quotes, brackets and end marks around it.
+
+    Hyphens and apostrophes that look alike are one. A text of nothing but such marks stays as it is.
+    """
+    return bare(plain(text).casefold())
+
+
+def plain(text: str) -> str:
+    """NFKC, with the hyphens and apostrophes of a keyboard."""
+    text = _HYPHEN.sub("-", unicodedata.normalize("NFKC", text.replace(_SOFT_HYPHEN, "")))
+    return _APOSTROPHE.sub("'", text)
+
+
+def bare(text: str) -> str:
+    """Single spaces, without quotes, brackets and end marks around it."""
+    line = " ".join(text.split())
+    return line.lstrip(_OPENING + " ").rstrip(_CLOSING + _SENTENCE_END + " ") or line

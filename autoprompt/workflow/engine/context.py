@@ -1,0 +1,334 @@
+"""What a node works with: the run around it, the values that it sees, and what it may tell."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+from autoprompt.errors import Interrupted
+from autoprompt.workflow.engine.components import component_name
+from autoprompt.workflow.engine.definition import GraphNode, NodeResult, VirtualNode
+from autoprompt.workflow.engine.events import Event, NodeEvent, NodeRunStreamChunk, WorkflowWarning
+from autoprompt.workflow.engine.executions import Executions
+from autoprompt.workflow.engine.mocks import Mock
+from autoprompt.workflow.engine.models import ModelSource, ModelSpec
+from autoprompt.workflow.engine.variables import MISSING, Values, VariablePool
+
+if TYPE_CHECKING:
+    from autoprompt.llm import Journal
+    from autoprompt.llm.client import Client
+    from autoprompt.sandbox import Limits
+
+_log = logging.getLogger(__name__)
+
+Emit = Callable[[Event], None]
+Turn = tuple[str, str]  # a demonstration: what a model is shown as the user's words, and as its own
+ChildResult = tuple[Mapping[str, Any], int]  # of a virtual node: its outputs, and failures that were taken up
+AnyNodeEvent = TypeVar("AnyNodeEvent", bound=NodeEvent)
+
+
+@dataclass(slots=True)
+class Attempt:
+    """An execution that is not over: its number of failed attempts so far, and when it began."""
+
+    id: str = field(default_factory=lambda: uuid.uuid4().hex)
+    failures: int = 0
+    earlier: int = 0  # failures of earlier processes, which a resumed run must not get from its journal again
+    start_at: datetime = field(default_factory=lambda: datetime.now(UTC))
+    has_started: bool = False
+
+
+class Progress:
+    """What a run remembers between the attempts of a node, by place in the run."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._attempts: dict[str, Attempt] = {}
+        self._children: dict[str, ChildResult] = {}
+        self._told: set[str] = set()
+
+    def attempt(self, path: str, earlier: Callable[[], int]) -> Attempt:
+        with self._lock:
+            if path not in self._attempts:
+                self._attempts[path] = Attempt(earlier=earlier())
+            return self._attempts[path]
+
+    def end(self, path: str) -> None:
+        """The node is done, or has failed for good: what was kept of its attempts is dropped."""
+        with self._lock:
+            self._attempts.pop(path, None)
+            for child in [key for key in self._children if key.startswith(path + "/")]:
+                del self._children[child]
+
+    def child_result(self, path: str) -> ChildResult | None:
+        with self._lock:
+            return self._children.get(path)
+
+    def keep_child(self, path: str, result: ChildResult) -> None:
+        with self._lock:
+            self._children[path] = result
+
+    def is_news(self, message: str) -> bool:
+        """True for the first time that a message comes."""
+        with self._lock:
+            is_new = message not in self._told
+            self._told.add(message)
+            return is_new
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """Where in a run a graph is: the run itself, or one pass of a container.
+
+    path: of the container's pass, "" outside. index: pass or item numbers of the containers around, from 0.
+    values: what the graphs around have put out. emit: where its events go; None: to LangGraph's stream.
+    """
+
+    path: str = ""
+    index: tuple[int, ...] = ()
+    in_node_id: str | None = None
+    values: Values = field(default_factory=dict)
+    emit: Emit | None = None
+
+
+class Stop:
+    """Whether no further node of a graph is to begin: of this one, or of one around it. Threads share it.
+
+    around: stops this one too; an Event of somebody else's, or the Stop of the graph around.
+    cause: the failure that has ended the graph. Nodes beside the one that failed end in Interrupted.
+    """
+
+    def __init__(self, around: Stop | threading.Event | None = None) -> None:
+        self._around, self._is_set = around, False
+        self.cause: BaseException | None = None
+
+    def set(self, cause: BaseException | None = None) -> None:
+        """The first cause stays; that a node was stopped is none."""
+        if self.cause is None and not isinstance(cause, Interrupted):
+            self.cause = cause
+        self._is_set = True
+
+    def is_set(self) -> bool:
+        return self._is_set or (self._around is not None and self._around.is_set())
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it was set for a failure, here or around, and not by who waits no more."""
+        return self.cause is not None or (isinstance(self._around, Stop) and self._around.has_failed)
+
+    def check(self, error: Exception | None = None) -> None:
+        """Raises Interrupted where no further node is to begin, `from` the error of one that was at work."""
+        if self.is_set():
+            raise Interrupted("the run is being stopped") from error
+
+    @contextmanager
+    def telling_cause(self) -> Iterator[None]:
+        """Inside, Interrupted of a node that was stopped becomes the failure that it was stopped for."""
+        try:
+            yield
+        except Interrupted:
+            if self.cause is None:
+                raise
+            raise self.cause from self.cause.__cause__
+
+
+@dataclass(frozen=True, slots=True)
+class RunContext:
+    """What all nodes of a run share: LangGraph's context, never part of a checkpoint.
+
+    journal: of a run that is kept, for answers of models. nodes: every node by id, virtual and inner ones.
+    components: texts that stand in for prompts, by name. demonstrations: by node, see `RunSettings`.
+    sandbox, limits: how code is confined. max_concurrency: requests, calls of tools, pieces of code and items
+    at once, None for no bound. turns: held by each of them but items, see `NodeContext.turn`.
+    stopping: set once no further node of the graph at work is to begin.
+    """
+
+    models: ModelSource
+    journal: Journal | None = None
+    run_id: str | None = None
+    nodes: Mapping[str, GraphNode] = field(default_factory=dict)
+    mocks: Mapping[str, Mock] = field(default_factory=dict)
+    components: Mapping[str, str] = field(default_factory=dict)
+    demonstrations: Mapping[str, Sequence[Turn]] = field(default_factory=dict)
+    sandbox: Literal["auto", "strict", "none"] = "auto"
+    limits: Limits | None = None
+    max_concurrency: int | None = None
+    turns: AbstractContextManager[Any] = field(default_factory=nullcontext)
+    executions: Executions | None = None
+    progress: Progress = field(default_factory=Progress)
+    frame: Frame = field(default_factory=Frame)
+    stopping: Stop = field(default_factory=Stop)
+
+
+class NodeContext:
+    """One node at work. Given to `NodeType.execute`.
+
+    inputs: the node's `inputs` by name, resolved. pool: the values that it sees.
+    path: its place in the run, unique: "iter1[3].llm1". parent, virtual: of a virtual node.
+    emit: tells an event and writes it down. stream: tells it only, for those who write down themselves.
+    """
+
+    def __init__(
+        self,
+        run: RunContext,
+        node: GraphNode,
+        pool: VariablePool,
+        *,
+        path: str,
+        attempt: Attempt,
+        emit: Emit,
+        stream: Emit,
+        parent: GraphNode | None = None,
+        virtual: VirtualNode | None = None,
+        inputs: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.run, self.node, self.pool, self.path = run, node, pool, path
+        self.attempt, self.emit, self.stream = attempt, emit, stream
+        self.parent, self.virtual = parent, virtual
+        self.inputs: dict[str, Any] = dict(inputs or {})
+        self.noted = NodeResult()  # what a node of Python's tells of itself besides its variables
+        self.taken_up: list[int] = []  # failures inside a container that error strategies have taken up
+
+    def take(self, inputs: Mapping[str, Any]) -> None:
+        """Make the values of the node's `inputs` known to it, each by its name alone."""
+        self.inputs = dict(inputs)
+        self.pool = self.pool.with_names(inputs)
+
+    @property
+    def node_id(self) -> str:
+        return self.node.id
+
+    @property
+    def data(self) -> Any:
+        return self.node.data
+
+    @property
+    def index(self) -> tuple[int, ...]:
+        """Pass or item numbers of the containers around, the outermost first, from 0."""
+        return self.run.frame.index
+
+    @property
+    def tries(self) -> int:
+        """Attempts of this execution that have failed, those of an earlier process of the run included."""
+        return self.attempt.failures + self.attempt.earlier
+
+    @property
+    def retries_itself(self) -> bool:
+        """Whether the workflow says how often this node is tried, so that nobody below tries on its own."""
+        return self.node.retry is not None or (self.parent is not None and self.parent.retry is not None)
+
+    def event(self, kind: type[AnyNodeEvent], **more: Any) -> AnyNodeEvent:
+        """An event of this node; not yet emitted."""
+        index = self.run.frame.index
+        return kind(
+            id=self.attempt.id,
+            node_id=self.node.id,
+            node_type=self.node.type,
+            node_title=self.node.title,
+            is_virtual=self.parent is not None,
+            parent_node_id=self.parent.id if self.parent is not None else None,
+            in_node_id=self.run.frame.in_node_id,
+            index=index[-1] if index else None,
+            passes=index,
+            **more,
+        )
+
+    def chunk(self, text: str, name: str = "text") -> None:
+        """Tell a piece of an output while it comes."""
+        if text:
+            self.emit(self.event(NodeRunStreamChunk, selector=[self.node.id, name], chunk=text))
+
+    def warn(self, message: str) -> None:
+        """Tell of something odd, once in a run."""
+        if self.run.progress.is_news(f"{self.node.id}: {message}"):
+            self.emit(WorkflowWarning(message=message, node_id=self.node.id))
+
+    def component(self, role: str, text: str) -> str:
+        """The prompt text to use for `role`: the candidate's, else `text`, the workflow's own."""
+        return self.run.components.get(component_name(self.node.id, role), text)
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """Wait until fewer than `max_concurrency` requests, tools and pieces of code are at work, and be one.
+
+        Not around what runs other nodes: they wait for turns of their own. What a tool asks for in its turn
+        is a part of that turn. Raises Interrupted where the run was stopped meanwhile.
+        """
+        held = _held.get()
+        if any(turns is self.run.turns for turns in held):
+            yield
+            return
+        with self.run.turns:
+            self.run.stopping.check()
+            token = _held.set((*held, self.run.turns))
+            try:
+                yield
+            finally:
+                _held.reset(token)
+
+    def demonstrations(self) -> Sequence[Turn]:
+        """What the node's model is shown before its own input: the run's, else those in the file."""
+        if self.node.id in self.run.demonstrations:
+            return self.run.demonstrations[self.node.id]
+        return [(shown.user, shown.assistant) for shown in getattr(self.data, "demonstrations", ())]
+
+    def client(self, model: ModelSpec | None) -> Client:
+        """The model that the node names. Raises ConfigError where nothing says which."""
+        return self.run.models.client(model, self.path)
+
+    def finished(self, key: str) -> Any:
+        """What `finish` wrote for this part of the node's work, maybe in an earlier process; else MISSING."""
+        if self.run.executions is None:
+            return MISSING
+        return self.run.executions.part(f"{self.path}/{key}")
+
+    def finish(self, key: str, value: Any) -> Any:
+        """Write down a part of the node's work, so that a run that is killed does not do it again.
+
+        value: plain data; InputError otherwise. Returns it as a resumed run will have it: work with that.
+        Nothing is kept in a run without a folder.
+        """
+        if self.run.executions is None:
+            return value
+        return self.run.executions.finish_part(f"{self.path}/{key}", value)
+
+
+# The turns that the call at work is in: of its run, and of a run whose tool has begun that run.
+_held: ContextVar[tuple[AbstractContextManager[Any], ...]] = ContextVar("autoprompt_turns", default=())
+_current: ContextVar[NodeContext | None] = ContextVar("autoprompt_workflow_node", default=None)
+
+
+def current_node() -> NodeContext | None:
+    """The node of a Python class that is at work in this thread; None outside of a workflow."""
+    return _current.get()
+
+
+@contextmanager
+def working(context: NodeContext) -> Iterator[None]:
+    """Make `context` the current node of this thread inside the block."""
+    token = _current.set(context)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+def log_event(event: Event) -> None:
+    """Where events go that nobody listens to: a warning goes to the log."""
+    if isinstance(event, WorkflowWarning):
+        _log.warning("%s", event.message if event.node_id is None else f"{event.node_id}: {event.message}")
+
+
+def tell_all(sinks: Sequence[Emit]) -> Emit:
+    def emit(event: Event) -> None:
+        for sink in sinks:
+            sink(event)
+
+    return emit

@@ -1,0 +1,236 @@
+"""A workflow as the engine sees it, whichever door it came in by: nodes, edges, where values come from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from autoprompt.workflow.engine.components import component_name
+from autoprompt.workflow.engine.mocks import Mock
+from autoprompt.workflow.engine.variables import VariablePool
+
+ErrorStrategy = Literal["fail-branch", "default-value"]
+
+SOURCE = "source"  # the handle of an edge that leaves a node by its only way out
+LLM_TYPES = ("llm", "agent", "question-classifier", "parameter-extractor")  # ask a model, put out a `context`
+FAIL_BRANCH, SUCCESS_BRANCH = "fail-branch", "success-branch"
+
+
+class RetryConfig(BaseModel):
+    """How often a failed node is tried again. retry_interval: milliseconds between attempts."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    max_retries: int = Field(default=0, ge=0)
+    retry_interval: float = Field(default=0, ge=0)
+    retry_enabled: bool = True
+
+    @property
+    def retries(self) -> int:
+        return self.max_retries if self.retry_enabled else 0
+
+    @property
+    def interval_s(self) -> float:
+        return self.retry_interval / 1000
+
+
+class AnyData(BaseModel):
+    """The data of a node type that names no record of its own: all of it, as it is written."""
+
+    model_config = ConfigDict(extra="allow")
+
+    title: str = ""
+    desc: str | None = None
+    inputs: Any = None
+
+
+@dataclass(frozen=True)
+class NodeResult:
+    """What a node hands back.
+
+    edge_handle: the way out that it takes. metadata: total_tokens, total_price, currency.
+    goto, removed: of Python classes: the node to go on with; names taken out of the context.
+    """
+
+    outputs: Mapping[str, Any] = field(default_factory=dict)
+    inputs: Mapping[str, Any] = field(default_factory=dict)
+    process_data: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    edge_handle: str = SOURCE
+    goto: str | None = None
+    removed: tuple[str, ...] = ()
+
+
+class NodeType(Protocol):
+    """What nodes of one type do. One object serves all nodes; safe to call from several threads at once.
+
+    context: the `NodeContext` of one run of a node. It holds a `GraphNode`, so its type is not named here.
+    """
+
+    @property
+    def data_model(self) -> type[BaseModel]:
+        """What its data is read into, besides what every node may say (`spec.fields.NodeData`)."""
+        ...
+
+    def execute(self, data: Any, context: Any) -> NodeResult:
+        """Do the node's work once. Any exception fails this attempt; retries are the engine's."""
+        ...
+
+    def mocked(self, data: Any, context: Any, outputs: Mapping[str, Any]) -> NodeResult:
+        """The result with `outputs` given instead of made."""
+        ...
+
+    def component_texts(self, data: Any) -> Mapping[str, str]:
+        """The prompt texts of a node by role, `system`, `user`, `user2`; empty for nodes without prompts."""
+        ...
+
+
+class NodeTypeBase:
+    """What most node types share."""
+
+    data_model: type[BaseModel] = AnyData
+
+    def mocked(self, data: Any, context: Any, outputs: Mapping[str, Any]) -> NodeResult:
+        return NodeResult(outputs=dict(outputs))
+
+    def component_texts(self, data: Any) -> Mapping[str, str]:
+        return {}
+
+
+class NamedInput(Protocol):
+    """A value that a node is given by name.
+
+    type: "variable" if `value` is a selector; otherwise `value` is filled in where it has references.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def type(self) -> str: ...
+
+    @property
+    def value(self) -> Any: ...
+
+
+@dataclass(frozen=True, eq=False)
+class ExtractionSource:
+    """Where a virtual node takes its conversation from, for events and records."""
+
+    selector: tuple[str, ...]
+    prompt: str
+
+    @property
+    def name(self) -> str:
+        return ".".join(self.selector)
+
+
+@dataclass(frozen=True, eq=False)
+class GraphNode:
+    """One node, ready to run.
+
+    id: unique in its workflow; `parent.local` for a virtual one. retry: None where nothing is said of it.
+    default_values: outputs under the strategy `default-value`. inputs: further values by name, resolved
+    before each run. children: its virtual nodes, in order.
+    inner: what a container repeats. scope: where its outputs go in the pool; default: under its id.
+    """
+
+    id: str
+    type: str
+    title: str
+    executor: NodeType
+    data: Any
+    retry: RetryConfig | None = None
+    error_strategy: ErrorStrategy | None = None
+    default_values: Mapping[str, Any] = field(default_factory=dict)
+    inputs: tuple[NamedInput, ...] = ()
+    children: tuple[VirtualNode, ...] = ()
+    inner: Definition | None = None
+    locked: bool = False
+    scope: str | None = None
+
+    @property
+    def local_ids(self) -> dict[str, str]:
+        return {child.local_id: child.node.id for child in self.children}
+
+    @property
+    def retries(self) -> int:
+        return self.retry.retries if self.retry is not None else 0
+
+
+@dataclass(frozen=True, eq=False)
+class VirtualNode:
+    """A node that runs as a part of its parent.
+
+    failed_value: what the parent sees of it when it has failed and the parent's strategy is `default-value`.
+    """
+
+    local_id: str
+    node: GraphNode
+    source: ExtractionSource | None = None
+    failed_value: Any = ""
+
+
+@dataclass(frozen=True)
+class GraphEdge:
+    """handle: the way out of the source that leads here; see `NodeResult.edge_handle`."""
+
+    source: str
+    target: str
+    handle: str = SOURCE
+
+
+def _inputs_as_start(inputs: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    return {"start": dict(inputs)}
+
+
+def _last_outputs(pool: VariablePool, ran: Sequence[str]) -> dict[str, Any]:
+    return dict(pool.values.get(ran[-1], {})) if ran else {}
+
+
+@dataclass(frozen=True, eq=False)
+class Definition:
+    """nodes: those that can be reached, the first to run first. edges: None for list order with jumps.
+
+    start: the first values of the pool, from the inputs of a run; raises for inputs that do not do.
+    result: the result, from the pool and the ids of the nodes that ran, in order.
+    mocks: those that the file itself brings.
+    """
+
+    nodes: tuple[GraphNode, ...]
+    edges: tuple[GraphEdge, ...] | None = None
+    name: str = "workflow"
+    start: Callable[[Mapping[str, Any]], dict[str, dict[str, Any]]] = _inputs_as_start
+    result: Callable[[VariablePool, Sequence[str]], dict[str, Any]] = _last_outputs
+    mocks: Mapping[str, Mock] = field(default_factory=dict)
+
+    def all_nodes(self) -> Iterator[GraphNode]:
+        """Every node, virtual and inner ones too: children before their parent, inner ones behind it."""
+        for node in self.nodes:
+            for child in node.children:
+                yield from Definition((child.node,)).all_nodes()
+            yield node
+            if node.inner is not None:
+                yield from node.inner.all_nodes()
+
+
+def components(definition: Definition) -> dict[str, str]:
+    """Every prompt text of a workflow, virtual and inner nodes included, by name."""
+    return {
+        component_name(node.id, role): text
+        for node in definition.all_nodes()
+        for role, text in node.executor.component_texts(node.data).items()
+    }
+
+
+def locked_components(definition: Definition) -> tuple[str, ...]:
+    """Names of the texts that must stay as they are, as their nodes say."""
+    return tuple(
+        component_name(node.id, role)
+        for node in definition.all_nodes()
+        for role in node.executor.component_texts(node.data)
+        if node.locked
+    )

@@ -1,0 +1,207 @@
+"""What a run keeps in its SQLite file beside LangGraph's checkpoints: executions of nodes, finished parts.
+
+A checkpoint holds a run between nodes. A node that works through many parts (passes, items) writes each one
+down when it is done, so that a run that was killed inside the node does not do it again.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from autoprompt.errors import StoreError, disk_fault
+from autoprompt.workflow.engine.events import (
+    Event,
+    NodeRunException,
+    NodeRunFailed,
+    NodeRunRetry,
+    NodeRunStarted,
+    NodeRunSucceeded,
+)
+from autoprompt.workflow.engine.plain import read, written
+from autoprompt.workflow.engine.variables import MISSING
+
+TABLE = "workflow_node_executions"
+_PARTS = "workflow_finished_parts"
+
+_SCHEMA = f"""
+CREATE TABLE IF NOT EXISTS {TABLE} (
+    id TEXT PRIMARY KEY,
+    number INTEGER NOT NULL,              -- order of the starts
+    workflow_run_id TEXT NOT NULL,
+    node_id TEXT NOT NULL,
+    node_type TEXT NOT NULL,
+    title TEXT NOT NULL,
+    status TEXT NOT NULL,                 -- running succeeded failed exception interrupted
+    is_virtual INTEGER NOT NULL,
+    parent_node_id TEXT,
+    in_node_id TEXT,                      -- the container it ran in
+    pass_index INTEGER,                   -- and which pass or item of it, from 0
+    retries INTEGER NOT NULL DEFAULT 0,
+    inputs TEXT,                          -- this and the next three: JSON
+    process_data TEXT,
+    outputs TEXT,
+    execution_metadata TEXT,
+    error TEXT,
+    started_at TEXT NOT NULL,             -- ISO 8601, UTC
+    finished_at TEXT,
+    elapsed_s REAL,
+    passes TEXT                           -- JSON: pass or item of each container around, outermost first
+);
+CREATE INDEX IF NOT EXISTS {TABLE}_number ON {TABLE} (number);
+CREATE TABLE IF NOT EXISTS {_PARTS} (path TEXT PRIMARY KEY, value TEXT NOT NULL);  -- value: see `plain`
+"""
+
+
+class Executions:
+    """The two tables of one run. Threads of one process may share it."""
+
+    def __init__(self, connection: sqlite3.Connection, run_id: str) -> None:
+        self._connection, self._run_id = connection, run_id
+        self._lock = threading.Lock()
+        (begun,) = connection.execute(f"SELECT COALESCE(MAX(number), 0) FROM {TABLE}").fetchone()
+        self._numbers = count(begun + 1)
+        # Most parts that are asked for are not there: a new run asks for each item once.
+        self._finished = {path for (path,) in connection.execute(f"SELECT path FROM {_PARTS}")}
+
+    def record(self, event: Event) -> None:
+        """Write down what the event says of an execution; events that say nothing of one are passed over."""
+        match event:
+            case NodeRunStarted():
+                self._start(event)
+            case NodeRunRetry():
+                self._write(
+                    f"UPDATE {TABLE} SET retries = ?, error = ? WHERE id = ?",
+                    (event.retry_index, event.error, event.id),
+                )
+            case NodeRunSucceeded():
+                self._finish(event, "succeeded", event.outputs, event.metadata, None)
+            case NodeRunException():
+                self._finish(event, "exception", event.outputs, {}, event.error)
+            case NodeRunFailed():
+                self._finish(event, "failed", None, {}, event.error)
+
+    def mark_interrupted(self) -> None:
+        """Executions that a killed process left behind run no more."""
+        self._write(f"UPDATE {TABLE} SET status = 'interrupted' WHERE status = 'running'", ())
+
+    def rows(self) -> list[dict[str, Any]]:
+        """All executions in the order in which they started, JSON columns read."""
+        with self._lock:
+            cursor = self._connection.execute(f"SELECT * FROM {TABLE} ORDER BY number")
+            names = [column[0] for column in cursor.description]
+            found = [dict(zip(names, row, strict=True)) for row in cursor]
+        for row in found:
+            for name in ("inputs", "process_data", "outputs", "execution_metadata", "passes"):
+                row[name] = json.loads(row[name]) if row[name] is not None else None
+        return found
+
+    def part(self, path: str) -> Any:
+        """The value of a finished part, MISSING where it is not finished."""
+        if path not in self._finished:
+            return MISSING
+        with self._lock:
+            row = self._connection.execute(f"SELECT value FROM {_PARTS} WHERE path = ?", (path,)).fetchone()
+        return read(row[0])
+
+    def finish_part(self, path: str, value: Any) -> Any:
+        """Write a part down and return it as it will be read. Raises InputError for what is no plain data."""
+        text = written(value, path)
+        self._write(f"INSERT OR REPLACE INTO {_PARTS} VALUES (?, ?)", (path, text))
+        self._finished.add(path)
+        return read(text)
+
+    def forget_parts(self) -> None:
+        """Drop all parts: the run is done."""
+        self._write(f"DELETE FROM {_PARTS}", ())
+        self._finished.clear()
+
+    def _start(self, event: NodeRunStarted) -> None:
+        self._write(
+            f"INSERT OR REPLACE INTO {TABLE} "
+            "(id, number, workflow_run_id, node_id, node_type, title, status, "
+            "is_virtual, parent_node_id, in_node_id, pass_index, started_at, passes) VALUES "
+            "(?, ?, ?, ?, ?, ?, 'running', ?, ?, ?, ?, ?, ?)",
+            (
+                event.id,
+                next(self._numbers),
+                self._run_id,
+                event.node_id,
+                event.node_type,
+                event.node_title,
+                int(event.is_virtual),
+                event.parent_node_id,
+                event.in_node_id,
+                event.index,
+                event.start_at.isoformat(),
+                json.dumps(event.passes),
+            ),
+        )
+
+    def _finish(
+        self,
+        event: NodeRunSucceeded | NodeRunFailed,
+        status: str,
+        outputs: Mapping[str, Any] | None,
+        metadata: Mapping[str, Any],
+        error: str | None,
+    ) -> None:
+        elapsed_s = (event.finished_at - event.start_at).total_seconds()
+        self._write(
+            f"UPDATE {TABLE} SET status = ?, inputs = ?, process_data = ?, outputs = ?, "
+            "execution_metadata = ?, error = ?, finished_at = ?, elapsed_s = ? WHERE id = ?",
+            (
+                status,
+                _json(event.inputs),
+                _json(event.process_data),
+                None if outputs is None else _json(outputs),
+                _json(metadata),
+                error,
+                event.finished_at.isoformat(),
+                elapsed_s,
+                event.id,
+            ),
+        )
+
+    def _write(self, statement: str, values: tuple[Any, ...]) -> None:
+        with self._lock:
+            try:
+                self._connection.execute(statement, values)
+            except sqlite3.DatabaseError as error:
+                raise StoreError(f"the run's SQLite file cannot be written: {error}") from error
+
+
+def _json(value: Any) -> str:
+    """For reading only, so what is no JSON is shown as text. ASCII: half a surrogate pair is no UTF-8."""
+    return json.dumps(value, default=str, ensure_ascii=False).encode("utf-8", "replace").decode()
+
+
+def _complete(connection: sqlite3.Connection) -> None:
+    """Give the table of a run that an earlier version began what it had not."""
+    if "passes" not in {column[1] for column in connection.execute(f"PRAGMA table_info({TABLE})")}:
+        connection.execute(f"ALTER TABLE {TABLE} ADD COLUMN passes TEXT")
+
+
+@contextmanager
+def open_executions(path: Path, run_id: str) -> Iterator[Executions]:
+    """The tables in the file `path`, which may hold others. Hold the run's lock."""
+    with closing(
+        # No isolation level: each statement is a transaction, without a BEGIN and a COMMIT around it.
+        sqlite3.connect(path, check_same_thread=False, timeout=30.0, isolation_level=None)
+    ) as connection:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = NORMAL")
+            connection.executescript(_SCHEMA)
+            _complete(connection)
+        except sqlite3.DatabaseError as error:
+            if disk_fault(error):
+                raise
+            raise StoreError(f"{path}: not a SQLite file ({error}).") from error
+        yield Executions(connection, run_id)

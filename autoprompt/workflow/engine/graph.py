@@ -1,0 +1,229 @@
+"""A definition compiled to a LangGraph `StateGraph`.
+
+Every edge of a workflow has a flag: taken or not. A node waits for all nodes before it (LangGraph's barrier
+edges), runs if one of its flags is up, and else passes its turn on with its own flags down. So a join waits
+for the branches that were taken and for no other, and LangGraph's scheduler does all of the scheduling.
+Without edges, nodes follow each other in list order, and a node may name another one to go on with.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict
+
+from langgraph.graph import END, START, StateGraph
+from langgraph.runtime import Runtime
+from langgraph.types import Command, RetryPolicy
+
+from autoprompt.workflow.engine.context import Emit, RunContext
+from autoprompt.workflow.engine.definition import SOURCE, SUCCESS_BRANCH, Definition, GraphEdge, GraphNode
+from autoprompt.workflow.engine.errors import WorkflowDefinitionError, suggestion
+from autoprompt.workflow.engine.execution import Outcome, TryAgain, run_node
+from autoprompt.workflow.engine.plain import plain
+from autoprompt.workflow.engine.variables import merge_values
+
+if TYPE_CHECKING:
+    from langgraph.checkpoint.base import BaseCheckpointSaver
+    from langgraph.graph.state import CompiledStateGraph
+
+_ROOM = 5  # steps beyond one for each node
+_OWN_THREADS = 2  # LangGraph's: one waits for events, one writes checkpoints
+_REMOVED = "\0removed"  # names that a node of Python's has taken out of the context; NUL is in no name
+
+
+def _merge_pool(old: dict[str, dict[str, Any]], new: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    merged = merge_values(old, new)
+    for values in merged.values():
+        for name in values.pop(_REMOVED, ()):
+            values.pop(name, None)
+    return merged
+
+
+class FlowState(TypedDict, total=False):
+    """Plain data only. The names begin with `_` because node ids share a name space with them."""
+
+    _pool: Annotated[dict[str, dict[str, Any]], _merge_pool]
+    _edges: Annotated[dict[str, bool], operator.or_]
+    _ran: Annotated[list[str], operator.add]
+    _exceptions: Annotated[int, operator.add]
+
+
+def compile_graph(
+    definition: Definition, checkpointer: BaseCheckpointSaver[Any] | bool | None = None
+) -> CompiledStateGraph[FlowState, RunContext, FlowState, FlowState]:
+    """The compiled graph; run it with a `RunContext` as its context.
+
+    checkpointer: False for a graph inside another. Its stream in mode "custom" is that of the events.
+    """
+    graph = StateGraph(FlowState, context_schema=RunContext)
+    if definition.edges is None:
+        _add_sequence(graph, definition)
+    else:
+        _add_edges(graph, definition, definition.edges)
+    return graph.compile(checkpointer=checkpointer)
+
+
+def run_single(node: GraphNode, run: RunContext) -> FlowState:
+    """The state after a graph of this node alone, which has no retries, without LangGraph's share of it.
+
+    LangGraph takes about 1.3 ms for a run, as long as all else that a pass of an iteration does.
+    """
+    update = _waiting_step(node, (), ())(first_state({}), Runtime(context=run))
+    return FlowState(
+        _pool=_merge_pool({}, update["_pool"]),
+        _edges={},
+        _ran=update["_ran"],
+        _exceptions=update["_exceptions"],
+    )
+
+
+def first_state(pool: Mapping[str, Mapping[str, Any]]) -> FlowState:
+    values = {node_id: dict(names) for node_id, names in pool.items()}
+    return FlowState(_pool=values, _edges={}, _ran=[], _exceptions=0)
+
+
+def recursion_limit(definition: Definition, max_steps: int) -> int:
+    """Steps that the longest run takes; with jumps it is for the caller to say."""
+    return max_steps if definition.edges is None else len(definition.nodes) + _ROOM
+
+
+def threads(definition: Definition) -> int:
+    """LangGraph's `max_concurrency` where the run has a bound of its own.
+
+    Its threads are not what is to be bounded: with one alone, which waits for events, no node ever begins,
+    and with two, a second node begins while no event is waited for. So each node may have a thread, and those
+    at work wait for their turn (`NodeContext.turn`).
+    """
+    return len(definition.nodes) + _OWN_THREADS
+
+
+def _add_sequence(graph: Any, definition: Definition) -> None:
+    ids = [node.id for node in definition.nodes]
+    for number, node in enumerate(definition.nodes):
+        following = ids[number + 1] if number + 1 < len(ids) else None
+        graph.add_node(_name(node.id), _jumping_step(node, following, ids), retry_policy=_retry_policy(node))
+    graph.add_edge(START, _name(ids[0]))
+
+
+def _add_edges(graph: Any, definition: Definition, edges: Sequence[GraphEdge]) -> None:
+    incoming: dict[str, list[str]] = {node.id: [] for node in definition.nodes}
+    outgoing: dict[str, list[tuple[str, GraphEdge]]] = {node.id: [] for node in definition.nodes}
+    sources: dict[str, list[str]] = {node.id: [] for node in definition.nodes}
+    for number, edge in enumerate(edges):
+        incoming[edge.target].append(str(number))
+        outgoing[edge.source].append((str(number), edge))
+        if edge.source not in sources[edge.target]:
+            sources[edge.target].append(edge.source)
+    for node in definition.nodes:
+        step = _waiting_step(node, incoming[node.id], outgoing[node.id])
+        graph.add_node(_name(node.id), step, retry_policy=_retry_policy(node))
+    for node in definition.nodes:
+        before = [_name(source) for source in sources[node.id]]
+        graph.add_edge(START if not before else before if len(before) > 1 else before[0], _name(node.id))
+
+
+def _name(node_id: str) -> str:
+    """The node's name in LangGraph, which reserves two characters, and shares names with the state's keys."""
+    safe = node_id.replace("%", "%25").replace(":", "%3A").replace("|", "%7C")
+    return f"_{safe}" if safe.startswith("_") else safe
+
+
+def _retry_policy(node: GraphNode) -> RetryPolicy | None:
+    if not node.retries:
+        return None
+    interval_s = node.retry.interval_s if node.retry is not None else 0.0
+    return RetryPolicy(
+        initial_interval=interval_s,
+        max_interval=interval_s,
+        backoff_factor=1.0,
+        max_attempts=node.retries + 1,
+        jitter=False,
+        retry_on=TryAgain,
+    )
+
+
+def _waiting_step(
+    node: GraphNode, incoming: Sequence[str], outgoing: Sequence[tuple[str, GraphEdge]]
+) -> Callable[..., Any]:
+    def step(state: FlowState, runtime: Runtime[RunContext]) -> Any:
+        flags = state["_edges"]
+        if incoming and not any(flags.get(number) for number in incoming):
+            return {"_edges": {number: False for number, _ in outgoing}}
+        outcome = _run(node, state, runtime)
+        handle = outcome.result.edge_handle
+        taken = {number: is_taken(edge, handle) for number, edge in outgoing}
+        goto = outcome.result.goto
+        if goto is not None:
+            if goto != END:  # which no edge leads to
+                _check_goto(node, goto, [edge.target for _, edge in outgoing])
+            taken = {number: edge.target == goto for number, edge in outgoing}
+        return {**_update(node, outcome), "_edges": taken}
+
+    return step
+
+
+def _jumping_step(node: GraphNode, following: str | None, ids: Sequence[str]) -> Callable[..., Any]:
+    def step(state: FlowState, runtime: Runtime[RunContext]) -> Any:
+        outcome = _run(node, state, runtime)
+        goto = outcome.result.goto
+        if goto is not None and goto != END:
+            _check_goto(node, goto, ids)
+        target = goto or following or END
+        return Command(update=_update(node, outcome), goto=target if target == END else _name(target))
+
+    return step
+
+
+def is_taken(edge: GraphEdge, handle: str) -> bool:
+    """Whether an edge is on the way out `handle`. The way of success has two names in files."""
+    if handle in (SOURCE, SUCCESS_BRANCH):
+        return edge.handle in (SOURCE, SUCCESS_BRANCH)
+    return edge.handle == handle
+
+
+def _check_goto(node: GraphNode, goto: str, known: Sequence[str]) -> None:
+    if goto not in known:
+        raise WorkflowDefinitionError(
+            f"node {node.id!r} goes on with {goto!r}, and no such node follows it. {suggestion(goto, known)}"
+        )
+
+
+def _run(node: GraphNode, state: FlowState, runtime: Runtime[RunContext]) -> Outcome:
+    run = runtime.context
+    frame = run.frame
+    values = merge_values(frame.values, state["_pool"]) if frame.values else state["_pool"]
+    visits = state["_ran"].count(node.id)
+    path = f"{frame.path}/{node.id}" if frame.path else node.id
+    if visits:
+        path += f"#{visits + 1}"
+    emit: Emit = frame.emit or runtime.stream_writer
+    try:
+        outcome = run_node(run, node, values, path, emit)
+        return outcome if run.executions is None else _plain(node, outcome)
+    except TryAgain:
+        raise
+    except BaseException as error:
+        # LangGraph waits for the nodes beside this one: an iteration would go on to its last item.
+        run.stopping.set(error)
+        raise
+
+
+def _update(node: GraphNode, outcome: Outcome) -> dict[str, Any]:
+    writes = outcome.writes
+    if outcome.result.removed:
+        (scope,) = writes
+        writes = {scope: {**writes[scope], _REMOVED: list(outcome.result.removed)}}
+    return {"_pool": writes, "_ran": [node.id], "_exceptions": outcome.exceptions}
+
+
+def _plain(node: GraphNode, outcome: Outcome) -> Outcome:
+    """The outcome with its values as a resumed run would have them."""
+    writes = {
+        scope: {
+            name: plain(value, f"node {node.id!r}: its output {name!r}") for name, value in values.items()
+        }
+        for scope, values in outcome.writes.items()
+    }
+    return replace(outcome, writes=writes)

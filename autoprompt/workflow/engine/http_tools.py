@@ -1,0 +1,103 @@
+"""Tools over HTTP, which a file describes under `tools:`, and what is known of tools of every kind.
+
+tools:
+  weather:
+    description: Weather of a city
+    url: https://example.org/weather/{city}
+    parameters: {city: {type: string, required: true}, days: integer}
+    headers: {Authorization: "Bearer ${WEATHER_KEY}"}
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from autoprompt.workflow.engine.http_call import HttpError, known_method, request_of_tool, send
+from autoprompt.workflow.engine.tools import FunctionTool, Tool, get_tool
+
+
+class HttpParameter(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    type: str = "string"
+    description: str = ""
+    required: bool = False
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_type(cls, value: Any) -> Any:
+        return {"type": value} if isinstance(value, str) else value
+
+
+def _upper(value: Any) -> Any:
+    return value.upper() if isinstance(value, str) else value
+
+
+class HttpTool(BaseModel):
+    """A tool that is a request. Arguments go into `{name}` of the address, else into its query or, with POST,
+    PUT and PATCH, into a JSON body. `${NAME}` in address and headers is taken from the environment.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    url: str
+    method: Annotated[str, BeforeValidator(_upper), AfterValidator(known_method)] = "GET"
+    description: str = ""
+    headers: dict[str, str] = Field(default_factory=dict)
+    parameters: dict[str, HttpParameter] = Field(default_factory=dict)
+    timeout_s: Annotated[float, Field(gt=0)] = 60.0
+
+    @property
+    def schema_of_arguments(self) -> dict[str, Any]:
+        """A JSON schema, as models are told of tools."""
+        described = {
+            name: {"type": parameter.type, "description": parameter.description}
+            for name, parameter in self.parameters.items()
+        }
+        required = [name for name, parameter in self.parameters.items() if parameter.required]
+        return {"title": self.name, "type": "object", "properties": described, "required": required}
+
+    def invoke(self, arguments: Mapping[str, Any]) -> Any:
+        """The answer: JSON where it is, else text. Raises ValueError, HttpError; so for a status from 400."""
+        missing = [n for n, parameter in self.parameters.items() if parameter.required and n not in arguments]
+        if missing:
+            raise ValueError(f"tool {self.name}: no value for {', '.join(missing)}")
+        request = request_of_tool(self.method, self.url, self.headers, arguments, self.timeout_s)
+        try:
+            response = send(request)
+        except HttpError as error:
+            raise HttpError(f"tool {self.name}: {error}", error.status) from error
+        if response.status >= 400:
+            said = f"tool {self.name} was answered {response.status}: {response.body[:200]}"
+            raise HttpError(said, response.status)
+        try:
+            return json.loads(response.body)
+        except ValueError:
+            return response.body
+
+
+def tool_named(name: str, http_tools: Mapping[str, HttpTool]) -> Tool:
+    """A tool of the file, else a registered one. Raises UnknownToolError, which lists the registered ones."""
+    return http_tools[name] if name in http_tools else get_tool(name)
+
+
+def accepted_arguments(tool: Tool) -> frozenset[str] | None:
+    """Names of the arguments that a tool takes; None for one that takes any."""
+    if isinstance(tool, HttpTool):
+        return frozenset(tool.parameters) if tool.parameters else None
+    if isinstance(tool, FunctionTool):
+        try:
+            parameters = inspect.signature(tool.function).parameters.values()
+        except (TypeError, ValueError):
+            return None
+        if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+            return None
+        return frozenset(parameter.name for parameter in parameters)
+    described = getattr(tool, "args", None)  # of LangChain's tools
+    return frozenset(described) if isinstance(described, Mapping) else None

@@ -1,0 +1,102 @@
+"""A graph inside a node: one pass of an iteration or a loop, one item of a list."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextvars import copy_context
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from autoprompt.workflow.engine.context import Frame, NodeContext, Stop
+from autoprompt.workflow.engine.definition import Definition
+from autoprompt.workflow.engine.variables import Values, VariablePool, merge_values
+
+if TYPE_CHECKING:
+    from langgraph.graph.state import CompiledStateGraph
+
+MAX_STEPS = 1000  # of one pass, where nodes may jump back
+
+
+@dataclass(frozen=True)
+class InnerRun:
+    """What one pass has left.
+
+    pool: all values at its end, those around it included. ran: ids of the nodes that ran, in order.
+    writes: what it has set outside of its own nodes: variables of the conversation, of the container.
+    exceptions: failures that an error strategy has taken up.
+    """
+
+    pool: VariablePool
+    ran: Sequence[str]
+    writes: dict[str, dict[str, Any]]
+    exceptions: int = 0
+
+
+def run_inner(
+    context: NodeContext,
+    inner: Definition,
+    values: Values,
+    index: int,
+    *,
+    path: str | None = None,
+    sees_outer: bool = True,
+    stop: Stop | None = None,
+) -> InnerRun:
+    """Run `inner` once, as pass or item `index` (from 0) of the container that `context` is the node of.
+
+    values: what this pass has of its own, such as {"iteration1": {"item": ..., "index": 0}}.
+    sees_outer: whether its nodes see the values around the container too.
+    stop: of the passes that run beside this one; default: that of the graph around.
+    Safe to call from several threads at once. Raises the NodeError of a node that failed for good.
+    Nothing of the pass is kept by itself: see `NodeContext.finish`.
+    """
+    around = merge_values(context.pool.values, values) if sees_outer else values
+    frame = Frame(
+        path=f"{path or context.path}[{index}]",
+        index=(*context.index, index),
+        in_node_id=context.node_id,
+        values=around,
+        emit=context.stream,
+    )
+    # A failure in here is for the container to take up.
+    state = _invoke(context, inner, frame, Stop(stop or context.run.stopping))
+    own = {node.id for node in inner.all_nodes()}
+    written: dict[str, dict[str, Any]] = state["_pool"]
+    context.taken_up.append(state["_exceptions"])
+    return InnerRun(
+        context.pool.with_values(merge_values(around, written)),
+        state["_ran"],
+        {scope: dict(names) for scope, names in written.items() if scope not in own},
+        state["_exceptions"],
+    )
+
+
+def _invoke(context: NodeContext, inner: Definition, frame: Frame, stopping: Stop) -> Mapping[str, Any]:
+    from langchain_core.runnables import RunnableConfig
+    from langchain_core.runnables.config import var_child_runnable_config
+
+    from autoprompt.workflow.engine.graph import first_state, recursion_limit, run_single, threads
+
+    # A graph of its own: as a subgraph of the one around, it would write checkpoints of every pass.
+    around, own = copy_context(), copy_context()
+    own.run(var_child_runnable_config.set, None)
+    if len(inner.nodes) == 1 and inner.edges is not None and not inner.nodes[0].retries:
+        # LangGraph's stream of events is found through the context around.
+        frame = replace(frame, emit=lambda event: around.copy().run(context.stream, event))
+        return own.run(run_single, inner.nodes[0], replace(context.run, frame=frame, stopping=stopping))
+    run = replace(context.run, frame=frame, stopping=stopping)
+    config = RunnableConfig(recursion_limit=recursion_limit(inner, MAX_STEPS))
+    if context.run.max_concurrency is not None:
+        config["max_concurrency"] = threads(inner)
+    graph = _compiled(inner)
+    with stopping.telling_cause():
+        state: Mapping[str, Any] = own.run(lambda: graph.invoke(first_state({}), config, context=run))
+    return state
+
+
+@lru_cache(maxsize=128)
+def _compiled(inner: Definition) -> CompiledStateGraph[Any, Any, Any, Any]:
+    from autoprompt.workflow.engine.graph import compile_graph
+
+    return compile_graph(inner, checkpointer=False)

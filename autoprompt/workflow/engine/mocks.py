@@ -1,0 +1,45 @@
+"""Answers that stand in for nodes, so that a workflow runs without models, tools and network."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from autoprompt.workflow.engine.errors import WorkflowDefinitionError, suggestion
+
+
+class Mock(BaseModel):
+    """outputs: what the node puts out. errors: raised first, one an attempt. delay_s: before each attempt."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    outputs: dict[str, Any] = Field(default_factory=dict)
+    errors: tuple[str, ...] = ()
+    delay_s: Annotated[float, Field(ge=0)] = 0.0
+
+
+class MockError(RuntimeError):
+    """What a mocked node fails with; on a node that asks a model, the model's failure."""
+
+
+def read_mocks(mocks: Mapping[str, Any], known: Mapping[str, Any] | None = None) -> dict[str, Mock]:
+    """Node id -> mock. known: the nodes that there are; None: not checked.
+
+    Raises WorkflowDefinitionError for a mock of no node, or one that holds something else than these fields.
+    """
+    read = {}
+    for node_id, mock in mocks.items():
+        node_id = str(node_id)
+        if known is not None and node_id not in known:
+            raise WorkflowDefinitionError(f"mocks: no node {node_id!r}. {suggestion(node_id, known)}")
+        try:
+            read[node_id] = mock if isinstance(mock, Mock) else Mock.model_validate(mock)
+        except ValidationError as error:
+            fault = error.errors()[0]
+            where = ".".join(map(str, fault["loc"]))
+            raise WorkflowDefinitionError(
+                f"mocks: {node_id}: {where}: {fault['msg']}. A mock has outputs, errors, delay_s."
+            ) from error
+    return read

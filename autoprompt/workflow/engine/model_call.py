@@ -1,0 +1,207 @@
+"""One request to a model on behalf of a node: what is sent, what comes back, what it cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from typing import Any
+
+from autoprompt.errors import AutopromptError, ModelError
+from autoprompt.llm.client import Options, ToolSchema
+from autoprompt.measure.problems import ROOM_OF_A_NODE
+from autoprompt.records import Message, Role, ToolCall, Usage
+from autoprompt.workflow.engine.context import NodeContext, Turn
+from autoprompt.workflow.engine.errors import FATAL, InvalidVariableTypeError, LLMInvocationError
+from autoprompt.workflow.engine.models import ModelSpec
+
+CURRENCY = "USD"
+# A repeated question must be another sample, else journal and cache would give the same answer for ever.
+_RETRY_SAMPLE = 1_000_003
+_MAX_OUTPUT_TOKENS = 1024  # where the node says nothing: a small model may not stop by itself
+_BROKE_OFF = f"an answer broke off, being cut at {{limit}} tokens. More room: {ROOM_OF_A_NODE}"
+_ROLES: Mapping[str, Role] = {"system": "system", "user": "user", "assistant": "assistant", "ai": "assistant"}
+
+
+@dataclass(frozen=True)
+class ModelReply:
+    """An answer with what it was asked.
+
+    prompts: the messages that were sent, as `[{role, text, files}]`. calls: replies that this one sums up.
+    """
+
+    text: str
+    prompts: list[dict[str, Any]]
+    usage: Usage = Usage()
+    finish_reason: str = ""
+    model: str = ""
+    mode: str = "chat"
+    source: str = "endpoint"
+    calls: int = field(default=1)
+    tool_calls: tuple[ToolCall, ...] = ()
+
+    @property
+    def context(self) -> list[dict[str, Any]]:
+        """The conversation without system messages, this reply last."""
+        kept = [message for message in self.prompts if message["role"] != "system"]
+        return [*kept, _turn("assistant", self.text)]
+
+    @property
+    def process_data(self) -> dict[str, Any]:
+        return {
+            "model_mode": self.mode,
+            "prompts": self.prompts,
+            "usage": usage_record(self.usage),
+            "finish_reason": self.finish_reason,
+            "model": self.model,
+        }
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """total_price: USD, None where the price is unknown."""
+        return {
+            "total_tokens": self.usage.total_tokens,
+            "total_price": self.usage.cost_usd,
+            "currency": CURRENCY,
+        }
+
+    def __add__(self, later: ModelReply) -> ModelReply:
+        """The later answer, with the usage of both."""
+        return ModelReply(
+            later.text,
+            later.prompts,
+            self.usage + later.usage,
+            later.finish_reason,
+            later.model,
+            later.mode,
+            later.source,
+            self.calls + later.calls,
+            later.tool_calls,
+        )
+
+
+def usage_record(usage: Usage) -> dict[str, Any]:
+    return {
+        "prompt_tokens": usage.prompt_tokens,
+        "completion_tokens": usage.completion_tokens,
+        "total_tokens": usage.total_tokens,
+    }
+
+
+def call_model(
+    context: NodeContext,
+    messages: Sequence[Message],
+    model: ModelSpec | None,
+    *,
+    labels: Sequence[str] = (),
+    chunk_name: str | None = "text",
+    temperature: float | None = None,
+    max_output_tokens: int | None = None,
+    client: Any = None,
+    sample: int = 0,
+    tools: Sequence[ToolSchema] = (),
+) -> ModelReply:
+    """Ask the model that the node names, once.
+
+    labels: the only answers allowed. chunk_name: the output that the answer is told as; None: not told.
+    temperature, max_output_tokens: instead of those in the model's `completion_params`.
+    client: asked instead of the named model. sample: for a question that is asked again in one attempt.
+    tools: what the model may ask to have called.
+    Raises LLMInvocationError where the model failed; errors that end the whole run come as they are.
+    """
+    options = _options(context, model, labels, temperature, max_output_tokens, sample)
+    options = replace(options, tools=tuple(tools)) if tools else options
+    client = client if client is not None else context.client(model)
+    try:
+        with context.turn():
+            answer = client.complete(_with_demonstrations(messages, context.demonstrations()), options)
+    except FATAL:
+        raise
+    except ModelError as error:
+        raise LLMInvocationError(error) from error
+    except AutopromptError:  # a script that has run out, a setting that is wrong: no failure of a model
+        raise
+    except Exception as error:  # clients of one's own raise what they like
+        raise LLMInvocationError(error) from error
+    if answer.finish_reason == "length" and answer.text.strip() not in labels:
+        context.warn(_BROKE_OFF.format(limit=options.max_output_tokens))
+    if chunk_name is not None:
+        context.chunk(answer.text, chunk_name)
+    return ModelReply(
+        answer.text,
+        [_turn(message.role, message.content) for message in messages],
+        answer.usage,
+        answer.finish_reason,
+        answer.model or client.name,
+        model.mode if model is not None else "chat",
+        answer.source,
+        tool_calls=answer.tool_calls,
+    )
+
+
+def _with_demonstrations(messages: Sequence[Message], turns: Sequence[Turn]) -> list[Message]:
+    """The turns between the system messages and the rest. They are no part of the node's conversation."""
+    first = next((n for n, message in enumerate(messages) if message.role != "system"), len(messages))
+    shown = [m for user, said in turns for m in (Message("user", user), Message("assistant", said))]
+    return [*messages[:first], *shown, *messages[first:]]
+
+
+def _options(
+    context: NodeContext,
+    model: ModelSpec | None,
+    labels: Sequence[str],
+    temperature: float | None,
+    max_output_tokens: int | None,
+    sample: int,
+) -> Options:
+    params = model.completion_params if model is not None else {}
+    heat = float(params.get("temperature", 0.0) or 0.0) if temperature is None else temperature
+    limit = max_output_tokens or params.get("max_tokens")
+    stop = params.get("stop") or ()
+    seed = params.get("seed")
+    return Options(
+        temperature=heat,
+        max_output_tokens=int(limit) if limit else _MAX_OUTPUT_TOKENS,
+        seed=int(seed) if seed is not None else None,
+        sample=sample + (_place_sample(context.path) if heat > 0 else 0) + _RETRY_SAMPLE * context.tries,
+        stop=(stop,) if isinstance(stop, str) else tuple(stop),
+        labels=tuple(labels),
+        is_retry=context.tries > 0,
+        max_attempts=1 if context.retries_itself else None,
+    )
+
+
+def _place_sample(path: str) -> int:
+    """A number for a place in a run. With a temperature, equal questions of two places are two draws.
+
+    Places are nodes, visits and passes. Small enough for a seed of 31 bits, with that of retries on top.
+    """
+    return int.from_bytes(sha256(ascii(path).encode()).digest()[:4]) >> 2
+
+
+def is_context(value: Any) -> bool:
+    """Whether a value is a list of messages, as LLM nodes put out in `context`."""
+    return isinstance(value, list | tuple) and all(
+        isinstance(part, Mapping) and part.get("role") in _ROLES and ("text" in part or "content" in part)
+        for part in value
+    )
+
+
+def to_messages(value: Any, selector: Sequence[str] = ("context",)) -> list[Message]:
+    """The messages of a `context`. Raises InvalidVariableTypeError for anything else."""
+    if not is_context(value):
+        raise InvalidVariableTypeError(selector, type(value))
+    return [
+        Message(_ROLES[part["role"]], str(part["text"] if "text" in part else part["content"]))
+        for part in value
+    ]
+
+
+def build_context(messages: Sequence[Message], reply: str) -> list[dict[str, Any]]:
+    """A conversation as LLM nodes put it out: no system messages, the reply last."""
+    kept = [_turn(message.role, message.content) for message in messages if message.role != "system"]
+    return [*kept, _turn("assistant", reply)]
+
+
+def _turn(role: str, text: str) -> dict[str, Any]:
+    return {"role": role, "text": text, "files": []}

@@ -1,0 +1,194 @@
+"""The models of a workflow: what its nodes name, where they are reached, and what overrides them."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from autoprompt.errors import AuthenticationError, ConfigError
+from autoprompt.llm import Budget, Journal, Models, ResponseCache
+from autoprompt.llm.client import Client, Completion, Options
+from autoprompt.llm.endpoints import read_key
+from autoprompt.llm.kept.answers import request_key
+from autoprompt.records import Message
+from autoprompt.settings.records import LOCAL, ModelSettings, is_embedded, openai_address
+
+# Base URL of providers that speak the OpenAI protocol. Their keys are <NAME>_API_KEY.
+_PROVIDERS = {
+    "openai": "https://api.openai.com/v1",
+    "deepseek": "https://api.deepseek.com/v1",
+    "groq": "https://api.groq.com/openai/v1",
+    "mistralai": "https://api.mistral.ai/v1",
+    "moonshot": "https://api.moonshot.cn/v1",
+    "openrouter": "https://openrouter.ai/api/v1",
+    "siliconflow": "https://api.siliconflow.cn/v1",
+    "tongyi": "https://dashscope.aliyuncs.com/compatible-mode/v1",
+    "ollama": "http://127.0.0.1:11434/v1",
+}
+_KEYLESS = ("ollama",)
+COMPLETION_PARAMS = ("temperature", "max_tokens", "stop", "seed")  # those that are sent
+
+
+class ModelSpec(BaseModel):
+    """A model as a node names it; a bare text is its name.
+
+    completion_params: temperature, max_tokens, stop, seed; others are not sent, which validation tells.
+    """
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    provider: str = ""
+    name: str
+    mode: str = "chat"
+    completion_params: dict[str, Any] = Field(default_factory=dict)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _tolerant(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            return {"name": value}
+        if not isinstance(value, Mapping):
+            return value
+        given = {name: part for name, part in value.items() if part is not None}
+        if not given.get("name") and "model" in given:
+            given["name"] = given["model"]  # as agents' parameters spell it
+        return given
+
+
+class ModelSource(Protocol):
+    """Where nodes get their models. Safe to call from several threads at once."""
+
+    def client(self, spec: ModelSpec | None, slot: str) -> Client:
+        """The model that `spec` names. slot: where in the run it is asked from.
+
+        Raises ConfigError where nothing says which model.
+        """
+        ...
+
+    @property
+    def overrides(self) -> bool:
+        """Whether every node gets the same model, whatever it names."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class OneModel:
+    """One client for all nodes, whatever they name: scripted ones in tests, the optimizer's own.
+
+    The client stays its owner's. With a journal, what it has answered at one place of a run is not asked
+    again there; equal questions from two places are two questions.
+    """
+
+    overrides = True
+
+    def __init__(self, client: Client, journal: Journal | None = None) -> None:
+        self._client, self._journal = client, journal
+
+    def client(self, spec: ModelSpec | None, slot: str) -> Client:
+        return self._client if self._journal is None else JournaledClient(self._client, self._journal, slot)
+
+    def close(self) -> None:
+        """Nothing is owned."""
+
+
+class NamedModels:
+    """The models that the nodes name, or the one that the settings name instead of all of them.
+
+    settings: `model` and `base_url` go before what a node says; the rest holds for all.
+    """
+
+    def __init__(
+        self,
+        settings: ModelSettings,
+        *,
+        budget: Budget,
+        journal: Journal | None = None,
+        cache: ResponseCache | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self._settings = settings
+        self._environment = os.environ if environment is None else environment
+        self._budget, self._journal, self._cache = budget, journal, cache
+        self._opened: dict[tuple[str | None, str | None, str], Models] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def overrides(self) -> bool:
+        return self._settings.model is not None or self._settings.base_url is not None
+
+    def client(self, spec: ModelSpec | None, slot: str) -> Client:
+        model, base_url, key = self._where(spec)
+        with self._lock:
+            if (model, base_url, key) not in self._opened:
+                environment = dict(self._environment)
+                if not self.overrides:  # OpenAI's key is for OpenAI: no other provider is to see it
+                    environment["OPENAI_API_KEY"] = key
+                self._opened[model, base_url, key] = Models(
+                    self._settings.model_copy(update={"model": model, "base_url": base_url}),
+                    budget=self._budget,
+                    journal=self._journal,
+                    cache=self._cache,
+                    environment=environment,
+                )
+            return self._opened[model, base_url, key].client("task")
+
+    def close(self) -> None:
+        with self._lock:
+            opened = list(self._opened.values())
+        for models in opened:
+            models.close()
+
+    def _where(self, spec: ModelSpec | None) -> tuple[str | None, str | None, str]:
+        """(model, base URL, key) for `ModelSettings`; no base URL for the embedded model and OpenAI's."""
+        if self.overrides:
+            return self._settings.model, self._settings.base_url, ""
+        if spec is None:
+            raise ConfigError("no model: the node names none. Give it a `model`, or run with --model.")
+        provider = spec.provider.rpartition("/")[2].lower()  # exports say "langgenius/openai/openai"
+        if provider == LOCAL or is_embedded(spec.name):
+            return spec.name if is_embedded(spec.name) else f"{LOCAL}:{spec.name}", None, ""
+        return self._provided(provider or "openai", spec)
+
+    def _provided(self, provider: str, spec: ModelSpec) -> tuple[str | None, str | None, str]:
+        name = provider.upper().replace("-", "_")
+        own = openai_address(self._environment) if provider == "openai" else ""
+        url = own or self._environment.get(f"{name}_BASE_URL") or _PROVIDERS.get(provider)
+        if url is None:
+            raise ConfigError(
+                f"no address for the provider {provider!r} of model {spec.name!r}. Set {name}_BASE_URL (and "
+                f"{name}_API_KEY), or run with --model and --base-url. Known: {', '.join(_PROVIDERS)}, local."
+            )
+        key = read_key(self._environment, f"{name}_API_KEY")
+        if not key and url == _PROVIDERS.get(provider) and provider not in _KEYLESS:
+            raise AuthenticationError(
+                f"{name}_API_KEY is not set, and model {spec.name!r} is of the provider {provider!r}. Set "
+                "it, or run with --model local (the embedded model) or with --model and --base-url."
+            )
+        return spec.name, url, key
+
+
+class JournaledClient:
+    """A client whose answers at one place of a run are kept, so that a resumed run does not ask again."""
+
+    def __init__(self, inner: Client, journal: Journal, slot: str) -> None:
+        self._inner, self._journal, self._slot = inner, journal, slot
+
+    @property
+    def name(self) -> str:
+        return self._inner.name
+
+    def complete(self, messages: Sequence[Message], options: Options = Options()) -> Completion:
+        key = request_key(f"own:{self._slot}", self.name, "off", messages, options)
+        answer, _ = self._journal.recall(key)
+        if answer is None:
+            answer = self._inner.complete(messages, options)
+            self._journal.append(key, options.role, answer)
+        return answer
+
+    def close(self) -> None:
+        """The client stays its owner's."""

@@ -1,0 +1,60 @@
+"""The types of nodes that a file may name, and the module of each."""
+
+from __future__ import annotations
+
+import importlib
+
+from autoprompt.workflow.engine.definition import NodeType
+from autoprompt.workflow.engine.errors import UnknownNodeTypeError
+
+# Type -> the module of the package `nodes` that holds `NODE_TYPE`. By name: each is imported when it is used.
+_PACKAGE = "autoprompt.workflow.nodes"
+_HOMES = {
+    "start": "start",
+    "end": "end",
+    "answer": "answer",
+    "llm": "llm",
+    "tool": "tool",
+    "code": "code",
+    "template-transform": "template_transform",
+    "question-classifier": "question_classifier",
+    "parameter-extractor": "parameter_extractor",
+    "agent": "agent",
+    "if-else": "if_else",
+    "variable-aggregator": "variable_aggregator",
+    "assigner": "assigner",
+    "iteration": "iteration",
+    "loop": "loop",
+    "loop-end": "loop_end",
+    "http-request": "http_request",
+    "list-operator": "list_operator",
+}
+_OLDER_NAMES = {"variable-assigner": "variable-aggregator", "http": "http-request"}
+_own: dict[str, NodeType] = {}
+
+
+def canonical_type(name: str) -> str:
+    """The one name of a type: `If_Else` and `if-else` are one, and so are older names and today's."""
+    plain = name.strip().lower().replace("_", "-")
+    return _OLDER_NAMES.get(plain, plain)
+
+
+def known_types() -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*_HOMES, *_own)))
+
+
+def register_node_type(name: str, node_type: NodeType) -> None:
+    """Add a node type of one's own, or replace one. See `NodeType` for what it must do."""
+    _own[canonical_type(name)] = node_type
+
+
+def node_type(name: str) -> NodeType:
+    """Raises UnknownNodeTypeError, which lists the known ones."""
+    name = canonical_type(name)
+    if name in _own:
+        return _own[name]
+    if name not in _HOMES:
+        raise UnknownNodeTypeError(name, known_types())
+    module = importlib.import_module(f"{_PACKAGE}.{_HOMES[name]}")
+    found: NodeType = module.NODE_TYPE
+    return found

@@ -1,0 +1,97 @@
+"""`{{#node.variable#}}` in texts: where it stands, what it names, what is put there."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from autoprompt.workflow.engine.variables import VariablePool
+
+Selector = tuple[str, ...]
+
+REFERENCE = re.compile(r"\{\{#\s*([^\s#{}.][^#{}]*?)\s*#\}\}")
+# `{{node.variable}}`, or with a `#` at one end: likely meant as a reference, but literal text to all readers.
+NEAR_REFERENCE = re.compile(r"\{\{(?!#[^{}]*#\}\})\s*#?\s*([^\s#{}.]+(?:\.[^\s#{}.]+)*)\s*#?\s*\}\}")
+CONTEXT: Selector = ("context",)  # `{{#context#}}`: what an LLM node's context setting selects
+
+
+def references(text: str) -> tuple[Selector, ...]:
+    """What the text names, in order of the first occurrence: `{{#llm1.text#}}` is ("llm1", "text")."""
+    found = (tuple(match.group(1).split(".")) for match in REFERENCE.finditer(text))
+    return tuple(dict.fromkeys(found))
+
+
+def near_references(text: str) -> dict[str, Selector]:
+    """What stands in the text almost as a reference does, with what it would name."""
+    return {match.group(): tuple(match.group(1).split(".")) for match in NEAR_REFERENCE.finditer(text)}
+
+
+def texts_in(value: Any) -> Iterator[str]:
+    """The texts in nested lists and mappings."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for part in value.values():
+            yield from texts_in(part)
+    elif isinstance(value, list | tuple):
+        for part in value:
+            yield from texts_in(part)
+
+
+def references_in(value: Any) -> Iterator[Selector]:
+    """What the texts in nested lists and mappings name."""
+    for text in texts_in(value):
+        yield from references(text)
+
+
+def only_reference(text: str) -> Selector | None:
+    """The one reference that the text consists of; None for a text with anything else in it."""
+    match = REFERENCE.fullmatch(text.strip())
+    return tuple(match.group(1).split(".")) if match else None
+
+
+def replace_references(text: str, change: Callable[[Selector], str]) -> str:
+    """The text with each reference replaced by what `change` gives for it."""
+    return REFERENCE.sub(lambda match: change(tuple(match.group(1).split("."))), text)
+
+
+def render(text: str, pool: VariablePool, names: Mapping[str, Any] | None = None) -> str:
+    """The text with the values of the variables that it names. What a value holds is not looked into again.
+
+    names: values of `{{#name#}}` that go before those in the pool.
+    Raises VariableNotFoundError for a variable that is not there.
+    """
+
+    def value_of(selector: Selector) -> str:
+        if len(selector) == 1 and names and selector[0] in names:
+            return as_text(names[selector[0]])
+        return as_text(pool.get(selector))
+
+    return replace_references(text, value_of)
+
+
+def render_in(value: Any, pool: VariablePool) -> Any:
+    """Nested lists and mappings with each text rendered. Raises VariableNotFoundError."""
+    if isinstance(value, str):
+        return render(value, pool)
+    if isinstance(value, dict):
+        return {name: render_in(part, pool) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [render_in(part, pool) for part in value]
+    return value
+
+
+def as_text(value: Any) -> str:
+    """A value as it is put into a text: as it is, or as JSON; nothing for null."""
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return str(value)
+    return json.dumps(value, ensure_ascii=False, default=str)

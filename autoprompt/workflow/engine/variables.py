@@ -1,0 +1,144 @@
+"""The values of a run: what each node has put out, by node and name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from autoprompt.workflow.engine.errors import VariableNotFoundError
+
+Values = Mapping[str, Mapping[str, Any]]
+
+SCOPES = ("sys", "env", "conversation")  # of variables that belong to no node
+
+
+class _Missing:
+    """Says that there is no value, where None is one."""
+
+    def __repr__(self) -> str:
+        return "MISSING"
+
+
+MISSING = _Missing()
+
+
+class VariablePool:
+    """The values that a node can see. Made anew for each node; what it sets is kept apart in `writes`.
+
+    values: node id -> name -> value. local_ids: short names of virtual nodes inside their parent,
+    `ext_1` -> `tool1.ext_1`; they go before a node of the same name. names: the node's own inputs, each of
+    which is a selector of one part.
+    A selector is (node id, name, *path); the path goes into dicts by key and into lists by number. The id of
+    a virtual node may come as one part or as two.
+    """
+
+    def __init__(
+        self,
+        values: Values,
+        local_ids: Mapping[str, str] | None = None,
+        writes: dict[str, dict[str, Any]] | None = None,
+        names: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._values = values
+        self._local_ids = dict(local_ids or {})
+        self._names = dict(names or {})
+        self.writes: dict[str, dict[str, Any]] = {} if writes is None else writes
+
+    @property
+    def values(self) -> dict[str, dict[str, Any]]:
+        """All values, those set here included."""
+        return merge_values(self._values, self.writes)
+
+    def get(self, selector: Sequence[str]) -> Any:
+        """The value. Raises VariableNotFoundError where there is none, as on a branch that was not taken."""
+        value = self._look_up(selector)
+        if value is MISSING:
+            raise VariableNotFoundError(selector, self._known(selector))
+        return value
+
+    def find(self, selector: Sequence[str]) -> Any:
+        """The value, None where there is none."""
+        value = self._look_up(selector)
+        return None if value is MISSING else value
+
+    def has(self, selector: Sequence[str]) -> bool:
+        return self._look_up(selector) is not MISSING
+
+    def set(self, selector: Sequence[str], value: Any) -> None:
+        """Give a variable a value: of the conversation, or of a loop. Outputs are not set, they are returned.
+
+        Raises ValueError for a selector that goes into a value.
+        """
+        node_id, names = self.split(selector)
+        if len(names) != 1:
+            raise ValueError(
+                f"{'.'.join(map(str, selector))} is no variable that can be set: a node and a name"
+            )
+        self.writes.setdefault(node_id, {})[names[0]] = value
+
+    def global_id(self, node_id: str) -> str:
+        """The id in the workflow of what is called `node_id` here."""
+        return self._local_ids.get(node_id, node_id)
+
+    def with_local_ids(self, local_ids: Mapping[str, str]) -> VariablePool:
+        """This pool, in which virtual nodes can be named shortly; shares its writes."""
+        return VariablePool(self._values, {**self._local_ids, **local_ids}, self.writes)
+
+    def with_names(self, names: Mapping[str, Any]) -> VariablePool:
+        """This pool, in which a node's own inputs can be named too; shares its writes."""
+        return VariablePool(self._values, self._local_ids, self.writes, names)
+
+    def with_values(self, values: Values) -> VariablePool:
+        """Other values, for what the same node asks of them under the names of its inputs."""
+        return VariablePool(values, names=self._names)
+
+    def split(self, selector: Sequence[str]) -> tuple[str, list[str]]:
+        """(id of the node, name and path), by the nodes that have values: the longest id that fits."""
+        parts = [str(part) for part in selector]
+        if parts and parts[0] in self._local_ids:
+            return self._local_ids[parts[0]], parts[1:]
+        for length in range(len(parts) - 1, 1, -1):
+            joined = ".".join(parts[:length])
+            if joined in self._values or joined in self.writes:
+                return joined, parts[length:]
+        return (parts[0] if parts else ""), parts[1:]
+
+    def _look_up(self, selector: Sequence[str]) -> Any:
+        if len(selector) == 1:
+            return self._names.get(str(selector[0]), MISSING)
+        node_id, names = self.split(selector)
+        if not names:
+            return MISSING
+        value = self._variable(node_id, names[0])
+        for step in names[1:]:
+            value = _inside(value, step)
+        return value
+
+    def _variable(self, node_id: str, name: str) -> Any:
+        for values in (self.writes, self._values):
+            if name in values.get(node_id, {}):
+                return values[node_id][name]
+        return MISSING
+
+    def _known(self, selector: Sequence[str]) -> Iterable[str]:
+        node_id, _ = self.split(selector)
+        names = self.values.get(node_id)
+        return [f"{node_id}.{name}" for name in names] if names else [*self._names, *self.values]
+
+
+def _inside(value: Any, step: str) -> Any:
+    if isinstance(value, Mapping):
+        return value.get(step, MISSING)
+    if (
+        isinstance(value, list | tuple)
+        and step.lstrip("-").isdigit()
+        and -len(value) <= int(step) < len(value)
+    ):
+        return value[int(step)]
+    return MISSING
+
+
+def merge_values(old: Values, new: Values) -> dict[str, dict[str, Any]]:
+    """Both, node by node and name by name; `new` wins. Leaves its arguments alone."""
+    merged = {node_id: dict(names) for node_id, names in new.items()}
+    return {**old, **{node_id: {**old.get(node_id, {}), **names} for node_id, names in merged.items()}}  # type: ignore[dict-item]

@@ -1,0 +1,102 @@
+"""What is wrong with a workflow, with its place: collected, so that one look shows all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ValidationError
+
+from autoprompt.settings.yaml_file import YamlFile
+
+Where = tuple[int | str, ...]
+
+
+@dataclass(frozen=True, order=True)
+class Fault:
+    """One thing to mend. line: 1-based, 0 where the workflow came from no file.
+
+    severity: a "warning" does not keep the workflow from running (an unused node, a tool that is not
+    registered here).
+    """
+
+    line: int
+    message: str
+    node_id: str | None = None
+    severity: Literal["error", "warning"] = "error"
+    path: Path | None = field(default=None, compare=False)
+
+    def __str__(self) -> str:
+        place = f"{self.path} line {self.line}: " if self.path is not None else ""
+        node = f"node {self.node_id!r}: " if self.node_id is not None else ""
+        return f"{place}{node}{self.message}"
+
+    def to_dict(self) -> dict[str, str | int | None]:
+        return {
+            "path": None if self.path is None else str(self.path),
+            "line": self.line,
+            "node_id": self.node_id,
+            "severity": self.severity,
+            "message": self.message,
+        }
+
+
+class Faults:
+    """The faults of one workflow, file or mapping."""
+
+    def __init__(self, file: YamlFile | None = None) -> None:
+        self._file = file
+        self._found: list[Fault] = []
+
+    def line(self, where: Where) -> int:
+        """1-based line of a place in the file, 0 without a file."""
+        return 0 if self._file is None else self._file.line(where)
+
+    def add(
+        self,
+        where: Where,
+        message: str,
+        node_id: str | None = None,
+        *,
+        severity: Literal["error", "warning"] = "error",
+        is_key: bool = False,
+    ) -> None:
+        line = self._file.line(where, is_key=is_key) if self._file is not None else 0
+        path = self._file.path if self._file is not None else None
+        self._found.append(Fault(line, message, node_id, severity, path))
+
+    def add_invalid(
+        self, where: Where, error: ValidationError, model: type[BaseModel], node_id: str | None
+    ) -> None:
+        """Everything that a record found wrong with the value at `where`."""
+        if self._file is not None:
+            for line, message in self._file.faults(error, model, where):
+                self._found.append(Fault(line, message, node_id, path=self._file.path))
+            return
+        for details in error.errors():
+            if details["type"] == "too_short" and details["input"]:
+                continue  # because its entries were wrong, which is told
+            said = details["msg"].removeprefix("Value error, ")
+            dotted = ".".join(str(step) for step in details["loc"])
+            self._found.append(Fault(0, f"{dotted}: {said}" if dotted else said, node_id))
+
+    def soften(self, node_ids: Sequence[str], why: str) -> None:
+        """Faults of nodes that cannot run are warnings."""
+        spared = set(node_ids)
+        self._found = [
+            replace(fault, severity="warning", message=f"{fault.message} ({why})")
+            if fault.node_id in spared and fault.severity == "error"
+            else fault
+            for fault in self._found
+        ]
+
+    @property
+    def all(self) -> list[Fault]:
+        """In order of their lines; equal ones once."""
+        return sorted(dict.fromkeys(self._found), key=lambda fault: (fault.line, fault.node_id or ""))
+
+    @property
+    def errors(self) -> list[Fault]:
+        return [fault for fault in self.all if fault.severity == "error"]

@@ -1,0 +1,147 @@
+"""The first values of a run: what it is given, and what the file says where nothing is given."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from autoprompt.errors import InputError
+from autoprompt.workflow.engine.conditions import ComparisonError, as_number
+from autoprompt.workflow.file import records
+from autoprompt.workflow.file.checks import CheckedGraph
+from autoprompt.workflow.file.fields import empty_value, typed_value
+from autoprompt.workflow.file.reading import FileVariable, WorkflowFile
+
+Values = dict[str, dict[str, Any]]
+
+_TEXTS = ("text-input", "paragraph", "string", "text")
+_LISTS = ("array", "file-list")
+_TRUE, _FALSE = ("true", "yes", "1", "on"), ("false", "no", "0", "off", "")
+
+
+def first_values(file: WorkflowFile, graph: CheckedGraph) -> Callable[[Mapping[str, Any]], Values]:
+    """What makes the first values of the pool out of the inputs of a run.
+
+    An input is also a variable of `sys`; `env.NAME` and `conversation.NAME` replace the file's values.
+    Raises ValueError for values of the file that are not of their type, which the check tells of.
+    """
+    starts = {node.id: node.data for node in graph.nodes.values() if isinstance(node.data, records.StartData)}
+    environment = {variable.name: declared(variable) for variable in file.environment}
+    conversation = {variable.name: declared(variable) for variable in file.conversation}
+    is_chat = file.mode == "advanced-chat"
+
+    def start(inputs: Mapping[str, Any]) -> Values:
+        if is_chat and "query" not in inputs and "sys.query" not in inputs:
+            raise InputError("no query: this workflow is a chat. Give one with --input query=...")
+        values: Values = {
+            "sys": {**_system(inputs), **_scoped(inputs, "sys")},
+            "env": {**environment, **_scoped(inputs, "env")},
+            "conversation": {**copy.deepcopy(conversation), **_scoped(inputs, "conversation")},
+        }
+        for node_id, data in starts.items():
+            values[node_id] = _given(data, inputs)
+            if file.is_export:  # older exports read `sys.query` as a variable of the start node
+                values[node_id] |= {f"sys.{name}": values["sys"].get(name) for name in ("query", "files")}
+        return values
+
+    return start
+
+
+def declared(variable: FileVariable) -> Any:
+    """The first value of a variable of the file. Raises ValueError for one that is not of its type."""
+    kind = variable.value_type.lower()
+    value = variable.value
+    if value is None:
+        return empty_value(kind or "string")
+    return typed_value(value, kind, f"variable {variable.name!r}")
+
+
+def _system(inputs: Mapping[str, Any]) -> dict[str, Any]:
+    plain = {name: value for name, value in inputs.items() if "." not in name}
+    defaults = {"query": "", "files": [], "conversation_id": "", "user_id": "", "dialogue_count": 1}
+    return {**defaults, "app_id": "", "workflow_id": "", **plain}
+
+
+def _scoped(inputs: Mapping[str, Any], scope: str) -> dict[str, Any]:
+    start = f"{scope}."
+    return {name[len(start) :]: value for name, value in inputs.items() if name.startswith(start)}
+
+
+def _given(data: records.StartData, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    found = {}
+    missing = []
+    for variable in data.variables:
+        value = inputs.get(variable.variable)
+        if value is None or value == "":
+            value = variable.default if variable.default not in (None, "") else value
+        if value is None or (value == "" and variable.required):
+            if variable.required:
+                missing.append(variable.variable)
+                continue
+            value = _nothing(variable.type)
+        found[variable.variable] = _checked(variable, value)
+    if missing:
+        given = ", ".join(inputs) or "none"
+        asked = " ".join(f"--input {name}=..." for name in missing)
+        raise InputError(f"no value for the input {', '.join(missing)} (given: {given}). Add {asked}.")
+    return found
+
+
+def _nothing(kind: str) -> Any:
+    if kind.startswith(_LISTS):
+        return []
+    return {"number": None, "checkbox": False, "file": None, "json_object": None}.get(kind, "")
+
+
+def _checked(variable: records.StartVariable, value: Any) -> Any:
+    """A value as the type of its input asks for. Raises InputError."""
+    name, kind = variable.variable, variable.type
+    if value is None:
+        return value
+    if kind == "number" and not isinstance(value, bool):  # a tick counts as 1 to whom it is handed
+        value = None if isinstance(value, str) and not value.strip() else _number(name, value)
+    elif kind in ("checkbox", "boolean") and isinstance(value, str):
+        if value.strip().lower() not in _TRUE + _FALSE:
+            raise InputError(f"input {name} is {value!r}, expected true or false")
+        value = value.strip().lower() in _TRUE
+    elif kind in ("json_object", "json", "object", "file-list") or kind.startswith("array"):
+        value = _json(name, value)
+        if kind.startswith(_LISTS) and not isinstance(value, list | tuple):
+            raise InputError(f'input {name} is {_shown(value)}, expected a list, such as ["a", "b"]')
+    elif kind == "select" and variable.options and value != "" and str(value) not in variable.options:
+        raise InputError(f"input {name} is {value!r}, expected one of: {', '.join(variable.options)}")
+    if kind in ("text-input", "paragraph"):
+        value = value if isinstance(value, str) else _text(value)
+    longest = variable.max_length
+    if kind in _TEXTS and isinstance(value, str) and longest is not None and len(value) > longest:
+        raise InputError(f"input {name} has {len(value)} characters, at most {longest} are allowed")
+    return value
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= 60 else text[:59] + "…"
+
+
+def _text(value: Any) -> Any:
+    """Numbers as texts; a list or a dict stays what it is, as rows of a dataset may bring one."""
+    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
+
+
+def _number(name: str, value: Any) -> int | float:
+    try:
+        return as_number(value)
+    except ComparisonError as error:
+        shown = repr(value) if isinstance(value, str) else _shown(value)
+        raise InputError(f"input {name} is {shown}, expected a number") from error
+
+
+def _json(name: str, value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)
+    except ValueError as error:
+        raise InputError(f"input {name} is {value[:60]!r}, expected JSON ({error})") from error

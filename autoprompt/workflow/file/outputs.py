@@ -1,0 +1,108 @@
+"""Which variables a node gives to those that come after it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from autoprompt.workflow.file import records
+from autoprompt.workflow.file.fields import NodeData
+
+Outputs = frozenset[str]
+
+SYSTEM_VARIABLES = frozenset(
+    {
+        "query",
+        "files",
+        "conversation_id",
+        "dialogue_count",
+        "user_id",
+        "app_id",
+        "workflow_id",
+        "workflow_run_id",
+        "timestamp",
+    }
+)
+
+_MODEL = frozenset({"text", "context", "usage"})
+_FIXED: dict[type[NodeData], Outputs] = {
+    records.AnswerData: frozenset({"answer", "files"}),
+    records.LLMData: _MODEL | {"finish_reason", "reasoning_content", "structured_output", "files"},
+    records.TemplateData: frozenset({"output"}),
+    records.ClassifierData: frozenset({"class_name", "class_id", "usage", "context"}),
+    records.AgentData: _MODEL | {"files", "json"},
+    records.IfElseData: frozenset({"result", "selected_case_id"}),
+    records.AssignerData: frozenset(),
+    records.HttpRequestData: frozenset({"body", "status_code", "headers", "files"}),
+    records.ListOperatorData: frozenset({"result", "first_record", "last_record"}),
+}
+
+
+def outputs(data: NodeData) -> Outputs | None:
+    """Names of what the node gives; None where only a run can tell (tools, code without declared outputs)."""
+    known = _of_kind(data)
+    if known is None:
+        return None
+    if data.error_strategy is not None:
+        known |= {"error_type", "error_message"} | {value.key for value in data.default_value}
+    return known
+
+
+def _of_kind(data: NodeData) -> Outputs | None:
+    if type(data) in _FIXED:
+        return _FIXED[type(data)]
+    named = _NAMED.get(type(data))
+    return None if named is None else named(data)
+
+
+def _extracted(data: records.ExtractorData) -> Outputs:
+    own = {parameter.name for parameter in data.parameters}
+    return frozenset(own | {"__is_success", "__reason", "__usage", "usage", "context"})
+
+
+def _aggregated(data: records.AggregatorData) -> Outputs:
+    return frozenset({group.group_name for group in data.groups} or {"output"})
+
+
+_NAMED: Mapping[type[NodeData], Callable[[Any], Outputs | None]] = {
+    records.StartData: lambda data: frozenset(variable.variable for variable in data.variables),
+    records.EndData: lambda data: frozenset(output.variable for output in data.outputs),
+    records.CodeData: lambda data: frozenset(data.outputs) or None,
+    records.ExtractorData: _extracted,
+    records.AggregatorData: _aggregated,
+    records.IterationData: lambda _: frozenset({"output", "item", "index", "answer"}),
+    records.LoopData: lambda data: frozenset(
+        {variable.label for variable in data.loop_variables} | {"index", "loop_round", "answer"}
+    ),
+}
+
+
+# What a variable of a type is; lists, JSON and what names no type may hold anything.
+_KINDS: Mapping[str, type] = {
+    **dict.fromkeys(("text-input", "paragraph", "select", "string", "secret", "text"), str),
+    **dict.fromkeys(("number", "float"), float),
+    "integer": int,
+    **dict.fromkeys(("checkbox", "boolean", "bool"), bool),
+    "object": dict,
+}
+_FIXED_KINDS: Mapping[type[NodeData], Mapping[str, type]] = {
+    records.AnswerData: {"answer": str},
+    records.TemplateData: {"output": str},
+    records.IfElseData: {"result": bool, "selected_case_id": str},
+    records.HttpRequestData: {"body": str, "status_code": int, "headers": dict},
+    records.IterationData: {"index": int, "answer": str},
+}
+_DECLARED: Mapping[type[NodeData], Callable[[Any], Mapping[str, str]]] = {
+    records.StartData: lambda data: {given.variable: given.type for given in data.variables},
+    records.CodeData: lambda data: {name: output.type for name, output in data.outputs.items()},
+    records.LoopData: lambda data: {given.label: given.var_type for given in data.loop_variables},
+}
+
+
+def kind_of(data: NodeData, variable: str) -> type | None:
+    """What a variable that a node gives is in every run, None where only a run can tell."""
+    fixed = _FIXED_KINDS.get(type(data), {}).get(variable)
+    declared = _DECLARED.get(type(data))
+    if fixed is not None or declared is None:
+        return fixed
+    return _KINDS.get(declared(data).get(variable, "").lower())

@@ -1,0 +1,186 @@
+"""Nodes that ask a model: llm, question-classifier, parameter-extractor, agent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import AliasChoices, BeforeValidator, Field, field_validator, model_validator
+
+from autoprompt.workflow.engine.http_tools import HttpTool
+from autoprompt.workflow.engine.models import ModelSpec
+from autoprompt.workflow.file.fields import (
+    Flag,
+    Identifier,
+    Input,
+    Mapped,
+    MaybeSelector,
+    NamedSelectors,
+    NodeData,
+    PathSelector,
+    Record,
+    Text,
+)
+
+
+class PromptMessage(Record):
+    """One message of a prompt. edition_type "jinja2": `jinja2_text` is the text, a template."""
+
+    role: Literal["system", "user", "assistant"] = "user"
+    text: Text = Field(default="", validation_alias=AliasChoices("text", "content"))
+    edition_type: Text = "basic"
+    jinja2_text: Text = ""
+    locked: Flag = False
+
+    @property
+    def is_jinja2(self) -> bool:
+        return self.edition_type == "jinja2"
+
+    @property
+    def template(self) -> str:
+        return self.jinja2_text if self.is_jinja2 else self.text
+
+
+class ContextConfig(Record):
+    enabled: Flag = False
+    variable_selector: MaybeSelector = None
+
+
+class MemoryWindow(Record):
+    enabled: Flag = False
+    size: int | None = 50
+
+
+class MemoryConfig(Record):
+    """The turns of the conversation so far, put in front of the last message."""
+
+    window: MemoryWindow = MemoryWindow()
+    query_prompt_template: Text = ""
+
+
+class PromptConfig(Record):
+    jinja2_variables: NamedSelectors = ()
+
+
+class ModelNodeData(NodeData):
+    """What the nodes that ask a model share."""
+
+    model: ModelSpec | None = None
+    memory: MemoryConfig | None = None
+
+    @field_validator("model", mode="before")
+    @classmethod
+    def _unnamed_is_none(cls, value: Any) -> Any:
+        if isinstance(value, Mapping) and not (value.get("name") or value.get("model")):
+            return None
+        return value or None
+
+
+def _prompt_messages(value: Any) -> Any:
+    """A list of messages, a bare text, or the one text of a completion model."""
+    if isinstance(value, str):
+        return [{"role": "user", "text": value}]
+    if isinstance(value, Mapping):
+        return [{"role": "user", **value}]
+    return value
+
+
+class LLMData(ModelNodeData):
+    prompt_template: Annotated[tuple[PromptMessage, ...], BeforeValidator(_prompt_messages)] = Field(
+        min_length=1
+    )
+    context: ContextConfig | None = None
+    prompt_config: PromptConfig | None = None
+    structured_output_enabled: Flag = False
+    structured_output: Mapped = Field(default_factory=dict)
+    reasoning_format: Literal["separated", "tagged"] = "tagged"
+
+    @property
+    def schema_of_output(self) -> dict[str, Any] | None:
+        """The JSON schema of the answer, where one is asked for."""
+        schema = self.structured_output.get("schema")
+        return schema if self.structured_output_enabled and isinstance(schema, dict) else None
+
+
+class ClassConfig(Record):
+    id: Identifier
+    name: Text = ""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_name(cls, value: Any) -> Any:
+        return {"id": value, "name": value} if isinstance(value, str) else value
+
+
+class ClassifierData(ModelNodeData):
+    query_variable_selector: PathSelector
+    classes: tuple[ClassConfig, ...] = Field(min_length=1)
+    instruction: Text = ""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _older_name(cls, value: Any) -> Any:
+        if isinstance(value, Mapping) and not value.get("instruction") and value.get("instructions"):
+            return {**value, "instruction": value["instructions"]}
+        return value
+
+
+class ParameterConfig(Record):
+    name: str = Field(min_length=1)
+    type: Text = "string"
+    description: Text = ""
+    required: Flag = False
+    options: tuple[Text, ...] | None = None
+
+
+class ExtractorData(ModelNodeData):
+    query: PathSelector
+    parameters: tuple[ParameterConfig, ...] = Field(min_length=1)
+    instruction: Text = ""
+    reasoning_mode: Text = "prompt"
+
+
+class AgentData(ModelNodeData):
+    """agent_parameters: as an export has them; the short form has the fields of the same names."""
+
+    instruction: Input = Input(value="")
+    query: Input
+    tools: tuple[Any, ...] = ()
+    max_iterations: int = Field(default=5, ge=1)
+    agent_parameters: Mapped = Field(default_factory=dict)
+    http_tools: dict[str, HttpTool] = Field(default_factory=dict)  # those that the file brings
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_parameters(cls, value: Any) -> Any:
+        if not isinstance(value, Mapping) or not isinstance(value.get("agent_parameters"), Mapping):
+            return value
+        given = {}
+        for name, input_ in value["agent_parameters"].items():
+            given[name] = input_.get("value") if isinstance(input_, Mapping) else input_
+            if name in ("instruction", "query"):
+                is_selector = isinstance(given[name], list)
+                given[name] = {"type": "variable" if is_selector else "mixed", "value": given[name]}
+        for name in ("maximum_iterations", "max_iteration", "max_iterations"):
+            if given.get(name):
+                given["max_iterations"] = given[name]
+        own = {"instruction", "query", "model", "tools", "max_iterations"}
+        return {**{k: v for k, v in given.items() if k in own and v is not None}, **value}
+
+    @field_validator("tools", mode="before")
+    @classmethod
+    def _enabled_ones(cls, value: Any) -> Any:
+        listed = value if isinstance(value, list | tuple) else []
+        return [tool for tool in listed if not (isinstance(tool, Mapping) and tool.get("enabled") is False)]
+
+    @field_validator("instruction", mode="before")
+    @classmethod
+    def _empty_where_none(cls, value: Any) -> Any:
+        return "" if value is None else value
+
+    @property
+    def tool_names(self) -> tuple[str, ...]:
+        return tuple(
+            str(tool.get("tool_name") or tool.get("name") or "") if isinstance(tool, Mapping) else str(tool)
+            for tool in self.tools
+        )

@@ -1,0 +1,206 @@
+"""Which variables a node reads, and where in the file it says so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from autoprompt.workflow.engine.template import CONTEXT, Selector, near_references, references_in, texts_in
+from autoprompt.workflow.file import records
+from autoprompt.workflow.file.faults import Where
+from autoprompt.workflow.file.fields import Condition, Input, NamedSelector, NodeData
+
+
+@dataclass(frozen=True)
+class Use:
+    """where: path in the node's data. may_be_inner: it may name a node inside of the container itself.
+
+    literal: as it stands in the text, where it is not read, but nearly looks like it; else "".
+    """
+
+    selector: Selector
+    where: Where
+    may_be_inner: bool = False
+    literal: str = ""
+
+
+def uses(data: NodeData) -> Iterator[Use]:
+    """What the node reads, in the order of its fields; not what its virtual nodes read."""
+    for place, given in enumerate(data.inputs):
+        yield from _input(given, ("inputs", place, "value"))
+    reader = _READERS.get(type(data))
+    if reader is not None:
+        yield from reader(data)
+
+
+def _texts(value: Any, where: Where) -> Iterator[Use]:
+    for selector in dict.fromkeys(references_in(value)):
+        yield Use(selector, where)
+    for text in texts_in(value):
+        for literal, selector in near_references(text).items():
+            yield Use(selector, where, literal=literal)
+
+
+def _input(given: Input, where: Where) -> Iterator[Use]:
+    if given.type == "variable" and given.value is not None:
+        yield Use(tuple(given.value), where)
+    elif given.type in ("mixed", "constant"):
+        yield from _texts(given.value, where)
+
+
+def _named(variables: Iterable[NamedSelector], name: str) -> Iterator[Use]:
+    for place, variable in enumerate(variables):
+        if variable.value_selector is not None:
+            yield Use(variable.value_selector, (name, place, "value_selector"))
+
+
+def _conditions(conditions: Iterable[Condition], where: Where, may_be_inner: bool = False) -> Iterator[Use]:
+    for place, condition in enumerate(conditions):
+        yield Use(condition.variable_selector, (*where, place, "variable_selector"), may_be_inner)
+        for selector in dict.fromkeys(references_in(condition.value)):
+            yield Use(selector, (*where, place, "value"), may_be_inner)
+
+
+def _expression(text: str, where: Where, may_be_inner: bool = False) -> Iterator[Use]:
+    from autoprompt.workflow.engine.expression import parse_expression
+
+    if text:
+        for selector in parse_expression(text).selectors:
+            yield Use(selector, where, may_be_inner)
+
+
+def _end(data: records.EndData) -> Iterator[Use]:
+    yield from _named(data.outputs, "outputs")
+
+
+def _answer(data: records.AnswerData) -> Iterator[Use]:
+    yield from _texts(data.answer, ("answer",))
+
+
+def _model_memory(data: records.ModelNodeData) -> Iterator[Use]:
+    if data.memory is not None:
+        yield from _texts(data.memory.query_prompt_template, ("memory", "query_prompt_template"))
+
+
+def _llm(data: records.LLMData) -> Iterator[Use]:
+    for place, message in enumerate(data.prompt_template):
+        if message.is_jinja2:
+            continue
+        for use in _texts(message.text, ("prompt_template", place, "text")):
+            if use.selector != CONTEXT:
+                yield use
+    if data.context is not None and data.context.enabled and data.context.variable_selector is not None:
+        yield Use(data.context.variable_selector, ("context", "variable_selector"))
+    if data.prompt_config is not None and any(message.is_jinja2 for message in data.prompt_template):
+        for place, variable in enumerate(data.prompt_config.jinja2_variables):
+            if variable.value_selector is not None:
+                yield Use(variable.value_selector, ("prompt_config", "jinja2_variables", place))
+    yield from _model_memory(data)
+
+
+def _tool(data: records.ToolData) -> Iterator[Use]:
+    for name, given in data.tool_parameters.items():
+        yield from _input(given, ("tool_parameters", name, "value"))
+    for name, value in data.tool_configurations.items():
+        if isinstance(value, Mapping) and "value" in value:
+            yield from _input(Input.model_validate(dict(value)), ("tool_configurations", name))
+
+
+def _code(data: records.CodeData) -> Iterator[Use]:
+    yield from _named(data.variables, "variables")
+
+
+def _template(data: records.TemplateData) -> Iterator[Use]:
+    yield from _named(data.variables, "variables")
+
+
+def _classifier(data: records.ClassifierData) -> Iterator[Use]:
+    yield Use(data.query_variable_selector, ("query_variable_selector",))
+    yield from _texts(data.instruction, ("instruction",))
+    for place, entry in enumerate(data.classes):
+        yield from _texts(entry.name, ("classes", place, "name"))
+    yield from _model_memory(data)
+
+
+def _extractor(data: records.ExtractorData) -> Iterator[Use]:
+    yield Use(data.query, ("query",))
+    yield from _texts(data.instruction, ("instruction",))
+    yield from _model_memory(data)
+
+
+def _agent(data: records.AgentData) -> Iterator[Use]:
+    base: Where = ("agent_parameters",) if data.agent_parameters else ()
+    yield from _input(data.instruction, (*base, "instruction"))
+    yield from _input(data.query, (*base, "query"))
+    yield from _model_memory(data)
+
+
+def _if_else(data: records.IfElseData) -> Iterator[Use]:
+    for place, case in enumerate(data.cases):
+        yield from _conditions(case.conditions, ("cases", place, "conditions"))
+        yield from _expression(case.expression, ("cases", place))
+
+
+def _aggregator(data: records.AggregatorData) -> Iterator[Use]:
+    for number, group in enumerate(data.groups):
+        for place, selector in enumerate(group.variables):
+            yield Use(selector, ("advanced_settings", "groups", number, "variables", place))
+    if not data.groups:
+        for place, selector in enumerate(data.variables):
+            yield Use(selector, ("variables", place))
+
+
+def _assigner(data: records.AssignerData) -> Iterator[Use]:
+    for place, item in enumerate(data.items):
+        yield Use(item.variable_selector, ("items", place, "variable_selector"))
+        if item.value_selector is not None:
+            yield Use(item.value_selector, ("items", place, "value"))
+
+
+def _iteration(data: records.IterationData) -> Iterator[Use]:
+    yield Use(data.iterator_selector, ("iterator_selector",))
+    if data.output_selector is not None:
+        yield Use(data.output_selector, ("output_selector",), may_be_inner=True)
+
+
+def _loop(data: records.LoopData) -> Iterator[Use]:
+    for place, variable in enumerate(data.loop_variables):
+        if variable.value_selector is not None:
+            yield Use(variable.value_selector, ("loop_variables", place, "value"))
+    yield from _conditions(data.break_conditions, ("break_conditions",), may_be_inner=True)
+    yield from _expression(data.break_expression, ("break_expression",), may_be_inner=True)
+
+
+def _http(data: records.HttpRequestData) -> Iterator[Use]:
+    for name in ("url", "headers", "params"):
+        yield from _texts(getattr(data, name), (name,))
+    if data.body is not None:
+        for place, field in enumerate(data.body.data):
+            yield from _texts([field.key, field.value], ("body", "data", place))
+    if data.authorization.config is not None:
+        yield from _texts(data.authorization.config.api_key, ("authorization", "config", "api_key"))
+
+
+def _list_operator(data: records.ListOperatorData) -> Iterator[Use]:
+    yield Use(data.variable, ("variable",))
+
+
+_READERS: dict[type[NodeData], Callable[[Any], Iterator[Use]]] = {
+    records.EndData: _end,
+    records.AnswerData: _answer,
+    records.LLMData: _llm,
+    records.ToolData: _tool,
+    records.CodeData: _code,
+    records.TemplateData: _template,
+    records.ClassifierData: _classifier,
+    records.ExtractorData: _extractor,
+    records.AgentData: _agent,
+    records.IfElseData: _if_else,
+    records.AggregatorData: _aggregator,
+    records.AssignerData: _assigner,
+    records.IterationData: _iteration,
+    records.LoopData: _loop,
+    records.HttpRequestData: _http,
+    records.ListOperatorData: _list_operator,
+}

@@ -1,0 +1,27 @@
+"""All that is wrong with a workflow's file, found without running it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from autoprompt.workflow.file.checking import check_workflow
+from autoprompt.workflow.file.faults import Fault
+
+__all__ = ["Fault", "validate"]
+
+
+def validate(
+    source: Path | str | Mapping[str, Any],
+    *,
+    needs_model: bool = True,
+    mocks: Mapping[str, Any] | None = None,
+) -> list[Fault]:
+    """Every fault of a workflow, in the order of its lines; warnings among them.
+
+    source: a file, or its content. needs_model: False where one model is given for all nodes. mocks: those of
+    a run, besides the file's own; a mocked node needs neither model nor tool.
+    Raises ConfigError for a file that is no YAML.
+    """
+    return check_workflow(source, needs_model=needs_model, mocks=mocks)[1].all

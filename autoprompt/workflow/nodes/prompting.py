@@ -1,0 +1,93 @@
+"""From the messages of a file to those that a model is sent: candidates' texts, values, memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from autoprompt.records import Message
+from autoprompt.workflow.engine.components import role_names
+from autoprompt.workflow.engine.context import NodeContext
+from autoprompt.workflow.engine.jinja import render_jinja
+from autoprompt.workflow.engine.model_call import is_context, to_messages
+from autoprompt.workflow.engine.template import CONTEXT, as_text, only_reference, references, render
+from autoprompt.workflow.file.records import LLMData, MemoryConfig, PromptMessage
+
+
+def component_texts(messages: Sequence[PromptMessage]) -> dict[str, str]:
+    """The prompt texts by name of their role; a message that is nothing but a reference is none."""
+    return {role: message.template for role, message in _named(messages) if role is not None}
+
+
+def prompt_messages(data: LLMData, context: NodeContext) -> list[Message]:
+    """The messages to send. Empty ones are left out; ValueError where none is left.
+
+    A message that is one reference to a list of messages stands for all of them.
+    """
+    found: list[Message] = []
+    for role, message in _named(data.prompt_template):
+        turns = None if role is not None else _conversation(message, context)
+        if turns is not None:
+            found += turns
+            continue
+        text = message.template if role is None else context.component(role, message.template)
+        found.append(Message(message.role, _filled(data, message, text, context)))
+    found += memory_query(data.memory, context)
+    sent = [message for message in found if message.content.strip()]
+    if not sent:
+        raise ValueError("all messages of the prompt are empty")
+    return sent
+
+
+def memory_query(memory: MemoryConfig | None, context: NodeContext) -> list[Message]:
+    """With a memory, the question of a chat is the last message, as Dify has it. It is no template."""
+    if memory is None:
+        return []
+    if memory.query_prompt_template:
+        text = render(memory.query_prompt_template, context.pool)
+    else:
+        text = as_text(context.pool.find(("sys", "query")))
+    return [Message("user", text)] if text.strip() else []
+
+
+def _named(messages: Sequence[PromptMessage]) -> Iterator[tuple[str | None, PromptMessage]]:
+    """Each message with the name of its text among the node's; None where it is no text of ours."""
+    own = [message for message in messages if _is_text(message)]
+    names = iter(role_names(message.role for message in own))
+    for message in messages:
+        yield (next(names) if _is_text(message) else None), message
+
+
+def _is_text(message: PromptMessage) -> bool:
+    return bool(message.template.strip()) and only_reference(message.template) is None
+
+
+def _conversation(message: PromptMessage, context: NodeContext) -> list[Message] | None:
+    selector = only_reference(message.text)
+    if selector is None or selector == CONTEXT:
+        return None
+    value = context.pool.find(selector)
+    return to_messages(value, selector) if value and is_context(value) else None
+
+
+def _filled(data: LLMData, message: PromptMessage, text: str, context: NodeContext) -> str:
+    if message.is_jinja2:
+        return render_jinja(text, {**_jinja_values(data, context), **context.inputs})
+    names = {CONTEXT[0]: _knowledge(data, context)} if CONTEXT in references(text) else {}
+    return render(text, context.pool, names)
+
+
+def _jinja_values(data: LLMData, context: NodeContext) -> dict[str, Any]:
+    config = data.prompt_config
+    variables = config.jinja2_variables if config is not None else ()
+    return {v.variable: context.pool.get(v.value_selector) for v in variables if v.value_selector is not None}
+
+
+def _knowledge(data: LLMData, context: NodeContext) -> str:
+    """What `{{#context#}}` stands for."""
+    if data.context is None or not data.context.enabled or data.context.variable_selector is None:
+        return ""
+    value = context.pool.get(data.context.variable_selector)
+    if isinstance(value, list) and all(isinstance(item, dict) and "content" in item for item in value):
+        return "\n".join(str(item["content"]) for item in value)
+    return as_text(value)

@@ -1,0 +1,280 @@
+"""A step that repeats steps until a condition says stop: passes, each beginning where the last one ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, ClassVar, Literal, get_args
+
+from autoprompt.workflow.engine.context import NodeContext
+from autoprompt.workflow.engine.definition import Definition
+from autoprompt.workflow.engine.errors import FATAL, IterationError, NodeError, WorkflowDefinitionError
+from autoprompt.workflow.engine.events import (
+    IterationFailed,
+    IterationNext,
+    IterationStarted,
+    IterationSucceeded,
+)
+from autoprompt.workflow.engine.inner import run_inner
+from autoprompt.workflow.engine.variables import MISSING
+from autoprompt.workflow.python.base import CONTEXT, ITERATION_COUNT, NEXT, BaseNode, WorkflowContext
+from autoprompt.workflow.python.sequence import sequence_definition
+
+CollectionMode = Literal["replace", "append", "merge"]
+OnConditionError = Literal["fail", "stop"]
+
+COMPLETED = "_iterations_completed"
+
+
+class IterativeWorkflowNode(BaseNode):
+    """Runs `nodes` again and again while `condition_function` says so, at most `max_iterations` times.
+
+    condition_function: asked before every pass, the first included, with the variables of the finished pass
+        (the inputs before the first) and `_iteration_count`, the passes finished so far.
+    input_mapping: {variable outside: variable inside}, before the first pass.
+    iteration_mapping: {variable of a pass: variable of the next}. A pass begins with these and the inputs.
+    output_mapping: {variable inside: variable outside}, out of the last finished pass.
+    result_variable: where the collected results go. A pass contributes its variable of this name; if no inner
+        node writes one, the first one of `output_mapping`.
+    result_collection_mode: "replace": the last result; "append": a list of all; "merge": the union of dicts,
+        later keys win.
+    on_condition_error: "fail", or "stop" to end the passes as if the condition had said no, with a warning.
+    `_iterations_completed` tells how many passes there were. Without any, outputs are absent, and `append`
+    gives an empty list. A pass that fails is an IterationError (a RuntimeError) with the results so far.
+    """
+
+    node_type: ClassVar[str] = "iterative-workflow"
+
+    def __init__(
+        self,
+        node_id: str,
+        node_name: str,
+        nodes: Sequence[BaseNode],
+        condition_function: Callable[[WorkflowContext], bool],
+        max_iterations: int = 10,
+        input_mapping: Mapping[str, str] | None = None,
+        output_mapping: Mapping[str, str] | None = None,
+        iteration_mapping: Mapping[str, str] | None = None,
+        result_collection_mode: CollectionMode = "replace",
+        result_variable: str | None = None,
+        next_node_id: str | None = None,
+        on_condition_error: OnConditionError = "fail",
+    ) -> None:
+        super().__init__(node_id, node_name, next_node_id)
+        self.condition_function = condition_function
+        self.max_iterations = max_iterations
+        self.input_mapping = dict(input_mapping or {})
+        self.output_mapping = dict(output_mapping or {})
+        self.iteration_mapping = dict(iteration_mapping or {})
+        self.result_collection_mode: CollectionMode = result_collection_mode
+        self.result_variable = result_variable
+        self.on_condition_error: OnConditionError = on_condition_error
+        self.nodes = tuple(nodes)
+        if not self.nodes:
+            raise WorkflowDefinitionError(f"{self} needs at least one node")
+        self._inner = sequence_definition(self.nodes, name=node_id)
+        self._check()
+
+    @property
+    def inner(self) -> Definition:
+        return self._inner
+
+    @property
+    def output_names(self) -> tuple[str, ...]:
+        collected = () if self.result_variable is None else (self.result_variable,)
+        return (*self.output_mapping.values(), *collected, COMPLETED)
+
+    def execute(self, context: WorkflowContext) -> WorkflowContext:
+        return _Passes(self, self.working_context(), context).run()
+
+    def _check(self) -> None:
+        if isinstance(self.max_iterations, bool) or not isinstance(self.max_iterations, int):
+            raise WorkflowDefinitionError(
+                f"{self}: max_iterations is {self.max_iterations!r}, no whole number"
+            )
+        if self.max_iterations < 0:
+            raise WorkflowDefinitionError(f"{self}: max_iterations is {self.max_iterations}, below 0")
+        if not callable(self.condition_function):
+            raise WorkflowDefinitionError(f"{self}: condition_function is no function")
+        _check_word(self, "result_collection_mode", self.result_collection_mode, get_args(CollectionMode))
+        _check_word(self, "on_condition_error", self.on_condition_error, get_args(OnConditionError))
+        mode = self.result_collection_mode
+        if self.result_variable is None and mode != "replace":
+            raise WorkflowDefinitionError(f"{self}: result_collection_mode {mode!r} needs a result_variable")
+        if self.result_variable is not None and not self._may_contribute(self.result_variable):
+            raise WorkflowDefinitionError(
+                f"{self}: no node inside writes {self.result_variable!r}, and there is no output_mapping to "
+                "take the results from. Name a variable that a node writes, or give an output_mapping."
+            )
+
+    def _may_contribute(self, name: str) -> bool:
+        names = [node.output_names for node in self.nodes]
+        return bool(self.output_mapping) or any(known is None or name in known for known in names)
+
+
+def _check_word(node: BaseNode, what: str, value: str, known: Sequence[str]) -> None:
+    if value not in known:
+        raise WorkflowDefinitionError(f"{node}: {what} is {value!r}. Known: {', '.join(known)}.")
+
+
+@dataclass
+class _Passes:
+    """The passes of one execution. All of their state is here, and gone with it."""
+
+    node: IterativeWorkflowNode
+    at_work: NodeContext
+    outside: WorkflowContext
+    inputs: WorkflowContext = field(default_factory=dict)
+    variables: WorkflowContext = field(default_factory=dict)  # what the condition sees
+    results: list[Any] = field(default_factory=list)
+    count: int = 0
+
+    def run(self) -> WorkflowContext:
+        node = self.node
+        self.inputs = self._mapped(node.input_mapping, self.outside, "input")
+        self.variables = given = self.inputs
+        self._tell_start()
+        try:
+            while self.count < node.max_iterations:
+                done = self.at_work.finished(self._part)
+                if done is MISSING:
+                    if not self._goes_on():
+                        break
+                    done = self._pass(given)
+                else:
+                    self.at_work.taken_up.append(done.get("exceptions", 0))  # an earlier version wrote none
+                self._take(done, given)
+                carried = self._mapped(node.iteration_mapping, self.variables, "iteration")
+                given = {**self.inputs, **carried}
+            updated = self._updated()
+        except NodeError as error:
+            self._tell_failure(error)
+            raise
+        self.at_work.emit(
+            self.at_work.event(IterationSucceeded, steps=self.count, outputs=self._news(updated))
+        )
+        return updated
+
+    @property
+    def _part(self) -> str:
+        return f"{self.node.node_id}/pass/{self.count}"
+
+    def _goes_on(self) -> bool:
+        try:
+            return bool(self.node.condition_function({**self.variables, ITERATION_COUNT: self.count}))
+        except FATAL:
+            raise
+        except Exception as error:
+            said = f"the condition failed before pass {self.count + 1}: {type(error).__name__}: {error}"
+            if self.node.on_condition_error == "stop":
+                self.at_work.warn(f"{said}; the passes end here")
+                return False
+            raise self._error(said, error) from error
+
+    def _pass(self, given: WorkflowContext) -> dict[str, Any]:
+        """One pass; kept of it is what its nodes have written: the rest is what it began with."""
+        number = self.count + 1
+        self.at_work.emit(self.at_work.event(IterationNext, pass_index=self.count))
+        values = {CONTEXT: {**given, ITERATION_COUNT: self.count}}
+        path = f"{self.at_work.path}/{self.node.node_id}" if self._is_guest else self.at_work.path
+        try:
+            inner = run_inner(self.at_work, self.node.inner, values, self.count, path=path, sees_outer=False)
+        except FATAL:
+            raise
+        except Exception as error:  # noqa: BLE001  what any node may raise; raised again with its pass
+            said = error if isinstance(error, NodeError) else f"{type(error).__name__}: {error}"
+            message = f"IterativeWorkflowNode '{self.node.node_id}' failed at iteration {number}: {said}"
+            raise self._error(message, error) from (error.__cause__ or error)
+        written = inner.writes.get(CONTEXT, {})
+        done = {"written": written, "exceptions": inner.exceptions}
+        kept: dict[str, Any] = self.at_work.finish(self._part, done)
+        return kept
+
+    @property
+    def _is_guest(self) -> bool:
+        """Called by another node's `execute`, whose place in the run it shares."""
+        return self.at_work.node.id != self.node.node_id
+
+    def _take(self, done: Mapping[str, Any], given: WorkflowContext) -> None:
+        """Make the finished pass the last one. given: what it began with."""
+        # An earlier version kept all variables, and of those that were written the names.
+        finished = done["variables"] if "variables" in done else {**given, **done["written"]}
+        self.variables = {k: v for k, v in finished.items() if k != ITERATION_COUNT}
+        self.count += 1
+        if self.node.result_variable is not None:
+            self.results.append(self._contribution(self.node.result_variable, done["written"]))
+        else:  # for the error of a later pass
+            mapping, variables = self.node.output_mapping, self.variables
+            self.results.append({out: variables[name] for name, out in mapping.items() if name in variables})
+
+    def _contribution(self, name: str, written: Collection[str]) -> Any:
+        declared = [n for node in self.node.nodes for n in node.output_names or ()]
+        if name not in written and name not in declared and self.node.output_mapping:
+            name = next(iter(self.node.output_mapping))
+        if name not in self.variables:
+            raise self._error(
+                f"pass {self.count} has no variable {name!r} to collect. It has: {', '.join(self.variables)}."
+            )
+        value = self.variables[name]
+        if self.node.result_collection_mode == "merge" and not isinstance(value, Mapping):
+            raise self._error(
+                f"pass {self.count} contributes {type(value).__name__} as {name!r}, and only dicts can be "
+                "merged. LLMNode(output_format='json') reads its answer as one."
+            )
+        return value
+
+    def _updated(self) -> WorkflowContext:
+        """The context outside, with what comes out."""
+        node = self.node
+        updated = dict(self.outside)
+        if self.count:
+            updated |= self._mapped(node.output_mapping, self.variables, "output")
+        if node.result_variable is not None:
+            if node.result_collection_mode == "append":
+                updated[node.result_variable] = list(self.results)
+            elif node.result_collection_mode == "merge" and self.results:
+                updated[node.result_variable] = {k: v for result in self.results for k, v in result.items()}
+            elif self.results:
+                updated[node.result_variable] = self.results[-1]
+        updated[COMPLETED] = self.count
+        if node.next_node_id is not None:
+            updated[NEXT] = node.next_node_id
+        return updated
+
+    def _mapped(self, mapping: Mapping[str, str], source: WorkflowContext, what: str) -> WorkflowContext:
+        for name in mapping:
+            if name not in source:
+                self.at_work.warn(f"{what} variable {name!r} has no value")
+        return {target: source[name] for name, target in mapping.items() if name in source}
+
+    def _error(self, message: str, cause: Exception | None = None) -> IterationError:
+        if self.node.node_id not in message:
+            message = f"IterativeWorkflowNode '{self.node.node_id}': {message}"
+        error = IterationError(
+            message,
+            node_id=self.node.node_id,
+            iteration=self.count + 1,
+            results=self.results,
+            completed=self.count,
+        )
+        error.exit_code = getattr(cause, "exit_code", IterationError.exit_code)
+        return error
+
+    def _news(self, updated: WorkflowContext) -> WorkflowContext:
+        return {name: updated[name] for name in self.node.output_names if name in updated}
+
+    def _tell_start(self) -> None:
+        started = self.at_work.event(
+            IterationStarted,
+            start_at=datetime.now(UTC),
+            inputs=dict(self.inputs),
+            metadata={"max_iterations": self.node.max_iterations},
+        )
+        self.at_work.emit(started)
+
+    def _tell_failure(self, error: NodeError) -> None:
+        failed = self.at_work.event(
+            IterationFailed, steps=self.count, error=str(error), outputs={"results": list(self.results)}
+        )
+        self.at_work.emit(failed)

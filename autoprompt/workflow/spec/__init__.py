@@ -1,6 +1,0 @@
-"""A workflow's file: read, checked with all its faults at once, and made ready to run."""
-
-from autoprompt.workflow.spec.building import load_definition
-from autoprompt.workflow.spec.faults import Fault
-
-__all__ = ["Fault", "load_definition"]

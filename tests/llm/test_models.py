@@ -1,0 +1,162 @@
+"""Whose models a run asks, what their answers cost, and with whom they are shared."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_endpoint import Reply, answer, error, fake_endpoint
+from fakes import World, run_config, writer
+
+from autoprompt import Clients, estimate, evaluate, optimize
+from autoprompt.errors import ConfigError, Interrupted
+from autoprompt.llm import Budget, Journal, ScriptedClient
+from autoprompt.llm.client import CallRole, Completion
+from autoprompt.llm.models import RoleModels, open_models
+from autoprompt.records import Message, Usage
+
+ASK = [Message("user", "x")]
+
+
+class Closable(ScriptedClient):
+    """Notes whether it was closed."""
+
+    is_closed = False
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+def test_own_clients_of_one_name_do_not_mix_and_are_not_shared_with_other_runs(tmp_path: Path) -> None:
+    def asked(task: str, writer: str) -> list[str]:
+        clients = Clients(ScriptedClient(lambda _: task), ScriptedClient(lambda _: writer))
+        journal = Journal(tmp_path / task / "journal.jsonl")
+        with journal, open_models(run_config(tmp_path), clients, Budget(), journal, print) as models:
+            return [models.client(role).complete(ASK).text for role in ("task", "optimizer", "judge")]
+
+    assert asked("one", "two") == ["one", "two", "two"]
+    assert asked("three", "four") == ["three", "four", "four"]
+
+
+def test_own_clients_that_name_their_identity_share_their_answers(tmp_path: Path) -> None:
+    def asked(identity: str, text: str) -> str:
+        clients = Clients(ScriptedClient(lambda _: text, identity=identity))
+        with open_models(run_config(tmp_path), clients, Budget(), None, print) as models:
+            return models.client("task").complete(ASK).text
+
+    assert [asked("m-7", "one"), asked("m-7", "two"), asked("m-8", "three")] == ["one", "one", "three"]
+
+
+@pytest.mark.parametrize("first", ["task", "judge"])
+def test_one_client_in_two_roles_is_one(first: CallRole, tmp_path: Path) -> None:
+    client = ScriptedClient(lambda _: "1")
+    with Journal(tmp_path / "j") as journal:
+        models = RoleModels(
+            run_config(tmp_path), Clients(client), budget=Budget(), journal=journal, cache=None
+        )
+        for role in (first, "task", "optimizer"):
+            models.client(role).complete(ASK)
+    assert len(client.calls) == 1
+
+
+def test_own_clients_stay_open(tmp_path: Path) -> None:
+    world = World(base=0.2, rule_gain=0.5)
+    student, author = Closable(world.student), Closable(writer)
+    for seed in (0, 1):
+        optimize(
+            run_config(tmp_path, seed=seed, max_calls=400, max_iterations=1), clients=Clients(student, author)
+        )
+    assert not student.is_closed
+    assert not author.is_closed
+
+
+def test_own_clients_keep_the_rates_that_are_set(tmp_path: Path) -> None:
+    client = ScriptedClient(lambda _: "1")
+    config = run_config(tmp_path, concurrency=None, rpm=2)
+    models = RoleModels(config, Clients(client), budget=Budget(), journal=None, cache=None)
+    assert models.concurrency() == 16
+    for text in "ab":
+        models.client("task").complete([Message("user", text)])
+    # The third waits for the next minute; the end of the run comes first.
+    closing = threading.Timer(0.05, models.close)
+    closing.start()
+    with pytest.raises(Interrupted):
+        models.client("task").complete([Message("user", "c")])
+    closing.join()
+    assert len(client.calls) == 2
+
+
+@pytest.mark.parametrize("told", [0.25, None])
+def test_what_an_own_client_says_of_its_cost_is_kept(told: float | None, tmp_path: Path) -> None:
+    client = ScriptedClient(lambda _: Completion("A", Usage(10, 1, told)))
+    report = evaluate(run_config(tmp_path, rows=4, no_cache=True), clients=Clients(client))
+    assert report.cost_usd == (None if told is None else 4 * told)
+
+
+def test_prices_that_are_given_are_those_of_the_own_task_client(tmp_path: Path) -> None:
+    client = ScriptedClient(lambda _: Completion("A", Usage(1_000_000, 0, None)))
+    config = run_config(tmp_path, rows=4, no_cache=True, price_input=2.0, price_output=1.0)
+    assert evaluate(config, clients=Clients(client)).cost_usd == 8.0
+
+
+@pytest.mark.parametrize("given", [{"price_input": 1.0}, {"price_output": 1.0}])
+def test_one_price_without_the_other_is_refused(given: dict[str, Any], tmp_path: Path) -> None:
+    config = run_config(tmp_path, **given)
+    for call in (estimate, evaluate, optimize):
+        with pytest.raises(ConfigError, match=r"--price-(in|out)put is given without --price-(in|out)put"):
+            call(config)
+
+
+def test_the_judges_price_is_checked_where_a_judge_is_asked(tmp_path: Path) -> None:
+    config = run_config(
+        tmp_path,
+        model="m",
+        base_url="http://127.0.0.1:9/v1",
+        price_input=1.0,
+        price_output=1.0,
+        judge_model="nobodys-model",
+        max_cost=1.0,
+    )
+    with open_models(config, None, Budget(), None, print):
+        pass
+    judged = config.model_copy(update={"metric": "llm_judge"})
+    with (
+        pytest.raises(ConfigError, match="price of nobodys-model is not known"),
+        open_models(judged, None, Budget(), None, print),
+    ):
+        pass
+
+
+def test_a_refused_parameter_is_said_once_and_stands_in_the_result(tmp_path: Path) -> None:
+    def reply(body: dict[str, Any]) -> Reply:
+        if "seed" in body:
+            return error(400, "Unsupported parameter: 'seed'", param="seed", code="unsupported_parameter")
+        return answer("A")
+
+    events: list[dict[str, Any]] = []
+    with fake_endpoint(reply) as endpoint:
+        config = run_config(tmp_path, model="m", base_url=endpoint.base_url, max_iterations=1)
+        result = optimize(config, on_event=events.append)
+    said = "m does not take the parameter seed: it is sent no more"
+    assert [event["message"] for event in events if event["event"] == "warning"].count(said) == 1
+    assert said in result.to_dict()["warnings"]
+
+
+def test_a_client_that_was_not_put_into_clients_is_told_where_it_goes(tmp_path: Path) -> None:
+    client: Any = ScriptedClient(lambda _: "A")
+    for call in (evaluate, optimize):
+        with pytest.raises(
+            ConfigError, match=r"^clients is <.*ScriptedClient.* give clients=Clients\(client\)\.$"
+        ):
+            call(run_config(tmp_path), clients=client)
+    assert not (tmp_path / "runs").exists()
+    assert not client.calls
+
+
+def test_a_class_is_no_client(tmp_path: Path) -> None:
+    with pytest.raises(
+        ConfigError, match=r"^ScriptedClient is a class.* give an object, ScriptedClient\(\.\.\.\)"
+    ):
+        evaluate(run_config(tmp_path), clients=Clients(ScriptedClient))  # type: ignore[arg-type]

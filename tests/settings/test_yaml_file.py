@@ -1,0 +1,165 @@
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pydantic import BaseModel, ConfigDict
+
+from autoprompt.batch.spec import BatchFile
+from autoprompt.errors import ConfigError
+from autoprompt.settings.records import CheckFile, RunConfig, ScienceConfig
+from autoprompt.settings.yaml_file import load_yaml
+
+
+class Part(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    name: str
+    file: Path | None = None
+
+
+class Whole(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    title: str = ""
+    parts: tuple[Part, ...] = ()
+    files: tuple[Path, ...] = ()
+
+
+def write(folder: Path, content: str | bytes) -> Path:
+    path = folder / "c.yaml"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+def test_a_config_file_says_what_it_gave_with_paths_beside_it(tmp_path: Path) -> None:
+    found = load_yaml(write(tmp_path, "dataset: data/d.jsonl\nmax_val: 50\nruns_dir: /abs\n"), RunConfig)
+    assert found.model_fields_set == {"dataset", "max_val", "runs_dir"}
+    assert found.dataset == tmp_path / "data/d.jsonl"
+    assert found.runs_dir == Path("/abs")
+    assert found.memory == Path("memory/memory_experiences.txt")
+
+
+def test_lists_of_paths_are_beside_the_file(tmp_path: Path) -> None:
+    assert load_yaml(write(tmp_path, "files: [a, /b]"), Whole).files == (tmp_path / "a", Path("/b"))
+
+
+@pytest.mark.parametrize(
+    ("content", "line", "said"),
+    [
+        ("", 1, "the file is empty"),
+        ("# nothing\n", 1, "the file is empty"),
+        ("- a\n- b\n", 1, "expected `key: value`"),
+        ("title: a: b\n", 1, "not YAML"),
+        ("title: a\nparts: [1, 2\n", 3, "not YAML"),
+        ("title: a\ntitle: b\n", 2, "stands on line 1 already"),
+        ("parts:\n- {name: a, name: b}\n", 2, "stands on line 2 already"),
+        ("title: a\ntitel: b\n", 2, "unknown key 'titel'. Did you mean 'title'?"),
+        ("title: a\nzzz: b\n", 2, "Known keys: title, parts, files."),
+        ("parts:\n- name: a\n- name: b\n  flie: x\n", 4, "unknown key 'parts.1.flie'. Did you mean 'file'?"),
+        ("parts:\n- name: a\n- file: x\n", 3, "no value for 'parts.1.name'"),
+        ("\n\ntitle: 1\n", 3, 'Put it in quotes: "1"'),
+        ("title: [a]\n", 1, "title is ['a']"),
+        ("1: a\n", 1, "key 1 is no text"),
+        ("title: &a [*a]\n", 1, "title is"),
+        ("title: !!python/object/apply:os.getcwd []\n", 1, "not YAML"),
+        ("title: !!int x\n", 0, "not YAML"),
+        ("title: \x01\n", 0, "not YAML"),
+        ("a: b\ntitle: 标题\n".encode("gbk"), 2, "not UTF-8"),
+    ],
+)
+def test_a_mistake_is_named_with_its_line(tmp_path: Path, content: str | bytes, line: int, said: str) -> None:
+    path = write(tmp_path, content)
+    with pytest.raises(ConfigError) as caught:
+        load_yaml(path, Whole)
+    assert str(caught.value).startswith(f"{path} line {line}: " if line else str(path))
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (
+            'labels: "urgent, normal"',
+            "labels is 'urgent, normal': expected a list: labels: [urgent, normal].",
+        ),
+        ("labels: urgent", "labels is 'urgent': expected a list: labels: [urgent]."),
+        ("labels: 3", "labels is 3: expected a list: labels: [3]."),
+        ('locked: "Sort, well"', "locked is 'Sort, well': expected a list: locked: ['Sort, well']."),
+        ("locked: {a: b}", "locked is {'a': 'b'}: expected a list."),
+        ("max_calls: true", "max_calls is True: expected a number, not true or false."),
+        ("temperature: false", "temperature is False: expected a number, not true or false."),
+        ("must_pass: T0005", "must_pass is 'T0005': expected a list: must_pass: [T0005]."),
+        (f"must_pass: {'T' * 80}", "expected a list: must_pass: [...]."),
+        ("metric_options: 5", "metric_options is 5: expected keys with values below it. Write KEY: VALUE."),
+    ],
+)
+def test_a_setting_of_another_kind_is_told_how_to_write_it(tmp_path: Path, content: str, said: str) -> None:
+    path = write(tmp_path, f"{content}\n")
+    with pytest.raises(ConfigError) as caught:
+        load_yaml(path, CheckFile)
+    assert str(caught.value).startswith(f"{path} line 1: ")
+    assert str(caught.value).endswith(said)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [("agent: 5", "agent is 5: {}search."), ("agent: {search: 5}", "agent.search is 5: {}max_iterations.")],
+)
+def test_a_record_that_is_none_is_told_its_keys(tmp_path: Path, content: str, said: str) -> None:
+    path = write(tmp_path, f"{content}\n")
+    expected = said.format("expected keys with values below it. Known keys: ")
+    with pytest.raises(ConfigError, match=f"line 1: {re.escape(expected)}$"):
+        load_yaml(path, ScienceConfig)
+
+
+def test_a_list_of_records_is_no_list_of_what_stands_there(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"parts is 3: expected a list, each of name, file\.$"):
+        load_yaml(write(tmp_path, "parts: 3\n"), Whole)
+
+
+def test_a_setting_left_empty_means_its_default(tmp_path: Path) -> None:
+    text = "preset:\nmax_calls:\nlocked:\nmetric_options:\nmax_val: 50\n"
+    found = load_yaml(write(tmp_path, text), RunConfig)
+    assert (found.preset, found.max_calls, found.locked, found.metric_options) == ("standard", None, (), {})
+    assert "preset" not in found.model_fields_set
+    assert (
+        load_yaml(write(tmp_path, f"defaults:\n  preset:\n{'matrix'}:\n"), BatchFile).defaults.preset
+        == "standard"
+    )
+
+
+def test_mistakes_come_together(tmp_path: Path) -> None:
+    path = write(tmp_path, "titel: x\ntitle: 2\n" + "".join(f"z{i}: 1\n" for i in range(12)))
+    with pytest.raises(ConfigError) as caught:
+        load_yaml(path, Whole)
+    lines = str(caught.value).splitlines()
+    assert len(lines) == 11
+    assert [line.split(": ")[0] for line in lines[:3]] == [f"{path} line {n}" for n in (1, 2, 3)]
+    assert lines[10] == "... and 4 more of 14 faults in this file"
+
+
+def test_a_missing_file_and_a_folder_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no such file"):
+        load_yaml(tmp_path / "none.yaml", Whole)
+    with pytest.raises(ConfigError, match="is a folder"):
+        load_yaml(tmp_path, Whole)
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    data=st.lists(
+        st.sampled_from(
+            ["a", "title", ": ", "- ", "\n", "  ", "[", "]", "{", "}", "&x ", "*x", "<<", "|", "!", "'"]
+        )
+    )
+)
+def test_any_punctuation_is_read_or_refused(tmp_path: Path, data: list[str]) -> None:
+    path = write(tmp_path, "".join(data))
+    refusal = str(path)
+    try:
+        load_yaml(path, Whole)
+    except ConfigError as error:
+        refusal = str(error)
+    assert refusal.startswith(str(path))
