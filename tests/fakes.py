@@ -19,12 +19,12 @@ from autoprompt.llm.client import Client, Completion, Options
 from autoprompt.measure.program import Program, PromptProgram
 from autoprompt.memory import ExperienceFile
 from autoprompt.metrics import get_metric
+from autoprompt.optimizer.agents.analyst import AnalysisAgent
+from autoprompt.optimizer.agents.describer import DescribingAgent
+from autoprompt.optimizer.agents.memory import MemoryAgent
+from autoprompt.optimizer.agents.prediction import PredictionAgent
+from autoprompt.optimizer.agents.writer import RewriteAgent
 from autoprompt.optimizer.context import SearchContext, SearchSettings
-from autoprompt.optimizer.memory_agent import MemoryAgent
-from autoprompt.optimizer.prediction import PredictionAgent
-from autoprompt.optimizer.propose.analyst import AnalysisAgent
-from autoprompt.optimizer.propose.describer import DescribingAgent
-from autoprompt.optimizer.propose.writer import RewriteAgent
 from autoprompt.optimizer.search.plan import Depth, Plan, make_plan
 from autoprompt.optimizer.search.pool import Pool
 from autoprompt.records import Candidate, EvaluatedRow, Example, Message, Prediction, Step, Usage

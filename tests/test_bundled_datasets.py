@@ -15,9 +15,10 @@ from typing import Any
 import pytest
 import yaml
 
-from autoprompt.dataset import find_sidecar, infer_labels, load_splits, load_task
+from autoprompt.dataset import infer_labels, load_splits
 from autoprompt.metrics import get_metric
 from autoprompt.settings.records import DataSettings
+from autoprompt.settings.sidecar import find_sidecar, load_task
 
 FOLDER = Path(__file__).parents[1] / "datasets"
 

@@ -17,9 +17,10 @@ from autoprompt.batch.trials import Batch, Trial, load_batch, select
 from autoprompt.errors import AutopromptError, ConfigError
 from autoprompt.llm.limits.ledger import Amount, Caps, FileLedger
 from autoprompt.llm.models import Clients, unpriced
+from autoprompt.llm.prices import Prices
 from autoprompt.memory import ExperienceFile
 from autoprompt.optimizer import api
-from autoprompt.optimizer.forecast import Estimate, Prices, estimate_run
+from autoprompt.optimizer.forecast import Estimate, estimate_run
 from autoprompt.optimizer.prepare import prepare
 from autoprompt.records import Event
 from autoprompt.runs import RunFolder, RunStore

@@ -14,7 +14,6 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from autoprompt.cli import COMMANDS, load_command, options
-from autoprompt.dataset import Task
 from autoprompt.settings.records import (
     BudgetSettings,
     CheckSettings,
@@ -24,6 +23,7 @@ from autoprompt.settings.records import (
     RunConfig,
     ScienceConfig,
 )
+from autoprompt.settings.sidecar import Task
 from autoprompt.settings.sources import flag_name, held_by_variables, variable_name
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -10,8 +10,8 @@ from rich.text import Text
 
 from autoprompt.cli import clean
 from autoprompt.cli.progress import duration, money
-from autoprompt.dataset.faults import listed
 from autoprompt.settings.records import LOCAL, RunConfig
+from autoprompt.text.names import listed
 
 # Of whole runs on the embedded model, reading of new prompts and writing included: `make run` on two cores
 # with AVX-512 and a runtime of its own, and a run on one slow core.

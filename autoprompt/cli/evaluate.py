@@ -201,11 +201,10 @@ def _of_run(run: str, candidate: str | None, flags: Mapping[str, Any], runs_dir:
     flags: those on the command line; what they replace or exclude is left out.
     """
     from autoprompt.llm.endpoints import choose_model
-    from autoprompt.metrics import JUDGED
     from autoprompt.optimizer import api
     from autoprompt.optimizer.past import load_config
     from autoprompt.runs import RunStore
-    from autoprompt.settings.records import is_embedded
+    from autoprompt.settings.records import JUDGED, is_embedded
 
     if given := [name for name in ("prompt", "exported", "workflow") if name in flags]:
         raise UsageError(f"--run and --{given[0]} exclude each other")

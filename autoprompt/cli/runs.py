@@ -18,8 +18,8 @@ from autoprompt.cli import clean, options, render
 from autoprompt.cli.progress import money
 from autoprompt.cli.run import print_json
 from autoprompt.errors import StoreError, UsageError
-from autoprompt.evaluation.exported import WORKFLOW, is_workflow_run
-from autoprompt.runs import EXPORT_FORMATS, RunDiff, RunFolder, RunLine, RunStore, diff, export_run
+from autoprompt.evaluation.exported import EXPORT_FORMATS, WORKFLOW, export_run, is_workflow_run
+from autoprompt.runs import RunDiff, RunFolder, RunLine, RunStore, diff
 from autoprompt.runs.folder import is_usual
 from autoprompt.runs.listing import summarize
 from autoprompt.text.files import write_output

@@ -13,12 +13,13 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from autoprompt.dataset.faults import Faults, named, require_fields
+from autoprompt.dataset.faults import Faults, require_fields
 from autoprompt.dataset.plain import without_bytes
 from autoprompt.dataset.reading import read_records
 from autoprompt.errors import DatasetError
 from autoprompt.records import Example
 from autoprompt.text.braces import as_placeholder, is_placeholder_name
+from autoprompt.text.names import named
 
 MAX_LABELS = 20
 _WHOLE_INPUT = "leave out --input-field, and ask for all that belong to the input in the prompt"

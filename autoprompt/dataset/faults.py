@@ -9,6 +9,7 @@ from typing import NoReturn
 
 from autoprompt.errors import DatasetError
 from autoprompt.records import Example
+from autoprompt.text.names import named
 
 MAX_SHOWN = 10
 _MAX_PLACES = 12
@@ -80,16 +81,6 @@ class Faults:
         if rest:
             lines.append(f"... and {rest} more of {self.count} faults in this file")
         raise DatasetError("\n".join(lines))
-
-
-def named(names: list[str], limit: int = 12) -> str:
-    """'a', 'b', 'c' and 4 more: names as messages list them."""
-    return listed([repr(name) for name in names], limit)
-
-
-def listed(parts: list[str], limit: int = 12) -> str:
-    """a, b, c and 4 more."""
-    return ", ".join(parts[:limit]) + (f" and {len(parts) - limit} more" if len(parts) > limit else "")
 
 
 def require_fields(

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Literal
 
 from autoprompt.dataset.checks import MAX_LABELS, check_labels, infer_labels, rare_labels
-from autoprompt.dataset.faults import listed, named
 from autoprompt.dataset.slips import meant
 from autoprompt.errors import ConfigError, DatasetError
 from autoprompt.records import Example
 from autoprompt.settings.records import DataSettings
 from autoprompt.text.answers.label_words import label_key, whole_number
+from autoprompt.text.names import listed, named
 
 Sources = Mapping[str, tuple[Path, Sequence[Example]]]  # name -> file and rows
 LABEL_METRICS = ("exact_match", "macro_f1")  # whose answer is one of the labels, where there are labels

@@ -5,12 +5,11 @@ The format is found by content, with the ending as a hint, since files are often
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from autoprompt.dataset.faults import Faults, named
+from autoprompt.dataset.faults import Faults
 from autoprompt.dataset.json_rows import read_json_list, read_jsonl
 from autoprompt.dataset.lines import HEAD_BYTES, UTF8_BOM
 from autoprompt.dataset.packed import packed_fault
@@ -19,45 +18,6 @@ from autoprompt.errors import DatasetError
 from autoprompt.text.extras import install_extra
 
 Record = tuple[int, dict[str, Any]]
-
-DATASETS_DIR = Path("datasets")
-
-
-def find_dataset(path: Path) -> Path:
-    """The file that is meant: the path as given, else the same path under `datasets/`.
-
-    Raises DatasetError where neither is there or where it is a folder, with the closest names.
-    """
-    try:
-        return _found(path)
-    except OSError as error:
-        raise DatasetError(
-            f"{path}: cannot be read: {error.strerror}. Check the path and its permissions."
-        ) from error
-
-
-def _found(path: Path) -> Path:
-    for candidate in (path, DATASETS_DIR / path):
-        if candidate.is_file():
-            return candidate
-    if str(path) == "-":
-        raise DatasetError("-: rows are not read from standard input. Save them to a file and give its path.")
-    if path.is_dir():
-        inside = sorted(entry.name for entry in path.iterdir() if entry.is_file())
-        holds = f" It holds {named(inside)}." if inside else ""
-        raise DatasetError(
-            f"{path}: is a folder, expected a file with rows.{holds} Give the path of one file."
-        )
-    if path.exists():
-        raise DatasetError(
-            f"{path}: is neither a file nor a folder. Save the rows to a file and give its path."
-        )
-    folders = [folder for folder in (path.parent, DATASETS_DIR) if folder.is_dir()]
-    there = sorted({entry.name for folder in folders for entry in folder.iterdir() if entry.is_file()})
-    close = difflib.get_close_matches(path.name, there, n=3)
-    hint = f" Did you mean {named(close)}?" if close else " Check the path."
-    where = "" if path.is_absolute() else f", neither there nor at {DATASETS_DIR / path}"
-    raise DatasetError(f"{path}: no such file{where}.{hint}")
 
 
 def read_records(path: Path, faults: Faults, flags: Mapping[str, str]) -> Iterator[Record]:

@@ -10,7 +10,6 @@ from pathlib import Path
 from autoprompt.dataset.assign import assign, in_hash_order
 from autoprompt.dataset.caps import NO_CAPS, Cap, cap_parts, caps_without_effect, chosen_caps
 from autoprompt.dataset.checks import infer_labels, load_rows, without_doubles, without_leaks
-from autoprompt.dataset.faults import named
 from autoprompt.dataset.labels import (
     JSON_METRIC,
     alike_warnings,
@@ -19,12 +18,13 @@ from autoprompt.dataset.labels import (
     strange_warnings,
     task_labels,
 )
-from autoprompt.dataset.reading import find_dataset
 from autoprompt.dataset.twins import twins_across, with_families
 from autoprompt.errors import DatasetError
 from autoprompt.records import Example, Part
 from autoprompt.settings.records import DataSettings
+from autoprompt.settings.sidecar import find_dataset
 from autoprompt.stats import count_groups
+from autoprompt.text.names import named
 
 # The most precious first: a row that stands in two files is taken from the later one.
 _SOURCES = ("test", "val", "train", "dataset")

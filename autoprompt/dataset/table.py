@@ -8,8 +8,9 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO
 
-from autoprompt.dataset.faults import Faults, named, require_fields
+from autoprompt.dataset.faults import Faults, require_fields
 from autoprompt.dataset.lines import HEAD_BYTES, MAX_ROW_BYTES, bounded_lines, decode
+from autoprompt.text.names import named
 
 DELIMITERS = (",", ";", "\t", "|")
 _PROBED_ROWS = 200

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from autoprompt.dataset import check_fields, load_checked
+from autoprompt.dataset import check_fields, first_fields, load_checked
 from autoprompt.dataset.checks import content_key
-from autoprompt.dataset.faults import listed
 from autoprompt.dataset.plain import plain_rows
 from autoprompt.dataset.python_rows import Rows
 from autoprompt.dataset.shown import shown_in
@@ -24,9 +25,11 @@ from autoprompt.records import Candidate, Example
 from autoprompt.runs import RunFolder
 from autoprompt.settings.records import RunConfig
 from autoprompt.settings.resolve import check_kind
+from autoprompt.settings.sources import DATA_FILES
 from autoprompt.text.answers.labels import read_label
 from autoprompt.text.braces import as_placeholder, field_named, is_placeholder_name, misses
 from autoprompt.text.files import check_writable
+from autoprompt.text.names import listed, named
 
 if TYPE_CHECKING:
     from autoprompt.workflow.task import WorkflowTask
@@ -283,3 +286,35 @@ def check_memory(config: RunConfig) -> None:
     todo = "Give another file with --memory, or --no-memory."
     check_writable(config.memory, makes_folders=True, todo=todo)
     ExperienceFile(config.memory).load()
+
+
+def starting_prompt(config: RunConfig) -> str:
+    """The prompt that the settings name. Raises PromptError if there is none, with what to add."""
+    if config.prompt is None:
+        raise PromptError(_no_prompt(config))
+    return config.prompt
+
+
+def _no_prompt(config: RunConfig) -> str:
+    data = next((path for name in DATA_FILES if (path := getattr(config, name)) is not None), None)
+    if data is None:
+        return "no prompt to start from. Add --prompt TEXT or --prompt @FILE."
+    name = data.name.partition(".")[0] or data.stem
+    there = first_fields(data)
+    given = config.input_field, config.target_field
+    is_sure = not there or all(field in there for field in given)
+    fields = [_yaml_text(field) for field in given] if is_sure else ["FIELD", "FIELD"]
+    listed = "" if is_sure else f"\nThe fields are {named(there)}."
+    return (
+        f"{data}: no prompt to start from. Add --prompt TEXT or --prompt @FILE, or write it beside the data, "
+        f"into {data.with_name(f'{name}.task.yaml')}:\n"
+        "  prompt: TEXT\n"
+        f"  input_field: {fields[0]}    # the field of the rows that holds the input\n"
+        f"  target_field: {fields[1]}    # ... and the one that holds the expected answer{listed}"
+    )
+
+
+def _yaml_text(name: str) -> str:
+    """A name as it may stand in YAML."""
+    is_plain = re.fullmatch(r"[^\W\d]\w*", name) and name.lower() not in ("true", "false", "null")
+    return name if is_plain else json.dumps(name, ensure_ascii=False)

@@ -12,19 +12,18 @@ from autoprompt.evaluation.scoring import Prepared, prepared
 from autoprompt.evaluation.task import calls_per_row, reasoning_tokens, task_options
 from autoprompt.llm.models import Clients, check_clients, check_models
 from autoprompt.llm.pricing import prices_of
-from autoprompt.measure.call_sizes import (
+from autoprompt.measure.cost import (
     FRAME_TOKENS,
     Call,
     answer_tokens,
     judge_call,
     mean_tokens,
+    prompt_tokens,
     times,
     total,
 )
-from autoprompt.metrics import JUDGED
-from autoprompt.optimizer.context import prompt_tokens
 from autoprompt.records import Candidate
-from autoprompt.settings.records import RunConfig
+from autoprompt.settings.records import JUDGED, RunConfig
 from autoprompt.text.answers.reasoning import USUAL_TOKENS, asks_to_reason
 
 

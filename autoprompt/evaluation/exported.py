@@ -12,7 +12,7 @@ from autoprompt.dataset.checks import as_text
 from autoprompt.errors import ConfigError, InputError
 from autoprompt.measure.program import placeholders, render
 from autoprompt.records import Candidate, Demo, Example, Message, Origin
-from autoprompt.runs.folder import RunFolder
+from autoprompt.runs.folder import BEST_WORKFLOW, RunFolder
 from autoprompt.runs.listing import best_of
 from autoprompt.settings.kinds import Label
 from autoprompt.settings.prompt_file import export_form, is_workflow
@@ -21,7 +21,6 @@ from autoprompt.text.files import read_text, to_json, to_yaml
 
 ExportFormat = Literal["text", "yaml", "langchain", "openai"]
 WORKFLOW = "workflow"  # the format of a workflow's run: its file with the best texts
-BEST_WORKFLOW = "best_workflow.yaml"
 EXPORT_FORMATS: tuple[str, ...] = get_args(ExportFormat)
 
 _YAML = (".yaml", ".yml")

@@ -10,7 +10,6 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from autoprompt.dataset.faults import listed
 from autoprompt.dataset.python_rows import Rows, Told, with_rows
 from autoprompt.errors import ConfigError, UsageError
 from autoprompt.evaluation.checks import (
@@ -20,28 +19,24 @@ from autoprompt.evaluation.checks import (
     demo_warnings,
     given_rows,
     searched_warnings,
+    starting_prompt,
 )
 from autoprompt.evaluation.exported import Exported, read_one_prompt
 from autoprompt.evaluation.task import calls_per_row, make_program
 from autoprompt.llm import Budget
 from autoprompt.llm.models import Clients, RoleModels, open_models
 from autoprompt.measure.compare import ComparedRows, compare_rows, score_rows
-from autoprompt.measure.judge import Grades
 from autoprompt.measure.problems import ALL_CACHED, MOST_LOST, cut_warning, first_error, refused_warning
 from autoprompt.measure.program import COMPONENT
 from autoprompt.measure.rows import EmptyAnswers, evaluate_jobs, raise_if_all_failed, row_counter
-from autoprompt.metrics import Metric
+from autoprompt.metrics import Metric, run_metric
+from autoprompt.metrics.judge import Grades
 from autoprompt.records import Candidate, EvaluatedRow, Evaluation, OnEvent, Origin, Usage
 from autoprompt.settings.prompt_file import is_export, prompt_text
 from autoprompt.settings.records import RunConfig
-from autoprompt.settings.resolve import (
-    CompleteConfig,
-    complete,
-    starting_prompt,
-    with_known_fields,
-    with_known_labels,
-)
+from autoprompt.settings.resolve import CompleteConfig, complete, with_known_fields, with_known_labels
 from autoprompt.stats import Interval, count_groups
+from autoprompt.text.names import listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,7 +337,7 @@ def _report(
 ) -> EvaluationReport:
     """Asks about every row once for each of one or two candidates; the first is scored."""
     started = time.monotonic()
-    client, metric = models.client("task"), models.metric(config, checked.labels)
+    client, metric = models.client("task"), run_metric(config, checked.labels, models.client)
     (evaluation, *others), late = _ask(config, checked, candidates, models, budget, emit, metric)
     for warning in late:
         emit({"event": "warning", "message": warning})

@@ -7,19 +7,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from autoprompt.llm.client import Client, Options
+from autoprompt.measure.cost import FREE_OUTPUT_TOKENS, LABEL_OUTPUT_TOKENS
 from autoprompt.measure.program import Program, PromptProgram, unknown_placeholders
-from autoprompt.metrics import JUDGED, Metric
+from autoprompt.metrics import Metric
 from autoprompt.metrics.base import TextMetric
 from autoprompt.metrics.lengths import useful_tokens
 from autoprompt.records import Example
-from autoprompt.settings.records import RunConfig
+from autoprompt.settings.records import JUDGED, RunConfig
 from autoprompt.text.answers.reasoning import OUTPUT_TOKENS
 
 if TYPE_CHECKING:
     from autoprompt.workflow.task import WorkflowTask
-
-LABEL_OUTPUT_TOKENS = 32  # of a task call whose answer is one of the labels
-FREE_OUTPUT_TOKENS = 1024
 
 
 def input_of(config: RunConfig, prompt: str) -> tuple[str, ...]:

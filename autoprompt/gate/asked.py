@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autoprompt.errors import ConfigError, UsageError
-from autoprompt.evaluation.checks import CheckedRows, check_rows, demo_warnings
+from autoprompt.evaluation.checks import CheckedRows, check_rows, demo_warnings, starting_prompt
 from autoprompt.evaluation.exported import read_one_prompt
 from autoprompt.gate.baseline import Baseline, read_baseline
 from autoprompt.gate.gate import find_must_pass
@@ -18,7 +18,6 @@ from autoprompt.settings.resolve import (
     CompleteConfig,
     check_kind,
     complete,
-    starting_prompt,
     with_known_fields,
     with_known_labels,
 )

@@ -22,10 +22,10 @@ from autoprompt.llm import Budget
 from autoprompt.llm.client import Client
 from autoprompt.llm.kept.recording import Recording
 from autoprompt.llm.models import Clients
-from autoprompt.measure.judge import Grades
 from autoprompt.measure.problems import ALL_CACHED, step_warning
 from autoprompt.measure.rows import EmptyAnswers, evaluate, row_counter
-from autoprompt.metrics import JUDGED, Metric, get_metric
+from autoprompt.metrics import Metric, run_metric
+from autoprompt.metrics.judge import Grades
 from autoprompt.records import Candidate, Evaluation, Example, OnEvent
 from autoprompt.settings.records import CheckSettings, RunConfig
 from autoprompt.text.files import write_output
@@ -116,8 +116,7 @@ def _measured(
     started = time.monotonic()
     recording = Recording() if limits.record is not None else None
     with open_answerers(config, limits, clients, budget, recording, emit) as models:
-        judge = models.client("judge") if config.metric == JUDGED else None
-        metric = get_metric(config.metric, config.metric_options, judge=judge, labels=asked.labels)
+        metric = run_metric(config, asked.labels, models.client)
         client = models.client("task")
         if asked.baseline is not None and not is_update:
             check_comparable(asked.baseline, metric, asked.rows, str(asked.dataset))

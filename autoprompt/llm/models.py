@@ -16,8 +16,7 @@ from autoprompt.llm.limits.account import AnswerCache
 from autoprompt.llm.prices import REPORTED, Price
 from autoprompt.llm.stack import REMOTE_CONCURRENCY
 from autoprompt.llm.transport.address import checked_url
-from autoprompt.metrics import JUDGED, Metric, get_metric
-from autoprompt.settings.records import CallSettings, ModelSettings, RunConfig
+from autoprompt.settings.records import JUDGED, CallSettings, ModelSettings, RunConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,10 +123,6 @@ class RoleModels:
                 continue
             if self._models.price(role) is None:
                 raise unpriced("max_cost", self._shown_name(role))
-
-    def metric(self, config: RunConfig, labels: tuple[str, ...]) -> Metric:
-        judge = self.client("judge") if config.metric == JUDGED else None
-        return get_metric(config.metric, config.metric_options, judge=judge, labels=labels)
 
     def is_embedded(self, role: CallRole) -> bool:
         """Whether the model of `role` answers in this process, on its processor."""

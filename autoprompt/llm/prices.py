@@ -29,6 +29,16 @@ class Reported:
         return usage.cost_usd
 
 
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """Of the models of a run; None where one is not known. judge_model: its name, as far as it has one."""
+
+    task: Price | None = None
+    optimizer: Price | None = None
+    judge: Price | None = None
+    judge_model: str = ""
+
+
 FREE = Price(0.0, 0.0)
 REPORTED = Reported()
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 from autoprompt.llm import Budget, CallRole, Models
 from autoprompt.llm.endpoints import choose_model
 from autoprompt.llm.models import Clients, price_given
-from autoprompt.llm.prices import Price
-from autoprompt.metrics import JUDGED
-from autoprompt.optimizer.forecast import Prices
-from autoprompt.settings.records import LOCAL, RunConfig
+from autoprompt.llm.prices import Price, Prices
+from autoprompt.settings.records import JUDGED, LOCAL, RunConfig
 
 
 def prices_of(config: RunConfig, clients: Clients | None) -> Prices:

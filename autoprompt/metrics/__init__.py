@@ -2,11 +2,10 @@
 
 from autoprompt.metrics import json_match, texts  # noqa: F401 they register themselves
 from autoprompt.metrics.base import Metric
-from autoprompt.metrics.registry import JUDGED, check_targets, get_metric, known_metrics, register
+from autoprompt.metrics.registry import check_targets, get_metric, known_metrics, register, run_metric
 from autoprompt.metrics.weights import name_of_means, row_weights
 
 __all__ = [
-    "JUDGED",
     "Metric",
     "check_targets",
     "get_metric",
@@ -14,4 +13,5 @@ __all__ = [
     "name_of_means",
     "register",
     "row_weights",
+    "run_metric",
 ]

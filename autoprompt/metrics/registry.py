@@ -8,15 +8,16 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from autoprompt.dataset.faults import Faults, listed
+from autoprompt.dataset.faults import Faults
 from autoprompt.errors import ConfigError
-from autoprompt.llm.client import Client
-from autoprompt.measure.judge import LLMJudge
+from autoprompt.llm.client import CallRole, Client
 from autoprompt.metrics.base import Doubt, Metric, TextMetric, short
+from autoprompt.metrics.judge import LLMJudge
 from autoprompt.metrics.python_metric import python_metric
 from autoprompt.records import Example
+from autoprompt.settings.records import JUDGED, RunConfig
+from autoprompt.text.names import listed
 
-JUDGED = "llm_judge"  # the metric that asks a model
 _SHOWN, _MOST_SHOWN = 60, 3  # characters of a target in a warning, targets in it
 _CONTEXT = ("labels", "client", "name")  # given by `get_metric`, never options of a user
 
@@ -51,6 +52,15 @@ def check_name(name: str) -> None:
     close = difflib.get_close_matches(name, known_metrics(), n=1)
     hint = f"Did you mean {close[0]!r}? " if close else ""
     raise ConfigError(f"unknown metric {name!r}. {hint}Known: {', '.join(known_metrics())}")
+
+
+def run_metric(config: RunConfig, labels: Sequence[str], client: Callable[[CallRole], Client]) -> Metric:
+    """Return the metric of a run's settings.
+
+    client: gives the model of a role; asked for the judge's only if the metric needs one.
+    """
+    judge = client("judge") if config.metric == JUDGED else None
+    return get_metric(config.metric, config.metric_options, judge=judge, labels=labels)
 
 
 def get_metric(

@@ -22,8 +22,9 @@ from autoprompt.dataset.python_rows import Rows, Told, in_words_of_kept_rows, wi
 from autoprompt.errors import EmptyAnswersError, InputError, ModelError, StoreError, UsageError
 from autoprompt.evaluation.checks import check_memory, given_rows
 from autoprompt.llm.models import Clients, check_clients, check_models
+from autoprompt.llm.prices import Prices
 from autoprompt.llm.pricing import prices_of
-from autoprompt.optimizer.forecast import Estimate, Prices, check_spending, estimate_run
+from autoprompt.optimizer.forecast import Estimate, check_spending, estimate_run
 from autoprompt.optimizer.inputs import find_data
 from autoprompt.optimizer.past import has_answers, load_config, origin_of, read_candidate, read_result
 from autoprompt.optimizer.prepare import Preparation, prepare

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -12,19 +12,20 @@ from typing import Any, Protocol
 from autoprompt.dataset import Splits
 from autoprompt.errors import BudgetExhausted
 from autoprompt.llm.limits.budget import Budget
-from autoprompt.measure.program import Program, demo_turn, placeholders
+from autoprompt.measure.cost import prompt_tokens, row_tokens
+from autoprompt.measure.program import Program, placeholders
 from autoprompt.measure.rows import row_counter
 from autoprompt.memory import ExperienceFile
-from autoprompt.optimizer.memory_agent import MemoryAgent
-from autoprompt.optimizer.prediction import PredictionAgent
-from autoprompt.optimizer.propose.analyst import Analyst
-from autoprompt.optimizer.propose.describer import DescribingAgent
-from autoprompt.optimizer.propose.writer import RewriteAgent
+from autoprompt.optimizer.agents.analyst import Analyst
+from autoprompt.optimizer.agents.describer import DescribingAgent
+from autoprompt.optimizer.agents.memory import MemoryAgent
+from autoprompt.optimizer.agents.prediction import PredictionAgent
+from autoprompt.optimizer.agents.writer import RewriteAgent
 from autoprompt.optimizer.search.plan import Depth, Plan, final_cost, race_cost
 from autoprompt.optimizer.search.pool import Entry, Pool
 from autoprompt.optimizer.search.quotes import Quotes
-from autoprompt.records import Candidate, Demo, EvaluatedRow, Evaluation, Example, OnEvent, Step
-from autoprompt.text.answers.reasoning import USUAL_TOKENS, asks_to_reason
+from autoprompt.records import Candidate, EvaluatedRow, Evaluation, Example, OnEvent, Step
+from autoprompt.text.answers.reasoning import asks_to_reason
 from autoprompt.text.tokens import estimate_tokens
 
 
@@ -277,31 +278,3 @@ def is_slow_round(context: SearchContext, incumbent: Entry) -> bool:
 def is_slower(entry: Entry, other: Entry) -> bool:
     """Whether it writes its reasoning for each row, and `other` does not."""
     return asks_to_reason(entry.candidate.prompt) and not asks_to_reason(other.candidate.prompt)
-
-
-def prompt_tokens(candidate: Candidate, input_field: str) -> int:
-    """About how many tokens the candidate adds to each row (estimated)."""
-    return sum(_component_tokens(candidate, input_field))
-
-
-def row_tokens(candidate: Candidate, input_field: str) -> int:
-    """About how many tokens a row takes beside its input: texts, demonstrations, and reasoning asked for."""
-    reasoning = USUAL_TOKENS if asks_to_reason(candidate.prompt) else 0
-    return prompt_tokens(candidate, input_field) + reasoning
-
-
-def longest_prompt(candidate: Candidate, input_field: str) -> int:
-    """About how many tokens its longest component has, with the demonstrations shown with it (estimated)."""
-    return max(_component_tokens(candidate, input_field))
-
-
-def demo_tokens(prompt: str, demo: Demo, input_field: str) -> int:
-    """About how many tokens a demonstration takes: its two turns, the first filled in as a row is."""
-    asked = demo.input if demo.component else demo_turn(prompt, demo, input_field)
-    return estimate_tokens(asked) + estimate_tokens(demo.output) + 8  # 8: the markers of its two turns
-
-
-def _component_tokens(candidate: Candidate, input_field: str) -> Iterator[int]:
-    for name, text in candidate.components.items():
-        demos = (demo_tokens(text, demo, input_field) for demo in candidate.demos_of(name))
-        yield estimate_tokens(text) + sum(demos)

@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from autoprompt.errors import BudgetTooSmallError
-from autoprompt.llm.prices import Price
-from autoprompt.measure.call_sizes import (
+from autoprompt.llm.prices import Prices
+from autoprompt.measure.cost import (
     FRAME_TOKENS,
     Call,
     answer_tokens,
@@ -20,24 +20,14 @@ from autoprompt.measure.call_sizes import (
     total,
 )
 from autoprompt.measure.program import repeated_text
-from autoprompt.metrics import JUDGED
 from autoprompt.optimizer.prepare import Preparation, smallest_gain_at_best, smallest_gain_of
 from autoprompt.optimizer.search.plan import fewest_calls, fewest_optimizer_calls, final_cost
+from autoprompt.settings.records import JUDGED
 from autoprompt.text.answers.reasoning import USUAL_TOKENS
 from autoprompt.text.tokens import estimate_tokens
 
 USUAL_DEMOS = 48  # of a long candidate; see optimizer/search/demos.py
 WRITER_REPLY = 300  # tokens, besides a prompt as long as the original
-
-
-@dataclass(frozen=True, slots=True)
-class Prices:
-    """Of the models of a run; None where one is not known. judge_model: its name, as far as it has one."""
-
-    task: Price | None = None
-    optimizer: Price | None = None
-    judge: Price | None = None
-    judge_model: str = ""
 
 
 @dataclass(frozen=True, slots=True)

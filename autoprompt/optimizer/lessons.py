@@ -6,8 +6,8 @@ import sys
 
 from autoprompt.errors import InputError
 from autoprompt.memory import Experience, ExperienceFile, additive_sentence, cut_mark, measurement
+from autoprompt.optimizer.agents.writer import describe_change
 from autoprompt.optimizer.context import SearchContext
-from autoprompt.optimizer.propose.writer import describe_change
 from autoprompt.optimizer.state import AutoPromptState
 from autoprompt.records import Candidate
 

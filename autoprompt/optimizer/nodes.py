@@ -9,11 +9,11 @@ from typing import Any
 from langgraph.runtime import Runtime
 
 from autoprompt.errors import BudgetExhausted, EndpointError, RequestRefusedError
+from autoprompt.optimizer.agents.analyst import count_errors
 from autoprompt.optimizer.context import SearchContext, is_slow_round
 from autoprompt.optimizer.ending.choosing import choose_winner
 from autoprompt.optimizer.ending.finish import confirm_winner, open_test
 from autoprompt.optimizer.lessons import learn
-from autoprompt.optimizer.propose.analyst import count_errors
 from autoprompt.optimizer.propose.blame import blame_of, open_components
 from autoprompt.optimizer.propose.brief import Brief, filled_in, is_single
 from autoprompt.optimizer.propose.propose import propose

@@ -12,7 +12,7 @@ from autoprompt.dataset import Splits
 from autoprompt.dataset.caps import Cap, chosen_caps, own_caps
 from autoprompt.dataset.shown import without_shown
 from autoprompt.dataset.splits import Regions, cut_rows
-from autoprompt.evaluation.checks import check_metric, check_placeholders
+from autoprompt.evaluation.checks import check_metric, check_placeholders, starting_prompt
 from autoprompt.evaluation.task import (
     calls_per_row,
     input_of,
@@ -24,10 +24,10 @@ from autoprompt.evaluation.task import (
 from autoprompt.llm.client import Client, Options
 from autoprompt.llm.endpoints import choose_model
 from autoprompt.llm.here import weights
+from autoprompt.measure.cost import demo_tokens
 from autoprompt.measure.program import Program, placeholders
 from autoprompt.metrics import Metric
-from autoprompt.optimizer.context import demo_tokens
-from autoprompt.optimizer.propose.scientific import MOST_CALLS, TRAIN_ROWS, check_analyst
+from autoprompt.optimizer.agents.scientific import MOST_CALLS, TRAIN_ROWS, check_analyst
 from autoprompt.optimizer.search.demos import to_demo
 from autoprompt.optimizer.search.gate import smallest_gain
 from autoprompt.optimizer.search.plan import (
@@ -48,7 +48,7 @@ from autoprompt.optimizer.search.plan import (
 from autoprompt.optimizer.search.room import rows_with_room
 from autoprompt.records import Example, Part
 from autoprompt.settings.records import RunConfig
-from autoprompt.settings.resolve import complete, starting_prompt
+from autoprompt.settings.resolve import complete
 from autoprompt.stats import count_groups, in_groups
 from autoprompt.text.answers.reasoning import USUAL_TOKENS, asks_to_reason
 from autoprompt.text.tokens import estimate_tokens

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from autoprompt.errors import BudgetExhausted, StoreError
 from autoprompt.llm import Journal
 from autoprompt.llm.limits.spent import Spent
-from autoprompt.measure.judge import Grades
 from autoprompt.metrics import row_weights
+from autoprompt.metrics.judge import Grades
 from autoprompt.optimizer.prepare import Preparation
 from autoprompt.optimizer.search.pool import Pool
 from autoprompt.records import Candidate

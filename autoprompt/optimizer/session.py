@@ -22,12 +22,12 @@ from autoprompt.llm.limits.account import Account
 from autoprompt.llm.limits.spent import Spent
 from autoprompt.llm.models import Clients, RoleModels, open_models
 from autoprompt.memory import ExperienceFile
-from autoprompt.metrics import JUDGED, row_weights
+from autoprompt.metrics import row_weights, run_metric
+from autoprompt.optimizer.agents.scientific import make_analyst
 from autoprompt.optimizer.forecast import judge_tokens
 from autoprompt.optimizer.inputs import check_metric_unchanged, keep_inputs
 from autoprompt.optimizer.past import ORIGINAL_PROMPT, has_answers, with_origin
 from autoprompt.optimizer.prepare import Preparation
-from autoprompt.optimizer.propose.scientific import make_analyst
 from autoprompt.optimizer.resume import dataset_facts, drop_candidates_after, restore
 from autoprompt.optimizer.search.pool import Pool
 from autoprompt.records import Event, OnEvent
@@ -35,6 +35,7 @@ from autoprompt.runs import ProgressFile, RunFolder, RunStore
 from autoprompt.runs.interrupted import batch_of, interrupted, stopped
 from autoprompt.runs.openings import record_opening
 from autoprompt.runs.spending import note_spending
+from autoprompt.settings.records import JUDGED
 
 if TYPE_CHECKING:
     from autoprompt.optimizer.context import SearchContext
@@ -224,15 +225,15 @@ def _beside(folder: RunFolder) -> list[Path]:
 
 
 def _make_context(work: _Work) -> SearchContext:
+    from autoprompt.optimizer.agents.describer import DescribingAgent
+    from autoprompt.optimizer.agents.memory import MemoryAgent
+    from autoprompt.optimizer.agents.prediction import PredictionAgent
+    from autoprompt.optimizer.agents.writer import RewriteAgent
     from autoprompt.optimizer.context import SearchContext, SearchSettings
-    from autoprompt.optimizer.memory_agent import MemoryAgent
-    from autoprompt.optimizer.prediction import PredictionAgent
-    from autoprompt.optimizer.propose.describer import DescribingAgent
-    from autoprompt.optimizer.propose.writer import RewriteAgent
 
     folder, preparation, models = work.folder, work.preparation, work.models
     config, labels, splits = preparation.config, preparation.labels, preparation.splits
-    metric = models.metric(config, labels)
+    metric = run_metric(config, labels, models.client)
     program = preparation.program(models.client("task"), metric)
     writer = models.client("optimizer")
     return SearchContext(

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from autoprompt.errors import BudgetExhausted
-from autoprompt.optimizer.context import SearchContext, is_slow_round, is_slower, longest_prompt
+from autoprompt.measure.cost import longest_prompt
+from autoprompt.optimizer.context import SearchContext, is_slow_round, is_slower
 from autoprompt.optimizer.propose.refusal import shortest_refused
 from autoprompt.optimizer.search.gate import Comparison, compare, is_accepted
 from autoprompt.optimizer.search.operators import record_outcome

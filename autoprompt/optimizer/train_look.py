@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from autoprompt.measure.problems import cut_warning, step_warning, unread_warning
 from autoprompt.measure.rows import EmptyAnswers, OnRow
+from autoprompt.optimizer.agents.prediction import FEWEST_TO_FAIL
 from autoprompt.optimizer.context import SearchContext
-from autoprompt.optimizer.prediction import FEWEST_TO_FAIL
 from autoprompt.optimizer.search.plan import interleave
 from autoprompt.optimizer.search.pool import Entry
 from autoprompt.records import Evaluation, Example

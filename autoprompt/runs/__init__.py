@@ -1,13 +1,11 @@
 """Runs on disk: one folder each, written so that `kill -9` at any moment leaves one that can be resumed."""
 
 from autoprompt.runs.checkpoints import open_checkpointer
-from autoprompt.evaluation.exported import EXPORT_FORMATS, export, export_run
 from autoprompt.runs.folder import SCHEMA_VERSION, RunFolder
 from autoprompt.runs.listing import ComponentDiff, RunDiff, RunLine, RunStore, diff
 from autoprompt.runs.progress import ProgressFile
 
 __all__ = [
-    "EXPORT_FORMATS",
     "SCHEMA_VERSION",
     "ComponentDiff",
     "ProgressFile",
@@ -16,7 +14,5 @@ __all__ = [
     "RunStore",
     "RunLine",
     "diff",
-    "export",
-    "export_run",
     "open_checkpointer",
 ]

@@ -27,6 +27,7 @@ from autoprompt.settings.kinds import (
 Preset = Literal["quick", "standard", "thorough"]
 Sandboxing = Literal["auto", "strict", "none"]
 DEFAULT_PASSES = 5  # of a scientific workflow; the one place that says so
+JUDGED = "llm_judge"  # the metric that asks a model
 LOCAL = "local"  # names the embedded model, alone or in `local:NAME`
 
 

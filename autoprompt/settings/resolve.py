@@ -6,16 +6,12 @@ A `RunConfig` made in Python stands in the place of the flags (`complete`); no v
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from autoprompt.dataset import first_fields
-from autoprompt.dataset.faults import named
 from autoprompt.errors import ConfigError, PromptError, UsageError
 from autoprompt.settings.prompt_file import prompt_text
 from autoprompt.settings.records import (
@@ -116,18 +112,9 @@ def with_known_fields(
     return config if found.input_field == found.target_field else found
 
 
-def starting_prompt(config: RunConfig) -> str:
-    """The prompt that the settings name. Raises PromptError if there is none, with what to add."""
-    if config.prompt is None:
-        raise PromptError(_no_prompt(config))
-    return config.prompt
-
-
 def _check_start(config: RunConfig, sources: Mapping[str, str]) -> None:
-    """There is something to start from, and one thing only."""
-    if config.workflow is None:
-        starting_prompt(config)
-    elif config.prompt is not None:
+    """Raise UsageError for two things to start from."""
+    if config.workflow is not None and config.prompt is not None:
         raise UsageError(
             f"{sources['workflow']} and {sources['prompt']} exclude each other: give one of them"
         )
@@ -139,7 +126,6 @@ def resolve_settings(
     config_file: Path | None,
     environ: Mapping[str, str],
     beside: type[BaseModel] = RunConfig,
-    needs_prompt: bool = True,
 ) -> CompleteConfig:
     """The effective settings of a run.
 
@@ -147,7 +133,6 @@ def resolve_settings(
         directory, those in YAML to their file. `prompt` may be `@FILE`.
     beside: what else the command takes out of the config file. What is there for other commands is passed
         over, but for what says that no model is asked, or which prompt is measured where none is nearer.
-    needs_prompt: whether it is an error if no source gives one.
     Raises UsageError for a bad flag or no data at all; ConfigError and PromptError for a bad variable or
     file, with its line; DatasetError for a data file that is not there.
     """
@@ -157,7 +142,7 @@ def resolve_settings(
         taken = {*beside.model_fields, *(["exported"] if has_prompt else [])}
         refused = [name for name in OF_CHECK if name not in taken]
         layers.append(from_config_file(config_file, CheckFile, RunConfig, refused))
-    return _resolved(layers, environ, needs_prompt=needs_prompt)
+    return _resolved(layers, environ)
 
 
 def resolve_trial(
@@ -174,9 +159,7 @@ def resolve_trial(
     return _resolved([*layers, below], environ)
 
 
-def _resolved(
-    layers: Sequence[Layer], environ: Mapping[str, str], *, needs_prompt: bool = True
-) -> CompleteConfig:
+def _resolved(layers: Sequence[Layer], environ: Mapping[str, str]) -> CompleteConfig:
     values, sources = with_sidecar(layers)
     if not values.keys() & set(DATA_FILES):
         raise UsageError(
@@ -185,8 +168,7 @@ def _resolved(
         )
     _fill_models(values, sources, environ)
     config = _validated(values, sources)
-    if needs_prompt:
-        _check_start(config, sources)
+    _check_start(config, sources)
     return config
 
 
@@ -251,7 +233,6 @@ def _resolved_beside(
         config_file=config_file,
         environ=environ,
         beside=own,
-        needs_prompt=chosen.exported is None,
     )
     return config, chosen
 
@@ -325,31 +306,6 @@ def _fill_addresses(values: dict[str, Any], sources: dict[str, str], environ: Ma
         if isinstance(named, str) and not is_embedded(named) and not has_endpoint:
             values[address] = url
             sources[address] = "OPENAI_BASE_URL"
-
-
-def _no_prompt(config: RunConfig) -> str:
-    data = next((path for name in DATA_FILES if (path := getattr(config, name)) is not None), None)
-    if data is None:
-        return "no prompt to start from. Add --prompt TEXT or --prompt @FILE."
-    name = data.name.partition(".")[0] or data.stem
-    there = first_fields(data)
-    given = config.input_field, config.target_field
-    is_sure = not there or all(field in there for field in given)
-    fields = [_yaml_text(field) for field in given] if is_sure else ["FIELD", "FIELD"]
-    listed = "" if is_sure else f"\nThe fields are {named(there)}."
-    return (
-        f"{data}: no prompt to start from. Add --prompt TEXT or --prompt @FILE, or write it beside the data, "
-        f"into {data.with_name(f'{name}.task.yaml')}:\n"
-        "  prompt: TEXT\n"
-        f"  input_field: {fields[0]}    # the field of the rows that holds the input\n"
-        f"  target_field: {fields[1]}    # ... and the one that holds the expected answer{listed}"
-    )
-
-
-def _yaml_text(name: str) -> str:
-    """A name as it may stand in YAML."""
-    is_plain = re.fullmatch(r"[^\W\d]\w*", name) and name.lower() not in ("true", "false", "null")
-    return name if is_plain else json.dumps(name, ensure_ascii=False)
 
 
 def _validated(values: Mapping[str, Any], sources: Mapping[str, str]) -> CompleteConfig:

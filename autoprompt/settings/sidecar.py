@@ -1,15 +1,19 @@
-"""The sidecar of a dataset: `NAME.task.yaml` beside it says what the task is, so that one flag runs it."""
+"""Find a dataset and its sidecar: `NAME.task.yaml` beside it says what the task is."""
 
 from __future__ import annotations
 
+import difflib
 from pathlib import Path
 from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from autoprompt.errors import DatasetError
 from autoprompt.settings.kinds import Label
 from autoprompt.settings.yaml_file import load_yaml
+from autoprompt.text.names import named
 
+DATASETS_DIR = Path("datasets")
 _SPLIT_ENDINGS = {".train", ".val", ".test"}
 
 
@@ -70,3 +74,40 @@ def find_sidecar(dataset: Path) -> Path | None:
 def load_task(sidecar: Path) -> Task:
     """What the sidecar says. Raises ConfigError with file and line."""
     return load_yaml(sidecar, Task)
+
+
+def find_dataset(path: Path) -> Path:
+    """The file that is meant: the path as given, else the same path under `datasets/`.
+
+    Raises DatasetError where neither is there or where it is a folder, with the closest names.
+    """
+    try:
+        return _found(path)
+    except OSError as error:
+        raise DatasetError(
+            f"{path}: cannot be read: {error.strerror}. Check the path and its permissions."
+        ) from error
+
+
+def _found(path: Path) -> Path:
+    for candidate in (path, DATASETS_DIR / path):
+        if candidate.is_file():
+            return candidate
+    if str(path) == "-":
+        raise DatasetError("-: rows are not read from standard input. Save them to a file and give its path.")
+    if path.is_dir():
+        inside = sorted(entry.name for entry in path.iterdir() if entry.is_file())
+        holds = f" It holds {named(inside)}." if inside else ""
+        raise DatasetError(
+            f"{path}: is a folder, expected a file with rows.{holds} Give the path of one file."
+        )
+    if path.exists():
+        raise DatasetError(
+            f"{path}: is neither a file nor a folder. Save the rows to a file and give its path."
+        )
+    folders = [folder for folder in (path.parent, DATASETS_DIR) if folder.is_dir()]
+    there = sorted({entry.name for folder in folders for entry in folder.iterdir() if entry.is_file()})
+    close = difflib.get_close_matches(path.name, there, n=3)
+    hint = f" Did you mean {named(close)}?" if close else " Check the path."
+    where = "" if path.is_absolute() else f", neither there nor at {DATASETS_DIR / path}"
+    raise DatasetError(f"{path}: no such file{where}.{hint}")

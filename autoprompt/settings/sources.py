@@ -12,10 +12,10 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from autoprompt.dataset import Task, find_dataset, find_sidecar, load_task
 from autoprompt.errors import AutopromptError, ConfigError, UsageError
 from autoprompt.settings.prompt_file import prompt_text
 from autoprompt.settings.records import CheckFile, RunConfig, ScienceConfig
+from autoprompt.settings.sidecar import Task, find_dataset, find_sidecar, load_task
 from autoprompt.settings.yaml_file import load_yaml, top_keys
 
 DATA_FILES = ("dataset", "train", "val", "test")

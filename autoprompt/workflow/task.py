@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from autoprompt.errors import ConfigError, DatasetError, InputError, PromptError, StoreError
-from autoprompt.evaluation.exported import BEST_WORKFLOW
 from autoprompt.llm.client import Client
 from autoprompt.records import Candidate, Example
 from autoprompt.runs import RunFolder
+from autoprompt.runs.folder import BEST_WORKFLOW
 from autoprompt.settings.records import LOCAL, is_embedded
 from autoprompt.settings.yaml_file import parse_yaml
 from autoprompt.text.files import read_text

@@ -9,10 +9,10 @@ from typing import Any
 from unittest import mock
 
 from autoprompt.optimizer import nodes, settle
+from autoprompt.optimizer.agents.writer import RewriteAgent
 from autoprompt.optimizer.ending import choosing, finish
 from autoprompt.optimizer.propose import propose, showing
 from autoprompt.optimizer.propose.turn import Turn
-from autoprompt.optimizer.propose.writer import RewriteAgent
 from autoprompt.optimizer.search import demos, gate
 from autoprompt.optimizer.search.plan import Plan
 from autoprompt.optimizer.search.pool import Entry, Pool

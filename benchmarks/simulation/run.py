@@ -11,17 +11,18 @@ from autoprompt.dataset import Splits
 from autoprompt.llm.client import CallRole, Completion, Options
 from autoprompt.llm.limits.budget import Budget
 from autoprompt.llm.scripted import ScriptedClient
+from autoprompt.measure.cost import row_tokens
 from autoprompt.measure.program import PromptProgram
 from autoprompt.memory import ExperienceFile
 from autoprompt.metrics import get_metric
 from autoprompt.optimizer import beginning
-from autoprompt.optimizer.context import SearchContext, SearchSettings, row_tokens
+from autoprompt.optimizer.agents.analyst import AnalysisAgent, CountingAnalyst
+from autoprompt.optimizer.agents.describer import DescribingAgent
+from autoprompt.optimizer.agents.memory import MemoryAgent
+from autoprompt.optimizer.agents.prediction import PredictionAgent
+from autoprompt.optimizer.agents.writer import RewriteAgent
+from autoprompt.optimizer.context import SearchContext, SearchSettings
 from autoprompt.optimizer.graph import build_graph, recursion_limit
-from autoprompt.optimizer.memory_agent import MemoryAgent
-from autoprompt.optimizer.prediction import PredictionAgent
-from autoprompt.optimizer.propose.analyst import AnalysisAgent, CountingAnalyst
-from autoprompt.optimizer.propose.describer import DescribingAgent
-from autoprompt.optimizer.propose.writer import RewriteAgent
 from autoprompt.optimizer.search.plan import DEPTHS, Depth, Plan, make_plan
 from autoprompt.optimizer.search.pool import Pool
 from autoprompt.records import Candidate, EvaluatedRow, Message

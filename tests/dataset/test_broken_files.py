@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from autoprompt.dataset import find_dataset, load_rows, load_splits
+from autoprompt.dataset import load_rows, load_splits
 from autoprompt.errors import DatasetError
 from autoprompt.settings.records import DataSettings
+from autoprompt.settings.sidecar import find_dataset
 
 GOOD: list[dict[str, object]] = [{"input": f"row {i}", "target": "ab"[i % 2]} for i in range(40)]
 

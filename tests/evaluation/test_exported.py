@@ -7,10 +7,10 @@ import yaml
 
 from autoprompt.errors import ConfigError, InputError, PromptError, StoreError
 from autoprompt.evaluation import exported as export
-from autoprompt.evaluation.exported import read_exported
+from autoprompt.evaluation.exported import EXPORT_FORMATS, export_run, read_exported
 from autoprompt.measure.program import render
 from autoprompt.records import Candidate, Demo, Example
-from autoprompt.runs import EXPORT_FORMATS, RunStore, export_run
+from autoprompt.runs import RunStore
 
 PLAIN = Candidate(
     {"prompt": 'Judge it. {x} {{y}} {"answer": 1} 标题党'}, demos=(Demo("in {x} {headline}", "1"),)

@@ -433,7 +433,7 @@ def test_of_a_script_only_the_metric_counts_not_what_it_goes_on_with(tmp_path: P
 
 
 def test_the_readmes_metric_scores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    readme = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
     found = re.search(r"```python\n(# my_metrics\.py.*?)```", readme, re.DOTALL)
     assert found is not None
     (tmp_path / "readme_metrics.py").write_text(found[1], encoding="utf-8")

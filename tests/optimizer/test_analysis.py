@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autoprompt.llm import ScriptedClient
-from autoprompt.optimizer.propose.analyst import (
+from autoprompt.optimizer.agents.analyst import (
     RIGHT_ROWS,
     ROW_CHARACTERS,
     WRONG_ROWS,

@@ -16,10 +16,10 @@ from autoprompt.llm import ScriptedClient
 from autoprompt.llm.client import Completion, Options
 from autoprompt.memory import Experience
 from autoprompt.memory.selection import select
-from autoprompt.optimizer.memory_agent import MemoryAgent
-from autoprompt.optimizer.propose.analyst import AnalysisAgent, step_case
-from autoprompt.optimizer.propose.translation import lessons_in, reason_in
-from autoprompt.optimizer.propose.writer import RewriteAgent
+from autoprompt.optimizer.agents.analyst import AnalysisAgent, step_case
+from autoprompt.optimizer.agents.memory import MemoryAgent
+from autoprompt.optimizer.agents.translation import lessons_in, reason_in
+from autoprompt.optimizer.agents.writer import RewriteAgent
 from autoprompt.records import EvaluatedRow, Message, Step
 
 LABELS = ("蕴含", "矛盾")

@@ -11,8 +11,8 @@ import pytest
 from fakes import PROMPT, run_config
 
 from autoprompt.errors import BudgetTooSmallError
-from autoprompt.llm.prices import Price
-from autoprompt.optimizer.forecast import Estimate, Prices, check_spending, estimate_run
+from autoprompt.llm.prices import Price, Prices
+from autoprompt.optimizer.forecast import Estimate, check_spending, estimate_run
 from autoprompt.optimizer.prepare import Preparation, prepare
 
 CHEAP = Price(1.0, 1.0)

@@ -11,9 +11,9 @@ from fakes import World, bench, splits_of, writer
 
 from autoprompt.dataset import Splits
 from autoprompt.llm.client import Completion, Options
+from autoprompt.optimizer.agents.layout import layout, layout_phrases
 from autoprompt.optimizer.beginning import first_state
 from autoprompt.optimizer.graph import build_graph, recursion_limit
-from autoprompt.optimizer.propose.layout import layout, layout_phrases
 from autoprompt.optimizer.search.plan import Depth
 from autoprompt.records import Example, Message
 

@@ -1,8 +1,8 @@
 import pytest
 
 from autoprompt.memory import Experience, cut_mark
+from autoprompt.optimizer.agents.writer import describe_change
 from autoprompt.optimizer.lessons import whole_change
-from autoprompt.optimizer.propose.writer import describe_change
 from autoprompt.records import Candidate
 
 OLD = "Is it clickbait?"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from autoprompt.optimizer.memory_agent import MemoryAgent
+from autoprompt.optimizer.agents.memory import MemoryAgent
 
 AGENT = MemoryAgent()
 

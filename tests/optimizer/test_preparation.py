@@ -11,11 +11,12 @@ import pytest
 from fakes import PROMPT, run_config, write_rows
 
 from autoprompt.errors import BudgetTooSmallError, ConfigError, DatasetError, PromptError
-from autoprompt.evaluation.task import FREE_OUTPUT_TOKENS, LABEL_OUTPUT_TOKENS
+from autoprompt.llm.prices import Prices
+from autoprompt.measure.cost import FREE_OUTPUT_TOKENS, LABEL_OUTPUT_TOKENS
 from autoprompt.optimizer import prepare as preparation
-from autoprompt.optimizer.forecast import Prices, estimate_run
+from autoprompt.optimizer.agents.scientific import MOST_CALLS
+from autoprompt.optimizer.forecast import estimate_run
 from autoprompt.optimizer.prepare import Preparation, prepare, smallest_gain_at_best, smallest_gain_of
-from autoprompt.optimizer.propose.scientific import MOST_CALLS
 from autoprompt.optimizer.search.plan import DEPTHS, fewest_calls
 from autoprompt.optimizer.search.room import FEWEST_ROWS
 from autoprompt.settings.records import RunConfig

@@ -14,12 +14,12 @@ from fakes import PROMPT, Bench, TwoPrompts, bench, number_of, splits_of
 
 from autoprompt.errors import EndpointError, RequestRefusedError
 from autoprompt.llm.client import Completion, Options
+from autoprompt.optimizer.agents.layout import layout_phrases
 from autoprompt.optimizer.beginning import first_state
 from autoprompt.optimizer.context import SearchContext
 from autoprompt.optimizer.propose import propose as proposing
 from autoprompt.optimizer.propose.brief import Place
 from autoprompt.optimizer.propose.drafts import draft
-from autoprompt.optimizer.propose.layout import layout_phrases
 from autoprompt.optimizer.propose.propose import propose
 from autoprompt.optimizer.propose.refusal import Refused, check_text
 from autoprompt.optimizer.propose.turn import Turn

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from autoprompt.llm import ScriptedClient
 from autoprompt.llm.client import Completion, Options
-from autoprompt.optimizer.propose.writer import (
+from autoprompt.optimizer.agents.writer import (
     Proposal,
     RewriteAgent,
     describe_change,

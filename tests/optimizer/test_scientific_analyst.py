@@ -13,8 +13,8 @@ from autoprompt import Clients, RunConfig, ScriptedClient, optimize
 from autoprompt.errors import ConfigError
 from autoprompt.llm import Budget
 from autoprompt.llm.client import Options
-from autoprompt.optimizer.propose.analyst import AnalysisAgent
-from autoprompt.optimizer.propose.scientific import ScientificAnalyst, check_analyst, predictions_csv
+from autoprompt.optimizer.agents.analyst import AnalysisAgent
+from autoprompt.optimizer.agents.scientific import ScientificAnalyst, check_analyst, predictions_csv
 from autoprompt.records import EvaluatedRow, Message
 from autoprompt.sandbox import SandboxError, probe
 
@@ -158,7 +158,7 @@ def test_the_table_holds_a_line_for_each_row() -> None:
 
 def test_pandas_and_a_sandbox_are_asked_for_before_anything_is_paid(monkeypatch: pytest.MonkeyPatch) -> None:
     config = RunConfig(prompt=PROMPT, analyst="scientific")
-    monkeypatch.setattr("autoprompt.optimizer.propose.scientific.util.find_spec", lambda name: None)
+    monkeypatch.setattr("autoprompt.optimizer.agents.scientific.util.find_spec", lambda name: None)
     if probe().confines:
         with pytest.raises(ConfigError, match=r"needs pandas: .*install 'pandas>="):
             check_analyst(config)
@@ -223,7 +223,7 @@ def test_strict_refuses_a_run_before_its_first_call(tmp_path: Path, monkeypatch:
 
     weaker = Level(landlock=4, seccomp=True)
     monkeypatch.setattr(
-        "autoprompt.optimizer.propose.scientific.choose", lambda level: probing.choose(level, lambda: weaker)
+        "autoprompt.optimizer.agents.scientific.choose", lambda level: probing.choose(level, lambda: weaker)
     )
     client = ScriptedClient([])
     config = RunConfig(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from fakes import TwoPrompts, row
 
-from autoprompt.optimizer import timed
-from autoprompt.optimizer.timed import Timed
+from autoprompt.optimizer.agents import timed
+from autoprompt.optimizer.agents.timed import Timed
 from autoprompt.records import Candidate, Example, Prediction
 
 FAST, SLOW, UNKNOWN = (Candidate({"prompt": name}) for name in ("fast", "slow", "unknown"))

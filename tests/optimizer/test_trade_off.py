@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from fakes import Bench, bench
 
-from autoprompt.optimizer.context import row_tokens
+from autoprompt.measure.cost import row_tokens
 from autoprompt.optimizer.ending.trade_off import trade_off
 from autoprompt.optimizer.search.pool import Entry
 from autoprompt.records import Candidate, Demo

@@ -12,10 +12,10 @@ from fakes import TwoSteps, bench, splits_of, two_steps_student, writer
 from autoprompt.llm import ScriptedClient
 from autoprompt.llm.client import Completion, Options
 from autoprompt.measure.program import component_diffs, render_candidate
+from autoprompt.optimizer.agents.analyst import AnalysisAgent, read_rules
+from autoprompt.optimizer.agents.prediction import PredictionAgent
 from autoprompt.optimizer.beginning import first_state
 from autoprompt.optimizer.graph import build_graph, recursion_limit
-from autoprompt.optimizer.prediction import PredictionAgent
-from autoprompt.optimizer.propose.analyst import AnalysisAgent, read_rules
 from autoprompt.optimizer.propose.brief import Brief, Place
 from autoprompt.optimizer.propose.drafts import draft
 from autoprompt.optimizer.propose.merging import joined, partner_of

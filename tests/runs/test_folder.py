@@ -13,7 +13,8 @@ from pydantic import BaseModel
 from autoprompt.settings.records import RunConfig, ScienceConfig
 from autoprompt.errors import StoreError
 from autoprompt.text.redaction import ADDRESSES, EXACT, redact_entries, whole_address
-from autoprompt.runs import RunFolder, RunStore, diff, export_run
+from autoprompt.runs import RunFolder, RunStore, diff
+from autoprompt.evaluation.exported import export_run
 from autoprompt.records import EvaluatedRow
 
 HOLD = (

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from autoprompt.dataset import Task, find_sidecar, load_task
 from autoprompt.errors import ConfigError
+from autoprompt.settings.sidecar import Task, find_sidecar, load_task
 
 
 def task_of(folder: Path, text: str) -> Task:

@@ -45,7 +45,7 @@ def test_a_checkout_that_was_not_installed_is_itself_installed(monkeypatch: pyte
         raise metadata.PackageNotFoundError(name)
 
     monkeypatch.setattr(metadata, "requires", missing)
-    root = Path(extras.__file__).parents[1]
+    root = Path(extras.__file__).parents[2]
     assert install_extra("ui").endswith(f"install -e '{root}[ui]'")
     assert requirements() == []
 

@@ -21,6 +21,7 @@ from autoprompt.errors import (
     PromptError,
     StoreError,
 )
+from autoprompt.evaluation.exported import export_run
 from autoprompt.llm import ScriptedClient
 from autoprompt.llm.client import Completion, Options
 from autoprompt.measure.problems import cut_warning
@@ -29,7 +30,7 @@ from autoprompt.metrics import get_metric
 from autoprompt.optimizer.api import resume as resume_run
 from autoprompt.optimizer.prepare import prepare
 from autoprompt.records import Candidate, Demo, Example, Message, Usage
-from autoprompt.runs import RunFolder, RunStore, export_run
+from autoprompt.runs import RunFolder, RunStore
 from autoprompt.workflow.engine.errors import WorkflowDefinitionError
 from autoprompt.workflow.program import WorkflowProgram
 from autoprompt.workflow.task import file_with, open_task

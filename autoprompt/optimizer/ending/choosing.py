@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from autoprompt.optimizer.context import SearchContext, row_tokens
+from autoprompt.measure.cost import row_tokens
+from autoprompt.optimizer.context import SearchContext
 from autoprompt.optimizer.ending.held_out import has_folds
 from autoprompt.optimizer.ending.lineage import FreshRows, ancestors, fresh_of_train, is_remembered
 from autoprompt.optimizer.search.plan import FEWEST_FRESH

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from autoprompt.optimizer.context import SearchContext, row_tokens
+from autoprompt.measure.cost import row_tokens
+from autoprompt.optimizer.context import SearchContext
 from autoprompt.optimizer.search.pool import Entry
 from autoprompt.stats import difference
 

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from autoprompt.optimizer.agents.analyst import step_case
+from autoprompt.optimizer.agents.writer import StepView
 from autoprompt.optimizer.context import SearchContext
-from autoprompt.optimizer.propose.analyst import step_case
 from autoprompt.optimizer.propose.blame import next_component, open_components, suspect_steps
 from autoprompt.optimizer.propose.refusal import Refused
 from autoprompt.optimizer.propose.step_demos import own_answers, step_examples
-from autoprompt.optimizer.propose.writer import StepView
 from autoprompt.records import Candidate, EvaluatedRow, Example
 from autoprompt.text.answers.reasoning import asks_to_reason
 from autoprompt.text.templates import language_of

@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from autoprompt.memory.change import ADDED, JOINT
+from autoprompt.optimizer.agents.writer import with_added
 from autoprompt.optimizer.propose.brief import (
     Brief,
     analysis_for,
@@ -23,7 +24,6 @@ from autoprompt.optimizer.propose.refusal import Refused, check_text, constant_u
 from autoprompt.optimizer.propose.showing import can_show, looked_at, show
 from autoprompt.optimizer.propose.telling import described, labels_told, tell, with_lines
 from autoprompt.optimizer.propose.turn import Turn
-from autoprompt.optimizer.propose.writer import with_added
 from autoprompt.optimizer.search.operators import TELLERS, WRITERS
 from autoprompt.optimizer.search.pool import Entry
 from autoprompt.records import Candidate, Example

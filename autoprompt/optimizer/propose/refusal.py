@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from autoprompt.measure.cost import longest_prompt
 from autoprompt.measure.program import placeholders
-from autoprompt.optimizer.context import SearchContext, is_slower, longest_prompt
-from autoprompt.optimizer.propose.layout import layout_phrases
-from autoprompt.optimizer.propose.writer import WORDING
+from autoprompt.optimizer.agents.layout import layout_phrases
+from autoprompt.optimizer.agents.writer import WORDING
+from autoprompt.optimizer.context import SearchContext, is_slower
 from autoprompt.optimizer.search.pool import Entry
 from autoprompt.optimizer.search.quotes import weight_of, word_runs, words
 from autoprompt.records import Candidate

@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from autoprompt.optimizer.context import SearchContext, demo_tokens
+from autoprompt.measure.cost import demo_tokens
+from autoprompt.optimizer.context import SearchContext
 from autoprompt.optimizer.propose.brief import Brief, is_single, named, shown_with
 from autoprompt.optimizer.propose.refusal import Refused
 from autoprompt.optimizer.propose.turn import Turn

@@ -5,10 +5,10 @@ from __future__ import annotations
 import random
 from collections.abc import Collection, Sequence
 
+from autoprompt.optimizer.agents.writer import describe_change
 from autoprompt.optimizer.context import SearchContext
 from autoprompt.optimizer.propose.brief import Place, filled_in, is_single
 from autoprompt.optimizer.propose.refusal import Refused
-from autoprompt.optimizer.propose.writer import describe_change
 from autoprompt.optimizer.search import cues
 from autoprompt.optimizer.search import demos as demo_sets
 from autoprompt.optimizer.search.cues import CUE_LABELS

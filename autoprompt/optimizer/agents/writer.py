@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from autoprompt.llm.client import Client, Options
-from autoprompt.optimizer.propose.layout import layout
-from autoprompt.optimizer.propose.translation import lessons_in
+from autoprompt.optimizer.agents.layout import layout
+from autoprompt.optimizer.agents.translation import lessons_in
 from autoprompt.records import Message
 from autoprompt.text.templates import Language, fill, language_of
 from autoprompt.text.tokens import estimate_tokens

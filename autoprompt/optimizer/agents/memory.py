@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from autoprompt.optimizer.propose.writer import describe_change
+from autoprompt.optimizer.agents.writer import describe_change
 from autoprompt.stats import Groups, paired_test
 
 Verdict = Literal["better", "worse", "no_difference"]

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from autoprompt.evaluation.task import FREE_OUTPUT_TOKENS
 from autoprompt.llm.client import Options
 from autoprompt.llm.prices import Price
+from autoprompt.measure.program import demo_turn
+from autoprompt.records import Candidate, Demo
 from autoprompt.settings.records import RunConfig
+from autoprompt.text.answers.reasoning import USUAL_TOKENS, asks_to_reason
 from autoprompt.text.tokens import estimate_tokens
 
+LABEL_OUTPUT_TOKENS = 32  # of a task call whose answer is one of the labels
+FREE_OUTPUT_TOKENS = 1024
 FRAME_TOKENS = 8  # of a call: the marks between its messages
 JUDGE_REPLY = 50  # tokens: a grade and its reason in one sentence
 
@@ -66,3 +70,31 @@ def total(*costs: float | None) -> float | None:
     """None where one of them is not known."""
     known = [cost for cost in costs if cost is not None]
     return sum(known) if len(known) == len(costs) else None
+
+
+def prompt_tokens(candidate: Candidate, input_field: str) -> int:
+    """About how many tokens the candidate adds to each row (estimated)."""
+    return sum(_component_tokens(candidate, input_field))
+
+
+def row_tokens(candidate: Candidate, input_field: str) -> int:
+    """About how many tokens a row takes beside its input: texts, demonstrations, and reasoning asked for."""
+    reasoning = USUAL_TOKENS if asks_to_reason(candidate.prompt) else 0
+    return prompt_tokens(candidate, input_field) + reasoning
+
+
+def longest_prompt(candidate: Candidate, input_field: str) -> int:
+    """About how many tokens its longest component has, with the demonstrations shown with it (estimated)."""
+    return max(_component_tokens(candidate, input_field))
+
+
+def demo_tokens(prompt: str, demo: Demo, input_field: str) -> int:
+    """About how many tokens a demonstration takes: its two turns, the first filled in as a row is."""
+    asked = demo.input if demo.component else demo_turn(prompt, demo, input_field)
+    return estimate_tokens(asked) + estimate_tokens(demo.output) + 8  # 8: the markers of its two turns
+
+
+def _component_tokens(candidate: Candidate, input_field: str) -> Iterator[int]:
+    for name, text in candidate.components.items():
+        demos = (demo_tokens(text, demo, input_field) for demo in candidate.demos_of(name))
+        yield estimate_tokens(text) + sum(demos)

@@ -6,12 +6,12 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 
-from autoprompt.measure.judge import Grades
 from autoprompt.measure.program import Program
 from autoprompt.measure.rows import Grant, Job, OnExhausted, OnRow, evaluate_jobs
 from autoprompt.metrics import Metric
+from autoprompt.metrics.judge import Grades
+from autoprompt.optimizer.agents.timed import Timed
 from autoprompt.optimizer.search.order import asking_order
-from autoprompt.optimizer.timed import Timed
 from autoprompt.records import Candidate, Evaluation, Example
 
 # A search evaluates a few missing rows at times; that all of so few failed says nothing of the endpoint.

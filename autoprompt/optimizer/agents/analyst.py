@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from autoprompt.llm.client import Client, Options
-from autoprompt.optimizer.propose.layout import layout
-from autoprompt.optimizer.propose.translation import reason_in
+from autoprompt.optimizer.agents.layout import layout
+from autoprompt.optimizer.agents.translation import reason_in
 from autoprompt.records import EvaluatedRow, Message, Step
 from autoprompt.text.templates import Language, fill, language_of
 

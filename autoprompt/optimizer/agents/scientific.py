@@ -23,7 +23,7 @@ from typing import Any
 from autoprompt.errors import ConfigError
 from autoprompt.llm.client import Client
 from autoprompt.llm.limits.budget import Budget
-from autoprompt.optimizer.propose.analyst import AnalysisAgent, CountingAnalyst, count_errors, error_cases
+from autoprompt.optimizer.agents.analyst import AnalysisAgent, CountingAnalyst, count_errors, error_cases
 from autoprompt.optimizer.search.plan import TRAIN_BATCH
 from autoprompt.records import EvaluatedRow, OnEvent
 from autoprompt.sandbox import Level

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from autoprompt.errors import EndpointError, JudgeError
 from autoprompt.llm.client import Options
 from autoprompt.llm.scripted import ScriptedClient
-from autoprompt.measure.judge import Grades, LLMJudge, read_grade
 from autoprompt.metrics import get_metric
+from autoprompt.metrics.judge import Grades, LLMJudge, read_grade
 from autoprompt.records import EvaluatedRow, Example, Message, Prediction
 
 ROW = Example("r1", "Q {x}", "A", {"input": "Q {x}", "target": "A"})

@@ -1,0 +1,1 @@
+"""The agents that do the work of a round. They know nothing of the graph; each is usable alone."""
