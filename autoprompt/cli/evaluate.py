@@ -16,7 +16,7 @@ from autoprompt.cli import clean, estimates, options, render, scores
 from autoprompt.cli.panel import watching
 from autoprompt.cli.progress import duration, money
 from autoprompt.cli.run import check_metric, print_json, read_environment
-from autoprompt.errors import BudgetExhausted, BudgetTooSmallError, ConfigError, Interrupted, UsageError
+from autoprompt.errors import BudgetExhausted, BudgetTooSmallError, Interrupted, UsageError
 from autoprompt.runs.interrupted import interrupted_asking
 from autoprompt.settings.records import LOCAL
 from autoprompt.settings.resolve import resolve_evaluation
@@ -186,8 +186,6 @@ def _of_export(path: Path, settings: CompleteConfig) -> _Known:
     """What an export hands over."""
     from autoprompt.evaluation.exported import read_one_prompt
 
-    if settings.workflow is not None:
-        raise ConfigError("exported holds one prompt, and a workflow is named: give one of them.")
     found, asked = read_one_prompt(path), settings.model or settings.base_url or LOCAL
     if found.model is not None and found.model != asked:
         said = f"warning: {path} was found for {found.model}, and {asked} is asked (--model)"

@@ -1,24 +1,21 @@
-"""The rows, and the prompt or workflow to answer them, checked against each other before any is sent."""
+"""What can be refused before a call: rows of a program, placeholders, demonstrations, metric, memory."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from autoprompt.dataset import check_fields, first_fields, load_checked
+from autoprompt.dataset import check_fields, first_fields
 from autoprompt.dataset.checks import content_key
 from autoprompt.dataset.plain import plain_rows
 from autoprompt.dataset.python_rows import Rows
 from autoprompt.dataset.shown import shown_in
 from autoprompt.errors import DatasetError, PromptError, StoreError
-from autoprompt.evaluation.task import input_of, open_workflow
 from autoprompt.llm.scripted import ScriptedClient
-from autoprompt.measure.program import COMPONENT, placeholders, unknown_placeholders
+from autoprompt.measure.program import placeholders, unknown_placeholders
 from autoprompt.memory import ExperienceFile
 from autoprompt.metrics import check_targets, get_metric
 from autoprompt.records import Candidate, Example
@@ -30,23 +27,6 @@ from autoprompt.text.answers.labels import read_label
 from autoprompt.text.braces import as_placeholder, field_named, is_placeholder_name, misses
 from autoprompt.text.files import check_writable
 from autoprompt.text.names import listed, named
-
-if TYPE_CHECKING:
-    from autoprompt.workflow.task import WorkflowTask
-
-
-@dataclass(frozen=True, slots=True)
-class CheckedRows:
-    """Rows to ask a prompt or a workflow about, as they are: nothing is split, and nothing has been sent.
-
-    components: the texts that are asked, by name; of a single prompt that one.
-    """
-
-    examples: tuple[Example, ...]
-    labels: tuple[str, ...]
-    workflow: WorkflowTask | None
-    components: Mapping[str, str]
-    warnings: tuple[str, ...]
 
 
 def given_rows(config: RunConfig, rows: Rows | None) -> Rows | None:
@@ -73,23 +53,6 @@ def _instead_of(rows: object) -> str | None:
     if type(rows).__name__ == "DataFrame":  # iterates over its columns
         return "give rows.to_dicts()" if hasattr(rows, "to_dicts") else "give rows.to_dict('records')"
     return None if isinstance(rows, Iterable) else "give a list of them"
-
-
-def check_rows(config: RunConfig, dataset: Path, prompt: str, *, labels_of: str = "") -> CheckedRows:
-    """Read the rows and check them, the metric and the prompt or the workflow against each other.
-
-    prompt: "" where the settings name a workflow. labels_of: see `load_checked`. Raises as `prepare` does.
-    """
-    made_of = input_of(config, prompt)
-    examples, found, warnings = load_checked(dataset, config, labels_of=labels_of, input_of=made_of)
-    workflow = open_workflow(config, examples)
-    if workflow is None:
-        warnings = (*warnings, *check_placeholders(prompt, {dataset: examples}, config))
-    else:
-        warnings = (*warnings, *workflow.warnings(config.model or config.base_url))
-    warnings = (*warnings, *check_metric(config, found or (), {dataset: examples}))
-    components = {COMPONENT: prompt} if workflow is None else workflow.components
-    return CheckedRows(tuple(examples), found or (), workflow, components, tuple(warnings))
 
 
 def _shown_rows(candidate: Candidate, rows: Sequence[Example]) -> list[str]:

@@ -7,9 +7,8 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from autoprompt.dataset.python_rows import Rows
-from autoprompt.evaluation.checks import CheckedRows
 from autoprompt.evaluation.scoring import Prepared, prepared
-from autoprompt.evaluation.task import calls_per_row, reasoning_tokens, task_options
+from autoprompt.evaluation.task import CheckedRows, reasoning_tokens, row_calls, task_options
 from autoprompt.llm.models import Clients, check_clients, check_models
 from autoprompt.llm.pricing import prices_of
 from autoprompt.measure.cost import (
@@ -81,7 +80,7 @@ def _estimate(asked: Prepared, clients: Clients | None) -> EvaluationEstimate:
     prices = prices_of(config, clients)
     answers = len(checked.examples) * len(candidates)
     judge_calls = answers if config.metric == JUDGED else 0
-    task_calls = answers * calls_per_row(config, checked.workflow) - judge_calls
+    task_calls = answers * row_calls(config, checked.task) - judge_calls
     of_each = task_calls // len(candidates)
     judging = judge_call(config, _mean(checked, "input"), _mean(checked, "target"))
     kinds = [(of_each, _task_call(config, checked, one), prices.task) for one in candidates]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -13,22 +13,20 @@ from typing import Any
 from autoprompt.dataset.python_rows import Rows, Told, with_rows
 from autoprompt.errors import ConfigError, UsageError
 from autoprompt.evaluation.checks import (
-    CheckedRows,
     check_placeholders,
-    check_rows,
     demo_warnings,
     given_rows,
     searched_warnings,
-    starting_prompt,
 )
 from autoprompt.evaluation.exported import Exported, read_one_prompt
-from autoprompt.evaluation.task import calls_per_row, make_program
+from autoprompt.evaluation.task import CheckedRows, check_rows, open_task, row_calls
 from autoprompt.llm import Budget
 from autoprompt.llm.models import Clients, RoleModels, open_models
 from autoprompt.measure.compare import ComparedRows, compare_rows, score_rows
 from autoprompt.measure.problems import ALL_CACHED, MOST_LOST, cut_warning, first_error, refused_warning
 from autoprompt.measure.program import COMPONENT
 from autoprompt.measure.rows import EmptyAnswers, evaluate_jobs, raise_if_all_failed, row_counter
+from autoprompt.measure.task import texts_of
 from autoprompt.metrics import Metric, run_metric
 from autoprompt.metrics.judge import Grades
 from autoprompt.records import Candidate, EvaluatedRow, Evaluation, OnEvent, Origin, Usage
@@ -222,26 +220,29 @@ def _prepare(config: RunConfig, candidate: Candidate | None, against: Candidate 
         raise ConfigError(
             "eval needs a dataset: give --dataset FILE; in Python rows=[...], or RunConfig(dataset=FILE)."
         )
-    prompt = ""
-    if config.workflow is None:
-        prompt = candidate.prompt if candidate is not None else starting_prompt(config)
-    checked = check_rows(config, config.dataset, prompt, labels_of=labels_of)
-    if candidate is not None and (unknown := candidate.components.keys() - checked.components.keys()):
-        raise ConfigError(
-            f"candidate has a text for {listed(sorted(unknown))}, and what is scored has "
-            f"{listed([*checked.components])}: give a candidate of the same workflow, or none."
-        )
-    asked = candidate or Candidate(components=checked.components)
+    checked = check_rows(config, config.dataset, open_task(config, candidate), labels_of=labels_of)
+    known = texts_of(checked.task)
+    if candidate is not None:
+        _check_components(candidate, known, "candidate")
+    asked = candidate or Candidate(components=known)
     said += demo_warnings(asked, checked.examples, checked.labels, config)
     if against is not None:
-        if checked.workflow is not None:
-            raise ConfigError("against is one prompt, and a workflow is scored: compare two prompts.")
+        _check_components(against, known, "against")
         said += demo_warnings(against, checked.examples, checked.labels, config)
         said += check_placeholders(against.prompt, {config.dataset: checked.examples}, config)
     candidates = (asked,) if against is None else (asked, against)
     said += searched_warnings(candidates, checked.examples)
     checked = replace(checked, warnings=tuple(dict.fromkeys([*checked.warnings, *said])))
     return Prepared(config, checked, candidates)
+
+
+def _check_components(candidate: Candidate, known: Mapping[str, str], source: str) -> None:
+    """Raise ConfigError for a candidate with texts that what is scored does not have."""
+    if unknown := candidate.components.keys() - known.keys():
+        raise ConfigError(
+            f"{source} has a text for {listed(sorted(unknown))}, but what is scored has {listed([*known])}. "
+            "Give a candidate of the same prompt or workflow."
+        )
 
 
 def _evaluate(prepared: Prepared, clients: Clients | None, emit: OnEvent) -> EvaluationReport:
@@ -303,11 +304,8 @@ def _ask(
     rows, total = checked.examples, len(checked.examples) * len(candidates)
     grades, answers = Grades.of(metric), EmptyAnswers()
     on_row = answers.counting(grades.counting(row_counter(emit, budget, "rows", total)))
-    prompt = candidates[0].prompt  # of a program; each candidate has its own
-    program = make_program(
-        config, prompt, checked.workflow, checked.labels, models.client("task"), metric, rows
-    )
-    with budget.block(total * calls_per_row(config, checked.workflow)):
+    program = checked.task.program(models.client("task"), metric, labels=checked.labels, rows=rows)
+    with budget.block(total * row_calls(config, checked.task)):
         evaluations = evaluate_jobs(
             program,
             [(candidate, rows) for candidate in candidates],
@@ -321,7 +319,7 @@ def _ask(
     answers.check()
     grades.check()
     answered = [row for evaluation in evaluations for row in evaluation.rows]
-    is_cached = checked.workflow is None and not budget.spent.task_calls
+    is_cached = bool(budget.cached_answers) and not budget.spent.task_calls
     said = [ALL_CACHED if is_cached else "", grades.warning, _many_failed(answered)]
     said += [refused_warning(answered), cut_warning(answered)]
     return evaluations, [*models.warnings(), *filter(None, said)]

@@ -1,57 +1,125 @@
-"""What is asked about each row: a prompt or a workflow, made from the settings."""
+"""What the settings name: one prompt or a workflow, opened, and the rows that it is asked about."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 
+from autoprompt.dataset import load_checked
+from autoprompt.errors import ConfigError
+from autoprompt.evaluation.checks import check_metric, check_placeholders, starting_prompt
 from autoprompt.llm.client import Client, Options
 from autoprompt.measure.cost import FREE_OUTPUT_TOKENS, LABEL_OUTPUT_TOKENS
-from autoprompt.measure.program import Program, PromptProgram, unknown_placeholders
+from autoprompt.measure.program import COMPONENT, Program, PromptProgram, repeated_text, unknown_placeholders
+from autoprompt.measure.task import Component, ComponentKind, Task
 from autoprompt.metrics import Metric
 from autoprompt.metrics.base import TextMetric
 from autoprompt.metrics.lengths import useful_tokens
-from autoprompt.records import Example
+from autoprompt.records import Candidate, Example
+from autoprompt.runs import RunFolder
 from autoprompt.settings.records import JUDGED, RunConfig
 from autoprompt.text.answers.reasoning import OUTPUT_TOKENS
-
-if TYPE_CHECKING:
-    from autoprompt.workflow.task import WorkflowTask
+from autoprompt.text.files import sha256_of
 
 
-def input_of(config: RunConfig, prompt: str) -> tuple[str, ...]:
-    """The fields that make up a row's input where none is named: the inputs of the workflow, in its order, or
-    those that the prompt asks for, where it asks for several.
+@dataclass(frozen=True)
+class PromptTask:
+    """One prompt, one call a row."""
+
+    config: RunConfig
+    prompt: str
+
+    calls_per_row = 1
+    has_steps = False
+
+    @property
+    def components(self) -> tuple[Component, ...]:
+        kind: ComponentKind = "template" if unknown_placeholders(self.prompt, ()) else "instruction"
+        return (Component(COMPONENT, kind, self.prompt),)
+
+    @property
+    def input_fields(self) -> tuple[str, ...]:
+        asked = unknown_placeholders(self.prompt, ())
+        fields = tuple(name for name in asked if name != self.config.target_field)
+        return fields if len(fields) > 1 else ()
+
+    @property
+    def digest(self) -> str:
+        return sha256_of(self.prompt)
+
+    def fitted(self, rows: Sequence[Example]) -> PromptTask:  # noqa: ARG002  any rows do
+        return self
+
+    def warnings(self, rows: Mapping[Path, Sequence[Example]]) -> list[str]:
+        return check_placeholders(self.prompt, rows, self.config)
+
+    def check_search(self) -> list[str]:
+        return []
+
+    def repeated_text(self, fields: Sequence[str]) -> str:
+        return repeated_text(self.prompt, fields)
+
+    def program(
+        self, client: Client, metric: Metric, *, labels: tuple[str, ...], rows: Sequence[Example]
+    ) -> Program:
+        options = task_options(self.config, labels)
+        if not labels and self.config.max_output_tokens is None:
+            options = replace(options, useful_tokens=useful_tokens(metric, rows))
+        return PromptProgram(
+            client,
+            self.prompt,
+            labels=labels,
+            options=options,
+            read=metric.read,
+            input_field=self.config.input_field,
+            target_field=self.config.target_field,
+            reasoning_tokens=reasoning_tokens(self.config, labels),
+            read_marked=metric.read_marked if isinstance(metric, TextMetric) else None,
+        )
+
+    def write_original(self, folder: RunFolder, rows: Sequence[Example]) -> None:
+        folder.write_fields(shared_fields(rows, self.config.target_field))
+
+    def check_unchanged(self, folder: RunFolder) -> None:
+        """The folder holds the prompt itself, and a resumed run takes it from there."""
+
+    def write_best(self, folder: RunFolder, best: Candidate) -> None:
+        """The text that every run writes is all there is."""
+
+
+def open_task(config: RunConfig, candidate: Candidate | None = None) -> Task:
+    """Open what the settings name. The one place that knows which kinds there are.
+
+    candidate: scored instead of the settings' prompt. Raises PromptError if nothing is named,
+    WorkflowDefinitionError for a broken file, ConfigError for two things that exclude each other.
+    """
+    if config.workflow is None:
+        return PromptTask(config, starting_prompt(config) if candidate is None else candidate.prompt)
+    if candidate is not None and COMPONENT in candidate.components:
+        raise ConfigError(
+            f"The candidate is one prompt, but {config.workflow} is scored. Give one of the two."
+        )
+    from autoprompt.workflow.flow_run import load_tools
+    from autoprompt.workflow.task import open_workflow
+
+    load_tools(config.tools)
+    return open_workflow(config, config.workflow)
+
+
+def input_of(config: RunConfig, task: Task) -> tuple[str, ...]:
+    """Return the fields that make up a row's input, () for the one that the settings name.
 
     Rows are known by their input: by one of its fields alone, many rows would be taken for one.
     """
-    if config.input_field != RunConfig.model_fields["input_field"].default:
-        return ()
-    if config.workflow is None:
-        asked = tuple(name for name in unknown_placeholders(prompt, ()) if name != config.target_field)
-        return asked if len(asked) > 1 else ()
-    from autoprompt.workflow.task import start_variables
-
-    return start_variables(config.workflow)
+    is_named = config.input_field != RunConfig.model_fields["input_field"].default
+    return () if is_named else task.input_fields
 
 
-def open_workflow(config: RunConfig, rows: Sequence[Example]) -> WorkflowTask | None:
-    """The workflow that the settings name, checked against the rows; None for a single prompt."""
-    if config.workflow is None:
-        return None
-    from autoprompt.workflow.flow_run import load_tools
-    from autoprompt.workflow.task import open_task
-
-    load_tools(config.tools)
-    return open_task(
-        config.workflow,
-        rows,
-        target_output=config.target_output,
-        locked=config.locked,
-        input_field=config.input_field,
-        target_field=config.target_field,
-    )
+def shared_fields(rows: Sequence[Example], target_field: str) -> tuple[str, ...]:
+    """Return the names that a prompt may use as placeholders: those that every row has, but the target's."""
+    shared = set.intersection(*(set(row.fields) for row in rows)) - {target_field}
+    return tuple(name for name in rows[0].fields if name in shared)
 
 
 def task_options(config: RunConfig, labels: tuple[str, ...]) -> Options:
@@ -70,38 +138,28 @@ def reasoning_tokens(config: RunConfig, labels: tuple[str, ...]) -> int:
     return config.max_output_tokens or (OUTPUT_TOKENS if labels else FREE_OUTPUT_TOKENS)
 
 
-def calls_per_row(config: RunConfig, workflow: WorkflowTask | None) -> int:
+def row_calls(config: RunConfig, task: Task) -> int:
     """Requests that one row takes, the judge's included."""
-    judged = 1 if config.metric == JUDGED else 0
-    return judged + (1 if workflow is None else workflow.calls_per_row)
+    return task.calls_per_row + (config.metric == JUDGED)
 
 
-def make_program(
-    config: RunConfig,
-    prompt: str,
-    workflow: WorkflowTask | None,
-    labels: tuple[str, ...],
-    client: Client,
-    metric: Metric,
-    rows: Sequence[Example],
-) -> Program:
-    """A prompt or a workflow, asking `client`, its answers read by `metric`.
+@dataclass(frozen=True, slots=True)
+class CheckedRows:
+    """Rows to ask a task about, as they are: nothing is split, and nothing has been sent."""
 
-    rows: those whose targets say how long an answer can be that is right.
+    examples: tuple[Example, ...]
+    labels: tuple[str, ...]
+    task: Task
+    warnings: tuple[str, ...]
+
+
+def check_rows(config: RunConfig, dataset: Path, task: Task, *, labels_of: str = "") -> CheckedRows:
+    """Read the rows and check them, the metric and the task against each other.
+
+    labels_of: see `load_checked`. Raises as `prepare` does.
     """
-    fields = {"input_field": config.input_field, "target_field": config.target_field}
-    if workflow is not None:
-        return workflow.program(client, labels=labels, read=metric.read, **fields)
-    options = task_options(config, labels)
-    if not labels and config.max_output_tokens is None:
-        options = replace(options, useful_tokens=useful_tokens(metric, rows))
-    return PromptProgram(
-        client,
-        prompt,
-        labels=labels,
-        options=options,
-        read=metric.read,
-        reasoning_tokens=reasoning_tokens(config, labels),
-        read_marked=metric.read_marked if isinstance(metric, TextMetric) else None,
-        **fields,
-    )
+    made_of = input_of(config, task)
+    examples, found, warnings = load_checked(dataset, config, labels_of=labels_of, input_of=made_of)
+    task, rows = task.fitted(examples), {dataset: examples}
+    warnings = (*warnings, *task.warnings(rows), *check_metric(config, found or (), rows))
+    return CheckedRows(tuple(examples), found or (), task, tuple(warnings))

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from autoprompt.errors import ConfigError, UsageError
-from autoprompt.evaluation.checks import CheckedRows, check_rows, demo_warnings, starting_prompt
+from autoprompt.evaluation.checks import demo_warnings
 from autoprompt.evaluation.exported import read_one_prompt
+from autoprompt.evaluation.task import CheckedRows, check_rows, open_task
 from autoprompt.gate.baseline import Baseline, read_baseline
 from autoprompt.gate.gate import find_must_pass
+from autoprompt.measure.task import Task, texts_of
 from autoprompt.records import Candidate, Example
 from autoprompt.settings.records import CheckSettings, RunConfig
 from autoprompt.settings.resolve import (
@@ -22,9 +23,6 @@ from autoprompt.settings.resolve import (
     with_known_labels,
 )
 from autoprompt.text.files import check_writable
-
-if TYPE_CHECKING:
-    from autoprompt.workflow.task import WorkflowTask
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +36,7 @@ class Asked:
     config: RunConfig
     dataset: Path
     candidate: Candidate
-    workflow: WorkflowTask | None
+    task: Task
     rows: Sequence[Example]
     labels: tuple[str, ...]
     repeats: int
@@ -75,7 +73,7 @@ def prepare(config: RunConfig, limits: CheckSettings, *, is_update: bool) -> Ask
         config=config,
         dataset=dataset,
         candidate=candidate,
-        workflow=checked.workflow,
+        task=checked.task,
         rows=rows,
         labels=checked.labels,
         repeats=repeats,
@@ -89,19 +87,15 @@ def _chosen(
     config: CompleteConfig, limits: CheckSettings, dataset: Path
 ) -> tuple[CompleteConfig, Candidate, CheckedRows]:
     """What is measured, and the rows that are asked about; the settings with what an export says of them."""
-    if config.workflow is not None and limits.exported is not None:
-        raise ConfigError("exported holds one prompt, and a workflow is named: give one of them.")
     exported = None if limits.exported is None else read_one_prompt(limits.exported)
     known = None if exported is None else exported.labels
     if exported is not None:
         config = with_known_fields(config, exported.input_field, exported.target_field)
     config, labels_of = with_known_labels(config, known, str(limits.exported))
-    prompt = ""
-    if config.workflow is None:
-        prompt = starting_prompt(config) if exported is None else exported.candidate.prompt
-    checked = check_rows(config, dataset, prompt, labels_of=labels_of)
-    demos = () if exported is None else exported.candidate.demos
-    return config, Candidate(components=checked.components, demos=demos), checked
+    candidate = None if exported is None else exported.candidate
+    checked = check_rows(config, dataset, open_task(config, candidate), labels_of=labels_of)
+    demos = () if candidate is None else candidate.demos
+    return config, Candidate(components=texts_of(checked.task), demos=demos), checked
 
 
 def _baseline(limits: CheckSettings, warnings: list[str], *, is_update: bool) -> Baseline | None:

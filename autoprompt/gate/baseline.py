@@ -6,7 +6,6 @@ file holds no text of a row: a case is the id that its row's content gives.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -77,10 +76,6 @@ def now() -> str:
 def rounded(score: float) -> float:
     """A score as the file keeps it; what is compared with it is rounded alike."""
     return round(score, _DIGITS)
-
-
-def sha256_of(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def to_text(baseline: Baseline) -> str:

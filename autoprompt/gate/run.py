@@ -7,13 +7,12 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from autoprompt.errors import BudgetExhausted, BudgetTooSmallError, ConfigError
-from autoprompt.evaluation.task import calls_per_row, make_program
+from autoprompt.evaluation.task import row_calls
 from autoprompt.gate.answerers import Sampled, open_answerers
 from autoprompt.gate.asked import Asked, prepare
-from autoprompt.gate.baseline import Baseline, DatasetFacts, sha256_of
+from autoprompt.gate.baseline import Baseline, DatasetFacts
 from autoprompt.gate.comparison import Comparison, check_comparable, compare
 from autoprompt.gate.gate import check_answered, decide, notes
 from autoprompt.gate.measurement import MeasuredCase, Measurement, measure
@@ -24,14 +23,12 @@ from autoprompt.llm.kept.recording import Recording
 from autoprompt.llm.models import Clients
 from autoprompt.measure.problems import ALL_CACHED, step_warning
 from autoprompt.measure.rows import EmptyAnswers, evaluate, row_counter
+from autoprompt.measure.task import Task
 from autoprompt.metrics import Metric, run_metric
 from autoprompt.metrics.judge import Grades
 from autoprompt.records import Candidate, Evaluation, Example, OnEvent
 from autoprompt.settings.records import CheckSettings, RunConfig
-from autoprompt.text.files import write_output
-
-if TYPE_CHECKING:
-    from autoprompt.workflow.task import WorkflowTask
+from autoprompt.text.files import sha256_of, write_output
 
 
 def run_check(
@@ -81,12 +78,10 @@ def _left_out(measurement: Measurement) -> list[str]:
     return [f"{said}: {lost[0].error}"]
 
 
-def _prompt_hash(candidate: Candidate, workflow: WorkflowTask | None) -> str:
-    """Of a workflow's file; of a prompt's text alone where there are no demonstrations, as anybody can do."""
-    if workflow is not None:
-        return sha256_of(workflow.source)
+def _prompt_hash(candidate: Candidate, task: Task) -> str:
+    """Of a prompt's text alone where there are no demonstrations, as anybody can do."""
     if not candidate.demos:
-        return sha256_of(candidate.prompt)
+        return task.digest
     shown = [replace(demo, component="").content for demo in candidate.demos]
     return sha256_of(json.dumps([candidate.prompt, shown], ensure_ascii=True))
 
@@ -125,7 +120,7 @@ def _measured(
         grades.check()
         failed = step_warning([case.prediction for case in cases])
         late = [*models.warnings(), *filter(None, [grades.warning, failed])]
-    if limits.replay is None and asked.workflow is None and not budget.spent.task_calls:
+    if budget.cached_answers and not budget.spent.task_calls:
         late.append(ALL_CACHED)
     if recording is not None and limits.record is not None:
         write_output(limits.record, recording.to_text())
@@ -135,7 +130,7 @@ def _measured(
         metric=metric,
         metric_options=dict(config.metric_options),
         model=client.name,
-        prompt_sha256=_prompt_hash(asked.candidate, asked.workflow),
+        prompt_sha256=_prompt_hash(asked.candidate, asked.task),
         dataset=_facts(asked.dataset, asked.rows),
         usage=budget.spent.usage,
         calls=budget.spent.calls,
@@ -155,15 +150,13 @@ def _ask_all(
 ) -> tuple[MeasuredCase, ...]:
     """Every row, every repeat. Raises BudgetTooSmallError where a cap does not let all of them through."""
     config, total = asked.config, len(asked.rows) * asked.repeats
-    per_row = calls_per_row(config, asked.workflow)
+    per_row = row_calls(config, asked.task)
     answers = EmptyAnswers()
     on_row = answers.counting(grades.counting(row_counter(emit, budget, "rows", total)))
 
     def ask(repeat: int) -> Evaluation:
         sampled = Sampled(client, repeat)
-        program = make_program(
-            config, asked.candidate.prompt, asked.workflow, asked.labels, sampled, metric, asked.rows
-        )
+        program = asked.task.program(sampled, metric, labels=asked.labels, rows=asked.rows)
         return evaluate(
             program,
             asked.candidate,

@@ -19,7 +19,6 @@ from autoprompt.measure.cost import (
     times,
     total,
 )
-from autoprompt.measure.program import repeated_text
 from autoprompt.optimizer.prepare import Preparation, smallest_gain_at_best, smallest_gain_of
 from autoprompt.optimizer.search.plan import fewest_calls, fewest_optimizer_calls, final_cost
 from autoprompt.settings.records import JUDGED
@@ -206,15 +205,17 @@ def judge_tokens(preparation: Preparation) -> float:
 
 def _original_call(p: Preparation) -> Call:
     """A task call with the prompt that the user gave. Of several prompts each is about one call of a row."""
-    return Call(estimate_tokens(p.prompt) // p.prompts + _row_tokens(p) + FRAME_TOKENS, _answer_tokens(p))
+    return Call(
+        estimate_tokens(p.text) // len(p.task.components) + _row_tokens(p) + FRAME_TOKENS, _answer_tokens(p)
+    )
 
 
 def _winners_calls(p: Preparation) -> list[Call]:
     """A task call of a long winner: one with demonstrations, and one that reasons if that is tried."""
     original = _original_call(p)
-    prompt, answer = estimate_tokens(p.prompt) // p.prompts, original.completion
+    prompt, answer = estimate_tokens(p.text) // len(p.task.components), original.completion
     demos = min(p.config.max_demos, USUAL_DEMOS, len(p.splits.train))
-    repeated = 0 if p.workflow is not None else estimate_tokens(repeated_text(p.prompt, p.fields))
+    repeated = estimate_tokens(p.task.repeated_text(p.fields))
     shown = _row_tokens(p) + repeated + answer + FRAME_TOKENS
     longer = min(p.config.max_prompt_tokens, prompt + demos * shown)
     # A free answer may be worked out, however short it ends.
@@ -243,7 +244,7 @@ def _judge_call(p: Preparation) -> Call:
 
 def _writer_call(p: Preparation) -> Call:
     """A call to analyst or writer: the rows that it is shown, both prompts, template and answer."""
-    prompt = estimate_tokens(p.prompt)
+    prompt = estimate_tokens(p.text)
     return Call(12 * (_row_tokens(p) + 20) + prompt + 900 - WRITER_REPLY, prompt + WRITER_REPLY)
 
 

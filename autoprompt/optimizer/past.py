@@ -11,9 +11,8 @@ from autoprompt.optimizer.ending.result import RunResult
 from autoprompt.optimizer.search.pool import Pool
 from autoprompt.records import Candidate, Origin
 from autoprompt.runs import RunFolder
+from autoprompt.runs.folder import ORIGINAL_PROMPT
 from autoprompt.settings.records import RunConfig
-
-ORIGINAL_PROMPT = "original_prompt.txt"
 
 
 def read_result(folder: RunFolder) -> RunResult | None:
@@ -49,7 +48,7 @@ def load_config(folder: RunFolder) -> RunConfig:
     config = folder.read_settings(RunConfig)
     # Its own file holds the text to the letter.
     path = folder.path / ORIGINAL_PROMPT
-    if config.workflow is not None or not path.exists():  # killed between the two files
+    if config.prompt is None or not path.exists():  # killed between the two files
         return config
     return config.model_copy(update={"prompt": path.read_text(encoding="utf-8")})
 

@@ -6,19 +6,18 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from autoprompt.dataset import Splits
 from autoprompt.dataset.caps import Cap, chosen_caps, own_caps
 from autoprompt.dataset.shown import without_shown
 from autoprompt.dataset.splits import Regions, cut_rows
-from autoprompt.evaluation.checks import check_metric, check_placeholders, starting_prompt
+from autoprompt.evaluation.checks import check_metric
 from autoprompt.evaluation.task import (
-    calls_per_row,
     input_of,
-    make_program,
-    open_workflow,
+    open_task,
     reasoning_tokens,
+    row_calls,
+    shared_fields,
     task_options,
 )
 from autoprompt.llm.client import Client, Options
@@ -26,6 +25,7 @@ from autoprompt.llm.endpoints import choose_model
 from autoprompt.llm.here import weights
 from autoprompt.measure.cost import demo_tokens
 from autoprompt.measure.program import Program, placeholders
+from autoprompt.measure.task import Task, shown_text
 from autoprompt.metrics import Metric
 from autoprompt.optimizer.agents.scientific import MOST_CALLS, TRAIN_ROWS, check_analyst
 from autoprompt.optimizer.search.demos import to_demo
@@ -53,43 +53,35 @@ from autoprompt.stats import count_groups, in_groups
 from autoprompt.text.answers.reasoning import USUAL_TOKENS, asks_to_reason
 from autoprompt.text.tokens import estimate_tokens
 
-if TYPE_CHECKING:
-    from autoprompt.workflow.task import WorkflowTask
-
 SHORT_TARGET = 80  # characters; what is longer is written rather than found out
 LARGE_GAIN = 0.3  # warned where validation cannot show less
 
 
 @dataclass(frozen=True, slots=True)
 class Preparation:
-    """A checked run that has sent nothing yet. max_calls: the cap, set by the user or by the preset.
-
-    prompt: the naive text; of a workflow, all of its prompts under their names.
-    """
+    """A checked run that has sent nothing yet. max_calls: the cap, set by the user or by the preset."""
 
     config: RunConfig
-    prompt: str
+    task: Task
     splits: Splits
     labels: tuple[str, ...]
     depth: Depth
     plan: Plan
     max_iterations: int
     max_calls: int
-    workflow: WorkflowTask | None = None
 
     @property
-    def prompts(self) -> int:
-        """How many texts are to be optimized."""
-        return 1 if self.workflow is None else len(self.workflow.components)
+    def text(self) -> str:
+        """All texts that are optimized, as one."""
+        return shown_text(self.task)
 
     @property
-    def locked_components(self) -> frozenset[str]:
-        return frozenset() if self.workflow is None else self.workflow.locked
+    def rows(self) -> tuple[Example, ...]:
+        return (*self.splits.train, *self.splits.val, *self.splits.test)
 
     def program(self, client: Client, metric: Metric) -> Program:
         """What is run on each row."""
-        rows = (*self.splits.train, *self.splits.val, *self.splits.test)
-        return make_program(self.config, self.prompt, self.workflow, self.labels, client, metric, rows)
+        return self.task.program(client, metric, labels=self.labels, rows=self.rows)
 
     @property
     def analyst_calls(self) -> int:
@@ -102,16 +94,16 @@ class Preparation:
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """Names that a prompt may use as placeholders: those that every row has, but the target's."""
-        rows = (*self.splits.train, *self.splits.val, *self.splits.test)
-        shared = set.intersection(*(set(row.fields) for row in rows)) - {self.config.target_field}
-        return tuple(name for name in self.splits.val[0].fields if name in shared)
+        """Names that a prompt may use as placeholders."""
+        return shared_fields(
+            (*self.splits.val, *self.splits.train, *self.splits.test), self.config.target_field
+        )
 
     @property
     def can_reason(self) -> bool:
         """Whether to try reasoning before the answer: of one prompt, for short answers, with room for it."""
         room = reasoning_tokens(self.config, self.labels)
-        if self.config.no_reasoning or self.workflow is not None or room < USUAL_TOKENS:
+        if self.config.no_reasoning or self.task.has_steps or room < USUAL_TOKENS:
             return False
         short = sum(len(row.target) <= SHORT_TARGET for row in self.splits.train)
         return bool(self.labels) or 10 * short >= 9 * len(self.splits.train) > 0
@@ -126,64 +118,62 @@ def prepare(config: RunConfig, *, has_clients: bool = False) -> Preparation:
     """
     config = complete(config)
     check_analyst(config)
-    prompt = "" if config.workflow is not None else starting_prompt(config)
-    regions = cut_rows(config, input_of=input_of(config, prompt))
+    task = open_task(config)
+    regions = cut_rows(config, input_of=input_of(config, task))
     labels = regions.labels or ()
-    workflow = open_workflow(config, [row for rows in regions.parts.values() for row in rows])
-    texts = [prompt] if workflow is None else [*workflow.components.values()]
+    task = task.fitted([row for rows in regions.parts.values() for row in rows])
+    texts = [component.text for component in task.components]
     regions = without_shown(regions, texts)
     train_batch = min(TRAIN_ROWS[config.analyst], max(TRAIN_BATCH, len(regions.parts["train"])))
     depth, analyst_calls = DEPTHS[config.preset], MOST_CALLS[config.analyst]
     # Whoever writes: another model must not make test rows of yesterday's train rows.
-    overhead = Overhead(
-        fewest_optimizer_calls(depth, analyst_calls), calls_per_row(config, workflow), train_batch
-    )
+    overhead = Overhead(fewest_optimizer_calls(depth, analyst_calls), row_calls(config, task), train_batch)
     caps = _preset_caps(config.preset, depth)
     splits = regions.capped(caps | _caps_with_room(regions, caps, config.max_calls, overhead))
-    if workflow is not None:
-        workflow.check_rewritable()
-        prompt = workflow.text
-        told = workflow.warnings(config.model or config.base_url, config.locked)
-        splits = replace(splits, warnings=(*splits.warnings, *told))
+    splits = replace(splits, warnings=(*splits.warnings, *task.check_search()))
     plan = make_plan(splits.val, overhead.calls_per_row, train_batch)
     default_calls = default_max_calls(depth, plan, len(splits.test))  # whoever writes, too
-    if not has_clients and _only_describes(config, prompt, splits.train):
+    if not has_clients and _only_describes(config, task, splits.train):
         depth = depth.describing(has_labels=bool(labels))
     if (warning := _too_few_rows(plan, depth)) is not None:
         splits = replace(splits, warnings=(*splits.warnings, warning))
     max_iterations = config.max_iterations or depth.max_iterations
     rows = _rows_by_file(splits)
-    said = check_metric(config, labels, rows)
-    if workflow is None:
-        said += check_placeholders(prompt, rows, config)
-        if asks_to_reason(prompt) and (room := reasoning_tokens(config, labels)) < USUAL_TOKENS:
-            said.append(f"the prompt asks to reason, and --max-output-tokens {room} will cut its answers")
+    said = [*task.warnings(rows), *check_metric(config, labels, rows), *_cut_reasoning(config, labels, task)]
     splits = replace(splits, warnings=(*splits.warnings, *said, *_too_long(texts, config.max_prompt_tokens)))
     # What a scientific analyst takes beyond a plain one must not come out of the search.
     looks = plan.calls_per_row * (train_batch - TRAIN_BATCH)
     beyond = max_iterations * (analyst_calls - MOST_CALLS["plain"] + looks)
     max_calls = config.max_calls or default_calls + beyond
-    found = Preparation(config, prompt, splits, labels, depth, plan, max_iterations, max_calls, workflow)
+    found = Preparation(config, task, splits, labels, depth, plan, max_iterations, max_calls)
     check_budget(config.max_calls, plan, len(splits.test), fewest_optimizer_calls(depth, found.analyst_calls))
     return found
 
 
-def _only_describes(config: RunConfig, prompt: str, train: Sequence[Example]) -> bool:
+def _cut_reasoning(config: RunConfig, labels: tuple[str, ...], task: Task) -> list[str]:
+    """A warning where a single prompt asks for more text than its answers may have."""
+    room = reasoning_tokens(config, labels)
+    if task.has_steps or room >= USUAL_TOKENS or not asks_to_reason(shown_text(task)):
+        return []
+    return [f"the prompt asks to reason, and --max-output-tokens {room} will cut its answers"]
+
+
+def _only_describes(config: RunConfig, task: Task, train: Sequence[Example]) -> bool:
     """Whether the embedded model both answers and writes, and is left to describe (`Depth.describing`).
 
     Not where more was asked for, nor in a workflow, which was not measured, nor where little else is left to
     try: few rows, or no room for the half of them as demonstrations. A GGUF file of one's own may hold a
     larger model.
     """
-    if config.preset == "thorough" or config.analyst != "plain" or config.workflow is not None:
+    if config.preset == "thorough" or config.analyst != "plain" or task.has_steps:
         return False
     if config.max_demos == 0 or len(train) < FEWEST_TOLD:
         return False
     models = [choose_model(config, role) for role in ("task", "optimizer")]
     if not all(m.is_local and (m.local_name or weights.DEFAULT) in weights.KNOWN for m in models):
         return False
-    fields = set.intersection(*(set(row.fields) for row in train)) - {config.target_field}
-    asked = placeholders(prompt, fields)
+    prompt = shown_text(task)
+    asked = placeholders(prompt, shared_fields(train, config.target_field))
     shown = [to_demo(row, None, asked, config.input_field) for row in train]
     taken = statistics.median(demo_tokens(prompt, demo, config.input_field) for demo in shown)
     return estimate_tokens(prompt) + taken <= config.max_prompt_tokens

@@ -21,17 +21,19 @@ from autoprompt.llm import Budget, Journal
 from autoprompt.llm.limits.account import Account
 from autoprompt.llm.limits.spent import Spent
 from autoprompt.llm.models import Clients, RoleModels, open_models
+from autoprompt.measure.task import locked_of
 from autoprompt.memory import ExperienceFile
 from autoprompt.metrics import row_weights, run_metric
 from autoprompt.optimizer.agents.scientific import make_analyst
 from autoprompt.optimizer.forecast import judge_tokens
 from autoprompt.optimizer.inputs import check_metric_unchanged, keep_inputs
-from autoprompt.optimizer.past import ORIGINAL_PROMPT, has_answers, with_origin
+from autoprompt.optimizer.past import has_answers, with_origin
 from autoprompt.optimizer.prepare import Preparation
 from autoprompt.optimizer.resume import dataset_facts, drop_candidates_after, restore
 from autoprompt.optimizer.search.pool import Pool
 from autoprompt.records import Event, OnEvent
 from autoprompt.runs import ProgressFile, RunFolder, RunStore
+from autoprompt.runs.folder import ORIGINAL_PROMPT
 from autoprompt.runs.interrupted import batch_of, interrupted, stopped
 from autoprompt.runs.openings import record_opening
 from autoprompt.runs.spending import note_spending
@@ -118,11 +120,9 @@ class _Work:
 
 def _keep_original(folder: RunFolder, preparation: Preparation) -> None:
     """What the run begins with, to the letter, in files of its own."""
-    if preparation.workflow is not None:
-        preparation.workflow.check_unchanged(folder)
-        preparation.workflow.write_original(folder)
+    preparation.task.check_unchanged(folder)
     if not (path := folder.path / ORIGINAL_PROMPT).exists():
-        folder.write_text(path.name, preparation.prompt)
+        folder.write_text(path.name, preparation.text)
     check_metric_unchanged(folder, preparation)
 
 
@@ -184,8 +184,7 @@ def _run_graph(work: _Work, *, resumed: bool) -> RunResult:
         keep_inputs(folder, preparation)
         if preparation.config.metric in LABEL_METRICS:
             folder.write_labels(preparation.labels)
-        if preparation.workflow is None:
-            folder.write_fields(preparation.fields)
+        preparation.task.write_original(folder, preparation.rows)
         work.emit({**_started(work, resumed=resumed), **_lessons_read(start)})
         # Not `next`: that is empty, too, where a node has ended and the checkpoint after it was not written.
         if saved is not None and saved.values and not saved.tasks:
@@ -234,7 +233,7 @@ def _make_context(work: _Work) -> SearchContext:
     folder, preparation, models = work.folder, work.preparation, work.models
     config, labels, splits = preparation.config, preparation.labels, preparation.splits
     metric = run_metric(config, labels, models.client)
-    program = preparation.program(models.client("task"), metric)
+    program, locked = preparation.program(models.client("task"), metric), locked_of(preparation.task)
     writer = models.client("optimizer")
     return SearchContext(
         program=program,
@@ -242,16 +241,16 @@ def _make_context(work: _Work) -> SearchContext:
         plan=preparation.plan,
         settings=SearchSettings(
             run_id=folder.run_id,
-            task=config.task or preparation.prompt,
+            task=config.task or preparation.text,
             max_iterations=preparation.max_iterations,
             depth=preparation.depth,
             seed=config.seed,
             max_prompt_tokens=config.max_prompt_tokens,
             max_demos=config.max_demos,
             prefer_shorter=config.prefer_shorter,
-            locked=tuple(p for p in config.locked if p not in preparation.locked_components),
-            locked_components=preparation.locked_components,
-            has_steps=preparation.workflow is not None,
+            locked=tuple(p for p in config.locked if p not in locked),
+            locked_components=locked,
+            has_steps=preparation.task.has_steps,
             labels=labels,
             can_reason=preparation.can_reason,
             input_field=config.input_field,
@@ -382,8 +381,7 @@ def _finish(work: _Work, context: SearchContext, final: AutoPromptState) -> RunR
     folder.write_text(folder.best_prompt_path.name, render_candidate(result.best) + "\n")
     if len(result.best.components) > 1:
         folder.write_text("best_prompt.diff", component_diffs(result.original, result.best) + "\n")
-    if preparation.workflow is not None:
-        preparation.workflow.write_best(folder, result.best)
+    preparation.task.write_best(folder, result.best)
     folder.write_result(result.to_dict())
     work.emit({"event": "run_finished", "result": result.to_dict()})
     return with_origin(result, folder)

@@ -29,6 +29,7 @@ from autoprompt.records import EvaluatedRow
 Settings = TypeVar("Settings", bound=BaseModel)
 
 BEST_WORKFLOW = "best_workflow.yaml"
+ORIGINAL_PROMPT = "original_prompt.txt"
 SCHEMA_VERSION = 1
 SEALED = "test-"  # begins the names of the evaluations that the sealed test was opened for
 # Who looks whether the lock is free takes a share of it for a moment; that must not refuse a `resume`.

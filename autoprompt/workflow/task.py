@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from autoprompt.errors import ConfigError, DatasetError, InputError, PromptError, StoreError
 from autoprompt.llm.client import Client
+from autoprompt.measure.task import Component, ComponentKind
+from autoprompt.metrics import Metric
 from autoprompt.records import Candidate, Example
 from autoprompt.runs import RunFolder
 from autoprompt.runs.folder import BEST_WORKFLOW
-from autoprompt.settings.records import LOCAL, is_embedded
+from autoprompt.settings.records import LOCAL, RunConfig, is_embedded
 from autoprompt.settings.yaml_file import parse_yaml
-from autoprompt.text.files import read_text
+from autoprompt.text.files import read_text, sha256_of
 from autoprompt.workflow.engine.definition import LLM_TYPES, SOURCE, Definition, GraphNode
 from autoprompt.workflow.engine.errors import WorkflowDefinitionError
 from autoprompt.workflow.engine.http_tools import tool_named
@@ -32,27 +34,55 @@ _USUAL = ("text", "answer", "class_name", "output", "result")  # of a workflow w
 
 @dataclass(frozen=True)
 class WorkflowTask:
-    """A workflow to be optimized. source: the file's text. locked: components that stay as they are."""
+    """A workflow's file as what is optimized.
 
+    source: the file's text. one_input: the start variable that gets the row's input where no field has its
+        name; known once the task is fitted to rows.
+    """
+
+    config: RunConfig
     path: Path
     source: str
     workflow: Workflow
     target_output: str
-    one_input: str | None
-    locked: frozenset[str]
+    one_input: str | None = None
+
+    has_steps = True
 
     @cached_property
-    def components(self) -> dict[str, str]:
+    def texts(self) -> dict[str, str]:
         return dict(self.workflow.components)
 
-    def warnings(self, model: str | None, locked: Iterable[str] = ()) -> list[str]:
-        """What the file's own check warns of, what differs from a run of it by itself, and locks that may
-        have been meant otherwise.
+    @cached_property
+    def locked(self) -> frozenset[str]:
+        return frozenset(self.workflow.locked) | (frozenset(self.config.locked) & self.texts.keys())
 
-        model: the one that every node is asked with. locked: as given to `open_task`.
-        """
+    @property
+    def components(self) -> tuple[Component, ...]:
+        return tuple(
+            Component(name, _kind(name), text, name in self.locked) for name, text in self.texts.items()
+        )
+
+    @property
+    def input_fields(self) -> tuple[str, ...]:
+        """Names of the workflow's inputs, in the order of the file."""
+        variables = _start_variables(self.workflow.definition)
+        return tuple(variable.variable for variable in variables)
+
+    @property
+    def digest(self) -> str:
+        return sha256_of(self.source)
+
+    def fitted(self, rows: Sequence[Example]) -> WorkflowTask:
+        definition, config = self.workflow.definition, self.config
+        one_input = _one_input(definition, rows, config.input_field, config.target_field)
+        _check_rows(definition, rows, one_input, config.input_field, config.target_field, self.path)
+        return replace(self, one_input=one_input)
+
+    def warnings(self, rows: Mapping[Path, Sequence[Example]]) -> list[str]:
+        """What the file's own check warns of, and what differs from a run of it by itself."""
         of_file = [str(fault) for fault in self.workflow.validate() if fault.severity == "warning"]
-        return [*of_file, *self._other_models(model), *self._locks_of_nodes(locked)]
+        return [*of_file, *self._other_models(self.config.model or self.config.base_url)]
 
     def _other_models(self, model: str | None) -> list[str]:
         named = [getattr(node.data, "model", None) for node in self.workflow.definition.all_nodes()]
@@ -61,12 +91,12 @@ class WorkflowTask:
             return []
         return [f"{self.path} names {', '.join(sorted(others))}; here every node asks {model} (--model)"]
 
-    def _locks_of_nodes(self, locked: Iterable[str]) -> list[str]:
+    def _locks_of_nodes(self) -> list[str]:
         """Passages that are also the name of a node with prompts, which they do not lock."""
         said = []
-        for mark in locked:
-            own = [name for name in self.components if name.rpartition(".")[0] == mark]
-            if own and mark not in self.components:
+        for mark in self.config.locked:
+            own = [name for name in self.texts if name.rpartition(".")[0] == mark]
+            if own and mark not in self.texts:
                 flags = " ".join(f"--locked {name}" for name in own)
                 said.append(
                     f"locked: {mark!r} is taken for a passage, which every rewrite must keep. To keep the "
@@ -79,25 +109,23 @@ class WorkflowTask:
         """Requests that a row takes at most, but for iterations (see ITEMS) and retries."""
         return max(1, _calls(self.workflow.definition))
 
-    @property
-    def text(self) -> str:
-        """All prompts under their names."""
-        return "\n\n".join(f"[{name}]\n{text}" for name, text in self.components.items())
-
     def file_with(self, candidate: Candidate) -> str:
         """The file with the candidate's texts and demonstrations in it; its layout and comments stay.
 
         Raises InputError where it would not be the workflow that was measured.
         """
-        return _file_with(self.source, self.path, self.components, candidate)
+        return _file_with(self.source, self.path, self.texts, candidate)
 
-    def check_rewritable(self) -> None:
-        """Raises InputError for a file in which a prompt cannot be replaced, before anything is paid."""
-        others = {name: f"{text.strip()}\n({name})" for name, text in self.components.items()}
-        self.file_with(Candidate({n: self.components[n] if n in self.locked else others[n] for n in others}))
+    def check_search(self) -> list[str]:
+        texts = self.texts
+        others = {name: f"{text.strip()}\n({name})" for name, text in texts.items()}
+        self.file_with(Candidate({n: texts[n] if n in self.locked else others[n] for n in others}))
+        return self._locks_of_nodes()
 
-    def write_original(self, folder: RunFolder) -> None:
-        """Keep the file that a run begins with."""
+    def repeated_text(self, fields: Sequence[str]) -> str:
+        return ""
+
+    def write_original(self, folder: RunFolder, rows: Sequence[Example]) -> None:
         folder.write_text(ORIGINAL, self.source)
 
     def check_unchanged(self, folder: RunFolder) -> None:
@@ -114,13 +142,7 @@ class WorkflowTask:
         folder.write_text(BEST_WORKFLOW, self.file_with(best))
 
     def program(
-        self,
-        client: Client,
-        *,
-        labels: tuple[str, ...],
-        read: Callable[[str], str | None] | None,
-        input_field: str,
-        target_field: str,
+        self, client: Client, metric: Metric, *, labels: tuple[str, ...], rows: Sequence[Example]
     ) -> WorkflowProgram:
         return WorkflowProgram(
             self.workflow,
@@ -128,9 +150,9 @@ class WorkflowTask:
             self.target_output,
             self.one_input,
             labels,
-            read,
-            input_field,
-            target_field,
+            metric.read,
+            self.config.input_field,
+            self.config.target_field,
         )
 
 
@@ -170,43 +192,34 @@ def _shown_in(node: GraphNode | None) -> list[tuple[str, str]]:
     return [(turn.user, turn.assistant) for turn in written]
 
 
-def start_variables(path: Path) -> tuple[str, ...]:
-    """Names of a workflow's inputs, in the order of the file; its faults are told by `open_task`."""
-    from autoprompt.workflow.file.checking import check_workflow
+def open_workflow(config: RunConfig, path: Path) -> WorkflowTask:
+    """Open a workflow file by the settings of a run.
 
-    _, _, graph = check_workflow(path, needs_model=False)
-    data = (node.data for node in graph.nodes.values() if node.file.type == "start")
-    return tuple(variable.variable for start in data for variable in getattr(start, "variables", ()))
-
-
-def open_task(
-    path: Path,
-    rows: Sequence[Example],
-    *,
-    target_output: str | None,
-    locked: Iterable[str],
-    input_field: str,
-    target_field: str,
-) -> WorkflowTask:
-    """The workflow of a file, ready to be run on `rows`.
-
-    locked: names of components, or passages that are left to the check of rewrites.
+    `config.locked` holds names of components, or passages that are left to the check of rewrites.
     Raises WorkflowDefinitionError for a broken file and for a tool that every row needs and that nobody has
-    registered, ConfigError for an output that is none or not named, DatasetError for a row without the inputs
-    that it asks for, PromptError where no prompt may be changed.
+    registered, ConfigError for an output that is none or not named, PromptError where no prompt may be
+    changed.
     """
     workflow = Workflow.load(path)
     definition = workflow.definition
     _check_tools(definition, path)
     if not workflow.components:
         raise PromptError(f"{path}: no node has a prompt, so there is nothing to optimize")
-    output = _target_output(definition, target_output, target_field, path)
-    one_input = _one_input(definition, rows, input_field, target_field)
-    _check_rows(definition, rows, one_input, input_field, target_field, path)
-    kept = frozenset(workflow.locked) | (frozenset(locked) & set(workflow.components))
-    task = WorkflowTask(path, read_text(path), workflow, output, one_input, kept)
-    _check_locks(task, locked)
+    output = _target_output(definition, config.target_output, config.target_field, path)
+    task = WorkflowTask(config, path, read_text(path), workflow, output)
+    _check_locks(task)
     return task
+
+
+def _kind(name: str) -> ComponentKind:
+    """Of a component's name, `node.role`: what a user is to say is a template."""
+    return "template" if name.rpartition(".")[2].startswith("user") else "instruction"
+
+
+def _start_variables(definition: Definition) -> Iterator[Any]:
+    for node in definition.nodes:
+        if node.type == "start":
+            yield from getattr(node.data, "variables", ())
 
 
 def _check_tools(definition: Definition, path: Path) -> None:
@@ -234,14 +247,14 @@ def _surely_run(definition: Definition) -> set[str]:
     return found
 
 
-def _check_locks(task: WorkflowTask, locked: Iterable[str]) -> None:
-    for mark in locked:
-        if mark not in task.components and not any(mark in text for text in task.components.values()):
+def _check_locks(task: WorkflowTask) -> None:
+    for mark in task.config.locked:
+        if mark not in task.texts and not any(mark in text for text in task.texts.values()):
             raise PromptError(
                 f"locked: {mark!r} is no component of {task.path}, and no prompt in it holds it. Components: "
-                f"{', '.join(task.components)}"
+                f"{', '.join(task.texts)}"
             )
-    if task.locked >= task.components.keys():
+    if task.locked >= task.texts.keys():
         raise PromptError(f"{task.path}: every prompt is locked, so there is nothing to optimize")
 
 
@@ -284,12 +297,7 @@ def _one_input(
     """The start variable that the row's input goes to, where just one has no field of its name."""
     fields = {name for row in rows for name in row.fields} | {input_field}
     fields.discard(target_field)
-    asked = [
-        variable.variable
-        for node in definition.nodes
-        if node.type == "start"
-        for variable in getattr(node.data, "variables", ())
-    ]
+    asked = [variable.variable for variable in _start_variables(definition)]
     missing = [name for name in asked if name not in fields and name != "query"]
     return missing[0] if len(missing) == 1 and input_field not in asked else None
 

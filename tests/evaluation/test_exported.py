@@ -6,8 +6,7 @@ import pytest
 import yaml
 
 from autoprompt.errors import ConfigError, InputError, PromptError, StoreError
-from autoprompt.evaluation import exported as export
-from autoprompt.evaluation.exported import EXPORT_FORMATS, export_run, read_exported
+from autoprompt.evaluation.exported import EXPORT_FORMATS, export, export_run, read_exported
 from autoprompt.measure.program import render
 from autoprompt.records import Candidate, Demo, Example
 from autoprompt.runs import RunStore

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from autoprompt.evaluation.task import input_of, make_program
+from autoprompt.evaluation.task import PromptTask, input_of
 from autoprompt.llm import Options, ScriptedClient
 from autoprompt.metrics import get_metric
 from autoprompt.records import Candidate, Example, Message
@@ -27,7 +27,7 @@ def asked(prompt: str = PROMPT, labels: tuple[str, ...] = (), **settings: Any) -
 
     config = RunConfig(prompt=PROMPT, **settings)
     metric = get_metric(config.metric, labels=labels)
-    program = make_program(config, PROMPT, None, labels, ScriptedClient(answer), metric, ROWS)
+    program = PromptTask(config, PROMPT).program(ScriptedClient(answer), metric, labels=labels, rows=ROWS)
     program.run(ROWS[0], Candidate({"prompt": prompt}))
     return seen[0]
 
@@ -66,4 +66,5 @@ def test_what_is_worked_out_first_has_room() -> None:
 def test_several_fields_that_a_prompt_asks_for_are_the_input(
     prompt: str, settings: dict[str, str], fields: tuple[str, ...]
 ) -> None:
-    assert input_of(RunConfig(prompt=prompt, **settings), prompt) == fields
+    config = RunConfig(prompt=prompt, **settings)
+    assert input_of(config, PromptTask(config, prompt)) == fields

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from autoprompt.gate.baseline import DatasetFacts, sha256_of
+from autoprompt.gate.baseline import DatasetFacts
 from autoprompt.gate.comparison import compare
 from autoprompt.gate.gate import decide, notes
 from autoprompt.gate.measurement import CaseScores, MeasuredCase, Measurement
@@ -13,6 +13,7 @@ from autoprompt.gate.report import CheckReport
 from autoprompt.metrics import get_metric
 from autoprompt.records import Example
 from autoprompt.settings.records import CheckSettings
+from autoprompt.text.files import sha256_of
 
 Scores = Sequence[float]
 

@@ -169,7 +169,7 @@ def test_no_prompt_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_locked_passage_must_be_in_the_prompt(tmp_path: Path) -> None:
-    assert prepared(tmp_path, locked=("the item",)).prompt == PROMPT
+    assert prepared(tmp_path, locked=("the item",)).text == PROMPT
     with pytest.raises(PromptError, match="does not hold 'the thing'"):
         prepared(tmp_path, locked=("the thing",))
 
@@ -209,20 +209,20 @@ def test_the_sidecar_says_what_the_config_does_not(tmp_path: Path) -> None:
     sidecar.write_text("prompt: '@p.txt'\ninput_field: text\nlocked: ['A or B']\n", encoding="utf-8")
     (tmp_path / "p.txt").write_text("@ all: A or B?\n", encoding="utf-8")
     found = prepare(RunConfig(dataset=path, preset="quick"))
-    assert (found.prompt, found.config.input_field, found.config.locked) == (
+    assert (found.text, found.config.input_field, found.config.locked) == (
         "@ all: A or B?", "text", ("A or B",),
     )  # fmt: skip
-    assert prepare(found.config).prompt == found.prompt
+    assert prepare(found.config).text == found.text
     assert prepare(RunConfig(dataset=path, prompt=PROMPT, labels=("B", "A"))).config.locked == ()
     with pytest.raises(DatasetError, match="no field 'input'"):
         prepare(RunConfig(dataset=path, input_field="input"))
     stored = as_complete(found.config.model_copy(update={"prompt": "@nowhere"}))
-    assert prepare(stored.model_copy(update={"locked": ()})).prompt == "@nowhere"
+    assert prepare(stored.model_copy(update={"locked": ()})).text == "@nowhere"
 
 
 def test_a_prompt_may_be_a_file(tmp_path: Path) -> None:
     (tmp_path / "p.txt").write_text("Say A\nor B.\n", encoding="utf-8")
-    assert prepared(tmp_path, prompt=f"@{tmp_path}/p.txt").prompt == "Say A\nor B."
+    assert prepared(tmp_path, prompt=f"@{tmp_path}/p.txt").text == "Say A\nor B."
     with pytest.raises(PromptError, match=r"prompt: .*none\.txt: cannot be read"):
         prepared(tmp_path, prompt=f"@{tmp_path}/none.txt")
 

@@ -20,7 +20,8 @@ CHILD = """
 import json, os, signal, sys
 from pathlib import Path
 from langgraph.checkpoint.sqlite import SqliteSaver
-from autoprompt import Clients, ScienceConfig, ScriptedClient, api
+from autoprompt import Clients, ScienceConfig, ScriptedClient
+from autoprompt.optimizer import api
 
 die_at, resumed = sys.argv[1], sys.argv[2] == "resume"
 LAST = Path("last.txt").read_text(encoding="utf-8")

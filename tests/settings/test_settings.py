@@ -10,6 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from autoprompt.errors import AutopromptError, ConfigError, DatasetError, PromptError, UsageError
+from autoprompt.evaluation.checks import starting_prompt
 from autoprompt.evaluation.exported import export
 from autoprompt.evaluation.scoring import other_prompt
 from autoprompt.records import Candidate, Demo
@@ -240,7 +241,7 @@ def test_a_search_does_not_begin_with_another_prompt_than_the_exported_one(folde
 
 def test_without_prompt_it_is_said_what_to_add(folder: Path) -> None:
     with pytest.raises(PromptError, match=r"--prompt @FILE.*rows\.task\.yaml") as caught:
-        resolve(dataset=Path("rows.jsonl"))
+        starting_prompt(resolve(dataset=Path("rows.jsonl")))
     assert caught.value.exit_code == 3
 
 
@@ -270,7 +271,7 @@ def test_without_prompt_the_fields_are_those_of_the_file(
 ) -> None:
     (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(PromptError) as caught:
-        resolve(dataset=Path(name), **flags)
+        starting_prompt(resolve(dataset=Path(name), **flags))
     message = str(caught.value)
     assert all(part in message for part in said), message
     assert ("The fields are" in message) == ("The fields are" in said[-1])

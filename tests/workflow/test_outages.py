@@ -21,7 +21,7 @@ from autoprompt.optimizer.search.pool import Pool
 from autoprompt.records import UNREACHED, Candidate, EvaluatedRow, Example, Prediction
 from autoprompt.workflow.engine.tools import FunctionTool, register_tool
 from autoprompt.workflow.outages import causes
-from autoprompt.workflow.task import open_task
+from autoprompt.workflow.task import open_workflow
 from tests.fake_endpoint import Reply, fake_endpoint
 
 FLOW = """\
@@ -64,20 +64,13 @@ def fetched(folder: Path, url: str | None = None, node: str = "") -> Prediction:
     path = write_flow(folder, url)
     if node:
         path.write_text(FLOW.replace("type: tool, data: {tool_name: fetch}", node), encoding="utf-8")
-    task = open_task(
-        path,
-        [row],
-        target_output="text",
-        locked=(),
-        input_field="item",
-        target_field="kind",
-    )
+    config = RunConfig(target_output="text", input_field="item", target_field="kind")
+    task = open_workflow(config, path).fitted([row])
     program = task.program(
         ScriptedClient(lambda messages: "A"),
+        get_metric("exact_match", labels=("A", "B")),
         labels=("A", "B"),
-        read=None,
-        input_field="item",
-        target_field="kind",
+        rows=[row],
     )
     return program.run(row, Candidate(dict(program.components)))
 

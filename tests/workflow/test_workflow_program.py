@@ -33,7 +33,7 @@ from autoprompt.records import Candidate, Demo, Example, Message, Usage
 from autoprompt.runs import RunFolder, RunStore
 from autoprompt.workflow.engine.errors import WorkflowDefinitionError
 from autoprompt.workflow.program import WorkflowProgram
-from autoprompt.workflow.task import file_with, open_task
+from autoprompt.workflow.task import file_with, open_workflow
 from autoprompt.workflow.workflow import Workflow
 
 FLOW = """\
@@ -93,13 +93,13 @@ def example(number: int) -> Example:
 
 
 def task(folder: Path, text: str = FLOW, **settings: Any) -> Any:
-    asked = {"target_output": None, "locked": (), "input_field": "item", "target_field": "kind", **settings}
-    return open_task(write_flow(folder, text), [example(1)], **asked)
+    config = RunConfig(**{"input_field": "item", "target_field": "kind", **settings})
+    return open_workflow(config, write_flow(folder, text)).fitted([example(1)])
 
 
 def program(folder: Path, client: ScriptedClient, text: str = FLOW) -> WorkflowProgram:
     made: WorkflowProgram = task(folder, text).program(
-        client, labels=("A", "B"), read=None, input_field="item", target_field="kind"
+        client, get_metric("exact_match", labels=("A", "B")), labels=("A", "B"), rows=[]
     )
     return made
 
@@ -151,7 +151,7 @@ def test_a_tool_that_nobody_registered_is_refused_unless_its_node_is_mocked_or_c
     said = r"flow\.yaml: node 'fetch': no tool 'nowhere' is registered\..*--tools FILE"
     with pytest.raises(WorkflowDefinitionError, match=said):
         task(tmp_path, flow())
-    assert task(tmp_path, flow() + "mocks: {fetch: {outputs: {text: found}}}\n").warnings(None) == []
+    assert task(tmp_path, flow() + "mocks: {fetch: {outputs: {text: found}}}\n").warnings({}) == []
     default = "default_value: [{key: text, type: string, value: x}]"
     coping = task(tmp_path, flow(f", error_strategy: default-value, {default}"))
     edges = "[{source: start, target: judge}, {source: judge, sourceHandle: A, target: fetch}]"
@@ -160,7 +160,7 @@ def test_a_tool_that_nobody_registered_is_refused_unless_its_node_is_mocked_or_c
     )
     branched = branched.replace("[look, text]", "[start, item]") + f"edges: {edges}\n"
     for warned in (coping, task(tmp_path, branched, target_output="class_name")):
-        assert any("tool 'nowhere' is not registered here" in said for said in warned.warnings(None))
+        assert any("tool 'nowhere' is not registered here" in said for said in warned.warnings({}))
 
 
 def test_demonstrations_in_the_file_are_sent_too(tmp_path: Path) -> None:
@@ -301,10 +301,10 @@ def test_locked_components_by_name_or_in_the_file(tmp_path: Path) -> None:
 
 def test_a_file_that_names_other_models_is_told(tmp_path: Path) -> None:
     text = FLOW.replace("      query_v", "      model: {provider: openai, name: gpt-4o}\n      query_v")
-    (said,) = task(tmp_path, text).warnings("local")
+    (said,) = task(tmp_path, text, model="local").warnings({})
     assert said.endswith("flow.yaml names gpt-4o; here every node asks local (--model)")
-    assert task(tmp_path, text).warnings("gpt-4o") == []
-    assert task(tmp_path).warnings("local") == []
+    assert task(tmp_path, text, model="gpt-4o").warnings({}) == []
+    assert task(tmp_path, model="local").warnings({}) == []
 
 
 def test_calls_of_a_row(tmp_path: Path) -> None:
@@ -314,7 +314,7 @@ def test_calls_of_a_row(tmp_path: Path) -> None:
 def test_the_file_with_other_texts_is_a_workflow_with_them(tmp_path: Path) -> None:
     made = task(tmp_path)
     texts = {
-        **made.components,
+        **made.texts,
         "look.system": "Look twice.\nThen: say it.",
         "judge.instruction": 'Say "A" # or B',
     }
@@ -332,9 +332,9 @@ def test_the_file_with_other_texts_is_a_workflow_with_them(tmp_path: Path) -> No
 
 def test_a_file_that_would_read_otherwise_with_other_prompts_is_refused_before_a_call(tmp_path: Path) -> None:
     made = task(tmp_path)
-    made.check_rewritable()
+    assert made.check_search() == []
     with pytest.raises(InputError, match=r"the new prompts, written into it, read otherwise at look\.system"):
-        made.file_with(Candidate({**made.components, "look.system": "{{#start.item#}}"}))
+        made.file_with(Candidate({**made.texts, "look.system": "{{#start.item#}}"}))
     settings = config(tmp_path)
     write_flow(tmp_path, FLOW.replace("Say which shape the item has.", "1e3"))
     client = ScriptedClient(model)
@@ -409,9 +409,9 @@ def test_a_workflow_is_optimized_and_its_file_written(tmp_path: Path) -> None:
 
 def test_a_passage_that_is_also_the_name_of_a_node_is_told(tmp_path: Path) -> None:
     flow = FLOW.replace("which shape", "which shape you look at")
-    found = task(tmp_path, flow, locked=("look",))
-    assert found.locked == frozenset()
-    (said,) = found.warnings("m", ("look", "which shape", "judge.instruction"))
+    found = task(tmp_path, flow, locked=("look", "which shape", "judge.instruction"))
+    assert found.locked == {"judge.instruction"}
+    (said,) = found.check_search()
     assert "'look' is taken for a passage" in said
     assert "--locked look.system" in said
 
@@ -436,7 +436,7 @@ def test_a_workflow_is_evaluated(tmp_path: Path) -> None:
 
 def test_a_text_is_no_candidate_of_a_workflow(tmp_path: Path) -> None:
     client = ScriptedClient(model)
-    with pytest.raises(ConfigError, match="candidate has a text for prompt, and what is scored has "):
+    with pytest.raises(ConfigError, match=r"The candidate is one prompt, but .*flow\.yaml is scored"):
         evaluate(config(tmp_path), candidate="Another one.", clients=Clients(client))
     assert client.calls == []
 

@@ -140,6 +140,7 @@ class RecordedClient:
         if not _is_useful(answer, options):  # of an earlier version, or to one who could use it
             self._cache.forget(key)
             return None
+        self._budget.count_cached()
         answer = replace(answer, usage=self._inner.priced(answer.usage))
         if self._budget.account is not None:  # it counts, now and when the journal replays it
             self._budget.charge_cached(options.role, answer.usage, is_retry=options.is_retry)

@@ -54,6 +54,7 @@ class Budget:
     _watch: Stopwatch = field(init=False, repr=False)
     _released: Need = field(default=Need(), init=False)
     _cut_by: set[str] = field(default_factory=set, init=False)
+    _cached_answers: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
         self._watch = Stopwatch(lambda: self.clock())
@@ -275,6 +276,15 @@ class Budget:
             used = Amount(1, usage.total_tokens, usage.cost_usd or 0.0)
             self.account.settle(charge.expected, used)
             draw(used, self._blocks)
+
+    @property
+    def cached_answers(self) -> int:
+        """How many answers came out of the cache of earlier runs."""
+        return self._cached_answers
+
+    def count_cached(self) -> None:
+        with self._lock:
+            self._cached_answers += 1
 
     def charge_cached(self, role: CallRole, usage: Usage, *, is_retry: bool = False) -> None:
         """Count an answer that another trial of the batch has paid for, as if it had been sent here.
