@@ -189,14 +189,17 @@ class Prediction:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """value in [0, 1], higher is better, and the reason in words that an analyst can use.
+    """value in [0, 1], higher is better, and the reason in words.
 
+    feedback: what a metric, a judge or a failed assertion says of the answer beyond "answered A, expected B".
+        It reaches whoever writes the next prompt.
     is_unscored: a judge was asked for a grade and gave none; value is 0.
     """
 
     value: float
     reason: str = ""
     is_unscored: bool = False
+    feedback: str = ""
 
     @property
     def is_correct(self) -> bool:
@@ -210,7 +213,7 @@ class EvaluatedRow:
     confidence: the probability that the model gave to the right label; None where unknown. It grades what
         0/1 scores cannot tell apart and is never reported as accuracy.
     output: all that the model wrote, where that is more than `prediction`; else "".
-    is_unscored: as in `Score`. is_cut: as in `Prediction`. group: as in `Example`.
+    is_unscored, feedback: as in `Score`. is_cut: as in `Prediction`. group: as in `Example`.
     """
 
     example_id: str
@@ -230,6 +233,7 @@ class EvaluatedRow:
     is_unscored: bool = False
     is_cut: bool = False
     group: str | None = None
+    feedback: str = ""
 
     @property
     def is_lost(self) -> bool:

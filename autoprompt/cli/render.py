@@ -31,7 +31,12 @@ _LONGEST_DEMO = 100
 # before, after, style: the change can be read without colour too.
 _DIFF_MARKS = {"same": ("", "", ""), "removed": ("[-", "-]", "red"), "added": ("{+", "+}", "green")}
 _RAISED = ("max_tokens", "max_cost", "max_seconds")  # caps that are the user's own
-VERDICT_STYLES = {"confirmed": "bold green", "not_confirmed": "bold yellow", "untested": "bold yellow"}
+VERDICT_STYLES = {
+    "confirmed": "bold green",
+    "nothing_to_improve": "bold green",
+    "not_confirmed": "bold yellow",
+    "untested": "bold yellow",
+}
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -142,7 +147,7 @@ def _test_table(data: Mapping[str, Any]) -> Table:
 
 
 def _facts(data: Mapping[str, Any], cap: int | None) -> Iterator[Text]:
-    if data["p_value"] is not None:
+    if data["p_value"] is not None and data["verdict"] != "nothing_to_improve":
         yield Text(
             f"{data['fixed']} rows fixed, {data['broken']} broken; {p_text(data['p_value'])} "
             f"(paired, exact); verdict: {data['verdict'].replace('_', ' ')}"

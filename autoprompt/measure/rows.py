@@ -318,6 +318,7 @@ def _scored(prediction: Prediction, example: Example, metric: Metric) -> Evaluat
         is_unscored=score.is_unscored,
         is_cut=prediction.is_cut,
         group=example.group,
+        feedback=score.feedback,
     )
 
 

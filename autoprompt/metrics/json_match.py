@@ -73,7 +73,8 @@ class JsonMatch(TextMetric):
             n for n in names if n not in found or n not in expected or not _is_same(found[n], expected[n])
         ]
         words = [_difference(n, found, expected) for n in wrong]
-        return Score(1 - len(wrong) / len(names) if names else 1.0, "; ".join(words))
+        said = "; ".join(words)
+        return Score(1 - len(wrong) / len(names) if names else 1.0, said, feedback=said)
 
     def _unparsed(self, text: str) -> Score:
         return (

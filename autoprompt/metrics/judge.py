@@ -182,7 +182,7 @@ def read_grade(reply: str) -> Score | None:
         return None
     else:
         scaled = max(0.0, (value - 1) / 4)
-    return Score(scaled, reason) if scaled <= 1 else None
+    return Score(scaled, reason, feedback=reason) if scaled <= 1 else None
 
 
 def _holds_grade(reply: str) -> bool:

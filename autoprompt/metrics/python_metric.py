@@ -6,6 +6,7 @@ import hashlib
 import importlib
 import inspect
 import sys
+import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -39,6 +40,9 @@ class PythonMetric(TextMetric):
     def _compare(self, answer: str, example: Example) -> Score:
         try:
             result = self.function(answer, example.target if self.takes_target else example, **self.options)
+        except AssertionError as error:
+            said = str(error) or _asserted(error)
+            return Score(0.0, said, feedback=said)
         except Exception as error:
             raise ConfigError(
                 f"metric {self.name} failed on {example.place}: {type(error).__name__}: {error}"
@@ -56,7 +60,13 @@ class PythonMetric(TextMetric):
         reason = str(
             said or ("" if value == 1 else f"answered {short(answer)}, expected {short(example.target)}")
         )
-        return Score(float(value), reason)
+        return Score(float(value), reason, feedback=str(said or ""))
+
+
+def _asserted(error: AssertionError) -> str:
+    """The line of an assertion that says nothing itself."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return f"not so: {frames[-1].line}" if frames and frames[-1].line else "an assertion failed"
 
 
 def python_metric(name: str, options: dict[str, Any], labels: tuple[str, ...]) -> Metric:

@@ -35,6 +35,8 @@ def predict(state: AutoPromptState, runtime: Runtime[SearchContext]) -> Update:
     update = _settle_pending(context, state)
     incumbent = context.pool[update["incumbent"]]
     plateau = update.get("plateau", state["plateau"])
+    if not update.get("stop_reason") and _is_perfect(context, state, incumbent):
+        update["stop_reason"] = "no_errors"
     if not update.get("stop_reason") and _has_searched_enough(context, state, incumbent, plateau):
         update["stop_reason"] = "patience"
     if (
@@ -196,6 +198,19 @@ def _has_searched_enough(
     if is_slow_round(context, incumbent):
         plateau = sum(asks_to_reason(entry["prompt"]) for entry in state.get("history", []))
     return plateau >= _depth(context, incumbent).patience
+
+
+def _is_perfect(context: SearchContext, state: AutoPromptState, incumbent: Entry) -> bool:
+    """Whether nothing is left to win.
+
+    No candidate can beat one that is right on every row of the race. And a round that began without a wrong
+    row of train had nothing to go by: it was the last one.
+    """
+    ids = context.plan.race_ids
+    has_won = bool(ids) and all(incumbent.scores.get(i, 0.0) >= 1.0 for i in ids)
+    return has_won or any(
+        entry["total_count"] and not entry["error_count"] for entry in state.get("history", [])
+    )
 
 
 def _depth(context: SearchContext, incumbent: Entry) -> Depth:

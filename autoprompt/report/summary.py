@@ -28,7 +28,7 @@ from autoprompt.runs.interrupted import resume_command
 from autoprompt.runs.spending import Spending, read_spending, total_cost
 
 Status = Literal["finished", "running", "interrupted"]
-Verdict = Literal["confirmed", "not_confirmed", "untested", "unfinished"]
+Verdict = Literal["confirmed", "not_confirmed", "nothing_to_improve", "untested", "unfinished"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,7 +279,11 @@ def _verdict(
             resume_command(files.folder), progress, calls, is_running=status == "running"
         )
         return "unfinished", *said
-    known: dict[str, Verdict] = {"confirmed": "confirmed", "not_confirmed": "not_confirmed"}
+    known: dict[str, Verdict] = {
+        "confirmed": "confirmed",
+        "not_confirmed": "not_confirmed",
+        "nothing_to_improve": "nothing_to_improve",
+    }
     verdict = known.get(str(result.get("verdict")), "untested")
     return verdict, wording.headline(result, original, best), wording.explanation(result)
 

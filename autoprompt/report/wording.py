@@ -43,6 +43,7 @@ def headline(result: Mapping[str, Any], original: Side, best: Side) -> str:
 _MARKS = {
     "confirmed": "Confirmed",
     "not_confirmed": "Not confirmed",
+    "nothing_to_improve": "Nothing to improve",
     "untested": "Untested",
     "unfinished": "Unfinished",
 }
@@ -52,12 +53,15 @@ def mark(verdict: str, *, is_unchanged: bool, is_running: bool) -> str:
     """The verdict in a word or three, to stand over the sentence."""
     if is_running:
         return "Running"
-    return "No better prompt found" if is_unchanged and verdict != "unfinished" else _MARKS[verdict]
+    has_own = verdict in ("unfinished", "nothing_to_improve")
+    return "No better prompt found" if is_unchanged and not has_own else _MARKS[verdict]
 
 
 def explanation(result: Mapping[str, Any]) -> str:
     """What the verdict means, for somebody who sees one for the first time."""
     best, p = result["best"], result["p_value"]
+    if result["verdict"] == "nothing_to_improve":
+        return "Your prompt made no error on the rows that a search would learn from, so none was started."
     if best.get("is_original"):
         return "The search could not confirm a better prompt, so nothing was changed."
     if result["verdict"] == "confirmed":

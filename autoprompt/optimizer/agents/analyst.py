@@ -18,6 +18,8 @@ WRONG_ROWS = 8
 RIGHT_ROWS = 4
 STEP_CHARACTERS = 200  # of what one of several steps got, and of what it gave
 REASONING_CHARACTERS = 200  # of what a model wrote before its answer, the end
+FEEDBACK_CHARACTERS = 300  # of what the scoring said of one row
+ALL_FEEDBACK_CHARACTERS = 4000  # of all of it: that of some 16 rows
 ROW_CHARACTERS = 600  # of a row's input; long documents would push the rest out of a small model's window
 
 _WORDS: dict[Language, dict[str, str]] = {
@@ -26,6 +28,7 @@ _WORDS: dict[Language, dict[str, str]] = {
         "row": "- {} -> answered: {}; right: {}",
         "unreadable": "(no readable answer)",
         "reason": " ({})",
+        "others": "Said of the other wrong answers:",
         "wrote": " (it wrote: …{})",
         "step": "[{}] got: {} -> gave: {}",
         "failed": "failed: {}",
@@ -37,6 +40,7 @@ _WORDS: dict[Language, dict[str, str]] = {
         "row": "- {} -> 回答：{}；正确：{}",
         "unreadable": "（无法读出答案）",
         "reason": "（{}）",
+        "others": "对其他错误回答的评语：",
         "wrote": "（它写道：…{}）",
         "step": "[{}] 得到：{} -> 给出：{}",
         "failed": "失败：{}",
@@ -121,7 +125,7 @@ class AnalysisAgent:
             total=str(len(results)),
             errors=str(len(wrong)),
             confusions=confusions(wrong, language),
-            wrong="\n".join(_lines_with_steps(r, language) for r in shown),
+            wrong=_wrong_rows([_lines_with_steps(r, language) for r in shown], shown, wrong, language),
             right="\n".join(_lines_with_steps(r, language) for r in right) or "-",
             example=next(iter(components)),
         )
@@ -158,7 +162,7 @@ class AnalysisAgent:
             total=str(len(results)),
             errors=str(len(wrong)),
             confusions=confusions(wrong, language),
-            wrong="\n".join(_line(r, language) for r in shown),
+            wrong=_wrong_rows([_line(r, language) for r in shown], shown, wrong, language),
             right="\n".join(_line(r, language) for r in right) or "-",
         )
         options = Options(role="optimizer", seed=seed, max_output_tokens=self._max_output_tokens)
@@ -191,15 +195,38 @@ def read_rules(answer: str, names: Sequence[str]) -> dict[str, list[str]]:
 
 
 def count_errors(results: Sequence[EvaluatedRow]) -> dict[str, Any]:
-    """An analysis that has asked nobody: the counts, without suggestions."""
-    wrong = sum(not row.is_correct for row in results)
+    """An analysis that has asked nobody: the counts and the feedback, without suggestions."""
+    wrong = [row for row in results if not row.is_correct]
     return {
-        "has_errors": wrong > 0,
-        "error_count": wrong,
+        "has_errors": bool(wrong),
+        "error_count": len(wrong),
         "total_count": len(results),
         "suggestions": "",
         "error_cases": [],
+        "feedback": feedback_lines(wrong),
     }
+
+
+def feedback_lines(wrong: Sequence[EvaluatedRow]) -> list[str]:
+    """What the scoring said of wrong and partly right answers: each remark once, the frequent ones first."""
+    said = Counter(_cut(row.feedback, FEEDBACK_CHARACTERS) for row in wrong if row.feedback.strip())
+    lines, left = [], ALL_FEEDBACK_CHARACTERS
+    for remark, count in said.most_common():
+        lines.append(f"{remark} (×{count})" if count > 1 else remark)
+        left -= len(lines[-1])
+        if left <= 0:
+            break
+    return lines
+
+
+def _wrong_rows(
+    lines: Sequence[str], shown: Sequence[EvaluatedRow], wrong: Sequence[EvaluatedRow], language: Language
+) -> str:
+    """The wrong rows that are shown, and what the scoring said of the others."""
+    others = feedback_lines([row for row in wrong if row not in shown])
+    if not others:
+        return "\n".join(lines)
+    return "\n".join([*lines, "", _WORDS[language]["others"], *(f"- {remark}" for remark in others)])
 
 
 def spread(rows: Sequence[EvaluatedRow], most: int) -> list[EvaluatedRow]:
@@ -272,6 +299,8 @@ def _line(row: EvaluatedRow, language: Language) -> str:
     detail = ""
     if row.reason and not row.is_correct and row.is_unparsed:
         detail = words["reason"].format(_cut(reason_in(language, row.reason), 200))
+    elif row.feedback and not row.is_correct:
+        detail = words["reason"].format(_cut(row.feedback, FEEDBACK_CHARACTERS))
     if row.output:  # how it got there: the end, where a reasoned answer goes wrong
         detail += words["wrote"].format(" ".join(row.output.split())[-REASONING_CHARACTERS:])
     return words["row"].format(_cut(row.input), answer, _cut(row.ground_truth, 200)) + detail

@@ -33,6 +33,7 @@ WORDING: dict[Language, dict[str, str]] = {
         "keep": "Keep these passages exactly as they are: ",
         "original": "It was first written as:\n",
         "none": "(none)",
+        "feedback": "What the scoring said of wrong answers:",
         "goal": "It is the prompt of one step of a program whose goal is: ",
         "cases": "What this step got and gave on rows that the program answered wrong:\n",
     },
@@ -41,6 +42,7 @@ WORDING: dict[Language, dict[str, str]] = {
         "keep": "以下内容必须原样保留：",
         "original": "它最初写作：\n",
         "none": "（无）",
+        "feedback": "评分对错误回答的评语：",
         "goal": "它是一个多步骤程序中某一步的提示词，程序的目标是：",
         "cases": "在程序最终答错的数据上，这一步得到和给出的内容：\n",
     },
@@ -107,7 +109,7 @@ class RewriteAgent:
         words = WORDING[language]
         shared = {
             "current": parent,
-            "analysis": analysis.get("suggestions") or words["none"],
+            "analysis": _gone_wrong(analysis, words),
             "experiences": words["experiences"] + lessons_in(language, experiences) if experiences else "",
             "keep": words["keep"] + " ".join(keep) if keep else "",
             "step": _told(step, words) if step is not None else "",
@@ -149,6 +151,14 @@ class RewriteAgent:
         if language_of(original) == "zh":
             return f"{most} 字"
         return f"{most} {'words' if has_words else 'characters'}"
+
+
+def _gone_wrong(analysis: Mapping[str, Any], words: Mapping[str, str]) -> str:
+    """What the analyst suggests, and every remark of the scoring."""
+    parts = [analysis["suggestions"]] if analysis.get("suggestions") else []
+    if feedback := analysis.get("feedback"):
+        parts.append("\n".join([words["feedback"], *(f"- {remark}" for remark in feedback)]))
+    return "\n\n".join(parts) or words["none"]
 
 
 def _told(step: StepView, words: Mapping[str, str]) -> str:

@@ -9,15 +9,16 @@ from typing import Any, Literal
 from autoprompt.records import Candidate
 from autoprompt.stats import Interval
 
-Verdict = Literal["confirmed", "not_confirmed", "untested"]
+Verdict = Literal["confirmed", "not_confirmed", "nothing_to_improve", "untested"]
 
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
     """The result of a run. `to_dict()` is `result.json`.
 
-    verdict: "confirmed" (better on the sealed test, p < .05), "not_confirmed", or "untested" where there is
-        no sealed test or no budget was left for it.
+    verdict: "confirmed" (better on the sealed test, p < .05), "not_confirmed", "nothing_to_improve" if the
+        original was right on every row that it was asked before the test, or "untested" where there is no
+        sealed test or no budget was left for it.
     best, original: the candidates. Equal where the search found nothing that it could confirm.
     Scores, gain, their 95% intervals and the p-value are of the sealed test, in [0, 1]; None where it was not
     opened (`verdict` is "untested").

@@ -60,7 +60,9 @@ def make_result(state: AutoPromptState, context: SearchContext, facts: RunFacts,
         "status": "finished",
         "stop_reason": state.get("stop_reason") or _natural_end(state),
         "cut_by": state.get("cut_by", []),
-        "verdict": _verdict(compared),
+        "verdict": _verdict(
+            compared, is_perfect=best is original and not state["tried"] and _has_no_errors(state)
+        ),
         "message": "",
         "metric": facts.metric,
         "original": {
@@ -113,7 +115,13 @@ def _failed(sides: Mapping[str, Sequence[EvaluatedRow]]) -> Iterator[str]:
         yield said
 
 
-def _verdict(compared: ComparedRows | None) -> Verdict:
+def _has_no_errors(state: AutoPromptState) -> bool:
+    return (state.get("stop_reason") or _natural_end(state)) == "no_errors"
+
+
+def _verdict(compared: ComparedRows | None, *, is_perfect: bool) -> Verdict:
+    if is_perfect:
+        return "nothing_to_improve"
     if compared is None:
         return "untested"
     return "confirmed" if compared.is_better else "not_confirmed"
@@ -230,6 +238,10 @@ def _validation(
 def _sentence(data: Mapping[str, Any]) -> str:
     """The verdict in one sentence, for people."""
     best, original, validation = data["best"], data["original"], data["validation"]
+    if data["verdict"] == "nothing_to_improve":
+        tested = f"; on the sealed test it scores {original['score']:.2f}" if original["n"] else ""
+        rows = f"{validation['rows']} validation rows" if validation["rows"] else "train rows"
+        return f"Your prompt is already right on every one of the {rows}: nothing to improve{tested}."
     if best["is_original"]:
         tried = data["candidates"]["tried"]
         if not tried:
