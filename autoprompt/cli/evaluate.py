@@ -235,6 +235,7 @@ def _lines(report: EvaluationReport) -> list[str]:
         f"{in_groups(report.groups, report.n)}, {report.model}"
     ]
     lines += scores.comparison(report)
+    lines += scores.baselines(report)
     if report.unparsed or report.failed or report.unscored:
         unread, why = first_unread(report.evaluation.rows), first_error(report.evaluation.rows)
         missing = f"{report.unparsed} rows with an unreadable answer" + (f" ({unread})" if unread else "")

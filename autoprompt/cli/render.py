@@ -152,6 +152,8 @@ def _facts(data: Mapping[str, Any], cap: int | None) -> Iterator[Text]:
             f"{data['fixed']} rows fixed, {data['broken']} broken; {p_text(data['p_value'])} "
             f"(paired, exact); verdict: {data['verdict'].replace('_', ' ')}"
         )
+    if said := wording.baselines(data.get("baselines")):
+        yield Text(said)
     if opened := wording.opened_before(data.get("splits") or {}):
         yield Text(opened, "yellow")
     validation = data["validation"]

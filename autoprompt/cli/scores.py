@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 
 from autoprompt.cli import clean
 from autoprompt.errors import UsageError
+from autoprompt.measure.baselines import baselines_dict, baselines_sentence
 from autoprompt.records import EvaluatedRow
 from autoprompt.stats import in_groups, p_text
 
@@ -146,3 +147,11 @@ _WRITERS: dict[str, Callable[[EvaluationReport], str]] = {
     "junit.xml": _junit,
 }
 ENDINGS = tuple(_WRITERS)
+
+
+def baselines(report: EvaluationReport) -> list[str]:
+    """What scores as much without a model, if anything does, and what both baselines score."""
+    found = baselines_dict(report.baselines)
+    said = ", ".join(f"{name.replace('_', ' ')} {one['score']:.3f}" for name, one in found.items() if one)
+    level = clean(baselines_sentence(found, report.score))
+    return [*filter(None, [level, f"without a model: {said}" if said else ""])]

@@ -12,10 +12,9 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
 
 from autoprompt.records import Example
-from autoprompt.text.scripts import is_unparted, runs, signs
+from autoprompt.text.scripts import counted_words
 
 # Shared weight of words from which two rows are twins. Of 150 rows each of clickbait, subj, trec, banking and
 # gsm8k none are, of sms 2; of the sentences above all 64.
@@ -87,22 +86,10 @@ def _are_many(twins: int, rows: int) -> bool:
 
 
 def _found(examples: Sequence[Example]) -> list[list[int]]:
-    words = [_words(example.input) for example in examples]
+    words = [counted_words(example.input) for example in examples]
     counts = Counter(word for found in words for word in found)
     weights = {word: math.log(len(examples) / count) for word, count in counts.items()}
     return _families(words, counts, weights)
-
-
-def _words(text: str) -> frozenset[str]:
-    """Words, told apart by how often they stood before; of scripts without spaces, pairs of signs."""
-    seen: Counter[str] = Counter()
-    found: set[str] = set()
-    for run in runs(text.casefold()):
-        parts = signs(run) if is_unparted(run) else [run]
-        for word in map("".join, pairwise(parts)) if len(parts) > 1 else parts:
-            seen[word] += 1
-            found.add(f"{word} {seen[word]}")
-    return frozenset(found)
 
 
 def _families(

@@ -22,6 +22,7 @@ from autoprompt.evaluation.exported import Exported, read_one_prompt
 from autoprompt.evaluation.task import CheckedRows, check_rows, open_task, row_calls
 from autoprompt.llm import Budget
 from autoprompt.llm.models import Clients, RoleModels, open_models
+from autoprompt.measure.baselines import Baseline, baselines_dict, find_baselines
 from autoprompt.measure.compare import ComparedRows, compare_rows, score_rows
 from autoprompt.measure.problems import ALL_CACHED, MOST_LOST, cut_warning, first_error, refused_warning
 from autoprompt.measure.program import COMPONENT
@@ -43,6 +44,8 @@ class EvaluationReport:
 
     against: another prompt on the same rows. compared: the two, paired; None without one, and where no row
         was answered by both. The other prompt is its `old` one.
+    baselines: what needs no model, on the same rows: the answer that most of them have, and for each row the
+        vote of the others with the most words in common.
     warnings: sentences about rows that were dropped and placeholders that are none, about what the model does
     not take or say, and about answers that a judge gave no grade.
     """
@@ -58,6 +61,7 @@ class EvaluationReport:
     warnings: tuple[str, ...] = ()
     against: Evaluation | None = None
     compared: ComparedRows | None = None
+    baselines: tuple[Baseline, ...] = ()
 
     @property
     def n(self) -> int:
@@ -103,6 +107,7 @@ class EvaluationReport:
             "cost_usd": self.cost_usd,
             "seconds": round(self.seconds, 3),
             "warnings": list(self.warnings),
+            "baselines": baselines_dict(self.baselines),
             "rows": [asdict(row) for row in self.evaluation.rows],
             "against": self._against(),
         }
@@ -354,4 +359,5 @@ def _report(
         warnings=(*checked.warnings, *late),
         against=against,
         compared=None if against is None else compare_rows(evaluation.rows, against.rows, metric),
+        baselines=find_baselines(checked.examples, checked.examples, evaluation.rows, metric),
     )

@@ -10,6 +10,7 @@ from autoprompt.dataset import load_checked
 from autoprompt.errors import ConfigError
 from autoprompt.evaluation.checks import check_metric, check_placeholders, starting_prompt
 from autoprompt.llm.client import Client, Options
+from autoprompt.measure.baselines import unbalanced_warning
 from autoprompt.measure.cost import FREE_OUTPUT_TOKENS, LABEL_OUTPUT_TOKENS
 from autoprompt.measure.program import COMPONENT, Program, PromptProgram, repeated_text, unknown_placeholders
 from autoprompt.measure.task import Component, ComponentKind, Task
@@ -161,5 +162,7 @@ def check_rows(config: RunConfig, dataset: Path, task: Task, *, labels_of: str =
     made_of = input_of(config, task)
     examples, found, warnings = load_checked(dataset, config, labels_of=labels_of, input_of=made_of)
     task, rows = task.fitted(examples), {dataset: examples}
-    warnings = (*warnings, *task.warnings(rows), *check_metric(config, found or (), rows))
+    unbalanced = unbalanced_warning(examples, found or (), config.metric)
+    warnings = (*warnings, *filter(None, [unbalanced]), *task.warnings(rows))
+    warnings = (*warnings, *check_metric(config, found or (), rows))
     return CheckedRows(tuple(examples), found or (), task, tuple(warnings))

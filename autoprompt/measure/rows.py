@@ -179,12 +179,12 @@ def _answered(
     """The row, and what asks again for an answer that could not be read."""
     try:
         prediction = ask()
-        return _scored(prediction, example, metric), prediction.again
+        return scored(prediction, example, metric), prediction.again
     except BudgetExhausted as error:
         if on_exhausted is None:
             raise
         on_exhausted(error)
-        return _scored(Prediction("", None, error=f"{UNASKED}{error}"), example, metric), None
+        return scored(Prediction("", None, error=f"{UNASKED}{error}"), example, metric), None
 
 
 def _whole_rows(unread: Mapping[Row, Ask], jobs: Sequence[Job], granted: int) -> dict[Row, Ask]:
@@ -287,7 +287,7 @@ def _await_answers(workers: Sequence[Thread]) -> None:
             worker.join(max(0.0, until - time.monotonic()))
 
 
-def _scored(prediction: Prediction, example: Example, metric: Metric) -> EvaluatedRow:
+def scored(prediction: Prediction, example: Example, metric: Metric) -> EvaluatedRow:
     error = prediction.error
     score = Score(0.0, f"failed: {error}")
     if error is None:

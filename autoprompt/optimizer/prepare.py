@@ -23,6 +23,7 @@ from autoprompt.evaluation.task import (
 from autoprompt.llm.client import Client, Options
 from autoprompt.llm.endpoints import choose_model
 from autoprompt.llm.here import weights
+from autoprompt.measure.baselines import unbalanced_warning
 from autoprompt.measure.cost import demo_tokens
 from autoprompt.measure.program import Program, placeholders
 from autoprompt.measure.task import Task, shown_text
@@ -139,7 +140,14 @@ def prepare(config: RunConfig, *, has_clients: bool = False) -> Preparation:
         splits = replace(splits, warnings=(*splits.warnings, warning))
     max_iterations = config.max_iterations or depth.max_iterations
     rows = _rows_by_file(splits)
-    said = [*task.warnings(rows), *check_metric(config, labels, rows), *_cut_reasoning(config, labels, task)]
+    every = [row for part in (splits.train, splits.val, splits.test) for row in part]
+    unbalanced = unbalanced_warning(every, labels, config.metric)
+    said = [
+        *filter(None, [unbalanced]),
+        *task.warnings(rows),
+        *check_metric(config, labels, rows),
+        *_cut_reasoning(config, labels, task),
+    ]
     splits = replace(splits, warnings=(*splits.warnings, *said, *_too_long(texts, config.max_prompt_tokens)))
     # What a scientific analyst takes beyond a plain one must not come out of the search.
     looks = plan.calls_per_row * (train_batch - TRAIN_BATCH)

@@ -279,13 +279,16 @@ def _verdict(
             resume_command(files.folder), progress, calls, is_running=status == "running"
         )
         return "unfinished", *said
+    meaning = " ".join(
+        filter(None, (wording.explanation(result), wording.baselines(result.get("baselines"))))
+    )
     known: dict[str, Verdict] = {
         "confirmed": "confirmed",
         "not_confirmed": "not_confirmed",
         "nothing_to_improve": "nothing_to_improve",
     }
     verdict = known.get(str(result.get("verdict")), "untested")
-    return verdict, wording.headline(result, original, best), wording.explanation(result)
+    return verdict, wording.headline(result, original, best), meaning
 
 
 def _side(data: Mapping[str, Any] | None) -> Side:

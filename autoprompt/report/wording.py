@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from autoprompt.measure.baselines import baselines_sentence
 from autoprompt.optimizer.ending.fresh_words import parts_of
 from autoprompt.optimizer.search.gate import CONFIRM_ALPHA, smallest_gain
 from autoprompt.report.numbers import count, p_value, ratio, score, times
@@ -29,6 +30,7 @@ def headline(result: Mapping[str, Any], original: Side, best: Side) -> str:
         return str(result["message"]).replace("->", "→")
     of_test = ((result.get("splits") or {}).get("groups") or {}).get("test", best.rows)
     groups = result["best"].get("groups", of_test)  # older results lack it
+    level = baselines_sentence(result.get("baselines"), best.score)
     parts = [
         f"{score(original.score, 2)} → {score(best.score, 2)} on {count(best.rows)} unseen rows"
         f"{in_groups(groups, best.rows)}, {p_value(result['p_value'])}",
@@ -37,7 +39,7 @@ def headline(result: Mapping[str, Any], original: Side, best: Side) -> str:
     grown = ratio(best.tokens_per_call, original.tokens_per_call)
     if grown is not None:
         parts.append(f"{times(grown)} tokens per call")
-    return "; ".join(parts)
+    return f"{level} {'; '.join(parts)}".strip()
 
 
 _MARKS = {
@@ -233,3 +235,16 @@ def rung(event: Mapping[str, Any]) -> str:
     else:  # ranked by how sure the model is of the right answers as well
         said = f"{leader} leads {best} by its confidence"
     return f"after {event['rows']} rows {stage}; {said}"
+
+
+def baselines(found: Mapping[str, Any] | None) -> str:
+    """What needs no model scores on the same rows, in a sentence; "" where it was not scored."""
+    known = {name: one for name, one in (found or {}).items() if one}
+    if not known:
+        return ""
+    whose = {
+        "most_frequent": "the most frequent label of train",
+        "nearest": "a vote of the nearest train rows",
+    }
+    said = ", ".join(f"{whose[name]} {score(one['score'], 3)}" for name, one in known.items())
+    return f"Scores without a model: {said}."

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Iterator
+from itertools import pairwise
 
 HAN = r"\u3005-\u3007\u3400-\u9fff\uf900-\ufaff"
 KANA = r"\u3041-\u3096\u30a1-\u30fa\uff66-\uff9d"
@@ -53,6 +55,21 @@ def is_unparted(run: str) -> bool:
 def signs(run: str) -> list[str]:
     """The characters of such a run as a reader counts them: each with its marks and vowels."""
     return _SIGN.findall(run)
+
+
+def counted_words(text: str) -> frozenset[str]:
+    """Return the words of a text, told apart by how often each stood before.
+
+    Of scripts without spaces they are pairs of signs.
+    """
+    seen: Counter[str] = Counter()
+    found: set[str] = set()
+    for run in runs(text.casefold()):
+        parts = signs(run) if is_unparted(run) else [run]
+        for word in map("".join, pairwise(parts)) if len(parts) > 1 else parts:
+            seen[word] += 1
+            found.add(f"{word} {seen[word]}")
+    return frozenset(found)
 
 
 def columns(text: str) -> int:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from autoprompt.llm.limits.spent import Spent
+from autoprompt.measure.baselines import Baseline, baselines_dict, baselines_sentence, find_baselines
 from autoprompt.measure.compare import ALPHA, ComparedRows, compare_rows
 from autoprompt.measure.problems import first_error, refused_warning
 from autoprompt.metrics import name_of_means
@@ -79,6 +80,7 @@ def make_result(state: AutoPromptState, context: SearchContext, facts: RunFacts,
         },
         "trade_off": trade_off(context, best, leader),
         **_proof(compared),
+        "baselines": baselines_dict(_baselines(context, sides["best"])),
         "validation": _validation(state, context, original, best),
         **_use(spent),
         "calls_left": context.budget.calls_left(),
@@ -90,8 +92,18 @@ def make_result(state: AutoPromptState, context: SearchContext, facts: RunFacts,
         "optimizer_model": facts.optimizer_model,
         "warnings": [*facts.warnings, *_failed(sides)],
     }
-    data["message"] = _sentence(data)
+    level = baselines_sentence(data["baselines"], data["best"]["score"])
+    data["message"] = f"{level} {_sentence(data)}" if level else _sentence(data)
     return RunResult(data, best.candidate, original.candidate)
+
+
+def _baselines(context: SearchContext, rows: Sequence[EvaluatedRow]) -> tuple[Baseline, ...]:
+    """What needs no model, on the rows of the sealed test that the winner answered."""
+    examples = {row.id: row for row in context.splits.test}
+    asked = [examples[row.example_id] for row in rows if row.example_id in examples]
+    if len(asked) < len(rows):
+        return ()
+    return find_baselines(context.splits.train, asked, rows, context.prediction.metric)
 
 
 def _failed(sides: Mapping[str, Sequence[EvaluatedRow]]) -> Iterator[str]:

@@ -1,0 +1,145 @@
+"""What needs no model: the most frequent answer, and a vote of the rows with the most words in common."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from autoprompt.measure.compare import ComparedRows, compare_rows
+from autoprompt.measure.rows import scored
+from autoprompt.metrics import Metric
+from autoprompt.records import EvaluatedRow, Example, Prediction
+from autoprompt.settings.records import JUDGED
+from autoprompt.text.scripts import counted_words
+
+MOST_FREQUENT, NEAREST = "most_frequent", "nearest"
+UNBALANCED = 0.7  # share of one label from which accuracy says little
+_VOTERS = 5
+_COMMON = 2000  # rows with a word; more of them weigh next to nothing and take all the time
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """One way to answer without a model, on the rows that a prompt was scored on.
+
+    answer: the one that it always gives; None for `nearest`. compared: the prompt (new) against it (old).
+    """
+
+    name: str
+    answer: str | None
+    compared: ComparedRows
+
+    @property
+    def is_beaten(self) -> bool:
+        return self.compared.is_better
+
+    def to_dict(self) -> dict[str, Any]:
+        old = self.compared.old
+        return {
+            "answer": self.answer,
+            "score": old.score,
+            "ci95": list(old.interval),
+            "p_value": self.compared.p_value,
+            "is_beaten": self.is_beaten,
+        }
+
+
+def find_baselines(
+    known: Sequence[Example], asked: Sequence[Example], rows: Sequence[EvaluatedRow], metric: Metric
+) -> tuple[Baseline, ...]:
+    """Score both baselines on the rows that a prompt answered.
+
+    known: rows whose answers they may use; a row votes for others only. asked: the examples of `rows`, in
+    their order. Empty if a judge scores, since each answer would cost a call.
+    """
+    if metric.name == JUDGED or not known or not asked:
+        return ()
+    usual = Counter(row.target for row in known).most_common(1)[0][0]
+    answers = {MOST_FREQUENT: [usual] * len(asked), NEAREST: _nearest(known, asked, usual)}
+    found = []
+    for name, given in answers.items():
+        theirs = [
+            scored(Prediction(text, metric.read(text) or text), example, metric)
+            for text, example in zip(given, asked, strict=True)
+        ]
+        compared = compare_rows(rows, theirs, metric)
+        if compared is not None:
+            found.append(Baseline(name, usual if name == MOST_FREQUENT else None, compared))
+    return tuple(found)
+
+
+def baselines_dict(found: Sequence[Baseline]) -> dict[str, Any]:
+    """Both baselines by name, as results and reports have them; None for one that was not scored."""
+    known = {baseline.name: baseline.to_dict() for baseline in found}
+    return {name: known.get(name) for name in (MOST_FREQUENT, NEAREST)}
+
+
+def baselines_sentence(found: Mapping[str, Any] | None, score: float | None) -> str:
+    """Say what a prompt is not clearly better than, and what to do about it; "" if it beats both.
+
+    found: as `baselines_dict`. score: the prompt's.
+    """
+    level = {name: one for name, one in (found or {}).items() if one and not one["is_beaten"]}
+    if not level or score is None:
+        return ""
+    name, best = max(level.items(), key=lambda item: item[1]["score"])
+    if best["score"] <= 0:
+        return ""
+    if name == MOST_FREQUENT:
+        return (
+            f"{score:.2f} is not clearly better than always answering {best['answer']!r}, which scores "
+            f"{best['score']:.2f} on the same rows. The metric macro_f1 gives every label the same weight."
+        )
+    return (
+        f"{score:.2f} is not clearly better than copying the answer of the known rows with the most words in "
+        f"common, which scores {best['score']:.2f} without a model."
+    )
+
+
+def unbalanced_warning(rows: Sequence[Example], labels: Sequence[str], metric: str) -> str:
+    """Recommend macro_f1 where one label makes up most rows; "" otherwise."""
+    if not labels or not rows or metric in ("macro_f1", JUDGED):
+        return ""
+    label, count = Counter(row.target for row in rows).most_common(1)[0]
+    share = count / len(rows)
+    if not UNBALANCED <= share < 1.0:
+        return ""
+    return (
+        f"{share:.0%} of the rows have the label {label!r}, so always answering it scores {share:.2f}. "
+        "The metric macro_f1 gives every label the same weight."
+    )
+
+
+def _nearest(known: Sequence[Example], asked: Sequence[Example], usual: str) -> list[str]:
+    """The answers that the rows with the most words in common vote for, each by what it shares."""
+    holders: dict[str, list[int]] = defaultdict(list)
+    for number, row in enumerate(known):
+        for word in counted_words(row.input):
+            holders[word].append(number)
+    weights = {word: math.log(1 + len(known) / len(rows)) for word, rows in holders.items()}
+    sizes = [_size(row, weights) for row in known]
+    answers = []
+    for example in asked:
+        shared: Counter[int] = Counter()
+        for word in sorted(counted_words(example.input)):
+            rows = holders.get(word, ())
+            if len(rows) <= _COMMON or len(rows) < len(known) / 10:
+                for number in rows:
+                    shared[number] += weights[word] ** 2  # type: ignore[assignment]
+        near = [
+            (weight / (sizes[number] or 1.0), -number)
+            for number, weight in shared.items()
+            if known[number].id != example.id
+        ]
+        votes: Counter[str] = Counter()
+        for likeness, number in sorted(near, reverse=True)[:_VOTERS]:
+            votes[known[-number].target] += likeness  # type: ignore[assignment]
+        answers.append(max(votes, key=lambda target: votes[target]) if votes else usual)
+    return answers
+
+
+def _size(row: Example, weights: Mapping[str, float]) -> float:
+    return math.sqrt(sum(weights[word] ** 2 for word in counted_words(row.input)))

@@ -1,0 +1,86 @@
+"""What a task scores without a model."""
+
+from __future__ import annotations
+
+import pytest
+
+from autoprompt.measure.baselines import (
+    baselines_dict,
+    baselines_sentence,
+    find_baselines,
+    unbalanced_warning,
+)
+from autoprompt.measure.rows import scored
+from autoprompt.metrics import get_metric
+from autoprompt.records import EvaluatedRow, Example, Prediction
+
+LABELS = ("No", "Yes")
+METRIC = get_metric("exact_match", labels=LABELS)
+
+
+def row(number: int, text: str, target: str) -> Example:
+    return Example(f"r{number}", text, target, {"input": text, "target": target})
+
+
+TRAIN = [row(n, f"the red ball {n}", "No") for n in range(8)] + [row(8, "a blue cube", "Yes")]
+ASKED = [row(20 + n, f"another red ball {n}", "No") for n in range(21)] + [
+    row(60 + n, f"some blue cube {n}", "Yes") for n in range(4)
+]
+
+
+def answered(*answers: str) -> list[EvaluatedRow]:
+    return [
+        scored(Prediction(text, text), example, METRIC) for example, text in zip(ASKED, answers, strict=True)
+    ]
+
+
+def test_the_most_frequent_label_of_train_and_the_nearest_rows_are_scored_on_the_same_rows() -> None:
+    found = baselines_dict(find_baselines(TRAIN, ASKED, answered(*["No"] * 25), METRIC))
+    assert found["most_frequent"]["answer"] == "No"
+    assert found["most_frequent"]["score"] == pytest.approx(0.84)
+    assert found["nearest"]["score"] == 1.0
+    assert found["nearest"]["answer"] is None
+
+
+def test_a_prompt_that_answers_as_the_most_frequent_label_does_is_told_so() -> None:
+    found = baselines_dict(find_baselines(TRAIN, ASKED, answered(*["No"] * 25), METRIC)[:1])
+    said = baselines_sentence(found, 0.84)
+    assert said.startswith("0.84 is not clearly better than always answering 'No', which scores 0.84")
+    assert "macro_f1" in said
+
+
+def test_a_prompt_that_beats_both_is_not_warned_of() -> None:
+    known = [row(n, f"thing {n}", "No" if n % 2 else "Yes") for n in range(40)]
+    asked = [row(100 + n, f"object {n + 900}", "No" if n % 2 else "Yes") for n in range(40)]
+    rows = [scored(Prediction(e.target, e.target), e, METRIC) for e in asked]
+    found = baselines_dict(find_baselines(known, asked, rows, METRIC))
+    assert found["most_frequent"]["score"] == 0.5
+    assert found["most_frequent"]["is_beaten"]
+    assert baselines_sentence(found, 1.0) == ""
+
+
+def test_a_row_does_not_vote_for_itself() -> None:
+    rows = [row(n, f"unique{n}", "Yes" if n == 3 else "No") for n in range(10)]
+    given = [scored(Prediction("No", "No"), e, METRIC) for e in rows]
+    assert find_baselines(rows, rows, given, METRIC)[1].compared.old.score == pytest.approx(0.9)
+
+
+def test_no_judge_is_paid_for_a_baseline() -> None:
+    from autoprompt.llm import ScriptedClient
+
+    judge = ScriptedClient([])
+    metric = get_metric("llm_judge", {"rubric": "kind"}, judge=judge)
+    assert find_baselines(TRAIN, ASKED, answered(*["No"] * 25), metric) == ()
+    assert judge.calls == []
+    assert baselines_dict(()) == {"most_frequent": None, "nearest": None}
+
+
+@pytest.mark.parametrize(
+    ("share", "metric", "is_told"),
+    [(0.84, "exact_match", True), (0.6, "exact_match", False), (0.84, "macro_f1", False)],
+)
+def test_unbalanced_labels_are_told_with_the_metric_that_counts_them_alike(
+    share: float, metric: str, is_told: bool
+) -> None:
+    rows = [row(n, f"t{n}", "No" if n < share * 100 else "Yes") for n in range(100)]
+    assert ("macro_f1" in unbalanced_warning(rows, LABELS, metric)) == is_told
