@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
+from collections.abc import Iterator
 from itertools import groupby
 
 from autoprompt.text.scripts import is_unparted, runs, signs
@@ -52,12 +53,21 @@ def cut_mark(line: str, whole: str) -> str:
 def _units(text: str) -> list[str]:
     """Words, single signs of scripts that do not part them, and the symbols that count, in folded case."""
     units: list[str] = []
-    for is_symbol, group in groupby(unicodedata.normalize("NFKC", text).casefold(), _is_symbol):
-        part = "".join(group)
+    for is_symbol, part in _parts(unicodedata.normalize("NFKC", text).casefold()):
         for run in [part] if is_symbol else runs(part):
             units += signs(run) if is_unparted(run) else [run]
     return units
 
 
+def _parts(text: str) -> Iterator[tuple[bool, str]]:
+    """Symbols and what stands between them, in turn. A file has thousands of lines, mostly of ASCII."""
+    if text.isascii():
+        return ((number % 2 == 1, part) for number, part in enumerate(_ASCII_SYMBOLS.split(text)) if part)
+    return ((is_symbol, "".join(group)) for is_symbol, group in groupby(text, _is_symbol))
+
+
 def _is_symbol(sign: str) -> bool:
     return sign in "-%" or unicodedata.category(sign) in _SYMBOL_KINDS
+
+
+_ASCII_SYMBOLS = re.compile(f"([{re.escape(''.join(filter(_is_symbol, map(chr, range(128)))))}]+)")

@@ -6,7 +6,7 @@ import csv
 import io
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,18 @@ MAX_ENTRIES = 200
 _KEEP = 0.98
 _KEEP_WARNING = 0.99
 _PATIENCE_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What `ExperienceFile.record` did: lessons new to the file, and those it had no room for.
+
+    dropped_to: the file that holds the dropped ones; None if there are none.
+    """
+
+    new: int = 0
+    dropped: int = 0
+    dropped_to: Path | None = None
 
 
 class ExperienceFile:
@@ -79,18 +91,18 @@ class ExperienceFile:
         found.sort(key=lambda item: (not item[0], -item[1], -item[2].priority, item[2].change))
         return [entry for _, _, entry in found]
 
-    def record(self, entries: Iterable[Experience], *, run_id: str, iteration: int) -> int:
-        """Add what one iteration of a run has measured; returns how many lessons were new to the file.
+    def record(self, entries: Iterable[Experience], *, run_id: str, iteration: int) -> Recorded:
+        """Add what one iteration of a run has measured.
 
         A measurement that is there (`Experience.sources`; of an entry that names none, the same change of the
         same run and iteration) is not counted again. A lesson like one that is there (same kind of task, the
         same words) is merged into it. All others lose a little priority, and beyond 200 entries those with
-        the least are forgotten.
+        the least move to a dated file beside this one.
         Raises ValueError for an entry without task or change, and for a run id of several words.
         """
         fresh = [self._stamped(entry, run_id, iteration) for entry in entries]
         if not fresh:
-            return 0
+            return Recorded()
         with self._changing() as blocks:
             known = {name for block in blocks if block.entry for name in block.entry.sources}
             fresh = [entry for entry in fresh if entry.sources[0] not in known]
@@ -98,8 +110,20 @@ class ExperienceFile:
             for entry in fresh:
                 touched.add(id(_add(blocks, entry)))
             _decay((block for block in blocks if id(block) not in touched), len(fresh))
-            _forget_least(blocks)
-        return len(fresh)
+            gone = _take_least(blocks)
+            if gone:
+                self._keep_apart(gone)
+        return Recorded(len(fresh), len(gone), self._kept_apart if gone else None)
+
+    @property
+    def _kept_apart(self) -> Path:
+        """Where lessons of today go that the file has no room for."""
+        return self.path.with_name(f"{self.path.stem}.dropped-{datetime.now(UTC):%Y-%m-%d}{self.path.suffix}")
+
+    def _keep_apart(self, gone: Sequence[Block]) -> None:
+        """Add lessons to today's copy, before they leave the file: a kill in between leaves them in both."""
+        kept = self._kept_apart.read_text(encoding="utf-8") if self._kept_apart.exists() else HEADER + "\n"
+        write_text(self._kept_apart, kept + ("\n" if kept != HEADER + "\n" else "") + render(gone))
 
     @staticmethod
     def _stamped(entry: Experience, run_id: str, iteration: int) -> Experience:
@@ -200,12 +224,17 @@ def _decay(blocks: Iterable[Block], times: int) -> None:
             block.entry = replace(block.entry, priority=block.entry.priority * keep**times)
 
 
-def _forget_least(blocks: list[Block]) -> None:
-    """Cut down to the cap. Of equal priority, what stands first in the file, the older, goes first."""
+def _take_least(blocks: list[Block]) -> list[Block]:
+    """Cut `blocks` down to the limit and return what was taken out, in the file's order.
+
+    Of equal priority, what stands first in the file, the older, goes first.
+    """
     entries = [block for block in blocks if block.entry]
     entries.sort(key=lambda block: block.entry.priority if block.entry else 0.0)
-    for block in entries[: max(0, len(entries) - MAX_ENTRIES)]:
-        blocks.remove(block)
+    taken = {id(block) for block in entries[: max(0, len(entries) - MAX_ENTRIES)]}
+    gone = [block for block in blocks if id(block) in taken]
+    blocks[:] = [block for block in blocks if id(block) not in taken]
+    return gone
 
 
 def _the_one(entries: Sequence[Experience], wanted: str, path: Path) -> Experience:

@@ -7,6 +7,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Sequence
+from functools import lru_cache
 
 from autoprompt.text.scripts import HANGUL, is_unparted, runs, signs
 
@@ -42,30 +43,42 @@ def task_similarity(a: str, b: str) -> float:
     with its endings, into pairs of characters, which is about a word there. No model and no
     download is needed, and the result is the same everywhere. Two languages never look alike.
     """
-    if _normal(a) == _normal(b):
+    a, b = _normal(a), _normal(b)
+    if a == b:
         return 1.0
-    left, right = _weights(a), _weights(b)
-    norm = math.sqrt(sum(w * w for w in left.values()) * sum(w * w for w in right.values()))
+    (left, left_norm), (right, right_norm) = _weights(a), _weights(b)
+    norm = left_norm * right_norm
     if norm == 0.0:
         return 0.0
+    if len(right) < len(left):
+        left, right = right, left
     # min: rounding can give a little more than 1 for equal vectors
     return min(1.0, sum(weight * right.get(gram, 0.0) for gram, weight in left.items()) / norm)
 
 
 def _normal(text: str) -> str:
-    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", text)
+    return " ".join(text.casefold().split())
 
 
-def _weights(text: str) -> dict[str, float]:
-    """n-gram -> 1 + ln(count): the tenth mention says little more than the first."""
+@lru_cache(maxsize=256)  # one task is compared with thousands of others
+def _weights(text: str) -> tuple[dict[str, float], float]:
+    """n-gram -> 1 + ln(count), and the norm: the tenth mention says little more than the first."""
     counts: Counter[str] = Counter()
-    for run in runs(_normal(text)):
-        if is_unparted(run) or _HANGUL.search(run):
-            for part in _BOILERPLATE_CJK.sub(" ", run).split():
-                counts.update(_grams(signs(part), 2))
-        elif run not in _BOILERPLATE and not run.isdigit():
-            counts.update(_grams(f"^{run}$", _GRAM))
-    return {gram: 1.0 + math.log(count) for gram, count in counts.items()}
+    for run in runs(text):
+        counts.update(_grams_of(run))
+    weights = {gram: 1.0 if count == 1 else 1.0 + math.log(count) for gram, count in counts.items()}
+    return weights, math.sqrt(sum(weight * weight for weight in weights.values()))
+
+
+@lru_cache(maxsize=50_000)  # a file of ten thousand lessons has about as many words
+def _grams_of(run: str) -> tuple[str, ...]:
+    """The n-grams of a word, or of what stands between two signs in a script that parts no words."""
+    if is_unparted(run) or _HANGUL.search(run):
+        parts = _BOILERPLATE_CJK.sub(" ", run).split()
+        return tuple(gram for part in parts for gram in _grams(signs(part), 2))
+    return () if run in _BOILERPLATE or run.isdigit() else tuple(_grams(f"^{run}$", _GRAM))
 
 
 def _grams(letters: Sequence[str], size: int) -> list[str]:

@@ -6,6 +6,7 @@ import sys
 
 from autoprompt.errors import InputError
 from autoprompt.memory import Experience, ExperienceFile, additive_sentence, cut_mark, measurement
+from autoprompt.memory.file import MAX_ENTRIES
 from autoprompt.optimizer.agents.writer import describe_change
 from autoprompt.optimizer.context import SearchContext
 from autoprompt.optimizer.state import AutoPromptState
@@ -68,7 +69,13 @@ def whole_change(parent: Candidate, candidate: Candidate, change: str) -> str:
 def _keep(entries: list[Experience], file: ExperienceFile, context: SearchContext, iteration: int) -> None:
     """A file that broke since the run began costs its lessons, and not the run that is paid for."""
     try:
-        file.record(entries, run_id=context.settings.run_id, iteration=iteration)
+        done = file.record(entries, run_id=context.settings.run_id, iteration=iteration)
+        if done.dropped:
+            said = (
+                f"{done.dropped} lessons left {file.path}, which keeps {MAX_ENTRIES}. They are in "
+                f"{done.dropped_to}."
+            )
+            context.emit({"event": "warning", "about": "memory", "message": said})
     except InputError as error:
         said = f"lessons of this run are not kept for later ones: {error}"
         context.emit({"event": "warning", "about": "memory", "message": said})

@@ -8,6 +8,7 @@ import pytest
 
 from autoprompt.errors import InputError
 from autoprompt.memory import MAX_ENTRIES, Experience, ExperienceFile, Verdict, measurement
+from autoprompt.memory.file import Recorded
 
 TASK = "Decide whether a news headline is clickbait. Answer 1 or 0."
 LONG = "added: " + "Mind the rule of the house. " * 15
@@ -34,7 +35,7 @@ def test_a_missing_file_is_empty(file: ExperienceFile) -> None:
 
 
 def test_an_entry_is_recorded_with_run_and_date(file: ExperienceFile) -> None:
-    assert file.record([lesson("Say one digit only")], run_id="r1", iteration=2) == 1
+    assert file.record([lesson("Say one digit only")], run_id="r1", iteration=2).new == 1
     (entry,) = file.load()
     assert (entry.task, entry.change, entry.before, entry.after, entry.rows) == (
         TASK,
@@ -62,10 +63,10 @@ def test_recording_the_same_iteration_again_changes_nothing(file: ExperienceFile
     both = [lesson("Say one digit only"), lesson("Show hard cases first")]
     file.record(both, run_id="r1", iteration=2)
     before = file.path.read_bytes()
-    assert file.record(both, run_id="r1", iteration=2) == 0
+    assert file.record(both, run_id="r1", iteration=2).new == 0
     assert file.path.read_bytes() == before
-    assert file.record(both[:1], run_id="r1", iteration=3) == 1
-    assert file.record([lesson("Say why")], run_id="r1", iteration=3) == 1
+    assert file.record(both[:1], run_id="r1", iteration=3).new == 1
+    assert file.record([lesson("Say why")], run_id="r1", iteration=3).new == 1
 
 
 def test_recording_again_counts_once_even_after_a_merge(file: ExperienceFile) -> None:
@@ -80,11 +81,11 @@ def test_the_same_comparison_counts_once_whatever_run_makes_it(file: ExperienceF
     def told(by: str) -> Experience:
         return replace(lesson("Say one digit"), sources=(measurement("old", "new", by=by),))
 
-    assert file.record([told("small model")], run_id="r1", iteration=2) == 1
-    assert file.record([told("small model")], run_id="r2", iteration=5) == 0
+    assert file.record([told("small model")], run_id="r1", iteration=2).new == 1
+    assert file.record([told("small model")], run_id="r2", iteration=5).new == 0
     (entry,) = file.load()
     assert entry.rows == 40
-    assert file.record([told("large model")], run_id="r2", iteration=5) == 1
+    assert file.record([told("large model")], run_id="r2", iteration=5).new == 1
     assert file.load()[0].rows == 80
 
 
@@ -373,3 +374,20 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
     ExperienceFile(tmp_path / "link.txt").record([lesson("x")], run_id="r1", iteration=2)
     assert (tmp_path / "link.txt").is_symlink()
     assert "] x" in (tmp_path / "real.txt").read_text()
+
+
+def test_lessons_that_the_file_has_no_room_for_are_kept_in_a_dated_file(tmp_path: Path) -> None:
+    file = ExperienceFile(tmp_path / "lessons.txt")
+    many = [lesson(change_of(n), rows=n + 1) for n in range(MAX_ENTRIES)]
+    assert file.record(many, run_id="r1", iteration=2) == Recorded(MAX_ENTRIES)
+    done = file.record([lesson("Be brief"), lesson("Name the unit")], run_id="r2", iteration=3)
+    assert (done.new, done.dropped) == (2, 2)
+    assert done.dropped_to is not None
+    assert done.dropped_to.name.startswith("lessons.dropped-20")
+    again = file.record([lesson("Count twice")], run_id="r3", iteration=3)
+    assert again.dropped_to == done.dropped_to
+    dropped = ExperienceFile(done.dropped_to)
+    assert dropped.problems() == []
+    kept, gone = {e.change for e in file.load()}, {e.change for e in dropped.load()}
+    assert (len(kept), len(gone)) == (MAX_ENTRIES, 3)
+    assert kept | gone == {e.change for e in many} | {"Be brief", "Name the unit", "Count twice"}
