@@ -135,10 +135,23 @@ def resume(
         if finished is not None:
             return finished
         _check_is_no_trial(folder)
+        _tell_changes(folder, on_event)
         config = as_complete(find_data(folder, load_config(folder)))
         with in_words_of_kept_rows(config) as told:
             preparation = _in_words(prepare(config, has_clients=clients is not None), told)
         return run_in_folder(folder, preparation, clients, on_event, resumed=True)
+
+
+def _tell_changes(folder: RunFolder, on_event: OnEvent | None) -> None:
+    """Record settings that were edited since the run began, and say which. Raises StoreError for others."""
+    changed = folder.settings_changed()
+    if not changed:
+        return
+    said = ", ".join(f"{name} was {old}, is {new}" for name, (old, new) in changed.items())
+    event = {"event": "warning", "message": f"config.yaml was edited: {said}", "changed": changed}
+    folder.append_event(event)
+    if on_event is not None:
+        on_event(event)
 
 
 def _check_is_no_trial(folder: RunFolder) -> None:

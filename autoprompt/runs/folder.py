@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from autoprompt.text.redaction import HIDDEN
+
 import os
 import re
 import shlex
@@ -28,6 +30,12 @@ from autoprompt.records import EvaluatedRow
 
 Settings = TypeVar("Settings", bound=BaseModel)
 
+MAY_CHANGE = frozenset(
+    ("max_calls", "max_tokens", "max_cost", "max_seconds", "concurrency", "rpm", "tpm", "timeout")
+    + ("no_cache", "cache_dir", "dataset", "train", "val", "test", "workflow", "tools", "memory", "data")
+)
+"""Settings that may be edited between start and resume: budgets, pace, and where files lie (these are known by
+their content)."""
 BEST_WORKFLOW = "best_workflow.yaml"
 ORIGINAL_PROMPT = "original_prompt.txt"
 SCHEMA_VERSION = 1
@@ -226,6 +234,25 @@ class RunFolder:
             raise StoreError(f"{self.config_path}: settings were expected, found {type(config).__name__}")
         return config
 
+    def settings_changed(self) -> dict[str, list[Any]]:
+        """Return the settings in `config.yaml` that were edited since the run began: name -> [old, new].
+
+        Only `MAY_CHANGE` are allowed, and what was left out of the file as a secret. Raises StoreError for
+        others: what was measured under one metric or model does not go on under another.
+        """
+        began, now = self.read_info().get("settings"), self.read_config()
+        if began is None:
+            return {}
+        names = [name for name in {**began, **now} if began.get(name) != now.get(name)]
+        wrong = [name for name in names if name not in MAY_CHANGE and HIDDEN not in str(began.get(name))]
+        if wrong:
+            listed = "; ".join(f"{name}: {began.get(name)!r:.60} -> {now.get(name)!r:.60}" for name in wrong)
+            raise StoreError(
+                f"{self.config_path} was edited since the run began ({listed}). Put the old values back, or "
+                f"start a new run. Only these may change: {', '.join(sorted(MAY_CHANGE))}."
+            )
+        return {name: [began.get(name), now.get(name)] for name in names}
+
     def read_settings(self, kind: type[Settings]) -> Settings:
         """The settings that the run was started with, as the record `kind`. Raises StoreError."""
         try:
@@ -357,8 +384,10 @@ class RunFolder:
 def fill_new_folder(path: Path, config: Mapping[str, Any], kind: str) -> None:
     """Write what a new run begins with. Relative paths in `config` become absolute, secrets are left out."""
     settings = without_secrets({name: _absolute(value) for name, value in config.items()})
-    write_text(path / "config.yaml", to_yaml(settings))
+    text = to_yaml(settings)
+    write_text(path / "config.yaml", text)
     info = {"schema_version": SCHEMA_VERSION, "run_id": path.name, "kind": kind, "created": _now()}
+    info["settings"] = yaml.safe_load(text)
     write_json(path / "run.json", info)  # last: a folder that has it is whole
 
 

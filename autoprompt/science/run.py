@@ -83,6 +83,7 @@ def resume(
         finished = folder.read_result()
         if finished is not None:
             return Investigation.from_dict(finished)
+        folder.settings_changed()
         config = _load_config(folder)
         _check_unchanged(folder)
         level, python = _checked_bench(config)
