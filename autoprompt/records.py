@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -58,24 +59,64 @@ class Usage:
         )
 
 
+def text_of(value: object) -> str:
+    """Return a value of a row as the text that a prompt is filled with.
+
+    A text stays as it is, null is the empty text, and everything else is JSON: 1 -> "1", true -> "true",
+    1.0 -> "1.0", lists and objects without spaces and with their letters unescaped.
+    """
+    return value if isinstance(value, str) else _json(value, _COMPACT)
+
+
+def content_of(value: object) -> str:
+    """Return a value as the text that a row's id, place in the splits and twins are computed from.
+
+    The same as `text_of` but for lists and objects, whose JSON has spaces: another form would move rows.
+    """
+    return value if isinstance(value, str) else _json(value, _SPACED)
+
+
+def _json(value: object, encoder: json.JSONEncoder) -> str:
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    if isinstance(value, bool | int | float | list | tuple | dict):
+        return encoder.encode(value)
+    return str(value)  # a date or the like, in a row that a program has at hand
+
+
+_COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str)
+_SPACED = json.JSONEncoder(ensure_ascii=False, default=str)
+
+
 @dataclass(frozen=True, slots=True)
 class Example:
     """One row. `id` comes from the content alone, so it is the same in every file and on every machine.
 
-    fields: every field of the row as text, for `{placeholders}`; `input` and `target` are two of them.
+    input, target, fields: JSON values as the file or the program has them: text, number, true or false, list,
+        object or null. `fields` are all of the row, for `{placeholders}`; input and target are two of them.
+    input_text, target_text: the two as `text_of` writes them.
+    content: the input as it identifies the row.
     group: rows with the same one belong together: they stay in one part, and are no independent evidence.
     path, line, row: the file, the 1-based line (or record number) in it, and of a JSON list, which may be all
         on one line, the number of the row too; for error messages. None and 0 where unknown.
     """
 
     id: str
-    input: str
-    target: str
-    fields: Mapping[str, str]
+    input: object
+    target: object
+    fields: Mapping[str, object]
     group: str | None = None
     line: int = 0
     path: Path | None = field(default=None, compare=False)
     row: int = field(default=0, compare=False)
+    input_text: str = field(init=False, repr=False, compare=False)
+    target_text: str = field(init=False, repr=False, compare=False)
+    content: str = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "input_text", text_of(self.input))
+        object.__setattr__(self, "target_text", text_of(self.target))
+        object.__setattr__(self, "content", content_of(self.input))
 
     @property
     def at(self) -> str:
@@ -95,7 +136,7 @@ class Example:
     @property
     def own_id(self) -> str:
         """The field `id` that its file may have; "" where there is none. It need not be unique."""
-        return self.fields.get("id", "").strip()
+        return text_of(self.fields.get("id")).strip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +209,8 @@ class Prediction:
 
     value: the answer as read from `text` (a label, a number, the text itself); None where it could not be
         read: an "unparsed" row, scored 0.
+    output: what the program produced, where that is more than a text: a list, an object, a number, true or
+        false. `text` is then its text. None for a text.
     label_probs: label -> probability in [0, 1], summing to 1, where the endpoint gives log-probabilities.
     error: why there is no answer, for a row whose calls failed; None otherwise.
     trace: what each step of a workflow did, in the order in which they ended, for the analyst; empty for a
@@ -184,6 +227,7 @@ class Prediction:
     error: str | None = None
     trace: tuple[Step, ...] = ()
     is_cut: bool = False
+    output: object = None
     again: Callable[[], Prediction] | None = field(default=None, repr=False, compare=False)
 
 

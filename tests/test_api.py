@@ -682,6 +682,25 @@ def test_rows_of_a_program_are_the_dataset_and_stay_for_a_resume(tmp_path: Path)
     assert evaluate(config, rows=iter(rows[:20]), clients=clients()).n == 20
 
 
+def same_kind(prediction: str, target: object) -> tuple[float, str]:
+    return float(prediction == "x"), repr(target)
+
+
+def test_rows_of_a_program_keep_their_types(tmp_path: Path) -> None:
+    day, deep = date(2024, 5, 1), {"b": [None, 1.0, 10**30, True], "a": {"é": Decimal("1.50")}}
+    rows = [
+        {"input": n, "target": {"n": n, "deep": deep, "day": day}, "tags": ("a", np.int64(2))} for n in (1, 2)
+    ]
+    config = run_config(tmp_path, dataset=None, prompt="{input} {tags}", metric=same_kind, labels=None)
+    client = ScriptedClient(["x", "x"])
+    report = evaluate(config, rows=rows, clients=Clients(client))
+    assert sorted(messages[-1].content for messages in client.calls) == ['1 ["a",2]', '2 ["a",2]']
+    kept = {"b": [None, 1.0, 10**30, True], "a": {"é": "1.50"}}
+    assert [row.reason for row in report.evaluation.rows] == [
+        repr({"n": n, "deep": kept, "day": "2024-05-01"}) for n in (1, 2)
+    ]
+
+
 def is_first_sign(prediction: str, target: str) -> float:
     return float(prediction[:1] == target[:1])
 
@@ -1183,9 +1202,7 @@ def test_columns_that_are_not_used_may_hold_anything_that_can_be_written(tmp_pat
     made = clients()
     assert evaluate(config, rows=rows, clients=made).n == len(GOOD)
     assert isinstance(made.task, ScriptedClient)
-    assert made.task.calls[0][0].content.startswith(
-        '2024-05-01 1.50  inf é ["2024-05-01", {"at": null}, 3]\n'
-    )
+    assert made.task.calls[0][0].content.startswith('2024-05-01 1.50  inf é ["2024-05-01",{"at":null},3]\n')
     asked = config.model_copy(update={"prompt": "{picture} {input}"})
     assert "{picture} is no field" in "".join(evaluate(asked, rows=rows, clients=clients()).warnings)
 

@@ -199,7 +199,7 @@ def _table(views: list[CaseView]) -> RenderableType:
         example = view.case.example
         what = "must pass" if view.must_pass and view.is_failure else view.state
         scores = ("" if score is None else f"{score:.3g}" for score in (view.before, view.now))
-        texts = (example.target, view.case.prediction, example.input)
+        texts = (example.target_text, view.case.prediction, example.input_text)
         made.add_row(
             Text(what, "red" if view.is_failure else ""),
             *(Text(score) for score in scores),

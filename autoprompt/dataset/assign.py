@@ -30,7 +30,7 @@ class _Unit:
 
 def in_hash_order(examples: Sequence[Example], seed: int) -> list[Example]:
     """The rows in an order that depends on seed and content alone."""
-    return sorted(examples, key=lambda example: _hash(seed, f"row:{content_key(example.input)}"))
+    return sorted(examples, key=lambda example: _hash(seed, f"row:{content_key(example.content)}"))
 
 
 def capped(examples: Sequence[Example], cap: int, seed: int, *, by_target: bool) -> list[Example]:
@@ -42,7 +42,7 @@ def capped(examples: Sequence[Example], cap: int, seed: int, *, by_target: bool)
     strata: dict[str, list[Example]] = defaultdict(list)
     ordered = in_hash_order(examples, seed)
     for example in ordered:
-        strata[example.target if by_target else ""].append(example)
+        strata[example.target_text if by_target else ""].append(example)
     # Middle of the row's place in its stratum, in (0, 1): taken in this order, all strata fill evenly.
     place = {
         example.id: (2 * rank + 1) / (2 * len(rows))
@@ -110,13 +110,13 @@ def quotas(strata: Mapping[str, int], totals: Counts) -> dict[str, Counts]:
 def _strata(examples: Sequence[Example], seed: int, by_target: bool) -> dict[str, list[_Unit]]:
     groups: dict[str, list[Example]] = defaultdict(list)
     for example in examples:
-        single = f"row:{content_key(example.input)}"
+        single = f"row:{content_key(example.content)}"
         groups[single if example.group is None else f"group:{example.group}"].append(example)
     strata: dict[str, list[_Unit]] = defaultdict(list)
     for key, rows in groups.items():
         stratum = ""
         if by_target:
-            counts = Counter(row.target for row in rows)
+            counts = Counter(row.target_text for row in rows)
             stratum = min(counts, key=lambda target: (-counts[target], target))
         strata[stratum].append(_Unit(_hash(seed, key), tuple(rows)))
     for units in strata.values():

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
-import math
 import sys
 import unicodedata
 from collections import Counter
@@ -14,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from autoprompt.dataset.faults import Faults, require_fields
-from autoprompt.dataset.plain import without_bytes
+from autoprompt.dataset.plain import holds_bytes, without_bytes
 from autoprompt.dataset.reading import read_records
 from autoprompt.errors import DatasetError
-from autoprompt.records import Example
+from autoprompt.records import Example, content_of, text_of
 from autoprompt.text.braces import as_placeholder, is_placeholder_name
 from autoprompt.text.names import named
 
@@ -39,9 +37,9 @@ def load_rows(
     input_of: what may be fields that make up the input, as far as the first row has them: several as lines
     of `name: value`; a single one as it is, where there is no field of the input's name.
 
-    Values become text: 1 -> "1", true -> "true", 1.0 -> "1.0", an object or list -> its JSON (a target may be
-    one with takes_json only, and is then compact). White space around a target is dropped. A row without a
-    group value is a group of its own. Of Parquet, a field of bytes that are no text is left out.
+    Values keep their JSON types; of CSV and its like they are text. A target may be an object or a list with
+    takes_json only. White space around a target that is text is dropped. A row without a group value is a
+    group of its own. Of Parquet, a field of bytes that are no text is left out.
     Raises DatasetError with every fault's file and line, the first ten in words.
     """
     flags = {"--input-field": input_field, "--target-field": target_field}
@@ -61,19 +59,21 @@ def load_rows(
         if what:
             faults.add(line, what)
             continue
-        fields = {sys.intern(str(name)): as_text(value) for name, value in record.items()}
-        target = _target_text(record[target_field])
-        # Labels repeat in every row: one string for each is enough.
-        target = fields[target_field] = known.setdefault(target, target)
-        text = joined_input(record, made_of)
-        what = _text_fault(target, fields, made_of, target_field)
+        fields = {sys.intern(str(name)): value for name, value in record.items()}
+        target = record[target_field]
+        if isinstance(target, str):
+            target = target.strip()
+            # Labels repeat in every row: one string for each is enough.
+            target = fields[target_field] = known.setdefault(target, target)
+        given = record[made_of[0]] if len(made_of) == 1 else joined_input(record, made_of)
+        target_text = text_of(target)
+        what = _text_fault(target_text, fields, made_of, target_field)
         if what:
             faults.add(line, what)
             continue
-        group = fields[group_field] or None if group_field else None
-        examples.append(
-            Example(example_id(text, target), text, target, fields, group, line, path, faults.row)
-        )
+        group = text_of(fields[group_field]) or None if group_field else None
+        row_id = example_id(content_of(given), target_text)
+        examples.append(Example(row_id, given, target, fields, group, line, path, faults.row))
     if not examples and not faults.count:
         faults.add(1, "no rows, expected at least 4. Fill the file, or give another one.")
     faults.raise_if_any()
@@ -111,30 +111,11 @@ def _made_of(
 
 
 def joined_input(record: Mapping[str, Any], names: Sequence[str]) -> str:
-    """The input that these fields make up: one as it is, several as lines of `name: value`.
+    """The input that several fields make up: lines of `name: value`.
 
     In the alphabet's order: a row stays the same row for a prompt that asks for them in another one.
     """
-    if len(names) == 1:
-        return as_text(record[names[0]])
-    return "\n".join(f"{name}: {as_text(record[name])}" for name in sorted(names))
-
-
-def as_text(value: Any) -> str:
-    """A value of a record as the text that prompts and metrics see; null is the empty text."""
-    if isinstance(value, str):
-        return value
-    if value is None or (isinstance(value, float) and math.isnan(value)):
-        return ""
-    if isinstance(value, (bool, int, float, list, dict)):
-        return json.dumps(value, ensure_ascii=False, default=str)
-    return str(value)
-
-
-def _target_text(value: Any) -> str:
-    if isinstance(value, (list, dict)):
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
-    return as_text(value).strip()
+    return "\n".join(f"{name}: {content_of(record[name])}" for name in sorted(names))
 
 
 def content_key(text: str) -> str:
@@ -157,7 +138,7 @@ def infer_labels(examples: Sequence[Example]) -> tuple[str, ...] | None:
     """The distinct targets, sorted, where they look like labels: at most 20, each seen twice on average."""
     targets: set[str] = set()
     for example in examples:
-        targets.add(example.target)
+        targets.add(example.target_text)
         if len(targets) > MAX_LABELS:
             return None
     if not targets or len(examples) < 2 * len(targets):
@@ -179,7 +160,7 @@ def without_doubles(
     doubles = conflicts = 0
     faults = Faults(path)
     for example in examples:
-        kept = first.setdefault(content_key(example.input), example)
+        kept = first.setdefault(content_key(example.content), example)
         if kept is example:
             continue
         differing = _told_apart_by(example, kept)
@@ -189,11 +170,11 @@ def without_doubles(
             continue
         conflicts += 1
         if not allow_conflicts:
-            found = f"target {_short(example.target)}, but {kept.at} has {_short(kept.target)}"
+            found = f"target {_short(example.target_text)}, but {kept.at} has {_short(kept.target_text)}"
             todo = "Correct one, or keep the first with --allow-conflicts."
             if differing:
                 todo = f"They differ in {named(differing, 4)}: {_WHOLE_INPUT}. {todo}"
-            faults.add_row(example, f"{found} for the same input {_short(example.input)}. {todo}")
+            faults.add_row(example, f"{found} for the same input {_short(example.input_text)}. {todo}")
     faults.raise_if_any()
     warnings = []
     if doubles and others:
@@ -212,10 +193,10 @@ def _told_apart_by(one: Example, other: Example) -> list[str]:
 
     An `id` is no content. The fields of input and target are known here by what they hold alone.
     """
+    known = (text_of(one.input), one.target_text)
+    texts = {name: text_of(value) for name, value in one.fields.items() if name != "id"}
     return [
-        name
-        for name, text in one.fields.items()
-        if name != "id" and text not in (one.input, one.target) and text != other.fields.get(name, "")
+        name for name, text in texts.items() if text not in known and text != text_of(other.fields.get(name))
     ]
 
 
@@ -227,8 +208,8 @@ def check_labels(examples: Sequence[Example], path: Path, labels: Sequence[str],
     allowed = set(labels)
     faults = Faults(path)
     for example in examples:
-        if example.target not in allowed:
-            what = f"target {_short(example.target)} is not among the labels {named(list(labels), 20)}"
+        if example.target_text not in allowed:
+            what = f"target {_short(example.target_text)} is not among the labels {named(list(labels), 20)}"
             of = f" of {labels_of}" if labels_of else ""
             faults.add_row(example, f"{what}{of}. Correct the row, or add it with --labels.")
     faults.raise_if_any()
@@ -260,13 +241,13 @@ def without_leaks(
     warnings = []
     for name, (path, examples) in sources.items():
         faults = Faults(path)
-        keys = [content_key(example.input) for example in examples]
+        keys = [content_key(example.content) for example in examples]
         kept[name] = []
         shared_groups = set()
         for key, example in zip(keys, examples, strict=True):
             if key in places:
                 other, at = places[key]
-                where = f"the same input as {other} {at}: {_short(example.input)}"
+                where = f"the same input as {other} {at}: {_short(example.input_text)}"
                 faults.add_row(example, f"{where}. Take it out of one file, or give --drop-leaks.")
             else:
                 kept[name].append(example)
@@ -295,7 +276,7 @@ def without_leaks(
 
 def rare_labels(examples: Iterable[Example]) -> list[str]:
     """Labels that are seen once, sorted."""
-    return sorted(label for label, count in Counter(e.target for e in examples).items() if count == 1)
+    return sorted(label for label, count in Counter(e.target_text for e in examples).items() if count == 1)
 
 
 def _row_fault(
@@ -310,22 +291,25 @@ def _row_fault(
         what = f"target {target_field!r} is {kind}, expected a text, a number, true or false"
         return f"{what}. For JSON answers give --metric json_match, or write it as a text in quotes."
     for name in wanted:
-        if isinstance(record[name], bytes):
+        if holds_bytes(record[name]):
             return f"field {name!r} holds bytes, expected text. Decode it when you write the file."
     return None
 
 
 def _text_fault(
-    target: str, fields: Mapping[str, str], made_of: Sequence[str], target_field: str
+    target: str, fields: Mapping[str, object], made_of: Sequence[str], target_field: str
 ) -> str | None:
     if not target:
         return f"empty target {target_field!r}, expected the right answer. Fill it in, or leave the row out."
-    if not any(fields[name].strip() for name in made_of):
+    if not any(text_of(fields[name]).strip() for name in made_of):
         return f"empty input {named([*made_of])}, expected a text. Fill it in, or leave the row out."
     for name, value in fields.items():
-        if "\0" in value:
+        if not isinstance(value, str | list | dict):
+            continue
+        text = content_of(value)
+        if "\0" in text:
             return f"field {name!r} holds a NUL character, expected text. Take it out."
-        if not value.isascii() and any("\ud800" <= char <= "\udfff" for char in value):
+        if not text.isascii() and any("\ud800" <= char <= "\udfff" for char in text):
             return f"field {name!r} holds half of a surrogate pair (\\ud800-\\udfff), no character. Mend it."
     return None
 

@@ -19,7 +19,6 @@ from autoprompt.text.names import listed, named
 
 Sources = Mapping[str, tuple[Path, Sequence[Example]]]  # name -> file and rows
 LABEL_METRICS = ("exact_match", "macro_f1")  # whose answer is one of the labels, where there are labels
-JSON_METRIC = "json_match"  # whose targets may be objects and lists
 _OTHER_SEPARATORS = re.compile("[，،、;；|｜]")
 _MOST_CLASSES, _LARGEST_CLASS = 5, 10  # numbers that mark a class, most often: stars, digits, points of ten
 _MOST_LIKE_LABELS, _LONGEST_LABEL = 60, 40  # beyond: answers in words, which nobody would list
@@ -52,6 +51,11 @@ def task_labels(
     return infer_labels([example for _, examples in sources.values() for example in examples])
 
 
+def takes_objects(metric: str) -> bool:
+    """Return whether a metric can compare with a target that is an object or a list."""
+    return metric == "json_match" or metric.startswith("python:")
+
+
 def strange_warnings(sources: Sources, labels: Sequence[str], labels_of: str) -> list[str]:
     """Said of rows whose target is none of the labels that `labels_of` knows: it cannot be answered."""
     return [
@@ -63,7 +67,7 @@ def strange_warnings(sources: Sources, labels: Sequence[str], labels_of: str) ->
 
 
 def _count_as_wrong(strange: Sequence[Example], rows: int) -> str:
-    targets = listed([f"{row.target!r} ({row.at})" for row in strange])
+    targets = listed([f"{row.target_text!r} ({row.at})" for row in strange])
     if len(strange) == 1:
         return f"1 of {rows} rows counts as wrong: its target {targets} is"
     return f"{len(strange)} of {rows} rows count as wrong: their targets {targets} are"
@@ -71,7 +75,7 @@ def _count_as_wrong(strange: Sequence[Example], rows: int) -> str:
 
 def _strange(examples: Sequence[Example], labels: Sequence[str]) -> list[Example]:
     allowed = set(labels)
-    return [example for example in examples if example.target not in allowed]
+    return [example for example in examples if example.target_text not in allowed]
 
 
 def kind_warnings(sources: Sources, labels: Sequence[str] | None, settings: DataSettings) -> list[str]:
@@ -87,7 +91,7 @@ def _too_many_warnings(sources: Sources, settings: DataSettings) -> list[str]:
     """Said where labels are inferred, and the targets look like labels but are too many for that."""
     if settings.metric not in LABEL_METRICS or settings.labels is not None:
         return []
-    counts = Counter(example.target for _, rows in sources.values() for example in rows)
+    counts = Counter(example.target_text for _, rows in sources.values() for example in rows)
     common = [target for target, count in counts.items() if count > 1]
     if not MAX_LABELS < len(counts) <= _MOST_LIKE_LABELS or 2 * len(common) <= len(counts):
         return []
@@ -105,7 +109,7 @@ def _few_rows_warnings(sources: Sources, settings: DataSettings) -> list[str]:
     if settings.metric not in LABEL_METRICS or settings.labels is not None:
         return []
     examples = [example for _, rows in sources.values() for example in rows]
-    targets = {example.target for example in examples}
+    targets = {example.target_text for example in examples}
     if len(targets) > MAX_LABELS or infer_labels(examples) is not None:
         return []
     if all(map(_is_number, targets)) or max(map(len, targets), default=0) > _LONGEST_LABEL:
@@ -138,7 +142,7 @@ def label_warnings(sources: Sources, labels: Sequence[str]) -> list[str]:
         shown = _listed_with_places(rare, common, sources)
         warnings.append(f"seen once only: label {shown}; no part can both show and check it.")
     warnings += alike_warnings(labels)
-    seen = {example.target for example in examples}
+    seen = {example.target_text for example in examples}
     unseen = [label for label in labels if label not in seen]
     if unseen:
         warnings.append(f"never seen in the rows: label {named(unseen)}.")
@@ -172,7 +176,7 @@ def _is_number(text: str) -> bool:
 
 def _place(label: str, sources: Sources) -> str:
     """Where the label stands first: its line, with the file where there are several."""
-    path, line = next((p, e.line) for p, rows in sources.values() for e in rows if e.target == label)
+    path, line = next((p, e.line) for p, rows in sources.values() for e in rows if e.target_text == label)
     return f"line {line}" if len(sources) == 1 else f"{path.name} line {line}"
 
 
@@ -199,7 +203,7 @@ def _check_separated(labels: Sequence[str], sources: Sources) -> None:
     parts = [part.strip() for part in _OTHER_SEPARATORS.split(labels[0]) if part.strip()]
     if len(labels) > 1 or len(parts) < 2:
         return
-    seen = {example.target for _, rows in sources.values() for example in rows}
+    seen = {example.target_text for _, rows in sources.values() for example in rows}
     if labels[0] not in seen and seen & set(parts):
         raise ConfigError(
             f"labels: one label found, {labels[0]!r}, and the targets are its parts: separate labels by `,`: "
@@ -208,7 +212,7 @@ def _check_separated(labels: Sequence[str], sources: Sources) -> None:
 
 
 def _check_two_targets(sources: Sources) -> None:
-    seen = {example.target for _, examples in sources.values() for example in examples}
+    seen = {example.target_text for _, examples in sources.values() for example in examples}
     if len(seen) == 1:
         path, examples = next(iter(sources.values()))
         line = examples[0].line

@@ -45,16 +45,30 @@ def without_bytes(record: Mapping[str, Any], wanted: Collection[str | None]) -> 
     A field of bytes that are UTF-8 text is that text. A prompt that asks for one that is left out is told
     that there is none. wanted: those stay, to be refused.
     """
-    if not any(map(_holds_bytes, record.values())):
+    if not any(map(holds_bytes, record.values())):
         return record
     read = {name: _text(value) for name, value in record.items()}
-    return {name: value for name, value in read.items() if name in wanted or not _holds_bytes(value)}
+    return {name: value for name, value in read.items() if name in wanted or not holds_bytes(value)}
 
 
-def _holds_bytes(value: Any) -> bool:
+def json_value(value: Any) -> Any:
+    """A value of Parquet as JSON has it: dates, decimals and the like as text, NaN as null.
+
+    Bytes stay, to be left out or refused.
+    """
     if isinstance(value, Mapping):
-        return any(map(_holds_bytes, value.values()))
-    return isinstance(value, bytes | bytearray) or (isinstance(value, list) and any(map(_holds_bytes, value)))
+        return {str(name): json_value(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [json_value(part) for part in value]
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return None
+    return value if isinstance(value, str | bool | int | float | bytes) else str(value)
+
+
+def holds_bytes(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return any(map(holds_bytes, value.values()))
+    return isinstance(value, bytes | bytearray) or (isinstance(value, list) and any(map(holds_bytes, value)))
 
 
 def _text(value: Any) -> Any:

@@ -13,6 +13,7 @@ from autoprompt.dataset.faults import Faults
 from autoprompt.dataset.json_rows import read_json_list, read_jsonl
 from autoprompt.dataset.lines import HEAD_BYTES, UTF8_BOM
 from autoprompt.dataset.packed import packed_fault
+from autoprompt.dataset.plain import json_value
 from autoprompt.dataset.table import read_table
 from autoprompt.errors import DatasetError
 from autoprompt.text.extras import install_extra
@@ -101,6 +102,6 @@ def _read_parquet(path: Path, faults: Faults) -> Iterator[Record]:
             for batch in parquet.iter_batches(batch_size=1000):
                 for record in batch.to_pylist():
                     number += 1
-                    yield number, record
+                    yield number, {name: json_value(value) for name, value in record.items()}
     except (ArrowException, ValueError) as error:
         faults.fail(number + 1, f"broken Parquet: {str(error).splitlines()[0]}. Write the file again.")

@@ -21,7 +21,7 @@ _LEAST_WIDTH = 8
 def shown_in(texts: Sequence[str], rows: Sequence[Example]) -> list[Example]:
     """The rows whose input stands in one of the texts, word for word; white space may differ."""
     shown = [_flat(text) for text in texts]
-    return [row for row in rows if (flat := _flat(row.input)) and any(_shows(text, flat) for text in shown)]
+    return [row for row in rows if (flat := _flat(row.content)) and any(_shows(text, flat) for text in shown)]
 
 
 def without_shown(regions: Regions, texts: Sequence[str]) -> Regions:

@@ -11,11 +11,11 @@ from autoprompt.dataset.assign import assign, in_hash_order
 from autoprompt.dataset.caps import NO_CAPS, Cap, cap_parts, caps_without_effect, chosen_caps
 from autoprompt.dataset.checks import infer_labels, load_rows, without_doubles, without_leaks
 from autoprompt.dataset.labels import (
-    JSON_METRIC,
     alike_warnings,
     kind_warnings,
     label_warnings,
     strange_warnings,
+    takes_objects,
     task_labels,
 )
 from autoprompt.dataset.twins import twins_across, with_families
@@ -211,7 +211,7 @@ def _rows_of(path: Path, settings: DataSettings, input_of: Sequence[str]) -> tup
         input_field=settings.input_field,
         target_field=settings.target_field,
         group_field=settings.group_field,
-        takes_json=settings.metric == JSON_METRIC,
+        takes_json=takes_objects(settings.metric),
         input_of=input_of,
     )
     return without_doubles(found, path, allow_conflicts=settings.allow_conflicts)
@@ -305,7 +305,7 @@ def _sizes(
     if "train" in wanted:
         val = max(1, rows * shares["val"] // total) if "val" in wanted else 0
         if val:
-            targets = len({example.target for example in examples}) if by_target else 0
+            targets = len({example.target_text for example in examples}) if by_target else 0
             train = max(_ENOUGH_TRAIN, _ENOUGH_OF_A_LABEL * targets)
             val = max(val, min(_ENOUGH_VAL, rows - test - train))
     elif "val" in wanted:
@@ -345,9 +345,11 @@ def _not_verified(parts: Mapping[Part, Sequence[Example]], labels: tuple[str, ..
             )
         elif 0 < len(part) < _FEW_PART_ROWS:
             warnings.append(f"train has {len(part)} rows, under {_FEW_PART_ROWS}: few errors to learn from.")
-    seen = {example.target for part in parts.values() for example in part}
+    seen = {example.target_text for part in parts.values() for example in part}
     for name, part in parts.items():
-        missing = sorted(seen - {example.target for example in part}) if labels is not None and part else []
+        missing = (
+            sorted(seen - {example.target_text for example in part}) if labels is not None and part else []
+        )
         if missing:
             lost = "it cannot be learned from there" if name == "train" else "it is not verified there"
             warnings.append(f"{name} has no row of label {named(missing)}: {lost}.")

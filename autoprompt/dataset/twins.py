@@ -86,7 +86,7 @@ def _are_many(twins: int, rows: int) -> bool:
 
 
 def _found(examples: Sequence[Example]) -> list[list[int]]:
-    words = [counted_words(example.input) for example in examples]
+    words = [counted_words(example.content) for example in examples]
     counts = Counter(word for found in words for word in found)
     weights = {word: math.log(len(examples) / count) for word, count in counts.items()}
     return _families(words, counts, weights)

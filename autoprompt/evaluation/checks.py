@@ -18,7 +18,7 @@ from autoprompt.llm.scripted import ScriptedClient
 from autoprompt.measure.program import placeholders, unknown_placeholders
 from autoprompt.memory import ExperienceFile
 from autoprompt.metrics import check_targets, get_metric
-from autoprompt.records import Candidate, Example
+from autoprompt.records import Candidate, Example, text_of
 from autoprompt.runs import RunFolder
 from autoprompt.settings.records import RunConfig
 from autoprompt.settings.resolve import check_kind
@@ -59,7 +59,7 @@ def _shown_rows(candidate: Candidate, rows: Sequence[Example]) -> list[str]:
     """A warning where rows are demonstrations, or stand in the text: what is shown is no test."""
     demos = {content_key(demo.input) for demo in candidate.demos}
     shown = {row.id for row in shown_in([*candidate.components.values()], rows)}
-    shown |= {row.id for row in rows if content_key(row.input) in demos}
+    shown |= {row.id for row in rows if content_key(row.content) in demos}
     if not shown:
         return []
     are = "1 of the rows is" if len(shown) == 1 else f"{len(shown)} of the rows are"
@@ -181,7 +181,7 @@ def _blank(asked: Sequence[str], rows: Mapping[Path, Sequence[Example]]) -> list
         f"asks for, the first at {found[0].at}"
         for path, examples in rows.items()
         for name in asked
-        if (found := [row for row in examples if not row.fields[name].strip()])
+        if (found := [row for row in examples if not text_of(row.fields[name]).strip()])
     ]
 
 

@@ -116,7 +116,9 @@ def _task_call(config: RunConfig, checked: CheckedRows, candidate: Candidate) ->
     """A call of a row, about; of a workflow's prompts, the mean of them."""
     labels = checked.labels
     prompt = prompt_tokens(candidate, config.input_field) / max(1, len(candidate.components))
-    answer = answer_tokens(labels, [row.target for row in checked.examples], task_options(config, labels))
+    answer = answer_tokens(
+        labels, [row.target_text for row in checked.examples], task_options(config, labels)
+    )
     if asks_to_reason(candidate.prompt):
         answer = min(USUAL_TOKENS, reasoning_tokens(config, labels))
     return Call(prompt + _mean(checked, "input") + FRAME_TOKENS, answer)

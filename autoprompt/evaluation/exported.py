@@ -8,7 +8,6 @@ from typing import Any, Literal, NamedTuple, cast, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from autoprompt.dataset.checks import as_text
 from autoprompt.errors import ConfigError, InputError
 from autoprompt.measure.program import placeholders, render
 from autoprompt.records import Candidate, Demo, Example, Message, Origin
@@ -126,8 +125,7 @@ class Exported(NamedTuple):
             raise InputError(f"the row has no {self.input_field!r}; its fields are {', '.join(given)}")
         if given[self.input_field] is None:
             raise InputError(f"{self.input_field!r} of the row is null; expected a text")
-        fields = {name: as_text(value) for name, value in given.items()}
-        return _turns(_messages(self.candidate, fields, self.input_field))
+        return _turns(_messages(self.candidate, given, self.input_field))
 
 
 def read_exported(path: str | Path) -> Exported:
@@ -217,7 +215,7 @@ def _workflow(run: RunFolder) -> str:
     return read_text(run.path / BEST_WORKFLOW)
 
 
-def _messages(candidate: Candidate, row: dict[str, str], input_field: str) -> list[Message]:
+def _messages(candidate: Candidate, row: Mapping[str, object], input_field: str) -> list[Message]:
     if len(candidate.components) != 1:
         raise InputError(
             f"this format holds one prompt, the candidate has {len(candidate.components)} "

@@ -141,7 +141,7 @@ def compare(measurement: Measurement, baseline: Baseline) -> Comparison:
         ComparedCase(case, before, now, _change(before, now, is_binary=is_binary))
         for case, before, now in paired
     )
-    metric, targets = measurement.metric, [case.example.target for case, _, _ in paired]
+    metric, targets = measurement.metric, [case.example.target_text for case, _, _ in paired]
     ids = {case.id for case in measurement.cases}
     groups = [case.example.group for case, _, _ in paired]
     count = count_groups(groups)
@@ -242,7 +242,7 @@ def _p_of_answers(cases: Sequence[ComparedCase], metric: Metric, groups: Groups)
     return permutation_aggregate(
         now,
         before,
-        [case.case.example.target for case in cases] * repeats,
+        [case.case.example.target_text for case in cases] * repeats,
         figure,
         groups=[*own] * repeats,
         resamples=_draws(len(now), *_EXCHANGES),

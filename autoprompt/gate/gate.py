@@ -37,7 +37,7 @@ def find_must_pass(names: Sequence[str], examples: Sequence[Example], dataset: s
     """
     by_name: dict[str, dict[str, Example]] = defaultdict(dict)
     for example in examples:
-        for known in (example.input, example.own_id, example.id):
+        for known in (example.input_text, example.own_id, example.id):
             by_name[content_key(known)][example.id] = example
     unknown = [name for name in names if not name.strip() or content_key(name) not in by_name]
     if unknown:

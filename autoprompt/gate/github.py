@@ -33,8 +33,8 @@ def annotate(report: CheckReport, environ: Mapping[str, str] | None = None) -> I
         example = view.case.example
         was = "" if view.before is None else f" (was {view.before:g}, is {view.now:g})"
         said = (
-            f"expected {one_line(example.target, _LONGEST)}, got {one_line(view.case.prediction, _LONGEST)}"
-            f"{was}: {one_line(example.input, _LONGEST)}"
+            f"expected {one_line(example.target_text, _LONGEST)}, "
+            f"got {one_line(view.case.prediction, _LONGEST)}{was}: {one_line(example.input_text, _LONGEST)}"
         )
         what = "must pass" if view.must_pass else "broke"
         yield command(

@@ -49,12 +49,12 @@ def _lines(report: CheckReport) -> Iterator[str]:
 
 def _testcase(view: CaseView, report: CheckReport) -> Iterator[str]:
     example = view.case.example
-    name = f"{example.id} {one_line(example.input, _LONGEST_NAME)}"
+    name = f"{example.id} {one_line(example.input_text, _LONGEST_NAME)}"
     where = {"classname": report.measurement.metric.name, "name": name}
     yield f"    <testcase{_attributes({**where, 'file': report.dataset_path, 'line': example.line})}>"
     yield from _properties(_case_facts(view), "      ")
     if view.is_failure:
-        said = f"expected {one_line(example.target, 200)}, got {one_line(view.case.prediction, 200)}"
+        said = f"expected {one_line(example.target_text, 200)}, got {one_line(view.case.prediction, 200)}"
         why = "must pass" if view.must_pass else f"was {view.before:g}, is {view.now:g}"
         attributes = _attributes({"message": f"{said} ({why})", "type": view.state})
         yield f"      <failure{attributes}>{_text(_details(view))}</failure>"
@@ -92,7 +92,7 @@ def _case_facts(view: CaseView) -> dict[str, object]:
 def _details(view: CaseView) -> str:
     example = view.case.example
     return (
-        f"input: {example.input}\nexpected: {example.target}\nanswer: {view.case.prediction}\n"
+        f"input: {example.input_text}\nexpected: {example.target_text}\nanswer: {view.case.prediction}\n"
         f"{view.case.reason}"
     )
 

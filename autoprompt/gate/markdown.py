@@ -78,7 +78,7 @@ def _row(view: CaseView) -> str:
     example = view.case.example
     what = ("❌ " if view.is_failure else "") + _WORDS[view.state]
     scores = ("" if score is None else f"{score:.3g}" for score in (view.before, view.now))
-    texts = (_cell(text) for text in (example.target, view.case.prediction, example.input))
+    texts = (_cell(text) for text in (example.target_text, view.case.prediction, example.input_text))
     return f"| {what} | {' | '.join(scores)} | {' | '.join(texts)} | {_name(view)} line {example.line} |"
 
 

@@ -99,7 +99,7 @@ class Measurement:
     @property
     def score(self) -> float:
         answered = self.answered
-        return score_of(self.metric, [c.found for c in answered], [c.example.target for c in answered])
+        return score_of(self.metric, [c.found for c in answered], [c.example.target_text for c in answered])
 
     def as_baseline(self) -> Baseline:
         """What is kept of it; lost cases are left out. At least one was answered."""

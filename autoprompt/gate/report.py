@@ -36,8 +36,8 @@ class CaseView:
             "must_pass": self.must_pass,
             "failure": self.is_failure,
             "line": example.line,
-            "input": example.input,
-            "target": example.target,
+            "input": example.input_text,
+            "target": example.target_text,
             "answer": self.case.prediction,
             "error": self.case.error,
         }

@@ -57,7 +57,7 @@ def find_baselines(
     """
     if metric.name == JUDGED or not known or not asked:
         return ()
-    usual = Counter(row.target for row in known).most_common(1)[0][0]
+    usual = Counter(row.target_text for row in known).most_common(1)[0][0]
     answers = {MOST_FREQUENT: [usual] * len(asked), NEAREST: _nearest(known, asked, usual)}
     found = []
     for name, given in answers.items():
@@ -103,7 +103,7 @@ def unbalanced_warning(rows: Sequence[Example], labels: Sequence[str], metric: s
     """Recommend macro_f1 where one label makes up most rows; "" otherwise."""
     if not labels or not rows or metric in ("macro_f1", JUDGED):
         return ""
-    label, count = Counter(row.target for row in rows).most_common(1)[0]
+    label, count = Counter(row.target_text for row in rows).most_common(1)[0]
     share = count / len(rows)
     if not UNBALANCED <= share < 1.0:
         return ""
@@ -117,14 +117,14 @@ def _nearest(known: Sequence[Example], asked: Sequence[Example], usual: str) -> 
     """The answers that the rows with the most words in common vote for, each by what it shares."""
     holders: dict[str, list[int]] = defaultdict(list)
     for number, row in enumerate(known):
-        for word in counted_words(row.input):
+        for word in counted_words(row.input_text):
             holders[word].append(number)
     weights = {word: math.log(1 + len(known) / len(rows)) for word, rows in holders.items()}
     sizes = [_size(row, weights) for row in known]
     answers = []
     for example in asked:
         shared: Counter[int] = Counter()
-        for word in sorted(counted_words(example.input)):
+        for word in sorted(counted_words(example.input_text)):
             rows = holders.get(word, ())
             if len(rows) <= _COMMON or len(rows) < len(known) / 10:
                 for number in rows:
@@ -136,10 +136,10 @@ def _nearest(known: Sequence[Example], asked: Sequence[Example], usual: str) -> 
         ]
         votes: Counter[str] = Counter()
         for likeness, number in sorted(near, reverse=True)[:_VOTERS]:
-            votes[known[-number].target] += likeness  # type: ignore[assignment]
+            votes[known[-number].target_text] += likeness  # type: ignore[assignment]
         answers.append(max(votes, key=lambda target: votes[target]) if votes else usual)
     return answers
 
 
 def _size(row: Example, weights: Mapping[str, float]) -> float:
-    return math.sqrt(sum(weights[word] ** 2 for word in counted_words(row.input)))
+    return math.sqrt(sum(weights[word] ** 2 for word in counted_words(row.input_text)))

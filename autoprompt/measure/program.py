@@ -15,7 +15,7 @@ from typing import Protocol
 
 from autoprompt.errors import BudgetExhausted, EndpointError, PromptError, RequestRefusedError
 from autoprompt.llm.client import Client, Completion, Options
-from autoprompt.records import REFUSED, Candidate, Demo, Example, Message, Prediction
+from autoprompt.records import REFUSED, Candidate, Demo, Example, Message, Prediction, text_of
 from autoprompt.text.answers.labels import is_whole, read_answer
 from autoprompt.text.answers.reasoning import OUTPUT_TOKENS, asks_to_reason, final_answer, is_marked
 from autoprompt.text.scripts import NAME
@@ -193,7 +193,7 @@ def render(
             )
         messages.append(Message("user", _fill(template, held) if template else demo.input))
         messages.append(Message("assistant", demo.output))
-    messages.append(Message("user", _fill(template, fields) if template else example.input))
+    messages.append(Message("user", _fill(template, fields) if template else example.input_text))
     return messages
 
 
@@ -268,6 +268,6 @@ def _split(prompt: str, fields: Collection[str]) -> tuple[str, str]:
     return (head, template) if head else ("", prompt)
 
 
-def _fill(template: str, fields: Mapping[str, str]) -> str:
+def _fill(template: str, fields: Mapping[str, object]) -> str:
     """One pass: braces inside a row's text stay what they are."""
-    return _PLACEHOLDER.sub(lambda m: fields.get(m[1], m[0]), template)
+    return _PLACEHOLDER.sub(lambda m: text_of(fields[m[1]]) if m[1] in fields else m[0], template)

@@ -302,13 +302,13 @@ def scored(prediction: Prediction, example: Example, metric: Metric) -> Evaluate
     answer = prediction.text if prediction.value is None else prediction.value
     return EvaluatedRow(
         example_id=example.id,
-        input=example.input,
+        input=example.input_text,
         prediction=answer,
-        ground_truth=example.target,
+        ground_truth=example.target_text,
         is_correct=score.is_correct,
         score=score.value,
         reason=score.reason,
-        confidence=None if probs is None else probs.get(example.target),
+        confidence=None if probs is None else probs.get(example.target_text),
         is_unparsed=error is None and prediction.value is None,
         error=error,
         prompt_tokens=prediction.usage.prompt_tokens,
@@ -323,7 +323,7 @@ def scored(prediction: Prediction, example: Example, metric: Metric) -> Evaluate
 
 
 def _score(metric: Metric, prediction: Prediction, example: Example) -> Score:
-    if not example.target.strip():
+    if not example.target_text.strip():
         return Score(0.0, "the row has no expected answer")
     return metric.score(prediction, example)
 

@@ -78,7 +78,7 @@ class TextMetric:
         return ""
 
     def score(self, prediction: Prediction, example: Example) -> Score:
-        if fault := self.target_fault(example.target):
+        if fault := self.target_fault(example.target_text):
             raise DatasetError(f"row {example.id} ({example.at}): {fault}")
         if prediction.value is None:
             return self._unparsed(prediction.text)

@@ -12,7 +12,7 @@ from typing import Any
 from autoprompt.errors import ConfigError
 from autoprompt.metrics.base import TextMetric, one_line, row_score, short
 from autoprompt.metrics.registry import register
-from autoprompt.records import Example, Score
+from autoprompt.records import Example, Prediction, Score
 from autoprompt.text.answers.objects import read_json
 from autoprompt.text.answers.texts import normalize, visible
 
@@ -62,12 +62,20 @@ class JsonMatch(TextMetric):
                 return f"no target has {name!r}; {hint if known else 'none is a JSON object'}"
         return ""
 
+    def score(self, prediction: Prediction, example: Example) -> Score:
+        if prediction.value is None or prediction.output is None:
+            return super().score(prediction, example)
+        return self._compare_values(prediction.output, example)
+
     def _compare(self, answer: str, example: Example) -> Score:
-        expected, found = json.loads(example.target), read_json(answer)
-        if found is None:
-            return self._unparsed(answer)
+        found = read_json(answer)
+        return self._unparsed(answer) if found is None else self._compare_values(found, example)
+
+    def _compare_values(self, found: Any, example: Example) -> Score:
+        expected = json.loads(example.target) if isinstance(example.target, str) else example.target
         if not isinstance(expected, dict) or not isinstance(found, dict):
-            return row_score(_is_same(found, expected), json.dumps(found, ensure_ascii=False), example.target)
+            answer = json.dumps(found, ensure_ascii=False)
+            return row_score(_is_same(found, expected), answer, example.target_text)
         names = self.fields or tuple(dict.fromkeys((*expected, *found)))
         wrong = [
             n for n in names if n not in found or n not in expected or not _is_same(found[n], expected[n])

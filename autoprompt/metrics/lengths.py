@@ -24,7 +24,7 @@ class BoundsAnswers(Protocol):
 
 def useful_tokens(metric: Metric, rows: Iterable[Example]) -> int | None:
     """See `Options.useful_tokens`; None where the metric knows no bound, or there are no rows."""
-    targets = [row.target for row in rows]
+    targets = [row.target_text for row in rows]
     return metric.useful_tokens(targets) if targets and isinstance(metric, BoundsAnswers) else None
 
 

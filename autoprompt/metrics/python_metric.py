@@ -18,7 +18,7 @@ from autoprompt.metrics.base import Metric, TextMetric, short
 from autoprompt.records import Example, Score
 
 _PROGRAM = "__main__"  # whichever program runs: a script, a notebook, or the command line
-# Of these names, the second parameter is the expected answer; of any other, the whole row. A text that is
+# Of these names, the second parameter is the expected answer; of any other, the whole row. A target that is
 # compared with a row is never right: every score would be 0, and nothing would say why.
 _TARGET_NAMES = ("target", "expected", "gold", "reference", "label", "truth", "ground_truth", "y_true")
 # Name -> function and `code_digests`, as they were when this process first used it: what it scores with.
@@ -29,7 +29,8 @@ _digests: dict[str, tuple[Callable[..., Any], dict[str, str]]] = {}
 class PythonMetric(TextMetric):
     """A function of the user: `function(prediction: str, example: Example, **options)`.
 
-    takes_target: whether its second parameter is the expected answer as text instead, for its name.
+    takes_target: whether its second parameter is the row's target instead, for its name. It is what the file
+        has: a text, a number, a list, an object.
     """
 
     function: Callable[..., Any] = field(kw_only=True)
@@ -58,7 +59,7 @@ class PythonMetric(TextMetric):
                 "(score, reason), or {'score': ..., 'reason': ...}"
             )
         reason = str(
-            said or ("" if value == 1 else f"answered {short(answer)}, expected {short(example.target)}")
+            said or ("" if value == 1 else f"answered {short(answer)}, expected {short(example.target_text)}")
         )
         return Score(float(value), reason, feedback=str(said or ""))
 
@@ -131,7 +132,7 @@ def _find(name: str) -> Callable[..., Any]:
 
 
 def _check_call(name: str, function: Callable[..., Any], options: Mapping[str, Any]) -> bool:
-    """Whether the function wants the expected answer's text. Raises ConfigError where it cannot be called."""
+    """Whether the function wants the expected answer alone. Raises ConfigError where it cannot be called."""
     if inspect.iscoroutinefunction(function):
         raise ConfigError(f"metric {name} is an async def, which gives no score. Make it a plain def.")
     try:

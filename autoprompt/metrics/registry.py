@@ -110,12 +110,12 @@ def check_targets(metric: Metric, rows: Mapping[Path, Sequence[Example]]) -> lis
     for path, examples in rows.items():
         faults = Faults(path)
         for example in examples:
-            if fault := metric.target_fault(example.target):
+            if fault := metric.target_fault(example.target_text):
                 faults.add_row(example, fault)
         faults.raise_if_any()
-    if fault := metric.options_fault(row.target for examples in rows.values() for row in examples):
+    if fault := metric.options_fault(row.target_text for examples in rows.values() for row in examples):
         raise ConfigError(f"metric {metric.name}: {fault}")
-    doubt = metric.doubt(row.target for examples in rows.values() for row in examples)
+    doubt = metric.doubt(row.target_text for examples in rows.values() for row in examples)
     return [
         warning
         for path, examples in rows.items()
@@ -127,8 +127,8 @@ def _passed_over(metric: TextMetric, path: Path, examples: Sequence[Example]) ->
     """One warning for each thing that the metric has to say of targets, with the first of them."""
     places: dict[str, list[str]] = {}
     for example in examples:
-        if said := metric.passed_over(example.target):
-            places.setdefault(said, []).append(f"{short(example.target, _SHOWN)} ({example.at})")
+        if said := metric.passed_over(example.target_text):
+            places.setdefault(said, []).append(f"{short(example.target_text, _SHOWN)} ({example.at})")
     return [
         f"{path}: {_targets(len(found))} with {said}: {listed(found, _MOST_SHOWN)}. "
         f"Write what metric {metric.name} is to compare, or choose another"
@@ -138,10 +138,12 @@ def _passed_over(metric: TextMetric, path: Path, examples: Sequence[Example]) ->
 
 def _doubtful(doubt: Doubt | None, path: Path, examples: Sequence[Example]) -> list[str]:
     """A warning of the file's targets that may be meant otherwise, with how the first of them are read."""
-    found = [row for row in examples if doubt and row.target in doubt.readings]
+    found = [row for row in examples if doubt and row.target_text in doubt.readings]
     if not doubt or not found:
         return []
-    shown = [f"{short(row.target, _SHOWN)} ({row.at}) as {doubt.readings[row.target]}" for row in found]
+    shown = [
+        f"{short(row.target_text, _SHOWN)} ({row.at}) as {doubt.readings[row.target_text]}" for row in found
+    ]
     return [f"{path}: {_targets(len(found))} with {doubt.said}: {listed(shown, _MOST_SHOWN)}. {doubt.advice}"]
 
 

@@ -30,7 +30,7 @@ class ExactMatch(TextMetric):
         return tokens_of_whole(targets)
 
     def _compare(self, answer: str, example: Example) -> Score:
-        return row_score(normalize(answer) == normalize(example.target), answer, example.target)
+        return row_score(normalize(answer) == normalize(example.target_text), answer, example.target_text)
 
 
 @register("macro_f1")
@@ -62,9 +62,9 @@ class Contains(TextMetric):
     name: str = field(default="contains", init=False)
 
     def _compare(self, answer: str, example: Example) -> Score:
-        if normalize(example.target) in normalize(answer):
+        if normalize(example.target_text) in normalize(answer):
             return Score(1.0, "")
-        return Score(0.0, f"answered {short(answer)}, which does not contain {short(example.target)}")
+        return Score(0.0, f"answered {short(answer)}, which does not contain {short(example.target_text)}")
 
 
 @register("regex")
@@ -94,7 +94,7 @@ class Regex(TextMetric):
         return ""
 
     def _compare(self, answer: str, example: Example) -> Score:
-        pattern = example.target if self.pattern is None else self.pattern
+        pattern = example.target_text if self.pattern is None else self.pattern
         found = re.search(pattern, answer)
         return (
             Score(1.0) if found else Score(0.0, f"answered {short(answer)}, which does not match {pattern!r}")
@@ -163,10 +163,10 @@ class Numeric(TextMetric):
         )
 
     def _compare(self, answer: str, example: Example) -> Score:
-        expected, found = read_number(example.target), read_number(answer)
+        expected, found = read_number(example.target_text), read_number(answer)
         if expected is None or found is None:
             return self._unparsed(answer)
-        return row_score(self._is_equal(found, expected), f"{found.value:.15g}", example.target)
+        return row_score(self._is_equal(found, expected), f"{found.value:.15g}", example.target_text)
 
     def _is_equal(self, found: Number, expected: Number) -> bool:
         pairs = [(found.value, expected.value)]

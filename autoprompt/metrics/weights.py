@@ -34,7 +34,7 @@ def row_weights(metric: Metric, *parts: Iterable[Example]) -> Mapping[str, float
     weights: dict[str, float] = {}
     for part in parts:
         rows = list(part)
-        found = metric.row_weights([row.target for row in rows])
+        found = metric.row_weights([row.target_text for row in rows])
         weights |= {row.id: weight for row, weight in zip(rows, found, strict=True)}
     return weights
 

@@ -252,7 +252,7 @@ class SearchContext:
         asked = spent.task_calls + spent.judge_calls
         if not asked:
             rows = self.splits.test or self.splits.val
-            row = sum(estimate_tokens(r.input) for r in rows) / len(rows)
+            row = sum(estimate_tokens(r.input_text) for r in rows) / len(rows)
             own = prompt_tokens(self.pool.original.candidate, self.settings.input_field) + row + 8 + grown
             judged = self.settings.judge_tokens
             is_judged = judged > 0

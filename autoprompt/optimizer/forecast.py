@@ -133,7 +133,7 @@ def estimate_run(preparation: Preparation, prices: Prices) -> Estimate:
         fewest_tokens=math.ceil(least.tokens),
         fewest_cost_usd=least.cost_usd,
         labels=p.labels,
-        different_targets=len({row.target for row in (*p.splits.train, *p.splits.val, *p.splits.test)}),
+        different_targets=len({row.target_text for row in (*p.splits.train, *p.splits.val, *p.splits.test)}),
     )
 
 
@@ -227,7 +227,7 @@ def _winners_calls(p: Preparation) -> list[Call]:
 
 
 def _answer_tokens(p: Preparation) -> float:
-    return answer_tokens(p.labels, [row.target for row in _rows(p)], p.task_options)
+    return answer_tokens(p.labels, [row.target_text for row in _rows(p)], p.task_options)
 
 
 def _judge_calls(p: Preparation, row_calls: int) -> int:
@@ -239,7 +239,7 @@ def _judge_call(p: Preparation) -> Call:
     """All 0 where no model judges."""
     if p.config.metric != JUDGED:
         return Call(0.0, 0.0)
-    return judge_call(p.config, _row_tokens(p), mean_tokens([row.target for row in _rows(p)]))
+    return judge_call(p.config, _row_tokens(p), mean_tokens([row.target_text for row in _rows(p)]))
 
 
 def _writer_call(p: Preparation) -> Call:
@@ -249,7 +249,7 @@ def _writer_call(p: Preparation) -> Call:
 
 
 def _row_tokens(p: Preparation) -> float:
-    return mean_tokens([row.input for row in _rows(p)])
+    return mean_tokens([row.input_text for row in _rows(p)])
 
 
 def _rows(p: Preparation) -> Sequence[Any]:

@@ -106,7 +106,7 @@ class Preparation:
         room = reasoning_tokens(self.config, self.labels)
         if self.config.no_reasoning or self.task.has_steps or room < USUAL_TOKENS:
             return False
-        short = sum(len(row.target) <= SHORT_TARGET for row in self.splits.train)
+        short = sum(len(row.target_text) <= SHORT_TARGET for row in self.splits.train)
         return bool(self.labels) or 10 * short >= 9 * len(self.splits.train) > 0
 
 

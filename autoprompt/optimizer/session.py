@@ -315,7 +315,7 @@ def _count_opening(work: _Work) -> int:
         return int(known["runs"])
     opening = record_opening(
         RunStore(folder.path.parent).openings_path,
-        [input_id(row.input) for row in splits.test],
+        [input_id(row.content) for row in splits.test],
         test_sha256=splits.sha256["test"],
         run_id=folder.run_id,
     )

@@ -66,7 +66,8 @@ class WorkflowProgram:
             text = "" if failure else f"{STEP_FAILED}{error})"
             is_cut = not failure and meter.is_last_cut
             return Prediction(text, None, meter.usage, error=failure, trace=recorder.steps, is_cut=is_cut)
-        text = as_text(outputs.get(self.target_output))
+        output = outputs.get(self.target_output)
+        text = as_text(output)
         value = self.read(text) if self.read else read_answer(text, self.labels)
         if meter.is_refusal(text):
             value = None  # whatever label it names
@@ -77,6 +78,7 @@ class WorkflowProgram:
             meter.label_probs(text),
             trace=recorder.steps,
             is_cut=meter.is_cut(text) and not is_whole(text, value, self.labels),
+            output=None if isinstance(output, str) else output,
         )
 
     def inputs(self, example: Example) -> dict[str, Any]:
@@ -86,12 +88,12 @@ class WorkflowProgram:
 def row_inputs(
     example: Example, one_input: str | None, input_field: str, target_field: str
 ) -> dict[str, Any]:
-    """A row's fields but the target's, by name; its input is `sys.query` too."""
-    fields: dict[str, Any] = {n: text for n, text in example.fields.items() if n != target_field}
+    """A row's fields but the target's, by name, with their types; its input's text is `sys.query` too."""
+    fields = {name: value for name, value in example.fields.items() if name != target_field}
     fields[input_field] = example.input
     if one_input is not None:
         fields[one_input] = example.input
-    return {"query": example.input, **fields}
+    return {"query": example.input_text, **fields}
 
 
 def demonstrations(candidate: Candidate) -> dict[str, list[tuple[str, str]]]:

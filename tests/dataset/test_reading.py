@@ -6,6 +6,7 @@ import csv
 import io
 import json
 from datetime import date
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from autoprompt.dataset import infer_labels, load_checked, load_rows
 from autoprompt.dataset.table import DELIMITERS, find_delimiter
 from autoprompt.errors import DatasetError
-from autoprompt.records import Example
+from autoprompt.records import Example, text_of
 from autoprompt.settings.records import DataSettings
 
 quick = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -42,7 +43,7 @@ def refusal(path: Path) -> str:
 
 
 def content_of(examples: list[Example]) -> list[tuple[str, str, str]]:
-    return [(row.id, row.input, row.target) for row in examples]
+    return [(row.id, row.input_text, row.target_text) for row in examples]
 
 
 @quick
@@ -113,24 +114,65 @@ def test_a_row_may_hold_a_list_of_objects(tmp_path: Path, rows: int) -> None:
     assert len(load_rows(write(tmp_path, "d.jsonl", lines))) == rows
 
 
-def test_values_become_text(tmp_path: Path) -> None:
-    values = {
-        "a": 1,
-        "b": True,
-        "c": 1.0,
-        "d": None,
-        "e": {"k": ["标"]},
-        "f": "1",
-        "g": 0.1,
-        "h": 12345678901234567890,
+VALUES = {
+    "a": (1, "1"),
+    "b": (True, "true"),
+    "c": (1.0, "1.0"),
+    "d": (None, ""),
+    "e": ({"k": ["标", None, {"z": 1, "a": 2.0}]}, '{"k":["标",null,{"z":1,"a":2.0}]}'),
+    "f": ("1", "1"),
+    "g": (0.1, "0.1"),
+    "h": (10**30, "1" + 30 * "0"),
+    "i": ([], "[]"),
+    "j": (1e22, "1e+22"),
+    "k": (-0.0, "-0.0"),
+    "l": (" é\n", " é\n"),
+}
+
+
+@pytest.mark.parametrize("name", ["d.jsonl", "d.json"])
+def test_values_keep_their_types(tmp_path: Path, name: str) -> None:
+    row = {"input": "x", "target": 1.0, **{name: value for name, (value, _) in VALUES.items()}}
+    path = write(tmp_path, name, json.dumps(row if name == "d.jsonl" else [row]))
+    (found,) = load_rows(path)
+    assert (found.target, found.target_text) == (1.0, "1.0")
+    assert repr(dict(found.fields)) == repr(row)  # 1, 1.0 and True are equal, and the order of keys is not
+    assert {name: text_of(found.fields[name]) for name in VALUES} == {
+        n: text for n, (_, text) in VALUES.items()
     }
-    path = write(tmp_path, "d.jsonl", json.dumps({"input": {"q": 1}, "target": 1.0, **values}))
-    (row,) = load_rows(path)
-    assert row.input == '{"q": 1}'
-    assert row.target == "1.0"
-    assert [row.fields[name] for name in values] == [
-        "1", "true", "1.0", "", '{"k": ["标"]}', "1", "0.1", "12345678901234567890",
-    ]  # fmt: skip
+
+
+def test_values_of_a_table_are_text(tmp_path: Path) -> None:
+    (row,) = load_rows(write(tmp_path, "d.csv", "input,target,n,list\n1,true,2.50,[1]\n"))
+    assert (row.input, row.target, dict(row.fields)) == (
+        "1", "true", {"input": "1", "target": "true", "n": "2.50", "list": "[1]"},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("as_json", "as_text"), [("1", '"1"'), ("1.0", '"1.0"'), ("true", '"true"'), ("10e2", '"1000.0"')]
+)
+def test_a_row_is_the_same_row_whether_its_values_are_text_or_not(
+    tmp_path: Path, as_json: str, as_text: str
+) -> None:
+    line = '{{"input": {0}, "target": {0}}}'
+    (typed,) = load_rows(write(tmp_path, "a.jsonl", line.format(as_json)))
+    (text,) = load_rows(write(tmp_path, "b.jsonl", line.format(as_text)))
+    assert (typed.id, typed.content, typed.input_text, typed.target_text) == (
+        text.id, text.content, text.input_text, text.target_text,
+    )  # fmt: skip
+    assert typed.target != text.target
+
+
+def test_fields_that_make_up_an_input_are_its_lines(tmp_path: Path) -> None:
+    row = {"n": 10**30, "docs": [{"a": 1}, None], "ok": True, "target": "t"}
+    (found,) = load_rows(write(tmp_path, "d.jsonl", json.dumps(row)), input_of=("ok", "n", "docs"))
+    assert (
+        found.input
+        == found.input_text
+        == 'docs: [{"a": 1}, null]\nn: 1000000000000000000000000000000\nok: true'
+    )
+    assert found.fields["docs"] == [{"a": 1}, None]
 
 
 @pytest.mark.parametrize("target", [{"name": "标 题", "tags": [1, True]}, ["a", {"b": None}], {}])
@@ -140,19 +182,23 @@ def test_a_target_for_json_match_may_be_an_object_or_a_list(tmp_path: Path, targ
     settings = DataSettings(dataset=path, input_field="mail", target_field="out", metric="json_match")
     found, labels, _ = load_checked(path, settings)
     assert labels is None
-    assert {row.target for row in found} == {json.dumps(target, ensure_ascii=False, separators=(",", ":"))}
-    assert all(row.fields["out"] == row.target for row in found)
+    assert all(row.target == target == row.fields["out"] for row in found)
+    assert {row.target_text for row in found} == {
+        json.dumps(target, ensure_ascii=False, separators=(",", ":"))
+    }
+    assert load_checked(path, settings.model_copy(update={"metric": "python:mine:score"}))[0] == found
     with pytest.raises(DatasetError, match=r"target 'out' is an? (object|list).*give --metric json_match"):
         load_checked(path, settings.model_copy(update={"metric": "exact_match"}))
 
 
 @pytest.mark.parametrize(
-    ("value", "text"), [("1", "1"), ("true", "true"), ("1.0", "1.0"), ('" yes\\n"', "yes")]
+    ("value", "target", "text"),
+    [("1", 1, "1"), ("true", True, "true"), ("1.0", 1.0, "1.0"), ('" yes\\n"', "yes", "yes")],
 )
-def test_a_target_becomes_text(tmp_path: Path, value: str, text: str) -> None:
+def test_a_target_has_its_type_and_a_text(tmp_path: Path, value: str, target: object, text: str) -> None:
     (row,) = load_rows(write(tmp_path, "d.jsonl", f'{{"input": "x", "target": {value}}}'))
-    assert row.target == text
-    assert row.fields["target"] == text
+    assert repr(row.target) == repr(row.fields["target"]) == repr(target)
+    assert row.target_text == text
 
 
 def test_an_id_is_the_contents_alone(tmp_path: Path) -> None:
@@ -247,7 +293,7 @@ def test_parquet_gives_the_rows_that_were_written(tmp_path: Path) -> None:
 
     path = tmp_path / "d.parquet"
     parquet.write_table(pyarrow.table({"input": ["标题", "y"], "target": [1, 0]}), path)
-    assert [(row.input, row.target, row.line) for row in load_rows(path)] == [("标题", "1", 1), ("y", "0", 2)]
+    assert [(row.input, row.target, row.line) for row in load_rows(path)] == [("标题", 1, 1), ("y", 0, 2)]
     parquet.write_table(pyarrow.table({"input": ["x", "y"], "target": ["a", None]}), path)
     with pytest.raises(DatasetError, match=r"d.parquet row 2: empty target"):
         load_rows(path)
@@ -259,9 +305,39 @@ def test_parquet_gives_the_rows_that_were_written(tmp_path: Path) -> None:
     assert (two.input, two.fields["picture"]) == ("y", "as text")
     with pytest.raises(DatasetError, match=r"d.parquet row 1: field 'picture' holds bytes, expected text"):
         load_rows(path, input_field="picture")
+    parquet.write_table(pyarrow.table({"input": [{"a": b"\xff"}], "target": ["a"]}), path)
+    with pytest.raises(DatasetError, match=r"d.parquet row 1: field 'input' holds bytes, expected text"):
+        load_rows(path)
     path.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(DatasetError, match=r"d.parquet row 1: broken Parquet"):
         load_rows(path)
+
+
+def test_parquet_gives_values_that_json_has(tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    day = date(2024, 5, 1)
+    columns = {
+        "input": ["x", "y"],
+        "target": [1.5, 2.0],
+        "price": [Decimal("1.50"), None],
+        "score": [float("nan"), 1e300],
+        "tags": [[1, None], []],
+        "meta": [{"day": day, "share": float("nan")}, {"day": None, "share": 0.5}],
+        "pairs": pyarrow.array([[("k", 1)], []], pyarrow.map_(pyarrow.string(), pyarrow.int64())),
+    }
+    path = tmp_path / "d.parquet"
+    parquet.write_table(pyarrow.table(columns), path)
+    one, two = load_rows(path)
+    assert one.fields == {
+        "input": "x", "target": 1.5, "price": "1.50", "score": None, "tags": [1, None],
+        "meta": {"day": "2024-05-01", "share": None}, "pairs": [["k", 1]],
+    }  # fmt: skip
+    assert two.fields == {
+        "input": "y", "target": 2.0, "price": None, "score": 1e300, "tags": [],
+        "meta": {"day": None, "share": 0.5}, "pairs": [],
+    }  # fmt: skip
 
 
 def _examples(targets: list[str]) -> list[Example]:

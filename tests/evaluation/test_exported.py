@@ -1,4 +1,5 @@
 import json
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -92,7 +93,12 @@ def test_what_cannot_be_read_as_an_export_is_said(tmp_path: Path) -> None:
 def test_fields_of_a_row_become_text_in_the_messages_of_an_export(tmp_path: Path) -> None:
     path = tmp_path / "prompt.yaml"
     path.write_text(export(Candidate({"prompt": "{year}: {input}?"}), "yaml"), encoding="utf-8")
-    assert read_exported(path).messages({"input": "x", "year": 7})[-1]["content"].startswith("7: x?")
+    found = read_exported(path)
+    assert found.messages({"input": "x", "year": 7})[-1]["content"].startswith("7: x?")
+    given = {"input": "x", "year": {"a": [1.0, None, "é"]}}
+    assert found.messages(given)[-1]["content"] == '{"a":[1.0,null,"é"]}: x?'
+    assert found.messages({"input": "x", "year": date(2024, 5, 1)})[-1]["content"] == "2024-05-01: x?"
+    assert found.messages({"input": True, "year": None})[-1]["content"] == ": true?"
 
 
 def test_a_row_of_other_fields_needs_no_input_that_is_not_asked_for(tmp_path: Path) -> None:

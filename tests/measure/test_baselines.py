@@ -52,7 +52,7 @@ def test_a_prompt_that_answers_as_the_most_frequent_label_does_is_told_so() -> N
 def test_a_prompt_that_beats_both_is_not_warned_of() -> None:
     known = [row(n, f"thing {n}", "No" if n % 2 else "Yes") for n in range(40)]
     asked = [row(100 + n, f"object {n + 900}", "No" if n % 2 else "Yes") for n in range(40)]
-    rows = [scored(Prediction(e.target, e.target), e, METRIC) for e in asked]
+    rows = [scored(Prediction(e.target_text, e.target_text), e, METRIC) for e in asked]
     found = baselines_dict(find_baselines(known, asked, rows, METRIC))
     assert found["most_frequent"]["score"] == 0.5
     assert found["most_frequent"]["is_beaten"]

@@ -57,6 +57,20 @@ def test_demonstrations_are_turns_between_prompt_and_row() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ({"b": 1, "a": [None, "标 {input}", 1.0, True, 10**30]},
+         '{"b":1,"a":[null,"标 {input}",1.0,true,1000000000000000000000000000000]}'),
+        ([], "[]"), (None, ""), (True, "true"), (1, "1"), (1.0, "1.0"), (1e22, "1e+22"), (" x ", " x "),
+    ],
+)  # fmt: skip
+def test_a_value_is_made_text_where_it_is_filled_in(value: object, text: str) -> None:
+    row = Example("r1", value, "t", {"input": value, "v": value, "target": "t"})
+    assert render("Of {v}: {target}", (), row)[-1].content == f"Of {text}: {{target}}"
+    assert render("Classify.", (), row)[-1].content == text == row.input_text
+
+
 def test_the_lines_before_the_first_placeholder_come_first_and_stay_the_same() -> None:
     prompt = "Judge headlines.\nBe strict.\n\nHeadline: {input}\nAnswer:"
     assert roles(render(prompt, DEMOS[:1], ROW)) == [

@@ -256,6 +256,24 @@ def test_json_match_gives_its_reasons_as_json(answer: str, target: str, reason: 
     assert score(get_metric("json_match"), answer, target).reason == reason
 
 
+@pytest.mark.parametrize("target", [{"a": 10**30, "b": [None, {"c": 1.0}]}, [1, "1", True], 3, 2.5, False])
+def test_json_match_compares_a_target_that_is_no_text(target: object) -> None:
+    metric = get_metric("json_match")
+    typed = Example("r1", "x", target, {})
+    check_targets(metric, {Path("rows.jsonl"): [typed]})
+    text = json.dumps(target, indent=1)
+    assert metric.score(Prediction(text, text), typed) == Score(1.0)
+    assert metric.score(Prediction("", "made by a program", output=target), typed) == Score(1.0)
+    assert metric.score(Prediction(text, text), row(text)).is_correct
+    assert not metric.score(Prediction("", "", output={"other": 1}), typed).is_correct
+    assert not metric.score(Prediction(text, None, output=target), typed).is_correct  # unparsed
+
+
+def test_json_match_tells_true_from_one_in_objects() -> None:
+    metric, typed = get_metric("json_match"), Example("r1", "x", {"a": True}, {})
+    assert metric.score(Prediction("", "", output={"a": 1}), typed).reason == "a is 1, expected true"
+
+
 def test_json_match_takes_names_with_commas_as_a_command_line_gives_them() -> None:
     for fields, value in (("age", 0.0), ("name, age", 0.5)):
         metric = get_metric("json_match", {"fields": fields})
@@ -330,6 +348,10 @@ def functions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
         "    return 1\n"
         "def named(label, expected):\n"
         "    return label == expected\n"
+        "def same(prediction, target):\n"
+        "    return 0.5, repr(target)\n"
+        "def same_of_row(prediction, row):\n"
+        "    return 0.5, repr(row.target)\n"
         "number = 3\n"
     )
     monkeypatch.chdir(tmp_path)
@@ -354,6 +376,13 @@ def test_a_function_gets_the_row_or_its_expected_answer_by_the_parameters_name(f
     assert score(get_metric(functions + "natural", {"most": 0.5}), "x", "x").value == 0.5
     assert score(get_metric(functions + "unclear"), "x", "x").is_correct  # of any other name: the row
     assert score(get_metric(functions + "named"), "x", "x").is_correct  # the label that was answered
+
+
+@pytest.mark.parametrize("target", [{"a": [1, None]}, [1.0, "b"], 10**30, 1.0, True])
+def test_a_function_gets_the_target_as_the_file_has_it(functions: str, target: object) -> None:
+    typed = Example("r1", "x", target, {"n": 1})
+    assert get_metric(functions + "same").score(Prediction("x", "x"), typed).reason == repr(target)
+    assert get_metric(functions + "same_of_row").score(Prediction("x", "x"), typed).reason == repr(target)
 
 
 def test_a_function_that_fails_names_file_and_line(functions: str, tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ class DescribingAgent:
             form = "\n".join(f"{label}: …" for label in _in_lines(labels))
             request = fill("describe", language, **shared, rows=_by_label(rows, labels), form=form)
         else:
-            shown = "\n".join(f"- {_cut(r.input)} -> {_cut(r.target)}" for r in rows)
+            shown = "\n".join(f"- {_cut(r.input_text)} -> {_cut(r.target_text)}" for r in rows)
             request = fill("induce", language, **shared, rows=shown)
         options = Options(
             role="optimizer",
@@ -125,7 +125,7 @@ def _described(line: str, labels: Sequence[str]) -> tuple[str, str]:
 def _by_label(rows: Sequence[Example], labels: Sequence[str]) -> str:
     parts = []
     for label in _in_lines(labels):
-        lines = [f"- {_cut(row.input)}" for row in rows if " ".join(row.target.split()) == label]
+        lines = [f"- {_cut(row.input_text)}" for row in rows if " ".join(row.target_text.split()) == label]
         if lines:
             parts.append("\n".join([f"{label}:", *lines]))
     return "\n\n".join(parts)

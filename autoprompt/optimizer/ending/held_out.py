@@ -25,7 +25,7 @@ def held_out(
     Rows that do not belong to a demonstration are asked with all of them. Rows of one group are in one fold,
     as they would give each other away; each fold has about the same share of every target.
     """
-    by_target = sorted(_shown(candidate, train), key=lambda row: row.target)
+    by_target = sorted(_shown(candidate, train), key=lambda row: row.target_text)
     units = dict.fromkeys(row.unit for row in by_target)
     folds = {unit: number % FOLDS for number, unit in enumerate(units)}
     fold_of = {row.id: folds[row.unit] for row in by_target}

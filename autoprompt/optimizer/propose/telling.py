@@ -94,7 +94,7 @@ def described(operator: OperatorName, before: str, after: str, lines: Sequence[s
 
 def labels_told(context: SearchContext, train: Sequence[Example]) -> set[str]:
     """What a line of an earlier telling may begin with: the labels of the task, and others that rows have."""
-    return {*context.settings.labels, *(example.target for example in train)}
+    return {*context.settings.labels, *(example.target_text for example in train)}
 
 
 def _without(text: str, heading: str, labels: Collection[str], marks: Collection[str]) -> list[str]:
@@ -123,5 +123,5 @@ def _labels(context: SearchContext, train: Sequence[Example]) -> tuple[str, ...]
     if is_single(context):
         labels = context.settings.labels
     else:
-        labels = tuple(sorted({example.target for example in train}))
+        labels = tuple(sorted({example.target_text for example in train}))
     return labels if len(labels) in CUE_LABELS else ()

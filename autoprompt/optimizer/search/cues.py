@@ -26,10 +26,10 @@ def typical(examples: Sequence[Example], most: int) -> dict[str, list[str]]:
     with Jeffreys' prior). A pair replaces its words where it is as sure. Labels without any are left out;
     ascending by label.
     """
-    rows: dict[str, int] = Counter(e.target for e in examples)
+    rows: dict[str, int] = Counter(e.target_text for e in examples)
     holding: dict[str, Counter[str]] = defaultdict(Counter)
     for example in examples:
-        holding[example.target].update(set(grams(example.input)))
+        holding[example.target_text].update(set(grams(example.input_text)))
     overall: Counter[str] = Counter()
     for counts in holding.values():
         overall.update(counts)

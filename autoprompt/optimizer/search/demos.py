@@ -15,7 +15,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from heapq import heapify, heappop, heapreplace
 
-from autoprompt.records import Demo, Example
+from autoprompt.records import Demo, Example, text_of
 
 # In the order in which a first round tries them.
 SIZES = (16, 64, 32, 96, 48, 128)
@@ -41,11 +41,11 @@ def to_demo(
     outputs: row id -> the model's own right answer, which replaces the target. names: of the fields that the
     prompt asks for; `input_field` is held as the input, where it is all of it.
     """
-    answer = (outputs or {}).get(example.id, example.target)
-    fields = {name: example.fields[name] for name in names}
-    if fields.get(input_field) == example.input:
+    answer = (outputs or {}).get(example.id, example.target_text)
+    fields = {name: text_of(example.fields[name]) for name in names}
+    if fields.get(input_field) == example.input_text:
         del fields[input_field]
-    return Demo(example.input, answer, example.id, fields=fields)
+    return Demo(example.input_text, answer, example.id, fields=fields)
 
 
 def balanced(examples: Sequence[Example], size: int, rng: random.Random) -> list[Example]:
@@ -56,7 +56,7 @@ def balanced(examples: Sequence[Example], size: int, rng: random.Random) -> list
     """
     by_target: dict[str, list[Example]] = defaultdict(list)
     for example in examples:
-        by_target[example.target].append(example)
+        by_target[example.target_text].append(example)
     queues = [by_target[target] for target in sorted(by_target)]
     for queue in queues:
         rng.shuffle(queue)
@@ -106,10 +106,10 @@ def begun(
 
 def is_spread(rows: Sequence[Example], edge: int) -> bool:
     """Whether each label has at least half of its share of the rows in those from `edge` on, too."""
-    last = Counter(row.target for row in rows[edge:])
+    last = Counter(row.target_text for row in rows[edge:])
     return all(
         2 * last[label] * len(rows) >= count * (len(rows) - edge)
-        for label, count in Counter(row.target for row in rows).items()
+        for label, count in Counter(row.target_text for row in rows).items()
         if count > 1
     )
 
@@ -119,11 +119,11 @@ def _filling(
 ) -> list[Example]:
     """What makes of `chosen` a set of `size`, in random order: of the labels that it has too few of."""
     taken = {e.id for e in chosen}
-    counts = Counter(e.target for e in chosen)
+    counts = Counter(e.target_text for e in chosen)
     rest = balanced([e for e in examples if e.id not in taken], len(examples), rng)
     places: dict[str, list[int]] = defaultdict(list)  # in `rest`, the first one last
     for place in range(len(rest) - 1, -1, -1):
-        places[rest[place].target].append(place)
+        places[rest[place].target_text].append(place)
     # Of the targets with the lowest count, the one whose next row comes first.
     turns = [(counts[target], queue[-1]) for target, queue in places.items()]
     heapify(turns)
@@ -131,7 +131,7 @@ def _filling(
     while turns and len(chosen) + len(added) < size:
         count, place = turns[0]
         added.append(rest[place])
-        queue = places[rest[place].target]
+        queue = places[rest[place].target_text]
         queue.pop()
         if queue:
             heapreplace(turns, (count + 1, queue[-1]))
@@ -158,8 +158,8 @@ def varied(
     kept = [by_id[i] for i in current if i in by_id]
     for place in rng.sample(range(len(kept)), max(1, round(len(kept) * share))) if kept else []:
         taken = {e.id for e in kept}
-        target = kept[place].target
-        others = [e for e in examples if e.id not in taken and (is_free or e.target == target)]
+        target = kept[place].target_text
+        others = [e for e in examples if e.id not in taken and (is_free or e.target_text == target)]
         if others:
             kept[place] = rng.choice(others)
     rng.shuffle(kept)
@@ -180,19 +180,19 @@ def rebalanced(
     """
     by_id = {e.id: e for e in examples}
     shown = [by_id[i] for i in current if i in by_id]
-    counts = Counter(e.target for e in shown)
-    labels = sorted({e.target for e in examples})
+    counts = Counter(e.target_text for e in shown)
+    labels = sorted({e.target_text for e in examples})
     weights = {
         label: max(counts[label], 1) * ((expected.get(label, 0) + 1) / (answered.get(label, 0) + 1)) ** SHIFT
         for label in labels
     }
-    available = Counter(e.target for e in examples)
+    available = Counter(e.target_text for e in examples)
     wanted = _apportioned(weights, len(shown), available)
     chosen: list[Example] = []
     for label in labels:
-        kept = [e for e in shown if e.target == label]
+        kept = [e for e in shown if e.target_text == label]
         taken = {e.id for e in kept}
-        more = [e for e in examples if e.target == label and e.id not in taken]
+        more = [e for e in examples if e.target_text == label and e.id not in taken]
         rng.shuffle(kept)
         rng.shuffle(more)
         chosen += [*kept, *more][: wanted[label]]

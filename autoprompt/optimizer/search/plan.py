@@ -113,7 +113,7 @@ def interleave(examples: Sequence[Example]) -> list[Example]:
     """
     by_target: dict[str, list[Example]] = {}
     for example in examples:
-        by_target.setdefault(example.target, []).append(example)
+        by_target.setdefault(example.target_text, []).append(example)
     placed = [
         ((rank + 0.5) / len(rows), number, row)
         for number, rows in enumerate(by_target.values())

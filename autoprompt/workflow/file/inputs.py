@@ -9,6 +9,7 @@ from typing import Any
 
 from autoprompt.errors import InputError
 from autoprompt.workflow.engine.conditions import ComparisonError, as_number
+from autoprompt.workflow.engine.template import as_text
 from autoprompt.workflow.file import records
 from autoprompt.workflow.file.checks import CheckedGraph
 from autoprompt.workflow.file.fields import empty_value, typed_value
@@ -102,18 +103,19 @@ def _checked(variable: records.StartVariable, value: Any) -> Any:
         return value
     if kind == "number" and not isinstance(value, bool):  # a tick counts as 1 to whom it is handed
         value = None if isinstance(value, str) and not value.strip() else _number(name, value)
-    elif kind in ("checkbox", "boolean") and isinstance(value, str):
-        if value.strip().lower() not in _TRUE + _FALSE:
+    elif kind in ("checkbox", "boolean"):
+        said = as_text(value).strip().lower()
+        if said not in _TRUE + _FALSE:
             raise InputError(f"input {name} is {value!r}, expected true or false")
-        value = value.strip().lower() in _TRUE
+        value = said in _TRUE
     elif kind in ("json_object", "json", "object", "file-list") or kind.startswith("array"):
         value = _json(name, value)
         if kind.startswith(_LISTS) and not isinstance(value, list | tuple):
             raise InputError(f'input {name} is {_shown(value)}, expected a list, such as ["a", "b"]')
-    elif kind == "select" and variable.options and value != "" and str(value) not in variable.options:
+    elif kind in (*_TEXTS, "select"):
+        value = _text(value)
+    if kind == "select" and variable.options and value != "" and value not in variable.options:
         raise InputError(f"input {name} is {value!r}, expected one of: {', '.join(variable.options)}")
-    if kind in ("text-input", "paragraph"):
-        value = value if isinstance(value, str) else _text(value)
     longest = variable.max_length
     if kind in _TEXTS and isinstance(value, str) and longest is not None and len(value) > longest:
         raise InputError(f"input {name} has {len(value)} characters, at most {longest} are allowed")
@@ -126,8 +128,8 @@ def _shown(value: Any) -> str:
 
 
 def _text(value: Any) -> Any:
-    """Numbers as texts; a list or a dict stays what it is, as rows of a dataset may bring one."""
-    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
+    """Numbers, true and false as texts; a list or a dict stays what it is, as rows of a dataset bring one."""
+    return as_text(value) if isinstance(value, int | float) else value
 
 
 def _number(name: str, value: Any) -> int | float:
