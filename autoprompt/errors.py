@@ -25,6 +25,9 @@ Messages say where, what was found, what was expected, and what to do.
 from __future__ import annotations
 
 import errno
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
 
 _SQLITE_IO_ERROR, _SQLITE_FULL = 10, 13
 
@@ -64,10 +67,14 @@ class StoreError(InputError):
 
 
 class ModelError(AutopromptError):
-    """`attempts`: requests that were sent before it was raised, so that a resume can count them."""
+    """`attempts`: requests that were sent before it was raised, so that a resume can count them.
+
+    `usage`: what they took, as `Usage.to_record` gives it; empty if no request was sent.
+    """
 
     exit_code = 4
     attempts = 0
+    usage: Mapping[str, Any] = MappingProxyType({})
 
 
 class EndpointError(ModelError):

@@ -42,21 +42,69 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens of one or more calls. `cost_usd` is None where the price is unknown."""
+    """Tokens and cost of one or more calls.
+
+    prompt_tokens: all that was sent; `cached_tokens` of them were read from the provider's cache, and
+        `cache_write_tokens` were written to it.
+    completion_tokens: all that the model wrote; `reasoning_tokens` of them were thoughts.
+    cost_usd: None if the price is unknown.
+    billed_usd: what the endpoint itself says that it charges; None unless it says so for every call.
+    """
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cost_usd: float | None = 0.0
+    cached_tokens: int = 0
+    cache_write_tokens: int = 0
+    reasoning_tokens: int = 0
+    billed_usd: float | None = None
 
     @property
     def total_tokens(self) -> int:
         return self.prompt_tokens + self.completion_tokens
 
+    @property
+    def uncached_tokens(self) -> int:
+        """Prompt tokens at the full price of input."""
+        return self.prompt_tokens - self.cached_tokens - self.cache_write_tokens
+
     def __add__(self, other: Usage) -> Usage:
-        cost = None if self.cost_usd is None or other.cost_usd is None else self.cost_usd + other.cost_usd
         return Usage(
-            self.prompt_tokens + other.prompt_tokens, self.completion_tokens + other.completion_tokens, cost
+            self.prompt_tokens + other.prompt_tokens,
+            self.completion_tokens + other.completion_tokens,
+            _sum(self.cost_usd, other.cost_usd),
+            self.cached_tokens + other.cached_tokens,
+            self.cache_write_tokens + other.cache_write_tokens,
+            self.reasoning_tokens + other.reasoning_tokens,
+            _billed(self, other),
         )
+
+    def to_record(self) -> dict[str, Any]:
+        """As JSON; parts that are 0 and a bill that is not known are left out."""
+        record = asdict(self)
+        parts = ("cached_tokens", "cache_write_tokens", "reasoning_tokens")
+        left_out = {name for name in parts if not record[name]}
+        if self.billed_usd is None:
+            left_out.add("billed_usd")
+        return {name: value for name, value in record.items() if name not in left_out}
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Usage:
+        """What `to_record` gave, out of a record that may hold more. KeyError for another record."""
+        wanted = ("prompt_tokens", "completion_tokens", "cost_usd")
+        more = ("cached_tokens", "cache_write_tokens", "reasoning_tokens", "billed_usd")
+        values = {name: record[name] for name in wanted}
+        return cls(**values, **{name: record[name] for name in more if name in record})
+
+
+def _sum(one: float | None, other: float | None) -> float | None:
+    return None if one is None or other is None else one + other
+
+
+def _billed(one: Usage, other: Usage) -> float | None:
+    """Of both; what used no tokens and names no bill, as a request that failed, adds nothing."""
+    named = [u.billed_usd for u in (one, other) if u.total_tokens or u.billed_usd is not None]
+    return sum(filter(None, named)) if named and None not in named else None
 
 
 def text_of(value: object) -> str:

@@ -26,7 +26,8 @@ from autoprompt.batch.remote import work
 from autoprompt.batch.spec import ExecutorSettings
 from autoprompt.batch.trials import Trial
 from autoprompt.errors import AutopromptError, ConfigError
-from autoprompt.llm.limits.ledger import Amount, Books, FileLedger
+from autoprompt.llm.limits.demand import Amount
+from autoprompt.llm.limits.ledger import Books, FileLedger
 from autoprompt.text.extras import install_extra
 from autoprompt.text.redaction import ADDRESS_VARIABLES
 

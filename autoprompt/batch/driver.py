@@ -14,7 +14,9 @@ from autoprompt.batch.job import Job, Outcome
 from autoprompt.batch.table import BatchResult, Row, Status, group_rows, read_scores
 from autoprompt.batch.trials import Batch, Trial
 from autoprompt.errors import Interrupted
-from autoprompt.llm.limits.ledger import Amount, Books, FileLedger
+from autoprompt.llm.limits.demand import Amount
+from autoprompt.llm.limits.ledger import Books, Caps, FileLedger
+from autoprompt.llm.limits.spent import passed
 from autoprompt.records import Event
 from autoprompt.runs.interrupted import interrupted
 from autoprompt.runs.spending import from_journal, total_cost
@@ -127,7 +129,11 @@ class Driver:
             tokens=total.tokens,
             paid_usd=None if any(row.paid_usd is None for row in rows) else total.cost_usd,
             seconds=self._seconds,
-            warnings=(*self._batch.warnings, *_cut_short(rows, self._states)),
+            warnings=(
+                *self._batch.warnings,
+                *_cut_short(rows, self._states),
+                *_passed(self._batch.caps, total),
+            ),
             groups=tuple(group_rows(rows)),
         )
 
@@ -298,6 +304,14 @@ def _cut_short(rows: Sequence[Row], states: Mapping[str, _State]) -> Iterator[st
         if cut:
             names = "; ".join(cut[:3]) + (f"; and {len(cut) - 3} more" if len(cut) > 3 else "")
             yield f"{cap} of the batch cut the search of {names} short: with more they may find more"
+
+
+def _passed(caps: Caps, used: Amount) -> Iterator[str]:
+    """Which caps of the batch endpoints have passed, and by how much."""
+    limits = (("max_tokens", caps.max_tokens, used.tokens), ("max_cost", caps.max_cost, used.cost_usd))
+    for cap, limit, value in limits:
+        if limit is not None and (over := passed(cap, limit, value)):
+            yield f"{cap}={limit:g} of the batch was {over}: endpoints counted more than could be expected"
 
 
 def _caps(batch: Batch) -> dict[str, float | None]:

@@ -17,7 +17,8 @@ from autoprompt.errors import BudgetExhausted, Interrupted
 from autoprompt.llm.client import Completion
 from autoprompt.llm.kept.answers import from_record, to_record
 from autoprompt.llm.kept.cache import ResponseCache
-from autoprompt.llm.limits.ledger import Amount, Caps, FileLedger, Ticket
+from autoprompt.llm.limits.demand import Amount, Demand
+from autoprompt.llm.limits.ledger import Caps, FileLedger, Ticket
 
 _MOST_EVENTS = 10_000  # of a driver that does not listen; older ones are for a view only
 
@@ -129,11 +130,14 @@ class HubLedger:
     def set_aside(self, ticket: Ticket, held: Amount, blocks: Amount) -> None:
         self._ask("set_aside", ticket, held, blocks)
 
-    def charge(self, ticket: Ticket, *, from_block: bool, expected: Amount) -> None:
-        self._ask("charge", ticket, from_block=from_block, expected=expected)
+    def charge(self, ticket: Ticket, *, from_block: bool, demand: Demand) -> int | None:
+        return self._ask("charge", ticket, from_block=from_block, demand=demand)  # type: ignore[no-any-return]
 
-    def settle(self, ticket: Ticket, *, expected: Amount, used: Amount, sent: bool, from_block: bool) -> None:
-        self._ask("settle", ticket, expected=expected, used=used, sent=sent, from_block=from_block)
+    def settle(
+        self, ticket: Ticket, *, likely: Amount, most: Amount, used: Amount, sent: bool, from_block: bool
+    ) -> None:
+        named = {"likely": likely, "most": most, "used": used, "sent": sent, "from_block": from_block}
+        self._ask("settle", ticket, **named)
 
     def calls_left(self, ticket: Ticket) -> int | None:
         return self._ask("calls_left", ticket)  # type: ignore[no-any-return]

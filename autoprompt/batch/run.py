@@ -15,7 +15,8 @@ from autoprompt.batch.local import LocalExecutor
 from autoprompt.batch.table import BatchResult, trials_in_words
 from autoprompt.batch.trials import Batch, Trial, load_batch, select
 from autoprompt.errors import AutopromptError, ConfigError
-from autoprompt.llm.limits.ledger import Amount, Caps, FileLedger
+from autoprompt.llm.limits.demand import Amount
+from autoprompt.llm.limits.ledger import Caps, FileLedger
 from autoprompt.llm.models import Clients, unpriced
 from autoprompt.llm.prices import Prices
 from autoprompt.memory import ExperienceFile

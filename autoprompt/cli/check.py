@@ -16,6 +16,7 @@ from autoprompt.cli.panel import watching
 from autoprompt.cli.progress import duration, money
 from autoprompt.cli.run import check_metric, print_json, read_environment
 from autoprompt.errors import AutopromptError, Interrupted, UsageError
+from autoprompt.report.numbers import tokens
 from autoprompt.runs.interrupted import interrupted_asking
 from autoprompt.settings.records import CheckSettings
 from autoprompt.settings.resolve import resolve_check
@@ -166,7 +167,7 @@ def _result(report: CheckReport, *, is_update: bool) -> Iterator[RenderableType]
         yield Text()
     measured = report.measurement
     yield Text(
-        f"{measured.calls:,} calls, {measured.usage.total_tokens:,} tokens, "
+        f"{measured.calls:,} calls, {tokens(measured.usage)}, "
         f"cost {money(measured.usage.cost_usd)}, {duration(measured.seconds)}; {measured.model}"
     )
 

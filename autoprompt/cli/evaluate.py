@@ -17,6 +17,7 @@ from autoprompt.cli.panel import watching
 from autoprompt.cli.progress import duration, money
 from autoprompt.cli.run import check_metric, print_json, read_environment
 from autoprompt.errors import BudgetExhausted, BudgetTooSmallError, Interrupted, UsageError
+from autoprompt.report.numbers import tokens
 from autoprompt.runs.interrupted import interrupted_asking
 from autoprompt.settings.records import LOCAL
 from autoprompt.settings.resolve import resolve_evaluation
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 # A word alone, or where a file lies: seldom a prompt, and beside a misspelt name any prompt gains.
 _NAME = re.compile(r"[A-Za-z0-9_~./\\-]*[A-Za-z0-9_]")
-_PRICES = ("price_input", "price_output")  # of the run's model, and of no other
+_PRICES = ("price_input", "price_output", "price_cached_input")  # of the run's model, and of no other
 # What a run's best is scored with where no flag says otherwise: what the run itself used.
 _FROM_RUN = (
     "workflow",
@@ -244,7 +245,7 @@ def _lines(report: EvaluationReport) -> list[str]:
             missing += f", {report.unscored} that the judge gave no grade"
         lines.append(clean(missing))
     lines.append(
-        f"{report.calls:,} calls, {report.usage.total_tokens:,} tokens, cost {money(report.cost_usd)}, "
+        f"{report.calls:,} calls, {tokens(report.usage)}, cost {money(report.cost_usd)}, "
         f"{duration(report.seconds)}"
     )
     return lines

@@ -16,9 +16,10 @@ from rich.text import Text
 from autoprompt.cli import clean
 from autoprompt.cli.panel import warning_line
 from autoprompt.cli.progress import duration, money
-from autoprompt.records import Demo
+from autoprompt.records import Demo, Usage
 from autoprompt.report import wording
 from autoprompt.report.diff import Piece, diff_words, is_linewise
+from autoprompt.report.numbers import tokens
 from autoprompt.report.records import TradeOff
 from autoprompt.report.summary import read_trade_off
 from autoprompt.runs import RunFolder
@@ -174,12 +175,13 @@ def _facts(data: Mapping[str, Any], cap: int | None) -> Iterator[Text]:
     if failed or unparsed:
         whose = "" if is_original else ", of both prompts"
         yield Text(f"answers missing on the test rows{whose}: {failed}; unreadable: {unparsed}", "yellow")
-    tokens = data["tokens"]
-    judged = f", {tokens['judge']:,} of the judge" if "judge" in tokens else ""
+    parts = {role: Usage.from_record(part) for role, part in data["spending"].items()}
+    writing = parts.get("optimizer", Usage()).total_tokens
+    judged = f", {parts['judge'].total_tokens:,} for judging" if "judge" in parts else ""
     repeated = f" ({data['repeated_calls']:,} of them repeats)" if data.get("repeated_calls") else ""
     yield Text(
-        f"{data['calls']:,} calls{repeated}, {sum(tokens.values()):,} tokens "
-        f"({tokens['optimizer']:,} for writing{judged}), cost {money(data['cost_usd'])}, "
+        f"{data['calls']:,} calls{repeated}, {tokens(sum(parts.values(), Usage()))}, "
+        f"{writing:,} of them for writing{judged}, cost {money(data['cost_usd'])}, "
         f"{duration(data['seconds'])}; candidates: {data['candidates']['tried']} tried, "
         f"{data['candidates']['accepted']} accepted; {_ending(data, cap)}"
     )

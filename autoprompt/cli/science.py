@@ -20,6 +20,7 @@ from autoprompt.cli.progress import duration, money
 from autoprompt.cli.run import print_json, read_environment
 from autoprompt.errors import Interrupted, UsageError
 from autoprompt.records import OnEvent
+from autoprompt.report.numbers import tokens
 from autoprompt.runs import RunFolder
 from autoprompt.runs.interrupted import interrupted
 from autoprompt.settings.records import ScienceConfig
@@ -187,7 +188,7 @@ def result(found: Investigation, output: Path | None = None) -> Iterator[Rendera
     for warning in found.warnings:
         yield Text(f"warning: {clean(warning)}", "yellow")
     yield Text(
-        f"{found.calls:,} calls, {found.usage.total_tokens:,} tokens, cost {money(found.usage.cost_usd)}, "
+        f"{found.calls:,} calls, {tokens(found.usage)}, cost {money(found.usage.cost_usd)}, "
         f"{duration(found.seconds)}; sandbox: {found.sandbox}"
     )
     yield Text(f"transcript: {clean(str((output or Path(found.run_dir)) / 'transcript.md'))}")

@@ -102,9 +102,7 @@ class EvaluationReport:
             "unscored": self.unscored,
             "failed": self.failed,
             "calls": self.calls,
-            "prompt_tokens": self.usage.prompt_tokens,
-            "completion_tokens": self.usage.completion_tokens,
-            "cost_usd": self.cost_usd,
+            **asdict(self.usage),
             "seconds": round(self.seconds, 3),
             "warnings": list(self.warnings),
             "baselines": baselines_dict(self.baselines),
@@ -327,7 +325,7 @@ def _ask(
     is_cached = bool(budget.cached_answers) and not budget.spent.task_calls
     said = [ALL_CACHED if is_cached else "", grades.warning, _many_failed(answered)]
     said += [refused_warning(answered), cut_warning(answered)]
-    return evaluations, [*models.warnings(), *filter(None, said)]
+    return evaluations, [*models.warnings(), *budget.passed(), *filter(None, said)]
 
 
 def _report(

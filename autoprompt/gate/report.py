@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from autoprompt.gate.baseline import Baseline
@@ -143,9 +143,7 @@ class CheckReport:
             "notes": list(self.notes),
             "warnings": list(self.warnings),
             "calls": measured.calls,
-            "prompt_tokens": measured.usage.prompt_tokens,
-            "completion_tokens": measured.usage.completion_tokens,
-            "cost_usd": measured.usage.cost_usd,
+            **asdict(measured.usage),
             "seconds": round(measured.seconds, 3),
         }
 

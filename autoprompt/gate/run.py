@@ -119,7 +119,7 @@ def _measured(
         cases = _ask_all(asked, client, metric, grades, models.concurrency(), budget, emit)
         grades.check()
         failed = step_warning([case.prediction for case in cases])
-        late = [*models.warnings(), *filter(None, [grades.warning, failed])]
+        late = [*models.warnings(), *budget.passed(), *filter(None, [grades.warning, failed])]
     if budget.cached_answers and not budget.spent.task_calls:
         late.append(ALL_CACHED)
     if recording is not None and limits.record is not None:

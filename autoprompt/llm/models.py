@@ -13,7 +13,7 @@ from autoprompt.llm.client import CallRole, Client
 from autoprompt.llm.endpoints import ModelChoice, choose_model
 from autoprompt.llm.kept.recorded import RecordedClient
 from autoprompt.llm.limits.account import AnswerCache
-from autoprompt.llm.prices import REPORTED, Price
+from autoprompt.llm.prices import REPORTED, price_given
 from autoprompt.llm.stack import REMOTE_CONCURRENCY
 from autoprompt.llm.transport.address import checked_url
 from autoprompt.settings.records import JUDGED, CallSettings, ModelSettings, RunConfig
@@ -106,6 +106,7 @@ class RoleModels:
             for client in (*self._models.opened, *self._wrapped.values())
             for name in client.dropped_parameters
         ]
+        found += self._models.usage_warnings
         if self._budget.max_cost is not None and self._budget.spent.cost_usd is None:
             found.append("some answers came without a cost: max_cost counts only the others")
         return found
@@ -185,13 +186,6 @@ def _missing_weights(choice: ModelChoice) -> list[str]:
         return []
     size = weights.KNOWN[name].size_bytes / 1e9
     return [f"the embedded model's weights ({size:.2f} GB) are fetched first"]
-
-
-def price_given(settings: ModelSettings) -> Price | None:
-    """The task model's price, where the settings have it."""
-    if settings.price_input is None or settings.price_output is None:
-        return None
-    return Price(settings.price_input, settings.price_output)
 
 
 @contextmanager

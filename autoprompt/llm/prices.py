@@ -8,17 +8,37 @@ from autoprompt.errors import ConfigError
 from autoprompt.records import Usage
 from autoprompt.settings.records import ModelSettings
 
+# Writing a prompt to the cache costs a quarter more than sending it, at Anthropic and at all others whose
+# usage tells such tokens apart and whose price is not in the table.
+_CACHE_WRITE = 1.25
+
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """USD per million tokens."""
+    """USD per million tokens.
+
+    cached_usd: of input that the provider has in its cache. None: that of other input, so that a cap on cost
+    holds if the discount is not known. cache_write_usd: of input that it puts there.
+    """
 
     input_usd: float
     output_usd: float
+    cached_usd: float | None = None
+    cache_write_usd: float | None = None
+
+    @property
+    def write_usd(self) -> float:
+        return _CACHE_WRITE * self.input_usd if self.cache_write_usd is None else self.cache_write_usd
 
     def cost(self, usage: Usage) -> float:
         """USD."""
-        return (usage.prompt_tokens * self.input_usd + usage.completion_tokens * self.output_usd) / 1e6
+        cached = self.input_usd if self.cached_usd is None else self.cached_usd
+        return (
+            usage.uncached_tokens * self.input_usd
+            + usage.cached_tokens * cached
+            + usage.cache_write_tokens * self.write_usd
+            + usage.completion_tokens * self.output_usd
+        ) / 1e6
 
 
 class Reported:
@@ -44,35 +64,46 @@ REPORTED = Reported()
 
 
 def check_prices(settings: ModelSettings) -> None:
-    """Raises ConfigError where one of the two prices is given: a cost needs both."""
+    """Raises ConfigError unless the prices of input and output are both given, or neither.
+
+    A price of cached input needs both, too.
+    """
     given = {"--price-input": settings.price_input, "--price-output": settings.price_output}
     missing = [name for name, price in given.items() if price is None]
     if len(missing) == 1:
         (other,) = given.keys() - missing
         raise ConfigError(f"{other} is given without {missing[0]}: give both, in USD per million tokens.")
+    if missing and settings.price_cached_input is not None:
+        raise ConfigError(
+            "--price-cached-input is given without --price-input and --price-output: give all three, in USD "
+            "per million tokens."
+        )
 
 
-def find_price(
-    model: str, base_url: str, *, price_input: float | None = None, price_output: float | None = None
-) -> Price | None:
-    """The price of a model at an endpoint; None where it is not known. The embedded model is `FREE`.
+def price_given(settings: ModelSettings) -> Price | None:
+    """The task model's price, if the settings have it."""
+    if settings.price_input is None or settings.price_output is None:
+        return None
+    return Price(settings.price_input, settings.price_output, settings.price_cached_input)
 
-    price_input, price_output: USD per million tokens, both together instead of the table.
+
+def find_price(model: str, base_url: str) -> Price | None:
+    """The table's price of a model at an endpoint; None if it is not known.
+
     A known model at an unknown address is not known: a proxy or one's own server sets its own price.
     """
-    if price_input is not None and price_output is not None:
-        return Price(price_input, price_output)
     import genai_prices
 
+    # A thousand tokens of each kind, as some prices rise with the length of the prompt; prompts here are
+    # short.
+    kinds = (
+        genai_prices.Usage(input_tokens=1000, output_tokens=0),
+        genai_prices.Usage(input_tokens=0, output_tokens=1000),
+        genai_prices.Usage(input_tokens=1000, cache_read_tokens=1000, output_tokens=0),
+        genai_prices.Usage(input_tokens=1000, cache_write_tokens=1000, output_tokens=0),
+    )
     try:
-        parts = [
-            float(genai_prices.calc_price(usage, model, provider_api_url=base_url).total_price)
-            for usage in (
-                genai_prices.Usage(input_tokens=1000, output_tokens=0),
-                genai_prices.Usage(input_tokens=0, output_tokens=1000),
-            )
-        ]
+        found = [genai_prices.calc_price(kind, model, provider_api_url=base_url) for kind in kinds]
     except LookupError:
         return None
-    # Per thousand, as some prices rise with the length of the prompt; prompts here are short.
-    return Price(*(part * 1000 for part in parts))
+    return Price(*(float(price.total_price) * 1000 for price in found))

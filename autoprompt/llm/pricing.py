@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from autoprompt.llm import Budget, CallRole, Models
 from autoprompt.llm.endpoints import choose_model
-from autoprompt.llm.models import Clients, price_given
-from autoprompt.llm.prices import Price, Prices
+from autoprompt.llm.models import Clients
+from autoprompt.llm.prices import Price, Prices, price_given
 from autoprompt.settings.records import JUDGED, LOCAL, RunConfig
 
 

@@ -16,7 +16,7 @@ from autoprompt.llm.limits.account import AnswerCache
 from autoprompt.llm.limits.budget import Budget
 from autoprompt.llm.limits.rate import Gate
 from autoprompt.llm.limits.retry import LimitedClient
-from autoprompt.llm.prices import FREE, REPORTED, Price, Reported, check_prices, find_price
+from autoprompt.llm.prices import FREE, REPORTED, Price, Reported, check_prices, find_price, price_given
 from autoprompt.settings.records import ModelSettings
 
 if TYPE_CHECKING:
@@ -79,6 +79,11 @@ class Models:
         """The clients that were made so far."""
         return tuple(self._clients.values())
 
+    @property
+    def usage_warnings(self) -> list[str]:
+        """Which figures their endpoints reported that cannot be right, in sentences."""
+        return [warning for client in self.opened for warning in client.usage_warnings]
+
     def close(self) -> None:
         """Safe to call twice."""
         for client in tuple(self._clients.values()):  # another thread may be opening one
@@ -125,8 +130,7 @@ class Models:
             return FREE
         settings = self._settings
         if choice == choose_model(settings, "task", self._environment):
-            prices = {"price_input": settings.price_input, "price_output": settings.price_output}
-            return find_price(model, choice.base_url, **prices)
+            return price_given(settings) or find_price(model, choice.base_url)
         return find_price(model, choice.base_url)
 
 

@@ -375,7 +375,9 @@ def _finish(work: _Work, context: SearchContext, final: AutoPromptState) -> RunR
         sha256=splits.sha256,
         test_opened=final.get("test", {}).get("opened", 0),
         test_rows_opened_before=_opening(folder).get("rows_before"),
-        warnings=list(filter(None, [*splits.warnings, *_late_warnings(folder), grades.warning])),
+        warnings=list(
+            filter(None, [*splits.warnings, *_late_warnings(folder), grades.warning, *work.budget.passed()])
+        ),
     )
     result = make_result(final, context, facts, work.budget.spent)
     folder.write_text(folder.best_prompt_path.name, render_candidate(result.best) + "\n")

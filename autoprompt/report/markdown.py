@@ -188,7 +188,7 @@ def _facts(run: RunSummary) -> Iterator[str]:
     tried = sum(not c.is_original for c in run.candidates)
     cost = literal(numbers.money(run.cost_usd), 20)
     yield (
-        f"{literal(run.model, 80)} · {numbers.count(run.calls)} calls, {numbers.count(run.tokens)} tokens, "
+        f"{literal(run.model, 80)} · {numbers.count(run.calls)} calls, {numbers.tokens(run.usage)}, "
         f"cost {cost}{took} · {tried} candidates tried · run {_code(run.run_id)}"
     )
     for warning in filter(None, (run.opened_before, *run.warnings)):

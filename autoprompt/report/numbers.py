@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from autoprompt.records import Usage
 from autoprompt.stats import p_text
 
 MINUS = "\N{MINUS SIGN}"
@@ -50,6 +51,20 @@ def times(value: float | None) -> str:
 def count(value: float | None) -> str:
     """`158,895`."""
     return "–" if value is None else f"{round(value):,}"
+
+
+def tokens(usage: Usage) -> str:
+    """`110,688 tokens (92,160 from the provider's cache, 4,800 of reasoning)`."""
+    parts = [
+        f"{number:,} {what}"
+        for number, what in (
+            (usage.cached_tokens, "from the provider's cache"),
+            (usage.cache_write_tokens, "written to it"),
+            (usage.reasoning_tokens, "of reasoning"),
+        )
+        if number
+    ]
+    return f"{usage.total_tokens:,} tokens" + (f" ({', '.join(parts)})" if parts else "")
 
 
 def money(cost_usd: float | None) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from autoprompt.errors import StoreError
+from autoprompt.records import Usage
 from autoprompt.report import search, wording
 from autoprompt.report.records import (
     CandidateSummary,
@@ -95,6 +96,11 @@ class RunSummary:
     opened_before: str
     budget: Mapping[str, Any]
     warnings: tuple[str, ...]
+
+    @property
+    def usage(self) -> Usage:
+        """Of all roles."""
+        return sum((part.usage for part in self.spending), Usage())
 
     @property
     def original_candidate(self) -> CandidateSummary | None:
@@ -222,7 +228,7 @@ def _make(files: _Files) -> RunSummary:
         confusion=confusion(files.rows, tuple(map(str, config.get("labels") or ()))),
         spending=spending,
         calls=calls,
-        tokens=sum(tokens.values()) or sum(p.prompt_tokens + p.completion_tokens for p in spending),
+        tokens=sum(tokens.values()) or sum(part.usage.total_tokens for part in spending),
         cost_usd=result["cost_usd"] if "cost_usd" in result else total_cost(spending),
         seconds=result.get("seconds"),
         stop_reason=str(result.get("stop_reason") or ""),

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from autoprompt.records import Usage
 from autoprompt.text.files import write_json
 
 ROLES = ("task", "optimizer", "judge")
@@ -16,31 +18,34 @@ _NOTE = "spending.json"
 
 @dataclass(slots=True)
 class Spending:
-    """What one role used. calls: requests sent, retries included. cost_usd: None where a price is unknown."""
+    """What one role used. calls: requests sent, retries included."""
 
     role: str
     calls: int = 0
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    cost_usd: float | None = 0.0
+    usage: Usage = Usage()
 
     def add(self, record: Mapping[str, Any]) -> None:
-        """Count a line of the journal. Answers out of the cache took nothing, failures no tokens."""
+        """Count a line of the journal. Answers out of the cache took nothing, most failures no tokens."""
         attempts = record.get("attempts") or 0
         self.calls += attempts
-        if not attempts or "failed" in record:
-            return
-        self.prompt_tokens += record.get("prompt_tokens") or 0
-        self.completion_tokens += record.get("completion_tokens") or 0
-        paid = record.get("cost_usd")
-        self.cost_usd = None if self.cost_usd is None or paid is None else self.cost_usd + paid
+        with suppress(KeyError, TypeError):
+            if attempts:
+                self.usage += Usage.from_record(record)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"role": self.role, "calls": self.calls, **asdict(self.usage)}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Spending:
+        """What `to_dict` gave. TypeError or KeyError for another record."""
+        return cls(data["role"], data["calls"], Usage.from_record(data))
 
 
 def read_spending(result: Mapping[str, Any] | None, journal: Path) -> tuple[Spending, ...]:
     """Roles that were called, the task's first."""
     told = (result or {}).get("spending")
     if isinstance(told, Mapping):
-        return tuple(Spending(role, **told[role]) for role in ROLES if role in told)
+        return tuple(Spending.from_dict({"role": role, **told[role]}) for role in ROLES if role in told)
     return from_journal(journal)
 
 
@@ -57,7 +62,7 @@ def note_spending(journal: Path) -> None:
     To be called when the journal is on the disk: a power cut must not leave a sum of lines that it lost.
     """
     found, end = _sum_up(journal)
-    write_json(journal.with_name(_NOTE), {"journal_bytes": end, "spending": [asdict(part) for part in found]})
+    write_json(journal.with_name(_NOTE), {"journal_bytes": end, "spending": [part.to_dict() for part in found]})
 
 
 def _sum_up(journal: Path) -> tuple[list[Spending], int]:
@@ -83,7 +88,7 @@ def _noted(journal: Path) -> tuple[list[Spending], int]:
     try:
         note = json.loads(journal.with_name(_NOTE).read_bytes())
         if note["journal_bytes"] <= journal.stat().st_size:
-            return [Spending(**part) for part in note["spending"]], note["journal_bytes"]
+            return [Spending.from_dict(part) for part in note["spending"]], note["journal_bytes"]
     except (OSError, ValueError, KeyError, TypeError):
         pass
     return [Spending(role) for role in ROLES], 0
@@ -99,9 +104,4 @@ def _record(line: bytes) -> dict[str, Any]:
 
 def total_cost(spending: tuple[Spending, ...]) -> float | None:
     """USD; None as soon as one role's price is unknown."""
-    total = 0.0
-    for part in spending:
-        if part.cost_usd is None:
-            return None
-        total += part.cost_usd
-    return total
+    return sum((part.usage for part in spending), Usage()).cost_usd

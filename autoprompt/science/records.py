@@ -130,7 +130,8 @@ class Investigation:
         """Plain data; the `result.json` of a run."""
         data = asdict(self)
         data["passes"] = [record.to_dict() for record in self.passes]
-        usage = {"prompt_tokens": self.usage.prompt_tokens, "completion_tokens": self.usage.completion_tokens}
+        usage = self.usage.to_record()
+        del usage["cost_usd"]
         return {
             "status": "finished",
             **data,
@@ -151,7 +152,7 @@ class Investigation:
                 **known,
                 "messages": tuple(data["messages"]),
                 "passes": tuple(PassRecord.from_dict(record) for record in data["passes"]),
-                "usage": Usage(usage["prompt_tokens"], usage["completion_tokens"], data["cost_usd"]),
+                "usage": Usage.from_record({**usage, "cost_usd": data["cost_usd"]}),
                 "warnings": tuple(data["warnings"]),
             }
         )

@@ -296,7 +296,7 @@ def _finish(
         run_dir=str(folder.path),
         calls=spent.calls,
         seconds=round(seconds, 3),
-        warnings=(*state.get("warnings", ()), *unproven, *models.warnings()),
+        warnings=(*state.get("warnings", ()), *unproven, *models.warnings(), *context.budget.passed()),
     )
     context.saved()
     folder.write_result(found.to_dict())

@@ -145,6 +145,11 @@ class ModelSettings(Settings):
         default=None,
         description="USD per million completion tokens of the task model; needs `price_input`, too.",
     )
+    price_cached_input: Annotated[float, Field(ge=0)] | None = Field(
+        default=None,
+        description="USD per million prompt tokens that the provider reads from its cache; needs the two "
+        "others. Default: `price_input`.",
+    )
     no_cache: bool = Field(default=False, description="Do not reuse answers of other runs.")
     cache_dir: Place | None = Field(
         default=None, description="Where the response cache lies; default: the user's cache folder."

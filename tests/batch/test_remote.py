@@ -20,7 +20,8 @@ from autoprompt.batch.remote import work_with
 from autoprompt.batch.trials import load_batch
 from autoprompt.errors import BudgetExhausted, Interrupted
 from autoprompt.llm.client import Completion
-from autoprompt.llm.limits.ledger import Amount, Caps, FileLedger
+from autoprompt.llm.limits.demand import Amount
+from autoprompt.llm.limits.ledger import Caps, FileLedger
 from autoprompt.records import Usage
 
 

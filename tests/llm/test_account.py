@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,9 @@ from autoprompt.llm import Budget, Journal, Message, Options, ResponseCache, Scr
 from autoprompt.llm.client import Completion
 from autoprompt.llm.kept.recorded import RecordedClient
 from autoprompt.llm.limits.account import Account
-from autoprompt.llm.limits.ledger import Amount, Caps, FileLedger
+from autoprompt.llm.limits.charges import Charge
+from autoprompt.llm.limits.demand import Amount, Demand
+from autoprompt.llm.limits.ledger import Caps, FileLedger
 from autoprompt.llm.prices import Price
 from autoprompt.llm.transport.failures import UnreachableError
 from autoprompt.measure.program import PromptProgram
@@ -23,6 +26,14 @@ from autoprompt.metrics import get_metric
 from autoprompt.records import Candidate, Example, Usage
 
 ASKED = [Message("user", "1 or 0?")]
+# A request of 60 tokens, for an answer of up to 1,024 where three are usual.
+ROW = Demand(Amount(1, 63), Amount(0, 60), Amount(0, 60), 0.0, limit=1024, enough=256, least=3, at_once=16)
+
+
+def charged(budget: Budget, demand: Demand = ROW, *, is_retry: bool = False) -> Charge:
+    charge = budget.charge("task", is_retry=is_retry, demand=demand)
+    assert charge is not None
+    return charge
 
 
 class Trials:
@@ -67,7 +78,7 @@ def test_what_is_held_for_the_test_is_there_for_the_block_that_uses_it(tmp_path:
         pytest.fail("must not start")
     with one.block(6, leaves_room=False):
         for _ in range(6):
-            one.settle(one.charge("task", expected=Usage(100, 50)), Usage(100, 40))
+            one.settle(charged(one, replace(ROW, prompt=Amount(0, 100), seen=Amount(0, 100))), Usage(100, 40))
     assert trials.ledger.spent()["one"] == Amount(6, 840)
     with other.block(4):
         pass
@@ -88,7 +99,7 @@ def free_answers(budget: Budget, rows: int) -> tuple[list[int], list[BudgetExhau
             Candidate(components={"prompt": f"Say {word}"}),
             [Example(id=f"{n:016x}", input=str(n), target="yes", fields={}) for n in range(rows)],
         )
-        for word in ("yes", "yes, please")
+        for word in ("yes", "yep")  # of one length, as they take as many tokens
     ]
     ended: list[BudgetExhausted] = []
     program = PromptProgram(client, "Say yes", options=Options(max_output_tokens=1024))
@@ -108,25 +119,35 @@ def test_what_was_kept_for_the_test_is_used_to_the_end(tmp_path: Path, caps: Cap
             assert free_answers(budget, rows=6) == ([6, 6], [])
 
 
-def test_requests_of_a_block_are_no_more_to_other_trials_than_what_is_set_aside(tmp_path: Path) -> None:
+def test_requests_on_their_way_keep_no_other_trial_from_beginning_a_block(tmp_path: Path) -> None:
     trials = Trials(tmp_path, Caps(max_tokens=1300))
     one, other = trials.budget("one"), trials.budget("other")
     with one.block(10, tokens=630):
-        for _ in range(8):
-            one.charge("task", expected=Usage(60, 1024))
+        first, second, _ = (charged(one) for _ in range(3))
+        assert first.limit == 256
         with other.block(10, tokens=630):
-            other.charge("task", expected=Usage(60, 1024))
+            assert charged(other).limit == 256
+            assert other.charge("task", demand=ROW) is None  # together they could take more than the cap
+            one.settle(first, Usage(60, 3))
+            one.settle(second, Usage(60, 3))
+            assert charged(other).limit == 256
 
 
-def test_a_block_that_used_up_its_tokens_takes_none_of_another_trials(tmp_path: Path) -> None:
+def test_a_trial_cannot_use_what_another_has_set_aside(tmp_path: Path) -> None:
     trials = Trials(tmp_path, Caps(max_tokens=1260))
     one, other = trials.budget("one"), trials.budget("other")
     with one.block(10, tokens=630), other.block(10, tokens=630):
-        one.settle(one.charge("task", expected=Usage(60, 1024)), Usage(60, 900))
-        with pytest.raises(BudgetExhausted, match="max_tokens"):
-            one.charge("task", expected=Usage(60, 1024))
+        charge = charged(one)
+        assert charge.limit == 256
+        one.settle(charge, Usage(60, 256))
+        charge = charged(one)
+        assert charge.limit == 254  # 630 - 316 - 60
+        one.settle(charge, Usage(60, 254))
+        with pytest.raises(BudgetExhausted, match="max_tokens=1260 reached: 630 tokens used, 630 kept back"):
+            one.charge("task", demand=ROW)
         for _ in range(10):
-            other.settle(other.charge("task", expected=Usage(60, 1024)), Usage(60, 3))
+            other.settle(charged(other), Usage(60, 3))
+    assert sum(amount.tokens for amount in trials.ledger.spent().values()) == 1260
 
 
 def test_asking_again_inside_a_block_draws_on_it(tmp_path: Path) -> None:
@@ -134,11 +155,10 @@ def test_asking_again_inside_a_block_draws_on_it(tmp_path: Path) -> None:
     budget = trials.budget("t")
     with budget.block(10, tokens=630):
         for _ in range(8):
-            budget.settle(budget.charge("task", expected=Usage(60, 1024)), Usage(60, 3))
+            budget.settle(charged(budget), Usage(60, 3))
         with budget.retries(2) as granted:
             for _ in range(granted):
-                charge = budget.charge("task", is_retry=True, expected=Usage(60, 1024))
-                budget.settle(charge, Usage(60, 3))
+                budget.settle(charged(budget, is_retry=True), Usage(60, 3))
     assert trials.ledger.spent()["t"] == Amount(10, 630)
 
 

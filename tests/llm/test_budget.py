@@ -165,21 +165,21 @@ def test_a_block_that_would_pass_a_token_cap_does_not_start() -> None:
         (
             {"max_calls": 2000},
             {"calls": 2500},
-            "max_calls=2000 reached: 1 call used or kept back, 2,500 more needed",
+            "max_calls=2000 reached: 1 call used, 2,500 more needed",
         ),
         (
             {"max_tokens": 1_000_000},
             {"tokens": 999_999},
-            "max_tokens=1000000 reached: 5,020 tokens used or kept back, 999,999 more needed",
+            "max_tokens=1000000 reached: 5,020 tokens used, 999,999 more needed",
         ),
-        ({"max_tokens": 5000}, {}, "max_tokens=5000 reached: 5,020 tokens used or kept back"),
-        ({"max_cost": 0.00001}, {}, "max_cost=0.00001 reached: $0.000012 used or kept back"),
+        ({"max_tokens": 5000}, {}, "max_tokens=5000 passed by 20 (0.4%): 5,020 tokens used"),
+        ({"max_cost": 0.00001}, {}, "max_cost=0.00001 passed by $0.000002 (20.0%): $0.000012 used"),
         (
             {"max_cost": 0.5},
             {"cost_usd": 1.5},
-            "max_cost=0.5 reached: $0.000012 used or kept back, $1.50 more needed",
+            "max_cost=0.5 reached: $0.000012 used, $1.50 more needed",
         ),
-        ({"max_seconds": 3}, {}, "max_seconds=3 reached: 3.4 s used or kept back"),
+        ({"max_seconds": 3}, {}, "max_seconds=3 reached: 3.4 s used"),
     ],
 )
 def test_a_reached_cap_is_told_in_its_unit(caps: dict[str, Any], need: dict[str, Any], said: str) -> None:

@@ -6,13 +6,13 @@ import sqlite3
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from autoprompt.errors import BudgetExhausted, Interrupted, StoreError, disk_fault
-from autoprompt.llm.limits.ledger import Amount, Caps, FileLedger, Ticket
+from autoprompt.llm.limits.demand import Amount, Demand
+from autoprompt.llm.limits.ledger import Caps, FileLedger, Ticket
 
 NOTHING = Amount()
 
@@ -35,8 +35,18 @@ def admitted(ledger: FileLedger, trial: str, calls: int = 0) -> Ticket:
     return ticket
 
 
-def send(ledger: FileLedger, ticket: Ticket, *, from_block: bool = False, expected: Amount = NOTHING) -> None:
-    ledger.charge(ticket, from_block=from_block, expected=expected)
+def asked(likely: Amount) -> Demand:
+    """A request that takes this, with an answer of any length."""
+    return Demand(likely, likely, likely, 0.0, limit=0, enough=0, least=0, at_once=1)
+
+
+def send(ledger: FileLedger, ticket: Ticket, *, from_block: bool = False, likely: Amount = NOTHING) -> bool:
+    """Whether it was sent; else it has to wait."""
+    return ledger.charge(ticket, from_block=from_block, demand=asked(likely)) is not None
+
+
+def settle(ledger: FileLedger, ticket: Ticket, likely: Amount, used: Amount, *, sent: bool = True) -> None:
+    ledger.settle(ticket, likely=likely, most=likely, used=used, sent=sent, from_block=False)
 
 
 def test_calls_are_never_passed_by_threads_of_several_trials(path: Path) -> None:
@@ -59,12 +69,13 @@ def test_calls_are_never_passed_by_processes(path: Path) -> None:
     program = (
         "import sys; from pathlib import Path\n"
         "from autoprompt.errors import BudgetExhausted\n"
-        "from autoprompt.llm.limits.ledger import Amount, Caps, FileLedger\n"
+        "from autoprompt.llm.limits.demand import NOTHING\n"
+        "from autoprompt.llm.limits.ledger import Caps, FileLedger\n"
         "ledger = FileLedger(Path(sys.argv[1]), Caps(max_calls=60)); ticket = ledger.admit(sys.argv[2])\n"
         "sent = 0\n"
         "try:\n"
         "    for _ in range(50):\n"
-        "        ledger.charge(ticket, from_block=False, expected=Amount()); sent += 1\n"
+        "        ledger.charge(ticket, from_block=False, demand=NOTHING); sent += 1\n"
         "except BudgetExhausted: pass\n"
         "print(sent)\n"
     )
@@ -93,13 +104,13 @@ def test_a_dead_attempt_leaves_its_block_and_what_it_sent_counts(path: Path) -> 
     ledger = FileLedger(path, Caps(max_calls=10, max_tokens=1000))
     dead = admitted(ledger, "t")
     ledger.set_aside(dead, held=Amount(2), blocks=Amount(8))
-    send(ledger, dead, from_block=True, expected=Amount(1, tokens=100))
+    send(ledger, dead, from_block=True, likely=Amount(1, tokens=100))
     again = admitted(ledger, "t")
     assert ledger.calls_left(again) == 7  # one sent, two still held for the trial's end
     assert ledger.spent() == {"t": Amount(1, 100)}  # nobody knows whether the endpoint had answered
     with pytest.raises(Interrupted, match="goes on elsewhere"):
         send(ledger, dead)
-    ledger.settle(dead, expected=Amount(1, 100), used=Amount(1, 50), sent=True, from_block=True)
+    settle(ledger, dead, Amount(1, 100), Amount(1, 50))
     assert ledger.spent() == {"t": Amount(1, 100)}
 
 
@@ -135,19 +146,11 @@ def test_a_trial_is_let_in_only_where_its_least_tokens_and_money_are_left(
     first = ledger.admit("first", amount)
     assert first is not None
     assert ledger.admit("second", amount) is None
-    send(ledger, first, expected=amount)
-    ledger.settle(first, expected=amount, used=amount, sent=True, from_block=False)
+    send(ledger, first, likely=amount)
+    settle(ledger, first, amount, amount)
     assert ledger.admit("second", amount) is None  # what is kept has become what is spent
     ledger.release("first")
     assert ledger.admit("second", Amount(0, amount.tokens // 2, amount.cost_usd / 2)) is not None
-
-
-def test_the_books_of_an_earlier_version_go_on(path: Path) -> None:
-    FileLedger(path).close()
-    with closing(sqlite3.connect(path)) as database:
-        for name in ("floor_tokens", "floor_cost"):
-            database.execute(f"ALTER TABLE accounts DROP COLUMN {name}")
-    assert FileLedger(path, Caps(max_tokens=100)).admit("t", Amount(0, 60)) is not None
 
 
 def test_a_new_driver_keeps_what_interrupted_trials_hold(path: Path) -> None:
@@ -167,21 +170,24 @@ def test_a_new_driver_keeps_what_interrupted_trials_hold(path: Path) -> None:
 def test_tokens_and_cost_are_kept_for_what_is_on_the_wire(path: Path) -> None:
     ledger = FileLedger(path, Caps(max_tokens=250, max_cost=1.0))
     one, other = admitted(ledger, "one"), admitted(ledger, "other")
-    expected = Amount(1, tokens=100, cost_usd=0.3)
-    send(ledger, one, expected=expected)
-    send(ledger, other, expected=expected)
-    with pytest.raises(BudgetExhausted, match="max_tokens"):
-        send(ledger, one, expected=expected)
-    ledger.settle(one, expected=expected, used=Amount(1, 40, 0.1), sent=True, from_block=False)
-    send(ledger, one, expected=expected)  # 40 + 100 + 100
+    likely = Amount(1, tokens=100, cost_usd=0.3)
+    assert send(ledger, one, likely=likely)
+    assert send(ledger, other, likely=likely)
+    assert not send(ledger, one, likely=likely)  # until an answer shows what is left
+    settle(ledger, one, likely, Amount(1, 40, 0.1))
+    assert send(ledger, one, likely=likely)  # 40 + 100 + 100
     assert ledger.spent()["one"] == Amount(2, 40, 0.1)
+    settle(ledger, one, likely, Amount(1, 100, 0.3))
+    settle(ledger, other, likely, Amount(1, 100, 0.3))
+    with pytest.raises(BudgetExhausted, match=r"max_tokens=250 reached: 240 tokens used, 100 more needed"):
+        send(ledger, one, likely=likely)
 
 
 def test_what_never_left_is_not_counted(path: Path) -> None:
     ledger = FileLedger(path, Caps(max_calls=1))
     ticket = admitted(ledger, "t")
     send(ledger, ticket)
-    ledger.settle(ticket, expected=NOTHING, used=NOTHING, sent=False, from_block=False)
+    settle(ledger, ticket, NOTHING, NOTHING, sent=False)
     assert ledger.spent() == {"t": NOTHING}
     send(ledger, ticket)
 

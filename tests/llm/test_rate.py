@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import pytest
 
 from autoprompt.errors import Interrupted
-from autoprompt.llm.limits.rate import Gate
+from autoprompt.llm.limits.rate import Gate, Slot
 
 
 class Clock:
@@ -25,11 +27,18 @@ def gate(concurrency: int = 100, **limits: int) -> tuple[Gate, Clock]:
     return Gate(concurrency, clock=lambda: clock.now, wait=clock.wait, **limits), clock
 
 
+@contextmanager
+def entered(limited: Gate, tokens: int) -> Iterator[Slot]:
+    with limited.slot() as slot:
+        limited.enter(slot, lambda: tokens)
+        yield slot
+
+
 def test_no_minute_has_more_requests_than_allowed() -> None:
     limited, clock = gate(rpm=10)
     sent = []
     for _ in range(35):
-        with limited.slot(1):
+        with entered(limited, 1):
             sent.append(clock.now)
         clock.now += 0.5
     assert all(later - earlier >= 60 for earlier, later in zip(sent, sent[10:], strict=False))
@@ -39,21 +48,21 @@ def test_no_minute_has_more_requests_than_allowed() -> None:
 def test_no_minute_has_more_tokens_than_allowed_and_estimates_are_corrected() -> None:
     limited, clock = gate(tpm=100)
     begun = clock.now
-    with limited.slot(90) as slot:
+    with entered(limited, 90) as slot:
         limited.answered(slot, 20)
-    with limited.slot(80) as slot:
+    with entered(limited, 80) as slot:
         limited.answered(slot, 80)
     assert clock.now == begun
-    with limited.slot(10):
+    with entered(limited, 10):
         assert clock.now - begun >= 60
 
 
 def test_a_request_above_the_limit_goes_alone() -> None:
     limited, clock = gate(tpm=100)
     begun = clock.now
-    with limited.slot(500):
+    with entered(limited, 500):
         assert clock.now == begun
-    with limited.slot(1):
+    with entered(limited, 1):
         assert clock.now - begun >= 60
 
 
@@ -64,7 +73,7 @@ def test_never_more_at_once_than_allowed() -> None:
 
     def work(_: int) -> None:
         nonlocal inside, most
-        with limited.slot(1):
+        with entered(limited, 1):
             with lock:
                 inside += 1
                 most = max(most, inside)
@@ -78,26 +87,26 @@ def test_never_more_at_once_than_allowed() -> None:
 
 def test_one_burst_halves_once_and_answers_bring_it_back() -> None:
     limited, _ = gate(16)
-    with limited.slot(1) as first, limited.slot(1) as second:
+    with entered(limited, 1) as first, entered(limited, 1) as second:
         limited.throttled(first)
         limited.throttled(second)
     assert limited.limit == 8
     for _ in range(16):
-        with limited.slot(1) as slot:
+        with entered(limited, 1) as slot:
             limited.answered(slot, 1)
     assert limited.limit == 16
     for _ in range(10):
-        with limited.slot(1) as slot:
+        with entered(limited, 1) as slot:
             limited.throttled(slot)
     assert limited.limit == 1
 
 
 def test_closing_lets_go_of_those_who_wait_for_a_place() -> None:
     limited = Gate(1)
-    with ThreadPoolExecutor(1) as pool, limited.slot(1):
+    with ThreadPoolExecutor(1) as pool, entered(limited, 1):
 
         def enter() -> None:
-            with limited.slot(1):
+            with entered(limited, 1):
                 pytest.fail("must not be let in")
 
         waiting = pool.submit(enter)

@@ -1,17 +1,17 @@
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import pytest
 
 from autoprompt.llm.client import Options
-from autoprompt.llm.prices import Price, find_price
+from autoprompt.llm.prices import Price, find_price, price_given
 from autoprompt.llm.transport.address import shown_url
-from autoprompt.llm.transport.failures import redact
+from autoprompt.llm.transport.failures import BrokenAnswerError, redact
 from autoprompt.llm.transport.labels import deciding_tokens, label_grammar
 from autoprompt.llm.transport.wire import LABELS_BEFORE_CUT, Parameters, read_answer
 from autoprompt.records import Message, Usage
+from autoprompt.settings.records import ModelSettings
 
 ASK = [Message("user", "aa or ab?")]
 
@@ -104,10 +104,11 @@ def test_an_answer_is_not_lost_with_its_log_probabilities(told: Any) -> None:
     assert (completion.text, completion.label_probs) == ("a", None)
 
 
-@pytest.mark.parametrize("counted", [math.inf, math.nan, "many", [3]])
-def test_tokens_that_are_no_number_are_estimated(counted: Any) -> None:
-    data = {**reply("a"), "usage": {"prompt_tokens": counted, "completion_tokens": 3}}
-    assert read_answer(data, ASK, Options(), 0.0).usage == read_answer(reply("a"), ASK, Options(), 0.0).usage
+def test_what_is_no_answer_says_what_it_took() -> None:
+    data = {"choices": [], "usage": {"prompt_tokens": 11, "completion_tokens": 3, "cost": 0.5}}
+    with pytest.raises(BrokenAnswerError) as caught:
+        read_answer(data, ASK, Options(), 0.0)
+    assert caught.value.usage_of_answer == Usage(11, 3, billed_usd=0.5)
 
 
 def test_parts_of_an_answer_may_be_plain_texts() -> None:
@@ -158,7 +159,21 @@ def test_prices_by_table_and_by_hand() -> None:
     known = find_price("gpt-4o-mini", "https://api.openai.com/v1")
     assert known is not None
     assert 0 < known.input_usd < known.output_usd
+    assert known.cached_usd is not None
+    assert 0 < known.cached_usd < known.input_usd
     assert find_price("gpt-4o-mini", "http://127.0.0.1:1/v1") is None
     assert find_price("no-such-model", "https://api.openai.com/v1") is None
-    assert find_price("x", "http://a", price_input=2, price_output=6) == Price(2, 6)
+    assert price_given(ModelSettings()) is None
+    assert price_given(ModelSettings(price_input=2, price_output=6)) == Price(2, 6)
     assert Price(2, 6).cost(Usage(1_000_000, 500_000)) == 5.0
+
+
+def test_cached_input_has_its_own_price_and_without_one_that_of_other_input() -> None:
+    usage = Usage(1_000_000, 0, cached_tokens=600_000, cache_write_tokens=200_000)
+    assert Price(2, 6).cost(usage) == pytest.approx(0.4 + 1.2 + 0.5)
+    assert Price(2, 6, 0.2).cost(usage) == pytest.approx(0.4 + 0.12 + 0.5)
+    assert Price(2, 6, 0.2, 4).cost(usage) == pytest.approx(0.4 + 0.12 + 0.8)
+    claude = find_price("claude-sonnet-4-5", "https://api.anthropic.com/v1")
+    assert claude is not None
+    assert claude.cost(Usage(0, 0, cached_tokens=0)) == 0
+    assert (claude.cached_usd, claude.cache_write_usd) == pytest.approx((0.3, 3.75))

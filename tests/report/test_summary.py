@@ -105,7 +105,7 @@ def test_steps_rise_and_end_with_the_best(summary: RunSummary) -> None:
 def test_spending_by_role_adds_up(run: RunFolder, summary: RunSummary) -> None:
     assert [part.role for part in summary.spending] == ["task", "optimizer"]
     assert sum(part.calls for part in summary.spending) == summary.calls
-    assert sum(p.prompt_tokens + p.completion_tokens for p in summary.spending) == summary.tokens
+    assert sum(part.usage.total_tokens for part in summary.spending) == summary.tokens
 
 
 def test_spending_of_an_unfinished_run_comes_from_its_journal(run: RunFolder, tmp_path: Path) -> None:

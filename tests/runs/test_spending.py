@@ -25,7 +25,7 @@ def test_roles_are_summed_up(tmp_path: Path) -> None:
         journal.append_failure("a" * 64, "task", 3, "gone")
         journal.append("b" * 64, "task", Completion("from the cache", Usage(9, 9, 9.0), attempts=0))
     found = from_journal(path)
-    assert found == (Spending("task", 7, 30, 2, 0.75), Spending("optimizer", 2, 7, 1, None))
+    assert found == (Spending("task", 7, Usage(30, 2, 0.75)), Spending("optimizer", 2, Usage(7, 1, None)))
     assert total_cost(found) is None
 
 
@@ -36,7 +36,7 @@ def test_what_was_noted_is_not_read_again(tmp_path: Path) -> None:
     note_spending(path)
     path.write_bytes(b"#" * (path.stat().st_size - 1) + b"\n")
     write(path, ("task", 20, 0.25), ("optimizer", 1, 0.1))
-    whole = (Spending("task", 4, 30, 2, 0.75), Spending("optimizer", 4, 8, 2, None))
+    whole = (Spending("task", 4, Usage(30, 2, 0.75)), Spending("optimizer", 4, Usage(8, 2, None)))
     assert from_journal(path) == whole
     note_spending(path)
     with path.open("ab") as half:
@@ -53,4 +53,4 @@ def test_a_note_that_does_not_fit_is_none(tmp_path: Path, note: Any) -> None:
     note_spending(path)
     (beside,) = (other for other in tmp_path.iterdir() if other != path)
     beside.write_text(note if isinstance(note, str) else json.dumps(note))
-    assert from_journal(path) == (Spending("task", 2, 10, 1, 0.5),)
+    assert from_journal(path) == (Spending("task", 2, Usage(10, 1, 0.5)),)

@@ -45,12 +45,9 @@ def request_key(
 
 def to_record(completion: Completion) -> dict[str, Any]:
     """An answer as JSON; what is empty or None is left out. `attempts` and `source` belong to the asking."""
-    usage = completion.usage
     record: dict[str, Any] = {
         "text": completion.text,
-        "prompt_tokens": usage.prompt_tokens,
-        "completion_tokens": usage.completion_tokens,
-        "cost_usd": usage.cost_usd,
+        **completion.usage.to_record(),
         "finish_reason": completion.finish_reason,
         "model": completion.model,
         "latency_s": round(completion.latency_s, 4),
@@ -64,10 +61,9 @@ def to_record(completion: Completion) -> dict[str, Any]:
 
 def from_record(record: Mapping[str, Any]) -> Completion:
     """What `to_record` wrote, with `attempts` 0: nothing was sent for it now. KeyError for another record."""
-    usage = Usage(record["prompt_tokens"], record["completion_tokens"], record["cost_usd"])
     return Completion(
         text=record["text"],
-        usage=usage,
+        usage=Usage.from_record(record),
         label_probs=record.get("label_probs"),
         finish_reason=record["finish_reason"],
         model=record["model"],

@@ -180,10 +180,14 @@ class Journal:
             self._write(known if run_s is None else {**known, "run_s": round(run_s, 3)})
             self._answers[short] = len(self._offsets) - 1
 
-    def append_failure(self, key: str, role: CallRole, attempts: int, error: str) -> None:
+    def append_failure(
+        self, key: str, role: CallRole, attempts: int, error: str, usage: Usage = Usage()
+    ) -> None:
         """Write that a request was sent `attempts` times without an answer, so that a resume counts them."""
+        failure = {"key": key, "failed": error, "attempts": attempts, "role": role}
         with self._lock:
-            self._write({"key": key, "failed": error, "attempts": attempts, "role": role})
+            # Only answers of no use have taken something.
+            self._write(failure if usage == Usage() else {**failure, **usage.to_record()})
 
     def note_useless(self, key: str, role: CallRole) -> None:
         """The answer to this request was empty, or of no use to who asked."""
@@ -277,5 +281,6 @@ def _charge(record: dict[str, Any]) -> Charge:
     """An answer out of the cache (attempts 0) was free, and so is its replay."""
     attempts = record["attempts"]
     has_failed = "failed" in record
-    usage = from_record(record).usage if attempts and not has_failed else Usage()
+    took_nothing = not attempts or (has_failed and "prompt_tokens" not in record)
+    usage = Usage() if took_nothing else Usage.from_record(record)
     return Charge(record["role"], attempts, usage, has_failed)

@@ -14,7 +14,7 @@ from autoprompt.llm.kept.journal import Journal
 from autoprompt.llm.limits.account import AnswerCache
 from autoprompt.llm.limits.budget import Budget
 from autoprompt.llm.limits.retry import LimitedClient
-from autoprompt.records import Message
+from autoprompt.records import Message, Usage
 
 _CLAIM_WAIT_S = 0.02  # between two looks whether the other trial has its answer
 
@@ -58,6 +58,11 @@ class RecordedClient:
     def dropped_parameters(self) -> tuple[str, ...]:
         """Parameters that the endpoint refused, and that are sent no more."""
         return self._inner.dropped_parameters
+
+    @property
+    def usage_warnings(self) -> list[str]:
+        """Which figures the endpoint reported that cannot be right, in sentences."""
+        return self._inner.usage_warnings
 
     def complete(self, messages: Sequence[Message], options: Options = Options()) -> Completion:
         if not self._thinks_first:
@@ -110,7 +115,8 @@ class RecordedClient:
             answer = self._inner.complete(messages, options)
         except ModelError as error:
             if self._journal is not None and error.attempts:
-                self._journal.append_failure(key, options.role, error.attempts, str(error))
+                usage = Usage.from_record(error.usage) if error.usage else Usage()
+                self._journal.append_failure(key, options.role, error.attempts, str(error), usage)
             raise
         if self._journal is not None:
             self._journal.append(key, options.role, answer, run_s=self._budget.seconds)

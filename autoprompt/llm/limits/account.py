@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from autoprompt.llm.client import Completion
-from autoprompt.llm.limits.ledger import Amount, Ledger, Ticket
+from autoprompt.llm.limits.charges import Charge
+from autoprompt.llm.limits.demand import NOTHING, Amount, Demand
+from autoprompt.llm.limits.ledger import Ledger, Ticket
 
 
 class AnswerCache(Protocol):
@@ -41,11 +43,19 @@ class Account:
     def set_aside(self, held: Amount, blocks: Amount) -> None:
         self.ledger.set_aside(self.ticket, held, blocks)
 
-    def charge(self, expected: Amount, *, from_block: bool) -> None:
-        self.ledger.charge(self.ticket, from_block=from_block, expected=expected)
+    def charge(self, demand: Demand | None, limit: int | None, *, from_block: bool) -> int | None:
+        """See `Ledger.charge`. limit: most tokens of an answer that the trial's own caps allow."""
+        if demand is None:
+            demand = NOTHING
+        elif limit is not None:
+            demand = replace(demand, limit=limit)
+        return self.ledger.charge(self.ticket, from_block=from_block, demand=demand)
 
-    def settle(self, expected: Amount, used: Amount, *, sent: bool = True, from_block: bool = False) -> None:
-        self.ledger.settle(self.ticket, expected=expected, used=used, sent=sent, from_block=from_block)
+    def settle(self, charge: Charge, used: Amount, *, sent: bool = True) -> None:
+        from_block = charge.from_shared and not sent
+        self.ledger.settle(
+            self.ticket, likely=charge.likely, most=charge.most, used=used, sent=sent, from_block=from_block
+        )
 
     def calls_left(self) -> int | None:
         return self.ledger.calls_left(self.ticket)

@@ -1,8 +1,10 @@
 """Caps on calls, tokens, money and time, kept by one object for all models of a run.
 
-Every request is charged before it is sent, so `max_calls` is exact; tokens and cost are known only
-afterwards, so they may be passed by what is in flight. A search asks for whole blocks of rows: whether a
-block starts depends on what earlier blocks used, never on the order in which threads get their answers.
+Every request is charged before it is sent, so `max_calls` is exact. What it takes in tokens and money is
+known only afterwards: until then the most that it may take is set aside (see `demand`), so the other caps
+are passed only if an endpoint takes more than it ever did before. A search asks for whole blocks of rows:
+whether a block starts depends on what earlier blocks used, never on the order in which threads get their
+answers.
 """
 
 from __future__ import annotations
@@ -18,9 +20,9 @@ from typing import Any
 from autoprompt.errors import BudgetExhausted
 from autoprompt.llm.client import CallRole
 from autoprompt.llm.limits.account import Account
-from autoprompt.llm.limits.charges import Block, Charge, Need, draw, foreseen
-from autoprompt.llm.limits.ledger import Amount
-from autoprompt.llm.limits.spent import Spent, check_cap
+from autoprompt.llm.limits.charges import Block, Charge, Need, draw
+from autoprompt.llm.limits.demand import Amount, Demand, Room
+from autoprompt.llm.limits.spent import Spent, check_cap, passed
 from autoprompt.llm.limits.stopwatch import Stopwatch
 from autoprompt.records import Usage
 
@@ -54,15 +56,29 @@ class Budget:
     _watch: Stopwatch = field(init=False, repr=False)
     _released: Need = field(default=Need(), init=False)
     _cut_by: set[str] = field(default_factory=set, init=False)
+    _on_wire: Amount = field(default=Amount(), init=False)  # most that requests on their way may take
+    _ended: threading.Condition = field(init=False, repr=False)
     _cached_answers: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
         self._watch = Stopwatch(lambda: self.clock())
+        self._ended = threading.Condition(self._lock)
 
     @property
     def spent(self) -> Spent:
         with self._lock:
             return replace(self._spent, seconds=self._watch.seconds)
+
+    def passed(self) -> list[str]:
+        """Which caps the endpoint has passed, and by how much, in sentences."""
+        with self._lock:
+            tokens = ("max_tokens", self.max_tokens, self._spent.tokens)
+            cost = ("max_cost", self.max_cost, self._spent.known_cost_usd)
+        return [
+            f"{cap}={limit:g} was {over}: the endpoint counted more than could be expected"
+            for cap, limit, value in (tokens, cost)
+            if limit is not None and (over := passed(cap, limit, value))
+        ]
 
     @property
     def seconds(self) -> float:
@@ -229,35 +245,57 @@ class Budget:
         *,
         is_retry: bool = False,
         is_repeat: bool = False,
-        expected: Usage = Usage(),
-    ) -> Charge:
-        """Count one request that is about to be sent. Raises BudgetExhausted; then it must not be sent.
+        demand: Demand | None = None,
+    ) -> Charge | None:
+        """Count one request that is about to be sent; None if it has to wait until others have ended.
 
         is_retry: it asks again what a block has paid for already; `retries` pays for it, or what is free.
-        is_repeat: it is a retry because the same
-        request failed or came back empty. expected: what it may use, at most, for the caps of a batch.
+        is_repeat: it is a retry because the same request failed or came back empty.
+        demand: what it takes; None: no cap on tokens or cost is kept for it.
         What comes back is to be given to `settle` or `refund` when the request has ended.
+        Raises BudgetExhausted; then it must not be sent.
         """
         with self._lock:
             block = None if is_repeat else self._paying_block(is_retry=is_retry)
             is_free = is_repeat and not self.caps_repeats
             self._check(Need(calls=1 if block is None and not is_free else 0))
-            amount = foreseen(expected, self._blocks)
+            limit = None if demand is None else demand.within(*self._rooms())
+            if demand is not None and limit is None:
+                return None
             from_shared = block is not None and block.shared.calls > 0
             if self.account is not None:
                 with self._noting_cut():
-                    self.account.charge(amount, from_block=from_shared)
+                    granted = self.account.charge(demand, limit, from_block=from_shared)
+                if granted is None:
+                    return None
+                limit = None if demand is None else granted
             if block is not None:
                 block.calls_left -= 1
                 if from_shared:
                     block.shared = replace(block.shared, calls=block.shared.calls - 1)
             self._watch.note_call()
             self._count_calls(role, 1, repeats=int(is_repeat), again=int(is_retry and not is_repeat))
-            return Charge(role, block, amount, is_retry, is_repeat, from_shared)
+            if demand is None or limit is None:
+                return Charge(role, block, is_retry, is_repeat, from_shared)
+            most = demand.most(limit)
+            self._on_wire += most
+            self._ended.notify()  # there may be room for one more of those who wait
+            return Charge(role, block, is_retry, is_repeat, from_shared, demand.likely, most, limit)
+
+    def await_end(self, seconds: float) -> None:
+        """Wait until a request on its way has ended, at most so long."""
+        with self._ended:
+            self._ended.wait(seconds)
+
+    def check_seconds(self) -> None:
+        """Raises BudgetExhausted if a cap on time is reached."""
+        with self._lock:
+            self._check_seconds(Need())
 
     def refund(self, charge: Charge) -> None:
         """Take back a charge: the request never left, as no connection came about."""
         with self._lock:
+            self._end(charge)
             is_again = charge.is_retry and not charge.is_repeat
             self._count_calls(charge.role, -1, repeats=-int(charge.is_repeat), again=-int(is_again))
             if charge.block is not None:
@@ -265,17 +303,36 @@ class Budget:
                 if charge.from_shared:
                     charge.block.shared = replace(charge.block.shared, calls=charge.block.shared.calls + 1)
             if self.account is not None:
-                self.account.settle(charge.expected, Amount(), sent=False, from_block=charge.from_shared)
+                self.account.settle(charge, Amount(), sent=False)
 
     def settle(self, charge: Charge, usage: Usage = Usage()) -> None:
         """Count the tokens and the cost of the answer; of a request without one, nothing."""
         with self._lock:
+            self._end(charge)
             self.add_usage(charge.role, usage)
             if self.account is None:
                 return
             used = Amount(1, usage.total_tokens, usage.cost_usd or 0.0)
-            self.account.settle(charge.expected, used)
+            self.account.settle(charge, used)
             draw(used, self._blocks)
+
+    def _end(self, charge: Charge) -> None:
+        if charge.limit is not None:
+            self._on_wire -= charge.most
+            if not self._on_wire.calls:  # what rounding has left
+                self._on_wire = Amount()
+        self._ended.notify()
+
+    def _rooms(self) -> tuple[Room | None, Room | None]:
+        """What is left of the run's own caps on tokens and cost; None: no cap."""
+        spent, held, wire = self._spent, self._held, self._on_wire
+        tokens = cost = None
+        if self.max_tokens is not None:
+            tokens = Room("max_tokens", self.max_tokens, spent.tokens, held.tokens, wire.tokens)
+        if self.max_cost is not None:
+            used = spent.known_cost_usd
+            cost = Room("max_cost", self.max_cost, used, held.cost_usd, wire.cost_usd)
+        return tokens, cost
 
     @property
     def cached_answers(self) -> int:
@@ -407,11 +464,15 @@ class Budget:
         """Raise for the first cap that `need` would pass, on top of what is spent and set aside."""
         spent, held = self._spent, self._held
         calls = self._capped_calls() + self._calls_set_aside()
-        check_cap("max_calls", self.max_calls, calls, need.calls)
-        check_cap("max_tokens", self.max_tokens, spent.tokens + held.tokens, need.tokens)
-        check_cap("max_cost", self.max_cost, spent.known_cost_usd + held.cost_usd, need.cost_usd)
-        check_cap("max_seconds", self.max_seconds, self._watch.seconds + held.seconds, need.seconds)
+        check_cap("max_calls", self.max_calls, calls - held.calls, need.calls, held.calls)
+        check_cap("max_tokens", self.max_tokens, spent.tokens, need.tokens, held.tokens)
+        check_cap("max_cost", self.max_cost, spent.known_cost_usd, need.cost_usd, held.cost_usd)
+        self._check_seconds(need, is_wish=is_wish)
+
+    def _check_seconds(self, need: Need, *, is_wish: bool = False) -> None:
+        held = self._held
+        check_cap("max_seconds", self.max_seconds, self._watch.seconds, need.seconds, held.seconds)
         if (shared := self._shared_seconds()) is not None:
             # The batch's: it has run for a while when this trial begins.
             with nullcontext() if is_wish else self._noting_cut():
-                check_cap("max_seconds", shared, self._watch.seconds_here + held.seconds, need.seconds)
+                check_cap("max_seconds", shared, self._watch.seconds_here, need.seconds, held.seconds)

@@ -1,33 +1,122 @@
-"""What a request takes: tokens and money, as foreseen and as used."""
+"""What a request takes, in tokens and money: as foreseen, at most, and as used."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from autoprompt.llm.client import Options
+from autoprompt.llm.limits.demand import Amount, Demand
+from autoprompt.llm.limits.measured import Measured
 from autoprompt.llm.prices import Price, Reported
 from autoprompt.records import Message, Usage
 from autoprompt.text.tokens import estimate_tokens
 
-# What an answer without a limit is taken to need before it is there: a writer's, which is a prompt.
-_LONG_ANSWER_TOKENS = 1000
+_NO_LIMIT = 32_768  # tokens of an answer that no limit was asked for
+_MARGIN = 1.1  # of what the dearest token so far cost, where there is no price
+_UNKNOWN_USD = 1e3  # of a token, before anything is known: the first request goes alone
+_OUTPUT_TIMES = 8  # what a token of output costs at most beside one of input, if only their sum is billed
 
 
 @dataclass(frozen=True, slots=True)
+class Asked:
+    """A request to come. estimate: tokens of its prompt, by its length. kind: see `Measured.note`."""
+
+    estimate: int
+    kind: object
+    limit: int | None
+
+    @classmethod
+    def of(cls, messages: Sequence[Message], options: Options) -> Asked:
+        tools = sum(estimate_tokens(tool.description + tool.parameters) for tool in options.tools)
+        kind = options.role, bool(options.labels)
+        return cls(estimate_tokens(messages) + tools, kind, options.max_output_tokens)
+
+
 class Costs:
-    """price: of the model, None where unknown."""
+    """Of one model. price: None if it is not known. Thread-safe."""
 
-    price: Price | Reported | None
-
-    def tokens(self, messages: Sequence[Message], options: Options) -> int:
-        """Of a request and its answer, for the rates."""
-        return estimate_tokens(messages) + (options.max_output_tokens or 0)
-
-    def expected(self, messages: Sequence[Message], options: Options) -> Usage:
-        """Before it is sent, for the budget."""
-        return self.of(Usage(estimate_tokens(messages), options.max_output_tokens or _LONG_ANSWER_TOKENS))
+    def __init__(self, price: Price | Reported | None) -> None:
+        self._price = price
+        self.measured = Measured()
+        self._lock = threading.Lock()
+        self._paid = self._listed = 0.0  # USD of all answers: as it was, and without any discount
+        self._dearest = 0.0  # what an answer cost at most, as a multiple of the price
+        self._has_cache = False  # some of a prompt was read from the provider's cache, or written to it
+        self._dearest_token = 0.0  # USD, where there is no price to compare with
 
     def of(self, usage: Usage) -> Usage:
-        """`usage` with its cost."""
-        return replace(usage, cost_usd=self.price.cost(usage) if self.price is not None else None)
+        """`usage` with its cost: the endpoint's own bill, else by the price."""
+        if usage.billed_usd is not None:
+            return replace(usage, cost_usd=usage.billed_usd)
+        return replace(usage, cost_usd=None if self._price is None else self._price.cost(usage))
+
+    def note(self, asked: Asked, usage: Usage, limit: int | None) -> None:
+        """An answer came. usage: with its cost. limit: that it was asked with."""
+        prompt, answer = usage.prompt_tokens, usage.completion_tokens
+        self.measured.note(asked.kind, asked.estimate, prompt, answer, limit)
+        if usage.cost_usd is None or not usage.total_tokens:
+            return
+        with self._lock:
+            self._has_cache |= usage.uncached_tokens < prompt
+            self._dearest_token = max(self._dearest_token, usage.cost_usd / usage.total_tokens)
+            if isinstance(self._price, Price):
+                self._paid += usage.cost_usd
+                self._listed += self._price.cost(Usage(prompt, answer))
+                if (priced := self._price.cost(usage)) > 0:
+                    self._dearest = max(self._dearest, usage.cost_usd / priced)
+
+    def tokens(self, asked: Asked) -> int:
+        """About what a request and its answer take, for the rates."""
+        return self.measured.prompt(asked.estimate)[0] + self.measured.usual_answer(asked.kind, asked.limit)
+
+    def demand(self, asked: Asked, at_once: int, *, is_whole: bool = False) -> Demand:
+        """What a request takes, for the caps.
+
+        at_once: requests that may be on their way together. is_whole: with the limit that was asked for, as
+        its answer was cut by a lower one.
+        """
+        measured = self.measured
+        about, seen, most = measured.prompt(asked.estimate)
+        answer = measured.usual_answer(asked.kind, asked.limit)
+        limit = _NO_LIMIT if asked.limit is None else asked.limit
+        input_usd, output_usd = self._highest_price()
+        return Demand(
+            likely=Amount(1, about + answer, self._likely_usd(about, answer)),
+            prompt=Amount(0, most, most * input_usd),
+            seen=Amount(0, seen, seen * input_usd if measured.has_answers else self._likely_usd(seen, 0)),
+            token_usd=output_usd,
+            limit=limit,
+            enough=limit if is_whole else measured.enough(asked.kind, limit),
+            least=measured.least(asked.kind),
+            at_once=at_once,
+        )
+
+    def _highest_price(self) -> tuple[float, float]:
+        """USD of a token sent, and of one written, at most."""
+        with self._lock:
+            price, dearest, token = self._price, self._dearest, self._dearest_token
+            has_cache = self._has_cache
+        if isinstance(price, Price):
+            times = max(1.0, dearest) / 1e6
+            sent_usd = max(price.input_usd, price.write_usd) if has_cache else price.input_usd
+            return sent_usd * times, price.output_usd * times
+        if not self.measured.has_answers:
+            return _UNKNOWN_USD, _UNKNOWN_USD
+        return token * _MARGIN, token * _MARGIN * _OUTPUT_TIMES
+
+    def _likely_usd(self, prompt: int, answer: int) -> float:
+        with self._lock:
+            price, paid, listed, token = self._price, self._paid, self._listed, self._dearest_token
+        if isinstance(price, Price):
+            return price.cost(Usage(prompt, answer)) * (paid / listed if listed > 0 else 1.0)
+        return token * (prompt + answer)
+
+
+def within(limit: int | None, options: Options) -> Options:
+    """The options with a lower limit of the answer, if the caps leave no more. limit: see `Charge`."""
+    asked = _NO_LIMIT if options.max_output_tokens is None else options.max_output_tokens
+    if limit is None or limit >= asked:
+        return options
+    return replace(options, max_output_tokens=limit)

@@ -16,10 +16,12 @@ from pathlib import Path
 from typing import Protocol
 
 from autoprompt.errors import BudgetExhausted, Interrupted, StoreError, disk_fault
+from autoprompt.llm.limits.demand import Amount, Demand, Room
 
 _BUSY_TIMEOUT_S = 60.0
 _WINDOW_S = 60.0
 _TINY_USD = 1e-9  # sums of prices that should be equal differ by less
+_LOOK_AGAIN_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,15 +31,6 @@ class Caps:
     max_calls: int | None = None
     max_tokens: int | None = None
     max_cost: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Amount:
-    """Calls, tokens (prompt and completion) and USD."""
-
-    calls: int = 0
-    tokens: int = 0
-    cost_usd: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,15 +62,20 @@ class Ledger(Protocol):
         """Keep this for the holder, in place of what it had. Raises BudgetExhausted; then nothing changes."""
         ...
 
-    def charge(self, ticket: Ticket, *, from_block: bool, expected: Amount) -> None:
-        """Enter one request that is about to be sent. Raises BudgetExhausted; then it must not be sent.
+    def charge(self, ticket: Ticket, *, from_block: bool, demand: Demand) -> int | None:
+        """Enter one request that is about to be sent; the most tokens that its answer may have.
 
-        Of tokens and money that is never so while the holder's blocks have some left: these were granted.
+        None: it has to wait until others have ended. Raises BudgetExhausted; then it must not be sent.
         """
         ...
 
-    def settle(self, ticket: Ticket, *, expected: Amount, used: Amount, sent: bool, from_block: bool) -> None:
-        """A request has come to its end. sent: False where no connection came about; then it was free."""
+    def settle(
+        self, ticket: Ticket, *, likely: Amount, most: Amount, used: Amount, sent: bool, from_block: bool
+    ) -> None:
+        """A request has come to its end. sent: False where no connection came about; then it was free.
+
+        likely, most: as it was entered.
+        """
         ...
 
     def calls_left(self, ticket: Ticket) -> int | None:
@@ -116,19 +114,24 @@ _SCHEMA = (
     " held_calls INTEGER NOT NULL DEFAULT 0, held_tokens INTEGER NOT NULL DEFAULT 0,"
     " held_cost REAL NOT NULL DEFAULT 0, block_calls INTEGER NOT NULL DEFAULT 0,"
     " block_tokens INTEGER NOT NULL DEFAULT 0, block_cost REAL NOT NULL DEFAULT 0,"
-    " wire_tokens INTEGER NOT NULL DEFAULT 0, wire_cost REAL NOT NULL DEFAULT 0)",
+    # What requests on their way will take: about, and at most.
+    " wire_tokens INTEGER NOT NULL DEFAULT 0, wire_cost REAL NOT NULL DEFAULT 0,"
+    " most_tokens INTEGER NOT NULL DEFAULT 0, most_cost REAL NOT NULL DEFAULT 0)",
     "CREATE TABLE IF NOT EXISTS claims (key TEXT PRIMARY KEY, trial TEXT NOT NULL) WITHOUT ROWID",
     "CREATE TABLE IF NOT EXISTS sends (number INTEGER PRIMARY KEY AUTOINCREMENT, endpoint TEXT NOT NULL,"
-    " at REAL NOT NULL, tokens INTEGER NOT NULL)",
+    " at REAL NOT NULL, tokens INTEGER NOT NULL, is_open INTEGER NOT NULL DEFAULT 1)",
     "CREATE INDEX IF NOT EXISTS by_time ON sends (endpoint, at)",
 )
 _CALLS = "sent + max(held_calls + block_calls, floor - sent, 0)"
 _TOKENS = "tokens + max(held_tokens + max(block_tokens, wire_tokens), floor_tokens - tokens, 0)"
 _COST = "cost + max(held_cost + max(block_cost, wire_cost), floor_cost - cost, 0)"
+# The same where those on their way take as much as they may.
+_MOST_TOKENS = "tokens + max(held_tokens + max(block_tokens, most_tokens), floor_tokens - tokens, 0)"
+_MOST_COST = "cost + max(held_cost + max(block_cost, most_cost), floor_cost - cost, 0)"
 _BURY = (
     "UPDATE accounts SET tokens = tokens + wire_tokens, cost = cost + wire_cost, wire_tokens = 0,"
-    " wire_cost = 0, block_calls = 0, block_tokens = 0, block_cost = 0, floor = 0, floor_tokens = 0,"
-    " floor_cost = 0"
+    " wire_cost = 0, most_tokens = 0, most_cost = 0, block_calls = 0, block_tokens = 0, block_cost = 0,"
+    " floor = 0, floor_tokens = 0, floor_cost = 0"
 )
 
 
@@ -149,7 +152,6 @@ class FileLedger:
             with self._writing():
                 for statement in _SCHEMA:
                     self._database.execute(statement)
-                self._add_missing_columns()
         except sqlite3.DatabaseError as error:
             if disk_fault(error):
                 raise
@@ -157,13 +159,6 @@ class FileLedger:
                 f"{path}: the books of the batch cannot be opened ({error}). Another file lies there, or "
                 "it is broken: move it away, and the batch counts from zero again."
             ) from error
-
-    def _add_missing_columns(self) -> None:
-        """The books of a batch that an earlier version began."""
-        there = {row[1] for row in self._database.execute("PRAGMA table_info(accounts)")}
-        for name, kind in (("floor_tokens", "INTEGER"), ("floor_cost", "REAL")):
-            if name not in there:
-                self._database.execute(f"ALTER TABLE accounts ADD COLUMN {name} {kind} NOT NULL DEFAULT 0")
 
     def begin(self, waiting: set[str]) -> None:
         """A driver starts: nobody else is at work. Of trials that are not `waiting`, nothing stays held."""
@@ -212,18 +207,60 @@ class FileLedger:
             if any(new > old for new, old in zip(after, before, strict=True)):
                 self._refuse_if_passed()
 
-    def charge(self, ticket: Ticket, *, from_block: bool, expected: Amount) -> None:
+    def charge(self, ticket: Ticket, *, from_block: bool, demand: Demand) -> int | None:
         with self._writing() as run:
-            tokens, cost = self._checked(ticket, "block_tokens, block_cost")
+            limit = demand.within(*self._rooms(ticket))
+            if limit is None:
+                return None
+            most = demand.most(limit)
             run(
                 "UPDATE accounts SET sent = sent + 1, block_calls = max(0, block_calls - ?),"
-                " wire_tokens = wire_tokens + ?, wire_cost = wire_cost + ? WHERE trial = ?",
-                (int(from_block), expected.tokens, expected.cost_usd, ticket.trial),
+                " wire_tokens = wire_tokens + ?, wire_cost = wire_cost + ?, most_tokens = most_tokens + ?,"
+                " most_cost = most_cost + ? WHERE trial = ?",
+                (
+                    int(from_block),
+                    demand.likely.tokens,
+                    demand.likely.cost_usd,
+                    most.tokens,
+                    most.cost_usd,
+                    ticket.trial,
+                ),
             )
-            granted = {"max_tokens": tokens > 0, "max_cost": cost > _TINY_USD}
-            self._refuse_if_passed({cap for cap, is_granted in granted.items() if is_granted})
+            self._refuse_if_passed({"max_tokens", "max_cost"})
+            return limit
 
-    def settle(self, ticket: Ticket, *, expected: Amount, used: Amount, sent: bool, from_block: bool) -> None:
+    def _rooms(self, ticket: Ticket) -> tuple[Room | None, Room | None]:
+        """What is left of the caps on tokens and cost for the holder; None: no cap.
+
+        What its blocks have set aside is there for its requests.
+        """
+        own = self._checked(ticket, "tokens, held_tokens, most_tokens, cost, held_cost, most_cost")
+        caps = (
+            ("max_tokens", self.caps.max_tokens, _TOKENS, _MOST_TOKENS, own[:3]),
+            ("max_cost", self.caps.max_cost, _COST, _MOST_COST, own[3:]),
+        )
+        tokens, cost = (
+            None if limit is None else self._room(ticket, cap, limit, about, most, own_amounts)
+            for cap, limit, about, most, own_amounts in caps
+        )
+        return tokens, cost
+
+    def _room(
+        self, ticket: Ticket, cap: str, limit: float, about: str, most: str, own: tuple[float, ...]
+    ) -> Room:
+        of_others, at_most, used = self._database.execute(
+            f"SELECT coalesce(sum({about}), 0), coalesce(sum({most}), 0),"
+            f" coalesce(sum({'tokens' if cap == 'max_tokens' else 'cost'}), 0)"
+            " FROM accounts WHERE trial != ?",
+            (ticket.trial,),
+        ).fetchone()
+        spent, held, on_wire = own
+        taken, kept = used + spent, held + at_most - used
+        return Room(cap, limit, taken, kept, on_wire, may_grow=at_most > of_others + _TINY_USD)
+
+    def settle(
+        self, ticket: Ticket, *, likely: Amount, most: Amount, used: Amount, sent: bool, from_block: bool
+    ) -> None:
         with self._writing() as run:
             row = run("SELECT attempt FROM accounts WHERE trial = ?", (ticket.trial,)).fetchone()
             if row is None or row[0] != ticket.attempt:
@@ -231,15 +268,18 @@ class FileLedger:
             run(
                 "UPDATE accounts SET sent = sent - ?, block_calls = block_calls + ?, tokens = tokens + ?,"
                 " cost = cost + ?, wire_tokens = max(0, wire_tokens - ?), wire_cost = max(0, wire_cost - ?),"
+                " most_tokens = max(0, most_tokens - ?), most_cost = max(0, most_cost - ?),"
                 " block_tokens = max(0, block_tokens - ?), block_cost = max(0, block_cost - ?)"
                 " WHERE trial = ?",
                 (
                     int(not sent),
-                    int(from_block and not sent),
+                    int(from_block),
                     used.tokens,
                     used.cost_usd,
-                    expected.tokens,
-                    expected.cost_usd,
+                    likely.tokens,
+                    likely.cost_usd,
+                    most.tokens,
+                    most.cost_usd,
                     used.tokens,
                     used.cost_usd,
                     ticket.trial,
@@ -274,21 +314,24 @@ class FileLedger:
             run("DELETE FROM sends WHERE at <= ?", (now - _WINDOW_S,))
             # A clock that was set back: what lies ahead of it was sent just now, and not in an hour.
             run("UPDATE sends SET at = ? WHERE at > ?", (now, now))
-            count, first, used = run(
-                "SELECT count(*), min(at), coalesce(sum(tokens), 0) FROM sends WHERE endpoint = ?",
+            count, first, used, are_open = run(
+                "SELECT count(*), min(at), coalesce(sum(tokens), 0), sum(is_open) FROM sends"
+                " WHERE endpoint = ?",
                 (endpoint,),
             ).fetchone()
-            is_full = rpm is not None and count >= rpm
+            wait_s = first + _WINDOW_S - now + 0.001 if count else 0.0
+            if rpm is not None and count >= rpm:
+                return wait_s, None
             # A single request above `tpm` goes alone.
-            is_full = is_full or (tpm is not None and count > 0 and used + tokens > tpm)
-            if is_full:
-                return first + _WINDOW_S - now + 0.001, None
+            if tpm is not None and count > 0 and used + tokens > tpm:
+                # One without an answer counts by an estimate, which may turn out to be too much.
+                return min(wait_s, _LOOK_AGAIN_S) if are_open else wait_s, None
             cursor = run("INSERT INTO sends (endpoint, at, tokens) VALUES (?, ?, ?)", (endpoint, now, tokens))
             return 0.0, cursor.lastrowid
 
     def answered(self, number: int, tokens: int) -> None:
         with self._writing() as run:
-            run("UPDATE sends SET tokens = ? WHERE number = ?", (tokens, number))
+            run("UPDATE sends SET tokens = ?, is_open = 0 WHERE number = ?", (tokens, number))
 
     def spent(self) -> dict[str, Amount]:
         """What was sent for each trial, in all its attempts."""

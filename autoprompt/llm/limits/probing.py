@@ -6,13 +6,13 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from autoprompt.errors import BudgetExhausted, EndpointError, ModelError, RequestRefusedError
+from autoprompt.errors import BudgetExhausted, EndpointError, Interrupted, ModelError, RequestRefusedError
 from autoprompt.llm.client import Client, Options
 from autoprompt.llm.limits.budget import Budget
-from autoprompt.llm.limits.costs import Costs
+from autoprompt.llm.limits.costs import Asked, Costs, within
 from autoprompt.llm.limits.outage import Outage
 from autoprompt.llm.limits.rate import Gate
-from autoprompt.llm.transport.failures import OwnClientError, UnreachableError
+from autoprompt.llm.transport.failures import OwnClientError, UnreachableError, used_by
 from autoprompt.records import Message, Usage
 
 _LOOK_EVERY_S = 1.0  # whether an outage is over, while it is waited out
@@ -85,15 +85,23 @@ class Prober:
         waits tries itself, perhaps out of what was set aside for it.
         """
         messages, options = self._answered_last or (messages, options)
-        with self._gate.slot(self._costs.tokens(messages, options)) as slot:
+        asked = Asked.of(messages, options)
+        with self._gate.slot() as slot:
             try:
-                expected = self._costs.expected(messages, options)
-                charge = self._budget.charge(options.role, is_retry=True, is_repeat=True, expected=expected)
+                demand = self._costs.demand(asked, self._gate.limit)
+                charge = self._budget.charge(options.role, is_retry=True, is_repeat=True, demand=demand)
             except BudgetExhausted:
+                return False
+            if charge is None:
                 return False
             probes.sent += 1
             try:
-                answer = self._transport.complete(messages, options)
+                self._gate.enter(slot, lambda: self._costs.tokens(asked))
+                answer = self._transport.complete(messages, within(charge.limit, options))
+            except Interrupted:
+                probes.sent -= 1
+                self._budget.refund(charge)
+                raise
             except UnreachableError as error:
                 probes.sent -= 1
                 self._budget.refund(charge)
@@ -102,7 +110,7 @@ class Prober:
                 self._budget.settle(charge)
                 self._outage.end()
             except EndpointError as error:
-                self._budget.settle(charge)
+                self._budget.settle(charge, self._costs.of(used_by(error)))
                 if error.is_fatal or isinstance(error, OwnClientError):
                     raise
                 if error.status == 429:

@@ -13,16 +13,19 @@ from autoprompt.errors import Interrupted
 from autoprompt.llm.limits.account import Account
 
 _WINDOW_S = 60.0
+_LOOK_AGAIN_S = 0.1
 
 
 @dataclass(slots=True, eq=False)
 class Slot:
-    """One request's place at the endpoint. `tokens`: estimated, and set right when the answer is there.
+    """One request's place at the endpoint.
 
+    tokens: estimated, and set right when the answer is there; is_open: until then, or until it has failed.
     number: of this request among those of all trials, where they share a rate.
     """
 
-    tokens: int
+    tokens: int = 0
+    is_open: bool = True
     number: int | None = None
     sent_at: float = 0.0
     round: int = 0
@@ -75,23 +78,37 @@ class Gate:
             return int(self._limit)
 
     @contextmanager
-    def slot(self, tokens: int) -> Iterator[Slot]:
-        """Wait for a place and hold it. Raises Interrupted when the gate is closed."""
+    def slot(self) -> Iterator[Slot]:
+        """Wait for a place and hold it; `enter` before anything is sent. Raises Interrupted when closed."""
         with self._changed:
             while self._in_use >= int(self._limit) and not self._closed.is_set():
                 self._changed.wait()
             self._in_use += 1
+        slot = Slot()
         try:
-            slot = Slot(tokens)
-            while (delay := self._enter(slot)) > 0:
-                self.sleep(delay)
-            if self._closed.is_set():
-                raise Interrupted("stopped before the request was sent")
+            self.check_open()
             yield slot
         finally:
             with self._changed:
+                slot.is_open = False
                 self._in_use -= 1
                 self._changed.notify()
+
+    def enter(self, slot: Slot, tokens: Callable[[], int]) -> None:
+        """Wait until the rates let one more request through, and count it as sent now.
+
+        tokens: what it will take, as far as is known when it is called. Raises Interrupted when closed.
+        """
+        slot.tokens = tokens()
+        while (delay := self._enter(slot)) > 0:
+            self.sleep(delay)
+            slot.tokens = tokens()
+        self.check_open()
+
+    def check_open(self) -> None:
+        """Raises Interrupted when the gate is closed."""
+        if self._closed.is_set():
+            raise Interrupted("stopped before the request was sent")
 
     def sleep(self, seconds: float) -> None:
         """Wait; `close()` ends it. Raises Interrupted then."""
@@ -110,7 +127,7 @@ class Gate:
         if self._account is not None and slot.number is not None:
             self._account.ledger.answered(slot.number, tokens)
         with self._changed:
-            slot.tokens = tokens
+            slot.tokens, slot.is_open = tokens, False
             if self._limit < self._most:
                 self._limit = min(float(self._most), self._limit + max(0.5, 1 / self._limit))
                 self._changed.notify()
@@ -135,11 +152,14 @@ class Gate:
                 return 0.0
             while self._sent and self._sent[0].sent_at <= now - _WINDOW_S:
                 self._sent.popleft()
-            is_full = self._rpm is not None and len(self._sent) >= self._rpm
-            if self._tpm is not None and self._sent:
-                is_full = is_full or sum(other.tokens for other in self._sent) + slot.tokens > self._tpm
-            if is_full:
-                return self._sent[0].sent_at + _WINDOW_S - now + 0.001
+            wait_s = self._sent[0].sent_at + _WINDOW_S - now + 0.001 if self._sent else 0.0
+            if self._rpm is not None and len(self._sent) >= self._rpm:
+                return wait_s
+            used = sum(other.tokens for other in self._sent)
+            if self._tpm is not None and self._sent and used + slot.tokens > self._tpm:
+                # One without an answer counts by an estimate, which may turn out to be too much.
+                is_open = any(other.is_open for other in self._sent)
+                return min(wait_s, _LOOK_AGAIN_S) if is_open else wait_s
             slot.sent_at = now
             self._sent.append(slot)
             return 0.0

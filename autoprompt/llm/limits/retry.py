@@ -12,13 +12,14 @@ from dataclasses import dataclass, field, replace
 from autoprompt.errors import (
     BudgetExhausted,
     EndpointError,
+    Interrupted,
     ModelError,
     RequestRefusedError,
 )
 from autoprompt.llm.client import REFUSAL, Client, Completion, Options
 from autoprompt.llm.limits.budget import Budget
 from autoprompt.llm.limits.charges import Charge
-from autoprompt.llm.limits.costs import Costs
+from autoprompt.llm.limits.costs import Asked, Costs, within
 from autoprompt.llm.limits.outage import LONGEST_RETRY_AFTER_S, Outage
 from autoprompt.llm.limits.probing import Prober, Probes
 from autoprompt.llm.limits.rate import Gate, Slot
@@ -28,6 +29,7 @@ from autoprompt.llm.transport.failures import (
     OwnClientError,
     TimedOutError,
     UnreachableError,
+    used_by,
 )
 from autoprompt.llm.transport.wire import Parameters
 from autoprompt.records import Message, Usage
@@ -39,6 +41,8 @@ _MOST_TIMEOUTS = 3  # each of them has cost `timeout` seconds already
 _ASKED_IN_VAIN = ("content_filter", REFUSAL)  # why an answer is empty: it would be so again
 _MOST_BROKEN = 3  # empty answers and answers that are not one: two retries, then the row is unparsed
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.5, 30.0
+_LOOK_EVERY_S = 0.2  # whether others have given back what a request waits for
+_CUT = ("length", "max_tokens", "max_output_tokens")
 _SILENT_WAIT_S = 10.0  # a longer one for "too many requests" is told of, once
 
 # "Without an endpoint: exit 4 within 30 s": a server that has never answered gets this long to start.
@@ -63,6 +67,7 @@ class _Tries:
     error: ModelError | None = None
     wait_s: float = 0.0  # before the next attempt
     is_throttled: bool = False
+    is_whole: bool = False  # an answer was cut by a limit below the one asked for: no such limit again
 
     @property
     def sent(self) -> int:
@@ -121,18 +126,23 @@ class LimitedClient:
         """Parameters that the endpoint refused, and that are sent no more."""
         return self._parameters.dropped if self._parameters is not None else ()
 
+    @property
+    def usage_warnings(self) -> list[str]:
+        """Which figures the endpoint reported that cannot be right, in sentences."""
+        return self._parameters.usage.warnings if self._parameters is not None else []
+
     def priced(self, usage: Usage) -> Usage:
         """What it would cost now, as a cached answer may be of a time with another price."""
         return self._costs.of(usage)
 
     def complete(self, messages: Sequence[Message], options: Options = Options()) -> Completion:
         tries = _Tries(self._clock(), max_attempts=options.max_attempts)
-        tokens = self._costs.tokens(messages, options)
+        asked = Asked.of(messages, options)
         try:
             while True:
                 self._prober.await_endpoint(messages, options, tries.probes)
-                with self._gate.slot(tokens) as slot:
-                    answer = self._attempt(messages, options, tries, slot)
+                with self._gate.slot() as slot:
+                    answer = self._attempt(messages, options, asked, tries, slot)
                     if tries.is_throttled:  # a place that waits is one request less at the endpoint
                         self._gate.sleep(tries.wait_s)
                 if answer is None and not tries.is_throttled and not self._outage.is_open:
@@ -140,12 +150,12 @@ class LimitedClient:
                 if answer is not None:
                     return replace(answer, usage=tries.used, attempts=tries.sent)
         except EndpointError as error:
-            error.attempts = tries.sent
+            error.attempts, error.usage = tries.sent, tries.used.to_record()
             if tries.empty is not None and not error.is_fatal:
                 return replace(tries.empty, usage=tries.used, attempts=tries.sent)
             raise
         except ModelError as error:
-            error.attempts = tries.sent
+            error.attempts, error.usage = tries.sent, tries.used.to_record()
             raise
 
     def wait(self, seconds: float) -> None:
@@ -159,17 +169,12 @@ class LimitedClient:
             self._transport.close()
 
     def _attempt(
-        self, messages: Sequence[Message], options: Options, tries: _Tries, slot: Slot
+        self, messages: Sequence[Message], options: Options, asked: Asked, tries: _Tries, slot: Slot
     ) -> Completion | None:
         """One attempt; None: to be tried again after `tries.wait_s`."""
         tries.wait_s, tries.is_throttled = 0.0, False
         try:
-            charge = self._budget.charge(
-                options.role,
-                is_retry=options.is_retry,
-                is_repeat=tries.attempts > 0,
-                expected=self._costs.expected(messages, options),
-            )
+            charge = self._charged(options, asked, tries, slot)
         except BudgetExhausted as error:
             if tries.attempts == 0:
                 raise
@@ -177,8 +182,9 @@ class LimitedClient:
                 f"{tries.error}; the budget has no call left for a retry ({error.cap})"
             ) from error
         tries.attempts += 1
+        sent = within(charge.limit, options)
         try:
-            answer = self._transport.complete(messages, options)
+            answer = self._transport.complete(messages, sent)
         except RequestRefusedError as error:
             self._budget.settle(charge)
             if error.status == 404 and not self._outage.has_succeeded:
@@ -198,20 +204,50 @@ class LimitedClient:
             tries.unreached += 1
             return self._failed(error, tries, slot)
         except EndpointError as error:
-            self._budget.settle(charge)
+            used = self._costs.of(used_by(error))
+            tries.usage = tries.usage + used
+            self._budget.settle(charge, used)
             return self._failed(error, tries, slot)
-        except ModelError:
+        except BaseException:
             self._budget.settle(charge)
             raise
         self._prober.remember(messages, options)
-        return self._answered(answer, charge, tries, slot)
-
-    def _answered(self, answer: Completion, charge: Charge, tries: _Tries, slot: Slot) -> Completion | None:
         usage = self._costs.of(answer.usage)
+        # Before the charge is settled: who waits for that goes by what is known then.
+        self._costs.note(asked, usage, sent.max_output_tokens)
         self._budget.settle(charge, usage)
         tries.usage = tries.usage + usage
         self._gate.answered(slot, usage.total_tokens)
         self._outage.answered()
+        if sent is not options and (answer.finish_reason.lower() in _CUT or answer.is_empty):
+            tries.is_whole = True
+            tries.error = EndpointError(f"the answer was cut at {sent.max_output_tokens} tokens")
+            return None
+        return self._answered(answer, tries)
+
+    def _charged(self, options: Options, asked: Asked, tries: _Tries, slot: Slot) -> Charge:
+        """Pay for one attempt, once there is room for it and its turn has come.
+
+        Raises BudgetExhausted, and Interrupted when the client is closed.
+        """
+        while True:
+            demand = self._costs.demand(asked, self._gate.limit, is_whole=tries.is_whole)
+            charge = self._budget.charge(
+                options.role, is_retry=options.is_retry, is_repeat=tries.attempts > 0, demand=demand
+            )
+            if charge is not None:
+                break
+            self._budget.await_end(_LOOK_EVERY_S)
+            self._gate.check_open()
+        try:
+            self._gate.enter(slot, lambda: self._costs.tokens(asked))
+            self._budget.check_seconds()  # the rates may have made it wait
+        except (BudgetExhausted, Interrupted):
+            self._budget.refund(charge)
+            raise
+        return charge
+
+    def _answered(self, answer: Completion, tries: _Tries) -> Completion | None:
         if not answer.is_empty or answer.finish_reason in _ASKED_IN_VAIN:
             return answer
         tries.empty = answer

@@ -10,6 +10,8 @@ from typing import Any
 from autoprompt.errors import BudgetExhausted
 from autoprompt.records import Usage
 
+_TINY = 1e-9  # USD; sums of prices that should be equal differ by less
+
 
 @dataclass(frozen=True, slots=True)
 class Spent:
@@ -67,25 +69,39 @@ class Spent:
         return cls(**{**known, **usages})
 
 
-def check_cap(cap: str, limit: float | None, used: float, more: float) -> None:
-    """Raises BudgetExhausted where `more` would pass the limit.
+def check_cap(cap: str, limit: float | None, used: float, more: float, held: float = 0.0) -> None:
+    """Raises BudgetExhausted where `more` would pass the limit. held: kept back for later.
 
     A need of known size may fill a cap exactly. Without one, as for the tokens of a single call, a full cap
     is reached; calls in a block are paid already, so theirs is not.
     """
-    if limit is None or used + more < limit:
+    if limit is None or used + held + more < limit:
         return
-    if used + more == limit and (more > 0 or cap == "max_calls"):
+    if used + held + more == limit and (more > 0 or cap == "max_calls"):
         return
-    raise BudgetExhausted(cap, _reached_cap(cap, limit, used, more))
+    raise exhausted(cap, limit, used, held, more)
 
 
-def _reached_cap(cap: str, limit: float, used: float, more: float) -> str:
-    """How a cap was reached, in its unit. What is needed is left out where it is not known beforehand."""
-    shown = {"max_calls": _calls, "max_tokens": _tokens, "max_cost": _usd, "max_seconds": _seconds}[cap]
-    needed = f", {shown(more).partition(' ')[0]} more needed" if more else ""
-    given = round(limit, 1) if cap == "max_seconds" else limit  # of a batch: what it had left for the trial
-    return f"{cap}={_number(given)} reached: {shown(used)} used or kept back{needed}"
+def exhausted(cap: str, limit: float, used: float, held: float, more: float) -> BudgetExhausted:
+    """The error that says how a cap was reached, in its unit."""
+    shown = _SHOWN[cap]
+    given = f"{cap}={_number(round(limit, 1) if cap == 'max_seconds' else limit)}"
+    if over := passed(cap, limit, used):
+        return BudgetExhausted(cap, f"{given} {over}")
+    parts = [f"{shown(used)} used"]
+    if held:
+        parts.append(f"{_bare(cap, held)} kept back for the end")
+    if more:  # left out where it is not known beforehand
+        parts.append(f"{_bare(cap, more)} more needed")
+    return BudgetExhausted(cap, f"{given} reached: {', '.join(parts)}")
+
+
+def passed(cap: str, limit: float, used: float) -> str:
+    """By how much a cap on what the endpoint counts was passed; "" if it was not."""
+    if cap not in ("max_tokens", "max_cost") or used <= limit + _TINY:
+        return ""
+    share = (used - limit) / limit
+    return f"passed by {_bare(cap, used - limit)} ({share:.1%}): {_SHOWN[cap](used)} used"
 
 
 def _number(value: float, *, digits: int = 15) -> str:
@@ -102,8 +118,16 @@ def _tokens(count: float) -> str:
 
 
 def _usd(cost: float) -> str:
-    return f"${cost:,.2f}" if cost >= 1 else f"${_number(cost, digits=3)}"
+    return f"${cost:,.2f}" if cost >= 1 else f"${_number(cost, digits=4)}"
 
 
 def _seconds(seconds: float) -> str:
     return f"{seconds:,.1f} s"
+
+
+_SHOWN = {"max_calls": _calls, "max_tokens": _tokens, "max_cost": _usd, "max_seconds": _seconds}
+
+
+def _bare(cap: str, value: float) -> str:
+    """Without its unit, which stands before it."""
+    return _SHOWN[cap](value).partition(" ")[0]

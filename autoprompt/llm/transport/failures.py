@@ -13,6 +13,7 @@ from urllib.parse import unquote, urlsplit
 
 from autoprompt.errors import AuthenticationError, EndpointError, ModelError, RequestRefusedError
 from autoprompt.llm.transport.address import shown_url
+from autoprompt.records import Usage
 
 
 class UnreachableError(EndpointError):
@@ -24,7 +25,17 @@ class TimedOutError(EndpointError):
 
 
 class BrokenAnswerError(EndpointError):
-    """An answer that is not a chat completion: not JSON, or without choices."""
+    """An answer that is not a chat completion: not JSON, or without choices.
+
+    usage_of_answer: what it took, if it says so.
+    """
+
+    usage_of_answer = Usage()
+
+
+def used_by(error: EndpointError) -> Usage:
+    """What an answer took that is of no use."""
+    return error.usage_of_answer if isinstance(error, BrokenAnswerError) else Usage()
 
 
 class QuotaError(EndpointError):

@@ -148,7 +148,7 @@ class HttpTransport:
         connections: int = 16,
         trust_env: bool = True,
     ) -> None:
-        self.parameters = Parameters(constrain)
+        self.parameters = Parameters(constrain, f"{shown_url(base_url)} ({model})")
         self._url = request_url(base_url, "/chat/completions")
         self._model = model
         self._api_key, self._timeout_s, self._trust_env = api_key, timeout_s, trust_env

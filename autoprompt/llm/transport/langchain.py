@@ -44,7 +44,7 @@ class LangChainTransport:
         from langchain_openai import ChatOpenAI
         from pydantic import SecretStr
 
-        self.parameters = Parameters(constrain)
+        self.parameters = Parameters(constrain, f"{shown_url(base_url)} ({model})")
         self._model = model
         self._base_url = base_url
         self._api_key = api_key
@@ -94,11 +94,6 @@ class LangChainTransport:
                 f"({redact(str(error), self._base_url, self._api_key)})"
             ) from error
         told: dict[str, Any] = answer.response_metadata
-        counted = answer.usage_metadata
-        usage = counted and {
-            "prompt_tokens": counted["input_tokens"],
-            "completion_tokens": counted["output_tokens"],
-        }
         asked = [
             {"id": call["id"], "function": {"name": call["name"], "arguments": json.dumps(call["args"])}}
             for call in answer.tool_calls
@@ -112,7 +107,7 @@ class LangChainTransport:
             "finish_reason": told.get("finish_reason"),
             "logprobs": told.get("logprobs"),
         }
-        data = {"choices": [choice], "usage": usage, "model": told.get("model_name")}
+        data = {"choices": [choice], "usage": told.get("token_usage"), "model": told.get("model_name")}
         return self.parameters.read(data, messages, options, time.perf_counter() - begun, parameters)
 
     def close(self) -> None:

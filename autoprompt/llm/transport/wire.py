@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from typing import Any, Literal
 
 from autoprompt.llm.client import REFUSAL, Completion, Options, ToolSchema
 from autoprompt.llm.transport.failures import BrokenAnswerError
 from autoprompt.llm.transport.label_probs import label_probabilities, steps_of
 from autoprompt.llm.transport.labels import decided, deciding_tokens, label_grammar, label_schema, unwrapped
-from autoprompt.records import Message, ToolCall, Usage
-from autoprompt.text.tokens import estimate_tokens
+from autoprompt.llm.transport.usage import Exchange, UsageReader
+from autoprompt.records import Message, ToolCall
 
 Constrain = Literal["grammar", "json_schema", "off"]
 
@@ -27,8 +26,9 @@ class Parameters:
     Thread-safe: a parameter is dropped when the endpoint refuses it, for all requests that follow.
     """
 
-    def __init__(self, constrain: Constrain) -> None:
+    def __init__(self, constrain: Constrain, endpoint: str = "the endpoint") -> None:
         self.constrain = constrain
+        self.usage = UsageReader(endpoint)
         self._lock = threading.Lock()
         self._dropped: set[str] = set()
         self._labels_in_a_row = 0  # under a grammar
@@ -86,7 +86,7 @@ class Parameters:
         """
         limit = sent.get("max_tokens", sent.get("max_completion_tokens"))
         is_cut = "grammar" in sent and limit is not None and limit != options.max_output_tokens
-        completion = read_answer(data, messages, options, latency_s, is_cut=is_cut)
+        completion = read_answer(data, messages, options, latency_s, is_cut=is_cut, usage=self.usage)
         if "grammar" in sent:
             with self._lock:
                 is_label = completion.text in options.labels
@@ -114,16 +114,30 @@ def _function(tool: ToolSchema) -> dict[str, Any]:
 
 
 def read_answer(
-    data: object, messages: Sequence[Message], options: Options, latency_s: float, *, is_cut: bool = False
+    data: object,
+    messages: Sequence[Message],
+    options: Options,
+    latency_s: float,
+    *,
+    is_cut: bool = False,
+    usage: UsageReader | None = None,
 ) -> Completion:
-    """A chat completion's JSON as a completion. Raises BrokenAnswerError for anything else.
+    """A chat completion's JSON as a completion.
 
-    Where the endpoint counts no tokens, they are estimated from the texts, so that a cap on
-    tokens can be reached there too.
-    is_cut: no more was asked for than decides between the labels.
+    is_cut: no more was asked for than decides between the labels. usage: reads the endpoint's usage records.
+    Raises BrokenAnswerError for anything else, with what it took if it says so.
     """
+    reader = UsageReader() if usage is None else usage
+
+    def broken() -> BrokenAnswerError:
+        error = BrokenAnswerError(f"the answer is not a chat completion: {str(data)[:200]!r}")
+        if isinstance(data, Mapping) and data.get("usage"):
+            exchange = Exchange(messages, "", options.max_output_tokens, options.tools)
+            error.usage_of_answer = reader.read(data, exchange)
+        return error
+
     if not isinstance(data, Mapping) or not data.get("choices"):
-        raise BrokenAnswerError(f"the answer is not a chat completion: {str(data)[:200]!r}")
+        raise broken()
     try:
         choice = data["choices"][0]
         text = _text(choice["message"].get("content"))
@@ -132,19 +146,20 @@ def read_answer(
             text, finish_reason = str(declined), REFUSAL
         told = choice.get("logprobs")
         content = told.get("content") if isinstance(told, Mapping) else None
-        usage = _usage(data.get("usage"), messages, text)
+        exchange = Exchange(messages, text, options.max_output_tokens, options.tools)
+        taken = reader.read(data, exchange)
         tool_calls = _tool_calls(choice["message"].get("tool_calls"))
         if options.labels and finish_reason != REFUSAL:
             text = unwrapped(text)
             if is_cut and text not in options.labels and (label := decided(text, options.labels)):
                 text, finish_reason = label, "stop"  # not all endpoints say "length"
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-        raise BrokenAnswerError(f"the answer is not a chat completion: {str(data)[:200]!r}") from error
+        raise broken() from error
     label_probs = None
     if options.wants_label_probs and content and text in options.labels:
         label_probs = _label_probs(content, options.labels)
     model = str(data.get("model") or "")
-    return Completion(text, usage, label_probs, finish_reason, model, latency_s, tool_calls=tool_calls)
+    return Completion(text, taken, label_probs, finish_reason, model, latency_s, tool_calls=tool_calls)
 
 
 def _label_probs(content: Any, labels: Sequence[str]) -> dict[str, float] | None:
@@ -182,11 +197,3 @@ def _text(content: object) -> str:
     if isinstance(content, list):
         return "".join(part if isinstance(part, str) else str(part.get("text") or "") for part in content)
     raise ValueError("content is neither text nor parts")
-
-
-def _usage(counted: object, messages: Sequence[Message], text: str) -> Usage:
-    """As counted; estimated where the endpoint gives no number."""
-    if isinstance(counted, Mapping) and counted.get("prompt_tokens") is not None:
-        with suppress(TypeError, ValueError, OverflowError):
-            return Usage(int(counted["prompt_tokens"]), int(counted.get("completion_tokens") or 0))
-    return Usage(estimate_tokens(messages), estimate_tokens(text))

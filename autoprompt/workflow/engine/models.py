@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from collections.abc import Mapping, Sequence
@@ -31,6 +32,8 @@ _PROVIDERS = {
 }
 _KEYLESS = ("ollama",)
 COMPLETION_PARAMS = ("temperature", "max_tokens", "stop", "seed")  # those that are sent
+
+_log = logging.getLogger(__name__)
 
 
 class ModelSpec(BaseModel):
@@ -141,6 +144,8 @@ class NamedModels:
         with self._lock:
             opened = list(self._opened.values())
         for models in opened:
+            for warning in models.usage_warnings:
+                _log.warning("%s", warning)
             models.close()
 
     def _where(self, spec: ModelSpec | None) -> tuple[str | None, str | None, str]:

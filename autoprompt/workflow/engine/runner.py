@@ -160,7 +160,7 @@ def _events(
 def _used(folder: RunFolder) -> dict[str, Any]:
     """`tokens` and `cost_usd` of all answers, each once; the cost is None where a price is unknown."""
     spending = from_journal(folder.journal_path)
-    tokens = sum(part.prompt_tokens + part.completion_tokens for part in spending)
+    tokens = sum(part.usage.total_tokens for part in spending)
     return {"tokens": tokens, "cost_usd": total_cost(spending)}
 
 
