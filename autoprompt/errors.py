@@ -19,23 +19,319 @@ AutopromptError                70  internal error
 └── Interrupted               130  Ctrl-C; the state is saved
 
 A failed row is data (a `Prediction` with its `error`), a failed system is one of these.
-Messages say where, what was found, what was expected, and what to do.
+
+What is wrong is data too: an error carries `Problem`s, and a warning is one. A problem has a code, a place
+and a fix. Only `tell` turns it into a sentence, for the command line, a YAML file or a Python program.
 """
 
 from __future__ import annotations
 
 import errno
-from collections.abc import Mapping
+import json
+import re
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 
 _SQLITE_IO_ERROR, _SQLITE_FULL = 10, 13
 
+Source = Literal["flag", "variable", "file", "sidecar", "python"]
+
+
+class Voice(Enum):
+    """Who reads a message: someone at the command line, in a YAML file, or in a Python program."""
+
+    CLI = "cli"
+    YAML = "yaml"
+    PYTHON = "python"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a problem is. Every part may be missing.
+
+    Args:
+        file: None for rows and settings that a Python program gives.
+        line: 1-based.
+        row: 0-based index of the record, if lines do not tell records apart (Python, Parquet, a JSON list).
+        setting: Its name, such as `max_val`; dotted inside YAML: `executor.jobs`. Of a variable that holds no
+            setting of ours, the name of the variable.
+        source: What gave the setting.
+    """
+
+    file: Path | None = None
+    line: int | None = None
+    row: int | None = None
+    setting: str | None = None
+    source: Source = "python"
+
+    def __str__(self) -> str:
+        return _place(self, Voice.PYTHON)
+
+    @property
+    def is_yaml(self) -> bool:
+        """Whether a YAML file gave the setting."""
+        return self.source in ("file", "sidecar")
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong, as an error, or that a user should know, as a warning.
+
+    Args:
+        code: A stable dotted name, such as `dataset.empty-target`. docs/errors.md lists them all.
+        said: What is wrong, without the place, the names of flags and the full stop.
+        place: Where it is.
+        fix: What to do, in whole sentences. `{max_val}` stands for the setting of that name in `settings`.
+        settings: Settings that `fix` names, with the value to give them. None only names the setting;
+            `<FILE>` is a value that the user has to choose.
+        related: Other places that explain this one, such as the row that a duplicate repeats.
+        also: Places with the same problem, the first ones.
+        more: How many further places have it.
+
+    Example:
+        >>> empty = Problem("dataset.empty-target", "the target is empty", Place(row=5), "Fill it in.")
+        >>> print(empty)
+        rows[5]: the target is empty. Fill it in.
+        >>> few = Problem("x.few", "the limit is low", fix="Set {max_calls}.", settings={"max_calls": 9})
+        >>> tell(few, Voice.CLI)
+        'the limit is low. Set --max-calls 9.'
+    """
+
+    code: str
+    said: str
+    place: Place = Place()
+    fix: str = ""
+    settings: Mapping[str, object] = field(default_factory=dict, hash=False)
+    related: tuple[Place, ...] = ()
+    also: tuple[Place, ...] = ()
+    more: int = 0
+
+    @classmethod
+    def plain(cls, text: str) -> Problem:
+        """Return a problem that is nothing but its text, in every voice. It has no code."""
+        return cls("", text)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any] | str) -> Problem:
+        """Return the problem that `to_dict` wrote; a plain one if there is only a text or a message."""
+        if isinstance(data, str) or not data.get("code"):
+            return cls.plain(data if isinstance(data, str) else str(data["message"]))
+        return cls(
+            data["code"],
+            data["said"],
+            _read_place(data),
+            data.get("fix", ""),
+            data.get("settings", {}),
+            tuple(map(_read_place, data.get("related", ()))),
+            tuple(map(_read_place, data.get("also", ()))),
+            data.get("more", 0),
+        )
+
+    def at(self, place: Place) -> Problem:
+        """Return the same problem at another place."""
+        return replace(self, place=place)
+
+    def to_dict(self, voice: Voice = Voice.PYTHON) -> dict[str, Any]:
+        """Return plain JSON: code, message and place, then the parts of the message that there are."""
+        place = self.place
+        more = {
+            "said": self.said,
+            "fix": self.fix,
+            "settings": {name: _plain(value) for name, value in self.settings.items()},
+            "related": [_write_place(other) for other in self.related],
+            "also": [_write_place(other) for other in self.also],
+            "more": self.more,
+        }
+        parts = {name: value for name, value in more.items() if value} if self.code else {}
+        return {"code": self.code or None, "message": tell(self, voice), **_write_place(place), **parts}
+
+    def __str__(self) -> str:
+        return tell(self, Voice.PYTHON)
+
+
+def tell(problems: Problem | Iterable[Problem], voice: Voice) -> str:
+    """Return the message of one problem, or the lines of several, in words that `voice` knows.
+
+    A setting is `--max-calls 578` for the CLI, `max_calls: 578` in YAML and `max_calls=578` in Python.
+    A problem of a YAML file has the words of YAML for everyone.
+    """
+    if isinstance(problems, Problem):
+        return _tell(problems, voice)
+    return "\n".join(_tell(problem, voice) for problem in problems)
+
+
+def flag_name(setting: str) -> str:
+    """Return the flag of a setting: `max_calls` -> `--max-calls`."""
+    return _FLAGS.get(setting, "--" + setting.replace("_", "-"))
+
+
+def variable_name(setting: str) -> str:
+    """Return the environment variable of a setting: `max_calls` -> `AUTOPROMPT_MAX_CALLS`."""
+    return f"{VARIABLE_PREFIX}{setting.upper()}"
+
+
+VARIABLE_PREFIX = "AUTOPROMPT_"
+_FLAGS = {"metric_options": "--metric-option"}
+_AT_COMMAS = ("labels",)  # whose flag takes a whole list; other flags are repeated
+_BLANK = re.compile(r"<([A-Z@|_,.=\[\]]+)>")
+_BARE_WORD = re.compile(r"[\w./:@%+=-]+")
+_ENDS = (".", "?", "!", "…", ":")
+
+
+def _tell(problem: Problem, voice: Voice) -> str:
+    if not problem.code:
+        return problem.said
+    said = problem.said
+    if problem.related:
+        said += f" ({_places(problem.related, problem.place, voice)})"
+    if place := _place(problem.place, voice):
+        said = f"{place}: {said}"
+    text = said if said.endswith(_ENDS) else f"{said}."
+    if problem.fix:
+        text += " " + _filled(problem.fix, problem.settings, Voice.YAML if problem.place.is_yaml else voice)
+    if problem.also:
+        more = f" and {problem.more} more" if problem.more else ""
+        text += f"\n  likewise {_places(problem.also, problem.place, voice)}{more}"
+    return text
+
+
+def _place(place: Place, voice: Voice) -> str:
+    if place.file is None and place.row is not None:
+        at = f"rows[{place.row}]"
+    else:
+        file = "" if place.file is None else str(place.file)
+        line = "" if place.line is None else f"line {place.line}"
+        row = "" if place.row is None else f"row {place.row + 1}"
+        at = " ".join(filter(None, [file, line, row]))
+    return ": ".join(filter(None, [at, _setting_at(place, voice)]))
+
+
+def _setting_at(place: Place, voice: Voice) -> str:
+    if place.setting is None:
+        return ""
+    if place.source == "variable":
+        return place.setting if place.setting.isupper() else variable_name(place.setting)
+    if voice is not Voice.CLI or place.is_yaml:
+        return place.setting
+    name, _, part = place.setting.partition(".")
+    return f"{flag_name(name)} {part}".rstrip()
+
+
+def _places(places: Sequence[Place], beside: Place, voice: Voice) -> str:
+    """Return a list of places; a file is not named again by the next one."""
+    parts, file = [], beside.file
+    for place in places:
+        is_same = place.file == file and (place.line is not None or place.row is not None)
+        parts.append(_place(place, voice).removeprefix(f"{place.file} " if is_same else ""))
+        file = place.file
+    return ", ".join(parts)
+
+
+def _filled(fix: str, settings: Mapping[str, object], voice: Voice) -> str:
+    """Replace `{max_val}`, of the settings alone: other braces are a prompt's."""
+
+    def fill(found: re.Match[str]) -> str:
+        name = found[1]
+        return _setting(name, settings[name], voice) if name in settings else found[0]
+
+    return re.sub(r"\{(\w+)\}", fill, fix)
+
+
+def _setting(name: str, value: object, voice: Voice) -> str:
+    blank = _BLANK.fullmatch(value) if isinstance(value, str) else None
+    match voice:
+        case Voice.CLI if value is None or value is True:
+            return flag_name(name)
+        case Voice.CLI if isinstance(value, Mapping):
+            return _repeated(name, [f"{key}={part}" for key, part in value.items()])
+        case Voice.CLI if isinstance(value, list | tuple) and name not in _AT_COMMAS:
+            return _repeated(name, value)
+        case Voice.CLI:
+            return f"{flag_name(name)} {blank[1] if blank else _shell_word(_joined(value))}"
+        case _ if value is None:
+            return name
+        case Voice.YAML:
+            return f"{name}: {blank[1] if blank else _yaml(value)}"
+        case Voice.PYTHON:
+            return f"{name}={'…' if blank else _python(value)}"
+
+
+def _repeated(name: str, values: Sequence[object]) -> str:
+    return " ".join(f"{flag_name(name)} {_shell_word(str(value))}" for value in values)
+
+
+def _joined(value: object) -> str:
+    if isinstance(value, list | tuple):
+        return ",".join(map(str, value))
+    return f"{value:.10g}" if isinstance(value, float) else str(value)
+
+
+def _shell_word(text: str) -> str:
+    if _BARE_WORD.fullmatch(text):
+        return text
+    # Double quotes, which every shell knows, if nothing in the text means something between them.
+    return shlex.quote(text) if set(text) & set('"\\$`!') else f'"{text}"'
+
+
+def _yaml(value: object) -> str:
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_yaml, value))}]"
+    if isinstance(value, str) and re.fullmatch(r"[^\W\d][\w-]*", value):
+        return json.dumps(value) if value.lower() in ("true", "false", "null") else value
+    return json.dumps(_plain(value), ensure_ascii=False)
+
+
+def _python(value: object) -> str:
+    value = _plain(value)
+    return f"{value:.10g}" if isinstance(value, float) else repr(value)
+
+
+def _plain(value: object) -> Any:
+    """Return a value as JSON has it."""
+    if isinstance(value, list | tuple):
+        return [_plain(part) for part in value]
+    if isinstance(value, Mapping):
+        return {str(name): _plain(part) for name, part in value.items()}
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+
+
+def _write_place(place: Place) -> dict[str, Any]:
+    file = None if place.file is None else str(place.file)
+    data = {"file": file, "line": place.line, "row": place.row, "setting": place.setting}
+    return data if place.source == "python" else {**data, "source": place.source}
+
+
+def _read_place(data: Mapping[str, Any]) -> Place:
+    file = None if data["file"] is None else Path(data["file"])
+    return Place(file, data["line"], data["row"], data["setting"], data.get("source", "python"))
+
 
 class AutopromptError(Exception):
-    """Base of all errors raised on purpose. `exit_code` is what the CLI returns for it."""
+    """Base of all errors raised on purpose: `DatasetError(Problem(...), ...)`, or `DatasetError("text")`.
+
+    problems: What is wrong, one entry for each message; a text is a plain one. `str` of the error tells them
+    to a Python program. exit_code: What the CLI returns for it.
+    """
 
     exit_code = 70
+
+    def __init__(self, *problems: Problem | str) -> None:
+        super().__init__(*problems)
+        self.problems: tuple[Problem, ...] = tuple(
+            one if isinstance(one, Problem) else Problem.plain(str(one)) for one in problems
+        )
+
+    def message(self, voice: Voice) -> str:
+        """Return what is wrong, one line for each problem."""
+        return tell(self.problems, voice)
+
+    def __str__(self) -> str:
+        return self.message(Voice.PYTHON)
 
 
 class UsageError(AutopromptError):

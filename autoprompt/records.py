@@ -10,10 +10,20 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from autoprompt.errors import Place, Problem
+
 Role = Literal["system", "user", "assistant", "tool"]
 Event = dict[str, Any]  # a step of a run as plain data; its kind is under "event"
 OnEvent = Callable[[Event], None]
 Part = Literal["train", "val", "test"]  # of a dataset
+
+
+def warning_event(problem: Problem | str, **more: Any) -> Event:
+    """Return the event of a warning. more: further keys, such as `about`."""
+    if isinstance(problem, str):
+        problem = Problem.plain(problem)
+    return {"event": "warning", **more, **problem.to_dict()}
+
 
 UNASKED = "not asked: "  # beginning of the error of a row that the budget had no call for, or no time
 UNREACHED = "not reached: "  # beginning of the error of a row whose workflow lacked a tool or a service
@@ -145,8 +155,8 @@ class Example:
     input_text, target_text: the two as `text_of` writes them.
     content: the input as it identifies the row.
     group: rows with the same one belong together: they stay in one part, and are no independent evidence.
-    path, line, row: the file, the 1-based line (or record number) in it, and of a JSON list, which may be all
-        on one line, the number of the row too; for error messages. None and 0 where unknown.
+    path, line, row: the file, the 1-based line in it, and the 1-based number of the row if lines do not tell
+        rows apart; for messages. None and 0 if unknown. Rows of a Python program have a number alone.
     """
 
     id: str
@@ -167,14 +177,15 @@ class Example:
         object.__setattr__(self, "content", content_of(self.input))
 
     @property
-    def at(self) -> str:
-        """`line 12`, and of a JSON list `line 1 (row 7)`."""
-        return f"line {self.line} (row {self.row})" if self.row else f"line {self.line}"
+    def place(self) -> Place:
+        """Where the row was read from."""
+        return Place(self.path, self.line or None, self.row - 1 if self.row else None)
 
     @property
-    def place(self) -> str:
-        """`items.jsonl line 12`; of a row that no file is known of, its id."""
-        return f"row {self.id}" if self.path is None else f"{self.path} {self.at}"
+    def name(self) -> str:
+        """`items.jsonl line 12` or `rows[5]`; its id if neither is known."""
+        is_placed = self.path is not None or self.row
+        return str(self.place) if is_placed else f"row {self.id}"
 
     @property
     def unit(self) -> str:

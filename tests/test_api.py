@@ -33,10 +33,13 @@ from autoprompt.errors import (
     Interrupted,
     JudgeError,
     ModelError,
+    Place,
     PromptError,
     RequestRefusedError,
     StoreError,
     UsageError,
+    Voice,
+    tell,
 )
 from autoprompt.evaluation import scoring
 from autoprompt.evaluation.exported import export, read_exported
@@ -244,10 +247,10 @@ def test_openings_of_the_test_are_known_by_the_inputs_of_its_rows(tmp_path: Path
 
 def test_an_experience_file_that_cannot_be_written_names_the_flags(tmp_path: Path) -> None:
     (tmp_path / "memory").touch()
-    with pytest.raises(
-        StoreError, match=r"is no folder\. Give another file with --memory, or --no-memory\.$"
-    ):
+    with pytest.raises(StoreError, match=r"is no folder\.") as caught:
         optimize(run_config(tmp_path, memory=tmp_path / "memory" / "m.txt"), clients=clients())
+    said = caught.value.message(Voice.CLI)
+    assert said.endswith("Name another file as --memory, or use --no-memory.")
 
 
 def test_lessons_of_a_run_reach_the_next_one_and_no_memory_leaves_no_file(tmp_path: Path) -> None:
@@ -260,12 +263,13 @@ def test_lessons_of_a_run_reach_the_next_one_and_no_memory_leaves_no_file(tmp_pa
 def test_lessons_that_were_measured_on_test_rows_are_warned_of(tmp_path: Path) -> None:
     def warnings(**changes: Any) -> list[str]:
         result = optimize(run_config(tmp_path, max_calls=900, **changes), clients=clients())
-        return [said for said in result.to_dict()["warnings"] if "remembered" in said]
+        found = [warning for warning in result.warnings if warning.code == "memory.test-rows-seen"]
+        return [tell(warning, Voice.CLI) for warning in found]
 
     assert warnings(no_test=True) == []
     assert warnings(no_memory=True) == []
     (said,) = warnings()
-    assert "45 of the 45 test rows were searched with by earlier runs" in said
+    assert "have seen 45 of the 45 test rows" in said
     assert "--no-memory" in said
     shutil.rmtree(tmp_path / "runs")  # nothing is known of the rows of runs that were removed
     assert warnings() == []
@@ -313,7 +317,7 @@ def test_a_run_whose_experience_file_breaks_ends_with_its_result(tmp_path: Path)
     models = Clients(ScriptedClient(student), ScriptedClient(writer))
     result = optimize(config, clients=models, on_event=events.append)
     assert result.verdict == "confirmed"
-    (said,) = (warning for warning in result.to_dict()["warnings"] if "lessons" in warning)
+    (said,) = (str(warning) for warning in result.warnings if "lessons" in str(warning))
     assert "are not kept for later ones" in said
     assert f"{folder / 'm.txt'}: cannot be written" in said
     assert said in (event.get("message") for event in events)
@@ -384,7 +388,7 @@ def test_the_other_prompt_may_stand_in_a_file(tmp_path: Path) -> None:
     client = ScriptedClient(lambda messages: "A")
     evaluate(config, against=f"@{tmp_path / 'p.txt'}", clients=Clients(client))
     assert {messages[0].content for messages in client.calls} == {PROMPT, "From a file."}
-    with pytest.raises(PromptError, match=r"against: .*missing.txt: cannot be read"):
+    with pytest.raises(PromptError, match=r"against: .*missing.txt cannot be read"):
         evaluate(config, against=f"@{tmp_path / 'missing.txt'}", clients=Clients(client))
 
 
@@ -400,7 +404,7 @@ def test_a_text_is_scored_as_it_stands_and_what_is_no_prompt_is_refused(tmp_path
 def test_settings_that_are_none_are_told_so() -> None:
     path: Any = "rows.jsonl"
     for start in (evaluate, optimize, estimate):
-        with pytest.raises(ConfigError, match=r"is 'rows.jsonl', expected RunConfig: give RunConfig\("):
+        with pytest.raises(ConfigError, match=r"expected RunConfig, found 'rows.jsonl'. Give RunConfig\("):
             start(path)
     with pytest.raises(ConfigError, match="expected CheckSettings"):
         check(RunConfig(), path)
@@ -412,10 +416,11 @@ def test_many_failed_rows_are_a_warning_and_both_scores_stand_on_the_same_rows(t
     few = write_rows(tmp_path / "few.jsonl", range(20))
     config = run_config(tmp_path, dataset=few)
     report = evaluate(config, against="Other.", clients=Clients(Broken(lambda n: n < 4)))
-    assert (
-        "8 of 40 rows failed; in a score they count as wrong; the first (8 times): client "
+    (found,) = (warning for warning in report.warnings if warning.code == "model.rows-failed")
+    assert found.said == (
+        "8 of 40 rows failed, which counts as wrong in a score; the first (8 times): client "
         "mine raised ValueError: my program broke"
-    ) in report.warnings
+    )
     assert report.compared is not None
     said = "\n".join(scores.comparison(report))
     assert f"{report.compared.new.score:.3f} here, on the rows that both answered" in said
@@ -435,15 +440,14 @@ def test_refused_rows_are_a_warning_that_says_why(tmp_path: Path) -> None:
 
     report = evaluate(run_config(tmp_path, dataset=few), clients=Clients(ScriptedClient(refusing)))
     why = "the first (3 times): HTTP 400: too long"
-    assert report.warnings[-1] == (
-        f"5 of 20 requests were refused by the endpoint, which counts as wrong answers; {why}"
+    assert report.warnings[-1].said == (
+        f"the endpoint rejected 5 of 20 requests, which counts as wrong answers; {why}"
     )
     assert f"0 rows with an unreadable answer, 5 that failed ({why})" in eval_lines(report)
     clients = Clients(ScriptedClient(refusing), ScriptedClient(writer))
-    (said,) = (
-        w for w in optimize(run_config(tmp_path), clients=clients).to_dict()["warnings"] if "refused" in w
-    )
-    assert re.fullmatch(r"\d+ of [0-9]+ test rows were refused by the endpoint, .*HTTP 400: .*", said)
+    warnings = optimize(run_config(tmp_path), clients=clients).warnings
+    (found,) = (warning for warning in warnings if warning.code == "model.requests-rejected")
+    assert re.fullmatch(r"the endpoint rejected \d+ of [0-9]+ test rows, .*HTTP 400: .*", found.said)
 
 
 def test_a_run_shows_what_the_model_says_where_most_of_its_first_answers_are_unread(tmp_path: Path) -> None:
@@ -451,11 +455,12 @@ def test_a_run_shows_what_the_model_says_where_most_of_its_first_answers_are_unr
     events: list[dict[str, Any]] = []
     config = run_config(tmp_path, max_iterations=2)
     result = optimize(config, clients=Clients(sorry, ScriptedClient(writer)), on_event=events.append)
-    (said,) = (w for w in result.to_dict()["warnings"] if "could not be read" in w)
-    assert said == (
+    (found,) = (warning for warning in result.warnings if warning.code == "model.answers-unread")
+    said = str(found)
+    assert tell(found, Voice.CLI) == (
         "16 of 16 answers could not be read, which counts as wrong; the first (16 times): I'm sorry, "
-        "but I can't help with that. Name the allowed answers in the prompt, or hold the model to them: "
-        "--constrain json_schema or grammar, whichever the endpoint has"
+        "but I can't help with that. Name the allowed answers in the prompt, or hold the model to them with "
+        "--constrain json_schema (or grammar, if the endpoint has that)."
     )
     kinds = [(event["event"], event.get("message")) for event in events]
     assert kinds.count(("warning", said)) == 1
@@ -487,17 +492,17 @@ def test_a_demonstration_with_an_answer_that_is_no_label_is_warned_of(tmp_path: 
     demos = (Demo("item x", "A"), Demo("item y", "It has the rule. Answer: B"), Demo("item z", "C"))
     candidate = Candidate(components={"prompt": PROMPT}, demos=demos)
     config = run_config(tmp_path, dataset=write_rows(tmp_path / "few.jsonl", range(20)))
-    said = "1 of the prompt's demonstrations shows an answer that is none of the labels (A, B): 'C'. Correct"
+    said = "1 of the prompt's demonstrations shows an answer that is none of the labels (A, B): 'C'"
     for chosen in ({"candidate": candidate}, {"against": candidate}):
         clients = Clients(ScriptedClient(lambda messages: "A"))
         report = evaluate(config.model_copy(update={"labels": LABELS}), **chosen, clients=clients)
-        assert [warning for warning in report.warnings if warning.startswith(said)]
+        assert [warning for warning in report.warnings if warning.said == said]
     free = evaluate(
         config.model_copy(update={"labels": ()}),
         candidate=candidate,
         clients=Clients(ScriptedClient(lambda _: "A")),
     )
-    assert not [warning for warning in free.warnings if "demonstration" in warning]
+    assert "prompt.strange-demo" not in [warning.code for warning in free.warnings]
 
 
 def test_a_batch_has_no_best_prompt(tmp_path: Path) -> None:
@@ -534,8 +539,9 @@ def test_an_evaluation_says_that_a_cap_on_cost_has_not_seen_every_answer(tmp_pat
     events: list[dict[str, Any]] = []
     client = ScriptedClient(lambda messages: Completion("A", Usage(9, 1, None)))
     report = evaluate(run_config(tmp_path, max_cost=1.0), clients=Clients(client), on_event=events.append)
-    assert report.warnings == ("some answers came without a cost: max_cost counts only the others",)
-    assert [e["message"] for e in events if e["event"] == "warning"] == list(report.warnings)
+    said = ["some answers came without a cost: max_cost counts only the others"]
+    assert list(map(str, report.warnings)) == said
+    assert [e["message"] for e in events if e["event"] == "warning"] == said
 
 
 class Nameless:
@@ -638,20 +644,22 @@ def test_a_judge_that_the_sidecar_names_is_priced_before_anything_is_sent(tmp_pa
     sidecar.write_text(json.dumps({"metric": "llm_judge", "metric_options": {"rubric": "Is it kind?"}}))
     where = {"base_url": "http://127.0.0.1:9/v1", "model": "m", "price_input": 1.0, "price_output": 1.0}
     for start in (estimate, optimize):
-        with pytest.raises(BudgetTooSmallError, match=r"--max-cost 0\.001 is too small"):
+        with pytest.raises(
+            BudgetTooSmallError, match=r"^max_cost: 0\.001 is too small: .* Give max_cost=[\d.]+ or more"
+        ):
             start(run_config(tmp_path, **where, max_cost=0.001))
 
 
 def test_an_estimate_asks_no_endpoint_for_its_model_and_says_what_is_fetched_first(tmp_path: Path) -> None:
     assert estimate(run_config(tmp_path, base_url="http://127.0.0.1:9/v1", max_cost=1.0)).cost_usd is None
-    (said,) = (w for w in estimate(run_config(tmp_path, model="local")).warnings if "fetched" in w)
+    (said,) = (str(w) for w in estimate(run_config(tmp_path, model="local")).warnings if "fetched" in str(w))
     assert said == "the embedded model's weights (1.12 GB) are fetched first"
 
 
 def test_an_estimate_for_clients_of_ones_own_speaks_of_no_other_model(tmp_path: Path) -> None:
     made = clients()
     found = estimate(run_config(tmp_path), clients=made)
-    assert not [warning for warning in found.warnings if "fetched" in warning]
+    assert not [warning for warning in found.warnings if "fetched" in str(warning)]
     assert (found.calls, found.cost_usd) == (estimate(run_config(tmp_path, model="local")).calls, None)
     assert isinstance(made.task, ScriptedClient)
     assert made.task.calls == []
@@ -722,7 +730,7 @@ def test_a_function_is_a_metric_by_its_name_so_that_a_run_goes_on(tmp_path: Path
 
 @pytest.mark.parametrize("metric", [lambda prediction, target: 1.0, Always(), partial(is_first_sign)])
 def test_a_function_that_no_resumed_run_could_find_is_refused(tmp_path: Path, metric: Any) -> None:
-    with pytest.raises(ValueError, match=r"no name in a module.*Write a def at the top of a module"):
+    with pytest.raises(ConfigError, match=r"no name in a module.*Write a def at the top of a module"):
         run_config(tmp_path, metric=metric)
 
 
@@ -734,8 +742,13 @@ def test_a_function_of_a_program_is_missed_elsewhere(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rows", "dataset", "error", "said"),
     [
-        ([{"input": "a", "target": "b"}], "items.jsonl", ConfigError, "rows are given, and dataset names"),
-        ([{"input": "a", "target": "b"}, "c"], None, DatasetError, r"rows\[1\] is 'c', expected a dict"),
+        (
+            [{"input": "a", "target": "b"}],
+            "items.jsonl",
+            ConfigError,
+            "^dataset: this names a file, and rows are given too",
+        ),
+        ([{"input": "a", "target": "b"}, "c"], None, DatasetError, r"^rows\[1\]: 'c' is no row\. Give dicts"),
         (
             [{"input": {1}, "target": "b"}],
             None,
@@ -744,50 +757,55 @@ def test_a_function_of_a_program_is_missed_elsewhere(tmp_path: Path) -> None:
         ),
         ([{"input": b"\xff", "target": "b"}], None, DatasetError, r"rows\[0\]: field 'input' holds bytes"),
         ([{"input": float("nan"), "target": "b"}], None, DatasetError, r"rows\[0\]: "),
-        ([], None, DatasetError, r"^rows is empty, expected dicts"),
+        ([], None, DatasetError, r"^rows is empty\. Give dicts"),
         (
             "my.csv",
             None,
             DatasetError,
-            r"^rows is 'my\.csv', .* a file is given as RunConfig\(dataset='my\.csv'\)",
+            r"^rows is 'my\.csv', .*\. Give a file as RunConfig\(dataset='my\.csv'\)\.$",
         ),
         (
             {"input": "a", "target": "b"},
             None,
             DatasetError,
-            r"^rows is \{'input': .*: give a list of them\.$",
+            r"^rows is \{'input': .*\. Give a list of them\.$",
         ),
         (5, None, DatasetError, r"^rows is 5, expected dicts"),
         (
             type("DataFrame", (list,), {})(),
             None,
             DatasetError,
-            r"^rows is .*: give rows\.to_dict\('records'\)\.$",
+            r"^rows is .*\. Give rows\.to_dict\('records'\)\.$",
         ),
-        ([*GOOD, {"input": "x", "target": None}], None, DatasetError, r"^rows\[150\]: empty target 'target'"),
+        (
+            [*GOOD, {"input": "x", "target": None}],
+            None,
+            DatasetError,
+            r"^rows\[150\]: the target 'target' is empty",
+        ),
         (
             [{"text": "a", "target": "b"}],
             None,
             DatasetError,
-            r"^rows\[0\]: no field 'input'.*with input_field=…, such as input_field='text'\.$",
+            r"^rows\[0\]: no field 'input'.*with input_field='text'\.$",
         ),
         (
             [{"TEXT": 1, "LABEL": 2}],
             None,
             DatasetError,
-            r"with .*target_field=…, such as input_field='TEXT' and target_field='LABEL'\.$",
+            r"with input_field='TEXT' and target_field='LABEL'\.$",
         ),
         (
             [*GOOD, {"input": "item 4", "target": "B"}],
             None,
             DatasetError,
-            r"^rows\[150\]: target 'B', but rows\[4\] has 'A' .* first with allow_conflicts=True\.$",
+            r"^rows\[150\]: .* 'B', but .* has 'A' \(rows\[4\]\)\..* first with allow_conflicts=True\.$",
         ),
         (
             [{"input": "a", "target": {"b": 1}}],
             None,
             DatasetError,
-            r"^rows\[0\]: .* give metric='json_match',",
+            r"^rows\[0\]: .* Use metric='json_match' ",
         ),
     ],
 )
@@ -810,7 +828,7 @@ def test_what_a_row_says_is_quoted_as_it_is(tmp_path: Path) -> None:
     rows = [{"input": f"see line 7, --labels and item {n}", "target": "AB"[n % 2]} for n in range(8)]
     config = run_config(tmp_path, dataset=None)
     with pytest.raises(
-        DatasetError, match=r"rows\[8\]: target 'B', but rows\[0\] has 'A' .* 'see line 7, --labels"
+        DatasetError, match=r"rows\[8\]: the input 'see line 7, --labels .* has 'A' \(rows\[0\]\)"
     ):
         evaluate(config, rows=[*rows, {**rows[0], "target": "B"}], clients=clients())
 
@@ -825,27 +843,28 @@ def test_a_line_of_another_file_stays_one(tmp_path: Path) -> None:
 
 def test_one_label_and_a_rare_one_are_told_by_their_rows(tmp_path: Path) -> None:
     config = run_config(tmp_path, dataset=None, labels=("A", "B"))
-    with pytest.raises(DatasetError, match=r"^rows\[0\]: every row from rows\[0\] on has the target 'A'"):
+    with pytest.raises(DatasetError, match=r"^rows\[0\]: every row from here on has the target 'A'"):
         evaluate(config.model_copy(update={"labels": None}), rows=[{**row, "target": "A"} for row in GOOD])
     many = [{"input": f"item {n}", "target": f"kind {n % 25}"} for n in range(150)]
     report = estimate(
         config.model_copy(update={"labels": None}), rows=[*many, {"input": "x", "target": "kimd 3"}]
     )
-    (said,) = (warning for warning in report.warnings if "different answers" in warning)
-    assert "give labels=… to have them enforced. Seen once: 'kimd 3' (rows[150]; did you mean" in said
+    (found,) = (warning for warning in report.warnings if warning.code == "dataset.too-many-labels")
+    assert "; seen only once: 'kimd 3' (rows[150]). Give labels=… to hold the model to them." in str(found)
 
 
 def test_warnings_name_rows_by_their_own_names_too(tmp_path: Path) -> None:
     events: list[dict[str, Any]] = []
     config = run_config(tmp_path, dataset=None, max_calls=900)
     report = evaluate(config, rows=[*GOOD, GOOD[0]], clients=clients(), on_event=events.append)
-    said = "rows: 1 exact duplicate dropped; each row is kept once."
-    assert report.warnings == (said,)
-    assert events[0] == {"event": "warning", "message": said}
-    assert said in estimate(config, rows=[*GOOD, GOOD[0]]).warnings
+    (found,) = report.warnings
+    assert str(found) == "1 duplicate row dropped: same input and target as an earlier row."
+    assert events[0] == {"event": "warning", **found.to_dict()}
+    assert found in estimate(config, rows=[*GOOD, GOOD[0]]).warnings
     assert not (tmp_path / "runs").exists()
     result = optimize(config, rows=[*GOOD, GOOD[0]], clients=clients(), on_event=events.append)
-    assert said in result.data["warnings"]
+    assert found in result.warnings
+    assert found.to_dict() in result.data["warnings"]
 
 
 def test_a_run_on_rows_that_goes_on_warns_in_their_words_too(tmp_path: Path) -> None:
@@ -858,7 +877,7 @@ def test_a_run_on_rows_that_goes_on_warns_in_their_words_too(tmp_path: Path) -> 
 
 def test_all_rows_with_the_same_fault_are_named_alike(tmp_path: Path) -> None:
     rows = [{**row, "target": ""} if n in (5, 9, 12) else row for n, row in enumerate(GOOD)]
-    with pytest.raises(DatasetError, match=r"^rows\[5\]: empty target .*\n  likewise rows\[9\], rows\[12\]$"):
+    with pytest.raises(DatasetError, match=r"^rows\[5\]: .* is empty.*\n  likewise rows\[9\], rows\[12\]$"):
         estimate(run_config(tmp_path, dataset=None), rows=rows)
 
 
@@ -880,14 +899,14 @@ def test_a_file_of_ones_own_stays_when_its_run_is_removed(tmp_path: Path) -> Non
 
 
 def test_rows_without_a_prompt_are_told_where_it_goes(tmp_path: Path) -> None:
-    with pytest.raises(PromptError, match=r"^no prompt to start from\. Give prompt=\.\.\., a text or @FILE"):
+    with pytest.raises(PromptError, match=r"^no prompt to start from\. Give prompt=…, a text or"):
         optimize(run_config(tmp_path, dataset=None, prompt=None), rows=GOOD, clients=clients())
 
 
 def test_rows_that_another_run_has_stay_when_a_later_call_refuses_them(tmp_path: Path) -> None:
     optimize(run_config(tmp_path, dataset=None, max_calls=900), rows=GOOD, clients=clients())
     with pytest.raises(
-        InputError, match=r"give max_calls=\d+ or more, or fewer rows with max_test=… and max_val=…"
+        InputError, match=r"Give max_calls=\d+ or more, or fewer rows with max_test and max_val\."
     ):
         optimize(run_config(tmp_path, dataset=None, max_calls=9), rows=GOOD, clients=clients())
     assert len(list((tmp_path / "runs" / ".datasets").iterdir())) == 1
@@ -934,7 +953,8 @@ def test_of_candidates_that_know_other_labels_the_first_s_are_taken_and_it_is_sa
         for text, name, labels in (("Sort.", "p.yaml", ("A", "B")), ("Sort well.", "run r", ("A", "B", "C")))
     )
     (said,) = evaluate(config, candidate=one, against=other, clients=clients()).warnings
-    assert said.startswith("both are held to the labels of p.yaml: A, B; run r knows A, B, C. Your own")
+    assert said.code == "prompt.other-labels"
+    assert "held to the labels of p.yaml: A, B; run r knows A, B, C" in str(said)
     named = config.model_copy(update={"labels": ("A", "B")})
     assert evaluate(named, candidate=one, against=other, clients=clients()).warnings == ()
 
@@ -962,9 +982,9 @@ def test_targets_that_are_compared_in_part_are_said_before_a_call(tmp_path: Path
     rows = [{"input": f"item {n}", "target": f"2024-05-{n:02}" if n == 7 else f"{n} km"} for n in range(40)]
     config = run_config(tmp_path, dataset=None, metric="numeric")
     for report in (evaluate(config, rows=rows, clients=clients()), estimate(config, rows=rows)):
-        (said,) = (warning for warning in report.warnings if "the last one" in warning)
-        assert said.startswith("rows: 1 target with more than one number")
-        assert "'2024-05-07' (rows[7])" in said
+        (found,) = (warning for warning in report.warnings if warning.code == "metric.target-in-part")
+        assert found.said.startswith("1 target with more than one number")
+        assert "'2024-05-07' (rows[7])" in str(found)
 
 
 def test_evaluate_takes_a_candidate_with_demonstrations(tmp_path: Path) -> None:
@@ -994,7 +1014,9 @@ def test_a_candidate_of_a_run_is_scored_with_the_labels_of_the_run(tmp_path: Pat
     report = evaluate(config, rows=fresh, candidate=result.best, clients=told)
     assert (report.unparsed, report.warnings) == (0, ())
     two = [{"input": "item 201", "target": "A"}, {"input": "item 202", "target": "C"}]
-    with pytest.raises(DatasetError, match=rf"rows\[1\]: target 'C' is not among .* of run {result.run_id}"):
+    with pytest.raises(
+        DatasetError, match=rf"rows\[1\]: .* 'C' is none of the labels of run {result.run_id}"
+    ):
         evaluate(config, rows=two, candidate=result.best, clients=clients())
     own = config.model_copy(update={"labels": ("A", "C")})
     assert evaluate(own, rows=two, candidate=result.best, clients=clients()).n == 2
@@ -1004,18 +1026,17 @@ def test_rows_that_the_run_of_a_candidate_has_looked_at_are_warned_of(tmp_path: 
     result = optimize(run_config(tmp_path, max_calls=900), clients=clients())
     config = run_config(tmp_path)
     searched = RunStore(tmp_path / "runs").open(result.run_id).rows_searched()
-    said = (
-        f"{len(searched)} of the 150 rows took part in the search of run {result.run_id}: on those a score is"
-    )
+    said = f"run {result.run_id} has already seen {len(searched)} of the 150 rows, so the score on them is"
     for given in ({"candidate": result.best}, {"candidate": "Mind the rule.", "against": result.best}):
-        assert f"{said} no proof" in evaluate(config, **given, clients=clients()).warnings
-    assert f"{said} no proof" in autoprompt.estimate_evaluation(config, candidate=result.best).warnings
+        warnings = evaluate(config, **given, clients=clients()).warnings
+        assert f"{said} no proof" in [warning.said for warning in warnings]
+    warnings = autoprompt.estimate_evaluation(config, candidate=result.best).warnings
+    assert f"{said} no proof" in [warning.said for warning in warnings]
     shutil.rmtree(tmp_path / "runs")
     warnings = evaluate(config, candidate=result.best, clients=clients()).warnings
-    (gone,) = (warning for warning in warnings if "looked at" in warning)
-    assert re.fullmatch(
-        rf".*{result.run_id} is gone or cannot be read: .* run {result.run_id} has looked at", gone
-    )
+    (gone,) = (warning for warning in warnings if warning.code == "run.rows-unknown")
+    assert gone.place == Place(tmp_path / "runs" / result.run_id)
+    assert f"which of these rows run {result.run_id} has already seen" in str(gone)
 
 
 def test_the_candidate_of_an_export_brings_the_inputs_field_and_the_labels(tmp_path: Path) -> None:
@@ -1047,7 +1068,7 @@ def test_a_workflow_is_no_prompt_and_no_export(tmp_path: Path) -> None:
     ):
         path = tmp_path / "flow.yaml"
         path.write_text(text, encoding="utf-8")
-        with pytest.raises(PromptError, match=r"flow\.yaml: this is a workflow, .* --workflow .*flow\.yaml"):
+        with pytest.raises(PromptError, match=r"flow\.yaml is a workflow, .* as workflow='.*flow\.yaml'"):
             evaluate(run_config(tmp_path, prompt=f"@{path}"), clients=clients())
         with pytest.raises(ConfigError, match=r"flow\.yaml: this is a workflow, .* --workflow .*flow\.yaml"):
             read_exported(path)
@@ -1059,9 +1080,9 @@ def test_rows_too_few_to_tell_labels_are_said_to_be_taken_as_free_text(tmp_path:
     rows = [{"input": f"item {n}", "target": "ABC"[n % 3]} for n in range(5)]
     config = run_config(tmp_path, dataset=None)
     (said,) = evaluate(config, rows=rows, clients=clients()).warnings
-    assert said == (
-        "3 different answers in 5 rows, under two rows each: taken as free text; give labels=… to have them "
-        "enforced"
+    assert str(said) == (
+        "3 different answers in 5 rows are taken as free text, not as labels. Give labels=… to hold the "
+        "model to them."
     )
     for quiet in ({"labels": tuple("ABC")}, {"labels": ()}, {"metric": "contains"}):
         assert evaluate(config.model_copy(update=quiet), rows=rows, clients=clients()).warnings == ()
@@ -1094,8 +1115,8 @@ def test_evaluate_counts_what_its_judge_gave_no_grade_and_refuses_one_that_grade
         report = evaluate(config, clients=judged(lambda n: n < 3), on_event=events.append)
         said = "judge grader: 3 of 20 answers have no grade; the judge replied 'I would rather not say.'"
         assert report.unscored == report.to_dict()["unscored"] == 3
-        assert report.warnings[-1].startswith(said)
-        assert {"event": "warning", "message": report.warnings[-1]} in events
+        assert report.warnings[-1].said.startswith(said)
+        assert {"event": "warning", **report.warnings[-1].to_dict()} in events
     other = config.model_copy(update={"no_cache": True})
     with pytest.raises(JudgeError, match=r"judge grader: 11 of 20 .*'I would rather not say\.'"):
         evaluate(other, clients=judged(lambda n: 2 <= n < 13))
@@ -1113,7 +1134,7 @@ def test_a_judge_that_was_not_ready_grades_what_it_is_asked_again(tmp_path: Path
         judge = ScriptedClient(reply, name="grader", identity="grader")
         return Clients(ScriptedClient(GAIN.student, name="student", identity="student"), judge=judge)
 
-    with pytest.raises(JudgeError, match=r"'service warming up'.* asked anew"):
+    with pytest.raises(JudgeError, match=r"'service warming up'.* judged again"):
         evaluate(config, clients=judged(lambda messages: "service warming up"))
     clients = judged(grader(lambda _: False))
     assert evaluate(config, clients=clients).unscored == 0
@@ -1126,14 +1147,14 @@ def test_evaluate_checks_its_rows_as_a_run_does(tmp_path: Path) -> None:
     events: list[dict[str, Any]] = []
     report = evaluate(run_config(tmp_path, dataset=dataset), clients=clients(), on_event=events.append)
     assert report.n == 20
-    assert [e["message"] for e in events if e["event"] == "warning"] == list(report.warnings)
-    assert "1 exact duplicate dropped" in report.to_dict()["warnings"][0]
+    assert [e["message"] for e in events if e["event"] == "warning"] == list(map(str, report.warnings))
+    assert report.to_dict()["warnings"][0]["code"] == "dataset.duplicates"
     with dataset.open("a", encoding="utf-8") as file:
         file.write(json.dumps({"input": "item 5", "target": "B" if target_of(5) == "A" else "A"}) + "\n")
     made = clients()
-    with pytest.raises(DatasetError, match=r"line 22: .* but line 6 has"):
+    with pytest.raises(DatasetError, match=r"line 22: .* but an earlier row has '.' \(line 6\)"):
         evaluate(run_config(tmp_path, dataset=dataset), clients=made)
-    with pytest.raises(DatasetError, match="not among the labels"):
+    with pytest.raises(DatasetError, match="none of the labels"):
         evaluate(run_config(tmp_path, dataset=dataset, labels=("A", "C"), allow_conflicts=True), clients=made)
     assert isinstance(made.task, ScriptedClient)
     assert made.task.calls == []
@@ -1180,11 +1201,12 @@ def test_evaluate_needs_the_fields_of_its_prompt(tmp_path: Path) -> None:
 
 def test_evaluate_warns_of_a_placeholder_that_is_no_field(tmp_path: Path) -> None:
     report = evaluate(run_config(tmp_path, prompt="Sort {ticket}."), clients=clients())
-    assert "{ticket} is no field of the rows" in report.warnings[-1]
+    assert "{ticket} is no field of the rows" in str(report.warnings[-1])
     report = evaluate(run_config(tmp_path, prompt="Sort {input}: {target}"), clients=clients())
-    assert "{target} is the target, which is never filled in" in report.warnings[-1]
+    assert "{target} is the target, which is never filled in" in str(report.warnings[-1])
     report = evaluate(run_config(tmp_path), against="Sort {{ input }}.", clients=clients())
-    assert report.warnings == ("{{ input }} is no placeholder and is sent as it stands: write {input}",)
+    (found,) = report.warnings
+    assert str(found) == "{{ input }} is no placeholder, so it is sent as it is. Write {input}."
 
 
 def test_columns_that_are_not_used_may_hold_anything_that_can_be_written(tmp_path: Path) -> None:
@@ -1204,7 +1226,7 @@ def test_columns_that_are_not_used_may_hold_anything_that_can_be_written(tmp_pat
     assert isinstance(made.task, ScriptedClient)
     assert made.task.calls[0][0].content.startswith('2024-05-01 1.50  inf é ["2024-05-01",{"at":null},3]\n')
     asked = config.model_copy(update={"prompt": "{picture} {input}"})
-    assert "{picture} is no field" in "".join(evaluate(asked, rows=rows, clients=clients()).warnings)
+    assert "{picture} is no field" in str(evaluate(asked, rows=rows, clients=clients()).warnings)
 
 
 def test_rows_of_two_fields_that_the_prompt_asks_for_are_told_apart_by_both(tmp_path: Path) -> None:
@@ -1217,7 +1239,7 @@ def test_rows_of_two_fields_that_the_prompt_asks_for_are_told_apart_by_both(tmp_
     assert (report.n, report.warnings) == (len(GOOD), ())
     assert report.evaluation.rows[5].input == "claim: claim 1\nsource: item 5"
     named = config.model_copy(update={"input_field": "claim"})
-    with pytest.raises(DatasetError, match="They differ in 'source': leave out input_field"):
+    with pytest.raises(DatasetError, match="The rows differ in 'source': leave out input_field"):
         evaluate(named, rows=rows, clients=clients())
 
 
@@ -1225,16 +1247,18 @@ def test_an_input_that_the_prompt_never_sends_is_said(tmp_path: Path) -> None:
     rows = [{**row, "subject": f"item {n}"} for n, row in enumerate(GOOD)]
     config = run_config(tmp_path, dataset=None, prompt="Route {subject}")
     for report in (evaluate(config, rows=rows, clients=clients()), estimate(config, rows=rows)):
-        (said,) = (warning for warning in report.warnings if "never sent" in warning)
-        assert said.startswith("the input {input} is never sent")
-        assert said.endswith("{subject}; add {input}, or name another input_field=…")
+        (found,) = (warning for warning in report.warnings if warning.code == "prompt.input-not-sent")
+        assert str(found) == (
+            "the input {input} is never sent, because the prompt asks only for {subject}. "
+            "Add {input} to the prompt, or name another field as input_field=…."
+        )
     for prompt in ("Route {subject}: {input}", "Route.", "Route {input}"):
         asked = config.model_copy(update={"prompt": prompt})
-        assert "never sent" not in "".join(evaluate(asked, rows=rows, clients=clients()).warnings)
+        assert "never sent" not in str(evaluate(asked, rows=rows, clients=clients()).warnings)
 
 
 def test_evaluate_needs_rows_and_a_prompt(tmp_path: Path) -> None:
     with pytest.raises(PromptError, match="no prompt to start from"):
         evaluate(run_config(tmp_path, prompt=None), clients=clients())
-    with pytest.raises(ConfigError, match=r"needs a dataset: .*in Python rows=\[\.\.\.\]"):
+    with pytest.raises(ConfigError, match=r"^no dataset\. Give dataset=…, or `rows` in Python\.$"):
         evaluate(run_config(tmp_path, dataset=None, train=tmp_path / "items.jsonl"), clients=clients())

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from autoprompt.batch.trials import Trial, check_unchanged, from_record, to_record
-from autoprompt.errors import AutopromptError, Interrupted
+from autoprompt.errors import AutopromptError, Interrupted, Voice
 from autoprompt.llm.limits.account import Account
 from autoprompt.llm.limits.ledger import Ticket
 from autoprompt.llm.models import Clients
@@ -121,7 +121,8 @@ def _folder(store: RunStore, trial: Trial) -> tuple[RunFolder, bool]:
 
 def _shown(error: BaseException) -> str:
     """Without what an answer of an endpoint may repeat of our request: a key, a password in an address."""
-    return str(redact(str(error)))
+    said = error.message(Voice.YAML) if isinstance(error, AutopromptError) else str(error)
+    return str(redact(said))
 
 
 def _thinned(on_event: Callable[[Event], None]) -> Callable[[Event], None]:
@@ -137,7 +138,9 @@ def _thinned(on_event: Callable[[Event], None]) -> Callable[[Event], None]:
                 return
             told_at = now
         brief = _BRIEF.get(kind)
-        if brief is not None:
+        if kind == "warning":
+            on_event(event)
+        elif brief is not None:
             on_event({"event": kind, **{name: event[name] for name in brief if name in event}})
 
     return emit
@@ -150,5 +153,4 @@ _BRIEF: Mapping[str, tuple[str, ...]] = {
     "rows_evaluated": ("what", "done", "total"),
     "best_changed": ("score", "original_score"),
     "weights_progress": ("what", "done_bytes", "total_bytes"),
-    "warning": ("message",),
 }

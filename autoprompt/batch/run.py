@@ -14,7 +14,7 @@ from autoprompt.batch.folder import BatchFolder
 from autoprompt.batch.local import LocalExecutor
 from autoprompt.batch.table import BatchResult, trials_in_words
 from autoprompt.batch.trials import Batch, Trial, load_batch, select
-from autoprompt.errors import AutopromptError, ConfigError
+from autoprompt.errors import AutopromptError, ConfigError, Voice, flag_name
 from autoprompt.llm.limits.demand import Amount
 from autoprompt.llm.limits.ledger import Caps, FileLedger
 from autoprompt.llm.models import Clients, unpriced
@@ -27,7 +27,6 @@ from autoprompt.records import Event
 from autoprompt.runs import RunFolder, RunStore
 from autoprompt.settings.records import BudgetSettings
 from autoprompt.settings.resolve import check_kind
-from autoprompt.settings.sources import flag_name
 
 _LOCAL_JOBS = 2
 _MAX_FAULTS = 20
@@ -232,7 +231,7 @@ def _estimates(
             else:
                 found.append((trial, estimate_run(prepare(trial.config, has_clients=True), Prices())))
         except AutopromptError as error:
-            faults.append(f"{trial.where}: {trial.label}: {error}")
+            faults.append(f"{trial.where}: {trial.label}: {error.message(Voice.YAML)}")
     if faults:
         rest = len(faults) - _MAX_FAULTS
         more = [f"... and {trials_in_words(rest)} more"] if rest > 0 else []

@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from autoprompt.batch.spec import BatchFile, ExecutorSettings, checked_name, is_batch, load_batch_file
-from autoprompt.errors import AutopromptError, ConfigError, StoreError, UsageError
+from autoprompt.errors import AutopromptError, ConfigError, Place, Problem, StoreError, UsageError
 from autoprompt.llm.limits.ledger import Caps
 from autoprompt.metrics.python_metric import code_digests
+from autoprompt.settings.faults import first_problems
 from autoprompt.settings.records import BudgetSettings, RunConfig
 from autoprompt.settings.resolve import CompleteConfig, resolve_settings, resolve_trial
 from autoprompt.settings.yaml_file import line_at
@@ -28,7 +29,7 @@ _NOT_ITS_OWN = frozenset(
     {"runs_dir", "memory", "cache_dir", "no_cache", "concurrency", "rpm", "tpm", "timeout", *INPUT_FILES}
 )
 _LONGEST_WORDS = 48
-_MAX_FAULTS = 20
+_MOST_FAULTS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +92,7 @@ def load_batch(files: Sequence[Path], *, environ: Mapping[str, str], name: str |
     """
     if not files:
         raise UsageError("no file. Give one batch file, or the YAML files of several runs.")
-    faults: list[str] = []
+    faults: list[Problem] = []
     head: BatchFile | None = None
     head_path: Path | None = None
     trials: list[Trial] = []
@@ -107,9 +108,9 @@ def load_batch(files: Sequence[Path], *, environ: Mapping[str, str], name: str |
         except UsageError:
             raise
         except AutopromptError as error:
-            faults.append(str(error))
+            faults += error.problems
     if faults:
-        raise ConfigError(_joined(faults))
+        raise ConfigError(*first_problems(list(dict.fromkeys(faults)), Place(), _MOST_FAULTS))
     kept, warnings = _without_doubles(trials)
     head = head or BatchFile(defaults=RunConfig())
     return Batch(
@@ -160,22 +161,32 @@ def _single(path: Path, environ: Mapping[str, str]) -> Trial:
     try:
         config = resolve_settings({}, config_file=path, environ=environ)
         return _make(config, {"config": path.stem}, f"{path} line 1")
-    except UsageError as error:  # a flag would help there; here the file has to say it
-        raise ConfigError(f"{path} line 1: {error}") from error
     except AutopromptError as error:
-        text = str(error)
-        raise ConfigError(text if str(path) in text else f"{path} line 1: {text}") from error
+        place = Place(path, 1, source="file")
+        raise ConfigError(*(_in_file(problem, place) for problem in error.problems)) from error
 
 
-def _expand(path: Path, spec: BatchFile, environ: Mapping[str, str], faults: list[str]) -> Iterator[Trial]:
-    for own, place in _combinations(spec):
-        where = f"{path} line {line_at(path, place)}"
+def _expand(
+    path: Path, spec: BatchFile, environ: Mapping[str, str], faults: list[Problem]
+) -> Iterator[Trial]:
+    for own, where in _combinations(spec):
+        place = Place(path, line_at(path, where), source="file")
         try:
-            config = resolve_trial(own, spec.defaults, source=where, folder=path.parent, environ=environ)
-            yield _make(config, _as_written(own, path.parent), where)
+            config = resolve_trial(own, spec.defaults, place=place, folder=path.parent, environ=environ)
+            yield _make(config, _as_written(own, path.parent), str(place))
         except AutopromptError as error:
-            text = str(error)
-            faults.append(text if text.startswith(str(path)) else f"{where}: {text}")
+            faults += (_in_file(problem, place) for problem in error.problems)
+
+
+def _in_file(problem: Problem, place: Place) -> Problem:
+    """Return the problem of a trial with the place of the trial in its file."""
+    if not problem.code:
+        return problem if str(place.file) in problem.said else Problem.plain(f"{place}: {problem.said}")
+    if problem.place.file is None:
+        return problem.at(replace(place, setting=problem.place.setting))
+    if problem.place.file == place.file:
+        return problem
+    return replace(problem, related=(*problem.related, place))
 
 
 def _combinations(spec: BatchFile) -> Iterator[tuple[RunConfig, tuple[str | int, ...]]]:
@@ -299,12 +310,6 @@ def _name(given: str | None, head: BatchFile, path: Path | None, files: Sequence
         return checked_name(name)
     except ValueError as error:
         raise UsageError(f"--name: {error}") from error
-
-
-def _joined(faults: Sequence[str]) -> str:
-    lines = list(dict.fromkeys("\n".join(faults).split("\n")))
-    rest = len(lines) - _MAX_FAULTS
-    return "\n".join(lines[:_MAX_FAULTS] + ([f"... and {rest} more"] if rest > 0 else []))
 
 
 def to_record(trial: Trial) -> dict[str, Any]:

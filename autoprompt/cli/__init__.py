@@ -13,7 +13,7 @@ import re
 import signal
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
 from contextvars import ContextVar
 from pathlib import Path
@@ -23,7 +23,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from autoprompt.cli.streams import lenient
-from autoprompt.errors import AutopromptError, Interrupted, UsageError, disk_fault
+from autoprompt.errors import AutopromptError, Interrupted, Problem, UsageError, Voice, disk_fault
 
 # Name -> (module, what it does). A module's `app` is the command, or the group of commands.
 COMMANDS = {
@@ -92,13 +92,15 @@ class LazyGroup(TyperGroup):
         try:
             return super().invoke(ctx)
         except Interrupted as error:
-            raise _ended(ctx, str(error) or "interrupted", Interrupted.exit_code, prefix="") from error
+            said = error.message(Voice.CLI) or "interrupted"
+            raise _ended(ctx, said, Interrupted.exit_code, prefix="") from error
         except KeyboardInterrupt as error:
             raise _ended(ctx, "interrupted", Interrupted.exit_code, prefix="") from error
         except AutopromptError as error:
             if ctx.meta["autoprompt.debug"]:
                 traceback.print_exc()
-            raise _ended(ctx, "\n".join([str(error), *_notes(error)]), error.exit_code) from error
+            said = "\n".join([error.message(Voice.CLI), *_notes(error)])
+            raise _ended(ctx, said, error.exit_code, problems=error.problems) from error
         except OSError as error:
             if ctx.meta["autoprompt.debug"]:
                 traceback.print_exc()
@@ -163,21 +165,29 @@ def print_line(text: str) -> None:
     typer.echo(text, file=_RESULTS.get())
 
 
-def _ended(ctx: Any, message: str, exit_code: int, *, prefix: str = "error: ") -> typer.Exit:
-    """The end of the program by an error: said to people on stderr, and with --json on stdout too."""
+def _ended(
+    ctx: Any, message: str, exit_code: int, *, prefix: str = "error: ", problems: Sequence[Problem] = ()
+) -> typer.Exit:
+    """End the program by an error: print it to stderr, and with --json to stdout too."""
     if prefix:
         typer.secho(prefix, fg="red", bold=True, err=True, nl=False)
     typer.echo(clean(message), err=True)
-    _tell_program(ctx, message, exit_code)
+    _tell_program(ctx, message, exit_code, problems)
     return typer.Exit(exit_code)
 
 
-def _tell_program(ctx: Any, message: str, exit_code: int) -> None:
-    """With --json stdout holds one object, whatever happens."""
+def _tell_program(ctx: Any, message: str, exit_code: int, problems: Sequence[Problem] = ()) -> None:
+    """Print one object to stdout with --json, whatever happens.
+
+    The code and the place are those of the first problem; `problems` has all of them.
+    """
     if not ctx.meta["autoprompt.json"]:
         return
-    with suppress(OSError):  # a full disk or a closed pipe, perhaps the error itself: it stands on stderr
-        print_line(json.dumps({"error": message, "exit_code": exit_code}, ensure_ascii=False))
+    told = [problem.to_dict(Voice.CLI) for problem in problems or [Problem.plain(message)]]
+    first = {name: told[0][name] for name in ("code", "file", "line", "row", "setting")}
+    error = {"message": message, "exit_code": exit_code, **first, "problems": told}
+    with suppress(OSError):  # a full disk or a closed pipe, perhaps the error itself: stderr has it
+        print_line(json.dumps({"error": error}, ensure_ascii=False))
 
 
 def _notes(error: BaseException) -> list[str]:

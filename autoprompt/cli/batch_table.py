@@ -12,7 +12,9 @@ from rich.text import Text
 
 from autoprompt.batch.table import BatchResult, Group, Row, columns_of, own_cells, trials_in_words
 from autoprompt.cli import clean, render
+from autoprompt.cli.panel import warning_line
 from autoprompt.cli.progress import duration, money
+from autoprompt.errors import Problem, Voice
 from autoprompt.runs import RunFolder
 
 if TYPE_CHECKING:
@@ -142,7 +144,7 @@ def plan(batch: Batch, trials: Sequence[Planned], runs_dir: Path) -> Iterator[Re
         f"at most {total['calls']:,} calls, about {total['tokens']:,} tokens; "
         f"cost: {money(total['cost_usd'])}" + (". What trials share is sent once" if is_shared else "")
     )
-    yield from (Text(f"warning: {clean(warning)}", "yellow") for warning in data["warnings"])
+    yield from map(warning_line, data["warnings"])
     place = clean(data["run_dir"])
     yield Text(f"executor: {batch.executor.kind}; results would lie in {place}; nothing was sent")
 
@@ -181,7 +183,8 @@ def plan_to_dict(batch: Batch, trials: Sequence[Planned], runs_dir: Path) -> dic
         "tokens": sum(row["tokens"] for row in to_run),
         "cost_usd": None if None in costs else sum(costs),
     }
-    warnings = [*batch.warnings, *_said_of_trials(trials), *_too_small(batch, total)]
+    of_trials = [warning.to_dict(Voice.CLI) for warning in _warnings_of_trials(trials)]
+    warnings: list[Any] = [*batch.warnings, *of_trials, *_too_small(batch, total)]
     if total["no_room"]:
         many = trials_in_words(total["no_room"])
         warnings.append(f"{many} would not be run: the batch's budget ({_caps(batch)}) has no room")
@@ -189,8 +192,8 @@ def plan_to_dict(batch: Batch, trials: Sequence[Planned], runs_dir: Path) -> dic
     return {"name": batch.name, "run_dir": place, "trials": rows, "total": total, "warnings": warnings}
 
 
-def _said_of_trials(trials: Sequence[Planned]) -> list[str]:
-    """Warnings of the trials, each once."""
+def _warnings_of_trials(trials: Sequence[Planned]) -> list[Problem]:
+    """Return the warnings of the trials, each once."""
     return list(dict.fromkeys(warning for planned in trials for warning in planned.estimate.warnings))
 
 

@@ -20,6 +20,7 @@ from rich.text import Text
 from autoprompt.batch.table import Row, trials_in_words
 from autoprompt.cli import clean, render
 from autoprompt.cli.progress import PHASES, duration, money
+from autoprompt.errors import Problem, Voice, tell
 from autoprompt.records import OnEvent
 
 _RECENT = 6
@@ -105,7 +106,7 @@ class BatchProgress:
         if name in self.running:
             self.running[name].add(event)
         if event["event"] == "warning":
-            return f"{name}: warning: {event['message']}"
+            return f"{name}: warning: {tell(Problem.from_dict(event), Voice.CLI)}"
         return None
 
     def _ended(self, row: Row) -> str:

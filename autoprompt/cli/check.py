@@ -15,7 +15,7 @@ from autoprompt.cli import clean, options, render
 from autoprompt.cli.panel import watching
 from autoprompt.cli.progress import duration, money
 from autoprompt.cli.run import check_metric, print_json, read_environment
-from autoprompt.errors import AutopromptError, Interrupted, UsageError
+from autoprompt.errors import AutopromptError, Interrupted, UsageError, Voice
 from autoprompt.report.numbers import tokens
 from autoprompt.runs.interrupted import interrupted_asking
 from autoprompt.settings.records import CheckSettings
@@ -92,7 +92,7 @@ def _annotate_error(error: AutopromptError, *, as_json: bool) -> None:
     from autoprompt.gate import github
 
     title = "Prompt check could not be made"
-    typer.echo(github.command("error", clean(str(error)), title=title), err=as_json)
+    typer.echo(github.command("error", clean(error.message(Voice.CLI)), title=title), err=as_json)
 
 
 def _show(report: CheckReport, limits: CheckSettings, console: Console, *, is_update: bool) -> None:

@@ -236,7 +236,7 @@ def _disk(environ: Mapping[str, str]) -> Check:
     free = shutil.disk_usage(Path()).free
     runs_dir = Path(environ.get("AUTOPROMPT_RUNS_DIR") or "runs")
     try:
-        check_writable(runs_dir / "RUN", makes_folders=True, todo="")
+        check_writable(runs_dir / "RUN", makes_folders=True, fix="")
     except StoreError as error:
         advice = "Start in a folder of your own, or choose another one with --runs-dir"
         return Check("disk", False, str(error).strip(), advice)

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from autoprompt.cli import clean
 from autoprompt.cli.progress import duration, money
+from autoprompt.errors import Problem, Voice, tell
 from autoprompt.settings.records import LOCAL, RunConfig
 from autoprompt.text.names import listed
 
@@ -40,8 +41,12 @@ def of_run(data: Mapping[str, Any], settings: RunConfig) -> RenderableType:
         *_time(calls, settings, "the run then ends with what it has", if_at_once),
     ]
     lines += _smallest_gain(data)
-    lines += [f"warning: {clean(warning)}" for warning in data.get("warnings", ())]
+    lines += map(_warning, data.get("warnings", ()))
     return Group(*(Text(line) for line in [*lines, "nothing was sent"]))
+
+
+def _warning(data: Mapping[str, Any]) -> str:
+    return f"warning: {clean(tell(Problem.from_dict(data), Voice.CLI))}"
 
 
 def _smallest_gain(data: Mapping[str, Any]) -> Iterator[str]:
@@ -83,7 +88,7 @@ def of_evaluation(data: Mapping[str, Any], settings: RunConfig) -> RenderableTyp
         f"at most {asked:,} calls ({clean(str(model))}){of_both}{to_judge}; {beside}",
         f"about {data['tokens']:,} tokens{if_short}; cost: {money(data['cost_usd'])}",
         *_time(asked * slower, settings, "every row must be answered by then"),
-        *(f"warning: {clean(warning)}" for warning in data["warnings"]),
+        *map(_warning, data["warnings"]),
     ]
     return Group(*(Text(line) for line in [*lines, "nothing was sent"]))
 

@@ -16,7 +16,7 @@ from autoprompt.cli import clean, estimates, options, render, scores
 from autoprompt.cli.panel import watching
 from autoprompt.cli.progress import duration, money
 from autoprompt.cli.run import check_metric, print_json, read_environment
-from autoprompt.errors import BudgetExhausted, BudgetTooSmallError, Interrupted, UsageError
+from autoprompt.errors import BudgetExhausted, BudgetTooSmallError, Interrupted, Place, UsageError
 from autoprompt.report.numbers import tokens
 from autoprompt.runs.interrupted import interrupted_asking
 from autoprompt.settings.records import LOCAL
@@ -171,7 +171,7 @@ def _other(against: str, known: _Known) -> Candidate:
             f"--against {against} is no candidate's name (best, original, or four and more characters of an "
             "id). A file is given as @FILE; as a text of its own it wants a space behind it."
         )
-    return scoring.other_prompt(against, "--against")
+    return scoring.other_prompt(against, Place(setting="against", source="flag"))
 
 
 @dataclass(frozen=True, slots=True)

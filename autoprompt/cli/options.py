@@ -14,7 +14,8 @@ import typer
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from autoprompt.errors import UsageError
+from autoprompt.errors import UsageError, Voice, flag_name, tell
+from autoprompt.settings.faults import Refused
 from autoprompt.settings.kinds import given
 from autoprompt.settings.records import (
     BudgetSettings,
@@ -24,7 +25,6 @@ from autoprompt.settings.records import (
     RunConfig,
     ScienceConfig,
 )
-from autoprompt.settings.sources import flag_name
 
 ALL = tuple(RunConfig.model_fields)
 # What `eval` takes: no search, no splits.
@@ -98,8 +98,8 @@ def address(value: str) -> str:
 def _given(value: str) -> str:
     try:
         return str(given(str(value)))
-    except ValueError as error:
-        raise typer.BadParameter(f"{value!r} found; {error}") from error
+    except Refused as error:
+        raise typer.BadParameter(tell(error.problem, Voice.CLI)) from error
 
 
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No live panel and no progress lines.")]

@@ -19,6 +19,7 @@ from rich.text import Text
 
 from autoprompt.cli import clean
 from autoprompt.cli.progress import PHASES, Progress, duration, megabytes, money
+from autoprompt.errors import Problem, Voice, tell
 from autoprompt.records import OnEvent
 
 _LINE_EVERY_S = 20.0
@@ -53,9 +54,13 @@ def _emit(progress: Progress, show: Callable[[Mapping[str, Any], str | None], No
     return emit
 
 
-def warning_line(message: str) -> Text:
-    """A warning as people see it. Files of the working folder are named from there, as they were given: a
-    resumed run knows their whole paths only."""
+def warning_line(warning: Mapping[str, Any] | str) -> Text:
+    """Return a warning, of an event or a result, as people see it.
+
+    Files of the working folder are named from there, as they were given: a resumed run knows their whole
+    paths only.
+    """
+    message = tell(Problem.from_dict(warning), Voice.CLI)
     here = Path.cwd()
     if here != Path(here.anchor):
         message = re.sub(rf"(?<![\w./-]){re.escape(str(here / '_')[:-1])}", "", message)
@@ -84,9 +89,9 @@ class Lines:
         if kind == "run_started":
             for warning in event.get("warnings", ()):
                 self._console.print(warning_line(warning))
-                self._progress.told.add(warning)
+                self._progress.shown.add(warning["message"])
         elif kind == "warning":
-            self._progress.told.add(event["message"])
+            self._progress.shown.add(event["message"])
 
     def _tell(self, kind: str, event: Mapping[str, Any], line: str | None) -> None:
         if line is None and kind == "node_started" and event["node"] in ("predict", "final_predict"):
@@ -96,7 +101,7 @@ class Lines:
         elif line is None and kind == "weights_progress":
             line = self._download()
         if line is not None:
-            self._console.print(warning_line(event["message"]) if kind == "warning" else Text(clean(line)))
+            self._console.print(warning_line(event) if kind == "warning" else Text(clean(line)))
 
     def _rows(self) -> str | None:
         progress = self._progress

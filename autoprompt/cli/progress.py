@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from autoprompt.cli.pace import Pace
+from autoprompt.errors import Problem, Voice, tell
 from autoprompt.report.wording import chosen, confirmation, refused, rung
 from autoprompt.stats import p_text
 
@@ -50,7 +51,7 @@ class Progress:
     tried: int = 0
     accepted: int = 0
     recent: deque[str] = field(default_factory=lambda: deque(maxlen=_RECENT))
-    told: set[str] = field(default_factory=set)  # warnings that were shown
+    shown: set[str] = field(default_factory=set)  # messages of the warnings that people have seen
     started: float = 0.0
     pace: Pace = field(init=False)
 
@@ -135,7 +136,7 @@ class Progress:
             case "lesson":
                 return f"lesson: {event['text']}"
             case "warning":
-                return f"warning: {event['message']}"
+                return f"warning: {tell(Problem.from_dict(event), Voice.CLI)}"
             case _:
                 return None
         return None

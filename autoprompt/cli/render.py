@@ -16,6 +16,7 @@ from rich.text import Text
 from autoprompt.cli import clean
 from autoprompt.cli.panel import warning_line
 from autoprompt.cli.progress import duration, money
+from autoprompt.errors import flag_name
 from autoprompt.records import Demo, Usage
 from autoprompt.report import wording
 from autoprompt.report.diff import Piece, diff_words, is_linewise
@@ -23,7 +24,6 @@ from autoprompt.report.numbers import tokens
 from autoprompt.report.records import TradeOff
 from autoprompt.report.summary import read_trade_off
 from autoprompt.runs import RunFolder
-from autoprompt.settings.sources import flag_name
 from autoprompt.stats import p_text
 
 _DEMOS_SHOWN = 3
@@ -82,11 +82,11 @@ def result(
     *,
     preset_cap: int | None = None,
     is_show: bool = False,
-    told: Collection[str] = (),
+    shown: Collection[str] = (),
 ) -> Iterator[RenderableType]:
     """The end of a run, part by part: the verdict first.
 
-    told: warnings that the same reader has seen already.
+    shown: Messages of warnings that the same reader has seen already.
     preset_cap: the cap on calls where the preset set it and not the user; None where that is not known.
     is_show: whether `runs show` asks, which is then no next step.
     """
@@ -94,7 +94,9 @@ def result(
     yield Text(clean(data["message"]), VERDICT_STYLES.get(verdict, "bold"))
     if verdict == "untested" and "verified" not in data["message"]:
         yield Text(_unverified(data), VERDICT_STYLES[verdict])
-    yield from (warning_line(warning) for warning in data.get("warnings", ()) if warning not in told)
+    yield from (
+        warning_line(warning) for warning in data.get("warnings", ()) if warning["message"] not in shown
+    )
     yield Text()
     if data["best"]["n"]:
         yield _test_table(data)

@@ -13,7 +13,7 @@ from rich.console import Console
 from autoprompt.cli import clean, estimates, options, print_line, render
 from autoprompt.cli.env_file import load_env_file, stop_tracing
 from autoprompt.cli.panel import watching
-from autoprompt.errors import ConfigError, Interrupted, UsageError
+from autoprompt.errors import ConfigError, Interrupted, Problem, UsageError, Voice, tell
 from autoprompt.records import OnEvent
 from autoprompt.runs import RunFolder
 from autoprompt.runs.interrupted import interrupted
@@ -74,8 +74,8 @@ def check_metric(flags: Mapping[str, Any]) -> None:
 
 def read_environment() -> None:
     """`.env` of the working directory is read, and overrides nothing; warns of odd lines and names."""
-    for warning in (*load_env_file(Path(".env")), *unknown_variables(os.environ)):
-        typer.echo(f"warning: {clean(warning)}", err=True)
+    for warning in (*map(Problem.plain, load_env_file(Path(".env"))), *unknown_variables(os.environ)):
+        typer.echo(f"warning: {clean(tell(warning, Voice.CLI))}", err=True)
     stop_tracing(os.environ)
 
 
@@ -100,7 +100,7 @@ def watch(start: Callable[[OnEvent], RunResult], *, as_json: bool, quiet: bool) 
                 raise Interrupted("interrupted before anything was sent") from error
             raise interrupted(RunFolder(Path(progress.run_dir))) from error
     console = render.console(stderr=as_json)
-    show_result(result, console, progress.told if _is_one_reader(watcher, console) else ())
+    show_result(result, console, progress.shown if _is_one_reader(watcher, console) else ())
     if as_json:
         print_json(result.to_dict())
 
@@ -113,15 +113,24 @@ def _is_one_reader(watcher: Console, console: Console) -> bool:
         return watcher.file is console.file
 
 
-def show_result(result: RunResult, console: Console, told: Collection[str] = ()) -> None:
+def show_result(result: RunResult, console: Console, shown: Collection[str] = ()) -> None:
     data = result.to_dict()
     cap = render.preset_cap(Path(data["run_dir"]))
-    for part in render.result(data, result.original_prompt, result.best_prompt, preset_cap=cap, told=told):
+    for part in render.result(data, result.original_prompt, result.best_prompt, preset_cap=cap, shown=shown):
         console.print(part)
 
 
 def print_json(data: dict[str, Any]) -> None:
+    """Print a result for a program. Its warnings name flags, as everything at the command line does."""
+    if warnings := data.get("warnings"):
+        data = {**data, "warnings": [_in_words_of_flags(warning) for warning in warnings]}
     print_line(json_text(data, indent=2))
+
+
+def _in_words_of_flags(warning: Any) -> Any:
+    if not isinstance(warning, Mapping):
+        return warning
+    return Problem.from_dict(warning).to_dict(Voice.CLI)
 
 
 def json_text(data: Any, *, indent: int | None = None) -> str:

@@ -1,11 +1,12 @@
-"""How many rows of val and test are used, who says so, and what is said of those that are not."""
+"""How many rows of val and test are used, what limits them, and the warning of rows that are not used."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from autoprompt.dataset.assign import capped
+from autoprompt.errors import Place, Problem
 from autoprompt.records import Example, Part
 from autoprompt.settings.records import DataSettings
 
@@ -16,13 +17,13 @@ MOST: Mapping[Part, int] = {"val": 200, "test": 500}  # where nobody says otherw
 class Cap:
     """At most so many rows of a part.
 
-    whose: what sets it, if not the user or the default. remedies: the flags that would use all rows, if not
-    the part's own alone.
+    whose: What sets it, if not the user or the default. remedies: Settings that would use all rows, with
+    their values, if not the part's own alone.
     """
 
     rows: int
     whose: str = ""
-    remedies: tuple[str, ...] = ()
+    remedies: Mapping[str, int] = field(default_factory=dict, hash=False)
 
 
 NO_CAPS: Mapping[Part, Cap] = {}
@@ -48,46 +49,41 @@ def cap_parts(
     seed: int,
     *,
     by_target: bool,
-) -> list[str]:
-    """Cuts those of val and test that are `wanted` down to their caps; says how many rows go unused, if any.
+) -> list[Problem]:
+    """Cut those of val and test that are `wanted` down to their caps; return a warning if rows go unused.
 
     They stay unused: in train they could be looked at today and be sealed tomorrow, under a larger cap.
     """
     unused = dict[Part, int]()
-    remedies = list[str]()
+    remedies = dict[str, int]()
     for part, cap in caps.items():
         rows = len(parts[part])
         if part in wanted and rows > cap.rows:
             parts[part] = capped(parts[part], cap.rows, seed, by_target=by_target)
             unused[part] = rows - cap.rows
-            remedies += cap.remedies or (f"--max-{part} {rows}",)
+            remedies |= cap.remedies or {f"max_{part}": rows}
     return [_unused({part: caps[part] for part in unused}, sum(unused.values()), remedies)] if unused else []
 
 
-def _unused(caps: Mapping[Part, Cap], rows: int, remedies: Sequence[str]) -> str:
-    are = "rows are" if rows > 1 else "row is"
-    capped_are = f"{' and '.join(caps)} {'are' if len(caps) > 1 else 'is'} capped"
-    reasons: dict[str, list[str]] = {}
-    for part, cap in caps.items():
-        if cap.whose:
-            reasons.setdefault(_named(cap), []).append(part)
-    if reasons:
-        at = [f"{' and '.join(those)} at the {reason}" for reason, those in reasons.items()]
-        capped_are += f" ({' and '.join(at)})"
-    flags = list(dict.fromkeys(remedies))
-    use = f"use{'' if len(flags) > 1 else 's'} {'them' if rows > 1 else 'it'}"
-    return f"{rows} {are} not used: {capped_are}. {' '.join(flags)} {use}."
+def _unused(caps: Mapping[Part, Cap], rows: int, remedies: Mapping[str, int]) -> Problem:
+    limits = [
+        f"{part} is limited to {cap.rows}" + (f" by {cap.whose}" if cap.whose else "")
+        for part, cap in caps.items()
+    ]
+    said = f"{rows} {'rows are' if rows > 1 else 'row is'} not used: {' and '.join(limits)}"
+    fix = f"To use {'them' if rows > 1 else 'it'}, set {' and '.join(f'{{{name}}}' for name in remedies)}."
+    return Problem("dataset.rows-unused", said, fix=fix, settings=remedies)
 
 
-def _named(cap: Cap) -> str:
-    return f"{cap.rows} rows that {cap.whose} has room for" if cap.remedies else f"cap of {cap.whose}"
-
-
-def caps_without_effect(parts: Mapping[Part, Sequence[Example]], settings: DataSettings) -> list[str]:
-    """Warnings of caps that the user has set for a part with a file of its own."""
+def caps_without_effect(parts: Mapping[Part, Sequence[Example]], settings: DataSettings) -> list[Problem]:
+    """Return warnings of limits that the user has set for a part with a file of its own."""
     return [
-        f"--max-{part} {rows} caps what is cut from a dataset: all {len(parts[part])} rows of the "
-        f"--{part} file are used."
+        Problem(
+            "dataset.limit-without-effect",
+            f"this limits rows that are cut from a dataset; all {len(parts[part])} rows of the {part} file "
+            "are used",
+            Place(setting=f"max_{part}"),
+        )
         for part, rows in own_caps(settings).items()
         if rows is not None and getattr(settings, part) is not None and len(parts[part]) > rows
     ]

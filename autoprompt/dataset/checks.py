@@ -11,16 +11,16 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from autoprompt.dataset.faults import Faults, require_fields
+from autoprompt.dataset.faults import Faults, file_place, require_fields
 from autoprompt.dataset.plain import holds_bytes, without_bytes
 from autoprompt.dataset.reading import read_records
-from autoprompt.errors import DatasetError
+from autoprompt.errors import DatasetError, Place, Problem
 from autoprompt.records import Example, content_of, text_of
 from autoprompt.text.braces import as_placeholder, is_placeholder_name
 from autoprompt.text.names import named
 
 MAX_LABELS = 20
-_WHOLE_INPUT = "leave out --input-field, and ask for all that belong to the input in the prompt"
+_WHOLE_INPUT = "leave out {input_field}, and name all fields of the input in the prompt"
 
 
 def load_rows(
@@ -40,24 +40,23 @@ def load_rows(
     Values keep their JSON types; of CSV and its like they are text. A target may be an object or a list with
     takes_json only. White space around a target that is text is dropped. A row without a group value is a
     group of its own. Of Parquet, a field of bytes that are no text is left out.
-    Raises DatasetError with every fault's file and line, the first ten in words.
+    Raises DatasetError with a problem for each fault, the first ten of them.
     """
-    flags = {"--input-field": input_field, "--target-field": target_field}
+    mapped = {"input_field": input_field, "target_field": target_field}
     if group_field:
-        flags["--group-field"] = group_field
+        mapped["group_field"] = group_field
     faults = Faults(path)
     examples: list[Example] = []
     known: dict[str, str] = {}
     made_of: list[str] = []
     input_of = () if target_field in input_of else tuple(input_of)
-    asked = {flag: name for flag, name in flags.items() if not (input_of and flag == "--input-field")}
+    asked = {setting: name for setting, name in mapped.items() if not (input_of and setting == "input_field")}
     for line, found in read_records(path, faults, asked):
-        record = without_bytes(found, flags.values())
-        made_of = made_of or _made_of(record, line, flags, input_of, faults)
-        wanted = (*made_of, *(name for flag, name in flags.items() if flag != "--input-field"))
-        what = _row_fault(record, wanted, target_field, takes_json=takes_json)
-        if what:
-            faults.add(line, what)
+        record = without_bytes(found, mapped.values())
+        made_of = made_of or _made_of(record, line, mapped, input_of, faults)
+        wanted = (*made_of, *(name for setting, name in mapped.items() if setting != "input_field"))
+        if problem := _row_problem(record, wanted, target_field, takes_json=takes_json):
+            faults.add(line, problem)
             continue
         fields = {sys.intern(str(name)): value for name, value in record.items()}
         target = record[target_field]
@@ -67,15 +66,16 @@ def load_rows(
             target = fields[target_field] = known.setdefault(target, target)
         given = record[made_of[0]] if len(made_of) == 1 else joined_input(record, made_of)
         target_text = text_of(target)
-        what = _text_fault(target_text, fields, made_of, target_field)
-        if what:
-            faults.add(line, what)
+        if problem := _text_problem(target_text, fields, made_of, target_field):
+            faults.add(line, problem)
             continue
         group = text_of(fields[group_field]) or None if group_field else None
         row_id = example_id(content_of(given), target_text)
-        examples.append(Example(row_id, given, target, fields, group, line, path, faults.row))
+        place = faults.place(line)
+        row = 0 if place.row is None else place.row + 1
+        examples.append(Example(row_id, given, target, fields, group, place.line or 0, place.file, row))
     if not examples and not faults.count:
-        faults.add(1, "no rows, expected at least 4. Fill the file, or give another one.")
+        faults.add(1, Problem("dataset.empty", "the file has no rows", fix="Fill it, or give another file."))
     faults.raise_if_any()
     return examples
 
@@ -83,29 +83,29 @@ def load_rows(
 def _made_of(
     record: Mapping[str, Any],
     line: int,
-    flags: Mapping[str, str],
+    mapped: Mapping[str, str],
     input_of: Sequence[str],
     faults: Faults,
 ) -> list[str]:
-    """The fields that the input is made of, by the first row: at least one.
+    """Return the fields that the input is made of, by the first row: at least one.
 
-    flags: see `require_fields`. Fails where a field is missing or misspelt.
+    mapped: As `fields` in `require_fields`. Fails if a field is missing or misspelt.
     """
-    input_field = flags["--input-field"]
+    input_field = mapped["input_field"]
     there = [name for name in input_of if name in record]
     if not there or (len(there) == 1 and input_field in record):
-        also = f" Or have a field for each of those that are asked for: {named([*input_of])}."
-        require_fields(record, line, flags, faults, used=there, also=also if input_of else "")
+        also = f" Or add the fields that the prompt asks for: {named([*input_of])}." if input_of else ""
+        require_fields(record, line, mapped, faults, used=there, also=also)
         return [input_field]
     others = [str(name) for name in record if name not in there]
     for name in input_of:
         if name not in record and (meant := get_close_matches(name, others, n=1)):
-            found = f"no field {name!r}, and {{{name}}} is asked for; the fields are {named([*record])}"
-            hint = f"Did you mean {{{meant[0]}}}?"
+            said = f"no field {name!r}, but the prompt asks for {{{name}}}; the fields are {named([*record])}"
+            fix = f"Did you mean {{{meant[0]}}}?"
             if not is_placeholder_name(meant[0]):
-                hint = f"If {meant[0]!r} is meant, {as_placeholder(meant[0])}."
-            faults.fail(line, f"{found}. {hint}")
-    needed = {flag: name for flag, name in flags.items() if flag != "--input-field"}
+                fix = f"If you mean {meant[0]!r}, {as_placeholder(meant[0])}."
+            faults.fail(line, Problem("dataset.missing-field", said, fix=fix))
+    needed = {setting: name for setting, name in mapped.items() if setting != "input_field"}
     require_fields(record, line, needed, faults, used=there)
     return there
 
@@ -148,12 +148,12 @@ def infer_labels(examples: Sequence[Example]) -> tuple[str, ...] | None:
 
 def without_doubles(
     examples: Iterable[Example], path: Path, *, allow_conflicts: bool
-) -> tuple[list[Example], list[str]]:
-    """The rows with every input once, and warnings that say what was dropped.
+) -> tuple[list[Example], list[Problem]]:
+    """Return the rows with every input once, and warnings of what was dropped.
 
     Duplicates (same input and target) are kept once. Equal inputs with different targets are a DatasetError
-    naming both lines; with allow_conflicts the row that comes first in the file is kept. Where other fields
-    tell such rows apart, as where a prompt asks for several, it is said which.
+    naming both lines; with allow_conflicts the row that comes first in the file is kept. If such rows differ
+    in other fields, the message names those.
     """
     first: dict[str, Example] = {}
     others: dict[str, None] = {}
@@ -170,22 +170,35 @@ def without_doubles(
             continue
         conflicts += 1
         if not allow_conflicts:
-            found = f"target {_short(example.target_text)}, but {kept.at} has {_short(kept.target_text)}"
-            todo = "Correct one, or keep the first with --allow-conflicts."
-            if differing:
-                todo = f"They differ in {named(differing, 4)}: {_WHOLE_INPUT}. {todo}"
-            faults.add_row(example, f"{found} for the same input {_short(example.input_text)}. {todo}")
+            faults.add_row(example, _conflict(example, kept, differing))
     faults.raise_if_any()
     warnings = []
-    if doubles and others:
-        what = f"{doubles} row{_s(doubles)} dropped, as input and target are those of an earlier row"
-        warnings.append(f"{path}: {what}; they differ in {named([*others], 4)}: {_WHOLE_INPUT}.")
-    elif doubles:
-        warnings.append(f"{path}: {doubles} exact duplicate{_s(doubles)} dropped; each row is kept once.")
+    if doubles:
+        said = f"{doubles} duplicate row{_s(doubles)} dropped: same input and target as an earlier row"
+        fix = _if_input_is_larger([*others])
+        code = "dataset.duplicates"
+        warnings.append(Problem(code, said, file_place(path), fix, {"input_field": None} if fix else {}))
     if conflicts:
-        what = f"{conflicts} row{_s(conflicts)} dropped that contradict{'s' if conflicts == 1 else ''}"
-        warnings.append(f"{path}: {what} an earlier row with the same input; the first in the file is kept.")
+        said = f"{conflicts} row{_s(conflicts)} dropped: same input as an earlier row, but another target"
+        warnings.append(Problem("dataset.conflicts-dropped", said, file_place(path)))
     return list(first.values()), warnings
+
+
+def _conflict(example: Example, kept: Example, differing: Sequence[str]) -> Problem:
+    said = (
+        f"the input {_short(example.input_text)} has the target {_short(example.target_text)}, "
+        f"but an earlier row has {_short(kept.target_text)}"
+    )
+    fix = "Correct one of them, or keep the first with {allow_conflicts}."
+    settings: dict[str, object] = {"allow_conflicts": True}
+    if differing:
+        fix, settings = f"{_if_input_is_larger(differing)} {fix}", settings | {"input_field": None}
+    return Problem("dataset.conflict", said, fix=fix, settings=settings, related=(kept.place,))
+
+
+def _if_input_is_larger(differing: Sequence[str]) -> str:
+    """Return what to do if fields that differ belong to the input, "" if there are none."""
+    return f"The rows differ in {named(differing, 4)}: {_WHOLE_INPUT}." if differing else ""
 
 
 def _told_apart_by(one: Example, other: Example) -> list[str]:
@@ -193,7 +206,7 @@ def _told_apart_by(one: Example, other: Example) -> list[str]:
 
     An `id` is no content. The fields of input and target are known here by what they hold alone.
     """
-    known = (text_of(one.input), one.target_text)
+    known = (text_of(one.input_text), one.target_text)
     texts = {name: text_of(value) for name, value in one.fields.items() if name != "id"}
     return [
         name for name, text in texts.items() if text not in known and text != text_of(other.fields.get(name))
@@ -201,41 +214,46 @@ def _told_apart_by(one: Example, other: Example) -> list[str]:
 
 
 def check_labels(examples: Sequence[Example], path: Path, labels: Sequence[str], labels_of: str = "") -> None:
-    """Raises DatasetError naming the lines whose target is not among the labels.
+    """Raise DatasetError with the rows whose target is not among the labels.
 
-    labels_of: where the labels come from, if not from the user.
+    labels_of: Where the labels come from, if not from the user.
     """
     allowed = set(labels)
     faults = Faults(path)
     for example in examples:
         if example.target_text not in allowed:
-            what = f"target {_short(example.target_text)} is not among the labels {named(list(labels), 20)}"
             of = f" of {labels_of}" if labels_of else ""
-            faults.add_row(example, f"{what}{of}. Correct the row, or add it with --labels.")
+            target, known = _short(example.target_text), named(list(labels), 20)
+            said = f"the target {target} is none of the labels{of}: {known}"
+            fix = "Correct the row, or add the label to {labels}."
+            faults.add_row(
+                example, Problem("dataset.unknown-label", said, fix=fix, settings={"labels": None})
+            )
     faults.raise_if_any()
 
 
 def check_fields(examples: Sequence[Example], path: Path, asked: Sequence[str]) -> None:
-    """Raises DatasetError naming the lines without a field that the prompt asks for."""
+    """Raise DatasetError with the rows that lack a field that the prompt asks for."""
     faults = Faults(path)
     for example in examples:
         missing = [name for name in asked if name not in example.fields]
         if missing:
-            what = f"no field {named(missing)}, and the prompt asks for it; the fields are"
-            todo = "Fill it in, or take the placeholder out of the prompt."
-            faults.add_row(example, f"{what} {named(list(example.fields))}. {todo}")
+            has = named(list(example.fields))
+            said = f"no field {named(missing)}, but the prompt asks for it; the fields are {has}"
+            fix = "Fill it in, or take the placeholder out of the prompt."
+            faults.add_row(example, Problem("dataset.missing-field", said, fix=fix))
     faults.raise_if_any()
 
 
 def without_leaks(
     sources: Mapping[str, tuple[Path, list[Example]]], *, drop_leaks: bool
-) -> tuple[dict[str, list[Example]], list[str]]:
-    """The rows of each source without those whose input stands in a more precious one, and warnings.
+) -> tuple[dict[str, list[Example]], list[Problem]]:
+    """Return the rows of each source without those whose input is in a more precious one, and warnings.
 
-    sources: name -> file and rows, the most precious first (test, val, train, dataset).
-    Raises DatasetError naming both places, unless drop_leaks.
+    sources: Name -> file and rows, the most precious first (test, val, train, dataset).
+    Raises DatasetError with both places, unless drop_leaks.
     """
-    places: dict[str, tuple[Path, str]] = {}
+    places: dict[str, Place] = {}
     groups: dict[str, str] = {}
     kept: dict[str, list[Example]] = {}
     warnings = []
@@ -246,9 +264,10 @@ def without_leaks(
         shared_groups = set()
         for key, example in zip(keys, examples, strict=True):
             if key in places:
-                other, at = places[key]
-                where = f"the same input as {other} {at}: {_short(example.input_text)}"
-                faults.add_row(example, f"{where}. Take it out of one file, or give --drop-leaks.")
+                said = f"another file has the same input: {_short(example.input_text)}"
+                fix, settings = "Take it out of one file, or use {drop_leaks}.", {"drop_leaks": True}
+                leak = Problem("dataset.leak", said, fix=fix, settings=settings, related=(places[key],))
+                faults.add_row(example, leak)
             else:
                 kept[name].append(example)
                 if example.group is not None and groups.get(example.group, name) != name:
@@ -256,19 +275,16 @@ def without_leaks(
         if faults.count and not drop_leaks:
             faults.raise_if_any()
         if faults.count:
-            warnings.append(
-                f"{path}: {faults.count} row{_s(faults.count)} dropped that stand in another file."
-            )
+            said = f"{faults.count} row{_s(faults.count)} dropped that another file has too"
+            warnings.append(Problem("dataset.leaks-dropped", said, file_place(path)))
         if shared_groups:
-            warnings.append(
-                f"{path}: {len(shared_groups)} group{_s(len(shared_groups))} also in another file."
-            )
+            said = f"another file has rows of {len(shared_groups)} of its groups"
+            warnings.append(Problem("dataset.shared-groups", said, file_place(path)))
         if not kept[name]:
-            raise DatasetError(
-                f"{path}: every row stands in another file too. Give files that do not overlap."
-            )
+            said, fix = "another file has every one of its rows", "Give files that do not overlap."
+            raise DatasetError(Problem("dataset.leak", said, file_place(path), fix))
         for key, example in zip(keys, examples, strict=True):
-            places.setdefault(key, (path, example.at))
+            places.setdefault(key, example.place)
             if example.group is not None:
                 groups.setdefault(example.group, name)
     return kept, warnings
@@ -279,38 +295,46 @@ def rare_labels(examples: Iterable[Example]) -> list[str]:
     return sorted(label for label, count in Counter(e.target_text for e in examples).items() if count == 1)
 
 
-def _row_fault(
+def _row_problem(
     record: Mapping[str, Any], wanted: Iterable[str], target_field: str, *, takes_json: bool
-) -> str | None:
+) -> Problem | None:
     for name in wanted:
         if name not in record:
-            return f"no field {name!r}; the fields are {named([str(n) for n in record])}. Fill it in."
+            said = f"no field {name!r}; the fields are {named([str(n) for n in record])}"
+            return Problem("dataset.missing-field", said, fix="Fill it in.")
     target = record[target_field]
     if isinstance(target, (dict, list)) and not takes_json:
         kind = "an object" if isinstance(target, dict) else "a list"
-        what = f"target {target_field!r} is {kind}, expected a text, a number, true or false"
-        return f"{what}. For JSON answers give --metric json_match, or write it as a text in quotes."
+        said = f"the target {target_field!r} is {kind}, expected a text, a number, true or false"
+        fix = "Use {metric} for JSON answers, or write the target as a text in quotes."
+        return Problem("dataset.target-kind", said, fix=fix, settings={"metric": "json_match"})
     for name in wanted:
         if holds_bytes(record[name]):
-            return f"field {name!r} holds bytes, expected text. Decode it when you write the file."
+            said = f"the field {name!r} holds bytes, expected text"
+            return Problem("dataset.bytes", said, fix="Decode it when you write the file.")
     return None
 
 
-def _text_fault(
+def _text_problem(
     target: str, fields: Mapping[str, object], made_of: Sequence[str], target_field: str
-) -> str | None:
+) -> Problem | None:
+    fill = "Fill it in, or leave the row out."
     if not target:
-        return f"empty target {target_field!r}, expected the right answer. Fill it in, or leave the row out."
+        return Problem("dataset.empty-target", f"the target {target_field!r} is empty", fix=fill)
     if not any(text_of(fields[name]).strip() for name in made_of):
-        return f"empty input {named([*made_of])}, expected a text. Fill it in, or leave the row out."
+        return Problem("dataset.empty-input", f"the input {named([*made_of])} is empty", fix=fill)
     for name, value in fields.items():
         if not isinstance(value, str | list | dict):
             continue
         text = content_of(value)
         if "\0" in text:
-            return f"field {name!r} holds a NUL character, expected text. Take it out."
+            said = f"the field {name!r} holds a NUL character, expected text"
+            return Problem("dataset.nul", said, fix="Take it out.")
         if not text.isascii() and any("\ud800" <= char <= "\udfff" for char in text):
-            return f"field {name!r} holds half of a surrogate pair (\\ud800-\\udfff), no character. Mend it."
+            said = (
+                f"the field {name!r} holds half of a surrogate pair (\\ud800-\\udfff), which is no character"
+            )
+            return Problem("dataset.surrogate", said, fix="Write the whole character, or take it out.")
     return None
 
 

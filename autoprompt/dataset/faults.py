@@ -1,38 +1,46 @@
-"""What is wrong with a file, gathered so that one message names it all."""
+"""What is wrong with a file of rows, gathered so that one error names it all."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NoReturn
 
-from autoprompt.errors import DatasetError
+from autoprompt.dataset.python_rows import is_given
+from autoprompt.errors import DatasetError, Place, Problem
 from autoprompt.records import Example
 from autoprompt.text.names import named
 
 MAX_SHOWN = 10
 _MAX_PLACES = 12
-_TARGET_FLAG = "--target-field"
 _TARGETS = ("answer", "category", "class", "expected", "label", "output", "target")
-_NOT_QUOTED = frozenset('"\\$`!')  # means something between the double quotes of a shell
+
+
+def file_place(path: Path) -> Place:
+    """Return the place of a file of rows; rows that a program gave have none, though a file keeps them."""
+    return Place(file=None if is_given(path) else path)
 
 
 @dataclass
-class _Told:
-    """One fault, and where else the like was found: the first places, and how many there are."""
+class _Found:
+    """A problem, the first places where it was found again, and how many there are."""
 
-    text: str
-    also_at: list[str] = field(default_factory=list)
-    also: int = 0
+    problem: Problem
+    also: list[Place] = field(default_factory=list)
+    again: int = 0
 
 
 class Faults:
-    """The faults of one file. A fault that many rows have is told once, with its places, so that it hides no
-    other. The first ten are kept, the rest only counted: a broken file may have millions.
+    """The problems of one file. Rows with the same problem share an entry, so that it hides no other.
 
-    unit: what the numbers count, "line" for text, "row" where there are no lines (Parquet).
-    row: number of the row that is being read, where lines do not tell rows apart (a JSON list); 0 elsewhere.
+    The first ten are kept, the rest only counted: a broken file may have millions.
+
+    Args:
+        path: The file.
+        unit: What numbers count: "line" in text, "row" if there are no lines (Parquet).
+
+    `row` is the 1-based number of the row that is being read, if lines do not tell rows apart (a JSON list).
     """
 
     def __init__(self, path: Path, unit: str = "line") -> None:
@@ -40,86 +48,107 @@ class Faults:
         self.unit = unit
         self.row = 0
         self.count = 0
-        self._told: dict[str, _Told] = {}
+        self._found: dict[tuple[str, str], _Found] = {}
 
-    def add(self, line: int, what: str, kind: str = "") -> None:
-        """kind: what is told once, where the words differ by the line; else the same words are."""
-        self._add(f"{self.unit} {line}{f' (row {self.row})' if self.row else ''}", what, kind)
+    def place(self, line: int) -> Place:
+        """Return the place of the row that is being read. line: 1-based number of the line or the row."""
+        if is_given(self.path):
+            return Place(row=line - 1)
+        if self.unit == "row":
+            return Place(self.path, row=line - 1)
+        return Place(self.path, line, self.row - 1 if self.row else None)
 
-    def add_row(self, example: Example, what: str) -> None:
-        """Of a row that has been read."""
-        self._add(example.at, what)
+    def add(self, line: int, problem: Problem, kind: str = "") -> None:
+        """Add a problem of the row that is being read.
 
-    def fail(self, line: int, what: str) -> NoReturn:
-        """For a fault after which the rest of the file cannot be read."""
-        self.add(line, what)
-        self.raise_if_any()
-        raise AssertionError("unreachable: a fault was just added")
+        kind: Rows with this kind of problem share an entry, though the words differ; by default those with
+            the same words do.
+        """
+        self._add(problem.at(self.place(line)), kind)
 
-    def _add(self, at: str, what: str, kind: str = "") -> None:
+    def add_row(self, example: Example, problem: Problem) -> None:
+        """Add a problem of a row that has been read."""
+        self._add(problem.at(example.place), "")
+
+    def fail(self, line: int, problem: Problem) -> NoReturn:
+        """Raise, for a problem after which the rest of the file cannot be read."""
+        self.add(line, problem)
+        raise DatasetError(*self.problems)
+
+    def _add(self, problem: Problem, kind: str) -> None:
         self.count += 1
-        told = self._told.get(kind or what)
-        if told is None:
-            if len(self._told) < MAX_SHOWN:
-                self._told[kind or what] = _Told(f"{self.path} {at}: {what}")
+        key = (problem.code, kind or problem.said)
+        found = self._found.get(key)
+        if found is None:
+            if len(self._found) < MAX_SHOWN:
+                self._found[key] = _Found(problem)
             return
-        told.also += 1
-        if len(told.also_at) < _MAX_PLACES:
-            told.also_at.append(at)
+        found.again += 1
+        if len(found.also) < _MAX_PLACES:
+            found.also.append(problem.place)
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """One entry for each of the first ten problems, and one that counts the others."""
+        found = self._found.values()
+        problems = [
+            replace(one.problem, also=tuple(one.also), more=one.again - len(one.also)) for one in found
+        ]
+        rest = self.count - sum(1 + one.again for one in found)
+        if rest:
+            said = f"{rest} of {self.count} problems are not listed"
+            problems.append(Problem("dataset.more-problems", said, file_place(self.path)))
+        return tuple(problems)
 
     def raise_if_any(self) -> None:
-        """Raises DatasetError with all faults; its first line carries the file and the line."""
-        if not self.count:
-            return
-        lines = []
-        for told in self._told.values():
-            lines.append(told.text)
-            if told.also:
-                rest = told.also - len(told.also_at)
-                lines.append("  likewise " + ", ".join(told.also_at) + (f" and {rest} more" if rest else ""))
-        rest = self.count - sum(1 + told.also for told in self._told.values())
-        if rest:
-            lines.append(f"... and {rest} more of {self.count} faults in this file")
-        raise DatasetError("\n".join(lines))
+        """Raise DatasetError with all problems, the first one first."""
+        if self.count:
+            raise DatasetError(*self.problems)
 
 
 def require_fields(
     names: Iterable[str],
     line: int,
-    flags: Mapping[str, str],
+    fields: Mapping[str, str],
     faults: Faults,
     *,
     used: Sequence[str] = (),
     also: str = "",
 ) -> None:
-    """Fails where a field that is needed is not among the names; no row of the file could be read.
+    """Fail if a field that is needed is not among the names; no row of the file could be read.
 
-    flags: the flag that maps a field -> the field's name as it is set now. used: names that are taken for
-    something else already. also: what else would do.
+    Args:
+        names: The fields of a row.
+        line: Its line.
+        fields: Setting that maps a field, such as `input_field` -> the field's name as it is set now.
+        faults: Of the file.
+        used: Names that are taken for something else already.
+        also: What else would do, as a sentence.
     """
     there = [str(name) for name in names]
-    missing = {flag: name for flag, name in flags.items() if name not in there}
-    if missing:
-        lacks = "no field " + " and no field ".join(repr(name) for name in missing.values())
-        has = f"the fields are {named(there)}" if there else "there are none"
-        mapped = " and ".join(missing)
-        unused = [name for name in there if name not in (*flags.values(), *used, "id", "")]
-        if found := _meant(unused, [*missing]):
-            mapped += ", such as " + " and ".join(f'{flag} "{name}"' for flag, name in found.items())
-        faults.fail(line, f"{lacks}; {has}. Map another field with {mapped}.{also}")
+    missing = {setting: name for setting, name in fields.items() if name not in there}
+    if not missing:
+        return
+    lacks = " and ".join(f"no field {name!r}" for name in missing.values())
+    has = f"the fields are {named(there)}" if there else "there are none"
+    unused = [name for name in there if name not in (*fields.values(), *used, "id", "")]
+    meant = _meant(unused, [*missing])
+    fix = f"Name the right field with {' and '.join(f'{{{setting}}}' for setting in missing)}.{also}"
+    settings = {setting: meant.get(setting, "<FIELD>") for setting in missing}
+    faults.fail(line, Problem("dataset.missing-field", f"{lacks}; {has}", fix=fix, settings=settings))
 
 
 def _meant(unused: Sequence[str], missing: Sequence[str]) -> dict[str, str]:
-    """Flag that misses its field -> the field that it is for; {} where names do not tell, or are no words.
+    """Return setting that misses its field -> the field that it is for; {} if names do not tell.
 
-    unused: the fields of the file that serve for nothing yet.
+    unused: The fields of the file that serve for nothing yet.
     """
-    targets = [name for name in unused if name.lower() in _TARGETS] if _TARGET_FLAG in missing else []
+    targets = [name for name in unused if name.lower() in _TARGETS] if "target_field" in missing else []
     rest = [name for name in unused if name not in targets]
     found = dict.fromkeys(missing, "")
     if len(targets) == 1:
-        found[_TARGET_FLAG] = targets[0]
+        found["target_field"] = targets[0]
     if len(rest) == 1 == list(found.values()).count(""):
-        found = {flag: name or rest[0] for flag, name in found.items()}
-    is_told = all(name.isprintable() and not set(name) & _NOT_QUOTED for name in found.values())
-    return found if is_told and all(found.values()) else {}
+        found = {setting: name or rest[0] for setting, name in found.items()}
+    is_known = all(name.isprintable() for name in found.values())
+    return found if is_known and all(found.values()) else {}

@@ -10,6 +10,7 @@ from typing import Any, BinaryIO, NoReturn
 
 from autoprompt.dataset.faults import Faults
 from autoprompt.dataset.lines import MAX_ROW_BYTES, TOO_LONG, bounded_lines, decode, not_utf8
+from autoprompt.errors import Problem
 
 _EXAMPLE = '{"input": "...", "target": "..."}'
 _SPACE = re.compile(r"[ \t\r\n]*")
@@ -40,10 +41,10 @@ _HOLDS_ROWS = re.compile(rf'\s*\{{\s*(?:"[^"\\]*"\s*:\s*{_PLAIN}\s*,\s*)*"([^"\\
 def read_jsonl(
     file: BinaryIO, faults: Faults, head: bytes = b"", needed: Collection[str] = ()
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Records of a JSONL file; blank lines are passed over, a broken one is a fault and the next is read.
+    """Yield records of a JSONL file; skip blank lines. A broken line is a fault, and the next one is read.
 
-    head: the beginning of the file, and needed: fields of every row, by which one object with all the rows
-    under a name in it is known.
+    head: The beginning of the file. needed: Fields of every row, by which one object with all the rows under
+    a name in it is known.
     """
     wrapped = _wrapped_rows(head, needed)
     is_alone = b"\n" not in head.strip()
@@ -56,13 +57,14 @@ def read_jsonl(
         if text is None:
             continue
         try:
-            # Without the line end, or an error there would be told as column 1 of a next line.
+            # Without the line end, or an error there would be column 1 of a next line.
             value = _DECODER.decode(text.rstrip())
         except json.JSONDecodeError as error:
             if wrapped and not head[: head.find(raw)].strip():
                 faults.fail(number, _under(wrapped))
-            found = f"not JSON: {error.msg} at column {error.colno}"
-            faults.add(number, f"{found}. Each line must be one whole object: {_EXAMPLE}.")
+            said = f"not JSON: {error.msg} at column {error.colno}"
+            fix = f"Write each row as one whole object on a line: {_EXAMPLE}."
+            faults.add(number, Problem("dataset.not-json", said, fix=fix))
         except (ValueError, RecursionError) as error:
             faults.add(number, _odd_value(error))
         else:
@@ -90,15 +92,14 @@ def _is_too_long_at(file: BinaryIO) -> bool:
     return len(line) > MAX_ROW_BYTES
 
 
-def _under(name: str) -> str:
-    return (
-        f"one object, expected a list of rows: the rows are under {name!r}. Take that list out: "
-        f"jq '.[{json.dumps(name, ensure_ascii=False)}]' OLD > NEW."
-    )
+def _under(name: str) -> Problem:
+    said = f"one object with the rows under {name!r}, expected a list of rows"
+    fix = f"Take that list out: jq '.[{json.dumps(name, ensure_ascii=False)}]' OLD > NEW."
+    return Problem("dataset.rows-inside", said, fix=fix)
 
 
 def read_json_list(file: BinaryIO, faults: Faults) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Records of one JSON list, decoded one by one from a window that is as long as a row may be."""
+    """Yield records of one JSON list, decoded one by one from a window that is as long as a row may be."""
     window = _Window(file, faults)
     window.skip_space()
     window.take("[")
@@ -110,7 +111,8 @@ def read_json_list(file: BinaryIO, faults: Faults) -> Iterator[tuple[int, dict[s
     window.skip_space()
     faults.row = 0
     if window.peek():
-        faults.fail(window.line, "text after the end of the list. Put all rows into the one list.")
+        said, fix = "text after the end of the list", "Put all rows into one list."
+        faults.fail(window.line, Problem("dataset.after-list", said, fix=fix))
 
 
 def _elements(window: _Window, faults: Faults) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -151,8 +153,8 @@ class _Window:
     def take(self, expected: str) -> None:
         found = self.peek()
         if found != expected:
-            what = f"{found!r}" if found else "the end of the file"
-            self._faults.fail(self.line, f"not JSON: {what} where {expected!r} was expected. Mend the list.")
+            said = f"not JSON: {repr(found) if found else 'the file ends here'}, expected {expected!r}"
+            self._faults.fail(self.line, Problem("dataset.not-json", said, fix="Fix the list."))
         self._move(self._at + 1)
 
     def skip_space(self) -> None:
@@ -173,7 +175,8 @@ class _Window:
             if is_cut and not self._is_at_end:
                 self._faults.fail(self.line, TOO_LONG)
             line = self.line + self._text.count("\n", self._at, error.pos)
-            self._faults.fail(line, f"not JSON: {error.msg}. Expected a list of objects like {_EXAMPLE}.")
+            fix = f"Write a list of objects like {_EXAMPLE}."
+            self._faults.fail(line, Problem("dataset.not-json", f"not JSON: {error.msg}", fix=fix))
         except (ValueError, RecursionError) as error:
             self._faults.fail(self.line, _odd_value(error))
         size = end - self._at
@@ -203,15 +206,18 @@ class _Window:
             self._at = 0
 
 
-def _no_object(value: object) -> str:
+def _no_object(value: object) -> Problem:
     kinds: dict[type, str] = {list: "a list", str: "a text", bool: "true or false", type(None): "null"}
     found = kinds.get(type(value), "a number")
-    return f"{found}, expected an object like {_EXAMPLE}. Give each row its field names."
+    said = f"the row is {found}, expected an object like {_EXAMPLE}"
+    return Problem("dataset.not-an-object", said, fix="Give each row its field names.")
 
 
-def _odd_value(error: Exception) -> str:
+def _odd_value(error: Exception) -> Problem:
     if isinstance(error, _DoubleKeyError):
-        return f"key {str(error)!r} stands twice in one object. Take one out."
+        said = f"the object has the key {str(error)!r} twice"
+        return Problem("dataset.duplicate-key", said, fix="Take one out.")
     if isinstance(error, RecursionError):
-        return "nested too deep to be read. Flatten it."
-    return f"not JSON: {str(error).split(';')[0]}. Write it as a text, or leave the row out."
+        return Problem("dataset.too-deep", "the row is nested too deeply to be read", fix="Flatten it.")
+    said = f"not JSON: {str(error).split(';')[0]}"
+    return Problem("dataset.not-json", said, fix="Write the value as a text, or leave the row out.")

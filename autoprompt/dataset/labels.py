@@ -10,18 +10,21 @@ from pathlib import Path
 from typing import Literal
 
 from autoprompt.dataset.checks import MAX_LABELS, check_labels, infer_labels, rare_labels
+from autoprompt.dataset.faults import file_place
 from autoprompt.dataset.slips import meant
-from autoprompt.errors import ConfigError, DatasetError
+from autoprompt.errors import ConfigError, DatasetError, Place, Problem
 from autoprompt.records import Example
 from autoprompt.settings.records import DataSettings
 from autoprompt.text.answers.label_words import label_key, whole_number
 from autoprompt.text.names import listed, named
 
+_ENFORCE = "Give {labels} to hold the model to them."
 Sources = Mapping[str, tuple[Path, Sequence[Example]]]  # name -> file and rows
 LABEL_METRICS = ("exact_match", "macro_f1")  # whose answer is one of the labels, where there are labels
 _OTHER_SEPARATORS = re.compile("[，،、;；|｜]")
 _MOST_CLASSES, _LARGEST_CLASS = 5, 10  # numbers that mark a class, most often: stars, digits, points of ten
 _MOST_LIKE_LABELS, _LONGEST_LABEL = 60, 40  # beyond: answers in words, which nobody would list
+_MOST_PLACES = 12  # of labels in one message
 _MOST_STRANGE = 0.1  # of the rows: a label too rare to be in a run's rows; more are rows of another task
 
 
@@ -56,18 +59,24 @@ def takes_objects(metric: str) -> bool:
     return metric == "json_match" or metric.startswith("python:")
 
 
-def strange_warnings(sources: Sources, labels: Sequence[str], labels_of: str) -> list[str]:
-    """Said of rows whose target is none of the labels that `labels_of` knows: it cannot be answered."""
+def strange_warnings(sources: Sources, labels: Sequence[str], labels_of: str) -> list[Problem]:
+    """Return warnings of rows whose target is none of the labels that `labels_of` knows."""
     return [
-        f"{path}: {_count_as_wrong(strange, len(examples))} not among the labels of {labels_of}. "
-        "Give --labels to have them answered"
+        Problem(
+            "dataset.unanswerable",
+            f"{_count_as_wrong(strange, len(examples))} none of the labels of {labels_of}",
+            file_place(path),
+            "Give {labels} with all labels to have them answered.",
+            {"labels": "<A,B>"},
+            related=tuple(row.place for row in strange[:_MOST_PLACES]),
+        )
         for path, examples in sources.values()
         if (strange := _strange(examples, labels))
     ]
 
 
 def _count_as_wrong(strange: Sequence[Example], rows: int) -> str:
-    targets = listed([f"{row.target_text!r} ({row.at})" for row in strange])
+    targets = listed([repr(row.target_text) for row in strange], _MOST_PLACES)
     if len(strange) == 1:
         return f"1 of {rows} rows counts as wrong: its target {targets} is"
     return f"{len(strange)} of {rows} rows count as wrong: their targets {targets} are"
@@ -78,17 +87,17 @@ def _strange(examples: Sequence[Example], labels: Sequence[str]) -> list[Example
     return [example for example in examples if example.target_text not in allowed]
 
 
-def kind_warnings(sources: Sources, labels: Sequence[str] | None, settings: DataSettings) -> list[str]:
-    """What is said where labels are inferred, or not, and the targets look as if they were meant otherwise.
+def kind_warnings(sources: Sources, labels: Sequence[str] | None, settings: DataSettings) -> list[Problem]:
+    """Return warnings of targets that look as if they were meant otherwise than they are taken.
 
-    labels: the task's; None of free text.
+    labels: The task's; None for free text.
     """
     of_labels = [] if labels is None else _number_warnings(labels, settings)
     return [*of_labels, *_too_many_warnings(sources, settings), *_few_rows_warnings(sources, settings)]
 
 
-def _too_many_warnings(sources: Sources, settings: DataSettings) -> list[str]:
-    """Said where labels are inferred, and the targets look like labels but are too many for that."""
+def _too_many_warnings(sources: Sources, settings: DataSettings) -> list[Problem]:
+    """Warn if labels are inferred, and the targets look like labels but are too many for that."""
     if settings.metric not in LABEL_METRICS or settings.labels is not None:
         return []
     counts = Counter(example.target_text for _, rows in sources.values() for example in rows)
@@ -98,14 +107,23 @@ def _too_many_warnings(sources: Sources, settings: DataSettings) -> list[str]:
     # Numbers are counts and sums more often than classes, long texts are answers in words.
     if all(map(_is_number, common)) or max(map(len, common)) > _LONGEST_LABEL:
         return []
-    said = f"{len(counts)} different answers, over {MAX_LABELS}: taken as free text"
+    said = f"{len(counts)} different answers, more than {MAX_LABELS}, are taken as free text"
     rare = sorted(counts.keys() - set(common))
-    seen_once = f". Seen once: {_listed_with_places(rare, common, sources)}" if rare else ""
-    return [f"{said}; give --labels to have them enforced{seen_once}"]
+    if rare:
+        said += f"; seen only once: {named(rare)}"
+    return [
+        Problem(
+            "dataset.too-many-labels",
+            said,
+            fix=" ".join([_ENFORCE, *_slips(rare, common)]),
+            settings={"labels": "<A,B>"},
+            related=_places(rare, sources),
+        )
+    ]
 
 
-def _few_rows_warnings(sources: Sources, settings: DataSettings) -> list[str]:
-    """Said where labels are inferred, and the rows are too few to tell labels from answers in words."""
+def _few_rows_warnings(sources: Sources, settings: DataSettings) -> list[Problem]:
+    """Warn if labels are inferred, and the rows are too few to tell labels from answers in words."""
     if settings.metric not in LABEL_METRICS or settings.labels is not None:
         return []
     examples = [example for _, rows in sources.values() for example in rows]
@@ -114,56 +132,61 @@ def _few_rows_warnings(sources: Sources, settings: DataSettings) -> list[str]:
         return []
     if all(map(_is_number, targets)) or max(map(len, targets), default=0) > _LONGEST_LABEL:
         return []
-    return [
-        f"{len(targets)} different answers in {len(examples)} rows, under two rows each: taken as free text; "
-        "give --labels to have them enforced"
-    ]
+    said = f"{len(targets)} different answers in {len(examples)} rows are taken as free text, not as labels"
+    return [Problem("dataset.too-few-of-each", said, fix=_ENFORCE, settings={"labels": "<A,B>"})]
 
 
-def _number_warnings(labels: Sequence[str], settings: DataSettings) -> list[str]:
-    """Said where labels are inferred and look like numbers that are worked out, not like classes or marks."""
+def _number_warnings(labels: Sequence[str], settings: DataSettings) -> list[Problem]:
+    """Warn if labels are inferred and look like numbers that are worked out, not like classes or marks."""
     if settings.labels is not None or len(labels) <= _MOST_CLASSES or not all(map(_is_number, labels)):
         return []
     if {*labels} <= {str(number) for number in range(_LARGEST_CLASS + 1)}:
         return []
-    return [
-        f"the {len(labels)} different answers are numbers, and taken as labels: no other can be given. Where "
-        "they are counts or results, --metric numeric reads any number"
-    ]
+    said = f"the {len(labels)} different answers are numbers and are taken as labels: no other can be given"
+    fix = "If they are counts or results, use {metric}, which reads any number."
+    return [Problem("dataset.numbers-as-labels", said, fix=fix, settings={"metric": "numeric"})]
 
 
-def label_warnings(sources: Sources, labels: Sequence[str]) -> list[str]:
-    """What the rows of these labels cannot show."""
+def label_warnings(sources: Sources, labels: Sequence[str]) -> list[Problem]:
+    """Return warnings of what the rows of these labels cannot show."""
     warnings = []
     examples = [example for _, rows in sources.values() for example in rows]
     rare = rare_labels(examples)
     if rare:
         common = [label for label in labels if label not in rare]
-        shown = _listed_with_places(rare, common, sources)
-        warnings.append(f"seen once only: label {shown}; no part can both show and check it.")
+        said = f"labels seen only once, so no split can both show and check them: {named(rare)}"
+        fix, related = " ".join(_slips(rare, common)), _places(rare, sources)
+        warnings.append(Problem("dataset.rare-label", said, fix=fix, related=related))
     warnings += alike_warnings(labels)
     seen = {example.target_text for example in examples}
     unseen = [label for label in labels if label not in seen]
     if unseen:
-        warnings.append(f"never seen in the rows: label {named(unseen)}.")
+        said, fix = f"no row has the label {named(unseen)}", "Check the spelling, or add rows."
+        warnings.append(Problem("dataset.unseen-label", said, fix=fix))
     return warnings
 
 
-def alike_warnings(labels: Sequence[str]) -> list[str]:
-    """Said of labels that read the same: an answer is held to one of them, and the other is wrong."""
+def alike_warnings(labels: Sequence[str]) -> list[Problem]:
+    """Warn of labels that read the same: an answer is held to one of them, and the other is wrong."""
     alike: dict[str, list[str]] = {}
     for label in labels:
         alike.setdefault(whole_number(label) or label_key(label), []).append(label)
     return [_alike(names) for names in alike.values() if len(names) > 1]
 
 
-def _listed_with_places(rare: Sequence[str], common: Sequence[str], sources: Sources) -> str:
-    """Labels with the line of each, and with the common one that it may be a slip of."""
-    return listed([f"{label!r} ({_place(label, sources)}{_shown(meant(label, common))})" for label in rare])
+def _slips(rare: Sequence[str], common: Sequence[str]) -> list[str]:
+    """Return a question for each label that may be a slip of a common one."""
+    found = ((label, meant(label, common)) for label in rare[:_MOST_PLACES])
+    return [f"Did you mean {close!r} for {label!r}?" for label, close in found if close is not None]
 
 
-def _shown(close: str | None) -> str:
-    return "" if close is None else f"; did you mean {close!r}?"
+def _places(labels: Sequence[str], sources: Sources) -> tuple[Place, ...]:
+    """Return the first row of each label, of the first labels."""
+    first: dict[str, Place] = {}
+    for _, examples in sources.values():
+        for example in examples:
+            first.setdefault(example.target_text, example.place)
+    return tuple(first[label] for label in labels[:_MOST_PLACES])
 
 
 def _is_number(text: str) -> bool:
@@ -174,14 +197,8 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _place(label: str, sources: Sources) -> str:
-    """Where the label stands first: its line, with the file where there are several."""
-    path, line = next((p, e.line) for p, rows in sources.values() for e in rows if e.target_text == label)
-    return f"line {line}" if len(sources) == 1 else f"{path.name} line {line}"
-
-
-def _alike(names: list[str]) -> str:
-    """What is said of labels that read the same; those that look the same are told by their Unicode form."""
+def _alike(names: list[str]) -> Problem:
+    """Return the warning of labels that read the same; if they look the same, with their Unicode form."""
     looks = Counter(unicodedata.normalize("NFC", name) for name in names)
     how = "in Unicode form" if len(looks) == 1 else "in case or marks"
     if any(map(whole_number, names)):
@@ -190,7 +207,8 @@ def _alike(names: list[str]) -> str:
         f"{name!r} ({_form(name)})" if looks[unicodedata.normalize("NFC", name)] > 1 else repr(name)
         for name in names
     ]
-    return f"labels that differ {how} only: {listed(shown, limit=12)}. Are they one?"
+    said = f"labels that differ only {how}: {listed(shown, limit=12)}"
+    return Problem("dataset.alike-labels", said, fix="Merge them if they are one label.")
 
 
 def _form(text: str) -> str:
@@ -199,22 +217,23 @@ def _form(text: str) -> str:
 
 
 def _check_separated(labels: Sequence[str], sources: Sources) -> None:
-    """Raises ConfigError for one label that holds several, separated by another sign than a comma."""
+    """Raise ConfigError for one label that holds several, separated by another sign than a comma."""
     parts = [part.strip() for part in _OTHER_SEPARATORS.split(labels[0]) if part.strip()]
     if len(labels) > 1 or len(parts) < 2:
         return
     seen = {example.target_text for _, rows in sources.values() for example in rows}
     if labels[0] not in seen and seen & set(parts):
-        raise ConfigError(
-            f"labels: one label found, {labels[0]!r}, and the targets are its parts: separate labels by `,`: "
-            f'--labels "{",".join(parts)}".'
-        )
+        said = f"this is one label, {labels[0]!r}, but the rows have its parts as targets"
+        fix = "Separate labels by commas: {labels}."
+        place = Place(setting="labels")
+        raise ConfigError(Problem("settings.one-label", said, place, fix, {"labels": tuple(parts)}))
 
 
 def _check_two_targets(sources: Sources) -> None:
     seen = {example.target_text for _, examples in sources.values() for example in examples}
     if len(seen) == 1:
-        path, examples = next(iter(sources.values()))
-        line = examples[0].line
-        what = f"every row from line {line} on has the target {seen.pop()!r}, expected at least two labels"
-        raise DatasetError(f"{path} line {line}: {what}. Add rows of another label, or check --target-field.")
+        _, examples = next(iter(sources.values()))
+        said = f"every row from here on has the target {seen.pop()!r}, expected at least two labels"
+        fix = "Add rows of another label, or check {target_field}."
+        place, settings = examples[0].place, {"target_field": None}
+        raise DatasetError(Problem("dataset.one-target", said, place, fix, settings))

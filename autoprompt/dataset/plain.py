@@ -10,7 +10,7 @@ from numbers import Integral, Real
 from typing import Any
 from uuid import UUID
 
-from autoprompt.errors import DatasetError
+from autoprompt.errors import DatasetError, Place, Problem
 
 _WRITTEN = (date, time, timedelta, Decimal, UUID)  # what `str` writes as people do
 
@@ -33,9 +33,8 @@ def plain_rows(rows: Iterable[Any], wanted: Collection[str | None]) -> Iterator[
             except TypeError as error:
                 if name not in wanted:
                     continue
-                raise DatasetError(
-                    f"rows[{number}]: field {name!r} holds {error}. Give plain values: texts, numbers, lists."
-                ) from None
+                said, fix = f"field {name!r} holds {error}", "Give plain values: texts, numbers, lists."
+                raise DatasetError(Problem("dataset.not-plain", said, Place(row=number), fix)) from None
         yield plain
 
 

@@ -9,23 +9,23 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from autoprompt.dataset.faults import Faults
+from autoprompt.dataset.faults import Faults, file_place
 from autoprompt.dataset.json_rows import read_json_list, read_jsonl
 from autoprompt.dataset.lines import HEAD_BYTES, UTF8_BOM
-from autoprompt.dataset.packed import packed_fault
+from autoprompt.dataset.packed import packed_problem
 from autoprompt.dataset.plain import json_value
 from autoprompt.dataset.table import read_table
-from autoprompt.errors import DatasetError
+from autoprompt.errors import DatasetError, Problem
 from autoprompt.text.extras import install_extra
 
 Record = tuple[int, dict[str, Any]]
 
 
-def read_records(path: Path, faults: Faults, flags: Mapping[str, str]) -> Iterator[Record]:
-    """Each record with its 1-based first line (Parquet: its row). Adds to `faults` and goes on where it can.
+def read_records(path: Path, faults: Faults, wanted: Mapping[str, str]) -> Iterator[Record]:
+    """Yield each record with its 1-based first line (Parquet: its row). Adds to `faults` what can be skipped.
 
-    flags: as in `require_fields`; the names help to tell the delimiter of a table.
-    Raises DatasetError at once where nothing further can be read. Memory: one row, not the file.
+    wanted: As `fields` in `require_fields`; the names help to tell the delimiter of a table.
+    Raises DatasetError at once if nothing further can be read. Memory: one row, not the file.
     """
     try:
         with path.open("rb") as file:
@@ -33,27 +33,29 @@ def read_records(path: Path, faults: Faults, flags: Mapping[str, str]) -> Iterat
             if head.startswith(b"PAR1"):
                 yield from _read_parquet(path, faults)
                 return
-            if packed := packed_fault(file, head):
+            if packed := packed_problem(file, head):
                 faults.fail(1, packed)
             _refuse_what_is_no_text(head, faults)
             file.seek(len(UTF8_BOM) if head.startswith(UTF8_BOM) else 0)
-            yield from _read_text(file, head.removeprefix(UTF8_BOM), path.suffix.lower(), faults, flags)
+            yield from _read_text(file, head.removeprefix(UTF8_BOM), path.suffix.lower(), faults, wanted)
     except OSError as error:
-        raise DatasetError(f"{path}: cannot be read: {error.strerror}. Check its permissions.") from error
+        said = f"cannot be read: {error.strerror}"
+        problem = Problem("dataset.unreadable", said, file_place(path), "Check the permissions of the file.")
+        raise DatasetError(problem) from error
 
 
 def first_fields(path: Path) -> list[str]:
-    """The fields of the first row, in its order; none where the file cannot be read or is empty."""
+    """Return the fields of the first row, in its order; none if the file cannot be read or is empty."""
     try:
         for _, record in read_records(path, Faults(path), {}):
             return [str(name) for name in record]
     except DatasetError:
-        pass  # said when the rows are read; here something else is missing
+        pass  # raised again when the rows are read; here something else is missing
     return []
 
 
 def _read_text(
-    file: BinaryIO, head: bytes, suffix: str, faults: Faults, flags: Mapping[str, str]
+    file: BinaryIO, head: bytes, suffix: str, faults: Faults, wanted: Mapping[str, str]
 ) -> Iterator[Record]:
     start = head.lstrip()
     is_table_by_name = suffix in {".csv", ".tsv", ".tab", ".psv"}
@@ -63,22 +65,23 @@ def _read_text(
             return read_json_list(file, faults)
         return read_jsonl(file, faults)
     if not is_table_by_name and (start.startswith(b"{") or suffix in {".json", ".jsonl", ".ndjson"}):
-        return read_jsonl(file, faults, head, [*flags.values()])
-    return read_table(file, head, faults, flags)
+        return read_jsonl(file, faults, head, [*wanted.values()])
+    return read_table(file, head, faults, wanted)
 
 
 def _refuse_what_is_no_text(head: bytes, faults: Faults) -> None:
     if not head.removeprefix(UTF8_BOM).strip():
-        faults.fail(1, "the file is empty, expected rows. Fill it, or give another file.")
+        faults.fail(1, Problem("dataset.empty", "the file is empty", fix="Fill it, or give another file."))
     if head.startswith((b"\xff\xfe", b"\xfe\xff")) or _has_zeros_like_utf16(head):
-        what = "UTF-16 text, expected UTF-8. Convert it: iconv -f UTF-16 -t UTF-8 OLD > NEW."
-        faults.fail(1, what)
+        fix = "Convert it: iconv -f UTF-16 -t UTF-8 OLD > NEW."
+        faults.fail(1, Problem("dataset.not-utf8", "the file is UTF-16, expected UTF-8", fix=fix))
     if b"\0" in head:
         line = head[: head.index(b"\0")].count(b"\n") + 1
-        what = "binary data (a NUL byte), expected UTF-8 text. Give a JSONL, JSON, CSV, TSV or Parquet file."
-        faults.fail(line, what)
+        said, fix = "binary data (a NUL byte), expected text", "Give a JSONL, JSON, CSV, TSV or Parquet file."
+        faults.fail(line, Problem("dataset.not-text", said, fix=fix))
     if b"\r" in head and b"\n" not in head:
-        faults.fail(1, "lines end in a lone CR, expected LF or CRLF. Save the file with LF line ends.")
+        said, fix = "lines end in a lone CR, expected LF or CRLF", "Save the file with LF line ends."
+        faults.fail(1, Problem("dataset.line-ends", said, fix=fix))
 
 
 def _has_zeros_like_utf16(head: bytes) -> bool:
@@ -93,8 +96,9 @@ def _read_parquet(path: Path, faults: Faults) -> Iterator[Record]:
         from pyarrow import ArrowException  # here, since it is an extra and slow to import
         from pyarrow.parquet import ParquetFile
     except ImportError as error:
-        what = f"Parquet needs a library that is not here: {install_extra('parquet')}; or save as JSONL."
-        raise DatasetError(f"{path}: {what}") from error
+        said = "reading Parquet needs a library that is not installed"
+        fix = f"Install it: {install_extra('parquet')}. Or save the rows as JSONL."
+        raise DatasetError(Problem("dataset.no-parquet", said, file_place(path), fix)) from error
     faults.unit = "row"
     try:
         number = 0
@@ -104,4 +108,5 @@ def _read_parquet(path: Path, faults: Faults) -> Iterator[Record]:
                     number += 1
                     yield number, {name: json_value(value) for name, value in record.items()}
     except (ArrowException, ValueError) as error:
-        faults.fail(number + 1, f"broken Parquet: {str(error).splitlines()[0]}. Write the file again.")
+        said = f"broken Parquet: {str(error).splitlines()[0]}"
+        faults.fail(number + 1, Problem("dataset.broken-parquet", said, fix="Write the file again."))

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from autoprompt.dataset.checks import content_key
 from autoprompt.dataset.splits import Regions
-from autoprompt.errors import DatasetError
+from autoprompt.errors import DatasetError, Place, Problem
 from autoprompt.records import Example, Part
 from autoprompt.text.scripts import is_unparted, signs
 
@@ -19,43 +19,41 @@ _LEAST_WIDTH = 8
 
 
 def shown_in(texts: Sequence[str], rows: Sequence[Example]) -> list[Example]:
-    """The rows whose input stands in one of the texts, word for word; white space may differ."""
+    """Return the rows whose input one of the texts holds word for word; white space may differ."""
     shown = [_flat(text) for text in texts]
     return [row for row in rows if (flat := _flat(row.content)) and any(_shows(text, flat) for text in shown)]
 
 
 def without_shown(regions: Regions, texts: Sequence[str]) -> Regions:
-    """The parts without the rows that stand in the texts; of a part with a file of its own, a warning alone.
+    """Return the parts without the rows that the texts show; a part with a file of its own is only warned of.
 
-    They are taken out after the cut: a changed prompt moves no other row.
-    Raises DatasetError where a part would be empty.
+    Rows are taken out after the cut, so a changed prompt moves no other row.
+    Raises DatasetError if a part would be empty.
     """
     shown = {part: {row.id for row in shown_in(texts, rows)} for part, rows in regions.parts.items()}
     parts: dict[Part, Sequence[Example]] = {**regions.parts}
     for part in regions.cut:
         parts[part] = [row for row in parts[part] if row.id not in shown[part]]
         if shown[part] and not parts[part]:
-            raise DatasetError(
-                f"every row of {part} stands in the prompt as an example. Give more rows, or take them out "
-                "of the prompt."
-            )
-    return replace(regions, parts=parts, warnings=(*regions.warnings, *_told(shown, regions.cut)))
+            said, fix = f"the prompt shows every row of {part} as an example", "Add rows, or remove examples."
+            raise DatasetError(Problem("dataset.all-shown", said, fix=fix))
+    return replace(regions, parts=parts, warnings=(*regions.warnings, *_warnings(shown, regions.cut)))
 
 
-def _told(shown: Mapping[Part, set[str]], cut: Sequence[Part]) -> list[str]:
+def _warnings(shown: Mapping[Part, set[str]], cut: Sequence[Part]) -> list[Problem]:
     left_out = sum(len(shown[part]) for part in cut)
-    told = []
+    warnings = []
     if left_out:
-        what = "row stands" if left_out == 1 else "rows stand"
-        told.append(f"{left_out} {what} in the prompt as an example: left out of train, val and test")
+        rows = "row" if left_out == 1 else "rows"
+        said = f"{left_out} {rows} left out of train, val and test: the prompt shows them as examples"
+        warnings.append(Problem("dataset.shown-rows-dropped", said))
     for part in ("val", "test"):
         if shown[part] and part not in cut:
             rows = "row" if len(shown[part]) == 1 else "rows"
-            told.append(
-                f"the prompt has {len(shown[part])} {rows} of {part} as an example: what is measured there "
-                "is too good. Take them out of the file, or of the prompt."
-            )
-    return told
+            said = f"the prompt shows {len(shown[part])} {rows} of {part} as examples, so scores are too good"
+            fix, place = "Take them out of the file or of the prompt.", Place(setting=part)
+            warnings.append(Problem("dataset.shown-rows", said, place, fix))
+    return warnings
 
 
 def _flat(text: str) -> str:

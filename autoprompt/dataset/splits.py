@@ -10,6 +10,7 @@ from pathlib import Path
 from autoprompt.dataset.assign import assign, in_hash_order
 from autoprompt.dataset.caps import NO_CAPS, Cap, cap_parts, caps_without_effect, chosen_caps
 from autoprompt.dataset.checks import infer_labels, load_rows, without_doubles, without_leaks
+from autoprompt.dataset.faults import file_place
 from autoprompt.dataset.labels import (
     alike_warnings,
     kind_warnings,
@@ -18,8 +19,8 @@ from autoprompt.dataset.labels import (
     takes_objects,
     task_labels,
 )
-from autoprompt.dataset.twins import twins_across, with_families
-from autoprompt.errors import DatasetError
+from autoprompt.dataset.twins import Twins, twins_across, with_families
+from autoprompt.errors import DatasetError, Place, Problem
 from autoprompt.records import Example, Part
 from autoprompt.settings.records import DataSettings
 from autoprompt.settings.sidecar import find_dataset
@@ -39,6 +40,7 @@ _SHARES_WITHOUT_TEST: Mapping[Part, int] = {"train": 50, "val": 50, "test": 0}
 # All with two labels; of more, train keeps three rows each.
 _ENOUGH_VAL, _ENOUGH_TRAIN, _ENOUGH_OF_A_LABEL = 40, 20, 3
 _MIN_ROWS = 4
+_ADD_ROWS = "Add rows; 50 or more make a fair comparison."
 _FEW_ROWS = 20
 # An exact one-sided test needs five rows that all go one way to reach p < .05: 0.5**5 = .031.
 _FEW_PART_ROWS = 5
@@ -52,7 +54,7 @@ class Splits:
         metrics that compare freely.
     sha256: of each part's sorted row ids: equal where the same rows are in the part.
     dataset_sha256: of the bytes of the file or files that were read.
-    warnings: sentences about what was dropped and what is not being verified.
+    warnings: what was dropped, and what is not being verified.
     """
 
     train: tuple[Example, ...]
@@ -63,7 +65,7 @@ class Splits:
     sha256: Mapping[str, str]
     dataset_sha256: str
     paths: Mapping[str, Path]
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[Problem, ...] = ()
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -83,16 +85,6 @@ class Splits:
         return {name: count for name, count in counts.items() if count < len(parts[name])}
 
 
-_TOGETHER = (
-    ": such rows stay together in train, val or test, since an example of one answers the other. "
-    "--group-field FIELD says instead which rows belong together."
-)
-_TORN = (
-    ", and too few others are there to keep them in one part: an example of one answers the other, so what "
-    "is measured is too good. Add rows."
-)
-
-
 @dataclass(frozen=True, slots=True)
 class Regions:
     """The three parts before any cap, each with all the rows that fall to it.
@@ -107,7 +99,7 @@ class Regions:
     dataset_sha256: str
     paths: Mapping[str, Path]
     by_target: bool
-    warnings: tuple[str, ...]
+    warnings: tuple[Problem, ...]
 
     def capped(self, caps: Mapping[Part, Cap] = NO_CAPS) -> Splits:
         """The rows of a run. caps: of val and test where the settings name none."""
@@ -150,23 +142,24 @@ def cut_rows(settings: DataSettings, *, input_of: Sequence[str] = ()) -> Regions
     says what belongs together. With `allow_conflicts`, of equal inputs the first row in the file is kept;
     with `drop_leaks`, a row in two files stays in test before val before train before dataset.
     input_of: as in `load_rows`.
-    Raises DatasetError with file and line of what must be mended.
+    Raises DatasetError with file and line of what must be fixed.
     """
     paths = {name: find_dataset(path) for name, path in _given(settings).items()}
     wanted = _parts_to_cut(settings)
-    warnings: list[str] = []
+    warnings: list[Problem] = []
     if "dataset" in paths and not wanted:
-        warnings.append(f"{paths.pop('dataset')}: not used, since every part has its own file.")
+        said = "not used, because every part has its own file"
+        warnings.append(Problem("dataset.not-used", said, file_place(paths.pop("dataset"))))
     _check_different(paths)
     # Before the rows: a file that changes while it is read is then noticed at resume, not hidden.
     dataset_sha256 = _files_sha256(paths)
     rows: dict[str, tuple[Path, list[Example]]] = {}
     for name, path in paths.items():
-        kept, said = _rows_of(path, settings, input_of)
+        kept, found = _rows_of(path, settings, input_of)
         rows[name] = (path, kept)
-        warnings += said
-    sources, said = without_leaks(rows, drop_leaks=settings.drop_leaks)
-    warnings += [*said, *(twins_across(sources) if len(sources) > 1 else [])]
+        warnings += found
+    sources, found = without_leaks(rows, drop_leaks=settings.drop_leaks)
+    warnings += [*found, *(twins_across(sources) if len(sources) > 1 else [])]
     every = [example for examples in sources.values() for example in examples]
     if len(every) < _MIN_ROWS:
         raise DatasetError(_too_few(len(every)))
@@ -183,7 +176,7 @@ def cut_rows(settings: DataSettings, *, input_of: Sequence[str] = ()) -> Regions
 
 def load_checked(
     path: Path, settings: DataSettings, *, labels_of: str = "", input_of: Sequence[str] = ()
-) -> tuple[list[Example], tuple[str, ...] | None, tuple[str, ...]]:
+) -> tuple[list[Example], tuple[str, ...] | None, tuple[Problem, ...]]:
     """All rows of one file, in its order, with the labels of the task and warnings: `load_splits` unsplit.
 
     The checks are the same, but that few rows will do, and rows of one target where labels are given.
@@ -204,8 +197,10 @@ def load_checked(
     return rows, labels, tuple(warnings)
 
 
-def _rows_of(path: Path, settings: DataSettings, input_of: Sequence[str]) -> tuple[list[Example], list[str]]:
-    """The rows of one file, each input once, and warnings."""
+def _rows_of(
+    path: Path, settings: DataSettings, input_of: Sequence[str]
+) -> tuple[list[Example], list[Problem]]:
+    """Return the rows of one file, each input once, and warnings."""
     found = load_rows(
         path,
         input_field=settings.input_field,
@@ -217,9 +212,9 @@ def _rows_of(path: Path, settings: DataSettings, input_of: Sequence[str]) -> tup
     return without_doubles(found, path, allow_conflicts=settings.allow_conflicts)
 
 
-def _grouped(examples: list[Example], settings: DataSettings) -> tuple[list[Example], str]:
-    """The rows with their groups: those of the user's field alone, or twins; and how many twins, if many."""
-    return (examples, "") if settings.group_field else with_families(examples)
+def _grouped(examples: list[Example], settings: DataSettings) -> tuple[list[Example], Twins | None]:
+    """Return the rows with their groups: those of the user's field, or twins; and these if they are many."""
+    return (examples, None) if settings.group_field else with_families(examples)
 
 
 def _given(settings: DataSettings) -> dict[str, Path]:
@@ -227,19 +222,28 @@ def _given(settings: DataSettings) -> dict[str, Path]:
     given: dict[str, Path] = {name: path for name, path in files.items() if path is not None}
     if "dataset" not in given and "train" not in given:
         also = f" besides {' and '.join(given)}" if given else ""
-        raise DatasetError(f"no rows to learn from{also}. Give --dataset FILE, or --train FILE.")
+        fix, blanks = "Give {dataset} or {train}.", {"dataset": "<FILE>", "train": "<FILE>"}
+        raise DatasetError(
+            Problem("dataset.nothing-to-learn-from", f"no rows to learn from{also}", fix=fix, settings=blanks)
+        )
     return given
 
 
 def _check_different(paths: Mapping[str, Path]) -> None:
-    """Raises DatasetError for one file under two names, links followed."""
+    """Raise DatasetError for one file under two names, links followed."""
     known: dict[Path, str] = {}
     for name, path in paths.items():
         other = known.setdefault(path.resolve(), name)
         if other != name:
             raise DatasetError(
-                f"{path}: given twice, as --{other} and as --{name}, and parts must not share rows. Give two "
-                f"files, or --dataset {path} alone to have it split."
+                Problem(
+                    "dataset.same-file",
+                    "the file is given for two parts, which must not share rows",
+                    file_place(path),
+                    "Give two files, or {dataset} alone to have it split.",
+                    {"dataset": path},
+                    related=(Place(setting=other), Place(setting=name)),
+                )
             )
 
 
@@ -258,7 +262,7 @@ def _cut(
     sources: Mapping[str, list[Example]],
     wanted: tuple[Part, ...],
     settings: DataSettings,
-    warnings: list[str],
+    warnings: list[Problem],
     *,
     by_target: bool,
 ) -> dict[Part, list[Example]]:
@@ -281,8 +285,8 @@ def _cut(
             torn = assign(examples, sizes, settings.split_seed, by_target=by_target)
             grouped = {row.id: row for row in rows}
             regions = tuple([grouped[row.id] for row in part] for part in torn)
-        if alike:
-            warnings.append(alike + (_TORN if is_torn else _TOGETHER))
+        if alike is not None:
+            warnings.append(alike.warning(is_torn=is_torn))
         for part, found in zip(_CUT_ORDER, regions, strict=True):
             if part in wanted:
                 if not found:
@@ -315,36 +319,36 @@ def _sizes(
     return test, val, rows - test - val
 
 
-def _too_few(rows: int) -> str:
-    return (
-        f"{rows} different rows, expected at least {_MIN_ROWS}. Add rows; 50 or more make a fair comparison."
+def _too_few(rows: int) -> Problem:
+    said = f"{rows} different row{'' if rows == 1 else 's'}, expected at least {_MIN_ROWS}"
+    return Problem("dataset.too-few-rows", said, fix=_ADD_ROWS)
+
+
+def _no_group_left(part: str, settings: DataSettings) -> Problem:
+    return Problem(
+        "dataset.too-few-groups",
+        f"no group of {settings.group_field!r} is left for {part}: there are too few groups",
+        fix=f"Name a field with more groups as {{group_field}}, or give {{{part}}}.",
+        settings={"group_field": "<FIELD>", part: "<FILE>"},
     )
 
 
-def _no_group_left(part: str, settings: DataSettings) -> str:
-    what = f"no group of {settings.group_field!r} is left for {part}: there are too few groups"
-    return f"{what}. Choose a finer --group-field, or give --{part} FILE."
-
-
-def _not_verified(parts: Mapping[Part, Sequence[Example]], labels: tuple[str, ...] | None) -> list[str]:
+def _not_verified(parts: Mapping[Part, Sequence[Example]], labels: tuple[str, ...] | None) -> list[Problem]:
     warnings = []
     total = sum(len(part) for part in parts.values())
     if not parts["test"]:
-        warnings.append("no test rows are sealed: nothing beyond what val confirms is verified.")
+        said = "no test rows are kept, so only validation confirms the result"
+        warnings.append(Problem("dataset.no-test", said))
     if total < _FEW_ROWS:
-        warnings.append(
-            f"{total} rows in all, under {_FEW_ROWS}: differences between prompts are mostly chance."
-        )
+        said = f"only {total} rows in all: differences between prompts are mostly chance"
+        warnings.append(Problem("dataset.few-rows", said, fix=_ADD_ROWS))
     for name, part in parts.items():
-        if 0 < len(part) < _FEW_PART_ROWS and name != "train":
-            what = (
-                f"{name} has {len(part)} rows, under {_FEW_PART_ROWS}: no difference on it can be significant"
-            )
-            warnings.append(
-                f"{what}, so {'the verdict' if name == 'test' else 'the choice'} is not verified."
-            )
-        elif 0 < len(part) < _FEW_PART_ROWS:
-            warnings.append(f"train has {len(part)} rows, under {_FEW_PART_ROWS}: few errors to learn from.")
+        if 0 < len(part) < _FEW_PART_ROWS:
+            lost = "no difference on it can be significant"
+            if name == "train":
+                lost = "there are few errors to learn from"
+            said = f"{name} has only {len(part)} row{'' if len(part) == 1 else 's'}, so {lost}"
+            warnings.append(Problem("dataset.few-part-rows", said, fix=_ADD_ROWS))
     seen = {example.target_text for part in parts.values() for example in part}
     for name, part in parts.items():
         missing = (
@@ -352,7 +356,8 @@ def _not_verified(parts: Mapping[Part, Sequence[Example]], labels: tuple[str, ..
         )
         if missing:
             lost = "it cannot be learned from there" if name == "train" else "it is not verified there"
-            warnings.append(f"{name} has no row of label {named(missing)}: {lost}.")
+            said = f"{name} has no row with the label {named(missing)}, so {lost}"
+            warnings.append(Problem("dataset.label-not-in-part", said))
     return warnings
 
 
@@ -368,7 +373,8 @@ def _files_sha256(paths: Mapping[str, Path]) -> str:
             with path.open("rb") as file:
                 sums[name] = hashlib.file_digest(file, "sha256").hexdigest()
         except OSError as error:
-            raise DatasetError(f"{path}: cannot be read: {error.strerror}. Check its permissions.") from error
+            said, fix = f"cannot be read: {error.strerror}", "Check the permissions of the file."
+            raise DatasetError(Problem("dataset.unreadable", said, file_place(path), fix)) from error
     if len(sums) == 1:
         return next(iter(sums.values()))
     return hashlib.sha256("\n".join(f"{name} {value}" for name, value in sums.items()).encode()).hexdigest()

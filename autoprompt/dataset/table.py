@@ -6,10 +6,12 @@ import csv
 import io
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, BinaryIO
 
 from autoprompt.dataset.faults import Faults, require_fields
-from autoprompt.dataset.lines import HEAD_BYTES, MAX_ROW_BYTES, bounded_lines, decode
+from autoprompt.dataset.lines import HEAD_BYTES, MAX_ROW_BYTES, TOO_LONG, bounded_lines, decode
+from autoprompt.errors import Problem
 from autoprompt.text.names import named
 
 DELIMITERS = (",", ";", "\t", "|")
@@ -19,18 +21,18 @@ _SEP_LINE = re.compile(rb'"?sep=([,;\t|])"?\r?\n', re.IGNORECASE)
 
 
 def read_table(
-    file: BinaryIO, head: bytes, faults: Faults, flags: Mapping[str, str]
+    file: BinaryIO, head: bytes, faults: Faults, wanted: Mapping[str, str]
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Records of a delimited table whose first row names the columns.
+    """Yield records of a delimited table whose first row names the columns.
 
-    head: the first bytes of the file, for the delimiter.
-    A row with more or fewer fields than the header is a fault; blank lines are passed over, and so are rows
-    of empty cells, as spreadsheets write them under a table.
+    head: The first bytes of the file, for the delimiter. wanted: As `fields` in `require_fields`.
+    A row with more or fewer fields than the header is a fault. Blank lines are skipped, and so are rows of
+    empty cells, as spreadsheets write them under a table.
     """
     # The limit is the process's, 128 KiB by default, and is only ever widened here.
     csv.field_size_limit(max(csv.field_size_limit(), MAX_ROW_BYTES))
     named_by_file = _SEP_LINE.match(head)
-    delimiter = named_by_file[1].decode() if named_by_file else find_delimiter(head, flags.values())
+    delimiter = named_by_file[1].decode() if named_by_file else find_delimiter(head, wanted.values())
     rows = _rows(file, delimiter, faults)
     if named_by_file:
         next(rows)
@@ -41,8 +43,9 @@ def read_table(
     header = [name.strip() for name in names]
     doubles = sorted({name for name in header if name and header.count(name) > 1})
     if doubles:
-        faults.fail(line, f"column {named(doubles)} stands twice in the header. Rename one of them.")
-    require_fields(header, line, flags, faults)
+        said = f"the header has the column {named(doubles)} twice"
+        faults.fail(line, Problem("dataset.duplicate-column", said, fix="Rename one of them."))
+    require_fields(header, line, wanted, faults)
     for line, cells in rows:
         if len(cells) == len(header):
             yield line, dict(zip(header, cells, strict=True))
@@ -98,8 +101,8 @@ class _Feed:
             self.row_line = number
         self._row_bytes += len(raw)
         if self._row_bytes > MAX_ROW_BYTES + 2:
-            cause = "Perhaps a quote that opens here is never closed; else shorten the row."
-            self._faults.fail(self.row_line, f"a row over 1 MiB. {cause}")
+            fix = "Close the quote that opens here, if one does. Otherwise shorten the row."
+            self._faults.fail(self.row_line, replace(TOO_LONG, fix=fix))
         text = decode(raw, number, self._faults)
         if text is None:
             self.is_broken = True
@@ -124,17 +127,22 @@ def _rows(file: BinaryIO, delimiter: str, faults: Faults) -> Iterator[tuple[int,
             yield feed.row_line, cells
 
 
-def _broken_quotes(error: csv.Error, delimiter: str) -> str:
+def _broken_quotes(error: csv.Error, delimiter: str) -> Problem:
     reason = str(error)
     if "unexpected end" in reason:
-        return 'a quote that opens in this row is never closed. Close it, or write a literal " as "".'
+        said = "a quote that opens in this row is never closed"
+        return Problem("dataset.open-quote", said, fix='Close it, or write a literal " as "".')
     if "new-line character" in reason:
-        return "a lone CR inside a field without quotes. Put the field in quotes, or take the CR out."
-    return f'text after a closing quote, expected {delimiter!r}. Write a literal " inside quotes as "".'
+        said = "a lone CR inside a field without quotes"
+        return Problem("dataset.line-ends", said, fix="Put the field in quotes, or take the CR out.")
+    said = f"text after a closing quote, expected {delimiter!r}"
+    return Problem("dataset.after-quote", said, fix='Write a literal " inside quotes as "".')
 
 
-def _uneven(cells: Sequence[str], header: Sequence[str]) -> str:
-    count = f"{len(cells)} field{'s' if len(cells) != 1 else ''}, the header has {len(header)}"
+def _uneven(cells: Sequence[str], header: Sequence[str]) -> Problem:
+    said = f"{len(cells)} field{'s' if len(cells) != 1 else ''}, but the header has {len(header)}"
     if len(cells) < len(header):
-        return f"{count}; no value for {named(list(header[len(cells) :]))}. Fill it in."
-    return f"{count}. Put a field that holds the delimiter in quotes."
+        fix = f"Fill in {named(list(header[len(cells) :]))}."
+    else:
+        fix = "Put a field that holds the delimiter in quotes."
+    return Problem("dataset.uneven-row", said, fix=fix)

@@ -11,8 +11,9 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
+from autoprompt.errors import Place, Problem
 from autoprompt.records import Example
 from autoprompt.text.scripts import counted_words
 
@@ -37,8 +38,30 @@ _ROUNDING = 1e-9  # of sums of weights
 _FIRST = " 1"  # ends a word that has not stood in its row before
 
 
-def with_families(examples: Sequence[Example]) -> tuple[list[Example], str]:
-    """The rows, twins in one group, and how many they are if they are many. Rows with a group keep it.
+@dataclass(frozen=True, slots=True)
+class Twins:
+    """How many rows of a file are nearly alike, and a pair of them."""
+
+    count: int
+    rows: int
+    pair: tuple[Place, ...]
+
+    def warning(self, *, is_torn: bool) -> Problem:
+        """Return the warning of them. is_torn: There are too few other rows to keep them in one split."""
+        alike = f"{self.count} of {self.rows} rows are nearly alike"
+        if is_torn:
+            said = f"{alike}, and too few others are left to keep them in one split"
+            fix = "Add rows: scores are too good if one row answers another."
+            return Problem("dataset.twins-apart", said, fix=fix, related=self.pair)
+        said, fix = (
+            f"{alike}, so they stay in one split",
+            "Use {group_field} to say which rows belong together.",
+        )
+        return Problem("dataset.twins", said, Place(), fix, {"group_field": "<FIELD>"}, self.pair)
+
+
+def with_families(examples: Sequence[Example]) -> tuple[list[Example], Twins | None]:
+    """Return the rows, twins in one group, and how many they are if they are many. Rows with a group keep it.
 
     Twins have words in common that make up 0.7 of the weight of all words of both, in any order, each weighed
     by the logarithm of its rarity, and one of these is in few rows; twins of twins are one family. The
@@ -56,15 +79,14 @@ def with_families(examples: Sequence[Example]) -> tuple[list[Example], str]:
         for i, example in enumerate(examples)
     ]
     if not _are_many(len(named), len(examples)):
-        return grouped, ""
-    first, second = (examples[i].place for i in families[0][:2])
-    return grouped, f"{len(named)} of {len(examples)} rows are nearly alike, such as {first} and {second}"
+        return grouped, None
+    return grouped, Twins(len(named), len(examples), tuple(examples[i].place for i in families[0][:2]))
 
 
-def twins_across(sources: Mapping[str, Sequence[Example]]) -> list[str]:
-    """Warnings of files whose rows are nearly alike to rows that are learned from; of under 5% none.
+def twins_across(sources: Mapping[str, Sequence[Example]]) -> list[Problem]:
+    """Return warnings of files whose rows are nearly alike to rows that are learned from; under 5% none.
 
-    sources: rows of each file, by the setting that names it. Given files are taken as they are.
+    sources: Rows of each file, by the setting that names it. Given files are taken as they are.
     """
     rows = [(name, row) for name, found in sources.items() for row in found]
     twins: dict[str, list[Example]] = defaultdict(list)
@@ -73,9 +95,13 @@ def twins_across(sources: Mapping[str, Sequence[Example]]) -> list[str]:
             for name, row in (rows[i] for i in family):
                 twins[name].append(row)
     return [
-        f"{len(found)} of {len(sources[name])} rows of {name} are nearly alike to rows that are learned "
-        f"from, such as {found[0].place}: an example of one answers the other, so what is measured on them "
-        "is too good."
+        Problem(
+            "dataset.twins-across",
+            f"{len(found)} of {len(sources[name])} rows of {name} are nearly alike to rows to learn from, so "
+            "scores on them are too good",
+            fix="Take them out of one of the files.",
+            related=(found[0].place,),
+        )
         for name, found in sorted(twins.items())
         if name not in _LEARNED and _are_many(len(found), len(sources[name]))
     ]

@@ -10,10 +10,11 @@ from pathlib import Path
 
 from autoprompt.dataset import check_fields, first_fields
 from autoprompt.dataset.checks import content_key
+from autoprompt.dataset.faults import file_place
 from autoprompt.dataset.plain import plain_rows
 from autoprompt.dataset.python_rows import Rows
 from autoprompt.dataset.shown import shown_in
-from autoprompt.errors import DatasetError, PromptError, StoreError
+from autoprompt.errors import DatasetError, Place, Problem, PromptError, StoreError
 from autoprompt.llm.scripted import ScriptedClient
 from autoprompt.measure.program import placeholders, unknown_placeholders
 from autoprompt.memory import ExperienceFile
@@ -30,7 +31,7 @@ from autoprompt.text.names import listed, named
 
 
 def given_rows(config: RunConfig, rows: Rows | None) -> Rows | None:
-    """Rows of a program with plain values, as they can be kept in a file; see `plain_rows`.
+    """Return a program's rows with plain values, as they can be kept in a file; see `plain_rows`.
 
     Raises ConfigError for a `config` that is none, DatasetError for what are no rows, such as a file's name.
     """
@@ -38,67 +39,65 @@ def given_rows(config: RunConfig, rows: Rows | None) -> Rows | None:
     if rows is None:
         return None
     if (instead := _instead_of(rows)) is not None:
-        raise DatasetError(
-            f"rows is {rows!r:.80}, expected dicts such as {{'input': ..., 'target': ...}}: {instead}."
-        )
+        said = f"rows is {rows!r:.80}, expected dicts such as {{'input': ..., 'target': ...}}"
+        raise DatasetError(Problem("dataset.not-rows", said, fix=instead))
     return plain_rows(rows, (config.input_field, config.target_field, config.group_field))
 
 
 def _instead_of(rows: object) -> str | None:
-    """What to give in place of what are no rows; None where they may be."""
+    """Return what to give in place of what are no rows; None if they may be."""
     if isinstance(rows, str | Path):
-        return f"a file is given as RunConfig(dataset={str(rows)!r})"
+        return f"Give a file as RunConfig(dataset={str(rows)!r})."
     if isinstance(rows, Mapping):
-        return "give a list of them"
+        return "Give a list of them."
     if type(rows).__name__ == "DataFrame":  # iterates over its columns
-        return "give rows.to_dicts()" if hasattr(rows, "to_dicts") else "give rows.to_dict('records')"
-    return None if isinstance(rows, Iterable) else "give a list of them"
+        return "Give rows.to_dicts()." if hasattr(rows, "to_dicts") else "Give rows.to_dict('records')."
+    return None if isinstance(rows, Iterable) else "Give a list of them."
 
 
-def _shown_rows(candidate: Candidate, rows: Sequence[Example]) -> list[str]:
-    """A warning where rows are demonstrations, or stand in the text: what is shown is no test."""
+def _shown_rows(candidate: Candidate, rows: Sequence[Example]) -> list[Problem]:
+    """A warning if rows are demonstrations, or the text holds them: what is shown is no test."""
     demos = {content_key(demo.input) for demo in candidate.demos}
     shown = {row.id for row in shown_in([*candidate.components.values()], rows)}
     shown |= {row.id for row in rows if content_key(row.content) in demos}
     if not shown:
         return []
     are = "1 of the rows is" if len(shown) == 1 else f"{len(shown)} of the rows are"
-    return [f"{are} among the prompt's demonstrations: they say nothing about it"]
+    said = f"{are} among the prompt's demonstrations, so the score on them says nothing"
+    return [Problem("prompt.rows-shown", said, fix="Score the prompt on other rows.")]
 
 
 def demo_warnings(
     candidate: Candidate, rows: Sequence[Example], labels: Sequence[str], config: RunConfig
-) -> list[str]:
-    """What has to be said of a candidate's demonstrations.
-
-    Raises PromptError where one cannot be filled in.
-    """
+) -> list[Problem]:
+    """Return warnings of a candidate's demonstrations. Raises PromptError if one cannot be filled in."""
     _check_demos(candidate, rows, config)
     return [*_shown_rows(candidate, rows), *_strange_demos(candidate, labels)]
 
 
-def searched_warnings(candidates: Iterable[Candidate], rows: Sequence[Example]) -> list[str]:
-    """Warnings where the candidates' runs have looked at some of the rows, or nothing tells that."""
+def searched_warnings(candidates: Iterable[Candidate], rows: Sequence[Example]) -> list[Problem]:
+    """Return warnings if the candidates' runs have looked at some of the rows, or if nothing tells that."""
     origins = [one.origin for one in candidates if one.origin is not None]
     names = {origin.run_dir: origin.name for origin in origins if origin.run_dir is not None}
     said = (_searched_by(RunFolder(Path(run_dir)), name, rows) for run_dir, name in names.items())
     return [*filter(None, said)]
 
 
-def _searched_by(run: RunFolder, name: str, rows: Sequence[Example]) -> str:
+def _searched_by(run: RunFolder, name: str, rows: Sequence[Example]) -> Problem | None:
     try:
         searched = run.rows_searched() if run.path.exists() else None
     except StoreError:
         searched = None
     if searched is None:
-        return f"{run.path} is gone or cannot be read: nothing tells which of the rows {name} has looked at"
+        said = f"cannot be read, so autoprompt cannot tell which of these rows {name} has already seen"
+        return Problem("run.rows-unknown", said, Place(run.path))
     known = sum(row.id in searched for row in rows)
-    said = f"{known} of the {len(rows)} rows took part in the search of {name}: on those a score is no proof"
-    return said if known else ""
+    said = f"{name} has already seen {known} of the {len(rows)} rows, so the score on them is no proof"
+    return Problem("run.rows-seen", said, fix="Score the prompt on other rows.") if known else None
 
 
-def _strange_demos(candidate: Candidate, labels: Sequence[str]) -> list[str]:
-    """A warning where a single prompt's demonstrations show an answer that is none of the labels."""
+def _strange_demos(candidate: Candidate, labels: Sequence[str]) -> list[Problem]:
+    """A warning if a single prompt's demonstrations show an answer that is none of the labels."""
     if not labels or len(candidate.components) > 1:
         return []
     strange = [demo.output for demo in candidate.demos if read_label(demo.output, labels) is None]
@@ -106,14 +105,16 @@ def _strange_demos(candidate: Candidate, labels: Sequence[str]) -> list[str]:
         return []
     shown = listed([repr(text if len(text) <= 60 else text[:59] + "…") for text in dict.fromkeys(strange)], 5)
     show = "shows" if len(strange) == 1 else "show"
-    return [
+    said = (
         f"{len(strange)} of the prompt's demonstrations {show} an answer that is none of the labels "
-        f"({listed([*labels])}): {shown}. Correct it, or add it to the labels"
-    ]
+        f"({listed([*labels])}): {shown}"
+    )
+    fix = "Correct it, or add it to {labels}."
+    return [Problem("prompt.strange-demo", said, fix=fix, settings={"labels": None})]
 
 
 def _check_demos(candidate: Candidate, rows: Sequence[Example], config: RunConfig) -> None:
-    """Raises PromptError where a demonstration of a single prompt lacks a field that it is filled in with."""
+    """Raise PromptError if a demonstration of a single prompt lacks a field that it is filled in with."""
     if len(candidate.components) > 1:
         return
     fillable = {name for row in rows for name in row.fields} - {config.target_field}
@@ -121,20 +122,21 @@ def _check_demos(candidate: Candidate, rows: Sequence[Example], config: RunConfi
     for number, demo in enumerate(candidate.demos, 1):
         held = demo.held(config.input_field)
         if lacking := [name for name in asked if name not in held]:
-            raise PromptError(
-                f"the prompt asks for {{{lacking[0]}}}, and its demonstration {number} does not hold it: add "
-                'it under "fields" there, or take the demonstration out'
-            )
+            said = f"the prompt asks for {{{lacking[0]}}}, but its demonstration {number} does not have it"
+            fix = 'Add it under "fields" there, or take the demonstration out.'
+            raise PromptError(Problem("prompt.demo-field", said, fix=fix))
 
 
-def check_placeholders(prompt: str, rows: Mapping[Path, Sequence[Example]], config: RunConfig) -> list[str]:
-    """Every row can fill in what the prompt asks for: whatever is in braces and a field of some row.
+def check_placeholders(
+    prompt: str, rows: Mapping[Path, Sequence[Example]], config: RunConfig
+) -> list[Problem]:
+    """Check that every row can fill in what the prompt asks for: a field of some row, in braces.
 
-    rows: of each file. Returns warnings of the target in braces, of identifiers there that are no field, so
+    rows: Of each file. Returns warnings of the target in braces, of identifiers there that are no field, so
     perhaps misspelt, of a field there that is not filled in as it is written, and of an input that is never
-    sent since the prompt asks for other fields alone.
-    Raises DatasetError with file and line of the rows that cannot, and PromptError where the input field's
-    name is in braces and can be no placeholder.
+    sent because the prompt asks for other fields alone.
+    Raises DatasetError for the rows that cannot fill it in, and PromptError if the input field's name is in
+    braces and can be no placeholder.
     """
     every = (name for examples in rows.values() for example in examples for name in example.fields)
     known = dict.fromkeys(every)
@@ -148,13 +150,13 @@ def check_placeholders(prompt: str, rows: Mapping[Path, Sequence[Example]], conf
     sealed = {config.target_field} - {field}
     return (
         _blank([name for name in asked if name != field], rows)
+        + [_target_placeholder(f"{{{name}}}") for name in placeholders(prompt, sealed)]
         + [
-            f"{{{name}}} is the target, which is never filled in, and stays literal"
-            for name in placeholders(prompt, sealed)
-        ]
-        + [
-            f"{{{name}}} is no field of the rows ({', '.join(known)}) and stays literal"
-            f"{_hint(name, fillable, None if field in asked else field)}"
+            Problem(
+                "prompt.unknown-placeholder",
+                f"{{{name}}} is no field of the rows ({', '.join(known)}), so it is sent as it is",
+                fix=_hint(name, fillable, None if field in asked else field),
+            )
             for name in unknown_placeholders(prompt, known)
         ]
         + _missed(prompt, known, field, sealed)
@@ -163,79 +165,88 @@ def check_placeholders(prompt: str, rows: Mapping[Path, Sequence[Example]], conf
 
 
 def _check_input_is_filled_in(prompt: str, field: str, asked: Sequence[str]) -> None:
-    """Raises PromptError where the input field's name is in braces, and is not filled in."""
+    """Raise PromptError if the input field's name is in braces, and is not filled in."""
     literal = [f"{{{field}}}"] if f"{{{field}}}" in prompt and field not in asked else []
     if not is_placeholder_name(field):
         literal = [miss.text for miss in misses(prompt, [field]) if miss.inner == field] or literal
     if literal:
-        raise PromptError(
-            f"the prompt's {literal[0]} would be sent as it stands: placeholders are letters, digits and _. "
-            "Rename the field, or take it out of the prompt: the input then follows as a message of its own."
-        )
+        said = f"{literal[0]} is no placeholder: those are letters, digits and _"
+        fix = "Rename the field. Or take it out of the prompt: the input then follows as its own message."
+        raise PromptError(Problem("prompt.input-placeholder", said, Place(setting="prompt"), fix))
 
 
-def _blank(asked: Sequence[str], rows: Mapping[Path, Sequence[Example]]) -> list[str]:
-    """What is said of rows that leave empty what the prompt asks for; an empty input is an error before."""
+def _target_placeholder(text: str) -> Problem:
+    said = f"{text} is the target, which is never filled in, so it is sent as it is"
+    return Problem("prompt.target-placeholder", said, fix="Take it out of the prompt.")
+
+
+def _blank(asked: Sequence[str], rows: Mapping[Path, Sequence[Example]]) -> list[Problem]:
+    """Warnings of rows that leave empty what the prompt asks for; an empty input is an error before."""
     return [
-        f"{path}: {len(found)} row{'s' if len(found) > 1 else ''} with an empty {{{name}}}, which the prompt "
-        f"asks for, the first at {found[0].at}"
+        Problem(
+            "prompt.empty-field",
+            f"{len(found)} row{'s have' if len(found) > 1 else ' has'} an empty {{{name}}}, which the prompt "
+            "asks for",
+            file_place(path),
+            related=(found[0].place,),
+        )
         for path, examples in rows.items()
         for name in asked
         if (found := [row for row in examples if not text_of(row.fields[name]).strip()])
     ]
 
 
-def _unsent(field: str, asked: Sequence[str]) -> list[str]:
-    """What is said of an input field that the prompt does not ask for, where it asks for others."""
+def _unsent(field: str, asked: Sequence[str]) -> list[Problem]:
+    """A warning of an input field that the prompt does not ask for, if it asks for others."""
     if not asked or field in asked:
         return []
     others = ", ".join(f"{{{name}}}" for name in asked)
-    return [
-        f"the input {{{field}}} is never sent: a prompt with placeholders sends those alone, {others}; add "
-        f"{{{field}}}, or name another --input-field"
-    ]
+    said = f"the input {{{field}}} is never sent, because the prompt asks only for {others}"
+    fix = f"Add {{{field}}} to the prompt, or name another field as {{input_field}}."
+    settings = {"input_field": "<FIELD>"} if field != "input_field" else {}
+    return [Problem("prompt.input-not-sent", said, fix=fix, settings=settings)]
 
 
-def _missed(prompt: str, known: Collection[str], field: str, sealed: Collection[str]) -> list[str]:
-    """What is said of fields in braces that are not filled in as they are written.
+def _missed(prompt: str, known: Collection[str], field: str, sealed: Collection[str]) -> list[Problem]:
+    """Warnings of fields in braces that are not filled in as they are written.
 
-    field: of the input, which `input` may mean in prompts. sealed: the target, where it is not the input.
+    field: Of the input, which `input` may mean in prompts. sealed: The target, if it is not the input.
     """
     alias = "input"
     is_alias = alias not in known and field in known
-    said = []
+    found = []
     for miss in misses(prompt, [*known, *([alias] if is_alias else [])]):
         meant = field if is_alias and miss.field == alias else miss.field
         if meant in sealed:
-            if not miss.is_doubled:  # else told of the pair within
-                said.append(f"{miss.text} is the target, which is never filled in, and stays literal")
-        elif miss.is_doubled:
-            said.append(
-                f"{miss.text} is sent with braces around what the field holds: {as_placeholder(meant)}"
-            )
-        else:
-            said.append(f"{miss.text} is no placeholder and is sent as it stands: {as_placeholder(meant)}")
-    return said
+            if not miss.is_doubled:  # else there is a warning of the pair within
+                found.append(_target_placeholder(miss.text))
+            continue
+        said = f"{miss.text} is no placeholder, so it is sent as it is"
+        if miss.is_doubled:
+            said = f"{miss.text} is sent with braces around what the field holds"
+        fix = as_placeholder(meant)
+        found.append(Problem("prompt.braces", said, fix=f"{fix[:1].upper()}{fix[1:]}."))
+    return found
 
 
 def _hint(name: str, fields: Collection[str], likely: str | None) -> str:
-    """likely: the field that is meant where none is spelt alike."""
+    """Return which field may be meant, as a sentence. likely: The one to name if none has a similar name."""
     close = get_close_matches(name, sorted(fields), n=1)
     meant = field_named(name, sorted(fields)) or next(iter(close), likely)
     if meant is None:
         return ""
     if is_placeholder_name(meant):
-        return f"; did you mean {{{meant}}}?"
-    return f"; if {meant!r} is meant, {as_placeholder(meant)}"
+        return f"Did you mean {{{meant}}}?"
+    return f"If you mean {meant!r}, {as_placeholder(meant)}."
 
 
 def check_metric(
     config: RunConfig, labels: tuple[str, ...], rows: Mapping[Path, Sequence[Example]]
-) -> list[str]:
-    """The metric is known, its options fit it, and it can compare with every target. rows: of each file.
+) -> list[Problem]:
+    """Check that the metric is known, its options fit it, and it can compare with every target.
 
-    Returns warnings of targets that it compares in part. Raises ConfigError, and DatasetError with file and
-    line.
+    rows: Of each file. Returns warnings of targets that it compares in part. Raises ConfigError and
+    DatasetError.
     """
     unasked = ScriptedClient([])  # a judge's options are checked without its model
     metric = get_metric(config.metric, config.metric_options, judge=unasked, labels=labels)
@@ -246,35 +257,36 @@ def check_memory(config: RunConfig) -> None:
     """The experience file can be read and written. Raises InputError that says how it cannot."""
     if config.no_memory:
         return
-    todo = "Give another file with --memory, or --no-memory."
-    check_writable(config.memory, makes_folders=True, todo=todo)
+    fix, settings = "Name another file as {memory}, or use {no_memory}.", {"memory": None, "no_memory": True}
+    check_writable(config.memory, makes_folders=True, fix=fix, settings=settings)
     ExperienceFile(config.memory).load()
 
 
 def starting_prompt(config: RunConfig) -> str:
-    """The prompt that the settings name. Raises PromptError if there is none, with what to add."""
+    """Return the prompt that the settings name. Raises PromptError if there is none, with what to add."""
     if config.prompt is None:
         raise PromptError(_no_prompt(config))
     return config.prompt
 
 
-def _no_prompt(config: RunConfig) -> str:
+def _no_prompt(config: RunConfig) -> Problem:
+    said, settings = "no prompt to start from", {"prompt": "<TEXT|@FILE>"}
     data = next((path for name in DATA_FILES if (path := getattr(config, name)) is not None), None)
     if data is None:
-        return "no prompt to start from. Add --prompt TEXT or --prompt @FILE."
+        return Problem("prompt.missing", said, fix="Give {prompt}.", settings=settings)
     name = data.name.partition(".")[0] or data.stem
     there = first_fields(data)
     given = config.input_field, config.target_field
     is_sure = not there or all(field in there for field in given)
     fields = [_yaml_text(field) for field in given] if is_sure else ["FIELD", "FIELD"]
     listed = "" if is_sure else f"\nThe fields are {named(there)}."
-    return (
-        f"{data}: no prompt to start from. Add --prompt TEXT or --prompt @FILE, or write it beside the data, "
-        f"into {data.with_name(f'{name}.task.yaml')}:\n"
+    fix = (
+        f"Give {{prompt}}, or write it beside the data, into {data.with_name(f'{name}.task.yaml')}:\n"
         "  prompt: TEXT\n"
         f"  input_field: {fields[0]}    # the field of the rows that holds the input\n"
         f"  target_field: {fields[1]}    # ... and the one that holds the expected answer{listed}"
     )
+    return Problem("prompt.missing", said, file_place(data), fix, settings)
 
 
 def _yaml_text(name: str) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from autoprompt.dataset.python_rows import Rows
+from autoprompt.errors import Place, Problem
 from autoprompt.evaluation.scoring import Prepared, prepared
 from autoprompt.evaluation.task import CheckedRows, reasoning_tokens, row_calls, task_options
 from autoprompt.llm.models import Clients, check_clients, check_models
@@ -48,11 +49,12 @@ class EvaluationEstimate:
     is_reasoned: bool = False
     judge_calls: int = 0
     judge_model: str = ""
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[Problem, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """What `eval --dry-run --json` prints."""
-        return {**asdict(self), "labels": list(self.labels), "warnings": list(self.warnings)}
+        """Return plain data; `--json` prints it."""
+        warnings = [warning.to_dict() for warning in self.warnings]
+        return {**asdict(self), "labels": list(self.labels), "warnings": warnings}
 
 
 def estimate_evaluation(
@@ -63,20 +65,19 @@ def estimate_evaluation(
     against: Candidate | str | None = None,
     clients: Clients | None = None,
 ) -> EvaluationEstimate:
-    """What `evaluate` with the same arguments would use: `eval --dry-run`.
+    """Return what `evaluate` with the same arguments would use, without sending anything.
 
     clients: none is asked. Their cost is known where the settings have prices. Raises what `evaluate` does
     before its first call; only that a cap is too small is a warning here.
     """
     check_clients(clients)
-    with prepared(config, rows, candidate, against) as (asked, told):
-        found = _estimate(asked, clients)
-    return replace(found, warnings=tuple(map(told, found.warnings)))
+    with prepared(config, rows, candidate, against) as asked:
+        return _estimate(asked, clients)
 
 
 def _estimate(asked: Prepared, clients: Clients | None) -> EvaluationEstimate:
     config, checked, candidates = asked.config, asked.checked, asked.candidates
-    warnings = [*checked.warnings, *(check_models(config) if clients is None else ())]
+    warnings = [*checked.warnings, *(map(Problem.plain, check_models(config)) if clients is None else ())]
     prices = prices_of(config, clients)
     answers = len(checked.examples) * len(candidates)
     judge_calls = answers if config.metric == JUDGED else 0
@@ -102,14 +103,17 @@ def _estimate(asked: Prepared, clients: Clients | None) -> EvaluationEstimate:
     )
 
 
-def _too_small(config: RunConfig, calls: int, tokens: int, cost: float | None) -> Iterator[str]:
+def _too_small(config: RunConfig, calls: int, tokens: int, cost: float | None) -> Iterator[Problem]:
     """Caps under which the evaluation would end without a score."""
     if config.max_calls is not None and config.max_calls < calls:
-        yield f"--max-calls {config.max_calls:,} is too small: all {calls:,} must fit before the first"
+        said = f"{config.max_calls:,} is too small: the evaluation takes {calls:,}, which must all fit"
+        yield Problem("budget.too-few-calls", said, Place(setting="max_calls"))
     if config.max_tokens is not None and config.max_tokens < tokens:
-        yield f"--max-tokens {config.max_tokens:,} may end it before the last row: it takes about {tokens:,}"
+        said = f"{config.max_tokens:,} may end it before the last row: it takes about {tokens:,}"
+        yield Problem("budget.may-end-early", said, Place(setting="max_tokens"))
     if config.max_cost is not None and cost is not None and config.max_cost < cost:
-        yield f"--max-cost {config.max_cost:g} may end it before the last row: it takes about ${cost:.4g}"
+        said = f"${config.max_cost:g} may end it before the last row: it takes about ${cost:.4g}"
+        yield Problem("budget.may-end-early", said, Place(setting="max_cost"))
 
 
 def _task_call(config: RunConfig, checked: CheckedRows, candidate: Candidate) -> Call:

@@ -10,8 +10,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from autoprompt.dataset.python_rows import Rows, Told, with_rows
-from autoprompt.errors import ConfigError, UsageError
+from autoprompt.dataset.python_rows import Rows, with_rows
+from autoprompt.errors import ConfigError, Place, Problem, UsageError
 from autoprompt.evaluation.checks import (
     check_placeholders,
     demo_warnings,
@@ -30,9 +30,9 @@ from autoprompt.measure.rows import EmptyAnswers, evaluate_jobs, raise_if_all_fa
 from autoprompt.measure.task import texts_of
 from autoprompt.metrics import Metric, run_metric
 from autoprompt.metrics.judge import Grades
-from autoprompt.records import Candidate, EvaluatedRow, Evaluation, OnEvent, Origin, Usage
+from autoprompt.records import Candidate, EvaluatedRow, Evaluation, OnEvent, Origin, Usage, warning_event
 from autoprompt.settings.prompt_file import is_export, prompt_text
-from autoprompt.settings.records import RunConfig
+from autoprompt.settings.records import EMPTY_PROMPT, RunConfig
 from autoprompt.settings.resolve import CompleteConfig, complete, with_known_fields, with_known_labels
 from autoprompt.stats import Interval, count_groups
 from autoprompt.text.names import listed
@@ -46,8 +46,8 @@ class EvaluationReport:
         was answered by both. The other prompt is its `old` one.
     baselines: what needs no model, on the same rows: the answer that most of them have, and for each row the
         vote of the others with the most words in common.
-    warnings: sentences about rows that were dropped and placeholders that are none, about what the model does
-    not take or say, and about answers that a judge gave no grade.
+    warnings: of rows that were dropped and placeholders that are none, of what the model does not take or
+        say, and of answers that a judge gave no grade.
     """
 
     evaluation: Evaluation
@@ -58,7 +58,7 @@ class EvaluationReport:
     seconds: float
     metric: str
     model: str
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[Problem, ...] = ()
     against: Evaluation | None = None
     compared: ComparedRows | None = None
     baselines: tuple[Baseline, ...] = ()
@@ -104,7 +104,7 @@ class EvaluationReport:
             "calls": self.calls,
             **asdict(self.usage),
             "seconds": round(self.seconds, 3),
-            "warnings": list(self.warnings),
+            "warnings": [warning.to_dict() for warning in self.warnings],
             "baselines": baselines_dict(self.baselines),
             "rows": [asdict(row) for row in self.evaluation.rows],
             "against": self._against(),
@@ -142,9 +142,8 @@ def evaluate(
     The rows are checked as for a run, and each input is scored once.
     Raises what `optimize` raises, and BudgetExhausted where a cap ends it before the last row.
     """
-    with prepared(config, rows, candidate, against) as (asked, told):
-        report = _evaluate(asked, clients, _telling(on_event, told))
-    return replace(report, warnings=tuple(map(told, report.warnings)))
+    with prepared(config, rows, candidate, against) as asked:
+        return _evaluate(asked, clients, on_event or (lambda _: None))
 
 
 @contextmanager
@@ -153,12 +152,12 @@ def prepared(
     rows: Rows | None,
     candidate: object,
     against: object,
-) -> Iterator[tuple[Prepared, Told]]:
-    """What `evaluate` with these arguments is to ask, and how its messages are said in words of the rows."""
+) -> Iterator[Prepared]:
+    """Yield what `evaluate` with these arguments is to ask, checked."""
     asked, other = _as_candidate(candidate, "candidate"), _as_candidate(against, "against")
     plain = given_rows(config, rows)
-    with with_rows(config, plain, has_prompt=asked is not None) as (config, told):
-        yield _prepare(config, asked, other), told
+    with with_rows(config, plain, has_prompt=asked is not None) as config:
+        yield _prepare(config, asked, other)
 
 
 def _as_candidate(prompt: object, source: str) -> Candidate | None:
@@ -168,7 +167,7 @@ def _as_candidate(prompt: object, source: str) -> Candidate | None:
             raise ConfigError(
                 f"{source} is {prompt!r}, expected a prompt; of a run give candidate_of(RUN, {prompt!r})."
             )
-        return other_prompt(prompt, source)
+        return other_prompt(prompt, Place(setting=source))
     if prompt is None or isinstance(prompt, Candidate):
         return prompt
     if isinstance(prompt, Exported):
@@ -181,28 +180,17 @@ def names_candidate(text: str) -> bool:
     return re.fullmatch(r"original|best|(?=.*\d)[0-9a-f]{4,12}", text) is not None
 
 
-def other_prompt(prompt: str, source: str) -> Candidate:
-    """The prompt to compare with: a text, `@` and a file with one, or with an export and its demonstrations.
+def other_prompt(prompt: str, place: Place) -> Candidate:
+    """Return the prompt to compare with: a text, `@` and a file with one, or an export with demonstrations.
 
-    source: what it came from, as messages name it. Raises PromptError for a file that will not do, UsageError
-    for an empty text.
+    place: What it came from. Raises PromptError for a file that will not do, UsageError for an empty text.
     """
     if prompt.startswith("@") and is_export(path := Path(prompt[1:]).expanduser()):
         return read_one_prompt(path).candidate
-    text = prompt_text(prompt, Path(), source)
+    text = prompt_text(prompt, Path(), place)
     if not text.strip():
-        raise UsageError(f"{source}: the prompt is empty")
+        raise UsageError(EMPTY_PROMPT.at(place))
     return Candidate(components={COMPONENT: text})
-
-
-def _telling(on_event: OnEvent | None, told: Told) -> OnEvent:
-    """`on_event` with its messages in words of the rows."""
-
-    def emit(event: dict[str, Any]) -> None:
-        if on_event is not None:
-            on_event(event | {"message": told(event["message"])} if "message" in event else event)
-
-    return emit
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,9 +208,9 @@ def _prepare(config: RunConfig, candidate: Candidate | None, against: Candidate 
     origins = [one.origin for one in (candidate, against) if one is not None and one.origin is not None]
     config, labels_of, said = _as_known(config, origins)
     if config.dataset is None:
-        raise ConfigError(
-            "eval needs a dataset: give --dataset FILE; in Python rows=[...], or RunConfig(dataset=FILE)."
-        )
+        fix, settings = "Give {dataset}, or `rows` in Python.", {"dataset": "<FILE>"}
+        problem = Problem("dataset.none", "no dataset", fix=fix, settings=settings)
+        raise ConfigError(problem)
     checked = check_rows(config, config.dataset, open_task(config, candidate), labels_of=labels_of)
     known = texts_of(checked.task)
     if candidate is not None:
@@ -252,12 +240,12 @@ def _evaluate(prepared: Prepared, clients: Clients | None, emit: OnEvent) -> Eva
     config, checked = prepared.config, prepared.checked
     budget = Budget(config.max_calls, config.max_tokens, config.max_cost, config.max_seconds)
     for warning in checked.warnings:
-        emit({"event": "warning", "message": warning})
+        emit(warning_event(warning))
     with open_models(config, clients, budget, None, emit) as models:
         return _report(config, checked, prepared.candidates, models, budget, emit)
 
 
-def _as_known(config: CompleteConfig, origins: Sequence[Origin]) -> tuple[CompleteConfig, str, list[str]]:
+def _as_known(config: CompleteConfig, origins: Sequence[Origin]) -> tuple[CompleteConfig, str, list[Problem]]:
     """The settings with the labels and the fields that runs or exports know, where the user has none.
 
     origins: of the candidate, then of the other. Returns also whose labels they are, "" for the user's own,
@@ -279,16 +267,18 @@ def _as_known(config: CompleteConfig, origins: Sequence[Origin]) -> tuple[Comple
     if set(labels) == set(theirs):
         return config, labels_of, []
     ours, others = (", ".join(found) or "free answers" for found in (labels, theirs))
-    said = f"both are held to the labels of {name}: {ours}; {other} knows {others}. Your own go first"
-    return config, labels_of, [said]
+    said = f"both prompts are held to the labels of {name}: {ours}; {other} knows {others}"
+    fix = "Give {labels} to use others."
+    return config, labels_of, [Problem("prompt.other-labels", said, fix=fix, settings={"labels": "<A,B>"})]
 
 
-def _many_failed(rows: Sequence[EvaluatedRow]) -> str:
-    """What to say where so many rows failed that a score says little of the prompt; else ""."""
+def _many_failed(rows: Sequence[EvaluatedRow]) -> Problem | None:
+    """Warn if so many rows failed that a score says little of the prompt."""
     lost = [row for row in rows if row.is_lost]
     if len(lost) <= MOST_LOST * len(rows):
-        return ""
-    return f"{len(lost)} of {len(rows)} rows failed; in a score they count as wrong; {first_error(lost)}"
+        return None
+    said = f"{len(lost)} of {len(rows)} rows failed, which counts as wrong in a score; {first_error(lost)}"
+    return Problem("model.rows-failed", said)
 
 
 def _ask(
@@ -299,8 +289,8 @@ def _ask(
     budget: Budget,
     emit: OnEvent,
     metric: Metric,
-) -> tuple[list[Evaluation], list[str]]:
-    """The evaluations, and what is to be warned of.
+) -> tuple[list[Evaluation], list[Problem]]:
+    """Return the evaluations and warnings.
 
     Raises EmptyAnswersError and JudgeError where they say nothing, and where one side's rows all failed.
     """
@@ -323,9 +313,10 @@ def _ask(
     grades.check()
     answered = [row for evaluation in evaluations for row in evaluation.rows]
     is_cached = bool(budget.cached_answers) and not budget.spent.task_calls
-    said = [ALL_CACHED if is_cached else "", grades.warning, _many_failed(answered)]
-    said += [refused_warning(answered), cut_warning(answered)]
-    return evaluations, [*models.warnings(), *budget.passed(), *filter(None, said)]
+    found = [ALL_CACHED if is_cached else None, grades.warning, _many_failed(answered)]
+    found += [refused_warning(answered), cut_warning(answered)]
+    late = map(Problem.plain, [*models.warnings(), *budget.passed()])
+    return evaluations, [*late, *filter(None, found)]
 
 
 def _report(
@@ -341,7 +332,7 @@ def _report(
     client, metric = models.client("task"), run_metric(config, checked.labels, models.client)
     (evaluation, *others), late = _ask(config, checked, candidates, models, budget, emit, metric)
     for warning in late:
-        emit({"event": "warning", "message": warning})
+        emit(warning_event(warning))
     spent = budget.spent
     scored = score_rows(evaluation.rows, metric)
     against = others[0] if others else None

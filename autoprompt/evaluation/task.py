@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from autoprompt.dataset import load_checked
-from autoprompt.errors import ConfigError
+from autoprompt.errors import ConfigError, Problem
 from autoprompt.evaluation.checks import check_metric, check_placeholders, starting_prompt
 from autoprompt.llm.client import Client, Options
-from autoprompt.measure.baselines import unbalanced_warning
+from autoprompt.measure.baselines import unbalanced_warnings
 from autoprompt.measure.cost import FREE_OUTPUT_TOKENS, LABEL_OUTPUT_TOKENS
 from autoprompt.measure.program import COMPONENT, Program, PromptProgram, repeated_text, unknown_placeholders
 from autoprompt.measure.task import Component, ComponentKind, Task
@@ -52,10 +52,10 @@ class PromptTask:
     def fitted(self, rows: Sequence[Example]) -> PromptTask:  # noqa: ARG002  any rows do
         return self
 
-    def warnings(self, rows: Mapping[Path, Sequence[Example]]) -> list[str]:
+    def warnings(self, rows: Mapping[Path, Sequence[Example]]) -> list[Problem]:
         return check_placeholders(self.prompt, rows, self.config)
 
-    def check_search(self) -> list[str]:
+    def check_search(self) -> list[Problem]:
         return []
 
     def repeated_text(self, fields: Sequence[str]) -> str:
@@ -151,7 +151,7 @@ class CheckedRows:
     examples: tuple[Example, ...]
     labels: tuple[str, ...]
     task: Task
-    warnings: tuple[str, ...]
+    warnings: tuple[Problem, ...]
 
 
 def check_rows(config: RunConfig, dataset: Path, task: Task, *, labels_of: str = "") -> CheckedRows:
@@ -162,7 +162,7 @@ def check_rows(config: RunConfig, dataset: Path, task: Task, *, labels_of: str =
     made_of = input_of(config, task)
     examples, found, warnings = load_checked(dataset, config, labels_of=labels_of, input_of=made_of)
     task, rows = task.fitted(examples), {dataset: examples}
-    unbalanced = unbalanced_warning(examples, found or (), config.metric)
-    warnings = (*warnings, *filter(None, [unbalanced]), *task.warnings(rows))
+    warnings = (*warnings, *unbalanced_warnings(examples, found or (), config.metric))
+    warnings = (*warnings, *task.warnings(rows))
     warnings = (*warnings, *check_metric(config, found or (), rows))
     return CheckedRows(tuple(examples), found or (), task, tuple(warnings))

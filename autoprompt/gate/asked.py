@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from autoprompt.errors import ConfigError, UsageError
+from autoprompt.errors import ConfigError, Place, Problem, UsageError
 from autoprompt.evaluation.checks import demo_warnings
 from autoprompt.evaluation.exported import read_one_prompt
 from autoprompt.evaluation.task import CheckedRows, check_rows, open_task
@@ -42,7 +42,7 @@ class Asked:
     repeats: int
     baseline: Baseline | None
     must_pass: frozenset[str]
-    warnings: tuple[str, ...]
+    warnings: tuple[Problem, ...]
 
 
 def prepare(config: RunConfig, limits: CheckSettings, *, is_update: bool) -> Asked:
@@ -52,8 +52,9 @@ def prepare(config: RunConfig, limits: CheckSettings, *, is_update: bool) -> Ask
     config = complete(config)
     dataset = config.dataset
     if dataset is None:
-        raise ConfigError("check needs a dataset: give --dataset FILE; in Python RunConfig(dataset=FILE).")
-    warnings: list[str] = []
+        problem = Problem("dataset.none", "no dataset", fix="Give {dataset}.", settings={"dataset": "<FILE>"})
+        raise ConfigError(problem)
+    warnings: list[Problem] = []
     baseline = _baseline(limits, warnings, is_update=is_update)
     config, candidate, checked = _chosen(config, limits, dataset)
     rows = checked.examples
@@ -61,9 +62,9 @@ def prepare(config: RunConfig, limits: CheckSettings, *, is_update: bool) -> Ask
     must_pass = find_must_pass(limits.must_pass, rows, str(dataset))
     repeats = _repeats(limits, baseline, is_update=is_update)
     if repeats == 1 and config.temperature > 0:
-        warnings.append(
-            "temperature is above 0 and each row is asked once: --repeat 3 tells noise from change"
-        )
+        said = "the temperature is above 0 and each row is asked once, so noise may look like change"
+        fix, settings = "Use {repeat} to tell them apart.", {"repeat": 3}
+        warnings.append(Problem("check.noise", said, Place(setting="temperature"), fix, settings))
     if limits.record is not None:
         check_writable(limits.record)
     if is_update and limits.baseline is not None:
@@ -98,7 +99,7 @@ def _chosen(
     return config, Candidate(components=texts_of(checked.task), demos=demos), checked
 
 
-def _baseline(limits: CheckSettings, warnings: list[str], *, is_update: bool) -> Baseline | None:
+def _baseline(limits: CheckSettings, warnings: list[Problem], *, is_update: bool) -> Baseline | None:
     if limits.baseline is None:
         raise UsageError("check needs a baseline: give --baseline FILE (--update-baseline makes it).")
     if not is_update:
@@ -108,7 +109,7 @@ def _baseline(limits: CheckSettings, warnings: list[str], *, is_update: bool) ->
     try:
         return read_baseline(limits.baseline)
     except ConfigError as error:
-        warnings.append(f"the baseline that is replaced cannot be compared with: {error}")
+        warnings.append(Problem.plain(f"the baseline that is replaced cannot be compared with: {error}"))
         return None
 
 

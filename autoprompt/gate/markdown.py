@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from autoprompt.errors import Voice, tell
 from autoprompt.gate.report import CaseView, CheckReport
 from autoprompt.gate.text import one_line
 
@@ -27,7 +28,7 @@ def _lines(report: CheckReport, most_rows: int) -> Iterator[str]:
     yield f"{_escaped(report.message)}."
     yield ""
     yield from _summary(report)
-    for note in (*report.notes, *report.warnings):
+    for note in (*report.notes, *(tell(warning, Voice.CLI) for warning in report.warnings)):
         yield f"- {_escaped(one_line(note))}"
     if report.notes or report.warnings:
         yield ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from autoprompt.errors import Problem
 from autoprompt.gate.baseline import Baseline
 from autoprompt.gate.comparison import ComparedCase, Comparison
 from autoprompt.gate.gate import ALPHA, Reason
@@ -58,7 +59,7 @@ class CheckReport:
     must_pass: frozenset[str]
     reasons: tuple[Reason, ...]
     notes: tuple[str, ...]
-    warnings: tuple[str, ...]
+    warnings: tuple[Problem, ...]
     dataset_path: str
 
     @property
@@ -141,7 +142,7 @@ class CheckReport:
             "comparison": None if compared is None else _comparison_dict(compared),
             "cases": [view.to_dict() for view in self.changed()],
             "notes": list(self.notes),
-            "warnings": list(self.warnings),
+            "warnings": [warning.to_dict() for warning in self.warnings],
             "calls": measured.calls,
             **asdict(measured.usage),
             "seconds": round(measured.seconds, 3),

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from autoprompt.errors import BudgetExhausted, BudgetTooSmallError, ConfigError
+from autoprompt.errors import BudgetExhausted, BudgetTooSmallError, ConfigError, Problem
 from autoprompt.evaluation.task import row_calls
 from autoprompt.gate.answerers import Sampled, open_answerers
 from autoprompt.gate.asked import Asked, prepare
@@ -26,7 +26,7 @@ from autoprompt.measure.rows import EmptyAnswers, evaluate, row_counter
 from autoprompt.measure.task import Task
 from autoprompt.metrics import Metric, run_metric
 from autoprompt.metrics.judge import Grades
-from autoprompt.records import Candidate, Evaluation, Example, OnEvent
+from autoprompt.records import Candidate, Evaluation, Example, OnEvent, warning_event
 from autoprompt.settings.records import CheckSettings, RunConfig
 from autoprompt.text.files import sha256_of, write_output
 
@@ -43,12 +43,12 @@ def run_check(
     asked = prepare(config, limits, is_update=is_update)
     baseline, warnings = asked.baseline, [*asked.warnings]
     for warning in warnings:
-        emit({"event": "warning", "message": warning})
+        emit(warning_event(warning))
     measurement, late = _measured(asked, limits, clients, emit, is_update=is_update)
     if is_update and baseline is None:
         late += _left_out(measurement)
     for warning in late:
-        emit({"event": "warning", "message": warning})
+        emit(warning_event(warning))
     warnings += late
     comparison = None if baseline is None else _compared(measurement, baseline, warnings, is_update=is_update)
     reasons = decide(measurement, comparison, limits, asked.must_pass)
@@ -69,13 +69,13 @@ def run_check(
     )
 
 
-def _left_out(measurement: Measurement) -> list[str]:
-    """What a first baseline lacks; beside an older one `notes` says so."""
+def _left_out(measurement: Measurement) -> list[Problem]:
+    """Warn of what a first baseline lacks; beside an older one `notes` says so."""
     lost = [case for case in measurement.cases if case.is_lost]
     if not lost:
         return []
     said = f"{len(lost)} of {len(measurement.cases)} cases got no answer and are not in the baseline"
-    return [f"{said}: {lost[0].error}"]
+    return [Problem("check.cases-left-out", f"{said}: {lost[0].error}")]
 
 
 def _prompt_hash(candidate: Candidate, task: Task) -> str:
@@ -87,22 +87,23 @@ def _prompt_hash(candidate: Candidate, task: Task) -> str:
 
 
 def _compared(
-    measurement: Measurement, baseline: Baseline, warnings: list[str], *, is_update: bool
+    measurement: Measurement, baseline: Baseline, warnings: list[Problem], *, is_update: bool
 ) -> Comparison | None:
     try:
         return compare(measurement, baseline)
     except ConfigError as error:
         if not is_update:
             raise
-        warnings.append(f"the baseline that is replaced cannot be compared with: {error}")
+        warnings.append(Problem.plain(f"the baseline that is replaced cannot be compared with: {error}"))
         return None
 
 
 def _measured(
     asked: Asked, limits: CheckSettings, clients: Clients | None, emit: OnEvent, *, is_update: bool
-) -> tuple[Measurement, list[str]]:
-    """The measurement, and what was found out about the models. A baseline that is to hold is refused first
-    where it cannot be compared with.
+) -> tuple[Measurement, list[Problem]]:
+    """Return the measurement, and warnings of what was found out about the models.
+
+    A baseline that is to hold is refused first if it cannot be compared with.
     """
     config = asked.config
     budget = Budget(config.max_calls, config.max_tokens, config.max_cost, config.max_seconds)
@@ -119,7 +120,8 @@ def _measured(
         cases = _ask_all(asked, client, metric, grades, models.concurrency(), budget, emit)
         grades.check()
         failed = step_warning([case.prediction for case in cases])
-        late = [*models.warnings(), *budget.passed(), *filter(None, [grades.warning, failed])]
+        said = map(Problem.plain, [*models.warnings(), *budget.passed()])
+        late = [*said, *filter(None, [grades.warning, failed])]
     if budget.cached_answers and not budget.spent.task_calls:
         late.append(ALL_CACHED)
     if recording is not None and limits.record is not None:

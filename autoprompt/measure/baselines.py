@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from autoprompt.errors import Problem
 from autoprompt.measure.compare import ComparedRows, compare_rows
 from autoprompt.measure.rows import scored
 from autoprompt.metrics import Metric
@@ -99,18 +100,17 @@ def baselines_sentence(found: Mapping[str, Any] | None, score: float | None) -> 
     )
 
 
-def unbalanced_warning(rows: Sequence[Example], labels: Sequence[str], metric: str) -> str:
-    """Recommend macro_f1 where one label makes up most rows; "" otherwise."""
+def unbalanced_warnings(rows: Sequence[Example], labels: Sequence[str], metric: str) -> list[Problem]:
+    """Recommend macro_f1 where one label makes up most rows."""
     if not labels or not rows or metric in ("macro_f1", JUDGED):
-        return ""
+        return []
     label, count = Counter(row.target_text for row in rows).most_common(1)[0]
     share = count / len(rows)
     if not UNBALANCED <= share < 1.0:
-        return ""
-    return (
-        f"{share:.0%} of the rows have the label {label!r}, so always answering it scores {share:.2f}. "
-        "The metric macro_f1 gives every label the same weight."
-    )
+        return []
+    said = f"{share:.0%} of the rows have the label {label!r}, so always answering it scores {share:.2f}"
+    fix = "Use {metric} to give every label the same weight."
+    return [Problem("dataset.unbalanced", said, fix=fix, settings={"metric": "macro_f1"})]
 
 
 def _nearest(known: Sequence[Example], asked: Sequence[Example], usual: str) -> list[str]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol, Self
 
+from autoprompt.errors import Problem
 from autoprompt.llm.client import Client
 from autoprompt.measure.program import Program
 from autoprompt.metrics import Metric
@@ -70,14 +71,14 @@ class Task(Protocol):
         """
         ...
 
-    def warnings(self, rows: Mapping[Path, Sequence[Example]]) -> list[str]:
+    def warnings(self, rows: Mapping[Path, Sequence[Example]]) -> list[Problem]:
         """Return what a user should know before the first call. rows: those of each file.
 
         Raises DatasetError and PromptError for what cannot be filled in.
         """
         ...
 
-    def check_search(self) -> list[str]:
+    def check_search(self) -> list[Problem]:
         """Check that other texts can be put in place, and return what a search should warn of.
 
         Raises InputError for a source in which a text cannot be replaced.

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from autoprompt.errors import DatasetError
+from autoprompt.errors import DatasetError, Problem
 from autoprompt.records import Example, Prediction, Score
 from autoprompt.text.answers.labels import mentions_several, read_answer
 from autoprompt.text.answers.texts import visible
@@ -79,7 +79,7 @@ class TextMetric:
 
     def score(self, prediction: Prediction, example: Example) -> Score:
         if fault := self.target_fault(example.target_text):
-            raise DatasetError(f"row {example.id} ({example.at}): {fault}")
+            raise DatasetError(Problem("metric.target", fault, example.place))
         if prediction.value is None:
             return self._unparsed(prediction.text)
         return self._compare(prediction.value, example)

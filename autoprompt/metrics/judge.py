@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from autoprompt.errors import BudgetExhausted, ConfigError, JudgeError
+from autoprompt.errors import BudgetExhausted, ConfigError, JudgeError, Problem
 from autoprompt.llm.client import Client, Options
 from autoprompt.records import EvaluatedRow, Example, Message, Prediction, Score
 from autoprompt.text.answers.labels import read_answer
@@ -138,15 +138,18 @@ class Grades:
     def check(self) -> None:
         """Raises JudgeError where most answers, and not of a few only, have no grade."""
         if self.asked >= _FEWEST_TO_STOP and self.unscored * 2 > self.asked:
-            raise JudgeError(
-                f"{self._said()}. If it was only not ready, go on or begin again: what it gave no grade is "
-                "asked anew. Else choose another --judge-model, or a plainer rubric"
+            fix = (
+                "If it was only not ready, resume or start again: answers without a grade are judged again. "
+                "Otherwise use another {judge_model}, or a plainer rubric."
             )
+            settings = {"judge_model": None}
+            raise JudgeError(Problem("metric.no-grades", self._said(), fix=fix, settings=settings))
 
     @property
-    def warning(self) -> str:
-        """What to say of answers without a grade; "" where there are none."""
-        return f"{self._said()}; such answers score 0" if self.unscored else ""
+    def warning(self) -> Problem | None:
+        """The warning of answers without a grade; None if there are none."""
+        said = f"{self._said()}; such answers score 0"
+        return Problem("metric.missing-grades", said) if self.unscored else None
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)

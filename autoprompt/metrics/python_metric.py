@@ -46,7 +46,7 @@ class PythonMetric(TextMetric):
             return Score(0.0, said, feedback=said)
         except Exception as error:
             raise ConfigError(
-                f"metric {self.name} failed on {example.place}: {type(error).__name__}: {error}"
+                f"metric {self.name} failed on {example.name}: {type(error).__name__}: {error}"
             ) from error
         value, said = result, ""
         if isinstance(result, Mapping):
@@ -55,7 +55,7 @@ class PythonMetric(TextMetric):
             value, said = result
         if not isinstance(value, int | float) or not 0 <= value <= 1:
             raise ConfigError(
-                f"metric {self.name} returned {result!r} on {example.place}; expected a number in [0, 1], "
+                f"metric {self.name} returned {result!r} on {example.name}; expected a number in [0, 1], "
                 "(score, reason), or {'score': ..., 'reason': ...}"
             )
         reason = str(

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from autoprompt.dataset.faults import Faults
-from autoprompt.errors import ConfigError
+from autoprompt.dataset.faults import Faults, file_place
+from autoprompt.errors import ConfigError, Problem
 from autoprompt.llm.client import CallRole, Client
 from autoprompt.metrics.base import Doubt, Metric, TextMetric, short
 from autoprompt.metrics.judge import LLMJudge
@@ -88,7 +88,8 @@ def get_metric(
             raise ConfigError(f"metric {name}: unknown option {option!r}; {takes}")
     if "client" in parameters:
         if judge is None:
-            raise ConfigError(f"metric {name} needs a judge model: set --judge-model")
+            said, fix = f"metric {name} needs a judge model", "Set {judge_model}."
+            raise ConfigError(Problem("metric.no-judge", said, fix=fix, settings={"judge_model": "<MODEL>"}))
         given["client"] = judge
     for option in allowed:
         if parameters[option].default is inspect.Parameter.empty and option not in given:
@@ -98,12 +99,12 @@ def get_metric(
     return factory(labels=tuple(labels), **given)
 
 
-def check_targets(metric: Metric, rows: Mapping[Path, Sequence[Example]]) -> list[str]:
-    """Every expected answer is one that the metric can compare with. rows: of each file.
+def check_targets(metric: Metric, rows: Mapping[Path, Sequence[Example]]) -> list[Problem]:
+    """Check that the metric can compare with every expected answer. rows: Of each file.
 
-    Returns warnings, with file and line, of those that it compares in part, or may read otherwise than they
-    are meant. Raises DatasetError with file and line of those that it cannot, and ConfigError for options
-    that fit none. A metric of one's own is not asked.
+    Returns warnings of answers that it compares in part, or may read otherwise than they are meant. Raises
+    DatasetError for those that it cannot compare with, and ConfigError for options that fit none. A metric of
+    one's own is not asked.
     """
     if not isinstance(metric, TextMetric):
         return []
@@ -111,10 +112,10 @@ def check_targets(metric: Metric, rows: Mapping[Path, Sequence[Example]]) -> lis
         faults = Faults(path)
         for example in examples:
             if fault := metric.target_fault(example.target_text):
-                faults.add_row(example, fault)
+                faults.add_row(example, Problem("metric.target", fault))
         faults.raise_if_any()
     if fault := metric.options_fault(row.target_text for examples in rows.values() for row in examples):
-        raise ConfigError(f"metric {metric.name}: {fault}")
+        raise ConfigError(Problem("metric.options", f"metric {metric.name}: {fault}"))
     doubt = metric.doubt(row.target_text for examples in rows.values() for row in examples)
     return [
         warning
@@ -123,28 +124,36 @@ def check_targets(metric: Metric, rows: Mapping[Path, Sequence[Example]]) -> lis
     ]
 
 
-def _passed_over(metric: TextMetric, path: Path, examples: Sequence[Example]) -> list[str]:
-    """One warning for each thing that the metric has to say of targets, with the first of them."""
-    places: dict[str, list[str]] = {}
+def _passed_over(metric: TextMetric, path: Path, examples: Sequence[Example]) -> list[Problem]:
+    """One warning for each thing that the metric ignores in targets, with the first of them."""
+    rows: dict[str, list[Example]] = {}
     for example in examples:
         if said := metric.passed_over(example.target_text):
-            places.setdefault(said, []).append(f"{short(example.target_text, _SHOWN)} ({example.at})")
+            rows.setdefault(said, []).append(example)
+    fix = f"Write what metric {metric.name} is to compare, or choose another metric."
     return [
-        f"{path}: {_targets(len(found))} with {said}: {listed(found, _MOST_SHOWN)}. "
-        f"Write what metric {metric.name} is to compare, or choose another"
-        for said, found in places.items()
+        _of_targets(
+            "metric.target-in-part", said, path, found, [short(row.target_text, _SHOWN) for row in found], fix
+        )
+        for said, found in rows.items()
     ]
 
 
-def _doubtful(doubt: Doubt | None, path: Path, examples: Sequence[Example]) -> list[str]:
+def _doubtful(doubt: Doubt | None, path: Path, examples: Sequence[Example]) -> list[Problem]:
     """A warning of the file's targets that may be meant otherwise, with how the first of them are read."""
     found = [row for row in examples if doubt and row.target_text in doubt.readings]
     if not doubt or not found:
         return []
-    shown = [
-        f"{short(row.target_text, _SHOWN)} ({row.at}) as {doubt.readings[row.target_text]}" for row in found
-    ]
-    return [f"{path}: {_targets(len(found))} with {doubt.said}: {listed(shown, _MOST_SHOWN)}. {doubt.advice}"]
+    shown = [f"{short(row.target_text, _SHOWN)} as {doubt.readings[row.target_text]}" for row in found]
+    return [_of_targets("metric.target-in-doubt", doubt.said, path, found, shown, f"{doubt.advice}.")]
+
+
+def _of_targets(
+    code: str, said: str, path: Path, rows: Sequence[Example], shown: Sequence[str], fix: str
+) -> Problem:
+    places = tuple(row.place for row in rows[:_MOST_SHOWN])
+    said = f"{_targets(len(rows))} with {said}: {listed(shown, _MOST_SHOWN)}"
+    return Problem(code, said, file_place(path), fix, related=places)
 
 
 def _targets(count: int) -> str:

@@ -18,8 +18,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from autoprompt.dataset.python_rows import Rows, Told, in_words_of_kept_rows, with_rows
-from autoprompt.errors import EmptyAnswersError, InputError, ModelError, StoreError, UsageError
+from autoprompt.dataset.python_rows import Rows, with_rows
+from autoprompt.errors import EmptyAnswersError, InputError, ModelError, Problem, StoreError, UsageError
 from autoprompt.evaluation.checks import check_memory, given_rows
 from autoprompt.llm.models import Clients, check_clients, check_models
 from autoprompt.llm.prices import Prices
@@ -27,9 +27,9 @@ from autoprompt.llm.pricing import prices_of
 from autoprompt.optimizer.forecast import Estimate, check_spending, estimate_run
 from autoprompt.optimizer.inputs import find_data
 from autoprompt.optimizer.past import has_answers, load_config, origin_of, read_candidate, read_result
-from autoprompt.optimizer.prepare import Preparation, prepare
+from autoprompt.optimizer.prepare import prepare
 from autoprompt.optimizer.session import run_in_folder
-from autoprompt.records import Candidate, OnEvent
+from autoprompt.records import Candidate, OnEvent, warning_event
 from autoprompt.runs import RunFolder, RunStore
 from autoprompt.runs.interrupted import batch_of, resume_command
 from autoprompt.settings.records import CheckSettings, RunConfig, ScienceConfig
@@ -61,13 +61,12 @@ def optimize(
     ModelError when the endpoint fails, Interrupted on Ctrl-C.
     """
     check_clients(clients)  # before the run has a folder
-    with with_rows(config, given_rows(config, rows), is_kept=True) as (config, told):
+    with with_rows(config, given_rows(config, rows), is_kept=True) as config:
         preparation = prepare(config, has_clients=clients is not None)
         check_memory(preparation.config)
         if clients is None:
             check_models(preparation.config)
         check_spending(preparation, prices_of(preparation.config, None) if clients is None else Prices())
-    preparation = _in_words(preparation, told)
     settings = preparation.config.model_dump(exclude_none=True) | dict(preparation.splits.paths)
     store = RunStore(config.runs_dir)
     folder = store.create(settings, kind="optimize", name=_store_name(config))
@@ -81,13 +80,8 @@ def optimize(
             store.remove(folder.run_id)
             if on_event is not None:
                 said = f"no answer came, so run {folder.run_id} is not kept"
-                on_event({"event": "warning", "message": said})
+                on_event(warning_event(said))
         raise
-
-
-def _in_words(preparation: Preparation, told: Told) -> Preparation:
-    warnings = tuple(map(told, preparation.splits.warnings))
-    return replace(preparation, splits=replace(preparation.splits, warnings=warnings))
 
 
 def _store_name(config: RunConfig) -> str:
@@ -105,7 +99,7 @@ def _name_twin(store: RunStore, folder: RunFolder, on_event: OnEvent | None) -> 
         f"run {twin.run_id}, with the same settings, was interrupted after {twin.calls} calls. To go on with "
         f"it instead of this one, if its data has not changed: autoprompt resume {again}"
     )
-    event = {"event": "warning", "message": said}
+    event = warning_event(said)
     folder.append_event(event)
     if on_event is not None:
         on_event(event)
@@ -137,8 +131,7 @@ def resume(
         _check_is_no_trial(folder)
         _tell_changes(folder, on_event)
         config = as_complete(find_data(folder, load_config(folder)))
-        with in_words_of_kept_rows(config) as told:
-            preparation = _in_words(prepare(config, has_clients=clients is not None), told)
+        preparation = prepare(config, has_clients=clients is not None)
         return run_in_folder(folder, preparation, clients, on_event, resumed=True)
 
 
@@ -187,19 +180,19 @@ def candidate_of(run: str | Path, candidate_id: str, *, runs_dir: Path = Path("r
 
 
 def estimate(config: RunConfig, *, rows: Rows | None = None, clients: Clients | None = None) -> Estimate:
-    """What a run would use at most: `--dry-run`. Refuses what a run would before anything is sent.
+    """Return what a run would use at most, and refuse what it would refuse before anything is sent.
 
     clients: as in `optimize`; none is asked. Their cost is known where the settings have prices.
     """
     check_clients(clients)
-    with with_rows(config, given_rows(config, rows)) as (config, told):
+    with with_rows(config, given_rows(config, rows)) as config:
         preparation = prepare(config, has_clients=clients is not None)
         check_memory(preparation.config)
         warnings = check_models(preparation.config) if clients is None else []
         prices = prices_of(preparation.config, clients)
         check_spending(preparation, prices if clients is None else Prices())
         found = estimate_run(preparation, prices)
-    return replace(found, warnings=tuple(map(told, (*found.warnings, *warnings))))
+    return replace(found, warnings=(*found.warnings, *map(Problem.plain, warnings)))
 
 
 def check(

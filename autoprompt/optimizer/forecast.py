@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from autoprompt.errors import BudgetTooSmallError
+from autoprompt.errors import BudgetTooSmallError, Place, Problem
 from autoprompt.llm.prices import Prices
 from autoprompt.measure.cost import (
     FRAME_TOKENS,
@@ -53,7 +53,7 @@ class Estimate:
     tokens: int
     cost_usd: float | None
     max_iterations: int
-    warnings: tuple[str, ...]
+    warnings: tuple[Problem, ...]
     fewest_calls: int = 0
     calls_per_row: int = 1
     smallest_gain: float | None = None
@@ -76,7 +76,7 @@ class Estimate:
 
     def to_dict(self) -> dict[str, Any]:
         """What `run --dry-run --json` prints."""
-        lists = {"warnings": list(self.warnings), "labels": list(self.labels)}
+        lists = {"warnings": [warning.to_dict() for warning in self.warnings], "labels": list(self.labels)}
         return {"calls": self.calls, **asdict(self), "sizes": dict(self.sizes), **lists}
 
 
@@ -137,17 +137,23 @@ def estimate_run(preparation: Preparation, prices: Prices) -> Estimate:
     )
 
 
-def _capped(p: Preparation, tokens: int, cost: float | None, warnings: list[str]) -> tuple[int, float | None]:
-    """Tokens and cost as far as the caps on them let the run get; `warnings` says where they end it."""
+def _capped(
+    p: Preparation, tokens: int, cost: float | None, warnings: list[Problem]
+) -> tuple[int, float | None]:
+    """Return tokens and cost as far as the caps on them let the run get; add to `warnings` if they end it."""
     most_tokens, most_cost = p.config.max_tokens, p.config.max_cost
-    ended = "may end the search before its rounds are over, which could take up to about"
     if most_tokens is not None and tokens > most_tokens:
-        warnings.append(f"--max-tokens {most_tokens:,} {ended} {tokens:,} tokens")
+        warnings.append(_ends("max_tokens", f"{most_tokens:,}", f"{tokens:,}"))
         tokens = most_tokens
     if most_cost is not None and cost is not None and cost > most_cost:
-        warnings.append(f"--max-cost {most_cost:g} {ended} ${cost:.4g}")
+        warnings.append(_ends("max_cost", f"${most_cost:g}", f"${cost:.4g}"))
         cost = most_cost
     return tokens, cost
+
+
+def _ends(setting: str, cap: str, needed: str) -> Problem:
+    said = f"{cap} may end the search early: all rounds could take up to about {needed}"
+    return Problem("budget.may-end-early", said, Place(setting=setting))
 
 
 def check_spending(preparation: Preparation, prices: Prices) -> None:
@@ -159,19 +165,23 @@ def check_spending(preparation: Preparation, prices: Prices) -> None:
     """
     p = preparation
     final, found = final_cost(p.plan, len(p.splits.test)), _least(p, prices)
-    for flag, cap, least, digits in (
-        ("--max-tokens", p.config.max_tokens, found.tokens, 0),
-        ("--max-cost", p.config.max_cost, found.cost_usd, 6),
+    for setting, cap, least, digits in (
+        ("max_tokens", p.config.max_tokens, found.tokens, 0),
+        ("max_cost", p.config.max_cost, found.cost_usd, 6),
     ):
         if cap is None or least is None:
             continue
         needed = math.ceil(least * 10**digits) / 10**digits
         if cap < needed:
             shown = f"{needed:.{digits}f}"
+            said = (
+                f"{cap:g} is too small: one round and the final comparison ({final} of {found.calls} calls) "
+                f"take about {shown} with prompts no longer than the original"
+            )
+            fix = f"Give {{{setting}}} or more, or fewer rows with {{max_test}} and {{max_val}}."
+            settings = {setting: needed if digits else int(needed), "max_test": None, "max_val": None}
             raise BudgetTooSmallError(
-                f"{flag} {cap:g} is too small: one round and the final comparison ({final} of "
-                f"{found.calls} calls) take about {shown} with prompts no longer than the original: "
-                f"give {flag} {shown} or more, or fewer rows with --max-test and --max-val."
+                Problem("budget.too-small", said, Place(setting=setting), fix, settings)
             )
 
 

@@ -22,7 +22,7 @@ from autoprompt.optimizer.search.pool import Entry
 from autoprompt.optimizer.settle import settle
 from autoprompt.optimizer.state import AutoPromptState
 from autoprompt.optimizer.train_look import look_for_errors
-from autoprompt.records import Candidate, EvaluatedRow, Evaluation
+from autoprompt.records import Candidate, EvaluatedRow, Evaluation, warning_event
 from autoprompt.text.answers.reasoning import asks_to_reason
 
 Update = AutoPromptState
@@ -324,8 +324,8 @@ def _checkpoint(context: SearchContext, state: AutoPromptState, update: Update) 
     update["pool_step"] = step
     update["journal_position"] = context.journal_position()
     grades = context.prediction.grades
-    if grades.unscored and not state.get("grades", {}).get("unscored"):
-        context.emit({"event": "warning", "message": f"{grades.warning}, and the search goes on"})
+    if (warning := grades.warning) is not None and not state.get("grades", {}).get("unscored"):
+        context.emit(warning_event(warning))
     update["grades"] = grades.to_dict()
     update["spent"] = context.budget.spent.to_dict()
     update["held"] = context.budget.held

@@ -11,6 +11,7 @@ from autoprompt.dataset import Splits
 from autoprompt.dataset.caps import Cap, chosen_caps, own_caps
 from autoprompt.dataset.shown import without_shown
 from autoprompt.dataset.splits import Regions, cut_rows
+from autoprompt.errors import Place, Problem
 from autoprompt.evaluation.checks import check_metric
 from autoprompt.evaluation.task import (
     input_of,
@@ -23,7 +24,7 @@ from autoprompt.evaluation.task import (
 from autoprompt.llm.client import Client, Options
 from autoprompt.llm.endpoints import choose_model
 from autoprompt.llm.here import weights
-from autoprompt.measure.baselines import unbalanced_warning
+from autoprompt.measure.baselines import unbalanced_warnings
 from autoprompt.measure.cost import demo_tokens
 from autoprompt.measure.program import Program, placeholders
 from autoprompt.measure.task import Task, shown_text
@@ -141,29 +142,28 @@ def prepare(config: RunConfig, *, has_clients: bool = False) -> Preparation:
     max_iterations = config.max_iterations or depth.max_iterations
     rows = _rows_by_file(splits)
     every = [row for part in (splits.train, splits.val, splits.test) for row in part]
-    unbalanced = unbalanced_warning(every, labels, config.metric)
-    said = [
-        *filter(None, [unbalanced]),
-        *task.warnings(rows),
-        *check_metric(config, labels, rows),
-        *_cut_reasoning(config, labels, task),
-    ]
-    splits = replace(splits, warnings=(*splits.warnings, *said, *_too_long(texts, config.max_prompt_tokens)))
+    found = [*unbalanced_warnings(every, labels, config.metric), *task.warnings(rows)]
+    found += [*check_metric(config, labels, rows), *_cut_reasoning(config, labels, task)]
+    found += _too_long(texts, config.max_prompt_tokens)
+    splits = replace(splits, warnings=(*splits.warnings, *found))
     # What a scientific analyst takes beyond a plain one must not come out of the search.
     looks = plan.calls_per_row * (train_batch - TRAIN_BATCH)
     beyond = max_iterations * (analyst_calls - MOST_CALLS["plain"] + looks)
     max_calls = config.max_calls or default_calls + beyond
-    found = Preparation(config, task, splits, labels, depth, plan, max_iterations, max_calls)
-    check_budget(config.max_calls, plan, len(splits.test), fewest_optimizer_calls(depth, found.analyst_calls))
-    return found
+    prepared = Preparation(config, task, splits, labels, depth, plan, max_iterations, max_calls)
+    writing = fewest_optimizer_calls(depth, prepared.analyst_calls)
+    check_budget(config.max_calls, plan, len(splits.test), writing)
+    return prepared
 
 
-def _cut_reasoning(config: RunConfig, labels: tuple[str, ...], task: Task) -> list[str]:
-    """A warning where a single prompt asks for more text than its answers may have."""
+def _cut_reasoning(config: RunConfig, labels: tuple[str, ...], task: Task) -> list[Problem]:
+    """Warn if a single prompt asks for more text than its answers may have."""
     room = reasoning_tokens(config, labels)
     if task.has_steps or room >= USUAL_TOKENS or not asks_to_reason(shown_text(task)):
         return []
-    return [f"the prompt asks to reason, and --max-output-tokens {room} will cut its answers"]
+    said = f"the prompt asks to reason, but {room} tokens are too few for its answers"
+    place = Place(setting="max_output_tokens")
+    return [Problem("prompt.no-room-to-reason", said, place, "Raise the limit.")]
 
 
 def _only_describes(config: RunConfig, task: Task, train: Sequence[Example]) -> bool:
@@ -214,31 +214,30 @@ def _shown_by(rows: int, depth: Depth) -> float | None:
     return smallest_gain(rows - fresh, fresh, depth.candidates)
 
 
-def _too_few_rows(plan: Plan, depth: Depth) -> str | None:
-    """A warning where validation is so small that only a very large gain could be told from luck."""
+def _too_few_rows(plan: Plan, depth: Depth) -> Problem | None:
+    """Warn if validation is so small that it could only confirm a very large gain."""
     least = smallest_gain_of(plan, depth)
     if least is not None and least <= LARGE_GAIN:
         return None
-    could = "nothing could" if least is None else f"only a gain of about {least:+.2f} or more can"
+    could = "confirm nothing" if least is None else f"only confirm a gain of about {least:+.2f} or more"
     rows, groups = len(plan.race) + len(plan.fresh), sum(plan.groups)
     what = "" if groups == rows else " groups"
     more = " and ".join(f"{many}{what} can show {_shown_by(many, depth):+.2f}" for many in (30, 50))
-    return (
-        f"{rows} validation rows{in_groups(groups, rows)}: by these alone {could} be told from luck, so the "
-        "original prompt may be returned whatever is found, unless rows of train tell. At best, with no "
-        f"{'row' if groups == rows else 'group'} broken, {more}"
-    )
+    said = f"{rows} validation rows{in_groups(groups, rows)} can {could} by themselves"
+    fix = f"Add rows, or expect the original prompt back. At best, {more}."
+    return Problem("dataset.few-val-rows", said, fix=fix)
 
 
-def _too_long(texts: Sequence[str], most_tokens: int) -> list[str]:
-    """A warning where the user's own prompt is over the cap for those that are tried."""
+def _too_long(texts: Sequence[str], most_tokens: int) -> list[Problem]:
+    """Warn if the user's own prompt is longer than those that may be tried."""
     tokens = max(map(estimate_tokens, texts))
     if tokens <= most_tokens:
         return []
-    return [
-        f"your own prompt has about {tokens:,} tokens, over max_prompt_tokens={most_tokens}: no "
-        "demonstration and no longer text can be tried. Raise --max-prompt-tokens"
-    ]
+    said = (
+        f"your own prompt has about {tokens:,} tokens, more than {most_tokens:,}, so nothing longer is tried"
+    )
+    place = Place(setting="max_prompt_tokens")
+    return [Problem("prompt.too-long", said, place, "Raise the limit.")]
 
 
 def _rows_by_file(splits: Splits) -> dict[Path, list[Example]]:
@@ -256,7 +255,7 @@ def _rows_by_file(splits: Splits) -> dict[Path, list[Example]]:
 def _preset_caps(preset: str, depth: Depth) -> dict[Part, Cap]:
     if depth.most_rows is None:
         return {}
-    cap = Cap(depth.most_rows, f"preset {preset}")
+    cap = Cap(depth.most_rows, f"the preset {preset}")
     return {"val": cap, "test": cap}
 
 
@@ -272,10 +271,10 @@ def _caps_with_room(
     sizes = {part: min(n, chosen[part].rows) if part in regions.cut else n for part, n in whole.items()}
     fitted = rows_with_room(max_calls, sizes["val"], sizes["test"], overhead, movable=movable)
     used = {part: whole[part] if part in movable else sizes[part] for part in given}
-    enough = f"--max-calls {calls_for(FEWEST_ENTRANTS, used['val'], used['test'], overhead)}"
+    enough = calls_for(FEWEST_ENTRANTS, used["val"], used["test"], overhead)
     caps = {}
     for part in movable:
         if fitted[part] < sizes[part]:
-            beyond = [f"--max-{part} {whole[part]}"] if whole[part] > sizes[part] else []
-            caps[part] = Cap(fitted[part], f"--max-calls {max_calls}", (enough, *beyond))
+            beyond = {f"max_{part}": whole[part]} if whole[part] > sizes[part] else {}
+            caps[part] = Cap(fitted[part], f"the limit of {max_calls} calls", {"max_calls": enough, **beyond})
     return caps

@@ -15,6 +15,8 @@ from autoprompt.errors import (
     InputError,
     JudgeError,
     ModelError,
+    Place,
+    Problem,
     StoreError,
 )
 from autoprompt.llm import Budget, Journal
@@ -31,7 +33,7 @@ from autoprompt.optimizer.past import has_answers, with_origin
 from autoprompt.optimizer.prepare import Preparation
 from autoprompt.optimizer.resume import dataset_facts, drop_candidates_after, restore
 from autoprompt.optimizer.search.pool import Pool
-from autoprompt.records import Event, OnEvent
+from autoprompt.records import Event, OnEvent, warning_event
 from autoprompt.runs import ProgressFile, RunFolder, RunStore
 from autoprompt.runs.folder import ORIGINAL_PROMPT
 from autoprompt.runs.interrupted import batch_of, interrupted, stopped
@@ -102,7 +104,7 @@ def run_in_folder(
     except ModelError as error:
         # Removed by `optimize` where nothing was said: there is nothing to go on with.
         if resumed or (has_answers(folder) and not isinstance(error, EmptyAnswersError)):
-            emit({"event": "warning", "message": stopped(folder)})
+            emit(warning_event(stopped(folder)))
         raise
 
 
@@ -128,21 +130,21 @@ def _keep_original(folder: RunFolder, preparation: Preparation) -> None:
 
 def _with_warnings(folder: RunFolder, models: RoleModels, emit: OnEvent) -> OnEvent:
     """`emit` that says what was found out about the models, once in a run, before the next event."""
-    known = set(_late_warnings(folder))
+    known = {str(warning) for warning in _late_warnings(folder)}
 
     def emit_all(event: Event) -> None:
         for message in models.warnings():
             if message not in known:
                 known.add(message)
-                emit({"event": "warning", "about": _MODELS, "message": message})
+                emit(warning_event(message, about=_MODELS))
         emit(event)
 
     return emit_all
 
 
-def _late_warnings(folder: RunFolder) -> list[str]:
+def _late_warnings(folder: RunFolder) -> list[Problem]:
     """What was found out about the models and the memory, by all processes that worked on this run."""
-    found = (event["message"] for event in folder.read_events() if "about" in event)
+    found = (Problem.from_dict(event) for event in folder.read_events() if "about" in event)
     return list(dict.fromkeys(found))
 
 
@@ -176,8 +178,10 @@ def _run_graph(work: _Work, *, resumed: bool) -> RunResult:
             try:
                 context.hold_final(context.pool.original.candidate)
             except BudgetExhausted as error:
+                fix = "Give more, or fewer rows with {max_val} and {max_test}."
+                named = {"max_val": None, "max_test": None}
                 raise BudgetTooSmallError(
-                    f"{error}. Give more, or fewer rows with --max-val and --max-test."
+                    Problem("budget.too-small", str(error), Place(setting=error.cap), fix, named)
                 ) from None
         work.journal.charge_dropped(work.budget)
         # Not before a resumed run's data are known to be those that it began with.
@@ -211,10 +215,12 @@ def _warn_of_known_test(work: _Work, context: SearchContext) -> None:
         pass
     if used:
         said = (
-            f"{len(used)} of the {len(test)} test rows were searched with by earlier runs whose lessons are "
-            "remembered: what is measured on them may be too good. --no-memory leaves these lessons out."
+            f"earlier runs whose lessons are used have seen {len(used)} of the {len(test)} test rows, so the "
+            "test score may be too good"
         )
-        work.emit({"event": "warning", "about": "memory", "message": said})
+        fix, settings = "Use {no_memory} to leave these lessons out.", {"no_memory": True}
+        seen = Problem("memory.test-rows-seen", said, fix=fix, settings=settings)
+        work.emit(warning_event(seen, about="memory"))
 
 
 def _beside(folder: RunFolder) -> list[Path]:
@@ -353,7 +359,7 @@ def _started(work: _Work, *, resumed: bool) -> Event:
             "max_cost": config.max_cost,
             "max_seconds": config.max_seconds,
         },
-        "warnings": list(preparation.splits.warnings),
+        "warnings": [warning.to_dict() for warning in preparation.splits.warnings],
     }
 
 
@@ -376,7 +382,15 @@ def _finish(work: _Work, context: SearchContext, final: AutoPromptState) -> RunR
         test_opened=final.get("test", {}).get("opened", 0),
         test_rows_opened_before=_opening(folder).get("rows_before"),
         warnings=list(
-            filter(None, [*splits.warnings, *_late_warnings(folder), grades.warning, *work.budget.passed()])
+            filter(
+                None,
+                [
+                    *splits.warnings,
+                    *_late_warnings(folder),
+                    grades.warning,
+                    *map(Problem.plain, work.budget.passed()),
+                ],
+            )
         ),
     )
     result = make_result(final, context, facts, work.budget.spent)

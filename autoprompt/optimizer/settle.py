@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from autoprompt.errors import BudgetExhausted
+from autoprompt.errors import BudgetExhausted, Problem
 from autoprompt.measure.cost import longest_prompt
 from autoprompt.optimizer.context import SearchContext, is_slow_round, is_slower
 from autoprompt.optimizer.propose.refusal import shortest_refused
@@ -13,6 +13,7 @@ from autoprompt.optimizer.search.gate import Comparison, compare, is_accepted
 from autoprompt.optimizer.search.operators import record_outcome
 from autoprompt.optimizer.search.pool import Entry
 from autoprompt.optimizer.search.race import Rung, is_behind, race
+from autoprompt.records import warning_event
 from autoprompt.stats import difference
 
 
@@ -105,10 +106,12 @@ def _tell_refusals(context: SearchContext, entrants: list[Entry]) -> None:
     tokens = longest_prompt(shortest.candidate, context.settings.input_field)
     reason = next(iter(shortest.refusals.values()))
     said = (
-        f"the endpoint took no request with a prompt of about {tokens} tokens, so none as long is tried "
-        f"again: {reason} --max-prompt-tokens {tokens - 1} tries none from the start"
+        f"the endpoint rejects prompts of about {tokens} tokens, so none as long is tried again: "
+        f"{reason.rstrip('.')}"
     )
-    context.emit({"event": "warning", "about": "models", "message": said})
+    fix, settings = "Set {max_prompt_tokens} to try none from the start.", {"max_prompt_tokens": tokens - 1}
+    rejected = Problem("model.prompt-too-long", said, fix=fix, settings=settings)
+    context.emit(warning_event(rejected, about="models"))
 
 
 def _furthest(context: SearchContext, entrants: list[Entry]) -> set[str]:

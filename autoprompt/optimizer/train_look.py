@@ -8,7 +8,7 @@ from autoprompt.optimizer.agents.prediction import FEWEST_TO_FAIL
 from autoprompt.optimizer.context import SearchContext
 from autoprompt.optimizer.search.plan import interleave
 from autoprompt.optimizer.search.pool import Entry
-from autoprompt.records import Evaluation, Example
+from autoprompt.records import Evaluation, Example, warning_event
 
 MOST_BATCHES = 4  # of train that a round looks through for an error before it calls the prompt perfect
 
@@ -58,5 +58,5 @@ def _first_look(context: SearchContext, original: Entry, batch: list[Example], o
     unread = unread_warning(found.rows, () if settings.has_steps else settings.labels)
     for warning in (unread or cut_warning(found.rows), step_warning([row.prediction for row in found.rows])):
         if warning:
-            context.emit({"event": "warning", "about": "answers", "message": warning})
+            context.emit(warning_event(warning, about="answers"))
     return found

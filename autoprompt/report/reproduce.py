@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from autoprompt.dataset.python_rows import is_given
+from autoprompt.errors import flag_name
 from autoprompt.runs.folder import RunFolder, is_usual
 from autoprompt.settings.records import RunConfig
-from autoprompt.settings.sources import flag_name
 
 # Another machine has others.
 _PLACES = ("memory", "cache_dir")

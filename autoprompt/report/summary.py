@@ -7,7 +7,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from autoprompt.errors import StoreError
+from autoprompt.dataset.python_rows import is_given
+from autoprompt.errors import Problem, StoreError, Voice, tell
 from autoprompt.records import Usage
 from autoprompt.report import search, wording
 from autoprompt.report.records import (
@@ -241,7 +242,7 @@ def _make(files: _Files) -> RunSummary:
         test_opened=int(splits.get("test_opened") or 0),
         opened_before=wording.opened_before(splits),
         budget=dict(started.get("budget") or {}),
-        warnings=_warnings(result, started, files.events),
+        warnings=_warnings(result, started, files),
     )
 
 
@@ -327,12 +328,12 @@ def _validation(data: Mapping[str, Any] | None) -> Validation | None:
     )
 
 
-def _warnings(
-    result: Mapping[str, Any], started: Mapping[str, Any], events: Sequence[Mapping[str, Any]]
-) -> tuple[str, ...]:
-    noted = (event.get("message") for event in events if event.get("event") == "warning")
+def _warnings(result: Mapping[str, Any], started: Mapping[str, Any], files: _Files) -> tuple[str, ...]:
+    """Each warning once, in the words of whoever started the run: a program with its rows, or a command."""
+    noted = (event for event in files.events if event.get("event") == "warning")
     known = (*(result.get("warnings") or started.get("warnings") or ()), *noted)
-    return tuple(dict.fromkeys(map(str, known)))
+    voice = Voice.PYTHON if is_given(files.config.get("dataset")) else Voice.CLI
+    return tuple(dict.fromkeys(tell(Problem.from_dict(one), voice) for one in known))
 
 
 def _pair(values: Sequence[float] | None) -> tuple[float, float] | None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from autoprompt.errors import PromptError
+from autoprompt.errors import Place, Problem, PromptError
 
 _LONGEST_PATH = 255  # characters: longer is a text, in languages without spaces too
 _NOT_IN_PATHS = re.compile(r'[{}<>"|?*，。？！；：、]')
@@ -23,55 +23,57 @@ _ENDING_OF_TEXT = re.compile(
 )
 
 
-def prompt_text(prompt: str, folder: Path, source: str) -> str:
-    """The prompt itself, or what the file after `@` holds, without the line end at its end.
+_A_TEXT_FILE = "Give `@` and the path of a text file."
+_OR_A_SPACE = "If it is the text of the prompt, add a space behind it."
 
-    folder: what the path is relative to. source: what the prompt came from, as messages name it.
-    Raises PromptError for a file that cannot be read, is empty, or is no text but an exported prompt, and for
-    the name of a file without the `@`, be it there or not.
+
+def prompt_text(prompt: str, folder: Path, place: Place) -> str:
+    """Return the prompt itself, or what the file after `@` holds, without the line end at its end.
+
+    Args:
+        prompt: A text, or `@` and a path.
+        folder: What the path is relative to.
+        place: What the prompt came from.
+
+    Raises:
+        PromptError: The file cannot be read, is empty, or is no text but an exported prompt or a workflow; or
+            the text is the name of a file without the `@`.
     """
     if not prompt.startswith("@"):
         if _names_a_file(prompt, folder):
-            raise PromptError(
-                f"{source}: {prompt}: this names a file, and would be taken for the text of the prompt. "
-                f"Write @{prompt} for what the file holds; as a text of its own it wants a space behind it."
-            )
+            fix = f"Write @{prompt} for what the file holds. {_OR_A_SPACE}"
+            raise PromptError(Problem("prompt.file-name", f"{prompt} is the name of a file", place, fix))
         if _looks_like_a_path(prompt, folder):
-            raise PromptError(
-                f"{source}: {prompt}: this looks like the path of a file, and no such file is there; it "
-                f"would be taken for the text of the prompt. {_instead(prompt, folder)} As a text of its own "
-                "it wants a space behind it."
-            )
+            said = f"{prompt} looks like the path of a file, but there is no such file"
+            fix = f"{_instead(prompt, folder)} {_OR_A_SPACE}"
+            raise PromptError(Problem("prompt.file-name", said, place, fix))
         return prompt
     if prompt == "@-":
-        raise PromptError(
-            f"{source}: @-: a prompt is not read from standard input. Save it to a file and give `@` and its "
-            'path, or the text itself: --prompt "$(cat)".'
-        )
+        fix = "Save the prompt to a file and give `@` and its path."
+        said = "a prompt is not read from standard input"
+        raise PromptError(Problem("prompt.standard-input", said, place, fix))
     try:
         path = folder / Path(prompt[1:]).expanduser()
     except RuntimeError as error:  # "~" and the name of nobody
-        raise PromptError(f"{source}: {prompt}: {error}. Give `@` and the path of a text file.") from error
+        raise PromptError(Problem("prompt.unreadable", f"{prompt}: {error}", place, _A_TEXT_FILE)) from error
     try:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
-        raise PromptError(f"{source}: {path}: not UTF-8 text. Save the file as UTF-8.") from error
+        said, fix = f"{path} is not UTF-8 text", "Save the file as UTF-8."
+        raise PromptError(Problem("prompt.not-utf8", said, place, fix)) from error
     except OSError as error:
-        raise PromptError(
-            f"{source}: {path}: cannot be read ({error.strerror}). Give `@` and the path of a text file."
-        ) from error
+        said = f"{path} cannot be read ({error.strerror})"
+        raise PromptError(Problem("prompt.unreadable", said, place, _A_TEXT_FILE)) from error
     if not text.strip():
-        raise PromptError(f"{source}: {path}: the file is empty, expected a prompt")
+        said, fix = f"{path} is empty, expected a prompt", "Write the prompt into it."
+        raise PromptError(Problem("prompt.empty", said, place, fix))
     if export_form(text):
-        raise PromptError(
-            f"{source}: {path}: this is an exported prompt, with its markup and perhaps demonstrations, "
-            "expected the text alone (`autoprompt runs export RUN --to prompt.txt`). To measure what a run "
-            "found: `autoprompt eval --run RUN`, or `autoprompt eval --exported prompt.yaml`."
-        )
+        said = f"{path} is an exported prompt with its markup, expected the text alone"
+        fix = "Export the text with `autoprompt runs export`, or score this file as {exported}."
+        raise PromptError(Problem("prompt.exported", said, place, fix, {"exported": path}))
     if is_workflow(text):
-        raise PromptError(
-            f"{source}: {path}: this is a workflow, expected a prompt. Give it as --workflow {path}."
-        )
+        said, fix = f"{path} is a workflow, expected a prompt", "Give it as {workflow}."
+        raise PromptError(Problem("prompt.workflow", said, place, fix, {"workflow": path}))
     return text.rstrip("\r\n")
 
 
@@ -104,14 +106,14 @@ def _looks_like_a_path(prompt: str, folder: Path) -> bool:
 
 
 def _instead(prompt: str, folder: Path) -> str:
-    """What to write for the file that is meant, where one beside it is called nearly so."""
+    """Return what to write for the file that is meant, if one beside it has nearly its name."""
     path = Path(prompt)
     with suppress(OSError, ValueError, RuntimeError):
         beside = (folder / path.expanduser()).parent
         names = sorted(found.name for found in beside.iterdir() if found.is_file())
         if close := get_close_matches(path.name, names, n=1):
             return f"Did you mean @{path.with_name(close[0])}?"
-    return "Give `@` and the path of a text file."
+    return _A_TEXT_FILE
 
 
 def _parsed(text: str) -> Any:

@@ -13,7 +13,11 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
+from autoprompt.errors import Place as At
+from autoprompt.errors import Problem
+from autoprompt.settings.faults import Refused
 from autoprompt.settings.kinds import (
+    EMPTY,
     Address,
     Label,
     Name,
@@ -29,6 +33,17 @@ Sandboxing = Literal["auto", "strict", "none"]
 DEFAULT_PASSES = 5  # of a scientific workflow; the one place that says so
 JUDGED = "llm_judge"  # the metric that asks a model
 LOCAL = "local"  # names the embedded model, alone or in `local:NAME`
+
+
+EMPTY_PROMPT = Problem(
+    "prompt.empty", "the prompt is empty", fix="Give its text, or `@` and the path of a file with it."
+)
+
+
+def exclusive(one: str, other: str) -> Refused:
+    """Return the error of two settings of which only one may be given."""
+    said, fix = "this cannot be combined with another setting", "Give one of them."
+    return Refused(Problem("settings.exclusive", said, At(setting=one), fix, related=(At(setting=other),)))
 
 
 def is_embedded(model: str | None) -> bool:
@@ -97,7 +112,7 @@ class DataSettings(Settings):
     @model_validator(mode="after")
     def _test_is_given_or_left_out(self) -> Self:
         if self.test is not None and self.no_test:
-            raise ValueError("test and no_test exclude each other")
+            raise exclusive("test", "no_test")
         return self
 
 
@@ -223,7 +238,7 @@ class RunConfig(DataSettings, CallSettings):
     @classmethod
     def _prompt_has_text(cls, value: str | None) -> str | None:
         if value is not None and not value.strip():
-            raise ValueError("the prompt is empty: give its text, or `@` and the path of a file with it")
+            raise Refused(EMPTY_PROMPT)
         return value
 
 
@@ -268,7 +283,7 @@ class CheckSettings(ExportedSettings):
     @model_validator(mode="after")
     def _answers_are_recorded_or_replayed(self) -> Self:
         if self.record is not None and self.replay is not None:
-            raise ValueError("record and replay exclude each other")
+            raise exclusive("record", "replay")
         return self
 
 
@@ -278,7 +293,7 @@ class CheckFile(CheckSettings, RunConfig):
     @model_validator(mode="after")
     def _one_prompt(self) -> Self:
         if self.prompt is not None and self.exported is not None:
-            raise ValueError("prompt and exported exclude each other")
+            raise exclusive("prompt", "exported")
         return self
 
 
@@ -339,16 +354,16 @@ class ScienceConfig(CallSettings):
     @classmethod
     def _task_has_text(cls, value: str) -> str:
         if not value.strip():
-            raise ValueError("the task is empty")
+            raise Refused(EMPTY)
         return value
 
     @model_validator(mode="after")
     def _says_one_number(self) -> Self:
         in_yaml = "agent" in self.model_fields_set and self.agent.search.max_iterations
         if self.max_iterations is not None and in_yaml and in_yaml != self.max_iterations:
-            raise ValueError(
-                f"max_iterations is {self.max_iterations}, agent.search.max_iterations {in_yaml}: give one"
-            )
+            said = f"this is {self.max_iterations}, but another setting of the same number is {in_yaml}"
+            own, other = At(setting="max_iterations"), At(setting="agent.search.max_iterations")
+            raise Refused(Problem("settings.exclusive", said, own, "Give one of them.", related=(other,)))
         return self
 
     @property

@@ -7,12 +7,14 @@ A `RunConfig` made in Python stands in the place of the flags (`complete`); no v
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from autoprompt.errors import ConfigError, PromptError, UsageError
+from autoprompt.errors import AutopromptError, ConfigError, Place, Problem, PromptError, UsageError
+from autoprompt.settings.faults import Loc, problems_of
 from autoprompt.settings.prompt_file import prompt_text
 from autoprompt.settings.records import (
     LOCAL,
@@ -22,9 +24,11 @@ from autoprompt.settings.records import (
     ExportedSettings,
     RunConfig,
     ScienceConfig,
+    exclusive,
     is_embedded,
     openai_address,
 )
+from autoprompt.settings.sidecar import not_locked
 from autoprompt.settings.sources import (
     DATA_FILES,
     OF_CHECK,
@@ -46,7 +50,6 @@ _EXAMPLES: dict[type[BaseModel], str] = {
     BudgetSettings: "max_cost=5",
 }
 _ANSWERS = ("record", "replay")
-_EXCLUSIVE = ("test", "no_test", *_ANSWERS)  # the pairs that a validator names without a place
 
 
 class CompleteConfig(RunConfig):
@@ -57,27 +60,29 @@ class CompleteConfig(RunConfig):
 
 
 def check_kind(config: object, kind: type[BaseModel], name: str = "config") -> None:
-    """Raises ConfigError for settings in Python that are no `kind`, such as the path of a dataset."""
+    """Raise ConfigError for settings in Python that are no `kind`, such as the path of a dataset."""
     if not isinstance(config, kind):
-        raise ConfigError(
-            f"{name} is {config!r:.80}, expected {kind.__name__}: give {kind.__name__}({_EXAMPLES[kind]})."
+        said, fix = (
+            f"expected {kind.__name__}, found {config!r:.80}",
+            f"Give {kind.__name__}({_EXAMPLES[kind]}).",
         )
+        raise ConfigError(Problem("settings.wrong-record", said, Place(setting=name), fix))
 
 
 def complete(config: RunConfig) -> CompleteConfig:
     """The settings with the sidecar's where they say nothing, and the text of a prompt that is `@FILE`.
 
-    Said is what is in `model_fields_set`. Paths, that in `@FILE` too, are relative to the working directory;
-    a data file that is not there is looked for in `datasets/`. Complete settings come back as they are.
-    Raises ConfigError and PromptError, DatasetError for a data file that is not there.
+    A setting is given if it is in `model_fields_set`. Paths, that in `@FILE` too, are relative to the working
+    directory; a missing data file is looked for in `datasets/`. Complete settings come back as they are.
+    Raises ConfigError and PromptError, DatasetError for a missing data file.
     """
     if isinstance(config, CompleteConfig):
         return config
     values = {name: getattr(config, name) for name in config.model_fields_set}
     if values.get("prompt") is not None:
-        values["prompt"] = prompt_text(values["prompt"], Path(), "prompt")
-    values, sources = with_sidecar([Layer(values, {name: name for name in values})])
-    return _validated(values, sources)
+        values["prompt"] = prompt_text(values["prompt"], Path(), Place(setting="prompt"))
+    values, places = with_sidecar([Layer(values, {name: Place(setting=name) for name in values})])
+    return _validated(values, places)
 
 
 def as_complete(config: RunConfig) -> CompleteConfig:
@@ -112,12 +117,26 @@ def with_known_fields(
     return config if found.input_field == found.target_field else found
 
 
-def _check_start(config: RunConfig, sources: Mapping[str, str]) -> None:
+def _check_start(config: RunConfig, places: Mapping[str, Place]) -> None:
     """Raise UsageError for two things to start from."""
     if config.workflow is not None and config.prompt is not None:
-        raise UsageError(
-            f"{sources['workflow']} and {sources['prompt']} exclude each other: give one of them"
-        )
+        raise UsageError(_at(exclusive("workflow", "prompt").problem, places))
+
+
+def _at(problem: Problem, places: Mapping[str, Place]) -> Problem:
+    """Return the problem of settings with the places that they were given at."""
+
+    def found(place: Place) -> Place:
+        return places.get(place.setting or "", place)
+
+    return replace(problem, place=found(problem.place), related=tuple(map(found, problem.related)))
+
+
+def _error_of(problems: Sequence[Problem]) -> AutopromptError:
+    """Return a UsageError if a flag is wrong, else a ConfigError."""
+    named = [place for problem in problems for place in (problem.place, *problem.related)]
+    is_flag = any(place.source == "flag" for place in named)
+    return (UsageError if is_flag else ConfigError)(*problems)
 
 
 def resolve_settings(
@@ -131,10 +150,10 @@ def resolve_settings(
 
     flags: RunConfig's names -> value; None for a flag that was not given. Paths are relative to the working
         directory, those in YAML to their file. `prompt` may be `@FILE`.
-    beside: what else the command takes out of the config file. What is there for other commands is passed
-        over, but for what says that no model is asked, or which prompt is measured where none is nearer.
+    beside: What else the command takes out of the config file. Settings of other commands are ignored there,
+        except those that say that no model is asked, or which prompt is measured if none is nearer.
     Raises UsageError for a bad flag or no data at all; ConfigError and PromptError for a bad variable or
-    file, with its line; DatasetError for a data file that is not there.
+    file, with its line; DatasetError for a missing data file.
     """
     layers = [from_flags(flags), from_environment(environ)]
     if config_file is not None:
@@ -146,29 +165,35 @@ def resolve_settings(
 
 
 def resolve_trial(
-    own: RunConfig, defaults: RunConfig, *, source: str, folder: Path, environ: Mapping[str, str]
+    own: RunConfig, defaults: RunConfig, *, place: Place, folder: Path, environ: Mapping[str, str]
 ) -> CompleteConfig:
-    """The effective settings of one trial of a batch.
+    """Return the effective settings of one trial of a batch.
 
     own: what makes it this trial, above everything else; defaults: of all trials, in the place of a config
         file. Of both, what is in `model_fields_set`; a prompt that is `@FILE` is relative to `folder`.
-    source: what messages begin with, e.g. `batch.yaml line 3`. Raises what `resolve_settings` raises.
+    place: Of the trial in its file. Raises what `resolve_settings` raises.
     """
-    layers = [from_record(own, own.model_fields_set, folder, source), from_environment(environ)]
-    below = from_record(defaults, defaults.model_fields_set, folder, f"{source}: defaults")
+    of_own = {name: replace(place, setting=name, source="file") for name in own.model_fields_set}
+    of_all = {
+        name: replace(place, setting=f"defaults.{name}", source="file") for name in defaults.model_fields_set
+    }
+    layers = [from_record(own, of_own, folder), from_environment(environ)]
+    below = from_record(defaults, of_all, folder)
     return _resolved([*layers, below], environ)
 
 
 def _resolved(layers: Sequence[Layer], environ: Mapping[str, str]) -> CompleteConfig:
-    values, sources = with_sidecar(layers)
+    values, places = with_sidecar(layers)
     if not values.keys() & set(DATA_FILES):
-        raise UsageError(
-            "no data. Give --dataset FILE (JSONL, JSON, CSV, TSV or Parquet), or --config FILE that names "
-            "one; `autoprompt init` makes a folder to start from."
+        fix = (
+            "Give {dataset} (JSONL, JSON, CSV, TSV or Parquet) or {config}. "
+            "`autoprompt init` makes a folder to start from."
         )
-    _fill_models(values, sources, environ)
-    config = _validated(values, sources)
-    _check_start(config, sources)
+        settings = {"dataset": "<FILE>", "config": "<FILE>"}
+        raise UsageError(Problem("settings.no-data", "no data", fix=fix, settings=settings))
+    _fill_models(values, places, environ)
+    config = _validated(values, places)
+    _check_start(config, places)
     return config
 
 
@@ -180,7 +205,7 @@ def resolve_check(
     flags: names of either kind. Sources and errors as in `resolve_settings`.
     """
     layers, others = _own_layers(flags, CheckSettings, config_file, environ)
-    # `--record` on the command line outdoes a `replay` of the file.
+    # A flag `record` goes before a `replay` of the file.
     first = next((n for n, layer in enumerate(layers, 1) if layer.values.keys() & set(_ANSWERS)), 0)
     layers[first:] = [layer.without(_ANSWERS) for layer in layers[first:]]
     return _resolved_beside(CheckSettings, layers, others, config_file, environ)
@@ -203,9 +228,9 @@ def _own_layers(
     config_file: Path | None,
     environ: Mapping[str, str],
 ) -> tuple[list[Layer], dict[str, Any]]:
-    """Of a command that takes an exported prompt: the sources of its own settings, and the other flags.
+    """Return the own settings of a command that takes an exported prompt, and the other flags.
 
-    A prompt on the command line outdoes an `exported` of the file.
+    A prompt on the command line goes before an `exported` of the file.
     """
     given = {name: value for name, value in flags.items() if name in own.model_fields}
     layers = [from_flags(given, own), from_environment(environ, own)]
@@ -214,7 +239,8 @@ def _own_layers(
     others = {name: value for name, value in flags.items() if name not in given}
     if others.get("prompt") is not None:
         if given.get("exported") is not None:
-            raise UsageError("--prompt and --exported exclude each other")
+            places = {name: Place(setting=name, source="flag") for name in ("prompt", "exported")}
+            raise UsageError(_at(exclusive("prompt", "exported").problem, places))
         layers = [layer.without(("exported",)) for layer in layers]
     return layers, others
 
@@ -247,9 +273,9 @@ def resolve_models(
     layers = [from_flags(flags), from_environment(environ)]
     if config_file is not None:
         layers.append(from_config_file(config_file, CheckFile, RunConfig, ["replay"]))
-    values, sources = merged(layers)
-    _fill_addresses(values, sources, environ)
-    return _validated(values, sources)
+    values, places = merged(layers)
+    _fill_addresses(values, places, environ)
+    return _validated(values, places)
 
 
 def resolve_science(
@@ -263,35 +289,36 @@ def resolve_science(
     layers = [from_flags(flags, ScienceConfig), from_environment(environ, ScienceConfig)]
     if config_file is not None:
         layers.append(from_config_file(config_file, ScienceConfig, ScienceConfig))
-    values, sources = merged(layers)
+    values, places = merged(layers)
     names = ("max_iterations", "agent")
     nearest = next((layer.values for layer in layers if layer.values.keys() & set(names)), {})
     values = {name: value for name, value in values.items() if name not in names or name in nearest}
     if "task" not in values:
-        raise UsageError("no task. Say in words what is to be found out: autoprompt science TASK")
-    _fill_models(values, sources, environ)
-    return _validated_as(ScienceConfig, values, sources)
+        fix = "Say in words what to find out: autoprompt science TASK."
+        raise UsageError(Problem("settings.no-task", "no task", fix=fix))
+    _fill_models(values, places, environ)
+    return _validated_as(ScienceConfig, values, places)
 
 
 def resolve_budget(flags: Mapping[str, Any]) -> BudgetSettings:
-    """The caps of a batch that stand on the command line. AUTOPROMPT_MAX_... are each trial's own.
+    """Return the caps of a batch that the command line gives. AUTOPROMPT_MAX_... are each trial's own.
 
     Raises UsageError.
     """
     return _validated_as(BudgetSettings, *merged([from_flags(flags, BudgetSettings)]))
 
 
-def _fill_models(values: dict[str, Any], sources: dict[str, str], environ: Mapping[str, str]) -> None:
+def _fill_models(values: dict[str, Any], places: dict[str, Place], environ: Mapping[str, str]) -> None:
     """The embedded model where none is named; OPENAI_BASE_URL only for a model that was asked for by name.
 
     A key in the environment alone never sends a request: nobody is billed by surprise.
     """
     if values.get("model") is None and values.get("base_url") is None:
         values["model"] = LOCAL
-    _fill_addresses(values, sources, environ)
+    _fill_addresses(values, places, environ)
 
 
-def _fill_addresses(values: dict[str, Any], sources: dict[str, str], environ: Mapping[str, str]) -> None:
+def _fill_addresses(values: dict[str, Any], places: dict[str, Place], environ: Mapping[str, str]) -> None:
     url = openai_address(environ)
     if not url:
         return
@@ -305,53 +332,39 @@ def _fill_addresses(values: dict[str, Any], sources: dict[str, str], environ: Ma
         named = values.get(model)
         if isinstance(named, str) and not is_embedded(named) and not has_endpoint:
             values[address] = url
-            sources[address] = "OPENAI_BASE_URL"
+            places[address] = Place(setting="OPENAI_BASE_URL", source="variable")
 
 
-def _validated(values: Mapping[str, Any], sources: Mapping[str, str]) -> CompleteConfig:
-    config = _validated_as(CompleteConfig, values, sources)
-    _check_fields(config, sources)
-    _check_locked(config, sources)
+def _validated(values: Mapping[str, Any], places: Mapping[str, Place]) -> CompleteConfig:
+    config = _validated_as(CompleteConfig, values, places)
+    _check_fields(config, places)
+    _check_locked(config, places)
     return config
 
 
-def _validated_as(model: type[_Record], values: Mapping[str, Any], sources: Mapping[str, str]) -> _Record:
+def _validated_as(model: type[_Record], values: Mapping[str, Any], places: Mapping[str, Place]) -> _Record:
+    def place_of(where: Loc, _: bool) -> Place:
+        name = str(where[0]) if where else None
+        return places.get(name or "", Place(setting=name))
+
     try:
         return model.model_validate(values)
     except ValidationError as error:
-        found = [dict(details) for details in error.errors()]
-        faults = dict.fromkeys(_fault(details, sources) for details in found)
-        is_flag = any(source.startswith("--") for details in found for source in _named(details, sources))
-        raise (UsageError if is_flag else ConfigError)("\n".join(faults)) from error
+        raise _error_of(problems_of(error, model, place_of)) from error
 
 
-def _fault(details: Mapping[str, Any], sources: Mapping[str, str]) -> str:
-    said = str(details["msg"]).removeprefix("Value error, ")
-    said, named = said[:1].lower() + said[1:], _named(details, sources)
-    if details["loc"]:
-        return f"{named[0]}: {details['input']!r} found; {said}"
-    return f"{' and '.join(named)} exclude each other: give one of them" if len(named) == 2 else said
-
-
-def _named(details: Mapping[str, Any], sources: Mapping[str, str]) -> list[str]:
-    """The sources that a fault is about: of one value, or of two that exclude each other."""
-    if where := details["loc"]:
-        return [sources.get(where[0], str(where[0]))]
-    words = str(details["msg"]).split()
-    return [sources[name] for name in _EXCLUSIVE if name in words and name in sources]
-
-
-def _check_fields(config: RunConfig, sources: Mapping[str, str]) -> None:
+def _check_fields(config: RunConfig, places: Mapping[str, Place]) -> None:
     if config.input_field != config.target_field:
         return
-    given = [sources[name] for name in ("input_field", "target_field") if name in sources]
-    said = f"{', '.join(given)}: input and target are the same field, {config.input_field!r}. Name the other"
-    raise (UsageError if any(source.startswith("--") for source in given) else ConfigError)(said)
+    given = [places[name] for name in ("input_field", "target_field") if name in places]
+    said = f"input and target are the same field, {config.input_field!r}"
+    fix = "Name the field with the input as {input_field}, and the one with the answer as {target_field}."
+    settings = {"input_field": "<FIELD>", "target_field": "<FIELD>"}
+    place = given[0] if given else Place()
+    raise _error_of([Problem("settings.same-field", said, place, fix, settings, tuple(given[1:]))])
 
 
-def _check_locked(config: RunConfig, sources: Mapping[str, str]) -> None:
+def _check_locked(config: RunConfig, places: Mapping[str, Place]) -> None:
     for passage in config.locked:
         if config.prompt is not None and passage not in config.prompt:
-            raise PromptError(
-                f"{sources['locked']}: the prompt does not hold {passage!r}. Copy it from the prompt."
-            )
+            raise PromptError(not_locked(passage).at(places["locked"]))

@@ -8,8 +8,10 @@ from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from autoprompt.errors import DatasetError
+from autoprompt.errors import DatasetError, Place, Problem
+from autoprompt.settings.faults import Refused
 from autoprompt.settings.kinds import Label
+from autoprompt.settings.records import EMPTY_PROMPT
 from autoprompt.settings.yaml_file import load_yaml
 from autoprompt.text.names import named
 
@@ -39,24 +41,32 @@ class Task(BaseModel):
     @classmethod
     def _prompt_has_text(cls, value: str | None) -> str | None:
         if value is not None and not value.strip():
-            raise ValueError("the prompt is empty")
+            raise Refused(EMPTY_PROMPT)
         return value
 
     @field_validator("labels")
     @classmethod
     def _labels_differ(cls, value: tuple[str, ...] | None) -> tuple[str, ...] | None:
         if value is not None and (len(set(value)) < 2 or len(set(value)) < len(value) or "" in value):
-            raise ValueError("expected at least two labels, none empty and none twice")
+            raise Refused(
+                Problem("settings.bad-labels", "expected at least two labels, none empty, none twice")
+            )
         return value
 
     @model_validator(mode="after")
     def _locked_is_in_the_prompt(self) -> Self:
-        if self.prompt is None or self.prompt.startswith("@"):  # the text of a file is looked at with it
+        if self.prompt is None or self.prompt.startswith("@"):  # checked with the text of the file
             return self
         lost = [passage for passage in self.locked if passage not in self.prompt]
         if lost:
-            raise ValueError(f"the prompt does not hold the locked passage {lost[0]!r}")
+            raise Refused(not_locked(lost[0]).at(Place(setting="locked")))
         return self
+
+
+def not_locked(passage: str) -> Problem:
+    """Return the problem of a locked passage that the prompt does not hold."""
+    said = f"the prompt does not hold the locked passage {passage!r}"
+    return Problem("prompt.no-such-passage", said, fix="Copy it from the prompt.")
 
 
 def find_sidecar(dataset: Path) -> Path | None:
@@ -72,21 +82,20 @@ def find_sidecar(dataset: Path) -> Path | None:
 
 
 def load_task(sidecar: Path) -> Task:
-    """What the sidecar says. Raises ConfigError with file and line."""
-    return load_yaml(sidecar, Task)
+    """Return what the sidecar says. Raises ConfigError with file and line."""
+    return load_yaml(sidecar, Task, source="sidecar")
 
 
 def find_dataset(path: Path) -> Path:
-    """The file that is meant: the path as given, else the same path under `datasets/`.
+    """Return the file that is meant: the path as given, else the same path under `datasets/`.
 
-    Raises DatasetError where neither is there or where it is a folder, with the closest names.
+    Raises DatasetError if neither is there or if it is a folder, with the closest names.
     """
     try:
         return _found(path)
     except OSError as error:
-        raise DatasetError(
-            f"{path}: cannot be read: {error.strerror}. Check the path and its permissions."
-        ) from error
+        said, fix = f"cannot be read: {error.strerror}", "Check the path and its permissions."
+        raise DatasetError(Problem("dataset.unreadable", said, Place(path), fix)) from error
 
 
 def _found(path: Path) -> Path:
@@ -94,20 +103,20 @@ def _found(path: Path) -> Path:
         if candidate.is_file():
             return candidate
     if str(path) == "-":
-        raise DatasetError("-: rows are not read from standard input. Save them to a file and give its path.")
+        said, fix = "rows are not read from standard input", "Save them to a file and give its path."
+        raise DatasetError(Problem("dataset.standard-input", said, Place(path), fix))
     if path.is_dir():
         inside = sorted(entry.name for entry in path.iterdir() if entry.is_file())
-        holds = f" It holds {named(inside)}." if inside else ""
-        raise DatasetError(
-            f"{path}: is a folder, expected a file with rows.{holds} Give the path of one file."
+        said = "this is a folder, expected a file with rows" + (
+            f"; it holds {named(inside)}" if inside else ""
         )
+        raise DatasetError(Problem("dataset.folder", said, Place(path), "Give the path of one file."))
     if path.exists():
-        raise DatasetError(
-            f"{path}: is neither a file nor a folder. Save the rows to a file and give its path."
-        )
+        said, fix = "this is neither a file nor a folder", "Save the rows to a file and give its path."
+        raise DatasetError(Problem("dataset.no-file", said, Place(path), fix))
     folders = [folder for folder in (path.parent, DATASETS_DIR) if folder.is_dir()]
     there = sorted({entry.name for folder in folders for entry in folder.iterdir() if entry.is_file()})
     close = difflib.get_close_matches(path.name, there, n=3)
-    hint = f" Did you mean {named(close)}?" if close else " Check the path."
-    where = "" if path.is_absolute() else f", neither there nor at {DATASETS_DIR / path}"
-    raise DatasetError(f"{path}: no such file{where}.{hint}")
+    fix = f"Did you mean {named(close)}?" if close else "Check the path."
+    said = "no such file" + ("" if path.is_absolute() else f", neither there nor at {DATASETS_DIR / path}")
+    raise DatasetError(Problem("dataset.not-found", said, Place(path), fix))

@@ -1,10 +1,10 @@
-"""What each source says of the settings (flags, environment, config file, sidecar), and which goes first."""
+"""The sources of settings (flags, environment, config file, sidecar), and which of them goes first."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
@@ -12,7 +12,16 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from autoprompt.errors import AutopromptError, ConfigError, UsageError
+from autoprompt.errors import (
+    VARIABLE_PREFIX,
+    AutopromptError,
+    ConfigError,
+    Place,
+    Problem,
+    UsageError,
+    variable_name,
+)
+from autoprompt.settings.faults import known_keys
 from autoprompt.settings.prompt_file import prompt_text
 from autoprompt.settings.records import CheckFile, RunConfig, ScienceConfig
 from autoprompt.settings.sidecar import Task, find_dataset, find_sidecar, load_task
@@ -20,38 +29,31 @@ from autoprompt.settings.yaml_file import load_yaml, top_keys
 
 DATA_FILES = ("dataset", "train", "val", "test")
 BATCH_KEYS = ("matrix", "include", "defaults")  # of a file for `autoprompt batch`, and of no other
-# Keys of the gate whose loss would be noticed too late, by what was paid or by the prompt that was asked.
+# Keys of the gate whose loss would be noticed too late, by what was paid or by the prompt that was asked:
+# whose they are, and what to do.
 OF_CHECK = {
-    "exported": "`autoprompt eval` and `check`, which measure that prompt; a search begins with a text. Take "
-    "it out, and give the text as `prompt`.",
-    "replay": "`autoprompt check`, which sends nothing then; here a model would be asked. Take it out, and "
-    "give it there as a flag: --replay FILE.",
+    "exported": (
+        "only `autoprompt eval` and `check` can measure an exported prompt",
+        "Give the text of the prompt as `prompt` instead.",
+    ),
+    "replay": (
+        "only `autoprompt check` can replay answers, this command asks a model",
+        "Take it out, and give it as a flag of `autoprompt check`.",
+    ),
 }
-_FLAG_NAMES = {"metric_options": "--metric-option"}
-_PREFIX = "AUTOPROMPT_"
 # Variables beside the settings: where the weights lie, and the other roles' keys.
 OTHER_VARIABLES = ("WEIGHTS_DIR", "OPTIMIZER_API_KEY", "JUDGE_API_KEY")
 
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """Values of one source. source: of each value, as a message names it, e.g. `--seed`."""
+    """Values of one source, and the place of each, for messages."""
 
     values: Mapping[str, Any] = field(default_factory=dict)
-    source: Mapping[str, str] = field(default_factory=dict)
+    places: Mapping[str, Place] = field(default_factory=dict)
 
     def without(self, names: Sequence[str]) -> Layer:
-        return Layer({n: v for n, v in self.values.items() if n not in names}, self.source)
-
-
-def flag_name(name: str) -> str:
-    """The flag of a setting: `max_calls` -> `--max-calls`."""
-    return _FLAG_NAMES.get(name, "--" + name.replace("_", "-"))
-
-
-def variable_name(name: str) -> str:
-    """The environment variable of a setting: `max_calls` -> `AUTOPROMPT_MAX_CALLS`."""
-    return f"{_PREFIX}{name.upper()}"
+        return Layer({n: v for n, v in self.values.items() if n not in names}, self.places)
 
 
 def held_by_variables(model: type[BaseModel]) -> list[str]:
@@ -60,18 +62,19 @@ def held_by_variables(model: type[BaseModel]) -> list[str]:
     return [name for name, field in fields if not isinstance(field.default, BaseModel)]
 
 
-def unknown_variables(environ: Mapping[str, str]) -> list[str]:
-    """Warnings of variables that begin with AUTOPROMPT_ and that nothing reads. Values are not shown."""
+def unknown_variables(environ: Mapping[str, str]) -> list[Problem]:
+    """Warn of variables that begin with AUTOPROMPT_ and that nothing reads. Values are not shown."""
     settings = dict.fromkeys((*held_by_variables(CheckFile), *held_by_variables(ScienceConfig)))
     known = [*(name.upper() for name in settings), *OTHER_VARIABLES]
     warnings = []
     for variable in sorted(environ):
-        name = variable.removeprefix(_PREFIX)
+        name = variable.removeprefix(VARIABLE_PREFIX)
         if name in (variable, *known):
             continue
         close = get_close_matches(name, known, n=1)
-        hint = f"; did you mean {_PREFIX}{close[0]}?" if close else ""
-        warnings.append(f"{variable} is no setting and is ignored{hint}")
+        fix = f"Did you mean {VARIABLE_PREFIX}{close[0]}?" if close else ""
+        place = Place(setting=variable, source="variable")
+        warnings.append(Problem("settings.unknown-variable", "no such setting, so it is ignored", place, fix))
     return warnings
 
 
@@ -80,61 +83,74 @@ def from_flags(flags: Mapping[str, Any], model: type[BaseModel] = RunConfig) -> 
     given = {name: value for name, value in flags.items() if value is not None}
     unknown = sorted(given.keys() - model.model_fields.keys())
     if unknown:
-        raise UsageError(f"unknown setting {unknown[0]!r}; known: {', '.join(model.model_fields)}")
-    values = {name: _parsed(name, value, flag_name(name), UsageError) for name, value in given.items()}
+        place = Place(setting=unknown[0], source="flag")
+        fix = known_keys(model, "setting")
+        raise UsageError(Problem("settings.unknown", "unknown setting", place, fix))
+    places = {name: Place(setting=name, source="flag") for name in given}
+    values = {name: _parsed(name, value, places[name], UsageError) for name, value in given.items()}
     if "prompt" in values:
-        values["prompt"] = prompt_text(values["prompt"], Path(), flag_name("prompt"))
-    return Layer(values, {name: flag_name(name) for name in values})
+        values["prompt"] = prompt_text(values["prompt"], Path(), places["prompt"])
+    return Layer(values, places)
 
 
 def from_environment(environ: Mapping[str, str], model: type[BaseModel] = RunConfig) -> Layer:
-    """The variables AUTOPROMPT_...; an empty one says nothing."""
+    """Return the variables AUTOPROMPT_...; an empty one says nothing."""
     values: dict[str, Any] = {}
+    places: dict[str, Place] = {}
     for name in held_by_variables(model):
         variable = variable_name(name)
         if environ.get(variable, "") != "":
-            values[name] = _parsed(name, environ[variable], variable, ConfigError)
+            places[name] = Place(setting=name, source="variable")
+            values[name] = _parsed(name, environ[variable], places[name], ConfigError)
     if "prompt" in values:
-        values["prompt"] = prompt_text(values["prompt"], Path(), variable_name("prompt"))
-    return Layer(values, {name: variable_name(name) for name in values})
+        values["prompt"] = prompt_text(values["prompt"], Path(), places["prompt"])
+    return Layer(values, places)
 
 
 def from_config_file(
     path: Path, model: type[BaseModel], wanted: type[BaseModel], refused: Sequence[str] = ()
 ) -> Layer:
-    """The values of `wanted` in a file that may hold all of `model`; the others are passed over.
+    """Return the values of `wanted` in a file that may hold all of `model`; ignore the others.
 
-    refused: names of `OF_CHECK` that the command does not take.
+    refused: Names of `OF_CHECK` that the command does not take.
     Raises ConfigError as `load_yaml` does, and for a file of many runs.
     """
     keys = top_keys(path)
+    places = {name: Place(path, line, setting=name, source="file") for name, line in keys.items()}
     for name in (name for name in BATCH_KEYS if name in keys and name not in model.model_fields):
-        raise ConfigError(
-            f"{path} line {keys[name]}: {name!r} belongs to a batch of runs, --config takes the settings of "
-            f"one. Run the batch: autoprompt batch {path}"
-        )
+        said, fix = "this is the file of a batch, expected the settings of one run", _run_batch(path)
+        raise ConfigError(Problem("settings.batch-file", said, places[name], fix))
     record = load_yaml(path, model)
     for name in (name for name in refused if getattr(record, name) is not None):
-        raise ConfigError(f"{path} line {keys[name]}: {name!r} belongs to {OF_CHECK[name]}")
-    return from_record(record, record.model_fields_set & wanted.model_fields.keys(), path.parent, str(path))
+        said, fix = OF_CHECK[name]
+        raise ConfigError(Problem("settings.other-command", said, places[name], fix))
+    names = record.model_fields_set & wanted.model_fields.keys()
+    return from_record(record, {name: places[name] for name in names}, path.parent)
 
 
-def from_record(record: BaseModel, names: Set[str], folder: Path, source: str) -> Layer:
-    """What a record that was read from a file says. folder: what `@FILE` in it is relative to."""
-    values = {name: getattr(record, name) for name in names}
+def _run_batch(path: Path) -> str:
+    return f"Run the batch: autoprompt batch {path}"
+
+
+def from_record(record: BaseModel, places: Mapping[str, Place], folder: Path) -> Layer:
+    """Return the values that a record has at these places. folder: What `@FILE` in it is relative to."""
+    values = {name: getattr(record, name) for name in places}
     values = {name: value for name, value in values.items() if value is not None}
     if "prompt" in values:
-        values["prompt"] = prompt_text(values["prompt"], folder, f"{source}: prompt")
-    return Layer(values, {name: f"{source}: {name}" for name in values})
+        values["prompt"] = prompt_text(values["prompt"], folder, places["prompt"])
+    return Layer(values, {name: places[name] for name in values})
 
 
 def _from_sidecar(path: Path, above: Sequence[Layer]) -> Layer:
-    """What the sidecar says, but for what belongs to a prompt or a metric that was replaced above it."""
+    """Return what the sidecar says, without what belongs to a prompt or a metric that was replaced."""
     task: Task = load_task(path)
+    places = {
+        name: Place(path, line, setting=name, source="sidecar") for name, line in top_keys(path).items()
+    }
     values = {name: getattr(task, name) for name in task.model_fields_set}
     values = {name: value for name, value in values.items() if value is not None}
     if "prompt" in values:
-        values["prompt"] = prompt_text(values["prompt"], path.parent, f"{path}: prompt")
+        values["prompt"] = prompt_text(values["prompt"], path.parent, places["prompt"])
     if any(layer.values.get("metric", task.metric) != task.metric for layer in above):
         values.pop("metric_options", None)
     has_workflow = any("workflow" in layer.values for layer in above)
@@ -142,10 +158,10 @@ def _from_sidecar(path: Path, above: Sequence[Layer]) -> Layer:
         values.pop("prompt", None)
     if has_workflow or any("prompt" in layer.values for layer in above):
         values.pop("locked", None)
-    return Layer(values, {name: f"{path}: {name}" for name in values})
+    return Layer(values, {name: places[name] for name in values})
 
 
-def _parsed(name: str, value: Any, source: str, error: type[AutopromptError]) -> Any:
+def _parsed(name: str, value: Any, place: Place, error: type[AutopromptError]) -> Any:
     """Texts of flags and variables in the form that the setting has."""
     if name == "labels" and isinstance(value, str):
         return tuple(label.strip() for label in value.split(",") if label.strip())
@@ -159,39 +175,40 @@ def _parsed(name: str, value: Any, source: str, error: type[AutopromptError]) ->
         return tuple(Path(path) for path in (value.split(os.pathsep) if isinstance(value, str) else value))
     if name == "metric_options" and not isinstance(value, Mapping):
         pairs = value.split(",") if isinstance(value, str) else value
-        return dict(_option(pair, source, error) for pair in pairs)
+        return dict(_option(pair, place, error) for pair in pairs)
     return value
 
 
-def _option(pair: str, source: str, error: type[AutopromptError]) -> tuple[str, Any]:
+def _option(pair: str, place: Place, error: type[AutopromptError]) -> tuple[str, Any]:
     name, equals, text = pair.partition("=")
     if not equals or not name.strip():
-        raise error(f"{source}: {pair!r} found, expected NAME=VALUE, e.g. tolerance=0.01")
+        said, fix = f"expected NAME=VALUE, found {pair!r}", "Write it like tolerance=0.01."
+        raise error(Problem("settings.bad-option", said, place, fix))
     try:
         return name.strip().replace("-", "_"), json.loads(text)
     except ValueError:  # plain text needs no quotes
         return name.strip().replace("-", "_"), text
 
 
-def with_sidecar(layers: Sequence[Layer]) -> tuple[dict[str, Any], dict[str, str]]:
-    """Values and their sources, with those of the first sidecar beside a data file, whose paths are found."""
+def with_sidecar(layers: Sequence[Layer]) -> tuple[dict[str, Any], dict[str, Place]]:
+    """Return values and places, with those of the first sidecar beside a data file; find data files."""
     values, _ = merged(layers)
     files = {name: find_dataset(Path(values[name])) for name in DATA_FILES if values.get(name) is not None}
     sidecar = next((found for path in files.values() if (found := find_sidecar(path)) is not None), None)
     if sidecar is not None:
         layers = [*layers, _from_sidecar(sidecar, layers)]
-    values, sources = merged(layers)
-    return values | files, sources
+    values, places = merged(layers)
+    return values | files, places
 
 
-def merged(layers: Sequence[Layer]) -> tuple[dict[str, Any], dict[str, str]]:
-    """Values and their sources, the first layer above the others; options of the metric one by one."""
+def merged(layers: Sequence[Layer]) -> tuple[dict[str, Any], dict[str, Place]]:
+    """Return values and their places, the first layer above the others; options of the metric one by one."""
     values: dict[str, Any] = {}
-    sources: dict[str, str] = {}
+    places: dict[str, Place] = {}
     for layer in reversed(layers):
         options = {**values.get("metric_options", {}), **layer.values.get("metric_options", {})}
         values |= layer.values
-        sources |= layer.source
+        places |= layer.places
         if options:
             values["metric_options"] = options
-    return values, sources
+    return values, places

@@ -6,24 +6,19 @@ text here, since labels are often called so; only `true` and `false` are truth v
 
 from __future__ import annotations
 
-import difflib
-import math
 import re
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar, get_args, get_origin
+from typing import Any, Literal, TypeVar, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel, ValidationError
-from pydantic_core import ErrorDetails
 
-from autoprompt.errors import ConfigError
+from autoprompt.errors import ConfigError, Place, Problem
+from autoprompt.settings.faults import Loc, first_problems, known_keys, model_in, problems_of
 
 Model = TypeVar("Model", bound=BaseModel)
-_MAX_SHOWN = 10
-_LONGEST_LIST = 60
-_AT_COMMAS = ("labels",)  # parted as by --labels; in other lists a comma may be part of a text
 
 
 class Loader(yaml.SafeLoader):
@@ -45,24 +40,29 @@ for _name, (_pattern, _first) in _SCALARS.items():
     Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_name}", re.compile(f"^(?:{_pattern})$"), list(_first))
 
 
-def load_yaml(path: Path, model: type[Model]) -> Model:
-    """The record that the file holds. Which fields the file gave: `model_fields_set`.
+def load_yaml(path: Path, model: type[Model], source: Literal["file", "sidecar"] = "file") -> Model:
+    """Return the record that the file holds. Which fields the file gave: `model_fields_set`.
 
     Relative paths in it are relative to the file, and come back joined to its folder. A key without a value
     says nothing, as if it were not there.
     Raises ConfigError with file and line: no such file, no YAML, a key twice, an unknown key (with the
     closest known one), a value of the wrong kind; all of them together, the first ten in words.
     """
-    file = open_yaml(path, _known(model))
+    file = open_yaml(path, known_keys(model))
     try:
         return _rebased(model.model_validate(_without_empty(file.data, model)), path.parent)
     except ValidationError as error:
-        raise ConfigError(_joined(path, file.faults(error, model))) from error
+        found = [
+            replace(problem, place=replace(problem.place, source=source))
+            for problem in file.problems(error, model)
+        ]
+        found.sort(key=lambda problem: problem.place.line or 0)
+        raise ConfigError(*first_problems(found, Place(path))) from error
 
 
 @dataclass(frozen=True)
 class YamlFile:
-    """A file's keys and values, and the lines that they stand on."""
+    """A file's keys and values, and the lines that they are on."""
 
     path: Path
     data: dict[str, Any]
@@ -72,16 +72,20 @@ class YamlFile:
         """Line of the value at a path of keys and places, or of its key; of the nearest thing around it."""
         return _line_of(self._root, where, is_key=is_key)
 
-    def faults(
+    def problems(
         self, error: ValidationError, model: type[BaseModel], where: Sequence[int | str] = ()
-    ) -> list[tuple[int, str]]:
-        """Line and sentence of everything that was wrong with the value at `where`."""
-        told = [_fault(details, self._root, model, tuple(where)) for details in _causes(error)]
-        return list(dict.fromkeys(told))
+    ) -> list[Problem]:
+        """Return everything that was wrong with the value at `where`; settings are named from there."""
+
+        def place_of(inner: Loc, is_key: bool) -> Place:
+            line = self.line((*where, *inner), is_key=is_key)
+            return Place(self.path, line, setting=".".join(map(str, inner)) or None, source="file")
+
+        return problems_of(error, model, place_of, word="key")
 
 
 def open_yaml(path: Path, expected: str = "") -> YamlFile:
-    """The mapping that a file holds, unchecked. expected: a sentence for a file that holds none.
+    """Return the mapping that a file holds, unchecked. expected: A sentence for a file that holds none.
 
     Raises ConfigError with file and line: no such file, no YAML, no mapping, a key twice or one that is no
     text.
@@ -90,17 +94,18 @@ def open_yaml(path: Path, expected: str = "") -> YamlFile:
 
 
 def parse_yaml(text: str, path: Path, expected: str = "") -> YamlFile:
-    """`open_yaml` of a text that is to be the content of the file `path`."""
+    """Do what `open_yaml` does with a text that is to be the content of the file `path`."""
     data, node = _mapping(text, path, expected)
     odd = [key for key in data if not isinstance(key, str)]
     if odd:
         line = _line_of(node, (odd[0],), is_key=True)
-        raise ConfigError(f"{path} line {line}: key {odd[0]!r} is no text. {expected}".rstrip())
+        said = f"the key {odd[0]!r} is no text"
+        raise ConfigError(Problem("settings.key-not-text", said, Place(path, line, source="file"), expected))
     return YamlFile(path, data, node)
 
 
 def read_mapping(path: Path, expected: str = "") -> dict[str, Any]:
-    """The mapping that a file holds, whose keys are names: a number among them is its text.
+    """Return the mapping that a file holds, whose keys are names: a number among them is its text.
 
     Raises what `open_yaml` raises otherwise.
     """
@@ -116,15 +121,24 @@ def _mapping(text: str, path: Path, expected: str) -> tuple[dict[Any, Any], yaml
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise ConfigError(_broken_yaml(path, error)) from error
     if not isinstance(node, yaml.MappingNode) or data is None:
-        what = "the file is empty" if node is None else "no keys"
-        raise ConfigError(f"{path} line 1: {what}, expected `key: value`. {expected}".rstrip())
+        said = f"{'the file is empty' if node is None else 'no keys'}, expected `key: value`"
+        raise ConfigError(Problem("settings.no-keys", said, Place(path, 1, source="file"), expected))
     if doubles:
-        raise ConfigError(_joined(path, doubles))
+        found = sorted(
+            (_double_key(path, *double) for double in doubles), key=lambda problem: problem.place.line or 0
+        )
+        raise ConfigError(*first_problems(found, Place(path)))
     return data, node
 
 
+def _double_key(path: Path, name: str, line: int, first: int) -> Problem:
+    place, related = Place(path, line, source="file"), (Place(path, first, source="file"),)
+    said = f"the key {name!r} is given twice"
+    return Problem("settings.duplicate-key", said, place, "Take one out.", related=related)
+
+
 def top_keys(path: Path) -> dict[str, int]:
-    """The keys at the top of a YAML file, with their lines: enough to tell what kind of file it is.
+    """Return the keys at the top of a YAML file, with their lines: they tell what kind of file it is.
 
     Empty for a file that holds no mapping; `load_yaml` says what is wrong with it. Raises ConfigError for one
     that cannot be read or is no YAML.
@@ -136,7 +150,7 @@ def top_keys(path: Path) -> dict[str, int]:
 
 
 def line_at(path: Path, where: Sequence[Hashable]) -> int:
-    """The line (from 1) of what stands at `where`, e.g. `("include", 0)`, in a file that `load_yaml` took."""
+    """Return the line (from 1) of what is at `where`, e.g. `("include", 0)`, in a file that was loaded."""
     node = _node(path)
     return 1 if node is None else _line_of(node, where)
 
@@ -153,30 +167,39 @@ def _text(path: Path) -> str:
     try:
         raw = path.read_bytes()
     except FileNotFoundError as error:
-        raise ConfigError(f"{path}: no such file. Check the path.") from error
+        problem = Problem("settings.file-not-found", "no such file", Place(path), "Check the path.")
+        raise ConfigError(problem) from error
     except IsADirectoryError as error:
-        raise ConfigError(f"{path}: is a folder, expected a YAML file. Give the path of one file.") from error
+        said, fix = "this is a folder, expected a YAML file", "Give the path of one file."
+        raise ConfigError(Problem("settings.folder", said, Place(path), fix)) from error
     except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}. Check its permissions.") from error
+        said, fix = f"cannot be read: {error.strerror}", "Check the permissions of the file."
+        raise ConfigError(Problem("settings.unreadable", said, Place(path), fix)) from error
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
-        raise ConfigError(f"{path} line {line}: not UTF-8 text. Save the file as UTF-8.") from error
+        problem = Problem("settings.not-utf8", "not UTF-8 text", Place(path, line), "Save the file as UTF-8.")
+        raise ConfigError(problem) from error
 
 
-def _broken_yaml(path: Path, error: Exception) -> str:
+def _broken_yaml(path: Path, error: Exception) -> Problem:
+    code = "settings.not-yaml"
     if isinstance(error, yaml.MarkedYAMLError) and (mark := error.problem_mark or error.context_mark):
         said = ", ".join(part for part in (error.context, error.problem) if part)
-        hint = "Check the indentation, and put text with `: ` or `#` in quotes."
-        return f"{path} line {mark.line + 1}: not YAML: {said} (column {mark.column + 1}). {hint}"
+        fix = "Check the indentation, and put text with `: ` or `#` in quotes."
+        return Problem(code, f"not YAML: {said} (column {mark.column + 1})", Place(path, mark.line + 1), fix)
     if isinstance(error, yaml.reader.ReaderError):
-        return f"{path}: not YAML: character {error.position + 1} ({error.reason}). Take it out."
-    return f"{path}: not YAML: {error}"
+        said = f"not YAML: character {error.position + 1} ({error.reason})"
+        return Problem(code, said, Place(path), "Take it out.")
+    return Problem(code, f"not YAML: {error}", Place(path))
 
 
-def _double_keys(node: yaml.Node, seen: set[int]) -> Iterator[tuple[int, str]]:
-    """YAML lets a second `key:` silently replace the first; here it is a fault."""
+def _double_keys(node: yaml.Node, seen: set[int]) -> Iterator[tuple[str, int, int]]:
+    """Yield each key that is twice in a mapping, with its line and that of the first.
+
+    YAML lets the second silently replace the first.
+    """
     if id(node) in seen:
         return
     seen.add(id(node))
@@ -185,69 +208,13 @@ def _double_keys(node: yaml.Node, seen: set[int]) -> Iterator[tuple[int, str]]:
         for key, value in node.value:
             line = key.start_mark.line + 1
             if isinstance(key, yaml.ScalarNode) and key.value in lines and key.value != "<<":
-                yield line, f"key {key.value!r} stands on line {lines[key.value]} already. Take one out."
+                yield key.value, line, lines[key.value]
             elif isinstance(key, yaml.ScalarNode):
                 lines[key.value] = line
             yield from _double_keys(value, seen)
     elif isinstance(node, yaml.SequenceNode):
         for value in node.value:
             yield from _double_keys(value, seen)
-
-
-def _causes(error: ValidationError) -> Iterator[ErrorDetails]:
-    """What was wrong, without a list's being too short because its entries were wrong."""
-    for details in error.errors():
-        if details["type"] != "too_short" or not details["input"]:
-            yield details
-
-
-def _fault(
-    details: ErrorDetails, node: yaml.Node, model: type[BaseModel], base: tuple[int | str, ...]
-) -> tuple[int, str]:
-    inner = details["loc"]
-    where = base + inner
-    kind = details["type"]
-    dotted = ".".join(str(step) for step in inner)
-    if kind == "extra_forbidden":
-        at = _model_at(model, inner[:-1])
-        known = list(at.model_fields) if at else []
-        close = difflib.get_close_matches(str(inner[-1]), known, n=1)
-        hint = f"Did you mean {close[0]!r}?" if close else (_known(at) if at else "Take it out.")
-        return _line_of(node, where, is_key=True), f"unknown key {dotted!r}. {hint}"
-    line = _line_of(node, where)
-    if kind == "missing":
-        return line, f"no value for {dotted!r}, expected one. Add it."
-    said = details["msg"].removeprefix("Value error, ")
-    said = said[:1].lower() + said[1:]
-    if not inner:
-        return line, f"{said}."
-    found = details["input"]
-    shown = repr(found) if len(repr(found)) <= 60 else repr(found)[:59] + "…"
-    if kind in ("tuple_type", "list_type"):
-        said = f"expected a list{_as_list(inner, found, model)}"
-    elif kind in ("dict_type", "model_type"):
-        at = _model_at(model, inner)
-        said = f"expected keys with values below it. {_known(at) if at else 'Write KEY: VALUE.'}"
-        said = said.removesuffix(".")
-    elif kind == "string_type" and isinstance(found, (bool, int, float)):
-        said += f'. Put it in quotes: "{str(found).lower()}"'
-    return line, f"{dotted} is {shown}: {said}."
-
-
-def _as_list(where: Sequence[int | str], found: Any, model: type[BaseModel]) -> str:
-    """How to write what stands in the place of a list as one; of a list of records, which keys they have."""
-    if (record := _model_at(model, where)) is not None:
-        return f", each of {', '.join(record.model_fields)}"
-    if not isinstance(found, str | int | float):
-        return ""
-    name = str(where[-1])
-    values = (
-        [part.strip() for part in found.split(",")]
-        if name in _AT_COMMAS and isinstance(found, str)
-        else [found]
-    )
-    text = yaml.safe_dump(values, default_flow_style=True, allow_unicode=True, width=math.inf).strip()
-    return f": {name}: {text if len(text) <= _LONGEST_LIST else '[...]'}"
 
 
 def _without_empty(data: Any, model: type[BaseModel]) -> Any:
@@ -264,7 +231,7 @@ def _without_empty(data: Any, model: type[BaseModel]) -> Any:
             and not _may_be_none(field.annotation)
         ):
             continue
-        inner = None if field is None else _model_in(field.annotation)
+        inner = None if field is None else model_in(field.annotation)
         kept[name] = value if inner is None else _without_empty(value, inner)
     return kept
 
@@ -294,23 +261,6 @@ def _line_of(node: yaml.Node, where: Sequence[Hashable], *, is_key: bool = False
     return line
 
 
-def _model_at(model: type[BaseModel], where: Sequence[int | str]) -> type[BaseModel] | None:
-    at: type[BaseModel] | None = model
-    for step in where:
-        if isinstance(step, int):
-            continue
-        if at is None or step not in at.model_fields:
-            return None
-        at = _model_in(at.model_fields[step].annotation)
-    return at
-
-
-def _model_in(annotation: Any) -> type[BaseModel] | None:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation
-    return next((found for part in get_args(annotation) if (found := _model_in(part))), None)
-
-
 def _rebased(record: Model, folder: Path) -> Model:
     changed: dict[str, Any] = {}
     for name in record.model_fields_set:
@@ -324,13 +274,3 @@ def _rebased(record: Model, folder: Path) -> Model:
         elif isinstance(value, BaseModel):
             changed[name] = _rebased(value, folder)
     return record.model_copy(update=changed) if changed else record
-
-
-def _known(model: type[BaseModel]) -> str:
-    return f"Known keys: {', '.join(model.model_fields)}."
-
-
-def _joined(path: Path, faults: Sequence[tuple[int, str]]) -> str:
-    shown = [f"{path} line {line}: {what}" for line, what in sorted(faults)[:_MAX_SHOWN]]
-    rest = len(faults) - len(shown)
-    return "\n".join(shown + ([f"... and {rest} more of {len(faults)} faults in this file"] if rest else []))

@@ -17,7 +17,7 @@ from typing import IO, Any
 
 import yaml
 
-from autoprompt.errors import StoreError
+from autoprompt.errors import Place, Problem, StoreError
 
 
 def to_json(value: Any, *, indent: int | None = None) -> str:
@@ -95,18 +95,27 @@ def _sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def check_writable(path: Path, *, makes_folders: bool = False, todo: str = "Give another path.") -> None:
-    """To be asked before something is paid for. Raises StoreError if nothing could be written there.
+def check_writable(
+    path: Path,
+    *,
+    makes_folders: bool = False,
+    fix: str = "Give another path.",
+    settings: Mapping[str, object] | None = None,
+) -> None:
+    """Raise StoreError if nothing could be written there. Call it before something is paid for.
 
-    makes_folders: whether who writes there makes the missing folders. todo: how to name another path.
+    makes_folders: Whoever writes there makes the missing folders. fix, settings: How to name another path, as
+    in a `Problem`.
     """
     if path.is_dir():
-        raise StoreError(f"{path}: is a folder, expected a file to write. Give the path of a file.")
+        said = "this is a folder, expected a file to write"
+        raise StoreError(Problem("file.folder", said, Place(path), "Give the path of a file."))
     if _is_device(path):
         return
     folder = path.resolve().parent
     if not (folder.exists() or makes_folders):
-        raise StoreError(f"{path}: there is no folder {path.parent}. Make it, or give another path.")
+        said, make = f"there is no folder {path.parent}", "Make it, or give another path."
+        raise StoreError(Problem("file.no-folder", said, Place(path), make))
     folder = next(parent for parent in (folder, *folder.parents) if parent.exists())
     try:
         # The mode of a folder does not tell: root is allowed what a read-only file system refuses.
@@ -114,7 +123,8 @@ def check_writable(path: Path, *, makes_folders: bool = False, todo: str = "Give
             pass
     except OSError as error:
         reason = "does not allow it" if folder.is_dir() else "is no folder"
-        raise StoreError(f"{path}: cannot be written, {folder} {reason}. {todo}") from error
+        said = f"cannot be written: {folder} {reason}"
+        raise StoreError(Problem("file.not-writable", said, Place(path), fix, settings or {})) from error
 
 
 def _is_device(path: Path) -> bool:
@@ -135,9 +145,8 @@ def write_output(path: Path, content: str | bytes) -> None:
         else:
             write_bytes(path.resolve(), data)
     except OSError as error:
-        raise StoreError(
-            f"{path}: cannot be written ({error.strerror}). Make room there, or give another path."
-        ) from error
+        said, fix = f"cannot be written ({error.strerror})", "Make room there, or give another path."
+        raise StoreError(Problem("file.not-writable", said, Place(path), fix)) from error
 
 
 def write_text(path: Path, text: str) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from autoprompt.errors import Problem, Voice, tell
 from autoprompt.report.wording import chosen, confirmation, refused, rung
 from autoprompt.runs import RunFolder
 from autoprompt.runs.progress import read_progress
@@ -172,6 +173,8 @@ def _run_finished(state: LiveState, event: Event) -> str:
 
 def _told(event: Event) -> str:
     """Of an event that has no line of its own: what it says, if it says anything."""
+    if event["event"] == "warning":
+        return f"warning: {tell(Problem.from_dict(event), Voice.CLI)}"
     for name in ("message", "text"):
         if event.get(name):
             return f"{event['event']}: {event[name]}"

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from autoprompt.errors import ConfigError, DatasetError, InputError, PromptError, StoreError
+from autoprompt.errors import ConfigError, DatasetError, InputError, Place, Problem, PromptError, StoreError
 from autoprompt.llm.client import Client
 from autoprompt.measure.task import Component, ComponentKind
 from autoprompt.metrics import Metric
@@ -28,6 +28,7 @@ from autoprompt.workflow.program import WorkflowProgram, demonstrations, row_inp
 from autoprompt.workflow.workflow import Workflow
 
 ORIGINAL = "original_workflow.yaml"  # in a run's folder
+_MOST_PLACES = 12  # of rows with the same problem
 ITEMS = 4  # guessed of an iteration, whose items only a run knows: an estimate of calls, not a bound
 _USUAL = ("text", "answer", "class_name", "output", "result")  # of a workflow without an `end`
 
@@ -79,30 +80,34 @@ class WorkflowTask:
         _check_rows(definition, rows, one_input, config.input_field, config.target_field, self.path)
         return replace(self, one_input=one_input)
 
-    def warnings(self, rows: Mapping[Path, Sequence[Example]]) -> list[str]:
+    def warnings(self, rows: Mapping[Path, Sequence[Example]]) -> list[Problem]:
         """What the file's own check warns of, and what differs from a run of it by itself."""
-        of_file = [str(fault) for fault in self.workflow.validate() if fault.severity == "warning"]
+        of_file = [
+            Problem("workflow.fault", fault.in_node, Place(fault.path, fault.line or None))
+            for fault in self.workflow.validate()
+            if fault.severity == "warning"
+        ]
         return [*of_file, *self._other_models(self.config.model or self.config.base_url)]
 
-    def _other_models(self, model: str | None) -> list[str]:
+    def _other_models(self, model: str | None) -> list[Problem]:
         named = [getattr(node.data, "model", None) for node in self.workflow.definition.all_nodes()]
         others = {spec.name for spec in named if spec is not None and not _is_local(spec, model)}
         if not others:
             return []
-        return [f"{self.path} names {', '.join(sorted(others))}; here every node asks {model} (--model)"]
+        said = f"the file names {', '.join(sorted(others))}, but every node asks {model} here"
+        return [Problem("workflow.other-model", said, Place(self.path))]
 
-    def _locks_of_nodes(self) -> list[str]:
-        """Passages that are also the name of a node with prompts, which they do not lock."""
-        said = []
+    def _locks_of_nodes(self) -> list[Problem]:
+        """Warn of passages that are also the name of a node with prompts, which they do not lock."""
+        found = []
         for mark in self.config.locked:
             own = [name for name in self.texts if name.rpartition(".")[0] == mark]
             if own and mark not in self.texts:
-                flags = " ".join(f"--locked {name}" for name in own)
-                said.append(
-                    f"locked: {mark!r} is taken for a passage, which every rewrite must keep. To keep the "
-                    f"prompts of node {mark!r} as they are, say {flags}"
-                )
-        return said
+                said = f"{mark!r} is taken for a passage of the text, which every rewrite must keep"
+                fix = f"To keep the prompts of the node {mark!r} as they are, give {{locked}}."
+                place = Place(setting="locked")
+                found.append(Problem("prompt.lock-of-a-node", said, place, fix, {"locked": own}))
+        return found
 
     @property
     def calls_per_row(self) -> int:
@@ -116,7 +121,7 @@ class WorkflowTask:
         """
         return _file_with(self.source, self.path, self.texts, candidate)
 
-    def check_search(self) -> list[str]:
+    def check_search(self) -> list[Problem]:
         texts = self.texts
         others = {name: f"{text.strip()}\n({name})" for name, text in texts.items()}
         self.file_with(Candidate({n: texts[n] if n in self.locked else others[n] for n in others}))
@@ -320,12 +325,17 @@ def _check_rows(
         return
     row, error = min(faults, key=lambda fault: (str(fault[0].path), fault[0].line, fault[0].row))
     fields = ", ".join(name for name in row.fields if name != target_field)
-    others = len(faults) - 1
-    also = f" {others} more {'row does' if others == 1 else 'rows do'} not do, either." if others else ""
-    said = str(error).removesuffix(".")
-    raise DatasetError(
-        f"{row.place}: the row does not do as input of {path}: {said}. The row has the fields {fields}.{also}"
-    ) from error
+    others = tuple(other.place for other, _ in faults if other is not row)
+    said = f"the row does not fit as input of {path}: {str(error).removesuffix('.')}"
+    problem = Problem(
+        "workflow.row-input",
+        said,
+        row.place,
+        f"The row has the fields {fields}.",
+        also=others[:_MOST_PLACES],
+        more=len(others[_MOST_PLACES:]),
+    )
+    raise DatasetError(problem) from error
 
 
 def _calls(definition: Definition) -> int:

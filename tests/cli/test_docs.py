@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 from autoprompt.cli.docs import main, pages
-from autoprompt.settings.sources import OTHER_VARIABLES, variable_name
+from autoprompt.errors import variable_name
+from autoprompt.settings.sources import OTHER_VARIABLES
 
 
 def test_every_flag_of_the_settings_page_is_one_of_a_command() -> None:

@@ -11,10 +11,9 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from pydantic import ValidationError
 
 from autoprompt.dataset import load_rows, load_splits
-from autoprompt.errors import DatasetError
+from autoprompt.errors import ConfigError, DatasetError, Place, Voice
 from autoprompt.settings.records import DataSettings
 from autoprompt.settings.sidecar import find_dataset
 
@@ -31,10 +30,14 @@ def write(folder: Path, name: str, content: str | bytes) -> Path:
     return path
 
 
-def refusal(**settings: object) -> str:
+def refused(**settings: object) -> DatasetError:
     with pytest.raises(DatasetError) as caught:
         load_splits(DataSettings(**settings))  # type: ignore[arg-type]
-    return str(caught.value)
+    return caught.value
+
+
+def refusal(**settings: object) -> str:
+    return refused(**settings).message(Voice.CLI)
 
 
 def packed(members: dict[str, str]) -> bytes:
@@ -51,140 +54,201 @@ CSV = "input,target\n" + "".join(f"row {i},{'ab'[i % 2]}\n" for i in range(40))
 ODF = "application/vnd.oasis.opendocument"
 
 BROKEN: dict[str, tuple[str, str | bytes, int, str, str]] = {
-    # name: file, content, line, what was found, what to do
-    "bad JSON line": ("d.jsonl", jsonl(GOOD) + '{"input": "x", \n', 41, "at column 15", "one whole object"),
-    "torn JSON line": ("d.jsonl", jsonl(GOOD) + '{"input": "x", "tar', 41, "not JSON", "one whole object"),
+    # name: file, content, line, code, what to do
+    "bad JSON line": (
+        "d.jsonl",
+        jsonl(GOOD) + '{"input": "x", \n',
+        41,
+        "dataset.not-json",
+        "one whole object",
+    ),
+    "torn JSON line": (
+        "d.jsonl",
+        jsonl(GOOD) + '{"input": "x", "tar',
+        41,
+        "dataset.not-json",
+        "one whole object",
+    ),
     "a key twice": (
         "d.jsonl",
         jsonl(GOOD) + '{"input": "x", "target": "a", "input": "y"}\n',
         41,
-        "key 'input' stands twice",
+        "dataset.duplicate-key",
         "Take one out",
     ),
     "a key twice in a list": (
         "d.json",
         '[{"input": "x", "target": "a"},\n{"input": "x", "target": "a", "target": "b"}]',
         2,
-        "key 'target' stands twice",
+        "dataset.duplicate-key",
         "Take one out",
     ),
     "rows in an object": (
         "d.json",
         json.dumps({"version": 1, "data": GOOD}),
         1,
-        "the rows are under 'data'",
+        "dataset.rows-inside",
         "jq '.[\"data\"]' OLD > NEW",
     ),
     "many rows in an object": (
         "d.json",
         json.dumps({"my rows": [{**row, "input": row["input"] * 5000} for row in GOOD]}),
         1,
-        "the rows are under 'my rows'",
+        "dataset.rows-inside",
         "jq",
     ),
     "rows in an object of several lines": (
         "d.json",
         json.dumps({"data": GOOD}, indent=1),
         1,
-        "the rows are under 'data'",
+        "dataset.rows-inside",
         "jq",
     ),
-    "no object": ("d.jsonl", jsonl(GOOD) + '["x", "a"]\n', 41, "a list", "expected an object"),
-    "wrong column": ("d.csv", CSV.replace("target", "label"), 1, "'input', 'label'", "--target-field"),
-    "field lost midway": ("d.jsonl", jsonl([*GOOD, {"input": "x"}]), 41, "no field 'target'", "Fill it in"),
-    "empty target": ("d.csv", CSV + "x,  \n", 42, "empty target 'target'", "Fill it in"),
-    "null target": ("d.jsonl", jsonl([*GOOD, {"input": "x", "target": None}]), 41, "empty target", "Fill"),
+    "no object": ("d.jsonl", jsonl(GOOD) + '["x", "a"]\n', 41, "dataset.not-an-object", "expected an object"),
+    "wrong column": ("d.csv", CSV.replace("target", "label"), 1, "dataset.missing-field", "--target-field"),
+    "field lost midway": (
+        "d.jsonl",
+        jsonl([*GOOD, {"input": "x"}]),
+        41,
+        "dataset.missing-field",
+        "Fill it in",
+    ),
+    "empty target": ("d.csv", CSV + "x,  \n", 42, "dataset.empty-target", "Fill it in"),
+    "null target": (
+        "d.jsonl",
+        jsonl([*GOOD, {"input": "x", "target": None}]),
+        41,
+        "dataset.empty-target",
+        "Fill",
+    ),
     "NaN target": (
         "d.jsonl",
         jsonl(GOOD) + '{"input": "x", "target": NaN}\n',
         41,
-        "NaN",
+        "dataset.not-json",
         "leave the row out",
     ),
-    "list target": ("d.jsonl", jsonl([*GOOD, {"input": "x", "target": ["a"]}]), 41, "is a list", "as a text"),
-    "dict target": ("d.jsonl", jsonl([*GOOD, {"input": "x", "target": {}}]), 41, "an object", "as a text"),
-    "empty input": ("d.csv", CSV + ",a\n", 42, "empty input 'input'", "leave the row out"),
-    "one label": ("d.jsonl", jsonl([{**row, "target": "a"} for row in GOOD]), 1, "target 'a'", "Add rows"),
-    "contradiction": ("d.csv", CSV + "row 0,b\n", 42, "line 2 has 'a'", "--allow-conflicts"),
-    "empty file": ("d.jsonl", "", 1, "is empty", "Fill it"),
-    "only a mark": ("d.jsonl", b"\xef\xbb\xbf\n", 1, "is empty", "Fill it"),
-    "only a header": ("d.csv", "input,target\n", 1, "no rows", "Fill"),
-    "empty list": ("d.json", "[]", 1, "no rows", "Fill"),
-    "binary": ("d.jsonl", b"\x7fELF\x02\n\x01\x00\x00\x01\x03", 2, "binary data", "Parquet"),
-    "NUL far in": ("d.csv", CSV + "z" * 70_000 + ",a\nx\0y,a\n", 43, "a NUL byte at byte 2", "Take it out"),
-    "NUL escape": ("d.jsonl", jsonl([*GOOD, {"input": "x\0", "target": "a"}]), 41, "NUL character", "Take"),
-    "half a pair": ("d.jsonl", jsonl([*GOOD, {"input": "x\ud83d", "target": "a"}]), 41, "surrogate", "Mend"),
-    "UTF-16": ("d.csv", CSV.encode("utf-16"), 1, "UTF-16", "iconv"),
-    "UTF-16 without mark": ("d.jsonl", jsonl(GOOD).encode("utf-16-le"), 1, "UTF-16", "iconv"),
+    "list target": (
+        "d.jsonl",
+        jsonl([*GOOD, {"input": "x", "target": ["a"]}]),
+        41,
+        "dataset.target-kind",
+        "as a text",
+    ),
+    "dict target": (
+        "d.jsonl",
+        jsonl([*GOOD, {"input": "x", "target": {}}]),
+        41,
+        "dataset.target-kind",
+        "as a text",
+    ),
+    "empty input": ("d.csv", CSV + ",a\n", 42, "dataset.empty-input", "leave the row out"),
+    "one label": (
+        "d.jsonl",
+        jsonl([{**row, "target": "a"} for row in GOOD]),
+        1,
+        "dataset.one-target",
+        "Add rows",
+    ),
+    "contradiction": ("d.csv", CSV + "row 0,b\n", 42, "dataset.conflict", "--allow-conflicts"),
+    "empty file": ("d.jsonl", "", 1, "dataset.empty", "Fill it"),
+    "only a mark": ("d.jsonl", b"\xef\xbb\xbf\n", 1, "dataset.empty", "Fill it"),
+    "only a header": ("d.csv", "input,target\n", 1, "dataset.empty", "Fill"),
+    "empty list": ("d.json", "[]", 1, "dataset.empty", "Fill"),
+    "binary": ("d.jsonl", b"\x7fELF\x02\n\x01\x00\x00\x01\x03", 2, "dataset.not-text", "Parquet"),
+    "NUL far in": ("d.csv", CSV + "z" * 70_000 + ",a\nx\0y,a\n", 43, "dataset.nul", "Take it out"),
+    "NUL escape": ("d.jsonl", jsonl([*GOOD, {"input": "x\0", "target": "a"}]), 41, "dataset.nul", "Take"),
+    "half a pair": (
+        "d.jsonl",
+        jsonl([*GOOD, {"input": "x\ud83d", "target": "a"}]),
+        41,
+        "dataset.surrogate",
+        "Write the whole",
+    ),
+    "UTF-16": ("d.csv", CSV.encode("utf-16"), 1, "dataset.not-utf8", "iconv"),
+    "UTF-16 without mark": ("d.jsonl", jsonl(GOOD).encode("utf-16-le"), 1, "dataset.not-utf8", "iconv"),
     "UTF-16 in Chinese": (
         "d.jsonl",
         '{"input": "判断标题是否为标题党"}\n'.encode("utf-16-be"),
         1,
-        "UTF-16",
+        "dataset.not-utf8",
         "iconv",
     ),
-    "GBK": ("d.csv", CSV.encode() + "标题,a\n".encode("gbk"), 42, "not UTF-8", "iconv"),
-    "GBK in a list": ("d.json", '[\n{"input": "标题"}]'.encode("gbk"), 2, "not UTF-8", "iconv"),
-    "gzip": ("d.jsonl.gz", gzip.compress(jsonl(GOOD).encode()), 1, "gzip data", "Unpack"),
-    "zip": ("d.zip", packed({"rows.csv": CSV}), 1, "zip data", "Unpack"),
-    "zip cut off": ("d.zip", packed({"rows.csv": CSV})[:60], 1, "zip data", "Unpack"),
+    "GBK": ("d.csv", CSV.encode() + "标题,a\n".encode("gbk"), 42, "dataset.not-utf8", "iconv"),
+    "GBK in a list": ("d.json", '[\n{"input": "标题"}]'.encode("gbk"), 2, "dataset.not-utf8", "iconv"),
+    "gzip": ("d.jsonl.gz", gzip.compress(jsonl(GOOD).encode()), 1, "dataset.not-text", "Unpack"),
+    "zip": ("d.zip", packed({"rows.csv": CSV}), 1, "dataset.not-text", "Unpack"),
+    "zip cut off": ("d.zip", packed({"rows.csv": CSV})[:60], 1, "dataset.not-text", "Unpack"),
     "Excel": (
         "d.xlsx",
         packed({"types.xml": "", "xl/workbook.xml": ""}),
         1,
-        "an Excel workbook",
+        "dataset.not-text",
         "as CSV",
     ),
-    "Excel as CSV": ("d.csv", packed({"xl/workbook.xml": ""}), 1, "an Excel workbook", "as CSV"),
-    "old Excel": ("d.xls", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(99), 1, "old Office file", "as CSV"),
-    "Word": ("d.docx", packed({"word/document.xml": ""}), 1, "a Word document", "as CSV"),
+    "Excel as CSV": ("d.csv", packed({"xl/workbook.xml": ""}), 1, "dataset.not-text", "as CSV"),
+    "old Excel": ("d.xls", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(99), 1, "dataset.not-text", "as CSV"),
+    "Word": ("d.docx", packed({"word/document.xml": ""}), 1, "dataset.not-text", "as CSV"),
     "Calc": (
         "d.ods",
         packed({"mimetype": f"{ODF}.spreadsheet", "content.xml": ""}),
         1,
-        "spreadsheet",
+        "dataset.not-text",
         "as CSV",
     ),
     "Writer": (
         "d.odt",
         packed({"mimetype": f"{ODF}.text", "content.xml": ""}),
         1,
-        "OpenDocument text",
+        "dataset.not-text",
         "as CSV",
     ),
     "10 MB line": (
         "d.jsonl",
         jsonl(GOOD) + '{"input": "' + "x" * 10**7 + '"}\n',
         41,
-        "over 1 MiB",
+        "dataset.row-too-long",
         "Shorten",
     ),
-    "10 MB line in CSV": ("d.csv", CSV + "x" * 10**7 + ",a\n", 42, "over 1 MiB", "Shorten"),
-    "10 MB row in a list": ("d.json", '[\n{"input": "' + "x" * 10**7 + '"}]', 2, "over 1 MiB", "Shorten"),
-    "uneven row": ("d.csv", CSV + "x\n", 42, "1 field, the header has 2; no value for 'target'", "Fill"),
-    "row with more": ("d.csv", CSV + "x,y,a\n", 42, "3 fields, the header has 2", "in quotes"),
-    "open quote": ("d.csv", CSV + '"x,a\ny,a\n', 42, "never closed", "Close it"),
-    "long open quote": ("d.csv", CSV + '"x,a\n' + "y,a\n" * 300_000, 42, "over 1 MiB", "never closed"),
-    "text after a quote": ("d.csv", CSV + '"x"y,a\n', 42, "after a closing quote", 'as ""'),
-    "column twice": ("d.csv", "input,target,input\nx,a,y\n", 1, "stands twice", "Rename"),
-    "old Mac": ("d.csv", CSV.replace("\n", "\r"), 1, "lone CR", "LF"),
-    "list cut off": ("d.json", '[{"input": "x", "target": "a"},\n', 2, "not JSON", "Expected a list"),
-    "list and more": ("d.json", '[{"input": "x", "target": "a"}]\n{}', 2, "after the end", "one list"),
-    "list of lists": ("d.json", '[\n["x", "a"]]', 2, "a list, expected an object", "field names"),
-    "deep nesting": ("d.jsonl", jsonl(GOOD) + "[" * 100_000 + "\n", 41, "", ""),
-    "three rows": ("d.jsonl", jsonl(GOOD[:3]), 0, "3 different rows", "Add rows"),
+    "10 MB line in CSV": ("d.csv", CSV + "x" * 10**7 + ",a\n", 42, "dataset.row-too-long", "Shorten"),
+    "10 MB row in a list": (
+        "d.json",
+        '[\n{"input": "' + "x" * 10**7 + '"}]',
+        2,
+        "dataset.row-too-long",
+        "Shorten",
+    ),
+    "uneven row": ("d.csv", CSV + "x\n", 42, "dataset.uneven-row", "Fill"),
+    "row with more": ("d.csv", CSV + "x,y,a\n", 42, "dataset.uneven-row", "in quotes"),
+    "open quote": ("d.csv", CSV + '"x,a\ny,a\n', 42, "dataset.open-quote", "Close it"),
+    "long open quote": (
+        "d.csv",
+        CSV + '"x,a\n' + "y,a\n" * 300_000,
+        42,
+        "dataset.row-too-long",
+        "Close the quote",
+    ),
+    "text after a quote": ("d.csv", CSV + '"x"y,a\n', 42, "dataset.after-quote", 'as ""'),
+    "column twice": ("d.csv", "input,target,input\nx,a,y\n", 1, "dataset.duplicate-column", "Rename"),
+    "old Mac": ("d.csv", CSV.replace("\n", "\r"), 1, "dataset.line-ends", "LF"),
+    "list cut off": ("d.json", '[{"input": "x", "target": "a"},\n', 2, "dataset.not-json", "Write a list"),
+    "list and more": ("d.json", '[{"input": "x", "target": "a"}]\n{}', 2, "dataset.after-list", "one list"),
+    "list of lists": ("d.json", '[\n["x", "a"]]', 2, "dataset.not-an-object", "field names"),
+    "deep nesting": ("d.jsonl", jsonl(GOOD) + "[" * 100_000 + "\n", 41, "dataset.too-deep", ""),
+    "three rows": ("d.jsonl", jsonl(GOOD[:3]), 0, "dataset.too-few-rows", "Add rows"),
 }
 
 
 @pytest.mark.parametrize("kind", BROKEN)
 def test_a_broken_file_is_named_with_line_finding_and_remedy(kind: str, tmp_path: Path) -> None:
-    name, content, line, found, todo = BROKEN[kind]
+    name, content, line, code, todo = BROKEN[kind]
     path = write(tmp_path, name, content)
-    message = refusal(dataset=path)
-    first = message.splitlines()[0]
+    error = refused(dataset=path)
+    problem, first = error.problems[0], error.message(Voice.CLI).splitlines()[0]
+    assert problem.code == code
     if line:
-        assert re.sub(r" \(row \d+\)", "", first).startswith(f"{path} line {line}: ")
-    assert found in first
+        assert (problem.place.file, problem.place.line) == (path, line)
+        assert re.sub(r" row \d+:", ":", first).startswith(f"{path} line {line}: ")
     assert todo in first
     assert len(first) < 600
 
@@ -193,11 +257,14 @@ def test_all_faults_of_a_file_come_together_ten_in_words(tmp_path: Path) -> None
     path = write(tmp_path, "d.csv", CSV + "".join(f"x{',' * (n + 2)}\n" for n in range(14)))
     lines = refusal(dataset=path).splitlines()
     assert [line.split(": ")[0] for line in lines[:10]] == [f"{path} line {n}" for n in range(42, 52)]
-    assert lines[10:] == ["... and 4 more of 14 faults in this file"]
+    assert lines[10:] == [f"{path}: 4 of 14 problems are not listed."]
 
 
 def test_a_fault_of_many_rows_is_told_once_and_hides_no_other(tmp_path: Path) -> None:
     path = write(tmp_path, "d.csv", CSV + "x\n" * 20 + ",a\n" * 2)
+    first, second = refused(dataset=path).problems
+    assert [place.line for place in first.also] == [*range(43, 55)]
+    assert (first.more, second.also, second.more) == (7, (Place(path, 63),), 0)
     lines = refusal(dataset=path).splitlines()
     assert [line.split(": ")[0] for line in lines[::2]] == [f"{path} line 42", f"{path} line 62"]
     assert lines[1] == "  likewise " + ", ".join(f"line {n}" for n in range(43, 55)) + " and 7 more"
@@ -235,7 +302,7 @@ def test_a_path_that_the_system_refuses_is_refused_by_name() -> None:
 def test_a_folder_is_refused_with_what_it_holds(tmp_path: Path) -> None:
     write(tmp_path, "inside.csv", CSV)
     message = refusal(dataset=tmp_path)
-    assert message.startswith(f"{tmp_path}: is a folder")
+    assert message.startswith(f"{tmp_path}: this is a folder")
     assert "'inside.csv'" in message
 
 
@@ -251,7 +318,7 @@ def test_a_leak_between_files_names_both_places(tmp_path: Path) -> None:
 def test_a_target_outside_the_given_labels_is_named_with_them(tmp_path: Path) -> None:
     path = write(tmp_path, "d.jsonl", jsonl([*GOOD, {"input": "x", "target": "c"}]))
     message = refusal(dataset=path, labels=("a", "b"))
-    assert message.startswith(f"{path} line 41: target 'c' is not among the labels 'a', 'b'")
+    assert message.startswith(f"{path} line 41: the target 'c' is none of the labels: 'a', 'b'")
 
 
 def test_parquet_without_its_library_says_what_to_install(
@@ -259,14 +326,14 @@ def test_parquet_without_its_library_says_what_to_install(
 ) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     message = refusal(dataset=write(tmp_path, "d.parquet", b"PAR1...."))
-    assert re.search(r"pip install 'pyarrow>=\S+; or save as JSONL", message)
+    assert re.search(r"pip install 'pyarrow>=\S+ Or save the rows as JSONL", message)
 
 
 def test_no_rows_to_learn_from_is_said(tmp_path: Path) -> None:
     val = write(tmp_path, "val.jsonl", jsonl(GOOD))
-    assert "--dataset FILE, or --train FILE" in refusal(val=val)
-    assert "--dataset FILE, or --train FILE" in refusal()
-    with pytest.raises(ValidationError, match="exclude each other"):
+    assert "Give --dataset FILE or --train FILE." in refusal(val=val)
+    assert "Give --dataset FILE or --train FILE." in refusal()
+    with pytest.raises(ConfigError, match=r"^test: this cannot be combined with another setting \(no_test\)"):
         DataSettings(train=val, test=val, no_test=True)
 
 
@@ -283,11 +350,12 @@ def test_a_row_just_under_the_limit_is_read(tmp_path: Path) -> None:
 def test_rows_of_a_json_list_on_one_line_are_told_apart(tmp_path: Path) -> None:
     bad = [*GOOD[:6], {"input": "x"}, {"input": "y", "target": " "}, 3, *GOOD[6:]]
     said = refusal(dataset=write(tmp_path, "one.json", json.dumps(bad))).splitlines()
-    assert [line.partition("one.json ")[2][:15] for line in said] == [f"line 1 (row {n}):" for n in (7, 8, 9)]
+    assert [line.partition("one.json ")[2][:13] for line in said] == [f"line 1 row {n}:" for n in (7, 8, 9)]
     twice = [*GOOD, {"input": "row 0", "target": "b"}]
     said = refusal(dataset=write(tmp_path, "twice.json", json.dumps(twice))).splitlines()
-    assert "line 1 (row 41): target 'b', but line 1 (row 1) has 'a'" in said[0]
+    assert "line 1 row 41: the input 'row 0' has the target 'b', but" in said[0]
+    assert "an earlier row has 'a' (line 1 row 1)." in said[0]
     rows = [*GOOD, {"input": "more", "target": "c"}]
     (said,) = refusal(dataset=write(tmp_path, "c.json", json.dumps(rows)), labels=("a", "b")).splitlines()
-    assert "line 1 (row 41): target 'c' is not among the labels" in said
-    assert "(row" not in refusal(dataset=write(tmp_path, "list.json", json.dumps(GOOD) + "x"))
+    assert "line 1 row 41: the target 'c' is none of the labels" in said
+    assert " row " not in refusal(dataset=write(tmp_path, "list.json", json.dumps(GOOD) + "x"))

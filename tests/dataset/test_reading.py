@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from autoprompt.dataset import infer_labels, load_checked, load_rows
 from autoprompt.dataset.table import DELIMITERS, find_delimiter
-from autoprompt.errors import DatasetError
+from autoprompt.errors import DatasetError, Voice
 from autoprompt.records import Example, text_of
 from autoprompt.settings.records import DataSettings
 
@@ -187,8 +187,9 @@ def test_a_target_for_json_match_may_be_an_object_or_a_list(tmp_path: Path, targ
         json.dumps(target, ensure_ascii=False, separators=(",", ":"))
     }
     assert load_checked(path, settings.model_copy(update={"metric": "python:mine:score"}))[0] == found
-    with pytest.raises(DatasetError, match=r"target 'out' is an? (object|list).*give --metric json_match"):
+    with pytest.raises(DatasetError, match=r"target 'out' is an? (object|list)") as caught:
         load_checked(path, settings.model_copy(update={"metric": "exact_match"}))
+    assert "Use --metric json_match for JSON answers" in caught.value.message(Voice.CLI)
 
 
 @pytest.mark.parametrize(
@@ -374,38 +375,38 @@ def test_the_input_is_made_of_fields_where_it_has_none_of_its_own(tmp_path: Path
 @pytest.mark.parametrize("input_of", [("passage", "source"), ("question", "target")])
 def test_fields_that_make_no_input(input_of: tuple[str, ...], tmp_path: Path) -> None:
     path = write(tmp_path, "d.jsonl", '{"question": "Who?", "target": "A"}')
-    with pytest.raises(DatasetError, match="no field 'input'") as told:
+    with pytest.raises(DatasetError, match="no field 'input'") as caught:
         load_rows(path, input_of=input_of)
-    assert ("each of those that are asked for: 'passage', 'source'" in str(told.value)) == (
-        "passage" in input_of
-    )
+    also = "Or add the fields that the prompt asks for: 'passage', 'source'."
+    assert (also in str(caught.value)) == ("passage" in input_of)
 
 
 @pytest.mark.parametrize(
     ("fields", "input_of", "written_out"),
     [
-        (("headline", "label"), (), '--input-field "headline" and --target-field "label"'),
-        (("Label", "text"), (), '--input-field "text" and --target-field "Label"'),
-        (("id", "text", "class"), (), '--input-field "text" and --target-field "class"'),
-        (("input", "mood"), (), '--target-field "mood"'),
-        (("text", "mood"), ("text",), '--target-field "mood"'),
-        (("text", "target"), (), '--input-field "text"'),
-        (("headline", "is_clickbait"), (), ""),
-        (("label", "answer"), (), ""),
-        (("text", "source", "label"), (), ""),
-        (("id", "input"), (), ""),
-        (("text",), ("text",), ""),
-        (("$(id)", "label"), (), ""),
-        (("", "label"), (), ""),
+        (("headline", "label"), (), "--input-field headline and --target-field label"),
+        (("Label", "text"), (), "--input-field text and --target-field Label"),
+        (("id", "text", "class"), (), "--input-field text and --target-field class"),
+        (("my text", "label"), (), '--input-field "my text" and --target-field label'),
+        (("$(id)", "label"), (), "--input-field '$(id)' and --target-field label"),
+        (("input", "mood"), (), "--target-field mood"),
+        (("text", "mood"), ("text",), "--target-field mood"),
+        (("text", "target"), (), "--input-field text"),
+        (("headline", "is_clickbait"), (), "--input-field FIELD and --target-field FIELD"),
+        (("label", "answer"), (), "--input-field FIELD and --target-field FIELD"),
+        (("text", "source", "label"), (), "--input-field FIELD and --target-field FIELD"),
+        (("id", "input"), (), "--target-field FIELD"),
+        (("text",), ("text",), "--target-field FIELD"),
+        (("", "label"), (), "--input-field FIELD and --target-field FIELD"),
     ],
 )
 def test_flags_are_written_out_where_names_tell_which_fields_are_meant(
     fields: tuple[str, ...], input_of: tuple[str, ...], written_out: str, tmp_path: Path
 ) -> None:
     path = write(tmp_path, "d.jsonl", json.dumps(dict.fromkeys(fields, "x")))
-    with pytest.raises(DatasetError) as told:
+    with pytest.raises(DatasetError) as caught:
         load_rows(path, input_of=input_of)
-    assert str(told.value).partition("such as ")[2] == (f"{written_out}." if written_out else "")
+    assert caught.value.message(Voice.CLI).endswith(f". Name the right field with {written_out}.")
 
 
 def test_what_is_wrong_with_one_of_several_fields_is_said_of_it(tmp_path: Path) -> None:
@@ -417,9 +418,9 @@ def test_what_is_wrong_with_one_of_several_fields_is_said_of_it(tmp_path: Path) 
     path = write(tmp_path, "d.jsonl", "\n".join(rows))
     with pytest.raises(DatasetError, match="line 2: no field 'passage'") as told:
         load_rows(path, input_of=("question", "passage"))
-    assert "line 3: empty input 'question', 'passage'" in str(told.value)
+    assert "line 3: the input 'question', 'passage' is empty" in str(told.value)
     with pytest.raises(DatasetError, match=r"no field 'pasage'.*Did you mean \{passage\}"):
         load_rows(path, input_of=("question", "pasage"))
     spaced = write(tmp_path, "e.jsonl", '{"question": "Who?", "the passage": "x", "target": "A"}')
-    with pytest.raises(DatasetError, match=r"If 'the passage' is meant, rename the field .* to the_passage"):
+    with pytest.raises(DatasetError, match=r"If you mean 'the passage', rename the field .* to the_passage"):
         load_rows(spaced, input_of=("question", "the_passage"))

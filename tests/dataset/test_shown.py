@@ -76,15 +76,14 @@ def test_no_other_row_moves_and_a_file_of_its_own_is_only_warned_of(tmp_path: Pa
     assert left.parts["val"] == list(regions.parts["val"][1:])
     assert left.parts["train"] == list(regions.parts["train"])
     assert left.parts["test"] == regions.parts["test"]
-    assert left.warnings[-2:] == (
-        "1 row stands in the prompt as an example: left out of train, val and test",
-        "the prompt has 2 rows of test as an example: what is measured there is too good. "
-        "Take them out of the file, or of the prompt.",
-    )
+    dropped, shown_in_test = left.warnings[-2:]
+    assert (dropped.code, shown_in_test.code) == ("dataset.shown-rows-dropped", "dataset.shown-rows")
+    assert str(dropped).startswith("1 row left out of train, val and test: ")
+    assert str(shown_in_test).startswith("test: the prompt shows 2 rows of test as examples")
     assert without_shown(regions, ["Is it so?"]) == regions
 
 
 def test_a_part_that_is_shown_whole_is_refused(tmp_path: Path) -> None:
     regions = cut_rows(DataSettings(dataset=written(tmp_path / "rows.jsonl", range(40))))
-    with pytest.raises(DatasetError, match="every row of val stands in the prompt"):
+    with pytest.raises(DatasetError, match="the prompt shows every row of val"):
         without_shown(regions, ["; ".join(row.input for row in regions.parts["val"])])

@@ -6,7 +6,7 @@ import hashlib
 import json
 import random
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from autoprompt.dataset import Splits, load_checked, load_splits
 from autoprompt.dataset.assign import assign, capped, quotas
 from autoprompt.dataset.caps import Cap
 from autoprompt.dataset.checks import example_id
-from autoprompt.errors import ConfigError, DatasetError
+from autoprompt.errors import ConfigError, DatasetError, Place, Problem, Voice, tell
 from autoprompt.records import Example
 from autoprompt.settings.records import DataSettings
 
@@ -183,6 +183,14 @@ def load(**given: object) -> Splits:
     return load_splits(DataSettings(**given))  # type: ignore[arg-type]
 
 
+def told(warnings: Iterable[Problem]) -> str:
+    return tell(warnings, Voice.CLI)
+
+
+def codes(warnings: Iterable[Problem]) -> list[str]:
+    return [warning.code for warning in warnings]
+
+
 def parts_by_input(splits: Splits) -> dict[str, str]:
     return {row.input: name for name in ("train", "val", "test") for row in getattr(splits, name)}
 
@@ -213,19 +221,22 @@ def test_shares_and_caps(tmp_path: Path, rows: int, given: dict[str, object], si
 
 def test_rows_over_the_caps_are_counted_with_the_flags_that_use_them(tmp_path: Path) -> None:
     path = write(tmp_path / "d.jsonl", rows_of(1000))
-    (said,) = load(dataset=path, max_test=50, max_val=60).warnings
-    assert said == "490 rows are not used: test and val are capped. --max-test 300 --max-val 300 use them."
-    (said,) = load(dataset=path, max_val=299).warnings
-    assert said == "1 row is not used: val is capped. --max-val 300 uses it."
+    said = told(load(dataset=path, max_test=50, max_val=60).warnings)
+    assert said == (
+        "490 rows are not used: test is limited to 50 and val is limited to 60. "
+        "To use them, set --max-test 300 and --max-val 300."
+    )
+    said = told(load(dataset=path, max_val=299).warnings)
+    assert said == "1 row is not used: val is limited to 299. To use it, set --max-val 300."
     assert load(dataset=path, max_val=300).warnings == ()
 
 
 def test_a_preset_that_caps_is_named(tmp_path: Path) -> None:
     path = write(tmp_path / "d.jsonl", rows_of(1000))
     settings = DataSettings(dataset=path, max_val=50)
-    (said,) = load_splits(settings, caps={"test": Cap(50, "preset quick"), "val": Cap(9)}).warnings
+    said = told(load_splits(settings, caps={"test": Cap(50, "the preset quick"), "val": Cap(9)}).warnings)
     assert said.startswith(
-        "500 rows are not used: test and val are capped (test at the cap of preset quick). --max-test"
+        "500 rows are not used: test is limited to 50 by the preset quick and val is limited to 50. To use"
     )
 
 
@@ -234,8 +245,9 @@ def test_a_cap_on_a_file_of_ones_own_is_said_to_do_nothing(tmp_path: Path) -> No
     val = write(tmp_path / "val.jsonl", rows_of(30, start=100))
     test = write(tmp_path / "test.jsonl", rows_of(30, start=200))
     files = {"train": train, "val": val, "test": test}
-    (said,) = load(**files, max_test=8, max_val=30).warnings
-    assert said == "--max-test 8 caps what is cut from a dataset: all 30 rows of the --test file are used."
+    (found,) = load(**files, max_test=8, max_val=30).warnings
+    assert (found.code, found.place) == ("dataset.limit-without-effect", Place(setting="max_test"))
+    assert "all 30 rows of the test file are used" in found.said
     assert load_splits(DataSettings(**files), caps={"test": Cap(8, "preset quick")}).warnings == ()
     assert load(train=train, val=val, max_test=8).warnings == load(train=train, val=val).warnings
 
@@ -245,9 +257,9 @@ def test_one_file_under_two_names_is_said_to_be_one(tmp_path: Path, drop_leaks: 
     train = write(tmp_path / "train.jsonl", rows_of(20))
     (tmp_path / "link.jsonl").symlink_to(train)
     for other in (train, tmp_path / "link.jsonl"):
-        with pytest.raises(DatasetError, match=r"given twice, as --val and as --train, .* Give two files"):
+        with pytest.raises(DatasetError, match=r"given for two parts.* \(val, train\)\. Give two files"):
             load(train=train, val=other, drop_leaks=drop_leaks)
-    with pytest.raises(DatasetError, match="given twice, as --test and as --dataset"):
+    with pytest.raises(DatasetError, match=r"given for two parts.* \(test, dataset\)"):
         load(dataset=train, test=train, drop_leaks=drop_leaks)
 
 
@@ -301,7 +313,7 @@ def test_every_part_may_be_a_file(tmp_path: Path) -> None:
     assert load(train=train, val=val, test=test).sizes == {"train": 20, "val": 10, "test": 8}
     no_test = load(train=train, val=val)
     assert no_test.sizes == {"train": 20, "val": 10, "test": 0}
-    assert any("no test rows are sealed" in warning for warning in no_test.warnings)
+    assert "dataset.no-test" in codes(no_test.warnings)
     assert load(train=train, test=test).sizes == {"train": 12, "val": 8, "test": 8}
     assert load(dataset=rest, test=test).sizes == {"train": 58, "val": 42, "test": 8}
     assert load(dataset=rest, val=val, test=test).sizes == {"train": 100, "val": 10, "test": 8}
@@ -310,9 +322,11 @@ def test_every_part_may_be_a_file(tmp_path: Path) -> None:
     assert load(dataset=rest, train=train).sizes == {"train": 20, "val": 50, "test": 50}
     small = load(dataset=rest, train=train, max_val=30)
     assert small.sizes == {"train": 20, "val": 30, "test": 50}
-    assert "20 rows are not used: val is capped. --max-val 50 uses them." in small.warnings
+    assert "20 rows are not used: val is limited to 30. To use them, set --max-val 50." in told(
+        small.warnings
+    )
     unused = load(dataset=rest, train=train, val=val, test=test)
-    assert any("rest.jsonl: not used" in warning for warning in unused.warnings)
+    assert "rest.jsonl: not used" in told(unused.warnings)
     assert load(train=train, val=val, test=test).dataset_sha256 == unused.dataset_sha256
 
 
@@ -322,10 +336,10 @@ def test_leaks_are_dropped_from_the_less_precious_part(tmp_path: Path) -> None:
     test = write(tmp_path / "test.jsonl", rows_of(10, start=27))
     splits = load(train=train, val=val, test=test, drop_leaks=True)
     assert splits.sizes == {"train": 18, "val": 9, "test": 10}
-    assert f"{train}: 2 rows dropped that stand in another file." in splits.warnings
-    assert f"{val}: 1 row dropped that stand in another file." in splits.warnings
+    assert f"{train}: 2 rows dropped that another file has too." in told(splits.warnings)
+    assert f"{val}: 1 row dropped that another file has too." in told(splits.warnings)
     copy = write(tmp_path / "copy.jsonl", rows_of(20))
-    with pytest.raises(DatasetError, match="every row stands in another file"):
+    with pytest.raises(DatasetError, match="another file has every one of its rows"):
         load(train=train, val=copy, drop_leaks=True)
     whole = write(tmp_path / "whole.jsonl", rows_of(60))
     assert load(dataset=whole, test=test, drop_leaks=True).sizes == {"train": 20, "val": 30, "test": 10}
@@ -335,12 +349,12 @@ def test_doubles_are_kept_once_and_conflicts_by_the_first(tmp_path: Path) -> Non
     path = write(tmp_path / "d.jsonl", [*rows_of(40), ("row 0", "a"), (" row 1", "b")])
     splits = load(dataset=path)
     assert sum(splits.sizes.values()) == 40
-    assert any("2 exact duplicates dropped" in warning for warning in splits.warnings)
+    assert "2 duplicate rows dropped" in told(splits.warnings)
     write(path, [*rows_of(40), ("row 0", "b")])
     splits = load(dataset=path, allow_conflicts=True)
     targets = {row.input: row.target for row in (*splits.train, *splits.val, *splits.test)}
     assert targets["row 0"] == "a"
-    assert any("1 row dropped that contradicts" in warning for warning in splits.warnings)
+    assert "1 row dropped: same input as an earlier row, but another target" in told(splits.warnings)
 
 
 def test_rows_that_another_field_tells_apart_are_no_exact_duplicates(tmp_path: Path) -> None:
@@ -352,13 +366,12 @@ def test_rows_that_another_field_tells_apart_are_no_exact_duplicates(tmp_path: P
     path = tmp_path / "rows.jsonl"
     path.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
     chosen = DataSettings(dataset=path)
-    said = " ".join(load_checked(path, chosen)[2])
-    assert (
-        "2 rows dropped, as input and target are those of an earlier row; they differ in 'passage': " in said
-    )
+    said = told(load_checked(path, chosen)[2])
+    assert "2 duplicate rows dropped: " in said
+    assert "The rows differ in 'passage': leave out --input-field" in said
     lines[9]["target"] = "a"
     path.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
-    with pytest.raises(DatasetError, match="They differ in 'passage': leave out --input-field"):
+    with pytest.raises(DatasetError, match="The rows differ in 'passage': leave out input_field"):
         load_checked(path, chosen)
 
 
@@ -367,7 +380,7 @@ def test_labels_come_with_the_splits(tmp_path: Path) -> None:
     assert load(dataset=path).labels == ("a", "b")
     given = load(dataset=path, labels=("b", "a", "never"))
     assert given.labels == ("b", "a", "never")
-    assert any("never seen in the rows: label 'never'" in warning for warning in given.warnings)
+    assert "no row has the label 'never'" in told(given.warnings)
     free = write(tmp_path / "free.jsonl", [(f"row {i}", f"answer {i}") for i in range(40)])
     assert load(dataset=free).labels is None
     assert load(dataset=free, labels=()).sha256 == load(dataset=free).sha256
@@ -391,11 +404,13 @@ def test_a_whole_file_is_checked_as_its_splits_are(tmp_path: Path) -> None:
     path = write(tmp_path / "d.jsonl", [*rows_of(40), ("row 0", "a")])
     rows, labels, warnings = load_checked(path, DataSettings())
     assert [row.input for row in rows] == [text for text, _ in rows_of(40)]
-    assert (labels, warnings) == (("a", "b"), (f"{path}: 1 exact duplicate dropped; each row is kept once.",))
-    with pytest.raises(DatasetError, match="line 1: target 'a' is not among the labels 'b', 'c'"):
+    assert (labels, codes(warnings)) == (("a", "b"), ["dataset.duplicates"])
+    with pytest.raises(DatasetError, match="line 1: the target 'a' is none of the labels: 'b', 'c'"):
         load_checked(path, DataSettings(labels=("b", "c")))
     write(path, [*rows_of(4), ("row 0", "b")])
-    with pytest.raises(DatasetError, match="line 5: target 'b', but line 1 has 'a'"):
+    with pytest.raises(
+        DatasetError, match=r"line 5: .* the target 'b', but an earlier row has 'a' \(line 1\)"
+    ):
         load_checked(path, DataSettings())
     assert len(load_checked(path, DataSettings(allow_conflicts=True))[0]) == 4
 
@@ -409,13 +424,12 @@ def test_a_whole_file_of_one_label_needs_the_labels(tmp_path: Path) -> None:
 
 
 def test_what_few_rows_cannot_verify_is_said(tmp_path: Path) -> None:
-    few = "\n".join(load(dataset=write(tmp_path / "d.jsonl", rows_of(10))).warnings)
-    assert "10 rows in all, under 20" in few
-    assert "test has 3 rows, under 5" in few
-    assert "the verdict is not verified" in few
-    rare = "\n".join(load(dataset=write(tmp_path / "r.jsonl", [*rows_of(40), ("x", "c")])).warnings)
-    assert "seen once only: label 'c'" in rare
-    assert "has no row of label 'c'" in rare
+    few = told(load(dataset=write(tmp_path / "d.jsonl", rows_of(10))).warnings)
+    assert "only 10 rows in all" in few
+    assert "test has only 3 rows, so no difference on it can be significant" in few
+    rare = told(load(dataset=write(tmp_path / "r.jsonl", [*rows_of(40), ("x", "c")])).warnings)
+    assert "labels seen only once, so no split can both show and check them: 'c' (" in rare
+    assert "has no row with the label 'c'" in rare
     assert load(dataset=write(tmp_path / "e.jsonl", rows_of(100))).warnings == ()
 
 
@@ -435,34 +449,36 @@ def test_numbers_that_are_worked_out_are_no_labels(
     tmp_path: Path, answers: list[str], settings: dict[str, Any], is_said: bool
 ) -> None:
     path = write(tmp_path / "d.jsonl", rows_of(120, answers))
-    said = "\n".join(load(dataset=path, **settings).warnings)
-    assert ("--metric numeric" in said) == is_said
+    assert ("--metric numeric" in told(load(dataset=path, **settings).warnings)) == is_said
 
 
 def test_labels_that_look_like_slips_are_named(tmp_path: Path) -> None:
     rows = [*rows_of(30, ["billing", "tech"]), ("x", "Biling"), *[(f"y{n}", "Tech") for n in range(3)]]
-    said = "\n".join(load(dataset=write(tmp_path / "d.jsonl", rows)).warnings)
-    assert "seen once only: label 'Biling' (line 31; did you mean 'billing'?)" in said
-    assert "labels that differ in case or marks only: 'Tech', 'tech'. Are they one?" in said
+    path = write(tmp_path / "d.jsonl", rows)
+    said = told(load(dataset=path).warnings)
+    assert f"check them: 'Biling' ({path} line 31). Did you mean 'billing' for 'Biling'?" in said
+    assert "labels that differ only in case or marks: 'Tech', 'tech'. Merge them if they are one" in said
 
 
 def test_a_number_that_is_written_in_two_ways_is_said(tmp_path: Path) -> None:
     rows = rows_of(40, ["1", "1.0", "2.0", "-1.0"])
     path = write(tmp_path / "d.jsonl", rows)
-    said = ("labels that differ in how a number is written only: '1', '1.0'. Are they one?",)
-    assert load(dataset=path).warnings == said
-    assert load_checked(path, DataSettings())[2] == said
-    assert load_checked(path, DataSettings(labels=("1", "1.0", "2.0", "-1.0")))[2] == said
+    (found,) = load(dataset=path).warnings
+    assert found.said == "labels that differ only in how a number is written: '1', '1.0'"
+    assert load_checked(path, DataSettings())[2] == (found,)
+    assert load_checked(path, DataSettings(labels=("1", "1.0", "2.0", "-1.0")))[2] == (found,)
     assert load_checked(path, DataSettings(metric="numeric"))[2] == ()
 
 
 def test_what_tells_two_labels_apart_is_no_slip(tmp_path: Path) -> None:
     rows = [*rows_of(30, ["class_2", "clickbait"]), ("x", "class_3"), ("y", "non_clickbait")]
-    said = "\n".join(load(dataset=write(tmp_path / "d.jsonl", rows)).warnings)
-    assert "seen once only: label 'class_3' (line 31), 'non_clickbait' (line 32);" in said
+    path = write(tmp_path / "d.jsonl", rows)
+    said = told(load(dataset=path).warnings)
+    assert f"check them: 'class_3', 'non_clickbait' ({path} line 31, line 32)." in said
+    assert "Did you mean" not in said
     both = [*rows_of(30, ["not spam", "not_spam"])]
     (alike,) = load(dataset=write(tmp_path / "e.jsonl", both)).warnings
-    assert alike.startswith("labels that differ in case or marks only: 'not spam', 'not_spam'")
+    assert alike.said == "labels that differ only in case or marks: 'not spam', 'not_spam'"
 
 
 @pytest.mark.parametrize(
@@ -479,8 +495,8 @@ def test_what_tells_two_labels_apart_is_no_slip(tmp_path: Path) -> None:
 )
 def test_a_slip_in_a_short_label_is_named(tmp_path: Path, slip: str, meant: str) -> None:
     rows = [*rows_of(30, [meant, "other"]), ("x", slip)]
-    said = "\n".join(load(dataset=write(tmp_path / "d.jsonl", rows)).warnings)
-    assert f"did you mean '{meant}'?" in said
+    said = told(load(dataset=write(tmp_path / "d.jsonl", rows)).warnings)
+    assert f"Did you mean '{meant}' for " in said
 
 
 @pytest.mark.parametrize(
@@ -500,31 +516,32 @@ def test_a_slip_in_a_short_label_is_named(tmp_path: Path, slip: str, meant: str)
 )
 def test_another_short_label_is_no_slip(tmp_path: Path, one: str, other: str) -> None:
     rows = [*rows_of(30, [other, "something"]), ("x", one)]
-    said = "\n".join(load(dataset=write(tmp_path / "d.jsonl", rows)).warnings)
-    assert "did you mean" not in said
+    assert "Did you mean" not in told(load(dataset=write(tmp_path / "d.jsonl", rows)).warnings)
 
 
 def test_labels_that_look_the_same_are_told_by_their_unicode_form(tmp_path: Path) -> None:
     composed, parted = "t\u00e9ch", "te\u0301ch"
-    (said,) = load(dataset=write(tmp_path / "d.jsonl", rows_of(40, [composed, parted]))).warnings
-    expected = f"labels that differ in Unicode form only: '{parted}' (NFD), '{composed}' (NFC). Are they one?"
-    assert said == expected
+    (found,) = load(dataset=write(tmp_path / "d.jsonl", rows_of(40, [composed, parted]))).warnings
+    assert found.said == f"labels that differ only in Unicode form: '{parted}' (NFD), '{composed}' (NFC)"
     rows = rows_of(60, [composed, parted, "T\u00e9ch"])
-    (said,) = load(dataset=write(tmp_path / "e.jsonl", rows)).warnings
-    assert said.startswith("labels that differ in case or marks only: 'T\u00e9ch', 'te\u0301ch' (NFD), ")
+    (found,) = load(dataset=write(tmp_path / "e.jsonl", rows)).warnings
+    assert found.said.startswith(
+        "labels that differ only in case or marks: 'T\u00e9ch', 'te\u0301ch' (NFD), "
+    )
 
 
 def test_a_label_with_the_end_mark_of_its_script_is_grouped(tmp_path: Path) -> None:
-    (said,) = load(dataset=write(tmp_path / "d.jsonl", rows_of(40, ["शिकायत", "शिकायत।"]))).warnings
-    assert said == "labels that differ in case or marks only: 'शिकायत', 'शिकायत।'. Are they one?"
+    (found,) = load(dataset=write(tmp_path / "d.jsonl", rows_of(40, ["शिकायत", "शिकायत।"]))).warnings
+    assert found.said == "labels that differ only in case or marks: 'शिकायत', 'शिकायत।'"
 
 
 def test_a_label_seen_once_is_placed_in_its_file(tmp_path: Path) -> None:
     train = write(tmp_path / "train.jsonl", rows_of(20))
     val = write(tmp_path / "val.jsonl", [(f"v{text}", label) for text, label in rows_of(20)])
     test = write(tmp_path / "test.jsonl", [*((f"t{text}", label) for text, label in rows_of(20)), ("x", "c")])
-    said = "\n".join(load(train=train, val=val, test=test).warnings)
-    assert "label 'c' (test.jsonl line 21)" in said
+    warnings = load(train=train, val=val, test=test).warnings
+    (rare,) = (warning for warning in warnings if warning.code == "dataset.rare-label")
+    assert rare.related == (Place(test, 21),)
 
 
 def test_train_keeps_some_rows_of_each_of_many_labels(tmp_path: Path) -> None:
@@ -539,7 +556,7 @@ def test_too_few_groups_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "d.jsonl"
     rows = [{"input": f"row {i}", "target": "ab"[i % 2], "from": i // 20} for i in range(40)]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    with pytest.raises(DatasetError, match="finer --group-field"):
+    with pytest.raises(DatasetError, match="a field with more groups as group_field=…, or give "):
         load(dataset=path, group_field="from")
     assert load(dataset=path, group_field="from", no_test=True).sizes == {"train": 20, "val": 20, "test": 0}
 
@@ -552,22 +569,24 @@ def test_a_group_in_two_given_files_is_a_warning(tmp_path: Path) -> None:
         ]
         (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     splits = load(train=tmp_path / "train.jsonl", val=tmp_path / "val.jsonl", group_field="from")
-    assert any("2 groups also in another file" in warning for warning in splits.warnings)
+    assert "another file has rows of 2 of its groups" in told(splits.warnings)
 
 
 def test_answers_that_are_too_many_to_be_labels_are_said(tmp_path: Path) -> None:
     names = [f"{word} {kind}" for word in ("late", "lost", "wrong", "broken") for kind in "abcde"]
     path = write(tmp_path / "d.jsonl", [*rows_of(80, names), ("x", "borken a")])
-    (said,) = load_checked(path, DataSettings())[2]
-    assert said == (
-        "21 different answers, over 20: taken as free text; give --labels to have them enforced. "
-        "Seen once: 'borken a' (line 81; did you mean 'broken a'?)"
+    (found,) = load_checked(path, DataSettings())[2]
+    assert tell(found, Voice.CLI) == (
+        "21 different answers, more than 20, are taken as free text; seen only once: 'borken a' "
+        f"({path} line 81). Give --labels A,B to hold the model to them. Did you mean 'broken a' for "
+        "'borken a'?"
     )
-    assert said in load(dataset=path).warnings
+    assert found in load(dataset=path).warnings
     for quiet in ({"metric": "contains"}, {"labels": ()}, {"labels": (*names, "borken a")}):
         assert load_checked(path, DataSettings(**quiet))[2] == ()
     write(path, rows_of(84, [*names, "mad"]))
-    assert load_checked(path, DataSettings())[2] == (said.partition(". Seen")[0],)
+    (other,) = load_checked(path, DataSettings())[2]
+    assert (other.code, other.related) == ("dataset.too-many-labels", ())
 
 
 @pytest.mark.parametrize(
@@ -588,9 +607,9 @@ def test_numbers_sentences_and_answers_that_are_many_or_rare_are_no_labels(
 def test_numbers_that_are_taken_as_labels_are_said_by_all_who_read_rows(tmp_path: Path) -> None:
     counts = [f"{7 * n}" for n in range(1, 15)]
     path = write(tmp_path / "d.jsonl", rows_of(140, counts))
-    (said,) = load_checked(path, DataSettings())[2]
-    assert said.startswith("the 14 different answers are numbers, and taken as labels")
-    assert said in load(dataset=path).warnings
+    (found,) = load_checked(path, DataSettings())[2]
+    assert found.said.startswith("the 14 different answers are numbers and are taken as labels")
+    assert found in load(dataset=path).warnings
     assert load_checked(path, DataSettings(labels=tuple(counts)))[2] == ()
     write(path, rows_of(140, [f"{n}" for n in range(8)]))  # classes or marks
     assert load_checked(path, DataSettings())[2] == ()
@@ -600,26 +619,29 @@ def test_a_few_targets_that_a_run_does_not_know_are_warned_of(tmp_path: Path) ->
     path = write(tmp_path / "d.jsonl", [*rows_of(18), ("x", "c"), ("y", "d")])
     rows, labels, warnings = load_checked(path, DataSettings(labels=("a", "b")), labels_of="run r")
     assert (len(rows), labels) == (20, ("a", "b"))
-    wrong = "2 of 20 rows count as wrong: their targets 'c' (line 19), 'd' (line 20) are"
-    assert warnings == (
-        f"{path}: {wrong} not among the labels of run r. Give --labels to have them answered",
+    assert told(warnings) == (
+        f"{path}: 2 of 20 rows count as wrong: their targets 'c', 'd' are none of the labels of run r "
+        "(line 19, line 20). Give --labels A,B with all labels to have them answered."
     )
-    with pytest.raises(DatasetError, match="line 19: target 'c' is not among the labels 'a', 'b'"):
+    with pytest.raises(DatasetError, match="line 19: the target 'c' is none of the labels: 'a', 'b'"):
         load_checked(path, DataSettings(labels=("a", "b")))  # the user's own
     write(path, [*rows_of(17), ("x", "c"), ("y", "d")])
-    with pytest.raises(DatasetError, match="'c' is not among the labels 'a', 'b' of run r"):
+    with pytest.raises(DatasetError, match="'c' is none of the labels of run r: 'a', 'b'"):
         load_checked(path, DataSettings(labels=("a", "b")), labels_of="run r")
     write(path, [*rows_of(19), ("x", "c")])
-    assert "1 of 20 rows counts as wrong: its target 'c' (line 20) is" in str(
-        load_checked(path, DataSettings(labels=("a", "b")), labels_of="run r")[2]
-    )
+    (found,) = load_checked(path, DataSettings(labels=("a", "b")), labels_of="run r")[2]
+    assert "1 of 20 rows counts as wrong: its target 'c' is" in found.said
+    assert found.related == (Place(path, 20),)
 
 
 @pytest.mark.parametrize("sign", ["，", "، ", "、", ";", "；", " | "])
 def test_labels_separated_by_another_sign_are_told_to_take_a_comma(tmp_path: Path, sign: str) -> None:
     path = write(tmp_path / "d.jsonl", [*rows_of(40), ("x", "c")])
-    with pytest.raises(ConfigError, match='separate labels by `,`: --labels "a,b"'):
+    with pytest.raises(ConfigError) as caught:
         load(dataset=path, labels=(f"a{sign}b",))
+    assert 'Separate labels by commas: --labels "a,b".' in caught.value.message(Voice.CLI)
+    assert "Separate labels by commas: labels: [a, b]." in caught.value.message(Voice.YAML)
+    assert "Separate labels by commas: labels=['a', 'b']." in str(caught.value)
     write(path, [(f"row {n}", f"a{sign}b" if n % 2 else "c") for n in range(40)])
     assert load(dataset=path, labels=(f"a{sign}b", "c")).labels == (f"a{sign}b", "c")
 
@@ -628,5 +650,5 @@ def test_a_label_may_hold_a_separator(tmp_path: Path) -> None:
     path = write(tmp_path / "d.jsonl", rows_of(40))
     assert load(dataset=path, labels=("a;b", "a", "b")).labels == ("a;b", "a", "b")
     write(path, rows_of(40, ["a;b", "a"]))
-    with pytest.raises(DatasetError, match="target 'a' is not among the labels 'a;b'"):
+    with pytest.raises(DatasetError, match="the target 'a' is none of the labels: 'a;b'"):
         load(dataset=path, labels=("a;b",))

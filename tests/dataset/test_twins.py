@@ -10,6 +10,7 @@ import pytest
 
 from autoprompt.dataset import Splits, load_checked, load_splits
 from autoprompt.dataset.twins import with_families
+from autoprompt.errors import Place
 from autoprompt.records import Example
 from autoprompt.settings.records import DataSettings, RunConfig
 
@@ -119,11 +120,10 @@ def test_twins_stay_in_one_part_and_it_is_said(tmp_path: Path) -> None:
         splits = load_splits(RunConfig(dataset=path, split_seed=seed))
         for n in range(0, len(DEEDS) * 2, 2):
             assert parts_with(splits, (texts[n], texts[n + 1])) == 1
-    said = [warning for warning in splits.warnings if "nearly alike" in warning]
-    assert len(said) == 1
-    assert "18 of 38 rows" in said[0]
-    assert "rows.jsonl line 1 and " in said[0]
-    assert "rows.jsonl line 2" in said[0]
+    (found,) = (warning for warning in splits.warnings if warning.code == "dataset.twins")
+    assert found.related == (Place(path, 1), Place(path, 2))
+    assert "18 of 38 rows are nearly alike" in str(found)
+    assert f"({path} line 1, line 2)" in str(found)
 
 
 def test_a_group_field_says_instead_what_belongs_together(tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ def test_a_group_field_says_instead_what_belongs_together(tmp_path: Path) -> Non
     rows = [{"input": t, "target": "AB"[n % 2], "page": n % 6} for n, t in enumerate(swapped())]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     splits = load_splits(RunConfig(dataset=path, group_field="page"))
-    assert not any("nearly alike" in warning for warning in splits.warnings)
+    assert not any(warning.code.startswith("dataset.twins") for warning in splits.warnings)
 
 
 def test_twins_across_given_files_are_told(tmp_path: Path) -> None:
@@ -139,16 +139,16 @@ def test_twins_across_given_files_are_told(tmp_path: Path) -> None:
     files = {"train": texts[0::2], "test": texts[1::2], "val": [f"Other {n * 7919} {n}" for n in range(9)]}
     paths = {name: write(tmp_path / f"{name}.jsonl", found) for name, found in files.items()}
     warnings = load_splits(RunConfig(**paths)).warnings
-    (said,) = (warning for warning in warnings if "nearly alike" in warning)
-    assert said.startswith("9 of 9 rows of test are nearly alike to rows that are learned from")
-    assert "test.jsonl line 1" in said
+    (found,) = (warning for warning in warnings if warning.code == "dataset.twins-across")
+    assert str(found).startswith("9 of 9 rows of test are nearly alike to rows to learn from")
+    assert found.related == (Place(paths["test"], 1),)
 
 
 def test_of_few_rows_families_are_torn_rather_than_a_part_left_empty(tmp_path: Path) -> None:
     splits = load_splits(RunConfig(dataset=write(tmp_path / "rows.jsonl", swapped()[:4])))
     assert min(splits.sizes.values()) > 0
-    (said,) = (warning for warning in splits.warnings if "nearly alike" in warning)
-    assert "too few others are there to keep them in one part" in said
+    (found,) = (warning for warning in splits.warnings if warning.code.startswith("dataset.twins"))
+    assert found.code == "dataset.twins-apart"
 
 
 def test_many_rows_take_no_time() -> None:

@@ -25,6 +25,8 @@ from autoprompt.errors import (
     RequestRefusedError,
     StoreError,
     UsageError,
+    Voice,
+    tell,
 )
 from autoprompt.evaluation.exported import export
 from autoprompt.gate import write_baseline
@@ -128,7 +130,7 @@ def test_each_repeat_is_another_sample_and_none_comes_from_the_cache(repository:
     # A second check of the same questions is free: the cache has each of the three answers. It says so.
     again = repository.check(answer)
     assert (again.measurement.calls, again.measurement.repeats) == (0, 3)
-    assert "came from the response cache" in again.warnings[-1]
+    assert again.warnings[-1].code == "model.all-cached"
     assert again.measurement.cases == report.measurement.cases
 
 
@@ -184,7 +186,7 @@ def test_a_broken_baseline_stops_a_check_and_not_an_update(
     with pytest.raises(ConfigError, match="conflict marker"):
         repository.check(wrong_on())
     report = repository.check(wrong_on(), is_update=True)
-    assert "cannot be compared with" in report.warnings[0]
+    assert "cannot be compared with" in str(report.warnings[0])
     assert repository.check(wrong_on()).is_passed
 
 
@@ -241,7 +243,7 @@ def test_a_judge_that_gives_no_grade_is_said_or_ends_the_check(repository: Repos
             config, CheckSettings(baseline=repository.path), is_update=True, clients=clients
         )
 
-    assert "judge grader: 4 of 40 answers have no grade" in check(lambda n: n < 4).warnings[-1]
+    assert "judge grader: 4 of 40 answers have no grade" in str(check(lambda n: n < 4).warnings[-1])
     with pytest.raises(JudgeError, match="judge grader: 10 of 10"):
         check(lambda n: True)
 
@@ -305,7 +307,8 @@ def test_a_replay_of_another_model_than_named_is_said(repository: Repository) ->
     repository.check(wrong_on(), is_update=True, record=path)
     settings = {"model": "gpt", "base_url": "http://127.0.0.1:9/v1"}
     report = repository.check(wrong_on(), replay=path, settings=settings)
-    assert report.warnings == ("the answers were recorded with student, and the settings name gpt",)
+    said = ["the answers were recorded with student, and the settings name gpt"]
+    assert list(map(str, report.warnings)) == said
 
 
 def test_macro_f1_is_gated_on_all_rows_together(repository: Repository) -> None:
@@ -330,7 +333,8 @@ def test_an_export_brings_the_field_of_its_input(repository: Repository) -> None
 
 def test_a_warm_model_asked_once_is_warned_of(repository: Repository) -> None:
     report = repository.check(wrong_on(), is_update=True, settings={"temperature": 0.7})
-    assert "--repeat 3" in report.warnings[0]
+    assert report.warnings[0].code == "check.noise"
+    assert "--repeat 3" in tell(report.warnings[0], Voice.CLI)
 
 
 def test_a_prompt_with_demonstrations_is_checked_as_it_was_exported(repository: Repository) -> None:
@@ -345,9 +349,7 @@ def test_a_prompt_with_demonstrations_is_checked_as_it_was_exported(repository: 
     with_demos = repository.check(needs_demos, is_update=True, exported=path, settings={"prompt": None})
     assert with_demos.score == 1.0
     assert repository.client.calls[0][0].content == "@ Look closely: yes\nno"
-    assert with_demos.warnings == (
-        "1 of the rows is among the prompt's demonstrations: they say nothing about it",
-    )
+    assert [warning.code for warning in with_demos.warnings] == ["prompt.rows-shown"]
     without = repository.check(
         needs_demos, settings={"prompt": "\n@ Look closely: yes\nno", "no_cache": True}
     )
@@ -360,10 +362,10 @@ def test_a_demonstration_that_shows_no_label_is_warned_of(repository: Repository
     shown = Candidate({"prompt": "Look."}, (Demo("item 100", "A"), Demo("item 101", "perhaps")))
     path.write_text(export(shown, "yaml", labels=["A", "B"]), encoding="utf-8")
     found = repository.check(wrong_on(), is_update=True, exported=path, settings={"prompt": None})
-    assert found.warnings == (
+    assert list(map(str, found.warnings)) == [
         "1 of the prompt's demonstrations shows an answer that is none of the labels (A, B): 'perhaps'. "
-        "Correct it, or add it to the labels",
-    )
+        "Correct it, or add it to labels."
+    ]
 
 
 def test_an_export_of_several_prompts_or_of_something_else_is_refused(repository: Repository) -> None:
@@ -396,7 +398,7 @@ def test_an_export_brings_its_labels_unless_others_are_given(repository: Reposit
     assert exported(["A", "B", "C"]) == ("A", "B", "C")
     assert exported(["A", "B"], labels=("A", "D")) == ("A", "D")
     assert exported([]) == ()
-    with pytest.raises(DatasetError, match=r"'A' is not among the labels 'B', 'C' of .*best\.yaml\. Correct"):
+    with pytest.raises(DatasetError, match=r"'A' is none of the labels of .*best\.yaml: 'B', 'C'\. Correct"):
         exported(["B", "C"])
     with pytest.raises(DatasetError, match="expected at least two labels"):
         exported(None)  # of an older version

@@ -8,7 +8,7 @@ from autoprompt.measure.baselines import (
     baselines_dict,
     baselines_sentence,
     find_baselines,
-    unbalanced_warning,
+    unbalanced_warnings,
 )
 from autoprompt.measure.rows import scored
 from autoprompt.metrics import get_metric
@@ -83,4 +83,5 @@ def test_unbalanced_labels_are_told_with_the_metric_that_counts_them_alike(
     share: float, metric: str, is_told: bool
 ) -> None:
     rows = [row(n, f"t{n}", "No" if n < share * 100 else "Yes") for n in range(100)]
-    assert ("macro_f1" in unbalanced_warning(rows, LABELS, metric)) == is_told
+    found = unbalanced_warnings(rows, LABELS, metric)
+    assert [problem.code for problem in found] == (["dataset.unbalanced"] if is_told else [])

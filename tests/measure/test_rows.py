@@ -320,16 +320,19 @@ def test_many_answers_that_broke_off_before_they_were_a_label_are_warned_of() ->
         return Completion("1", finish_reason="length")  # all that it takes: a label is not written out
 
     program = PromptProgram(ScriptedClient(answer), "P", labels=("0", "1"))
-    assert "3 of 20 answers broke off" in cut_warning(evaluate(program, CANDIDATE, rows(20), METRIC).rows)
-    assert cut_warning(evaluate(program, CANDIDATE, rows(30), METRIC).rows) == ""
+    assert "3 of 20 answers broke off" in str(
+        cut_warning(evaluate(program, CANDIDATE, rows(20), METRIC).rows)
+    )
+    assert cut_warning(evaluate(program, CANDIDATE, rows(30), METRIC).rows) is None
     free = PromptProgram(ScriptedClient(answer), "P")
-    assert cut_warning(evaluate(free, CANDIDATE, rows(5), METRIC).rows) == ""
+    assert cut_warning(evaluate(free, CANDIDATE, rows(5), METRIC).rows) is None
 
 
 def test_an_answer_that_broke_off_before_it_could_be_read_is_one_whatever_was_asked_for() -> None:
     client = ScriptedClient(lambda messages: Completion("Let me see", finish_reason="length"))
     program = PromptProgram(client, "P", read=lambda text: None)
-    assert "3 of 3 answers broke off" in cut_warning(evaluate(program, CANDIDATE, rows(3), METRIC).rows)
+    warning = cut_warning(evaluate(program, CANDIDATE, rows(3), METRIC).rows)
+    assert "3 of 3 answers broke off" in str(warning)
 
 
 SORRY = "I'm sorry, but I can't help with that."
@@ -346,25 +349,25 @@ def unread(count: int, of: int, text: str = SORRY, **more: Any) -> list[Evaluate
 def test_most_answers_unread_are_said_with_the_first(count: int, of: int, is_said: bool) -> None:
     said = unread_warning(unread(count, of), ("0", "1"))
     begins = f"{count} of {of} answers could not be read, which counts as wrong; the first ({count} times): "
-    assert said.startswith(begins + SORRY) is is_said
-    assert bool(said) is is_said
+    assert str(said).startswith(begins + SORRY) is is_said
+    assert (said is not None) is is_said
 
 
 def test_what_may_help_where_answers_are_unread_is_said() -> None:
-    assert "--constrain" in unread_warning(unread(4, 4), ("0", "1"))
-    assert "--constrain" not in unread_warning(unread(4, 4))
-    assert "--max-output-tokens" not in unread_warning(unread(4, 4), ("0", "1"))
-    assert "--max-output-tokens" in unread_warning(unread(4, 4, is_cut=True))
-    assert "they are empty" in unread_warning(unread(4, 6, ""))
-    assert len(unread_warning(unread(4, 4, "word " * 1000))) < 600
-    assert "抱歉，不能. Say" in unread_warning(unread(4, 4, "抱歉，不能。"))
+    assert "constrain='json_schema'" in str(unread_warning(unread(4, 4), ("0", "1")))
+    assert "constrain" not in str(unread_warning(unread(4, 4)))
+    assert "max_output_tokens" not in str(unread_warning(unread(4, 4), ("0", "1")))
+    assert "max_output_tokens=512" in str(unread_warning(unread(4, 4, is_cut=True)))
+    assert "they are empty" in str(unread_warning(unread(4, 6, "")))
+    assert len(str(unread_warning(unread(4, 4, "word " * 1000)))) < 600
+    assert "抱歉，不能. Say" in str(unread_warning(unread(4, 4, "抱歉，不能。")))
 
 
 def test_rows_that_failed_are_no_unread_answers() -> None:
     failed = [replace(row, error="HTTP 500") for row in unread(8, 8)]
-    assert unread_warning(failed + unread(4, 8)).startswith("4 of 8 answers")
-    assert unread_warning(failed) == ""
-    assert unread_warning(unread(4, 4, f"{STEP_FAILED}node 'get')")) == ""
+    assert str(unread_warning(failed + unread(4, 8))).startswith("4 of 8 answers")
+    assert unread_warning(failed) is None
+    assert unread_warning(unread(4, 4, f"{STEP_FAILED}node 'get')")) is None
 
 
 def test_a_prompt_program_from_end_to_end() -> None:

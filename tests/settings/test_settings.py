@@ -7,9 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
 
-from autoprompt.errors import AutopromptError, ConfigError, DatasetError, PromptError, UsageError
+from autoprompt.errors import (
+    AutopromptError,
+    ConfigError,
+    DatasetError,
+    Place,
+    PromptError,
+    UsageError,
+    Voice,
+    variable_name,
+)
 from autoprompt.evaluation.checks import starting_prompt
 from autoprompt.evaluation.exported import export
 from autoprompt.evaluation.scoring import other_prompt
@@ -22,7 +30,7 @@ from autoprompt.settings.resolve import (
     resolve_models,
     resolve_settings,
 )
-from autoprompt.settings.sources import unknown_variables, variable_name
+from autoprompt.settings.sources import unknown_variables
 
 
 @pytest.fixture
@@ -54,7 +62,7 @@ def test_a_batch_given_as_the_settings_of_one_run_is_called_one(folder: Path, ke
     with pytest.raises(ConfigError) as caught:
         resolve(config_file=config)
     assert str(caught.value) == (
-        f"{config} line 2: {key!r} belongs to a batch of runs, --config takes the settings of one. "
+        f"{config} line 2: {key}: this is the file of a batch, expected the settings of one run. "
         f"Run the batch: autoprompt batch {config}"
     )
 
@@ -112,7 +120,9 @@ def test_prompt_file_of_a_flag_is_relative_to_here(folder: Path) -> None:
 def test_an_exported_prompt_is_not_taken_for_a_text(folder: Path, format: str) -> None:
     found = Candidate({"prompt": "Say 1 or 0."}, (Demo("a", "1"),))
     write(folder / "p.txt", export(found, format))
-    with pytest.raises(PromptError, match=r"p\.txt: this is an exported prompt.*--to prompt\.txt"):
+    with pytest.raises(
+        PromptError, match=r"p\.txt is an exported prompt.* or score this file as exported='p\.txt'"
+    ):
         resolve(dataset=Path("rows.jsonl"), prompt="@p.txt")
 
 
@@ -126,13 +136,13 @@ def test_a_prompt_that_looks_like_data_is_one(folder: Path, text: str) -> None:
 def test_a_bad_prompt_file_is_named(folder: Path, content: bytes | None) -> None:
     if content is not None:
         (folder / "p.txt").write_bytes(content)
-    with pytest.raises(PromptError, match=r"--prompt: p\.txt"):
+    with pytest.raises(PromptError, match=r"^prompt: p\.txt "):
         resolve(dataset=Path("rows.jsonl"), prompt="@p.txt")
 
 
 def test_the_name_of_a_file_is_not_taken_for_the_text_of_a_prompt(folder: Path) -> None:
     write(folder / "sub" / "p.txt", "Say 1 or 0.")
-    with pytest.raises(PromptError, match=r"--prompt: sub/p\.txt: this names a file.*@sub/p\.txt"):
+    with pytest.raises(PromptError, match=r"^prompt: sub/p\.txt is the name of a file.*@sub/p\.txt"):
         resolve(dataset=Path("rows.jsonl"), prompt="sub/p.txt")
     for text in ("sub/p.txt ", "Say sub/p.txt", "1/0?", "x" * 5000 + ".txt"):
         assert resolve(dataset=Path("rows.jsonl"), prompt=text).prompt == text
@@ -158,16 +168,19 @@ def test_the_name_of_a_file_is_not_taken_for_the_text_of_a_prompt(folder: Path) 
 )
 def test_the_name_of_a_file_that_is_not_there_is_no_text_either(folder: Path, text: str) -> None:
     write(folder / "sub" / "p.txt", "Say 1 or 0.")
-    asked = f"{re.escape(text)}: this looks like the path of a file, and no such file is there"
-    with pytest.raises(PromptError, match=f"--prompt: {asked}.*Give `@` and the path of a text file"):
+    asked = f"{re.escape(text)} looks like the path of a file, but there is no such file"
+    with pytest.raises(
+        PromptError, match=f"^prompt: {asked}.*Give `@` and the path of a text file"
+    ) as caught:
         resolve(dataset=Path("rows.jsonl"), prompt=text)
+    assert caught.value.message(Voice.CLI).startswith("--prompt: ")
     with pytest.raises(PromptError, match=f"prompt: {asked}"):
         complete(RunConfig(dataset=Path("rows.jsonl"), prompt=text))
     config = write(folder / "c.yaml", f"dataset: rows.jsonl\nprompt: '{text}'\n")
-    with pytest.raises(PromptError, match=rf"c\.yaml: prompt: {asked}"):
+    with pytest.raises(PromptError, match=rf"c\.yaml line 2: prompt: {asked}"):
         resolve(config_file=config)
     with pytest.raises(PromptError, match=f"against: {asked}"):
-        other_prompt(text, "against")
+        other_prompt(text, Place(setting="against"))
 
 
 @pytest.mark.parametrize(
@@ -191,7 +204,7 @@ def test_one_word_may_be_a_prompt(folder: Path, text: str) -> None:
 def test_the_file_that_may_be_meant_is_named(folder: Path) -> None:
     write(folder / "prompts" / "classify.txt", "Say 1 or 0.")
     for slip in ("prompts/clasify.txt", "prompts/classify"):
-        with pytest.raises(PromptError, match=r"Did you mean @prompts/classify\.txt\? As a text of its own"):
+        with pytest.raises(PromptError, match=r"Did you mean @prompts/classify\.txt\? If it is the text"):
             resolve(dataset=Path("rows.jsonl"), prompt=slip)
 
 
@@ -212,7 +225,7 @@ def test_the_settings_of_the_gate_are_passed_over_by_other_commands(folder: Path
     [
         ("max_drip: 1", "Did you mean 'max_drop'"),
         ("sede: 1", "'seed'"),
-        ("max_drop: 2", "less than or equal"),
+        ("max_drop: 2", "expected 1.0 or less, found 2"),
     ],
 )
 def test_a_slip_among_them_is_told(folder: Path, key: str, said: str) -> None:
@@ -225,7 +238,9 @@ def test_a_slip_among_them_is_told(folder: Path, key: str, said: str) -> None:
 def test_what_says_that_no_model_is_asked_is_not_passed_over(folder: Path) -> None:
     config = write(folder / "ci.yaml", "dataset: rows.jsonl\nprompt: p\nreplay: a.jsonl\n")
     for resolved in (resolve_settings, resolve_evaluation, resolve_models):
-        with pytest.raises(ConfigError, match=r"ci\.yaml line 3: 'replay' belongs to `autoprompt check`"):
+        with pytest.raises(
+            ConfigError, match=r"ci\.yaml line 3: replay: only `autoprompt check` can replay answers"
+        ):
             resolved({}, config_file=config, environ={})
     assert resolve_check({}, config_file=config, environ={})[1].replay == folder / "a.jsonl"
 
@@ -233,15 +248,16 @@ def test_what_says_that_no_model_is_asked_is_not_passed_over(folder: Path) -> No
 def test_a_search_does_not_begin_with_another_prompt_than_the_exported_one(folder: Path) -> None:
     sidecar(folder)
     config = write(folder / "ci.yaml", "dataset: rows.jsonl\nexported: best.yaml\n")
-    with pytest.raises(ConfigError, match=r"ci\.yaml line 2: 'exported' belongs to .*eval` and `check`"):
+    with pytest.raises(ConfigError, match=r"ci\.yaml line 2: exported: only .*eval` and `check`"):
         resolve(config_file=config)
     assert resolve(config_file=config, prompt="another").prompt == "another"
     assert resolve_evaluation({}, config_file=config, environ={})[1].exported == folder / "best.yaml"
 
 
 def test_without_prompt_it_is_said_what_to_add(folder: Path) -> None:
-    with pytest.raises(PromptError, match=r"--prompt @FILE.*rows\.task\.yaml") as caught:
+    with pytest.raises(PromptError, match=r"Give prompt=….*rows\.task\.yaml") as caught:
         starting_prompt(resolve(dataset=Path("rows.jsonl")))
+    assert "Give --prompt TEXT|@FILE, or" in caught.value.message(Voice.CLI)
     assert caught.value.exit_code == 3
 
 
@@ -279,8 +295,10 @@ def test_without_prompt_the_fields_are_those_of_the_file(
 
 
 def test_without_data_it_is_a_usage_error(folder: Path) -> None:
-    with pytest.raises(UsageError, match="--dataset FILE"):
+    with pytest.raises(UsageError) as caught:
         resolve(prompt="p")
+    assert "Give --dataset FILE (" in caught.value.message(Voice.CLI)
+    assert "Give dataset=… (" in str(caught.value)
 
 
 def test_a_missing_dataset_is_said(folder: Path) -> None:
@@ -291,57 +309,73 @@ def test_a_missing_dataset_is_said(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("flags", "environ", "error", "said"),
     [
-        ({"max_calls": 0}, {}, UsageError, r"--max-calls: 0 found; .*greater than 0"),
-        ({"temperature": 3.0}, {}, UsageError, "--temperature: 3.0 found"),
-        ({"metric_options": ["tolerance"]}, {}, UsageError, "--metric-option: 'tolerance' found"),
-        ({"locked": ["not there"]}, {}, PromptError, "--locked: the prompt does not hold 'not there'"),
-        ({"prompt": " "}, {}, UsageError, "--prompt: ' ' found; the prompt is empty"),
+        ({"max_calls": 0}, {}, UsageError, "^--max-calls: expected a number above 0, found 0"),
+        ({"temperature": 3.0}, {}, UsageError, "^--temperature: expected 2.0 or less, found 3.0"),
+        (
+            {"metric_options": ["tolerance"]},
+            {},
+            UsageError,
+            "^--metric-option: expected NAME=VALUE, found 'tolerance'",
+        ),
+        (
+            {"locked": ["not there"]},
+            {},
+            PromptError,
+            "^--locked: the prompt does not hold the locked passage 'not there'",
+        ),
+        ({"prompt": " "}, {}, UsageError, "^--prompt: the prompt is empty. Give its text"),
         (
             {"base_url": ""},
             {},
             UsageError,
-            "--base-url: '' found; it is empty: give a value, or leave it out",
+            "^--base-url: the value is empty. Give a value, or leave the setting out.$",
         ),
-        ({"judge_base_url": " "}, {}, UsageError, "--judge-base-url: ' ' found; it is empty"),
-        ({"model": ""}, {}, UsageError, "--model: '' found; it is empty"),
-        ({"runs_dir": ""}, {}, UsageError, "--runs-dir: '' found; it is empty"),
-        ({}, {"AUTOPROMPT_BASE_URL": " "}, ConfigError, "AUTOPROMPT_BASE_URL: ' ' found; it is empty"),
+        ({"judge_base_url": " "}, {}, UsageError, "^--judge-base-url: the value is empty"),
+        ({"model": ""}, {}, UsageError, "^--model: the value is empty"),
+        ({"runs_dir": ""}, {}, UsageError, "^--runs-dir: the value is empty"),
+        ({}, {"AUTOPROMPT_BASE_URL": " "}, ConfigError, "^AUTOPROMPT_BASE_URL: the value is empty"),
         (
             {"no_test": True, "test": Path("rows.jsonl")},
             {},
             UsageError,
-            "^--test and --no-test exclude each other: give one of them$",
+            r"^--test: this cannot be combined with another setting \(--no-test\). Give one of them.$",
         ),
         (
             {"no_test": True},
             {"AUTOPROMPT_TEST": "rows.jsonl"},
             UsageError,
-            "^AUTOPROMPT_TEST and --no-test exclude each other",
+            r"^AUTOPROMPT_TEST: this cannot be combined with another setting \(--no-test\)",
         ),
         (
             {},
             {"AUTOPROMPT_TEST": "rows.jsonl", "AUTOPROMPT_NO_TEST": "1"},
             ConfigError,
-            "^AUTOPROMPT_TEST and AUTOPROMPT_NO_TEST exclude each other",
+            r"^AUTOPROMPT_TEST: this cannot be combined with another setting \(AUTOPROMPT_NO_TEST\)",
         ),
         (
             {"input_field": "x", "target_field": "x"},
             {},
             UsageError,
-            "^--input-field, --target-field: input and target are the same field, 'x'",
+            r"^--input-field: input and target are the same field, 'x' \(--target-field\)",
         ),
         ({}, {"AUTOPROMPT_INPUT_FIELD": "target"}, ConfigError, "^AUTOPROMPT_INPUT_FIELD: input and target"),
-        ({}, {"AUTOPROMPT_SEED": "x"}, ConfigError, "AUTOPROMPT_SEED: 'x' found"),
-        ({}, {"AUTOPROMPT_PRESET": "huge"}, ConfigError, "AUTOPROMPT_PRESET: 'huge' found.*quick"),
-        ({"prompt": "@-"}, {}, PromptError, "--prompt: @-: a prompt is not read from standard input"),
-        ({"sede": 1}, {}, UsageError, "unknown setting 'sede'; known: .*seed"),
+        ({}, {"AUTOPROMPT_SEED": "x"}, ConfigError, "^AUTOPROMPT_SEED: expected a whole number, found 'x'"),
+        (
+            {},
+            {"AUTOPROMPT_PRESET": "huge"},
+            ConfigError,
+            "^AUTOPROMPT_PRESET: expected 'quick', .* or 'thorough', found 'huge'",
+        ),
+        ({"prompt": "@-"}, {}, PromptError, "^--prompt: a prompt is not read from standard input"),
+        ({"sede": 1}, {}, UsageError, "^--sede: unknown setting. Known settings: .*seed"),
     ],
 )
 def test_a_bad_value_names_its_source(
     folder: Path, flags: dict[str, Any], environ: dict[str, str], error: type[AutopromptError], said: str
 ) -> None:
-    with pytest.raises(error, match=said):
+    with pytest.raises(error) as caught:
         resolve(environ=environ, **{"dataset": Path("rows.jsonl"), "prompt": "p", **flags})
+    assert re.search(said, caught.value.message(Voice.CLI)), caught.value.message(Voice.CLI)
 
 
 def test_a_bad_value_in_a_file_names_file_and_line(folder: Path) -> None:
@@ -355,9 +389,9 @@ def test_a_bad_value_in_a_file_names_file_and_line(folder: Path) -> None:
 )
 def test_an_empty_place_in_a_file_is_no_default(folder: Path, name: str) -> None:
     config = write(folder / "c.yaml", f"prompt: p\n{name}: ''\n")
-    with pytest.raises(ConfigError, match=rf"c\.yaml line 2: {name} is '': it is empty: give a value"):
+    with pytest.raises(ConfigError, match=rf"c\.yaml line 2: {name}: the value is empty. Give a value"):
         resolve(config_file=config)
-    with pytest.raises(ValidationError, match="it is empty"):
+    with pytest.raises(ConfigError, match=f"^{name}: the value is empty"):
         RunConfig(**{name: ""})  # type: ignore[arg-type]
 
 
@@ -460,22 +494,24 @@ def test_a_variable_that_nothing_reads_is_warned_of() -> None:
     known += ["AUTOPROMPT_WEIGHTS_DIR", "AUTOPROMPT_OPTIMIZER_API_KEY", "AUTOPROMPT_JUDGE_API_KEY"]
     assert unknown_variables(dict.fromkeys([*known, "HOME", "MAX_CALL"], "1")) == []
     (said,) = unknown_variables({"AUTOPROMPT_AGENT": "{}"})  # a record, which YAML alone can hold
-    assert said.startswith("AUTOPROMPT_AGENT is no setting and is ignored")
-    assert unknown_variables({"AUTOPROMPT_MAXCALLS": "5", "AUTOPROMPT_XYZ": "hidden"}) == [
-        "AUTOPROMPT_MAXCALLS is no setting and is ignored; did you mean AUTOPROMPT_MAX_CALLS?",
-        "AUTOPROMPT_XYZ is no setting and is ignored",
+    assert str(said).startswith("AUTOPROMPT_AGENT: no such setting, so it is ignored.")
+    found = unknown_variables({"AUTOPROMPT_MAXCALLS": "5", "AUTOPROMPT_XYZ": "hidden"})
+    assert [warning.code for warning in found] == ["settings.unknown-variable"] * 2
+    assert list(map(str, found)) == [
+        "AUTOPROMPT_MAXCALLS: no such setting, so it is ignored. Did you mean AUTOPROMPT_MAX_CALLS?",
+        "AUTOPROMPT_XYZ: no such setting, so it is ignored.",
     ]
 
 
 def test_a_misspelt_setting_in_python_is_told_the_nearest_beside_all_other_faults() -> None:
-    with pytest.raises(ValidationError) as caught:
+    with pytest.raises(ConfigError) as caught:
         RunConfig(max_call=3, seed="x", nothing=1)  # type: ignore[call-arg, arg-type]
-    said = str(caught.value)
-    assert "max_call\n  Unknown setting. Did you mean 'max_calls'?" in said
-    assert "nothing\n  Unknown setting. Known: " in said
-    assert "seed\n  Input should be a valid integer" in said
+    wrong, misspelt, unknown = str(caught.value).splitlines()
+    assert misspelt == "max_call: unknown setting. Did you mean 'max_calls'?"
+    assert unknown.startswith("nothing: unknown setting. Known settings: ")
+    assert wrong == "seed: expected a whole number, found 'x'."
 
 
 def test_a_misspelt_setting_within_another_is_told_its_own_nearest() -> None:
-    with pytest.raises(ValidationError, match=r"agent\.search\.max_iteration\n  .*mean 'max_iterations'\?"):
+    with pytest.raises(ConfigError, match=r"^agent\.search\.max_iteration: .* mean 'max_iterations'\?$"):
         ScienceConfig(task="x", agent={"search": {"max_iteration": 3}})  # type: ignore[arg-type]

@@ -37,13 +37,13 @@ def test_labels_mean_what_they_look_like(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "line", "said"),
     [
-        ("task: x\nlables: [a, b]", 2, "unknown key 'lables'. Did you mean 'labels'?"),
+        ("task: x\nlables: [a, b]", 2, "lables: unknown key. Did you mean 'labels'?"),
         ("prompt: p\nlabels:\n- a\n- [b]", 4, "labels.1"),
         ("labels: [a]", 1, "at least two labels"),
         ("labels: [a, a]", 1, "none twice"),
         ("task: x\n\nprompt: ' '", 3, "the prompt is empty"),
-        ("max_output_tokens: 0", 1, "greater than 0"),
-        ("prompt: say a\nlocked: [b]", 1, "does not hold the locked passage 'b'"),
+        ("max_output_tokens: 0", 1, "expected a number above 0, found 0"),
+        ("prompt: say a\nlocked: [b]", 2, "does not hold the locked passage 'b'"),
     ],
 )
 def test_a_wrong_sidecar_is_named_with_its_line(tmp_path: Path, text: str, line: int, said: str) -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict
 
 from autoprompt.batch.spec import BatchFile
-from autoprompt.errors import ConfigError
+from autoprompt.errors import ConfigError, Place
 from autoprompt.settings.records import CheckFile, RunConfig, ScienceConfig
 from autoprompt.settings.yaml_file import load_yaml
 
@@ -53,16 +53,16 @@ def test_lists_of_paths_are_beside_the_file(tmp_path: Path) -> None:
         ("- a\n- b\n", 1, "expected `key: value`"),
         ("title: a: b\n", 1, "not YAML"),
         ("title: a\nparts: [1, 2\n", 3, "not YAML"),
-        ("title: a\ntitle: b\n", 2, "stands on line 1 already"),
-        ("parts:\n- {name: a, name: b}\n", 2, "stands on line 2 already"),
-        ("title: a\ntitel: b\n", 2, "unknown key 'titel'. Did you mean 'title'?"),
+        ("title: a\ntitle: b\n", 2, "the key 'title' is given twice (line 1)"),
+        ("parts:\n- {name: a, name: b}\n", 2, "the key 'name' is given twice (line 2)"),
+        ("title: a\ntitel: b\n", 2, "titel: unknown key. Did you mean 'title'?"),
         ("title: a\nzzz: b\n", 2, "Known keys: title, parts, files."),
-        ("parts:\n- name: a\n- name: b\n  flie: x\n", 4, "unknown key 'parts.1.flie'. Did you mean 'file'?"),
-        ("parts:\n- name: a\n- file: x\n", 3, "no value for 'parts.1.name'"),
+        ("parts:\n- name: a\n- name: b\n  flie: x\n", 4, "parts.1.flie: unknown key. Did you mean 'file'?"),
+        ("parts:\n- name: a\n- file: x\n", 3, "parts.1.name: no value, expected one. Add it."),
         ("\n\ntitle: 1\n", 3, 'Put it in quotes: "1"'),
-        ("title: [a]\n", 1, "title is ['a']"),
+        ("title: [a]\n", 1, "title: expected a text, found ['a']."),
         ("1: a\n", 1, "key 1 is no text"),
-        ("title: &a [*a]\n", 1, "title is"),
+        ("title: &a [*a]\n", 1, "title: expected a text"),
         ("title: !!python/object/apply:os.getcwd []\n", 1, "not YAML"),
         ("title: !!int x\n", 0, "not YAML"),
         ("title: \x01\n", 0, "not YAML"),
@@ -82,17 +82,23 @@ def test_a_mistake_is_named_with_its_line(tmp_path: Path, content: str | bytes, 
     [
         (
             'labels: "urgent, normal"',
-            "labels is 'urgent, normal': expected a list: labels: [urgent, normal].",
+            "labels: expected a list, found 'urgent, normal'. Write labels: [urgent, normal].",
         ),
-        ("labels: urgent", "labels is 'urgent': expected a list: labels: [urgent]."),
-        ("labels: 3", "labels is 3: expected a list: labels: [3]."),
-        ('locked: "Sort, well"', "locked is 'Sort, well': expected a list: locked: ['Sort, well']."),
-        ("locked: {a: b}", "locked is {'a': 'b'}: expected a list."),
-        ("max_calls: true", "max_calls is True: expected a number, not true or false."),
-        ("temperature: false", "temperature is False: expected a number, not true or false."),
-        ("must_pass: T0005", "must_pass is 'T0005': expected a list: must_pass: [T0005]."),
-        (f"must_pass: {'T' * 80}", "expected a list: must_pass: [...]."),
-        ("metric_options: 5", "metric_options is 5: expected keys with values below it. Write KEY: VALUE."),
+        ("labels: urgent", "labels: expected a list, found 'urgent'. Write labels: [urgent]."),
+        ("labels: 3", "labels: expected a list, found 3. Write labels: [3]."),
+        (
+            'locked: "Sort, well"',
+            "locked: expected a list, found 'Sort, well'. Write locked: [\"Sort, well\"].",
+        ),
+        ("locked: {a: b}", "locked: expected a list, found {'a': 'b'}."),
+        ("max_calls: true", "max_calls: expected a number, not true or false."),
+        ("temperature: false", "temperature: expected a number, not true or false."),
+        ("must_pass: T0005", "must_pass: expected a list, found 'T0005'. Write must_pass: [T0005]."),
+        (f"must_pass: {'T' * 80}", "… Write must_pass: [...]."),
+        (
+            "metric_options: 5",
+            "metric_options: expected keys with values below it, found 5. Write KEY: VALUE.",
+        ),
     ],
 )
 def test_a_setting_of_another_kind_is_told_how_to_write_it(tmp_path: Path, content: str, said: str) -> None:
@@ -105,17 +111,17 @@ def test_a_setting_of_another_kind_is_told_how_to_write_it(tmp_path: Path, conte
 
 @pytest.mark.parametrize(
     ("content", "said"),
-    [("agent: 5", "agent is 5: {}search."), ("agent: {search: 5}", "agent.search is 5: {}max_iterations.")],
+    [("agent: 5", "agent: {}search."), ("agent: {search: 5}", "agent.search: {}max_iterations.")],
 )
 def test_a_record_that_is_none_is_told_its_keys(tmp_path: Path, content: str, said: str) -> None:
     path = write(tmp_path, f"{content}\n")
-    expected = said.format("expected keys with values below it. Known keys: ")
+    expected = said.format("expected keys with values below it, found 5. Known keys: ")
     with pytest.raises(ConfigError, match=f"line 1: {re.escape(expected)}$"):
         load_yaml(path, ScienceConfig)
 
 
 def test_a_list_of_records_is_no_list_of_what_stands_there(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"parts is 3: expected a list, each of name, file\.$"):
+    with pytest.raises(ConfigError, match=r"parts: expected a list of entries with name, file, found 3\.$"):
         load_yaml(write(tmp_path, "parts: 3\n"), Whole)
 
 
@@ -137,13 +143,21 @@ def test_mistakes_come_together(tmp_path: Path) -> None:
     lines = str(caught.value).splitlines()
     assert len(lines) == 11
     assert [line.split(": ")[0] for line in lines[:3]] == [f"{path} line {n}" for n in (1, 2, 3)]
-    assert lines[10] == "... and 4 more of 14 faults in this file"
+    assert lines[10] == f"{path}: 4 of 14 problems are not listed."
+    problems = caught.value.problems
+    assert [problem.code for problem in problems] == [
+        "settings.unknown",
+        "settings.bad-value",
+        *["settings.unknown"] * 8,
+        "settings.more-problems",
+    ]
+    assert problems[1].place == Place(path, 2, setting="title", source="file")
 
 
 def test_a_missing_file_and_a_folder_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no such file"):
         load_yaml(tmp_path / "none.yaml", Whole)
-    with pytest.raises(ConfigError, match="is a folder"):
+    with pytest.raises(ConfigError, match="this is a folder"):
         load_yaml(tmp_path, Whole)
 
 

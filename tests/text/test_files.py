@@ -98,7 +98,7 @@ def test_an_output_that_cannot_be_written_names_its_own_path_and_makes_no_folder
         with pytest.raises(StoreError, match=f"^{missing}: there is no folder {missing.parent}. Make it"):
             write(missing)
     (tmp_path / "file").touch()
-    with pytest.raises(StoreError, match=r"cannot be written, .*/file is no folder"):
+    with pytest.raises(StoreError, match=r"cannot be written: .*/file is no folder"):
         write_output(tmp_path / "file" / "a.txt", "a")
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
     check_writable(missing, makes_folders=True)
@@ -109,7 +109,7 @@ def test_an_output_that_cannot_be_written_names_its_own_path_and_makes_no_folder
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="a folder that even root cannot write to")
 def test_a_folder_that_its_mode_says_root_may_write_to_is_tried() -> None:
     for makes_folders in (False, True):
-        with pytest.raises(StoreError, match=r"^/proc/x\.html: cannot be written, /proc does not allow it"):
+        with pytest.raises(StoreError, match=r"^/proc/x\.html: cannot be written: /proc does not allow it"):
             check_writable(Path("/proc/x.html"), makes_folders=makes_folders)
 
 

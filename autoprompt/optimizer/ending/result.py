@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from autoprompt.errors import Problem
 from autoprompt.records import Candidate
 from autoprompt.stats import Interval
 
@@ -98,9 +99,9 @@ class RunResult:
         return str(self.data["message"])
 
     @property
-    def warnings(self) -> tuple[str, ...]:
-        """What has to be known beside the verdict, in sentences."""
-        return tuple(map(str, self.data["warnings"]))
+    def warnings(self) -> tuple[Problem, ...]:
+        """What has to be known beside the verdict."""
+        return tuple(map(Problem.from_dict, self.data["warnings"]))
 
     @property
     def best_prompt(self) -> str:

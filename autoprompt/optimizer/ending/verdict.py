@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from autoprompt.errors import Problem
 from autoprompt.llm.limits.spent import Spent
 from autoprompt.measure.baselines import Baseline, baselines_dict, baselines_sentence, find_baselines
 from autoprompt.measure.compare import ALPHA, ComparedRows, compare_rows
@@ -44,7 +45,7 @@ class RunFacts:
     sha256: Mapping[str, str]
     test_opened: int
     test_rows_opened_before: int | None
-    warnings: Sequence[str]
+    warnings: Sequence[Problem]
 
 
 def make_result(state: AutoPromptState, context: SearchContext, facts: RunFacts, spent: Spent) -> RunResult:
@@ -90,7 +91,7 @@ def make_result(state: AutoPromptState, context: SearchContext, facts: RunFacts,
         "iterations": state["iteration"],
         "model": facts.model,
         "optimizer_model": facts.optimizer_model,
-        "warnings": [*facts.warnings, *_failed(sides)],
+        "warnings": [warning.to_dict() for warning in (*facts.warnings, *_failed(sides))],
     }
     level = baselines_sentence(data["baselines"], data["best"]["score"])
     data["message"] = f"{level} {_sentence(data)}" if level else _sentence(data)
@@ -106,7 +107,7 @@ def _baselines(context: SearchContext, rows: Sequence[EvaluatedRow]) -> tuple[Ba
     return find_baselines(context.splits.train, asked, rows, context.prediction.metric)
 
 
-def _failed(sides: Mapping[str, Sequence[EvaluatedRow]]) -> Iterator[str]:
+def _failed(sides: Mapping[str, Sequence[EvaluatedRow]]) -> Iterator[Problem]:
     """Rows of the sealed test that got no answer, which leaves them out, or were refused; and why."""
     every = sorted((row for side in sides.values() for row in side), key=lambda row: row.is_refused)
     rows = {row.example_id: row for row in every}  # a row of both is refused if it is so on either side
@@ -114,17 +115,19 @@ def _failed(sides: Mapping[str, Sequence[EvaluatedRow]]) -> Iterator[str]:
     lost = {row.example_id: row for row in every if row.is_lost and row.example_id not in unasked}
     if unasked:
         why = str(next(iter(unasked.values())).error).removeprefix(UNASKED).removesuffix(".")
-        yield (
-            f"{len(unasked)} of {len(rows)} test rows were not asked, as the budget ended: the scores are of "
-            f"the others; {why}"
+        yield Problem(
+            "budget.test-rows-not-asked",
+            f"the budget ended before {len(unasked)} of {len(rows)} test rows, so the scores are of the "
+            f"others; {why}",
         )
     if lost:
-        yield (
-            f"{len(lost)} of {len(rows)} test rows failed: the scores are of the others; "
-            f"{first_error(lost.values())}"
+        yield Problem(
+            "model.rows-failed",
+            f"{len(lost)} of {len(rows)} test rows failed, so the scores are of the others; "
+            f"{first_error(lost.values())}",
         )
-    if said := refused_warning([*rows.values()], "test rows"):
-        yield said
+    if rejected := refused_warning([*rows.values()], "test rows"):
+        yield rejected
 
 
 def _has_no_errors(state: AutoPromptState) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from autoprompt.errors import BudgetTooSmallError
+from autoprompt.errors import BudgetTooSmallError, Place, Problem
 from autoprompt.records import Example
 from autoprompt.stats import count_groups
 
@@ -238,11 +238,18 @@ def check_budget(max_calls: int | None, plan: Plan, test_rows: int, optimizer_ca
     """Refuse a cap too small for the final test: BudgetTooSmallError names the smallest that works."""
     needed = fewest_calls(plan, test_rows, optimizer_calls)
     if max_calls is not None and max_calls < needed:
+        said = (
+            f"{max_calls} calls are too few: one round and the final comparison (winner and original on "
+            f"{len(plan.fresh)} fresh validation rows and {test_rows} test rows) take {needed}"
+        )
         raise BudgetTooSmallError(
-            f"max_calls is {max_calls}, but {final_cost(plan, test_rows)} calls are reserved for the final "
-            f"comparison (winner and original on {len(plan.fresh)} fresh validation rows and {test_rows} "
-            f"test rows) and one round needs the rest: give --max-calls {needed} or more, or fewer rows with "
-            "--max-test and --max-val."
+            Problem(
+                "budget.too-few-calls",
+                said,
+                Place(setting="max_calls"),
+                "Give {max_calls} or more, or fewer rows with {max_test} and {max_val}.",
+                {"max_calls": needed, "max_test": None, "max_val": None},
+            )
         )
 
 

@@ -27,6 +27,7 @@ from autoprompt.errors import (
     Interrupted,
     RuntimeMissingError,
     StoreError,
+    Voice,
 )
 
 # No strategy of a node mends these, and no other node would fare better.
@@ -62,14 +63,14 @@ class NodeError(AutopromptError, RuntimeError):
         super().__init__(message)
         self.node_id = node_id
 
-    def __str__(self) -> str:
-        said = super().__str__()
+    def message(self, voice: Voice) -> str:
+        said = super().message(voice)
         return said if self.node_id is None else f"node '{self.node_id}': {said}"
 
     @property
     def reason(self) -> str:
         """The message without the node."""
-        return super().__str__()
+        return super().message(Voice.PYTHON)
 
 
 class IterationError(NodeError):
@@ -86,8 +87,8 @@ class IterationError(NodeError):
         self.results = list(results)
         self.completed = completed
 
-    def __str__(self) -> str:  # the message names the node itself
-        return self.reason
+    def message(self, voice: Voice) -> str:  # which names the node itself
+        return AutopromptError.message(self, voice)
 
 
 class ExtractionError(NodeError):

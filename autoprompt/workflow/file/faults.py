@@ -9,6 +9,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ValidationError
 
+from autoprompt.errors import Place
+from autoprompt.settings.faults import Loc, problems_of
 from autoprompt.settings.yaml_file import YamlFile
 
 Where = tuple[int | str, ...]
@@ -30,8 +32,12 @@ class Fault:
 
     def __str__(self) -> str:
         place = f"{self.path} line {self.line}: " if self.path is not None else ""
-        node = f"node {self.node_id!r}: " if self.node_id is not None else ""
-        return f"{place}{node}{self.message}"
+        return f"{place}{self.in_node}"
+
+    @property
+    def in_node(self) -> str:
+        """The message, with the node that it is about."""
+        return self.message if self.node_id is None else f"node {self.node_id!r}: {self.message}"
 
     def to_dict(self) -> dict[str, str | int | None]:
         return {
@@ -72,15 +78,12 @@ class Faults:
     ) -> None:
         """Everything that a record found wrong with the value at `where`."""
         if self._file is not None:
-            for line, message in self._file.faults(error, model, where):
-                self._found.append(Fault(line, message, node_id, path=self._file.path))
-            return
-        for details in error.errors():
-            if details["type"] == "too_short" and details["input"]:
-                continue  # because its entries were wrong, which is told
-            said = details["msg"].removeprefix("Value error, ")
-            dotted = ".".join(str(step) for step in details["loc"])
-            self._found.append(Fault(0, f"{dotted}: {said}" if dotted else said, node_id))
+            problems, path = self._file.problems(error, model, where), self._file.path
+        else:
+            problems, path = problems_of(error, model, _key, word="key"), None
+        for problem in problems:
+            message = str(problem.at(replace(problem.place, file=None, line=None)))
+            self._found.append(Fault(problem.place.line or 0, message, node_id, path=path))
 
     def soften(self, node_ids: Sequence[str], why: str) -> None:
         """Faults of nodes that cannot run are warnings."""
@@ -100,3 +103,7 @@ class Faults:
     @property
     def errors(self) -> list[Fault]:
         return [fault for fault in self.all if fault.severity == "error"]
+
+
+def _key(where: Loc, _: bool) -> Place:
+    return Place(setting=".".join(map(str, where)) or None, source="file")
