@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 import traceback
 from collections.abc import Callable, Mapping
@@ -21,6 +20,7 @@ from autoprompt.optimizer.prepare import prepare
 from autoprompt.optimizer.session import run_in_folder
 from autoprompt.records import Event
 from autoprompt.runs import RunFolder, RunStore
+from autoprompt.sandbox import untrusted
 from autoprompt.text.redaction import redact
 
 Status = Literal["finished", "failed", "lost"]
@@ -115,7 +115,7 @@ def _folder(store: RunStore, trial: Trial) -> tuple[RunFolder, bool]:
     """The trial's folder, and whether a run was begun there. What a kill left of a beginning is cleared."""
     path = store.runs_dir / trial.id
     if path.is_dir() and not (path / "run.json").is_file():
-        shutil.rmtree(path)
+        untrusted.remove_tree(path)
     return RunFolder(path), path.is_dir()
 
 

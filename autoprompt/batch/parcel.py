@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
-import shutil
 import tarfile
 from collections.abc import Mapping
 from dataclasses import replace
@@ -13,6 +13,7 @@ from typing import Any
 
 from autoprompt.batch.job import Job
 from autoprompt.batch.trials import INPUT_FILES, Trial
+from autoprompt.sandbox import untrusted
 from autoprompt.text.files import write_text
 
 _PLACES = "places.json"  # in a parcel: what was called what over there
@@ -53,7 +54,7 @@ def pack(job: Job, original: Job) -> bytes:
     with tarfile.open(fileobj=stream, mode="w:gz") as archive:
         folder = job.batch_dir / job.trial.id
         if folder.is_dir():
-            archive.add(folder, arcname="run")
+            archive.add(folder, arcname="run", filter=_without_work)
         if job.trial.config.memory.is_file():
             archive.add(job.trial.config.memory, arcname="memory.txt")
         data = json.dumps(places).encode()
@@ -63,11 +64,18 @@ def pack(job: Job, original: Job) -> bytes:
     return stream.getvalue()
 
 
+def _without_work(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    """Leave out what experiments of an analysis made: anything can be there, and nothing needs it."""
+    parts = Path(member.name).parts  # run/analysis/ID/work
+    return None if parts[1:2] == ("analysis",) and parts[3:4] and parts[3].startswith("work") else member
+
+
 def unpack(parcel: bytes, job: Job) -> None:
     """Lay the run folder where it belongs, with our names for its files in settings and result."""
     folder = job.batch_dir / job.trial.id
     # An earlier attempt may have worked here, and SQLite would take its logs for those of the new files.
-    shutil.rmtree(folder, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        untrusted.remove_tree(folder)
     with tarfile.open(fileobj=io.BytesIO(parcel), mode="r:gz") as archive:
         places: dict[str, str] = json.loads(_read(archive, _PLACES))
         for member in archive.getmembers():

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -15,6 +15,7 @@ from autoprompt.batch.job import Job, run_job
 from autoprompt.batch.parcel import pack, settle_in
 from autoprompt.llm.limits.account import Account
 from autoprompt.records import Event
+from autoprompt.sandbox import untrusted
 
 
 def work(
@@ -65,4 +66,5 @@ def work_with(
         outcome = replace(run_job(job, account, on_event=tell), is_shared=False)
         return {"outcome": outcome.to_dict(), "parcel": pack(job, original)}
     finally:
-        shutil.rmtree(root, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            untrusted.remove_tree(root)

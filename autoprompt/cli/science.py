@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -142,6 +140,8 @@ def watch(
     begin: Callable[[OnEvent], Investigation], *, output: Path | None, as_json: bool, quiet: bool
 ) -> None:
     """Runs `begin` under the live view and shows what came out. Ctrl-C says how to go on."""
+    from autoprompt.science.results import check_output, copy_results
+
     if output is not None:
         check_output(output)
         check_writable(output / "result.json" if output.is_dir() else output)
@@ -152,11 +152,12 @@ def watch(
             if not view.run_id:
                 raise Interrupted("interrupted before anything was sent") from error
             raise interrupted(RunFolder(Path(view.run_dir))) from error
-    if output is not None:
-        copy_results(found, output)
+    refused = [] if output is None else copy_results(found, output)
     console = render.console(stderr=as_json)
     for part in result(found, output):
         console.print(part)
+    for reason in refused:
+        console.print(Text(f"warning: not copied: {clean(reason)}", "yellow"))
     if as_json:
         print_json(found.to_dict())
 
@@ -203,51 +204,6 @@ def _why_none(found: Investigation) -> str:
     if found.stop_reason in _STOPS:
         return "a pass held no experiment, and a cap was reached before a conclusion could be asked for"
     return f"{found.stop_reason} was reached before one could be asked for"
-
-
-def check_output(folder: Path) -> None:
-    """Raises UsageError for the folder of a run: what a run needs is not to be written over or taken out."""
-    if (folder / "run.json").is_file():
-        raise UsageError(
-            f"-o {folder}: is the folder of a run, expected a folder for copies. Give another path."
-        )
-
-
-def copy_results(found: Investigation, folder: Path) -> None:
-    """Transcript, scripts and new files, as plain files for others to use, instead of an earlier run's."""
-    check_output(folder)
-    run = Path(found.run_dir)
-    folder.mkdir(exist_ok=True)
-    earlier = _earlier(folder)
-    shutil.copytree(run / "passes", folder / "passes", dirs_exist_ok=True)
-    written = {folder / "passes" / path.name for path in (run / "passes").iterdir()}
-    for name in found.new_files:
-        source, target = Path(found.workdir) / name, folder / "files" / name
-        if source.is_file() and not source.is_symlink():
-            for parent in earlier.intersection(target.parents):  # a file where a folder has to be
-                parent.unlink()
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(source, target)
-            written.add(target)
-    for name in ("transcript.json", "transcript.md", "result.json"):  # which names the files: last
-        shutil.copy2(run / name, folder / name)
-    for path in earlier - written:
-        # By another spelling it may be one of those written: A.txt and a.txt where case does not count.
-        if path.is_file() and not any(map(path.samefile, written)):
-            path.unlink()
-
-
-def _earlier(folder: Path) -> set[Path]:
-    """What a run before has copied, as its result names it; all else there is somebody's own."""
-    try:
-        made = [*json.loads((folder / "result.json").read_text(encoding="utf-8"))["new_files"]]
-    except (OSError, ValueError, KeyError, TypeError):
-        return set()
-    passes = [path for path in (folder / "passes").glob("pass-*") if path.suffix in (".json", ".py")]
-    files = [folder / "files" / name for name in map(str, made)]
-    # A result may have been written by anybody: nothing outside of the folder.
-    inside = [path for path in files if path.resolve().is_relative_to(folder.resolve())]
-    return {path for path in (*passes, *inside) if path.is_file()}
 
 
 def show_run(folder: RunFolder, *, as_json: bool) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import re
 import secrets
-import shutil
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from autoprompt.runs.folder import RunFolder, fill_new_folder
 from autoprompt.dataset.python_rows import forget_rows, is_given
 from autoprompt.runs.interrupted import resume_command
 from autoprompt.runs.spending import from_journal, total_cost
+from autoprompt.sandbox import untrusted
 
 LAST = "last"  # a name for the newest run; `remove` does not know it, since a run may have begun meanwhile
 _DATED = re.compile(r"\d{8}-\d{6}-")
@@ -177,7 +177,7 @@ class RunStore:
             # Renamed first, so that a deletion that is cut short leaves no half run in the listing.
             doomed = path.with_name(f".{path.name}.removed")
             path.rename(doomed)
-        shutil.rmtree(doomed)
+        untrusted.remove_tree(doomed)
         if is_given(data):
             others = (RunFolder(other).config_path for other in self._folders())
             forget_rows(self.runs_dir, Path(str(data)).name, others)

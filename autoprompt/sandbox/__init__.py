@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Literal
 
 from . import interpreter, launch, workfolder
+from .child import untrusted
 from .probing import choose, probe
 from .records import Level, Limits, SandboxError, SandboxResult
 
-__all__ = ["Level", "Limits", "SandboxError", "SandboxResult", "probe", "run"]
+__all__ = ["Level", "Limits", "SandboxError", "SandboxResult", "probe", "run", "untrusted"]
 
 
 def run(
@@ -43,21 +44,23 @@ def run(
     if chosen.confines:
         interpreter.check_apart(work, python)
     source = code if isinstance(code, str) else None
-    own = workfolder.prepare(work, [Path(path) for path in data], source)
-    before = workfolder.snapshot(work)
-    argv = list(code) if source is None else [python, str(work / workfolder.SCRIPT)]
-    try:
-        outcome = launch.execute(argv, work, chosen, limits, python)
-    finally:
-        if source is not None:
-            workfolder.drop_script(work)
+    with workfolder.opened(work) as folder:
+        own = workfolder.prepare(folder, work, [Path(path) for path in data], source)
+        before = workfolder.snapshot(folder)
+        argv = list(code) if source is None else [python, str(work / workfolder.SCRIPT)]
+        try:
+            outcome = launch.execute(argv, work, chosen, limits, python)
+        finally:
+            if source is not None:
+                workfolder.drop_script(folder)
+        made = workfolder.new_files(folder, before, own)
     return SandboxResult(
         stdout=outcome.stdout,
         stderr=outcome.stderr,
         exit_code=outcome.exit_code,
         timed_out=outcome.killed_by == "time",
         killed_by=outcome.killed_by,
-        new_files=workfolder.new_files(work, before, own),
+        new_files=made,
         duration_s=outcome.duration_s,
         level=chosen,
     )

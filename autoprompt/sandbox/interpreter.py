@@ -71,7 +71,7 @@ def _ask(python: str) -> list[str]:
 
 def _outermost(pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
     """Without what another pair shows at the same place, and without the whole disk or a whole home."""
-    exposing = {Path("/"), Path.home(), *Path.home().parents}
+    exposing = {Path("/"), _home(), *_home().parents}
     kept: list[tuple[str, str]] = []
     for source, target in sorted(pairs, key=lambda pair: (len(Path(pair[1]).parts), pair[1])):
         covered = any(
@@ -84,12 +84,18 @@ def _outermost(pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
     return kept
 
 
+def _home() -> Path:
+    """The user's; / for a user without one."""
+    home = os.path.expanduser("~")
+    return Path(home if os.path.isabs(home) else "/")
+
+
 def check_apart(workdir: Path, python: str) -> None:
     """Raises SandboxError for a work folder that would hand the code more than itself.
 
     The code may write to all of it: to libraries in it too, which are then used unconfined.
     """
-    inside = [Path.home(), Path(tempfile.gettempdir()), Path(__file__), Path(os.path.realpath(python))]
+    inside = [_home(), Path(tempfile.gettempdir()), Path(__file__), Path(os.path.realpath(python))]
     inside += [Path(target) for _, target in shown(python).folders]
     for path in inside:
         if path.resolve().is_relative_to(workdir):

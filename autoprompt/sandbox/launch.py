@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from . import interpreter
+from .child import untrusted
 from .child.settings import Settings
 from .output import HeadAndTail
 from .records import Level, Limits, SandboxError
@@ -59,7 +60,8 @@ def execute(
         return _run(_settings(argv, workdir, level, limits, python, scratch, tree), limits)
     finally:
         if not level.namespaces:
-            shutil.rmtree(scratch, ignore_errors=True)
+            with contextlib.suppress(OSError):
+                untrusted.remove_tree(Path(scratch))
 
 
 def _settings(
@@ -107,10 +109,12 @@ def _has_process_namespaces() -> bool:
     if sys.platform != "linux":
         return False
     command = [sys.executable, "-I", "-S", "-c", ""]
-    try:
-        tried = execute(command, Path("/"), Level(), Limits(wall_s=10), sys.executable, tree=True)
-    except SandboxError:
-        return False
+    with tempfile.TemporaryDirectory(prefix="autoprompt-probe-") as folder:
+        work = Path(folder).resolve()
+        try:
+            tried = execute(command, work, Level(), Limits(wall_s=10), sys.executable, tree=True)
+        except SandboxError:
+            return False
     return tried.exit_code == 0
 
 
@@ -175,13 +179,15 @@ def _run(settings: Settings, limits: Limits) -> Outcome:
         finally:
             os.close(life_end)
             os.close(status_end)
+        report = b""
         with child:
             try:
                 _send(lifeline, settings.packed())
                 outputs, report = _collect(child, status, started + settings.wall_s + _GRACE_S, limits)
+                duration = time.monotonic() - started
             finally:
                 close_lifeline.close()  # the child ends the run, if it has not ended
-                _wait(child)
+                _wait(child, has_ended=bool(report))
     stdout, stderr = (output.text() for output in outputs)
     if not report:
         raise SandboxError(
@@ -192,7 +198,6 @@ def _run(settings: Settings, limits: Limits) -> Outcome:
         raise SandboxError(f"the code could not be started: {result['error']}")
     if result["killed_by"] == "parent":
         raise SandboxError("the sandbox was told to stop from outside")
-    duration = time.monotonic() - started
     return Outcome(stdout, stderr, result["exit_code"], result["killed_by"], duration)
 
 
@@ -204,9 +209,10 @@ def _send(lifeline: int, content: bytes) -> None:
         return
 
 
-def _wait(child: subprocess.Popen[bytes]) -> None:
+def _wait(child: subprocess.Popen[bytes], *, has_ended: bool) -> None:
+    """has_ended: the code has, and the child tidies up after it, which takes as long as it takes."""
     try:
-        child.wait(timeout=_GRACE_S)
+        child.wait(timeout=None if has_ended else _GRACE_S)
     except subprocess.TimeoutExpired:
         child.kill()
         child.wait()

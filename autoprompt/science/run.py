@@ -101,6 +101,11 @@ def _checked_bench(config: ScienceConfig) -> tuple[Level, str]:
             )
         if not path.is_file():
             raise sandbox.SandboxError(f"{path}: no such data file")
+    if config.workdir is not None and config.runs_dir.resolve().is_relative_to(config.workdir.resolve()):
+        raise sandbox.SandboxError(
+            f"work folder {config.workdir} contains {config.runs_dir}, so the code could change the run's own "
+            "files. Choose a folder of its own, or another --runs-dir."
+        )
     return choose(config.sandbox), absolute(str(config.python or sys.executable))
 
 
@@ -133,7 +138,7 @@ def _run_in_folder(
             open_models(config, clients, budget, journal, emit) as models,
         ):
             bench = Bench(
-                workdir=(config.workdir or folder.path / "work").absolute(),
+                workdir=_workdir(folder, config),
                 data=tuple(path.absolute() for path in config.data),
                 level=level,
                 python=python,
@@ -148,6 +153,15 @@ def _run_in_folder(
         if resumed or _has_answers(folder):
             emit({"event": "warning", "message": stopped(folder)})
         raise
+
+
+def _workdir(folder: RunFolder, config: ScienceConfig) -> Path:
+    if config.workdir is not None:
+        return config.workdir.resolve()
+    own = folder.path.resolve() / "work"
+    if own.is_symlink():
+        raise StoreError(f"{own} is a link, expected a folder. Remove it, or name a folder with --workdir.")
+    return own
 
 
 def _context(

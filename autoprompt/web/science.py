@@ -78,7 +78,8 @@ def _passes(folder: RunFolder) -> list[Pass]:
     if not parent.is_dir() or parent.is_symlink():
         return []
     found = [(int(match[1]), path) for path in parent.iterdir() if (match := _FILE.fullmatch(path.name))]
-    return [_pass(number, read_json(path)) for number, path in sorted(found) if not path.is_symlink()]
+    plain = [(number, path) for number, path in sorted(found) if path.is_file() and not path.is_symlink()]
+    return [_pass(number, read_json(path)) for number, path in plain]
 
 
 def _pass(number: int, data: Mapping[str, Any]) -> Pass:

@@ -13,12 +13,11 @@ from typing import Any
 import pytest
 from endpoint import KEY, Endpoint, serving
 
-from autoprompt.cli.science import copy_results, watch
+from autoprompt.cli.science import watch
 from autoprompt.errors import UsageError
 from autoprompt.records import OnEvent, Usage
-from autoprompt.sandbox import probe
+from autoprompt.sandbox import probe, untrusted
 from autoprompt.science import Investigation
-from autoprompt.science.records import PassRecord
 
 pytestmark = pytest.mark.skipif(not probe().confines, reason="nothing on this machine confines code")
 
@@ -73,89 +72,6 @@ def test_the_conclusion_is_shown_and_everything_kept(scientist: Endpoint, tmp_pa
         again = cli(tmp_path, *command)
         assert (again.returncode, again.stdout.splitlines()[0]) == (0, "3"), again.stderr
     assert len(scientist.requests) == sent
-
-
-def finished(run: Path, passes: int, files: tuple[str, ...]) -> Investigation:
-    """An investigation whose folder is `run`, and each file that it made holds the folder's name."""
-    records = tuple(PassRecord(n + 1, "", "", code="1", new_files=(file,)) for n, file in enumerate(files))
-    work = run / "work"
-    (run / "passes").mkdir(parents=True)
-    work.mkdir()
-    for number in range(1, passes + 1):
-        (run / "passes" / f"pass-{number:02}.json").write_text(run.name, encoding="utf-8")
-    for file in files:
-        (work / file).parent.mkdir(exist_ok=True)
-        (work / file).write_text(run.name, encoding="utf-8")
-    found = Investigation("t", (), records, "", False, Usage(), workdir=str(work), run_dir=str(run))
-    for file in ("run.json", "transcript.json", "transcript.md", "result.json"):
-        (run / file).write_text(json.dumps(found.to_dict()), encoding="utf-8")
-    return found
-
-
-def files_in(folder: Path) -> list[str]:
-    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
-
-
-def test_an_output_folder_holds_one_run_and_what_was_there_of_ones_own(tmp_path: Path) -> None:
-    got = tmp_path / "got"
-    copy_results(finished(tmp_path / "long", 5, ("a.txt", "b.txt")), got)
-    (got / "passes" / "notes.md").touch()
-    (got / "files" / "own.txt").touch()
-    copy_results(finished(tmp_path / "short", 2, ("b.txt",)), got)
-    assert [name for name in files_in(got) if "/" in name] == [
-        "files/b.txt",
-        "files/own.txt",
-        "passes/notes.md",
-        "passes/pass-01.json",
-        "passes/pass-02.json",
-    ]
-    assert (got / "files" / "b.txt").read_text(encoding="utf-8") == "short"
-
-
-def test_a_file_of_an_earlier_run_makes_room_for_a_folder(tmp_path: Path) -> None:
-    got = tmp_path / "got"
-    copy_results(finished(tmp_path / "one", 1, ("a",)), got)
-    copy_results(finished(tmp_path / "two", 1, ("a/b",)), got)
-    assert "files/a/b" in files_in(got)
-
-
-def test_copies_that_fail_take_nothing_out(tmp_path: Path) -> None:
-    got = tmp_path / "got"
-    copy_results(finished(tmp_path / "long", 5, ("a.txt", "b.txt")), got)
-    before = files_in(got)
-    found = finished(tmp_path / "short", 2, ("b.txt",))
-    (tmp_path / "short" / "transcript.md").unlink()
-    with pytest.raises(FileNotFoundError):
-        copy_results(found, got)
-    assert files_in(got) == before
-    assert "a.txt" in (got / "result.json").read_text(encoding="utf-8")
-
-
-def test_what_a_result_names_outside_of_the_output_folder_stays(tmp_path: Path) -> None:
-    got, outside = tmp_path / "got", tmp_path / "outside.txt"
-    (got / "files").mkdir(parents=True)
-    outside.touch()
-    named = {"new_files": ["../../outside.txt", str(outside)]}
-    (got / "result.json").write_text(json.dumps(named), encoding="utf-8")
-    copy_results(finished(tmp_path / "run", 1, ()), got)
-    assert outside.exists()
-
-
-@pytest.mark.parametrize("name", ["one", "two"])
-def test_the_folder_of_a_run_is_no_output_folder(name: str, tmp_path: Path) -> None:
-    found = finished(tmp_path / "runs" / "one", 2, ("a.txt",))
-    finished(tmp_path / "runs" / "two", 3, ("b.txt",))
-    before = files_in(tmp_path)
-    folder = tmp_path / "runs" / name
-
-    def begin(emit: OnEvent) -> Investigation:
-        raise AssertionError("the run began")
-
-    with pytest.raises(UsageError, match="is the folder of a run, expected a folder for copies"):
-        watch(begin, output=folder, as_json=False, quiet=True)
-    with pytest.raises(UsageError, match="is the folder of a run"):
-        copy_results(found, folder)
-    assert files_in(tmp_path) == before
 
 
 def test_an_output_folder_that_cannot_be_made_is_said_before_anything_is_sent(
@@ -226,3 +142,125 @@ def test_past_investigations_are_shown(scientist: Endpoint, tmp_path: Path) -> N
     assert json.loads(cli(tmp_path, "runs", "show", "last", "--json").stdout)["result"]["conclusion"] == "3"
     report = cli(tmp_path, "report", "last")
     assert (report.returncode, "transcript.md" in report.stderr) == (3, True)
+
+
+SECRET = "root:$6$secret"
+
+
+class Attacker(Endpoint):
+    """A model whose passes are these scripts."""
+
+    codes: tuple[str, ...] = ()
+
+    def answer(self, body: dict[str, Any]) -> str:
+        number = body["messages"][-1]["content"].count("</Observation>")
+        if number == 0:
+            number = sum(message["content"].count("</Observation>") for message in body["messages"])
+        if number < len(self.codes):
+            return f"<Hypothesis>\nh\n</Hypothesis>\n<Experiment>\n{self.codes[number]}\n</Experiment>"
+        return CONCLUSION
+
+
+def attacked(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, codes: tuple[str, ...], *arguments: str
+) -> subprocess.CompletedProcess[str]:
+    (folder / "w").mkdir(exist_ok=True)
+    secret = folder / "secret"
+    secret.mkdir()
+    (secret / "shadow").write_text(SECRET, encoding="utf-8")
+    monkeypatch.setattr(Attacker, "codes", codes, raising=False)
+    monkeypatch.setattr(Endpoint, "codes", codes, raising=False)
+    monkeypatch.setattr(Endpoint, "answer", Attacker.answer)
+    with serving() as endpoint:
+        return science(folder, endpoint, "How many?", "--max-iterations", "3", *arguments)
+
+
+def text_below(folder: Path) -> str:
+    return "".join(path.read_text(errors="replace") for path in folder.rglob("*") if path.is_file())
+
+
+MAKES_SHADOW = "import os\nos.makedirs('d/e')\nfor d in ('d', 'd/e'): open(d + '/shadow', 'w').write('x')"
+SHADOWS = {
+    "a folder": "import os\nos.rename('d', 'was')\nos.symlink({secret!r}, 'd')",
+    "a nested folder, relative": "import os\nos.rename('d/e', 'was')\nos.symlink('../../../../secret', 'd/e')",
+}
+
+
+@pytest.mark.parametrize("way", SHADOWS)
+def test_what_a_later_pass_links_is_not_copied(
+    way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    codes = (MAKES_SHADOW, SHADOWS[way].format(secret=str(tmp_path / "secret")))
+    done = attacked(tmp_path, monkeypatch, codes, "-o", "got")
+    assert done.returncode == 0, done.stderr
+    assert SECRET not in text_below(tmp_path / "got")
+    assert "warning: not copied: d/" in done.stdout
+    # `resume` of the finished run copies with the same care.
+    again = cli(tmp_path, "science", "resume", "last", "-o", "again")
+    assert again.returncode == 0, again.stderr
+    assert SECRET not in text_below(tmp_path / "again")
+
+
+@pytest.mark.parametrize("name", ["got", "got/files"])
+def test_a_results_folder_in_the_work_folder_leads_nowhere_else(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    link = f"os.makedirs('./' + os.path.dirname({name!r}), exist_ok=True)\nos.symlink('../secret', {name!r})"
+    codes = (MAKES_SHADOW, f"import os\n{link}")
+    done = attacked(tmp_path, monkeypatch, codes, "--workdir", "w", "-o", "w/got")
+    assert done.returncode in (2, 3), done.stderr
+    assert "a link, expected a folder" in done.stderr
+    assert [path.name for path in (tmp_path / "secret").rglob("*")] == ["shadow"]
+
+
+def test_the_work_folder_does_not_hold_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    done = attacked(tmp_path, monkeypatch, ("print(1)",), "--workdir", ".")
+    assert done.returncode == 3
+    assert "contains runs, so the code could change the run's own files" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["t.csv", "below/t.csv"])
+def test_a_data_file_is_not_in_the_work_folder(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A later pass could put a link there, whose target the next pass would find as its data."""
+    data = tmp_path / "w" / name
+    data.parent.mkdir(parents=True)
+    data.write_text("a\n1\n", encoding="utf-8")
+    done = attacked(tmp_path, monkeypatch, ("print(1)",), "--workdir", "w", "--data", str(data))
+    assert done.returncode == 3
+    assert "is in the work folder" in done.stderr
+
+
+DEEP = """
+import os
+open("beside", "w").write("x")
+for n in range(1100):
+    os.mkdir("deep")
+    os.chdir("deep")
+open("bottom", "w").write("x" * 100_000)
+print("made")
+"""
+
+
+@pytest.fixture
+def cleared(tmp_path: Path) -> Iterator[Path]:
+    """A folder that is emptied: pytest's own removal fails at a depth of a thousand folders."""
+    yield tmp_path
+    for path in tmp_path.iterdir():
+        untrusted.remove_tree(path)
+
+
+def test_a_very_deep_path_is_a_result_like_any_other(
+    cleared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = attacked(cleared, monkeypatch, (DEEP, "print('next')"), "-o", "got")
+    assert done.returncode == 0, done.stderr
+    run = next((cleared / "runs").iterdir())
+    passes = [json.loads((run / "passes" / f"pass-0{n}.json").read_text(encoding="utf-8")) for n in (1, 2)]
+    assert [p["stdout"] for p in passes] == ["made\n", "next\n"]
+    assert [p["new_files"] for p in passes] == [["beside"], []]
+    assert (cleared / "got" / "files" / "beside").exists()
+    removed = cli(cleared, "runs", "rm", "--yes", run.name)
+    assert removed.returncode == 0, removed.stderr
+    assert not run.exists()

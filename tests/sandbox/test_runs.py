@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from autoprompt.sandbox import Level, SandboxError, run
+from autoprompt.sandbox import Level, SandboxError, run, untrusted
 
 pytestmark = pytest.mark.usefixtures("_leaves_nothing")
 
@@ -183,3 +183,47 @@ def test_a_folder_that_holds_more_than_the_work_is_an_error(folder: str, stronge
     folder = str(Path(folder).expanduser())  # home as it is now: the tests have one of their own
     with pytest.raises(SandboxError, match="choose a folder of its own"):
         run("", workdir=folder, level=strongest)
+
+
+MAKES_DEEP = """
+import os
+for n in range(1100):
+    os.mkdir("deep")
+    os.chdir("deep")
+open("bottom", "w").write("x" * 100_000)
+print("made")
+"""
+DEEP = {
+    "folders": MAKES_DEEP,
+    "long names": MAKES_DEEP.replace('"deep"', '"deep" * 60'),
+    "links at the end": MAKES_DEEP + "os.symlink('..', 'up')\nos.symlink('/etc', 'etc')",
+    "a pipe at the end": MAKES_DEEP + "os.mkfifo('pipe')",
+    "folders that cannot be listed": MAKES_DEEP.replace('os.mkdir("deep")', 'os.mkdir("deep", 0o300)'),
+    "in the folder for temporary files": "import os\nos.chdir(os.environ['TMPDIR'])\n" + MAKES_DEEP,
+}
+
+
+@pytest.mark.parametrize("way", DEEP)
+def test_a_very_deep_path_is_a_result_like_any_other(way: str, offered: Level, tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    try:
+        first = run(DEEP[way], workdir=work, level=offered)
+        assert (first.stdout, first.exit_code, first.killed_by, first.new_files) == ("made\n", 0, None, ())
+        second = run("print(1)\nopen('new', 'w')", workdir=work, level=offered)
+        assert (second.stdout, second.new_files) == ("1\n", (Path("new"),))
+    finally:
+        untrusted.remove_tree(work)  # pytest's own removal fails at such a depth
+
+
+def test_a_work_folder_that_the_code_closes_is_there_for_the_next(offered: Level, tmp_path: Path) -> None:
+    code = "import os\nopen('kept', 'w').write('x')\ntry: os.chmod('.', 0)\nexcept PermissionError: pass"
+    first = run(code, workdir=tmp_path / "work", level=offered)
+    assert first.new_files == (Path("kept"),)
+    assert run("print(open('kept').read())", workdir=tmp_path / "work", level=offered).stdout == "x\n"
+
+
+def test_a_data_file_that_the_code_could_replace_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "work" / "below").mkdir(parents=True)
+    (tmp_path / "work" / "below" / "t.csv").touch()
+    with pytest.raises(SandboxError, match="is in the work folder, where the code can change it"):
+        run("", workdir=tmp_path / "work", data=[tmp_path / "work" / "below" / "t.csv"], level="none")

@@ -151,7 +151,7 @@ class ScientificAnalyst:
         asked = fill("science_errors_io", language)
         log = PassLog(table.parent / "passes")
         bench = Bench(
-            workdir=(table.parent / "work").absolute(),
+            workdir=(table.parent / "work").resolve(),
             data=(table,),
             level=self.level,
             python=absolute(sys.executable),

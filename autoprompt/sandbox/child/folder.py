@@ -1,77 +1,65 @@
-"""The work folder around a run: handed over, measured, taken back."""
+"""The work folder around a run: handed over, and taken back."""
 
-# pathlib would be half of the start-up time of an experiment
-# ruff: noqa: PTH106, PTH108
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Iterator
+import stat
 
-_BLOCK = 4096
+from . import untrusted
+
+Owners = dict[tuple[int, int], tuple[int, int]]
 
 
-def entries(folder: str) -> Iterator[os.DirEntry[str]]:
-    """All below the folder, a folder before what is in it, links not followed.
+def give(path: str, uid: int) -> Owners:
+    """Hand the folder and all in it to `uid`; return the owners that were not root, for `take_back`.
 
-    What vanishes meanwhile, or lies deeper than a path can name, is left out.
+    A file that has a name outside of the folder, too, stays with its owner.
     """
-    waiting = [folder]
-    while waiting:
-        try:
-            with os.scandir(waiting.pop()) as found:
-                for entry in found:
-                    if entry.is_dir(follow_symlinks=False):
-                        waiting.append(entry.path)
-                    yield entry
-        except OSError:
-            continue
-
-
-def disk_usage(folder: str, seconds: float) -> int:
-    """Bytes taken, at least a block for each entry; what was counted when the `seconds` were over."""
-    total = 0
-    end = time.monotonic() + seconds
-    for entry in entries(folder):
-        try:
-            total += max(_BLOCK, entry.stat(follow_symlinks=False).st_blocks * 512)
-        except OSError:
-            continue
-        if time.monotonic() > end:
-            break
-    return total
-
-
-def give(folder: str, uid: int) -> dict[str, tuple[int, int]]:
-    """Hands the folder and all in it to `uid`; returns the owners that were not root, for `take_back`."""
-    owners = {}
-    for path in [folder, *(entry.path for entry in entries(folder))]:
-        status = os.lstat(path)
-        if (status.st_uid, status.st_gid) != (0, 0):
-            owners[path] = (status.st_uid, status.st_gid)
-        os.lchown(path, uid, uid)
+    owners: Owners = {}
+    folder = untrusted.open_folder(path)
+    try:
+        _give(owners, os.fstat(folder), folder, uid)
+        inside: dict[tuple[int, int], int] | None = None
+        for entry in untrusted.walk(folder):
+            status = entry.status
+            if stat.S_ISREG(status.st_mode) and status.st_nlink > 1:
+                inside = untrusted.names_of_files(folder) if inside is None else inside
+                if inside.get((status.st_dev, status.st_ino)) != status.st_nlink:
+                    continue
+            _give(owners, status, entry.name, uid, entry.folder)
+    finally:
+        os.close(folder)
     return owners
 
 
-def take_back(folder: str, uid: int, owners: dict[str, tuple[int, int]]) -> None:
-    """What `uid`, of whom no process is left, made becomes root's; the kernel takes setuid bits away."""
-    for path in [folder, *(entry.path for entry in entries(folder))]:
-        if os.lstat(path).st_uid == uid:
-            os.lchown(path, *owners.get(path, (0, 0)))
-
-
-def remove(folder: str) -> None:
-    """With all in it. Not shutil's: its import is paid by every experiment."""
-    found = list(entries(folder))
-    for entry in reversed(found):
-        try:
-            if entry.is_dir(follow_symlinks=False):
-                os.rmdir(entry.path)
-            else:
-                os.unlink(entry.path)
-        except OSError:
-            continue
-    try:
-        os.rmdir(folder)
-    except OSError:  # something deeper than a path can name; the system's cleaning of /tmp takes it
+def _give(owners: Owners, status: os.stat_result, name: str | int, uid: int, folder: int | None = None) -> None:
+    if status.st_uid == uid:  # another name of a file that was given already
         return
+    if (status.st_uid, status.st_gid) != (0, 0):
+        owners[status.st_dev, status.st_ino] = (status.st_uid, status.st_gid)
+    _own(name, uid, uid, folder)
+
+
+def take_back(path: str, uid: int, owners: Owners) -> None:
+    """What `uid`, of whom no process is left, made becomes root's; the kernel takes setuid bits away."""
+    folder = untrusted.open_folder(path)
+    try:
+        _take_back(os.fstat(folder), folder, uid, owners)
+        for entry in untrusted.walk(folder):
+            _take_back(entry.status, entry.name, uid, owners, entry.folder)
+    finally:
+        os.close(folder)
+
+
+def _take_back(
+    status: os.stat_result, name: str | int, uid: int, owners: Owners, folder: int | None = None
+) -> None:
+    if status.st_uid == uid:
+        _own(name, *owners.get((status.st_dev, status.st_ino), (0, 0)), folder)
+
+
+def _own(name: str | int, uid: int, gid: int, folder: int | None) -> None:
+    if isinstance(name, int):
+        os.fchown(name, uid, gid)
+    else:
+        os.chown(name, uid, gid, dir_fd=folder, follow_symlinks=False)

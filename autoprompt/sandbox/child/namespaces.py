@@ -63,11 +63,26 @@ def enter_new_root(settings: Settings) -> None:
     linux.mount(None, "/", None, linux.MS_REMOUNT | linux.MS_BIND | linux.MS_RDONLY | linux.MS_NOSUID)
 
 
-def see_own_processes() -> None:
-    """For code that is not confined but in a process namespace: /proc has to show the same ids."""
-    linux.unshare(linux.CLONE_NEWNS)
+def see_own_processes(settings: Settings) -> None:
+    """For code that is not confined but in a process namespace: /proc has to show the same ids.
+
+    Shared memory is the run's own, too: nobody could tell whose it is in that of the machine.
+    """
+    linux.unshare(linux.CLONE_NEWNS | linux.CLONE_NEWIPC)
     linux.mount(None, "/", None, linux.MS_REC | linux.MS_PRIVATE)
     linux.mount("proc", "/proc", "proc", linux.MS_NOSUID | linux.MS_NODEV | linux.MS_NOEXEC)
+    if os.path.isdir("/dev/shm"):
+        _mount_memory("/dev/shm", settings, "1777")
+    # A segment of System V that no process has attached shows nowhere, so it has a limit of its own.
+    try:
+        _write("/proc/sys/kernel/shmall", str(settings.memory_bytes // os.sysconf("SC_PAGE_SIZE")))
+    except PermissionError:  # root's alone
+        return
+
+
+def memory_folders(settings: Settings) -> list[str]:
+    """The file systems in memory that a run with namespaces of its own can write to, as it sees them."""
+    return ["/tmp", "/dev/shm"] if settings.namespaces else ["/dev/shm"]
 
 
 def _write(path: str, content: str) -> None:

@@ -20,13 +20,12 @@ import signal
 import time
 from collections.abc import Callable
 
-from . import bubblewrap, confine, folder, linux, namespaces, tree
+from . import bubblewrap, confine, folder, linux, namespaces, tree, untrusted
 from .settings import Settings, unpacked
+from .usage import Meter
 
 # How often a run is measured: at 2 GB/s, what one core was seen to allocate, 100 MB beyond a limit.
 _MEASURE_EVERY_S = 0.05
-_DISK_EVERY_S, _DISK_FOR_S = 0.5, 0.1
-_OUR_PROCESSES = 2  # keeper and init
 _IS_LINUX = os.uname().sysname == "Linux"
 
 
@@ -59,7 +58,7 @@ class Supervisor:
         self._apart = _namespaces_of_keeper(settings)
 
     def run(self) -> None:
-        """Writes {exit_code, killed_by, error} to the status pipe, in marshal, when all is cleaned up."""
+        """Writes {exit_code, killed_by, error} to the status pipe, in marshal, when all processes are gone."""
         settings = self._settings
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._stop)
@@ -71,7 +70,7 @@ class Supervisor:
         if settings.tree and os.geteuid() == 0:
             _go_first()
         folders = [settings.workdir, settings.scratch] if settings.owns_scratch else [settings.workdir]
-        owners: dict[str, tuple[int, int]] = {}
+        owners: folder.Owners = {}
         if settings.owns_scratch:
             os.mkdir(settings.scratch, 0o700)
         if settings.uid is not None:
@@ -81,17 +80,26 @@ class Supervisor:
         if child == 0:
             _report_failure(self._report_end, self._in_child)
         try:
-            killed_by = self._watch(child)
+            try:
+                killed_by = self._watch(child)
+            finally:
+                tree.end_all(child, None if settings.namespaces else settings.uid, self._statuses)
+            self._tell(self._statuses[child], killed_by)
         finally:
-            tree.end_all(child, None if settings.namespaces else settings.uid, self._statuses)
             if settings.uid is not None:
                 for path in folders:
                     folder.take_back(path, settings.uid, owners)
             if settings.owns_scratch:
-                folder.remove(settings.scratch)
+                untrusted.remove_tree(settings.scratch)
+
+    def _tell(self, status: int, killed_by: str | None) -> None:
+        """Report, and let the parent read to the end: tidying up may take longer than it waits for a report."""
         report = self._told + _read_to_end(self._report)
-        outcome = _outcome(report, self._statuses[child], killed_by)
-        os.write(self._status, marshal.dumps(outcome))
+        os.write(self._status, marshal.dumps(_outcome(report, status, killed_by)))
+        os.close(self._status)
+        nothing = os.open(os.devnull, os.O_WRONLY)
+        for output in (1, 2):
+            os.dup2(nothing, output)
 
     def _stop(self, _number: int, _frame: object) -> None:
         self._told_to_stop = True
@@ -120,7 +128,7 @@ class Supervisor:
             if settings.namespaces:
                 namespaces.enter_new_root(settings)
             else:
-                namespaces.see_own_processes()
+                namespaces.see_own_processes(settings)
             _be_init(settings, self._report_end)
         if os.WIFSIGNALED(os.waitpid(init, 0)[1]):  # by the system, out of memory
             os.kill(os.getpid(), signal.SIGKILL)
@@ -137,22 +145,29 @@ class Supervisor:
                 namespaces.map_ids(child, settings.uid)
             os.write(self._go_end, b"g")
 
-    def _has_ended(self, child: int) -> bool:
-        pid, status = os.waitpid(child, os.WNOHANG)
-        if pid and not os.WIFSTOPPED(status):
+    def _has_ended(self, child: int, meter: Meter) -> bool:
+        """Wait for all that has ended: orphans of the code come to us, unless it has a process 1 of its own."""
+        while True:
+            pid, status, used = os.wait4(-1, os.WNOHANG)
+            if not pid:
+                return False
+            if os.WIFSTOPPED(status):
+                continue
             self._statuses[pid] = status
-        return child in self._statuses
+            if pid == child:
+                return True
+            meter.add_reaped(used.ru_utime + used.ru_stime)
 
     def _watch(self, child: int) -> str | None:
         """Until the code ends or a limit is reached, which is named then."""
         settings = self._settings
+        meter = Meter(settings)
         started = time.monotonic()
-        disk_before = folder.disk_usage(settings.workdir, _DISK_FOR_S)
-        next_disk = started + _DISK_EVERY_S
         watched = [self._lifeline]
         if _IS_LINUX:
             watched.append(os.pidfd_open(child))
         self._let_go(child)
+        sees_memory = not settings.namespaces and not settings.tree
         while True:
             left = started + settings.wall_s - time.monotonic()
             if left <= 0:
@@ -160,19 +175,26 @@ class Supervisor:
             ready = select.select(watched, [], [], min(left, _MEASURE_EVERY_S))[0]
             if self._lifeline in ready or self._told_to_stop:
                 return "parent"
-            if self._has_ended(child):
+            if self._has_ended(child, meter):
                 return None
-            usage = tree.Usage([child, *tree.descendants(child)], settings.memory_bytes)
-            if usage.cpu_s > settings.cpu_s:
-                return "cpu"
-            if usage.memory_bytes > settings.memory_bytes:
-                return "memory"
-            if usage.processes > settings.processes + _OUR_PROCESSES:
-                return "processes"
-            if time.monotonic() > next_disk:
-                if folder.disk_usage(settings.workdir, _DISK_FOR_S) - disk_before > settings.disk_bytes:
-                    return "disk"
-                next_disk = time.monotonic() + _DISK_EVERY_S
+            if not sees_memory and (folders := _memory_folders(child, settings)):
+                meter.watch_memory_folders(folders)
+                sees_memory = True
+            limit = meter.exceeded()
+            if limit is not None:
+                return limit
+
+
+def _memory_folders(child: int, settings: Settings) -> list[int]:
+    """The run's own file systems in memory, opened, once process 1 has made them and started the code."""
+    try:
+        init = tree.children(child, [str(child)])[0]
+        if not tree.children(init, [str(init)]):
+            return []
+        paths = [f"/proc/{init}/root{path}" for path in namespaces.memory_folders(settings)]
+        return [os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC) for path in paths]
+    except (IndexError, OSError):  # not yet, or no longer
+        return []
 
 
 def _go_first() -> None:

@@ -1,4 +1,4 @@
-"""The processes of a run: found, measured and ended."""
+"""The processes of a run: found and ended."""
 
 # pathlib would be half of the start-up time of an experiment
 # ruff: noqa: PTH112, PTH116, PTH208
@@ -8,32 +8,44 @@ import os
 import signal
 import time
 
-_TICKS = os.sysconf("SC_CLK_TCK")
-_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+class Process:
+    """One process below, with the ids of its threads."""
+
+    __slots__ = ("pid", "tasks")
+
+    def __init__(self, pid: int, tasks: list[str]) -> None:
+        self.pid = pid
+        self.tasks = tasks
 
 
-def _read(path: str) -> str:
-    descriptor = os.open(path, os.O_RDONLY)
+def read(path: str) -> str:
+    """The beginning of a small file of /proc. Raises OSError if the process has ended."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         return os.read(descriptor, 65536).decode("ascii", "replace")
     finally:
         os.close(descriptor)
 
 
-def descendants(root: int) -> list[int]:
-    """Process ids below `root`, as this process sees them. Empty where there is no /proc."""
-    found: list[int] = []
+def processes_below(root: int) -> list[Process]:
+    """All processes below `root`, outer ones first. Empty where there is no /proc."""
+    found: list[Process] = []
     waiting = [root]
-    while waiting:
-        pid = waiting.pop()
+    for pid in waiting:
         try:
-            threads = os.listdir(f"/proc/{pid}/task")
-            children = [int(c) for t in threads for c in _read(f"/proc/{pid}/task/{t}/children").split()]
+            tasks = os.listdir(f"/proc/{pid}/task")
+            waiting += children(pid, tasks)
         except OSError:  # it has ended meanwhile
             continue
-        found += children
-        waiting += children
+        if pid != root:
+            found.append(Process(pid, tasks))
     return found
+
+
+def children(pid: int, tasks: list[str]) -> list[int]:
+    """The processes that these threads of a process started. Raises OSError if it has ended."""
+    return [int(child) for task in tasks for child in read(f"/proc/{pid}/task/{task}/children").split()]
 
 
 def tasks_of(uid: int) -> int:
@@ -48,38 +60,6 @@ def tasks_of(uid: int) -> int:
     return total
 
 
-class Usage:
-    """cpu_s: of ended processes too. memory_bytes: shared pages counted once. processes: threads too."""
-
-    cpu_s: float
-    memory_bytes: int
-    processes: int
-
-    def __init__(self, pids: list[int], memory_limit: int) -> None:
-        ticks = pages = self.processes = 0
-        for pid in pids:
-            try:
-                fields = _read(f"/proc/{pid}/stat").rpartition(")")[2].split()
-                _, resident, shared, *_ = _read(f"/proc/{pid}/statm").split()
-            except OSError:
-                continue
-            ticks += sum(map(int, fields[11:15]))
-            pages += int(resident) - int(shared)
-            self.processes += int(fields[17])
-        self.cpu_s = ticks / _TICKS
-        self.memory_bytes = pages * _PAGE
-        if self.memory_bytes > memory_limit:  # pages shared since a fork were counted for each process
-            self.memory_bytes = sum(_proportional(pid) for pid in pids)
-
-
-def _proportional(pid: int) -> int:
-    try:
-        lines = _read(f"/proc/{pid}/smaps_rollup").splitlines()
-    except OSError:
-        return 0
-    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))
-
-
 def end_all(group: int, uid: int | None, statuses: dict[int, int]) -> None:
     """Kills and reaps everything below this process, a subreaper on Linux; returns when nothing is left.
 
@@ -91,8 +71,8 @@ def end_all(group: int, uid: int | None, statuses: dict[int, int]) -> None:
         if uid is not None:
             _kill_user(uid)
         _kill(-group)
-        for pid in descendants(os.getpid()):
-            _kill(pid)
+        for process in processes_below(os.getpid()):
+            _kill(process.pid)
         try:
             while (ended := os.waitpid(-1, os.WNOHANG))[0]:
                 if not os.WIFSTOPPED(ended[1]):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import signal
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -53,20 +52,20 @@ def run_code(code: str, inputs: Mapping[str, Any], context: NodeContext) -> dict
     Raises CodeError for code that fails, SandboxError where the machine cannot confine it as the run wants.
     """
     from autoprompt import sandbox
+    from autoprompt.sandbox import workfolder
 
     try:
         given = json.dumps(inputs)
     except (TypeError, ValueError) as error:
         raise CodeError(f"an input of the code is no plain data: {error}") from error
-    with tempfile.TemporaryDirectory(prefix="autoprompt-code-") as folder:
-        data = Path(folder, "data")
-        data.mkdir()
-        (data / _CODE).write_text(code, encoding="utf-8")
-        (data / _INPUTS).write_text(given, encoding="utf-8")
+    with workfolder.temporary("autoprompt-code-") as folder:
+        (folder / "data").mkdir()
+        (folder / "data" / _CODE).write_text(code, encoding="utf-8")
+        (folder / "data" / _INPUTS).write_text(given, encoding="utf-8")
         result = sandbox.run(
             _SCRIPT,
-            workdir=Path(folder, "work"),
-            data=[data / _CODE, data / _INPUTS],
+            workdir=folder / "work",
+            data=[folder / "data" / _CODE, folder / "data" / _INPUTS],
             level=context.run.sandbox,
             limits=context.run.limits,
         )
@@ -74,13 +73,22 @@ def run_code(code: str, inputs: Mapping[str, Any], context: NodeContext) -> dict
             raise CodeError(f"the code was ended: it reached the limit of {result.killed_by}")
         if result.exit_code != 0:
             raise CodeError(f"the code failed: {result.stderr.strip()[-_SHOWN:] or _ended(result.exit_code)}")
-        # Named as new by the sandbox: a regular file, no link to somewhere else.
-        if Path(_OUTPUTS) not in result.new_files:
-            raise CodeError("the code ended before main returned")
-        path = Path(folder, "work", _OUTPUTS)
-        if (size := path.stat().st_size) > _MAX_BYTES:
-            raise CodeError(f"main returned {size:,} bytes of JSON, expected at most {_MAX_BYTES:,}")
-        outputs: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return _outputs(folder / "work")
+
+
+def _outputs(work: Path) -> dict[str, Any]:
+    """What `main` returned. The code could write anything under that name, so it is read with care."""
+    from autoprompt.sandbox import untrusted, workfolder
+
+    try:
+        with workfolder.opened(work) as folder:
+            outputs = json.loads(untrusted.read_file(folder, _OUTPUTS, _MAX_BYTES))
+    except FileNotFoundError as error:
+        raise CodeError("the code ended before main returned") from error
+    except (OSError, ValueError, RecursionError) as error:
+        raise CodeError(f"what main returned cannot be read: {error}") from error
+    if not isinstance(outputs, dict):
+        raise CodeError(f"main returned {type(outputs).__name__}, expected a dict")
     return outputs
 
 

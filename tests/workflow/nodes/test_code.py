@@ -51,5 +51,5 @@ def test_code_that_ends_without_a_word(ends: str, how: str) -> None:
 
 
 def test_more_than_is_read() -> None:
-    expected = "main returned 50,000,009 bytes of JSON, expected at most 50,000,000"
+    expected = "what main returned cannot be read: workflow_outputs.json: more than 50,000,000 bytes"
     assert failure("def main(text): return {'a': 'x' * 50_000_000}") == expected

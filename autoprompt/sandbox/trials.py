@@ -1,0 +1,324 @@
+"""Programs that use more than they may, each in another way: which limits hold is found out by running them.
+
+`autoprompt doctor` runs the short ones, benchmarks/sandbox_limits.py and the tests run all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from . import launch, workfolder
+from .records import Level, Limits
+
+# Small, so that they are passed soon. Python itself takes 20 MB of address space and more.
+LIMITS = Limits(
+    wall_s=30, cpu_s=30, memory_bytes=256 << 20, file_bytes=400 << 20, disk_bytes=64 << 20, processes=64
+)
+Outcome = Literal["counted", "refused", "passed"]
+
+# What a program needs besides its own lines. `keep()`: it has got what it wanted, and holds it for a while.
+_BEFORE = """
+import ctypes, mmap, os, socket, sys, tempfile, time
+MB = 1 << 20
+libc = ctypes.CDLL(None, use_errno=True)
+undo = []
+def keep():
+    print("kept", flush=True)
+    time.sleep(3)
+    for action in undo:
+        action()
+    os._exit(0)
+def fill(file, size):
+    for _ in range(size):
+        os.write(file, b"x" * MB)
+def in_children(count, action):
+    for _ in range(count):
+        if os.fork() == 0:
+            try:
+                kept = action()
+                time.sleep(30)
+            except (OSError, MemoryError):
+                os._exit(1)
+def shared(size):
+    made = mmap.mmap(-1, size * MB)
+    made.write(b"x" * (size * MB))
+    return made
+def send_away(file):
+    one, two = socket.socketpair()
+    socket.send_fds(one, [b"x"], [file])
+    os.close(file)
+    return one, two
+"""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """limit: the one that it passes. way: how, in words. code: runs to `keep()` unless something stops it."""
+
+    limit: Literal["memory", "disk", "cpu", "processes", "time"]
+    way: str
+    code: str
+    limits: Limits = LIMITS
+    is_quick: bool = False
+
+
+TRIALS = (
+    Trial(
+        "time",
+        "sleeps and ignores signals",
+        "import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\ntime.sleep(60)",
+        replace(LIMITS, wall_s=1),
+    ),
+    Trial("cpu", "computes in two processes", "os.fork()\nwhile True: pass", replace(LIMITS, cpu_s=1)),
+    Trial("processes", "forks until refused", "in_children(200, lambda: None)\ntime.sleep(1)\nkeep()"),
+    Trial(
+        "memory",
+        "private memory of several processes",
+        "in_children(5, lambda: b'x' * (100 * MB))\ntime.sleep(1)\nkeep()",
+        is_quick=True,
+    ),
+    Trial(
+        "memory",
+        "private memory of a process that left its parent",
+        """
+for _ in range(5):
+    if os.fork() == 0:
+        if os.fork() == 0:
+            os.setsid()
+            kept = b"x" * (100 * MB)
+            time.sleep(30)
+        os._exit(0)
+time.sleep(1)
+keep()
+""",
+    ),
+    Trial(
+        "memory",
+        "shared anonymous memory",
+        "in_children(5, lambda: shared(100))\ntime.sleep(1)\nkeep()",
+        is_quick=True,
+    ),
+    Trial(
+        "memory",
+        "shared anonymous memory, filled by a process that has ended",
+        """
+def filled():
+    made = mmap.mmap(-1, 100 * MB)
+    if os.fork() == 0:
+        made.write(b"x" * (100 * MB))
+        os._exit(0)
+    os.wait()
+    return made
+in_children(5, filled)
+time.sleep(2)
+keep()
+""",
+    ),
+    Trial(
+        "memory",
+        "shared anonymous memory, unmapped but for a page",
+        """
+libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+kept = []
+for _ in range(8):
+    kept.append(shared(64))
+    start = ctypes.addressof(ctypes.c_char.from_buffer(kept[-1]))
+    libc.munmap(start + 4096, 64 * MB - 4096)
+keep()
+""",
+    ),
+    Trial(
+        "memory",
+        "shared anonymous memory, given back by advice only",
+        """
+def advised():
+    made = shared(100)
+    made.madvise(mmap.MADV_DONTNEED)
+    return made
+in_children(5, advised)
+time.sleep(1)
+keep()
+""",
+    ),
+    Trial(
+        "memory",
+        "files in /dev/shm",
+        """
+file, name = tempfile.mkstemp(dir="/dev/shm")
+undo.append(lambda: os.unlink(name))
+fill(file, 300)
+keep()
+""",
+        is_quick=True,
+    ),
+    Trial(
+        "memory",
+        "unlinked files in /dev/shm",
+        "file, name = tempfile.mkstemp(dir='/dev/shm')\nos.unlink(name)\nfill(file, 300)\nkeep()",
+    ),
+    Trial(
+        "memory",
+        "files in /dev/shm and private memory together",
+        """
+file, name = tempfile.mkstemp(dir="/dev/shm")
+undo.append(lambda: os.unlink(name))
+fill(file, 160)
+kept = b"x" * (120 * MB)
+keep()
+""",
+    ),
+    Trial("memory", "memfd", "fill(os.memfd_create('big'), 300)\nkeep()", is_quick=True),
+    Trial(
+        "memory",
+        "memfd on its way through a socket",
+        """
+kept = []
+for _ in range(4):
+    file = os.memfd_create('big')
+    fill(file, 100)
+    kept.append(send_away(file))
+keep()
+""",
+    ),
+    Trial(
+        "memory",
+        "System V shared memory",
+        """
+libc.shmat.restype = ctypes.c_void_p
+for _ in range(4):
+    found = libc.shmget(0, ctypes.c_size_t(100 * MB), 0o1600)
+    if found < 0:
+        raise OSError(ctypes.get_errno(), "shmget")
+    undo.append(lambda found=found: libc.shmctl(found, 0, None))
+    start = libc.shmat(found, None, 0)
+    ctypes.memset(start, 1, 100 * MB)
+    libc.shmdt(ctypes.c_void_p(start))
+keep()
+""",
+    ),
+    Trial(
+        "disk",
+        "files in the work folder",
+        "for n in range(3): fill(os.open(f'big{n}', os.O_CREAT | os.O_WRONLY), 50)\nkeep()",
+    ),
+    Trial(
+        "disk",
+        "an unlinked file",
+        "file = os.open('big', os.O_CREAT | os.O_WRONLY)\nos.unlink('big')\nfill(file, 150)\nkeep()",
+        is_quick=True,
+    ),
+    Trial(
+        "disk",
+        "a file that never had a name",
+        "fill(os.open('.', os.O_TMPFILE | os.O_WRONLY), 150)\nkeep()",
+    ),
+    Trial(
+        "disk",
+        "unlinked files of processes that left their parent",
+        """
+for n in range(3):
+    if os.fork() == 0:
+        if os.fork() == 0:
+            os.setsid()
+            file = os.open(f"big{n}", os.O_CREAT | os.O_WRONLY)
+            os.unlink(f"big{n}")
+            fill(file, 50)
+            time.sleep(30)
+        os._exit(0)
+time.sleep(1)
+keep()
+""",
+    ),
+    Trial(
+        "disk",
+        "an unlinked file that is mapped, not open",
+        """
+file = os.open("big", os.O_CREAT | os.O_RDWR)
+fill(file, 150)
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+if libc.mmap(None, 4096, 1, 1, file, 0) == ctypes.c_void_p(-1).value:
+    raise OSError("mmap")
+os.unlink("big")
+os.close(file)
+keep()
+""",
+    ),
+    Trial(
+        "disk",
+        "an unlinked file on its way through a socket",
+        """
+file = os.open("big", os.O_CREAT | os.O_WRONLY)
+os.unlink("big")
+fill(file, 150)
+kept = send_away(file)
+keep()
+""",
+    ),
+    Trial(
+        "disk",
+        "an unlinked file that a thread has open with a table of its own",
+        """
+import threading
+def work():
+    if libc.unshare(0x400) < 0:
+        raise SystemExit("unshare")
+    file = os.open("big", os.O_CREAT | os.O_WRONLY)
+    os.unlink("big")
+    fill(file, 150)
+    keep()
+thread = threading.Thread(target=work)
+thread.start()
+thread.join()
+raise OSError("refused")
+""",
+    ),
+    Trial(
+        "disk",
+        "a file below a path that is too long to name",
+        """
+for _ in range(1100):
+    os.mkdir("deep")
+    os.chdir("deep")
+fill(os.open("big", os.O_CREAT | os.O_WRONLY), 150)
+keep()
+""",
+    ),
+    Trial(
+        "disk",
+        "a file in a folder that cannot be listed",
+        "os.mkdir('closed', 0o300)\nfill(os.open('closed/big', os.O_CREAT | os.O_WRONLY), 150)\nkeep()",
+    ),
+    Trial(
+        "disk",
+        "a file behind many small ones",
+        """
+os.mkdir("a")
+for n in range(9000):
+    os.close(os.open(f"a/{n}", os.O_CREAT | os.O_WRONLY))
+fill(os.open("big", os.O_CREAT | os.O_WRONLY), 150)
+keep()
+""",
+    ),
+    Trial(
+        "disk",
+        "space that is reserved and never written",
+        "file = os.open('big', os.O_CREAT | os.O_WRONLY)\nos.unlink('big')\nos.posix_fallocate(file, 0, 150 * MB)\nkeep()",
+    ),
+    Trial(
+        "disk",
+        "files in the folder for temporary files",
+        "fill(os.open(os.path.join(tempfile.gettempdir(), 'big'), os.O_CREAT | os.O_WRONLY), 300)\nkeep()",
+    ),
+)
+
+
+def outcome(trial: Trial, level: Level, python: str) -> Outcome:
+    """counted: the run was ended for the limit. refused: it did not get what it asked for. passed: it did."""
+    argv = [python, "-I", "-S", "-c", _BEFORE + trial.code]
+    with workfolder.temporary("autoprompt-trial-") as folder:
+        ended = launch.execute(argv, folder, level, trial.limits, python)
+    if ended.killed_by:
+        return "counted"
+    return "passed" if ended.stdout.endswith("kept\n") else "refused"

@@ -1,0 +1,214 @@
+"""The results folder of an investigation: copies for others to use, no link followed on either side."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import secrets
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from autoprompt.errors import UsageError
+from autoprompt.sandbox import untrusted
+from autoprompt.science.records import Investigation
+
+_LARGEST_RESULT = 64 << 20  # of an earlier run, read to know what it had copied
+_COPY_BYTES = 1 << 20
+
+
+def check_output(folder: Path) -> None:
+    """Raises UsageError for a link, and for the folder of a run, whose files are not to be replaced."""
+    if folder.is_symlink():
+        raise UsageError(f"-o {folder}: is a link, expected a folder. Give the path that it leads to.")
+    if (folder / "run.json").is_file():
+        raise UsageError(
+            f"-o {folder}: is the folder of a run, expected a folder for copies. Give another path."
+        )
+
+
+def copy_results(found: Investigation, output: Path) -> list[str]:
+    """Copy transcript, scripts and new files as plain files, instead of those of an earlier run.
+
+    Returns a line for each file that is not copied: one behind a link, a pipe, a file with a name elsewhere.
+    Raises UsageError if `output` is, or lies behind, a link that the code could have made.
+    """
+    check_output(output)
+    work, run = Path(found.workdir), Path(found.run_dir).resolve()
+    with _opened(_without_links(output, work), make=True) as target, _opened(run) as source:
+        copies = _Copies(target)
+        passes = untrusted.open_below(source, "passes")
+        try:
+            for entry in untrusted.walk(passes):
+                if entry.path is not None and stat.S_ISREG(entry.status.st_mode):
+                    copies.add(untrusted.open_file(passes, entry.path), f"passes/{entry.path}")
+        finally:
+            os.close(passes)
+        refused = _copy_files(found, work, copies)
+        for name in ("transcript.json", "transcript.md", "result.json"):  # which names the files: last
+            copies.add(untrusted.open_file(source, name), name)
+        copies.remove_earlier()
+    return refused
+
+
+def _copy_files(found: Investigation, work: Path, copies: _Copies) -> list[str]:
+    refused: list[str] = []
+    try:
+        folder = untrusted.open_folder(str(work))
+    except FileNotFoundError:
+        return refused
+    except OSError as error:
+        return [f"work folder {error.strerror or error}"] if found.new_files else []
+    inside = functools.cache(lambda: untrusted.names_of_files(folder))
+    try:
+        for name in found.new_files:
+            try:
+                file = untrusted.open_file(folder, name)
+                _check_inside(file, name, inside)
+            except FileNotFoundError:  # removed by a later pass
+                continue
+            except untrusted.RefusedError as error:
+                refused.append(str(error))
+                continue
+            copies.add(file, f"files/{name}")
+    finally:
+        os.close(folder)
+    return refused
+
+
+def _check_inside(file: int, path: str, names: Callable[[], dict[tuple[int, int], int]]) -> None:
+    """Raises RefusedError for a file that has a name outside of the folder, too, and closes it."""
+    status = os.fstat(file)
+    if status.st_nlink > 1 and names().get((status.st_dev, status.st_ino)) != status.st_nlink:
+        os.close(file)
+        raise untrusted.RefusedError(f"{path}: a hard link to a file outside of the folder")
+
+
+def _without_links(output: Path, work: Path) -> str:
+    """The absolute path of the folder. The user's own links are followed, those in the work folder are not:
+    they stay in the path, and opening it is refused."""
+    path = "/"
+    *above, last = output.absolute().parts[1:]
+    for name in above:
+        if name == "..":
+            path = os.path.dirname(path)
+        elif Path(path).is_relative_to(work):
+            path = os.path.join(path, name)
+        else:
+            path = os.path.realpath(os.path.join(path, name))
+    return os.path.join(path, last)
+
+
+@contextmanager
+def _opened(path: str | Path, *, make: bool = False) -> Iterator[int]:
+    above, name = os.path.split(str(path))
+    try:
+        folder = untrusted.open_folder(above)
+        try:
+            opened = untrusted.open_below(folder, name, make=make)
+        finally:
+            os.close(folder)
+    except untrusted.RefusedError as error:
+        raise UsageError(f"{error}. Give the path of a folder that no link leads to.") from error
+    try:
+        yield opened
+    finally:
+        os.close(opened)
+
+
+class _Copies:
+    """What is written to an open results folder, and what an earlier run has left there."""
+
+    def __init__(self, target: int) -> None:
+        self._target = target
+        self._earlier = set(_earlier(target))
+        self._written: set[tuple[int, int]] = set()
+
+    def add(self, file: int, name: str) -> None:
+        """Copy an open file, which is closed, to `name`."""
+        try:
+            self._write(file, name)
+        finally:
+            os.close(file)
+
+    def _write(self, file: int, name: str) -> None:
+        above, _, last = name.rpartition("/")
+        for parent in map(str, Path(name).parents):  # a file where a folder has to be
+            if parent in self._earlier:
+                self._unlink(parent)
+        folder = untrusted.open_below(self._target, above, make=True)
+        beside = f".{secrets.token_hex(8)}.tmp"
+        try:
+            copy = untrusted.new_file(folder, beside)
+            try:
+                _copy(file, copy)
+                status = os.fstat(copy)
+            finally:
+                os.close(copy)
+            os.rename(beside, last, src_dir_fd=folder, dst_dir_fd=folder)
+            self._written.add((status.st_dev, status.st_ino))
+        except BaseException:
+            untrusted.remove(folder, beside)
+            raise
+        finally:
+            os.close(folder)
+
+    def remove_earlier(self) -> None:
+        """Remove what an earlier run has copied and this one has not."""
+        for name in self._earlier:
+            self._unlink(name)
+
+    def _unlink(self, name: str) -> None:
+        """A regular file, unless it is one of those written: A.txt is a.txt where case does not count."""
+        above, _, last = name.rpartition("/")
+        try:
+            folder = untrusted.open_below(self._target, above)
+        except OSError:
+            return
+        try:
+            status = os.stat(last, dir_fd=folder, follow_symlinks=False)
+            if stat.S_ISREG(status.st_mode) and (status.st_dev, status.st_ino) not in self._written:
+                os.unlink(last, dir_fd=folder)
+        except FileNotFoundError:
+            return
+        finally:
+            os.close(folder)
+
+
+def _earlier(target: int) -> Iterator[str]:
+    """Names of what a run before has copied, as its result says; all else there is somebody's own."""
+    try:
+        made = json.loads(untrusted.read_file(target, "result.json", _LARGEST_RESULT))["new_files"]
+        yield from (f"files/{name}" for name in map(str, list(made)))
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return
+    try:
+        passes = untrusted.open_below(target, "passes")
+    except OSError:
+        return
+    try:
+        for name in os.listdir(passes):
+            if name.startswith("pass-") and name.endswith((".json", ".py")):
+                yield f"passes/{name}"
+    finally:
+        os.close(passes)
+
+
+def _copy(file: int, copy: int) -> None:
+    """The content, with its holes: a file of some bytes may say that it is as large as the disk."""
+    position, size = 0, os.fstat(file).st_size
+    while position < size:
+        try:
+            position = os.lseek(file, position, os.SEEK_DATA)
+            end = os.lseek(file, position, os.SEEK_HOLE)
+        except OSError:  # a hole up to the end
+            break
+        os.lseek(file, position, os.SEEK_SET)
+        os.lseek(copy, position, os.SEEK_SET)
+        while position < end and (part := os.read(file, min(_COPY_BYTES, end - position))):
+            position += len(part)
+            while part:
+                part = part[os.write(copy, part) :]
+    os.ftruncate(copy, size)
