@@ -20,7 +20,7 @@ from autoprompt.batch.remote import work_with
 from autoprompt.batch.trials import load_batch
 from autoprompt.errors import BudgetExhausted, Interrupted
 from autoprompt.llm.client import Completion
-from autoprompt.llm.limits.demand import Amount
+from autoprompt.llm.limits.demand import NOTHING, Amount
 from autoprompt.llm.limits.ledger import Caps, FileLedger
 from autoprompt.records import Usage
 
@@ -162,7 +162,7 @@ def test_the_budget_of_the_batch_comes_through_the_hub(online: Home, endpoint: F
         bench.ledger.set_aside(ticket, held=Amount(100), blocks=Amount())
     assert caught.value.cap == "max_calls"
     with pytest.raises(Interrupted):
-        bench.ledger.charge(replace(ticket, attempt=7), from_block=False, expected=Amount())
+        bench.ledger.charge(replace(ticket, attempt=7), from_block=False, demand=NOTHING)
 
 
 def test_a_hub_that_does_not_see_the_folder_begins_with_what_was_spent(

@@ -27,7 +27,9 @@ from autoprompt.records import Candidate, Example, Usage
 
 ASKED = [Message("user", "1 or 0?")]
 # A request of 60 tokens, for an answer of up to 1,024 where three are usual.
-ROW = Demand(Amount(1, 63), Amount(0, 60), Amount(0, 60), 0.0, limit=1024, enough=256, least=3, at_once=16)
+ROW = Demand(
+    Amount(1, 63), Amount(0, 60), Amount(0, 60), 0.0, 0.0, limit=1024, enough=256, least=3, at_once=16
+)
 
 
 def charged(budget: Budget, demand: Demand = ROW, *, is_retry: bool = False) -> Charge:

@@ -37,7 +37,7 @@ def admitted(ledger: FileLedger, trial: str, calls: int = 0) -> Ticket:
 
 def asked(likely: Amount) -> Demand:
     """A request that takes this, with an answer of any length."""
-    return Demand(likely, likely, likely, 0.0, limit=0, enough=0, least=0, at_once=1)
+    return Demand(likely, likely, likely, 0.0, 0.0, limit=0, enough=0, least=0, at_once=1)
 
 
 def send(ledger: FileLedger, ticket: Ticket, *, from_block: bool = False, likely: Amount = NOTHING) -> bool:

@@ -94,7 +94,8 @@ def cut_off(store: RunStore, settings: dict[str, Any], calls: int) -> RunFolder:
     # Half a second behind, as a kill leaves it: nothing goes by it.
     ProgressFile(folder.progress_path).note({"done": 1, "total": 2, "spent": {"calls": 1, "cost_usd": 0.0}})
     roles = ["task"] * (calls - 1) + ["optimizer"] * bool(calls)
-    append_jsonl(folder.journal_path, [{"role": role, "attempts": 1, "cost_usd": 0.5} for role in roles])
+    took = {"attempts": 1, "prompt_tokens": 9, "completion_tokens": 1, "cost_usd": 0.5}
+    append_jsonl(folder.journal_path, [{"role": role, **took} for role in roles])
     return folder
 
 

@@ -82,11 +82,13 @@ class Costs:
         answer = measured.usual_answer(asked.kind, asked.limit)
         limit = _NO_LIMIT if asked.limit is None else asked.limit
         input_usd, output_usd = self._highest_price()
+        is_known = measured.has_answers or isinstance(self._price, Price)
         return Demand(
             likely=Amount(1, about + answer, self._likely_usd(about, answer)),
             prompt=Amount(0, most, most * input_usd),
-            seen=Amount(0, seen, seen * input_usd if measured.has_answers else self._likely_usd(seen, 0)),
+            seen=Amount(0, seen, seen * input_usd if is_known else 0.0),
             token_usd=output_usd,
+            seen_token_usd=output_usd if is_known else 0.0,
             limit=limit,
             enough=limit if is_whole else measured.enough(asked.kind, limit),
             least=measured.least(asked.kind),

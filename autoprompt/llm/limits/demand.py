@@ -58,7 +58,7 @@ class Demand:
 
     likely: of request and answer. prompt: of the request alone, at most and with some to spare; `seen`: at
     most, by those so far.
-    token_usd: of one token of the answer. limit: most tokens of the answer, as asked for; `enough` of them
+    token_usd, seen_token_usd: the same of one token of the answer. limit: most tokens of the answer, as asked for; `enough` of them
     cut no answer like those so far, and `least` of them are worth a request.
     at_once: requests that may be on their way together.
     """
@@ -67,6 +67,7 @@ class Demand:
     prompt: Amount
     seen: Amount
     token_usd: float
+    seen_token_usd: float
     limit: int
     enough: int
     least: int
@@ -83,15 +84,19 @@ class Demand:
         """
         limit: int | None = self.limit
         parts = (
-            (tokens, self.prompt.tokens, self.seen.tokens, 1.0),
-            (cost_usd, self.prompt.cost_usd, self.seen.cost_usd, self.token_usd),
+            (tokens, (self.prompt.tokens, 1.0), (self.seen.tokens, 1.0)),
+            (cost_usd, (self.prompt.cost_usd, self.token_usd), (self.seen.cost_usd, self.seen_token_usd)),
         )
-        for room, prompt, seen, per_token in parts:
+        for room, at_most, seen in parts:
             if room is not None and limit is not None:
-                limit = self._within(room, prompt, seen, per_token, limit)
+                limit = self._within(room, at_most, seen, limit)
         return limit
 
-    def _within(self, room: Room, prompt: float, seen: float, per_token: float, limit: int) -> int | None:
+    def _within(
+        self, room: Room, at_most: tuple[float, float], seen: tuple[float, float], limit: int
+    ) -> int | None:
+        """at_most, seen: what the prompt takes, and a token of the answer."""
+        prompt, per_token = at_most
         enough = min(limit, self.enough)
         share = _tokens_for(room.left / self.at_once - prompt, per_token)
         wanted = min(limit, max(enough, share))
@@ -103,16 +108,17 @@ class Demand:
         if room.on_wire > 0:
             return None
         # Alone, nothing is to spare: the last part of a cap is to be used, too.
-        free = _tokens_for(room.left - seen, per_token)
+        prompt, per_token = seen
+        free = _tokens_for(room.left - prompt, per_token)
         if free >= min(limit, self.least):
             return min(limit, free)
         if room.may_grow:
             return None
-        more = seen + min(limit, self.least) * per_token
+        more = prompt + min(limit, self.least) * per_token
         raise exhausted(room.cap, room.limit, room.used, room.held, more)
 
 
-NOTHING = Demand(Amount(1), Amount(), Amount(), 0.0, limit=0, enough=0, least=0, at_once=1)
+NOTHING = Demand(Amount(1), Amount(), Amount(), 0.0, 0.0, limit=0, enough=0, least=0, at_once=1)
 """Of a request that no cap on tokens or cost is kept for."""
 
 
