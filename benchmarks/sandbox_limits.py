@@ -61,7 +61,9 @@ def as_user() -> dict[str, object]:
 def copied_package(folder: Path) -> None:
     """What an ordinary user may read, wherever the repository is."""
     package = folder / "autoprompt"
-    shutil.copytree(ROOT / "autoprompt" / "sandbox", package / "sandbox", ignore=shutil.ignore_patterns("__*__"))
+    shutil.copytree(
+        ROOT / "autoprompt" / "sandbox", package / "sandbox", ignore=shutil.ignore_patterns("__*__")
+    )
     for name in ("__init__.py", "errors.py"):
         shutil.copy(ROOT / "autoprompt" / name, package)
     for path in (ROOT / "autoprompt" / "sandbox").rglob("__*__.py"):

@@ -11,7 +11,7 @@ from typing import Literal
 
 from autoprompt.dataset.checks import MAX_LABELS, check_labels, infer_labels, rare_labels
 from autoprompt.dataset.faults import file_place
-from autoprompt.dataset.slips import meant
+from autoprompt.dataset.slips import keyed, meant
 from autoprompt.errors import ConfigError, DatasetError, Place, Problem
 from autoprompt.records import Example
 from autoprompt.settings.records import DataSettings
@@ -153,7 +153,8 @@ def label_warnings(sources: Sources, labels: Sequence[str]) -> list[Problem]:
     examples = [example for _, rows in sources.values() for example in rows]
     rare = rare_labels(examples)
     if rare:
-        common = [label for label in labels if label not in rare]
+        once = set(rare)
+        common = [label for label in labels if label not in once]
         said = f"labels seen only once, so no split can both show and check them: {named(rare)}"
         fix, related = " ".join(_slips(rare, common)), _places(rare, sources)
         warnings.append(Problem("dataset.rare-label", said, fix=fix, related=related))
@@ -176,7 +177,8 @@ def alike_warnings(labels: Sequence[str]) -> list[Problem]:
 
 def _slips(rare: Sequence[str], common: Sequence[str]) -> list[str]:
     """Return a question for each label that may be a slip of a common one."""
-    found = ((label, meant(label, common)) for label in rare[:_MOST_PLACES])
+    others = keyed(common)
+    found = ((label, meant(label, others)) for label in rare[:_MOST_PLACES])
     return [f"Did you mean {close!r} for {label!r}?" for label, close in found if close is not None]
 
 

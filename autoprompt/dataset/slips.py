@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 
 from autoprompt.text.answers.label_words import label_key
@@ -14,10 +14,17 @@ _FEWEST_LETTERS = 4  # of a label in which one wrong letter, or a swap, is a sli
 _SYLLABIC = re.compile(f"[{UNPARTED}{HANGUL}]+")  # where two signs are a whole word
 
 
-def meant(label: str, common: Sequence[str]) -> str | None:
-    """The label that this one may be a slip of. Not where a number or a word in front tells the two apart."""
+def keyed(labels: Iterable[str]) -> dict[str, str]:
+    """Return label key -> label: what `meant` compares with."""
+    return {label_key(label): label for label in labels}
+
+
+def meant(label: str, others: Mapping[str, str]) -> str | None:
+    """Return the label that this one may be a slip of.
+
+    Not where a number or a word in front tells the two apart. others: see `keyed`.
+    """
     key = label_key(label)
-    others = {label_key(other): other for other in common}
     # On few letters difflib's ratio is low where one is wrong: 0.75 of 4.
     slips = (other for other in others if _is_one_slip(key, other))
     for close in (*get_close_matches(key, others, n=1, cutoff=0.8), *slips):

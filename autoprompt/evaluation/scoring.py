@@ -266,7 +266,7 @@ def _as_known(config: CompleteConfig, origins: Sequence[Origin]) -> tuple[Comple
     config, labels_of = with_known_labels(config, labels, name)
     if set(labels) == set(theirs):
         return config, labels_of, []
-    ours, others = (", ".join(found) or "free answers" for found in (labels, theirs))
+    ours, others = (listed(found) or "free answers" for found in (labels, theirs))
     said = f"both prompts are held to the labels of {name}: {ours}; {other} knows {others}"
     fix = "Give {labels} to use others."
     return config, labels_of, [Problem("prompt.other-labels", said, fix=fix, settings={"labels": "<A,B>"})]

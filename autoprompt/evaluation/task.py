@@ -16,7 +16,7 @@ from autoprompt.measure.program import COMPONENT, Program, PromptProgram, repeat
 from autoprompt.measure.task import Component, ComponentKind, Task
 from autoprompt.metrics import Metric
 from autoprompt.metrics.base import TextMetric
-from autoprompt.metrics.lengths import useful_tokens
+from autoprompt.metrics.lengths import tokens_of_whole, useful_tokens
 from autoprompt.records import Candidate, Example
 from autoprompt.runs import RunFolder
 from autoprompt.settings.records import JUDGED, RunConfig
@@ -65,6 +65,9 @@ class PromptTask:
         self, client: Client, metric: Metric, *, labels: tuple[str, ...], rows: Sequence[Example]
     ) -> Program:
         options = task_options(self.config, labels)
+        targets = [row.target_text for row in rows]
+        if labels or targets:  # a right answer may itself repeat rows, as its target does
+            options = replace(options, repeats_after=0 if labels else tokens_of_whole(targets))
         if not labels and self.config.max_output_tokens is None:
             options = replace(options, useful_tokens=useful_tokens(metric, rows))
         return PromptProgram(

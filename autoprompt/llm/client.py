@@ -37,6 +37,8 @@ class Options:
     sample: 0-based index of the repetition; part of the cache key.
     useful_tokens: what is longer is of no use to the caller. A model that is known not to think before it
         answers is cut there; for others the thoughts may count as well, and `max_output_tokens` is the cap.
+    repeats_after: tokens that an answer may have in any case; beyond them the embedded model stops one that
+        only repeats itself. None: it never stops a task's answer, and others from the first token on.
     labels: the only answers allowed; enforced by grammar or schema where the endpoint can, a wish elsewhere.
     wants_label_probs: ask for the probability of each label, where the endpoint can tell.
     role: whose budget line this is.
@@ -52,6 +54,7 @@ class Options:
     temperature: float = 0.0
     max_output_tokens: int | None = None
     useful_tokens: int | None = None
+    repeats_after: int | None = None
     seed: int | None = None
     sample: int = 0
     stop: tuple[str, ...] = ()

@@ -219,4 +219,5 @@ def _transport(
         timeout_s=timeout_s,
         connections=concurrency,
         trust_env=trust_env,
+        is_here=endpoint.server is not None,
     )

@@ -10,6 +10,9 @@ from autoprompt.errors import DatasetError, Problem
 from autoprompt.records import Example, Prediction, Score
 from autoprompt.text.answers.labels import mentions_several, read_answer
 from autoprompt.text.answers.texts import visible
+from autoprompt.text.names import listed
+
+_MOST_LABELS = 30  # that the reason of an answer names: it is kept with each row, and told to the writer
 
 
 class Metric(Protocol):
@@ -96,7 +99,7 @@ class TextMetric:
         missing = "holds no answer"
         if self.labels:
             how = "several" if mentions_several(text, self.labels) else "none"
-            missing = f"names {how} of the labels {', '.join(self.labels)}"
+            missing = f"names {how} of the labels {listed(self.labels, _MOST_LABELS)}"
         return Score(0.0, f"unparsed: {short(text)} {missing}")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from autoprompt.errors import BudgetExhausted, ConfigError, JudgeError, Problem
 from autoprompt.llm.client import Client, Options
 from autoprompt.records import EvaluatedRow, Example, Message, Prediction, Score
+from autoprompt.text.answers.grades import read_grade
 from autoprompt.text.answers.labels import read_answer
 from autoprompt.text.answers.objects import read_json
 from autoprompt.text.answers.texts import visible
@@ -23,13 +23,6 @@ Rubric:
 Grades: 1 (fails the rubric) to 5 (meets it in full). Reply with JSON only:
 {{"reason": "one sentence that names what is right or wrong", "score": 1}}"""
 
-_SCORE = re.compile(
-    r"(?:score|grade|rating|评分|得分|分数)\W*(?:(?:is\b|是|为)\W*)?"
-    r"(\d+(?:\.\d+)?)(?:\s*(?:/|out of)\s*(\d+))?",
-    re.IGNORECASE,
-)
-_GIVEN = re.compile(r"[:：=是为]|\bis\b", re.IGNORECASE)  # "score: 4", and not "score 1 means that it fails"
-_BARE = re.compile(r"\W*(\d+(?:\.\d+)?)(?:\s*(?:/|out of)\s*(\d+))?\W*")
 _RETRY_SAMPLE = 1001
 _FEWEST_TO_STOP = 10  # answers; that a judge could not grade most of fewer may be the answers' fault
 
@@ -86,7 +79,7 @@ class LLMJudge:
                 if not options.is_retry:
                     raise
                 break
-            if (graded := read_grade(reply)) is not None:
+            if (graded := read_score(reply)) is not None:
                 return graded
         said = f"the judge replied {reply[:80]!r}, which holds no grade from 1 to 5"
         return Score(0.0, said, is_unscored=True)
@@ -158,40 +151,32 @@ class Grades:
         return f"judge {self.judge}: {self.unscored} of {self.asked} answers have no grade; {self.reason}"
 
 
-def read_grade(reply: str) -> Score | None:
-    """A judge's reply as a score in [0, 1]; None where it holds no grade.
+def read_score(reply: str) -> Score | None:
+    """Return a judge's reply as a score in [0, 1]; None where it holds no grade.
 
-    1 to 5 is asked for, and "8 out of 10" is divided. Without JSON the last "score: N" counts: those it
-    weighs stand before. A number under 1 is no grade: where 0.9 were meant of a scale of 0 to 1, so would a
-    perfect answer's 1 be, which is the lowest grade here.
+    1 to 5 is asked for, and "8 out of 10" is divided. A number under 1 is no grade: where 0.9 were meant of a
+    scale of 0 to 1, so would a perfect answer's 1 be, which is the lowest grade here.
     """
     reply = visible(reply)
     data = read_json(reply)
-    reason = ""
     if isinstance(data, dict):
         data = {name.lower(): value for name, value in data.items()}
         reason = str(data.get("reason") or data.get("explanation") or "")
         found = data.get("score", data.get("grade", data.get("rating")))
-        match = None if found is None or isinstance(found, bool) else _BARE.fullmatch(str(found))
+        grade = None if found is None or isinstance(found, bool) else read_grade(str(found))
     else:
-        match = _BARE.fullmatch(reply) or _last_score(reply)
-        reason = "" if match and match[0].strip() == reply else " ".join(reply.split())[:200]
-    if match is None:
+        grade = read_grade(reply)
+        reason = "" if grade and grade.is_all else " ".join(reply.split())[:200]
+    if grade is None:
         return None
-    value, out_of = float(match[1]), float(match[2] or 0)
-    if out_of and out_of != 5:
-        scaled = value / out_of
-    elif value < 1 and not out_of:
+    if grade.out_of and grade.out_of != 5:
+        scaled = grade.value / grade.out_of
+    elif grade.value < 1 and not grade.out_of:
         return None
     else:
-        scaled = max(0.0, (value - 1) / 4)
+        scaled = max(0.0, (grade.value - 1) / 4)
     return Score(scaled, reason, feedback=reason) if scaled <= 1 else None
 
 
 def _holds_grade(reply: str) -> bool:
-    return read_grade(reply) is not None
-
-
-def _last_score(reply: str) -> re.Match[str] | None:
-    found = list(_SCORE.finditer(reply))
-    return next((match for match in reversed(found) if _GIVEN.search(match[0])), found[-1] if found else None)
+    return read_score(reply) is not None

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+MOST_LISTED = 12
 
-def named(names: Sequence[str], limit: int = 12) -> str:
+
+def named(names: Sequence[str], limit: int = MOST_LISTED) -> str:
     """'a', 'b', 'c' and 4 more: names as messages list them."""
     return listed([repr(name) for name in names], limit)
 
 
-def listed(parts: Sequence[str], limit: int = 12) -> str:
-    """a, b, c and 4 more."""
-    return ", ".join(parts[:limit]) + (f" and {len(parts) - limit} more" if len(parts) > limit else "")
+def listed(parts: Sequence[str], limit: int = MOST_LISTED, *, total: int | None = None) -> str:
+    """Return "a, b, c and 4 more". total: how many there are, if only the first of them are given."""
+    more = (len(parts) if total is None else total) - len(parts[:limit])
+    return ", ".join(parts[:limit]) + (f" and {more} more" if more else "")

@@ -13,11 +13,7 @@ from typing import Any
 import pytest
 from endpoint import KEY, Endpoint, serving
 
-from autoprompt.cli.science import watch
-from autoprompt.errors import UsageError
-from autoprompt.records import OnEvent, Usage
 from autoprompt.sandbox import probe, untrusted
-from autoprompt.science import Investigation
 
 pytestmark = pytest.mark.skipif(not probe().confines, reason="nothing on this machine confines code")
 
@@ -251,9 +247,7 @@ def cleared(tmp_path: Path) -> Iterator[Path]:
         untrusted.remove_tree(path)
 
 
-def test_a_very_deep_path_is_a_result_like_any_other(
-    cleared: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_very_deep_path_is_a_result_like_any_other(cleared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     done = attacked(cleared, monkeypatch, (DEEP, "print('next')"), "-o", "got")
     assert done.returncode == 0, done.stderr
     run = next((cleared / "runs").iterdir())

@@ -12,7 +12,7 @@ from autoprompt.errors import EndpointError, JudgeError
 from autoprompt.llm.client import Options
 from autoprompt.llm.scripted import ScriptedClient
 from autoprompt.metrics import get_metric
-from autoprompt.metrics.judge import Grades, LLMJudge, read_grade
+from autoprompt.metrics.judge import Grades, LLMJudge, read_score
 from autoprompt.records import EvaluatedRow, Example, Message, Prediction
 
 ROW = Example("r1", "Q {x}", "A", {"input": "Q {x}", "target": "A"})
@@ -50,7 +50,7 @@ ANSWER = Prediction("my answer", "my answer")
     ],
 )
 def test_grades_are_read(reply: str, value: float, reason: str) -> None:
-    graded = read_grade(reply)
+    graded = read_score(reply)
     assert graded is not None
     assert graded.value == pytest.approx(value)
     assert graded.reason == reason
@@ -61,12 +61,12 @@ def test_grades_are_read(reply: str, value: float, reason: str) -> None:
     ["", "good", '{"score": 9}', '{"score": true}', '{"reason": "x"}', "Score: 80/5", '{"score": 0.9}', "0"],
 )
 def test_what_holds_no_grade_is_none(reply: str) -> None:
-    assert read_grade(reply) is None
+    assert read_score(reply) is None
 
 
 @given(st.text())
 def test_any_reply_is_a_score_in_range_or_none(reply: str) -> None:
-    graded = read_grade(reply)
+    graded = read_score(reply)
     assert graded is None or 0 <= graded.value <= 1
 
 

@@ -209,7 +209,9 @@ def test_a_device_is_not_opened(attack: Attack) -> None:
     assert copy_results(attack.found, attack.got) == ["out.txt: a device, expected a file"]
 
 
-@pytest.mark.parametrize("name", ["/etc/passwd", "../secret/out.txt", "d/../../secret/out.txt", "", ".", "d//shadow"])
+@pytest.mark.parametrize(
+    "name", ["/etc/passwd", "../secret/out.txt", "d/../../secret/out.txt", "", ".", "d//shadow"]
+)
 def test_a_name_that_leads_out_is_refused(name: str, attack: Attack) -> None:
     record = PassRecord(1, "", "", code="1", new_files=(name,))
     found = Investigation(

@@ -6,10 +6,13 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, astuple
+from functools import lru_cache
 from typing import Any
 
 from autoprompt.llm.client import Completion, Options
 from autoprompt.records import Message, ToolCall, Usage
+
+_MOST_OF_LABELS = 64_000  # characters
 
 
 def request_key(
@@ -21,7 +24,7 @@ def request_key(
     constrain: how labels are enforced there ("grammar", "json_schema", "off").
     The role is left out: an equal question of judge and writer has one answer. So is the API key.
     """
-    asked: list[Any] = [
+    head: list[Any] = [
         endpoint,
         model,
         constrain,
@@ -31,16 +34,26 @@ def request_key(
         options.seed,
         options.sample,
         options.stop,
-        options.labels,
-        options.wants_label_probs,
     ]
+    tail: list[Any] = [options.wants_label_probs]
     # Only where there is something to say of tools, so that keys of plain requests stay what they were.
     if options.tools:
-        asked.append([astuple(tool) for tool in options.tools])
+        tail.append([astuple(tool) for tool in options.tools])
     if any(message.tool_calls or message.tool_call_id for message in messages):
-        asked.append([(m.tool_call_id, [astuple(call) for call in m.tool_calls]) for m in messages])
-    text = json.dumps(asked, ensure_ascii=True, separators=(",", ":"))
+        tail.append([(m.tool_call_id, [astuple(call) for call in m.tool_calls]) for m in messages])
+    text = f"[{_items(head)},{_labels_as_json(options.labels)},{_items(tail)}]"
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _items(values: Sequence[Any]) -> str:
+    return json.dumps(values, ensure_ascii=True, separators=(",", ":"))[1:-1]
+
+
+@lru_cache(maxsize=16)
+def _labels_as_json(labels: tuple[str, ...]) -> str:
+    """As JSON, written once for all requests of a task; of thousands of labels their hash."""
+    text = f"[{_items(labels)}]"
+    return text if len(text) <= _MOST_OF_LABELS else f'"{hashlib.sha256(text.encode()).hexdigest()}"'
 
 
 def to_record(completion: Completion) -> dict[str, Any]:

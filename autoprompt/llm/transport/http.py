@@ -25,6 +25,7 @@ from autoprompt.llm.transport.failures import (
     redact,
 )
 from autoprompt.llm.transport.proxies import environment_faults, proxy_note
+from autoprompt.llm.transport.stream import STREAMED, may_repeat, read_stream
 from autoprompt.llm.transport.wire import Constrain, Parameters, turn
 from autoprompt.records import Message
 
@@ -147,8 +148,10 @@ class HttpTransport:
         timeout_s: float = 120.0,
         connections: int = 16,
         trust_env: bool = True,
+        is_here: bool = False,
     ) -> None:
         self.parameters = Parameters(constrain, f"{shown_url(base_url)} ({model})")
+        self._is_here = is_here
         self._url = request_url(base_url, "/chat/completions")
         self._model = model
         self._api_key, self._timeout_s, self._trust_env = api_key, timeout_s, trust_env
@@ -163,7 +166,14 @@ class HttpTransport:
 
         parameters = self.parameters.of(options)
         turns = [turn(message) for message in messages]
-        body = json.dumps({"model": self._model, "messages": turns, **parameters}).encode()
+        gives_up_after = options.repeats_after
+        if gives_up_after is None and options.role != "task":
+            gives_up_after = 0
+        if not self._is_here or not may_repeat(parameters):
+            gives_up_after = None
+        is_streamed = gives_up_after is not None
+        asked = {"model": self._model, "messages": turns, **parameters, **(STREAMED if is_streamed else {})}
+        body = json.dumps(asked).encode()
         begun = time.perf_counter()
         try:
             with (
@@ -172,7 +182,11 @@ class HttpTransport:
                     "POST", self._url, content=body, headers={"Content-Type": "application/json"}
                 ) as response,
             ):
-                content = self._read(response, begun + self._timeout_s)
+                deadline = begun + self._timeout_s
+                if gives_up_after is not None and response.is_success:
+                    content = read_stream(self._pieces(response, deadline), gives_up_after=gives_up_after)
+                else:
+                    content = b"".join(self._pieces(response, deadline))
         except httpx.HTTPError as error:
             raise from_httpx(error, self._url, self._api_key, trust_env=self._trust_env) from error
         latency_s = time.perf_counter() - begun
@@ -202,15 +216,13 @@ class HttpTransport:
             raise failure
         return self.parameters.read(data, messages, options, latency_s, parameters)
 
-    def _read(self, response: httpx.Response, deadline: float) -> bytes:
-        """The whole body: httpx's own timeout begins anew with each byte, such as a blank line now and then.
+    def _pieces(self, response: httpx.Response, deadline: float) -> Iterator[bytes]:
+        """The body as it comes: httpx's own timeout begins anew with each byte, such as a blank line now and then.
 
         Raises TimedOutError at the first piece that comes after the deadline; BrokenAnswerError.
         """
-        pieces: list[bytes] = []
         size = 0
         for piece in response.iter_bytes():
-            pieces.append(piece)
             size += len(piece)
             if size > MOST_BYTES:
                 most = f"{MOST_BYTES / 1e6:.0f} MB"
@@ -218,7 +230,7 @@ class HttpTransport:
             if time.perf_counter() > deadline:
                 whole = f"not whole after {self._timeout_s:g} s"
                 raise TimedOutError(f"{shown_url(self._url)}: no answer in time ({whole})")
-        return b"".join(pieces)
+            yield piece
 
     def close(self) -> None:
         self._clients.close()

@@ -11,8 +11,12 @@ from typing import Any
 
 @functools.cache
 def label_grammar(labels: tuple[str, ...]) -> str:
-    """GBNF, llama.cpp's grammar, that takes one of the labels and nothing else."""
-    return "root ::= " + " | ".join(_literal(label) for label in labels)
+    """Return GBNF, llama.cpp's grammar, that takes one of the labels and nothing else.
+
+    What labels share at the beginning is written once: llama.cpp follows all alternatives that are open, so
+    that of 1,000 flat ones each token of an answer took it twice as long.
+    """
+    return "root ::= " + _alternatives(sorted(set(labels)), 0)
 
 
 @functools.cache
@@ -23,7 +27,7 @@ def deciding_tokens(labels: tuple[str, ...]) -> int:
     after them. What is left of the label would only be written out.
     """
     ordered = sorted(label.encode() for label in set(labels))
-    shared = (_shared_bytes(*pair) for pair in itertools.pairwise(ordered))
+    shared = (_shared(*pair) for pair in itertools.pairwise(ordered))
     longest = 1 if all(label.isascii() for label in labels) else 4  # bytes of a character
     return max(shared, default=0) + longest
 
@@ -58,7 +62,21 @@ def unwrapped(text: str) -> str:
     return answer if isinstance(answer, str) else text
 
 
-def _shared_bytes(one: bytes, other: bytes) -> int:
+def _alternatives(labels: Sequence[str], read: int) -> str:
+    """What may follow the first `read` characters, which the labels share; they are in order."""
+    rest = labels[1:] if len(labels[0]) == read else labels
+    groups = [list(group) for _, group in itertools.groupby(rest, key=lambda label: label[read])]
+    parts = []
+    for group in groups:
+        end = read + _shared(group[0][read:], group[-1][read:])
+        tail = f" ({_alternatives(group, end)})" if len(group) > 1 else ""
+        parts.append(_literal(group[0][read:end]) + tail)
+    whole = " | ".join(parts)
+    return whole if rest is labels else f"({whole})?"
+
+
+def _shared(one: Sequence[str | int], other: Sequence[str | int]) -> int:
+    """How many characters, or bytes, two labels begin with alike."""
     pairs = zip(one, other, strict=False)
     return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
 

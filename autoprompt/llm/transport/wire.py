@@ -19,6 +19,10 @@ Constrain = Literal["grammar", "json_schema", "off"]
 # An endpoint may take a grammar and not keep to it: what it answers is cut after so many labels in a row.
 LABELS_BEFORE_CUT = 8
 
+# Of more labels no probabilities are asked for: an endpoint tells 20 tokens at a place, and the answers that
+# are kept would hold thousands of numbers each.
+MOST_WITH_PROBS = 200
+
 
 class Parameters:
     """The optional parameters of requests to one endpoint, less those that it will not take.
@@ -61,7 +65,7 @@ class Parameters:
                 wanted["max_tokens"] = min(enough, wanted.get("max_tokens", enough))
         if options.labels and self.constrain == "json_schema":
             wanted["response_format"] = label_schema(options.labels)
-        elif options.labels and options.wants_label_probs:
+        elif options.wants_label_probs and 0 < len(options.labels) <= MOST_WITH_PROBS:
             wanted["logprobs"] = True
         if options.tools:
             wanted["tools"] = [_function(tool) for tool in options.tools]

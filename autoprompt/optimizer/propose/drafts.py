@@ -80,7 +80,7 @@ def _tell(turn: Turn) -> Candidate:
     context, parent = turn.context, turn.parent.candidate
     name, train = _told_from(turn)
     before = parent.components[name]
-    lines, told = tell(context, turn.operator, name, train, turn.place, turn.rng)
+    lines, told = tell(context, turn.operator, name, train, turn.place, turn.rng, answers=turn.parent.answers)
     told = tuple(dict.fromkeys((*told, *looked_at(context, turn.brief, train))))
     text = _with(turn, name, before, lines, labels_told(context, train))
     change = named(context, name, described(turn.operator, before, text, lines))

@@ -24,7 +24,6 @@ from autoprompt.optimizer.propose.merging import partner_of
 from autoprompt.optimizer.propose.refusal import Refused, check_candidate
 from autoprompt.optimizer.propose.showing import can_show, leaning
 from autoprompt.optimizer.propose.turn import Turn
-from autoprompt.optimizer.search.cues import CUE_LABELS
 from autoprompt.optimizer.search.demos import lean
 from autoprompt.optimizer.search.operators import TELLERS, Means, OperatorName, choose_operators
 from autoprompt.optimizer.search.plan import FEWEST_TOLD
@@ -109,7 +108,7 @@ def _means(context: SearchContext, incumbent: Entry, brief: Brief) -> Means:
         has_errors=bool(brief.wrong_ids),
         has_partner=partner_of(context, incumbent) is not None,
         can_tell=len(context.splits.train) >= FEWEST_TOLD,
-        has_labels=len(context.settings.labels) in CUE_LABELS,
+        has_labels=len(context.settings.labels) > 1,
         is_leaning=is_single(context) and _is_leaning(context, incumbent),
         can_reason=_can_reason(context, incumbent, brief),
     )

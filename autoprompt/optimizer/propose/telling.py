@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 
 from autoprompt.optimizer.agents.writer import describe_change
 from autoprompt.optimizer.context import SearchContext
@@ -11,7 +12,6 @@ from autoprompt.optimizer.propose.brief import Place, filled_in, is_single
 from autoprompt.optimizer.propose.refusal import Refused
 from autoprompt.optimizer.search import cues
 from autoprompt.optimizer.search import demos as demo_sets
-from autoprompt.optimizer.search.cues import CUE_LABELS
 from autoprompt.optimizer.search.operators import OperatorName
 from autoprompt.optimizer.search.plan import FEWEST_TOLD
 from autoprompt.records import Example
@@ -20,6 +20,9 @@ from autoprompt.text.templates import Language, language_of
 
 TOLD_SHARE = 2 / 3  # of train that a list of cues is counted on: the rest stays a fair sample for its winner
 TOLD_ROWS = 30  # that one description is made from; more in one reflection hurt
+MOST_LABELS = 30  # that lines in a prompt can tell apart
+# Of more labels those are told apart that are mixed up most: of each a description is shown three rows.
+MIXED_UP: dict[str, int] = {"describe": TOLD_ROWS // 3, "cues": MOST_LABELS}
 CUES = (8, 5, 12)  # words of each label, in the order in which a round tries them
 
 HEADINGS: dict[str, dict[Language, str]] = {
@@ -35,16 +38,24 @@ def tell(
     train: Sequence[Example],
     place: Place,
     rng: random.Random,
+    *,
+    answers: Mapping[str, str],
 ) -> tuple[list[str], tuple[str, ...]]:
     """Lines for the prompt under their heading, and the ids of the rows that they were made from.
 
+    answers: row id -> the label that the parent answered it.
+
     Raises Refused where there is nothing to tell, or the describer's error.
     """
-    if len(train) < FEWEST_TOLD:
-        raise Refused("too few rows to tell from")
     prompt = context.program.components[name]
     heading = HEADINGS[operator][language_of(prompt)]
     labels = _labels(context, train)
+    if len(labels) > MOST_LABELS:
+        labels = mixed_up(train, answers, MIXED_UP[operator])
+        told_apart = set(labels)
+        train = [row for row in train if row.target in told_apart]
+    if len(train) < FEWEST_TOLD:
+        raise Refused("too few rows to tell from")
     if operator == "cues":
         rows = rng.sample(list(train), round(len(train) * TOLD_SHARE))
         found = cues.typical(rows, CUES[place.told % len(CUES)])
@@ -121,7 +132,21 @@ def _without(text: str, heading: str, labels: Collection[str], marks: Collection
 def _labels(context: SearchContext, train: Sequence[Example]) -> tuple[str, ...]:
     """The answers to tell apart: the task's labels, or those of a step; () for free text."""
     if is_single(context):
-        labels = context.settings.labels
-    else:
-        labels = tuple(sorted({example.target_text for example in train}))
-    return labels if len(labels) in CUE_LABELS else ()
+        return context.settings.labels
+    labels = tuple(sorted({example.target_text for example in train}))
+    return labels if len(labels) <= MOST_LABELS else ()
+
+
+def mixed_up(train: Sequence[Example], answers: Mapping[str, str], most: int) -> tuple[str, ...]:
+    """Return up to `most` labels, sorted: first those that are taken for others most often, then frequent ones.
+
+    answers: row id -> the label that was answered.
+    """
+    times: Counter[str] = Counter()
+    for row in train:
+        answer = answers.get(row.id, row.target_text)
+        if answer != row.target_text:
+            times.update((row.target_text, answer))
+    counts = Counter(row.target_text for row in train)
+    ranked = sorted(counts, key=lambda label: (-times[label], -counts[label], label))
+    return tuple(sorted(ranked[:most]))

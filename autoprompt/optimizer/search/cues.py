@@ -14,7 +14,6 @@ from autoprompt.records import Example
 from autoprompt.text.scripts import is_unparted, runs, signs
 
 FEWEST_ROWS = 2  # of a label that hold a cue; one row alone is a quotation
-CUE_LABELS = range(2, 31)  # how many labels a list in a prompt can tell apart
 _PRIOR = 0.5  # Jeffreys' pseudo-count of each cell
 _LEAST_Z = 1.3  # of the log odds ratio: one-sided p of 0.1, for a word to be named at all
 

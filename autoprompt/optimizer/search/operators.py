@@ -69,7 +69,7 @@ class Means:
     can_demo: demonstrations fit the prompt and there are rows for them. has_partner: another accepted
     candidate differs from the parent in its text, or in its demonstrations. recalls: sentences that helped
     before and are not in the parent yet. can_tell: there are rows enough to say what the answers mean;
-    has_labels: the answers are a few labels, whose words can be counted. is_leaning: with its demonstrations
+    has_labels: the answers are labels, whose words can be counted. is_leaning: with its demonstrations
     the parent answers some labels too often. can_reason: the parent answers at once, and could reason first.
     """
 

@@ -32,7 +32,9 @@ def give(path: str, uid: int) -> Owners:
     return owners
 
 
-def _give(owners: Owners, status: os.stat_result, name: str | int, uid: int, folder: int | None = None) -> None:
+def _give(
+    owners: Owners, status: os.stat_result, name: str | int, uid: int, folder: int | None = None
+) -> None:
     if status.st_uid == uid:  # another name of a file that was given already
         return
     if (status.st_uid, status.st_gid) != (0, 0):

@@ -5,7 +5,7 @@ not matter what the code puts in place of a name, or when. Paths may be longer t
 """
 
 # pathlib would be half of the start-up time of an experiment
-# ruff: noqa: PTH100, PTH101, PTH102, PTH106, PTH108, PTH116
+# ruff: noqa: PTH100, PTH101
 from __future__ import annotations
 
 import errno
@@ -195,7 +195,7 @@ def _opened_again(folder: int) -> int:
 class _Open:
     """A folder on the way down. The outer ones of a deep path are closed, and opened again as `..`."""
 
-    __slots__ = ("descriptor", "name", "waiting", "_is_closed", "_path", "_status")
+    __slots__ = ("_is_closed", "_path", "_status", "descriptor", "name", "waiting")
 
     def __init__(self, descriptor: int, name: str, path: str | None) -> None:
         self.descriptor = descriptor

@@ -1,7 +1,6 @@
 """What a run uses, beside what it may use."""
 
 # pathlib would be half of the start-up time of an experiment
-# ruff: noqa: PTH116
 from __future__ import annotations
 
 import os

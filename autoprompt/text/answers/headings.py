@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import re
 
-_MARKER = re.compile(
-    r"(?:answer|label|category|class|classification|output|result|prediction|verdict|conclusion"
-    r"|答案|类别|类型|分类|标签|结果|结论|输出|预测|回答|判断)"
-    r"[\"'`*\])]*\s*(?:[:=]|(?:\bis\b|是(?!否[^\W定的])|为)(?:\s*[:=])?)",  # 判断是否为 asks
+MARKER = re.compile(
+    r"(?:(?:answer|label|category|class|classification|output|result|prediction|verdict|conclusion|choice|pick"
+    r"|Antwort|Ergebnis|réponse|résultat|respuesta|resultado|resposta|risposta|risultato|ответ|результат|cevap|sonuç"
+    r"|उत्तर|الجواب|الإجابة"
+    r"|答案|类别|类型|分类|标签|结果|结论|输出|预测|回答|判断|正解|答え|解答|ラベル|정답|답변?|라벨|คำตอบ)"
+    r"[\"'`*\])]*\s*(?:[:=]|(?:\b(?:is|ist|lautet|est|es|é|è|है)\b"
+    r"|是(?!否[^\W定的])|为|為|は|은|는|คือ)(?:\s*[:=])?)"  # 判断是否为 asks
+    r"|(?:故|应|應|因此|所以|我)[选選](?:[择擇]|的是)?(?![项項择擇]))",
     re.IGNORECASE,
 )
 # Results and outputs head passages that hold no answer, too.
@@ -22,12 +26,12 @@ _MARKERS, _MARKED = 20, 500  # markers looked at, characters behind each
 
 def last_markers(text: str) -> list[re.Match[str]]:
     """Where `text` says "the answer is", "label:" or the like, in order."""
-    return list(_MARKER.finditer(text))[-_MARKERS:]
+    return list(MARKER.finditer(text))[-_MARKERS:]
 
 
 def last_headings(text: str) -> list[re.Match[str]]:
     """Those of the markers that a line or a sentence begins with, in order."""
-    return [marker for marker in _MARKER.finditer(text) if _is_heading(marker)][-_MARKERS:]
+    return [marker for marker in MARKER.finditer(text) if _is_heading(marker)][-_MARKERS:]
 
 
 def _is_heading(marker: re.Match[str]) -> bool:

@@ -3,33 +3,40 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from autoprompt.text.answers import standing
 from autoprompt.text.answers.headings import is_of_passage, last_markers, line_behind, lines_behind
+from autoprompt.text.answers.label_index import JOINT, Found, LabelIndex
+from autoprompt.text.answers.menus import Menus
+from autoprompt.text.answers.scales import (
+    OUT_OF,
+    UNIT,
+    Span,
+    blanked,
+    is_end_explained,
+    scales,
+    surenesses,
+)
 from autoprompt.text.answers.texts import bare, normalize, plain
-from autoprompt.text.scripts import MARKS, PARTED_LETTER
 
-_JOINT = re.compile(rf"(?<=(?!_)[\w{MARKS}])[\s_\-]+(?=(?!_)[\w{MARKS}])")  # between the words of a label
-# Behind a "no" that answers nothing: "I have no idea", "no way to tell", the Spanish "no sé". Before another
-# noun ("there is no sarcasm") it may well be the answer.
-_NO_ANSWER = (
-    r"(?!\s+(?:(?:doubt|question|wonder|idea|clue|opinion|preference|matter)\b"
-    r"|(?:(?:clear|definite|definitive|simple|single|right|correct|certain)\s+){0,2}answer\b"
-    r"|(?:way|means)\s+(?:to|of)\s+(?:tell|know|say|see|decid|determin|judg|be\b|find)"
-    r"|(?:lo\s+)?(?:sé|sabría)\b|estoy\s+segur|puedo\s+(?:decir|decidir|determinar|saber)"
-    r"|tengo\s+(?:ni\s+)?idea))"
+_ASIDE_NAME = re.compile(
+    r"confidence|certainty|probability|likelihood|(?:^|_)(?:min|max|scale|out_of|total|lowest|highest)(?:$|_)"
+    r"|置信度|信心|確信度|信頼度|신뢰도",
+    re.IGNORECASE,
 )
 _NUMBER_LABEL = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?")
 _WHOLE = re.compile(r"(-?(?:0|[1-9]\d*))(?:\.0+)?")
+_LETTER = re.compile("[a-z]")
 _FEWEST_GRADES = 3  # labels that are whole numbers; of two, 0/1 is no grade but both of them
 
 
 def label_key(label: str) -> str:
     """What a label is read by: normalized, with one sign for space, hyphen and underscore between words."""
-    return _JOINT.sub("_", normalize(label))
+    return JOINT.sub("_", normalize(label))
 
 
 def whole_number(label: str) -> str | None:
@@ -46,15 +53,17 @@ class LabelWords:
         # Of labels that differ in case or marks only, the first is meant unless it is written exactly.
         self._raw = {form: label for label, form in reversed(forms.items())}
         self._normal = {label_key(label): label for label in reversed(forms)}
-        longest_first = sorted(self._normal.items(), key=lambda item: len(item[0]), reverse=True)
-        self._by_group = {f"l{i}": label for i, (_, label) in enumerate(longest_first)}
         whole = _whole_numbers(forms)
-        numbers = _number_patterns(whole)
-        words = [
-            f"(?P<l{i}>{_word(bare(forms[label]), numbers.get(label))})"
-            for i, (_, label) in enumerate(longest_first)
-        ]
-        self._words = re.compile("|".join(words), re.IGNORECASE) if words else None
+        longest_first = sorted(self._normal.items(), key=lambda item: len(item[0]), reverse=True)
+        self._index = LabelIndex(
+            {label: bare(forms[label]) for _, label in longest_first}, whole, _number_tail(whole)
+        )
+        letters = _letters(forms)
+        places = {label: letters[bare(form).lower()] for label, form in forms.items()} if letters else {}
+        if len(whole) == len(forms):
+            places = {label: at for at, label in enumerate(sorted(whole, key=lambda one: int(whole[one])))}
+        self._menus = Menus(places, letters, len(self._normal))
+        self._has_digits = any(any(map(str.isdigit, form)) for form in forms.values())
         self._negative = {
             label: self._normal[opposite]
             for core, label in self._normal.items()
@@ -71,9 +80,13 @@ class LabelWords:
         return self._raw.get(text.strip()) or self._normal.get(label_key(text))
 
     def values_of(self, data: Any) -> set[str]:
-        """The labels that are values of a JSON object."""
-        values = data.values() if isinstance(data, dict) else ()
-        named = [self.exact(str(value)) for value in values if isinstance(value, str | int | float)]
+        """The labels that are values of a JSON object, but for the ends of a scale and how sure it is."""
+        pairs = data.items() if isinstance(data, dict) else ()
+        named = [
+            self.exact(str(value))
+            for name, value in pairs
+            if isinstance(value, str | int | float) and not _ASIDE_NAME.search(str(name))
+        ]
         return {label for label in named if label is not None}
 
     def headed_by(self, heading: re.Match[str]) -> str | None:
@@ -98,43 +111,71 @@ class LabelWords:
             return None if any(map(str.isalnum, line[: max(0, start)])) else label
         return label
 
-    def words_of(self, text: str) -> tuple[list[str], list[tuple[int, int]]]:
-        """The labels that occur as words, in order, and where."""
-        words = list(self._words.finditer(text)) if self._words else []
-        return [self._by_group[word.lastgroup or ""] for word in words], [word.span() for word in words]
+    def find(self, text: str) -> list[Found]:
+        """The labels that occur as words, in order."""
+        return self._index.find(text)
+
+    def without_options(self, text: str) -> tuple[str, list[Span]]:
+        """`text` with spaces where it repeats what could be answered, or says how sure it is; and where."""
+        cut: list[Span] = []
+        found = self._index.find(text)
+        # In this order: "Rating (1-5)", "Confidence: 1", and behind a menu "Confidence (low, high): high".
+        for look in (self._scales, _surenesses, self._menus.find, _surenesses):
+            if found and (spans := look(text, found)):
+                text = blanked(text, spans)
+                found = self._index.find(text)
+                cut += spans
+        return text, cut
+
+    def _scales(self, text: str, found: Sequence[Found]) -> list[Span]:
+        return _outside(scales(text), found) if self._has_digits else []
 
     def first_word(self, text: str) -> str | None:
         return self._first(text)[0]
 
     def _first(self, text: str) -> tuple[str | None, int]:
-        """The first label that is said, or the one that its denial means; where its word begins.
+        said = self.said(text)
+        return next(((word.label, word.start) for word in said), (None, -1))
 
-        Of labels of which none counts more ("yes or no") none is said. One that is asked about ("Is it
-        spam?") counts where no other is said.
+    def said(self, text: str) -> list[Found]:
+        """The labels that are said, or what their denial means, in order.
+
+        Of labels of which none counts more ("yes or no") none is said. What is asked about ("Is it spam?"),
+        called wrong ("A is wrong") or explained ("5 is best") counts where no other is said.
         """
-        labels, spans = self.words_of(text)
-        if len(set(labels)) > 1 and standing.are_alone(text, spans):
-            return None, -1
-        asked: tuple[str | None, int] = None, -1
+        found = self._index.find(text)
+        spans = [word.span for word in found]
+        if len({word.label for word in found}) > 1 and standing.are_alone(text, spans):
+            return []
+        said: list[Found] = []
+        asked: list[Found] = []
+        doubtful: list[Found] = []
         denied_end, past = -1, 0
-        for at, (label, (start, end)) in enumerate(zip(labels, spans, strict=True)):
+        for at, word in enumerate(found):
             if at < past:
                 continue
-            if standing.is_denied(text, start, end, denied_end):
-                if label in self._negative:
-                    return self._negative[label], start
-                denied_end = end
+            if standing.is_denied(text, word.start, word.end, denied_end):
+                if word.label in self._negative:
+                    said.append(word._replace(label=self._negative[word.label]))
+                    continue
+                denied_end = word.end
                 continue
             behind = at + standing.listed(text, spans[at : at + standing.MOST_LISTED])
-            if len(set(labels[at:behind])) > 1:
+            if len({one.label for one in found[at:behind]}) > 1:
                 past = behind
-            elif standing.is_weighed(text, start):
+            elif standing.is_weighed(text, word.start):
                 continue
-            elif not standing.is_asked(text, end):
-                return label, start
-            elif asked[0] is None:
-                asked = label, start
-        return asked
+            elif standing.is_asked(text, word.end):
+                asked.append(word)
+            elif standing.is_ruled_out(text, word.end) or (
+                self._has_digits and is_end_explained(text, word.end)
+            ):
+                doubtful.append(word)
+            else:
+                said.append(word)
+        if said or asked:
+            return said or asked[:1]
+        return doubtful[:1] if len({word.label for word in doubtful}) == 1 else []
 
 
 def _whole_numbers(forms: Mapping[str, str]) -> dict[str, str]:
@@ -149,35 +190,29 @@ def _whole_numbers(forms: Mapping[str, str]) -> dict[str, str]:
     return {label: number for label, number in numbers.items() if counts[number] == 1}
 
 
-def _number_patterns(whole: Mapping[str, str]) -> dict[str, str]:
-    """Label -> pattern of its whole number: with .0 behind it, as 4/5 of grades up to 5, as +1 beside -1."""
+def _number_tail(whole: Mapping[str, str]) -> str:
+    """Pattern of what belongs to a number: .0 behind it, and of grades up to 5 the /5 of 4/5."""
     top = max(whole.values(), key=int) if len(whole) >= _FEWEST_GRADES else ""
-    out_of = rf"(?:/{re.escape(top)}(?!\d))?" if top else ""
-    plus = r"\+?" if any(number.startswith("-") for number in whole.values()) else ""
-    return {
-        label: ("" if number.startswith("-") else plus) + rf"{re.escape(number)}(?:\.0+)?{out_of}"
-        for label, number in whole.items()
-    }
+    out_of = rf"(?:{UNIT}?\s?{OUT_OF}\s?{re.escape(top)}(?![\d%]|[.,]\d))?" if top else ""
+    return rf"(?:\.0+)?{out_of}(?!\s?{OUT_OF}\s?\d)"
 
 
-def _word(core: str, number: str | None = None) -> str:
-    """Pattern of a label inside running text, with borders where its script has them.
+def _surenesses(text: str, found: Sequence[Found]) -> list[Span]:
+    return _outside(surenesses(text), found)
 
-    number: the pattern of its number, if it is one.
-    """
-    body = number or r"[\s_\-]*".join(map(re.escape, _JOINT.split(core)))
-    if re.fullmatch(r"[A-Za-z]", core):
-        # One letter is also a word or a part of one: only the capital counts, and "A headline" is not A.
-        article = r"(?!\s+(?!(?:is|was|because|since|as|and|or)\b)[a-z])" if core in "AaIi" else ""
-        return rf"(?<![\w'’])(?-i:{core.upper()})(?![\w'’]){article}"
-    if core.casefold() == "no":
-        body += _NO_ANSWER
-    elif core in ("是", "否"):
-        body = rf"(?<!是){body}(?!否)"  # 是否 asks
-    if core[0].isdigit():
-        body = rf"(?<!\d[.,/])(?<![-+])(?<![^\W为是]){body}"  # 有1个 is a count, 是1 an answer
-    elif re.match(PARTED_LETTER, core[0]):
-        body = rf"(?<!{PARTED_LETTER}){body}"
-    if core[-1].isdigit():
-        return rf"{body}(?![.,/]\d)(?!%)(?!{PARTED_LETTER})"
-    return rf"{body}(?!{PARTED_LETTER})" if re.match(PARTED_LETTER, core[-1]) else body
+
+def _outside(spans: Sequence[Span], found: Sequence[Found]) -> list[Span]:
+    """Those that are no part of a label, as 18-34 is of an age's."""
+    starts = [label.start for label in found]
+    outside = []
+    for start, end in spans:
+        at = bisect_right(starts, start) - 1
+        if at < 0 or found[at].end < end:
+            outside.append((start, end))
+    return outside
+
+
+def _letters(forms: Mapping[str, str]) -> dict[str, int]:
+    """Small letter -> its place among the labels, if all are single letters."""
+    letters = sorted({bare(form).lower() for form in forms.values()})
+    return {letter: at for at, letter in enumerate(letters)} if all(map(_LETTER.fullmatch, letters)) else {}

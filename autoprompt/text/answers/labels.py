@@ -11,6 +11,7 @@ from functools import lru_cache
 from autoprompt.text.answers.headings import is_of_passage, last_headings, last_markers, line_behind
 from autoprompt.text.answers.label_words import LabelWords
 from autoprompt.text.answers.objects import read_json
+from autoprompt.text.answers.standing import is_given
 from autoprompt.text.answers.texts import plain, visible
 
 
@@ -50,6 +51,9 @@ def read_label(text: str, labels: Sequence[str]) -> str | None:
     found = known.values_of(read_json(answer))
     if len(found) == 1:
         return found.pop()
+    answer, options = known.without_options(answer)
+    if options and (whole := known.exact(answer)) is not None:
+        return whole
     headings = last_headings(answer)
     headed = {named for marker in headings if (named := known.headed_by(marker)) is not None}
     if len(headed) == 1:
@@ -65,12 +69,15 @@ def read_label(text: str, labels: Sequence[str]) -> str | None:
         return None
     if any(line_behind(marker) and not is_of_passage(marker) for marker in headings):
         return None
-    return known.first_word(answer)
+    said = known.said(answer)
+    if options and len({word.label for word in said}) > 1 and not is_given(answer, said[0].start, options):
+        return None
+    return said[0].label if said else None
 
 
 def mentions_several(text: str, labels: Sequence[str]) -> bool:
     """Whether different labels occur in `text`, whichever it settles on, if on any."""
-    return len(set(_labels(tuple(labels)).words_of(plain(visible(text)))[0])) > 1
+    return len({word.label for word in _labels(tuple(labels)).find(plain(visible(text)))}) > 1
 
 
 @lru_cache(maxsize=64)

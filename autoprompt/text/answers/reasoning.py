@@ -47,6 +47,7 @@ _END: dict[Language, str] = {
 _ONE_OF: dict[Language, str] = {"en": "one of: ", "zh": "以下之一："}
 _ALONE: dict[Language, str] = {"en": "the answer alone.", "zh": "答案本身。"}
 _JOIN: dict[Language, str] = {"en": ", ", "zh": "、"}
+_MOST_OF_LABELS = 8_000  # characters: every row is sent with this line
 _MOST_QUOTED = 300  # characters of a prompt that the line repeats: a longer one is more than a question
 
 _ASKS = re.compile("|".join(rf"{re.escape(line.strip())}[^\n]*" for line in _STEPS.values()))
@@ -64,13 +65,14 @@ def asks_to_reason(prompt: str) -> bool:
 def request(prompt: str, labels: Sequence[str]) -> str:
     """The line, in the language of `prompt`, that asks for it. labels: the only answers; () for others.
 
-    A short prompt without placeholders is repeated in it, as what is asked.
+    Thousands of labels are not listed. A short prompt without placeholders is repeated in it, as what is asked.
     """
     language = language_of(prompt)
     asked = " ".join(prompt.split())
     is_quoted = asked and len(asked) <= _MOST_QUOTED and "{" not in asked
     compare = _COMPARE[language] + (_QUOTED[language].format(asked) if is_quoted else _UNQUOTED[language])
-    answer = _ONE_OF[language] + _JOIN[language].join(labels) if labels else _ALONE[language]
+    listed = _JOIN[language].join(labels)
+    answer = _ONE_OF[language] + listed if 0 < len(listed) <= _MOST_OF_LABELS else _ALONE[language]
     return _STEPS[language] + compare + _END[language] + answer
 
 

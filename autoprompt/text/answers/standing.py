@@ -81,6 +81,23 @@ _WEIGHED = re.compile(
     r"|(?:是否|是不是|能否|可否)(?:是|为|属于|应该?|能|可以?|算|判|被|归类|视|包含|含有?)*[“‘「\"]*$",
     re.IGNORECASE,
 )
+_RULED_OUT = re.compile(
+    r"[\"'`*”’」』)]*(?:\s+(?:is|are|was|ist|est|es|è|é)\s+(?:clearly\s+|also\s+)?(?:wrong|incorrect|not\s+(?:right|correct)"
+    r"|ruled\s+out|falsch|fausse?|incorrecte?|incorrect[oa]|falso|sbagliat[oa]|errad[oa])\b|\s+(?:неверн|неправильн)"
+    r"|\s?[选選]?[项項]?(?:[选選][项項])?(?:是)?(?:[错錯]|不正[确確]|不[对對]|有[误誤]|不符|不合|不[选選])"
+    r"|\s?は(?:誤|間違|不適|不正|正しくな)|\s?(?:번|은|는|이|가)?\s?(?:은|는)?\s?(?:오답|틀)|\s?(?:ไม่ถูก|ผิด))",
+    re.IGNORECASE,
+)
+_COUNT = re.compile(r"\d+\s+[^\W\d]")
+_LINE_OR_SENTENCE = re.compile(r"[.。\n]")
+# Verbs that hand over an answer.
+_GIVEN = re.compile(
+    r"(?:\b(?:give|giving|rate|rating|say|choose|pick|select|assign|score|deserves?|gets?|go(?:es)?\s+(?:with|for)|is|be|as|so"
+    r"|therefore|thus|call|gebe|wähle|sage|ist|also|donne|choisis|dirais|donc|est|doy|elijo|diría|es|dou|escolho|é|direi"
+    r"|do|scelgo|è|ставлю|выбираю|это)\b(?:\s+(?:it|this|that|them|the|a|an|as|is|to\s+be|for|eine?n?|une?|un|el|le|la|um|uma)\b)*"
+    r"|[:=→>]|[选選给給打是为為])[\s\"'`*_“‘「(]*$",
+    re.IGNORECASE,
+)
 _TO_ITS_QUESTION_MARK = re.compile(r"[^\n.!?。！？؟]{0,200}[?？؟]")
 _BEFORE = 48  # characters in front of a label that are looked at
 
@@ -102,9 +119,32 @@ def is_weighed(text: str, start: int) -> bool:
     return _WEIGHED.search(text[max(0, start - _BEFORE) : start]) is not None
 
 
+def is_beside(text: str, start: int, end: int) -> bool:
+    """Whether an "or", an "and" or a sign like them is all between two labels."""
+    return _BESIDE.fullmatch(text, start, end) is not None
+
+
+def is_ruled_out(text: str, end: int) -> bool:
+    """Whether the label that ends at `end` is called wrong: right behind it, "A is wrong", A项错误."""
+    return _RULED_OUT.match(text, end) is not None
+
+
 def is_asked(text: str, end: int) -> bool:
     """Whether the sentence of a label that ends at `end` is a question."""
     return _TO_ITS_QUESTION_MARK.match(text, end) is not None
+
+
+def is_given(text: str, start: int, options: Sequence[tuple[int, int]]) -> bool:
+    """Whether the label at `start` is handed over as the answer, behind the options that `text` repeats.
+
+    options: where they are. Nothing but marks is between, or a verb such as "I give it".
+    """
+    before = text[max((end for _, end in options if end <= start), default=0) : start]
+    # A sentence may begin with a count: "Scale 1-5. 3 of the points hold".
+    is_count = _COUNT.match(text, start) and (not before or _LINE_OR_SENTENCE.search(before))
+    if not is_count and not any(map(str.isalnum, before)):
+        return True
+    return _GIVEN.search(text[max(0, start - _BEFORE) : start]) is not None
 
 
 def listed(text: str, spans: Sequence[tuple[int, int]]) -> int:

@@ -9,6 +9,7 @@ from autoprompt.records import Message
 from autoprompt.text.answers.labels import read_label
 from autoprompt.text.answers.objects import read_json
 from autoprompt.text.answers.texts import visible
+from autoprompt.text.names import listed
 from autoprompt.text.templates import fill, language_of
 from autoprompt.workflow.engine.context import NodeContext
 from autoprompt.workflow.engine.definition import NodeResult, NodeTypeBase
@@ -33,7 +34,7 @@ class QuestionClassifier(NodeTypeBase):
         reply = call_model(context, messages, data.model, labels=labels, chunk_name=None)
         found = _read(reply.text, classes, labels)
         if found is None:
-            names = ", ".join(entry.name for entry in classes)
+            names = listed([entry.name for entry in classes])
             raise ValueError(f"the model answered {reply.text[:100]!r}, none of the classes: {names}")
         return NodeResult(
             {

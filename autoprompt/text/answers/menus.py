@@ -1,0 +1,244 @@
+"""Where an answer repeats what it could choose from: lists of labels, and labels with what they mean.
+
+"Sentiment (positive, negative, neutral): negative" names one label, and so do "Label (0 = ham, 1 = spam): 1"
+and "A) apples B) pears. B". A run of labels counts as such a menu by its form alone: no wording is listed.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from operator import attrgetter
+from typing import NamedTuple
+
+from autoprompt.text.answers.headings import MARKER
+from autoprompt.text.answers.label_index import Found
+from autoprompt.text.answers.scales import UNIT, Span
+from autoprompt.text.answers.standing import is_beside, is_denied
+
+_CLOSED, _OPENED = r"[\"'`*_”’」』)\]]*", r"[\"'`*_“‘「『(\[]*"
+# In front of a label: the number or letter by which it is chosen, or the mark of a line.
+_CODE = rf"(?:{_OPENED}(?:\d{{1,5}}|[A-Za-z])\s?(?:[.):=]|->|→)|[-*•·‣](?=\s))"
+_BETWEEN = rf"(?:[,;/|、،·•‖\\]|\n[^\S\n]*(?:\n[^\S\n]*(?={_CODE}))?)"
+_LISTED = re.compile(
+    rf"{_CLOSED}{UNIT}?\s*{_BETWEEN}\s*(?:{_CODE}\s*)?{_OPENED}|{_CLOSED}\s+{_CODE}\s*{_OPENED}"
+)
+_SURELY_LISTED = re.compile(rf"{_CLOSED}\s*(?:[/|‖\n]\s*(?:{_CODE}\s*)?|[,;]?\s*{_CODE}\s*){_OPENED}")
+_SPACED = re.compile(rf"{_CLOSED}[.)]?\s+{_OPENED}")  # 1 2 3 4 5
+_WIDEST_JOINT = 24
+_FEWEST = 3  # labels of a list with commas, of a larger set: "yes, no problem" lists none
+# What begins a list that holds all labels there are, and what its end heads: "(yes, no)", "yes, no: no".
+_ANNOUNCED = re.compile(
+    r"(?:[(\[{]|\b(?:options?|labels?|classes|categories|choices|values|one\s+of|either|between|among|from"
+    r"|Optionen|opciones|opções|opzioni|варианты)\b[^\n]{0,20}[:=]?"
+    r"|(?:选项|選項|类别|標籤|标签|選択肢|선택지|ตัวเลือก)\s*[:=]?)\s*[\"'`*“‘「(\[]*$",
+    re.IGNORECASE,
+)
+_HEADS = re.compile(rf"{_CLOSED}\s*(?:[:=]|->|→|⇒)")
+_LINE_END = re.compile(r"[^\w\n]*(?:\n|\Z)")
+_LINE_BEGIN = re.compile(r"\n[^\w\n]*\Z")
+_WORD = re.compile(r"\w+")
+_MOST_BEFORE = 48  # characters in front of a label that are looked at
+# The sign between a label and what it means.
+_SIGN = re.compile(
+    rf"[\"'`*_”’」』]*{UNIT}?\s*(?:(?P<sign>[=:(]|\)|\.(?=\s|[^\W\d_])|\s[-–—]\s|->|→|⇒)"
+    r"|(?P<word>\b(?:means?|stands?\s+for|denotes?|signif(?:ies|y)|represents?|indicates?|being|bedeutet|steht\s+für"
+    r"|signifie|représente|significa|representa|означает|oznacza|betekent)\b|表示|代表|意味|指|を意味|は|은|는|คือ|หมายถึง))"
+)
+_SIGN_OF_ENDS = re.compile(r"\s+(?:is|ist|est|es|è|é)\s+")  # of numbers alone: "1 is bad and 5 is good"
+# Behind the letter of an option: a sentence about it, and not what it says.
+_JUDGED = re.compile(
+    r"[\s\"'`*_:,.)]*(?:(?:is|was|are|were|would|could|can|may|might|should|does|do|did|has|have|had|seems?|refers?|makes?"
+    r"|contains?|expresses|uses|sounds?|says|isn't|doesn't|cannot|can't|ist|est|es|sind|correct|incorrect|right"
+    r"|wrong|true|false|yes|no|not)\b|[是为為不对對错錯正][确確误誤]?|が|이|가)",
+    re.IGNORECASE,
+)
+_LONGEST_MEANING = 400
+_MEANING_END = re.compile(
+    r"[\n;,.。；)\]→⇒|]|->|=>|\s:\s|:(?=\s|$)|\b(?:so|thus|therefore|hence|also|donc|entonces|итак)\b"
+)
+_FROM = re.compile(
+    r"\b(?:from|between|von|zwischen|de|entre|da|tra|от|между)\s+[\"'`*_“‘「(]*$|[从從由(\[]$", re.IGNORECASE
+)
+_TO = re.compile(
+    rf"{_CLOSED}(?:\s+(?:to|through|and|bis|und|à|et|a|y|e|до|и)\s+|\s*(?:-|–|—|~|〜|\.{{2,3}}|到|至|から|에서|ถึง)\s*)"
+    rf"{_OPENED}"
+)
+_LETTERS = re.compile(
+    r"(?<![\w'’])([A-Za-z])(?:[-–~〜]|\s*(?:到|至|から|에서|ถึง|\.{2,3})\s*|\s+(?:to|through|thru|bis|à|до)\s+)([A-Za-z])(?![\w'’])"
+)
+_BRACKETS = {"(": ")", "[": "]", "{": "}"}
+_WIDEST_BRACKET = 200
+_START = attrgetter("start")
+
+
+class _Item(NamedTuple):
+    """A label with a sign behind it, and where what the label means begins."""
+
+    found: Found
+    sign: str
+    end: int
+
+
+class Menus:
+    """Finds where an answer repeats the options, for one set of labels.
+
+    Args:
+        places: Label to its place on their scale, if the labels are one: whole numbers or single letters.
+        letters: Small letter to its place, if they are letters.
+        count: How many labels there are.
+    """
+
+    def __init__(self, places: Mapping[str, int], letters: Mapping[str, int], count: int) -> None:
+        self._places = places
+        self._letters = letters
+        self._count = count
+
+    def find(self, text: str, found: Sequence[Found]) -> list[Span]:
+        """Return the spans of `text` that repeat the options. found: the labels in it, in order."""
+        if len(found) < 2:
+            return []
+        spans = [*self._lists(text, found), *self._ranges(text, found), *self._legends(text, found)]
+        return [_with_brackets(text, span, found) for span in spans]
+
+    def _lists(self, text: str, found: Sequence[Found]) -> Iterator[Span]:
+        for run in _runs(found, lambda one, other: self._is_listed(text, one, other)):
+            begin, end = run[0].start, run[-1].end
+            joints = [text[one.end : other.start] for one, other in pairwise(run)]
+            is_sure = len(run) >= _FEWEST or any(map(_SURELY_LISTED.fullmatch, joints))
+            is_sure |= _HEADS.match(text, end) is not None and not all(map(_SPACED.fullmatch, joints))
+            is_all = len(run) == self._count and _ANNOUNCED.search(text[max(0, begin - _MOST_BEFORE) : begin])
+            # Two lines may be an answer and what explains it, which begins with the other label.
+            is_open = "\n" in joints[-1] and not _LINE_END.match(text, end)
+            if (is_sure or is_all) and not is_open and not is_denied(text, begin, run[0].end, -1):
+                yield begin, end
+
+    def _is_listed(self, text: str, one: Found, other: Found) -> bool:
+        if other.start - one.end > _WIDEST_JOINT:
+            return False
+        if _LISTED.fullmatch(text, one.end, other.start) or is_beside(text, one.end, other.start):
+            return True
+        is_next = self._places.get(other.label, -1) == self._places.get(one.label, -9) + 1
+        return is_next and _SPACED.fullmatch(text, one.end, other.start) is not None
+
+    def _ranges(self, text: str, found: Sequence[Found]) -> Iterator[Span]:
+        """From one label to another; those of numbers are found without labels (see `scales`)."""
+        for letters in _LETTERS.finditer(text) if self._letters else ():
+            if -1 < self._letters.get(letters[1].lower(), -1) < self._letters.get(letters[2].lower(), -1):
+                yield letters.span()
+        for one, other in pairwise(found):
+            if one.label == other.label or other.start - one.end > _WIDEST_JOINT:
+                continue
+            if _TO.fullmatch(text, one.end, other.start) and (
+                _FROM.search(text[max(0, one.start - _MOST_BEFORE) : one.start])
+                or _HEADS.match(text, other.end)
+            ):
+                yield one.start, other.end
+
+    def _legends(self, text: str, found: Sequence[Found]) -> Iterator[Span]:
+        """Runs of labels that the same sign parts from what each of them means."""
+        run: list[_Item] = []
+        labels: set[str] = set()
+        for label in (*found, None):
+            item = self._item(text, label) if label else None
+            # An answer stands behind "Answer:", and is no part of what was explained before.
+            is_marked = label is None or _is_marked(text, label.start)
+            if (
+                item
+                and run
+                and not is_marked
+                and item.found.label not in labels
+                and self._goes_on(text, run, item)
+            ):
+                run.append(item)
+            elif item or is_marked:
+                if (legend := self._legend(text, run, found)) is not None:
+                    yield legend
+                run, labels = ([item] if item else []), set()
+            if item:
+                labels.add(item.found.label)
+
+    def _item(self, text: str, found: Found) -> _Item | None:
+        is_placed = found.label in self._places
+        sign = _SIGN.match(text, found.end)
+        if sign is not None and (sign["sign"] not in (")", ".") or is_placed):
+            kind = (sign["sign"] or "means").strip()
+        elif is_placed and (sign := _SIGN_OF_ENDS.match(text, found.end)) is not None:
+            kind = "is"
+        else:
+            return None
+        if self._letters and _JUDGED.match(text, sign.end()):
+            return None
+        return _Item(found, kind, sign.end())
+
+    def _goes_on(self, text: str, run: Sequence[_Item], item: _Item) -> bool:
+        """Whether the next item may be of the same legend: with its sign, in the order of the scale."""
+        meaning = text[run[-1].end : item.found.start]
+        if item.sign != run[0].sign or len(meaning) > _LONGEST_MEANING:
+            return False
+        if not any(map(str.isalnum, meaning)) or ("\n\n" in meaning and not _LINE_BEGIN.search(meaning)):
+            return False
+        first, second, last, this = (
+            self._places.get(one.found.label, 0) for one in (run[0], [*run, item][1], run[-1], item)
+        )
+        return not self._places or (last < this) == (first < second)
+
+    def _legend(self, text: str, run: Sequence[_Item], found: Sequence[Found]) -> Span | None:
+        """From the first item to the end of what the last one means."""
+        # 4 and 5 explained, of 1 to 5, are two readings.
+        if len(run) < 2 or all(self._places.get(item.found.label, 0) for item in run):
+            return None
+        last = run[-1]
+        most = last.end + _LONGEST_MEANING
+        ends = [min(most, len(text))]
+        if last.sign == "(":
+            ends += [at + 1 for at in [text.find(")", last.end, most)] if at >= 0]
+        else:
+            first = _WORD.search(text, last.end, most)
+            signs = (
+                _MEANING_END.search(text, first.end() if first else last.end, most),
+                MARKER.search(text, last.end, most),
+            )
+            ends += [sign.start() for sign in signs if sign]
+        following = bisect_left(found, last.end, key=_START)
+        ends += [label.start for label in found[following : following + 1]]
+        return run[0].found.start, min(ends)
+
+
+def _runs(found: Sequence[Found], is_joined: Callable[[Found, Found], bool]) -> Iterator[list[Found]]:
+    """Runs of two and more labels that are joined, each of them once."""
+    run: list[Found] = []
+    labels: set[str] = set()
+    for label in found:
+        if run and (label.label in labels or not is_joined(run[-1], label)):
+            if len(run) > 1:
+                yield run
+            run, labels = [], set()
+        run.append(label)
+        labels.add(label.label)
+    if len(run) > 1:
+        yield run
+
+
+def _is_marked(text: str, start: int) -> bool:
+    """Whether "Answer:" or the like is in front of the label at `start`."""
+    before = text[max(0, start - _MOST_BEFORE) : start]
+    return any(not any(map(str.isalnum, before[marker.end() :])) for marker in MARKER.finditer(before))
+
+
+def _with_brackets(text: str, span: Span, found: Sequence[Found]) -> Span:
+    """The span with the brackets around it, if they hold no other label: "(on a scale of A to E)"."""
+    start, end = span
+    for at in range(start - 1, max(-1, start - _WIDEST_BRACKET), -1):
+        if text[at] in ")]}\n":
+            break
+        if text[at] not in _BRACKETS:
+            continue
+        close = text.find(_BRACKETS[text[at]], end, end + _WIDEST_BRACKET)
+        inside = found[bisect_left(found, at, key=_START) : bisect_left(found, close, key=_START)]
+        if close < 0 or "\n" in text[end:close] or any(not start <= one.start < end for one in inside):
+            break
+        return at, close + 1
+    return span
