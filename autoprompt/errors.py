@@ -177,7 +177,7 @@ def variable_name(setting: str) -> str:
 
 VARIABLE_PREFIX = "AUTOPROMPT_"
 _FLAGS = {"metric_options": "--metric-option"}
-_AT_COMMAS = ("labels",)  # whose flag takes a whole list; other flags are repeated
+AT_COMMAS = ("labels", "allow_private_hosts")  # whose flag takes a whole list; other flags are repeated
 _BLANK = re.compile(r"<([A-Z@|_,.=\[\]]+)>")
 _BARE_WORD = re.compile(r"[\w./:@%+=-]+")
 _ENDS = (".", "?", "!", "…", ":")
@@ -249,7 +249,7 @@ def _setting(name: str, value: object, voice: Voice) -> str:
             return flag_name(name)
         case Voice.CLI if isinstance(value, Mapping):
             return _repeated(name, [f"{key}={part}" for key, part in value.items()])
-        case Voice.CLI if isinstance(value, list | tuple) and name not in _AT_COMMAS:
+        case Voice.CLI if isinstance(value, list | tuple) and name not in AT_COMMAS:
             return _repeated(name, value)
         case Voice.CLI:
             return f"{flag_name(name)} {blank[1] if blank else _shell_word(_joined(value))}"

@@ -28,6 +28,9 @@ class Reply:
     blank_lines: int = 0
 
 
+LOCAL = ("127.0.0.1",)
+"""`allow_private_hosts` of a run that asks the endpoint from a workflow."""
+
 DROP = Reply(is_drop=True)
 GARBAGE = Reply(body="<html>bad gateway</html>")
 

@@ -39,6 +39,7 @@ _FROM_RUN = (
     "workflow",
     "target_output",
     "tools",
+    "allow_private_hosts",
     "input_field",
     "target_field",
     "metric",

@@ -14,7 +14,7 @@ import typer
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from autoprompt.errors import UsageError, Voice, flag_name, tell
+from autoprompt.errors import AT_COMMAS, UsageError, Voice, flag_name, tell
 from autoprompt.settings.faults import Refused
 from autoprompt.settings.kinds import given
 from autoprompt.settings.records import (
@@ -35,6 +35,7 @@ EVALUATION = tuple(
         "workflow",
         "target_output",
         "tools",
+        "allow_private_hosts",
         *DataSettings.model_fields,
         *ModelSettings.model_fields,
         *BudgetSettings.model_fields,
@@ -58,6 +59,7 @@ _FIRST = ("baseline", "dataset", "prompt", "workflow", "io", "data", "model", "b
 _METAVARS = {
     "prompt": "TEXT|@FILE",
     "labels": "A,B,...",
+    "allow_private_hosts": "HOST,...",
     "metric_options": "NAME=VALUE",
     "metric": "NAME",
     "base_url": "URL",
@@ -199,7 +201,7 @@ def _kind(name: str, field: FieldInfo) -> tuple[Any, Any]:
         return list[str] | None, None
     if name == "data":
         return list[Path] | None, None
-    if name == "labels":
+    if name in AT_COMMAS:
         return str | None, None
     plain = _plain(field.annotation)
     return (bool, False) if plain is bool else (plain | None, None)

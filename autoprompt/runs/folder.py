@@ -24,7 +24,17 @@ from autoprompt.settings.records import RunConfig
 from autoprompt.errors import StoreError
 from autoprompt.text.redaction import redact, redact_entries, redactor, without_secrets
 from autoprompt.settings.kinds import label_text
-from autoprompt.text.files import JsonLines, append_jsonl, read_json, read_jsonl, to_yaml, write_json, write_jsonl, write_text
+from autoprompt.settings.yaml_file import safe_load
+from autoprompt.text.files import (
+    JsonLines,
+    append_jsonl,
+    read_json,
+    read_jsonl,
+    to_yaml,
+    write_json,
+    write_jsonl,
+    write_text,
+)
 from autoprompt.runs.lock import is_held
 from autoprompt.records import EvaluatedRow
 
@@ -225,10 +235,10 @@ class RunFolder:
     def read_config(self) -> dict[str, Any]:
         """The settings that the run was started with. Raises StoreError if they cannot be read."""
         try:
-            config = yaml.safe_load(self.config_path.read_text(encoding="utf-8"))
+            config = safe_load(self.config_path.read_text(encoding="utf-8"))
         except OSError as error:
             raise StoreError(f"{self.config_path}: cannot be read ({error.strerror})") from error
-        except (yaml.YAMLError, UnicodeDecodeError) as error:
+        except (yaml.YAMLError, ValueError) as error:
             raise StoreError(f"{self.config_path}: not YAML ({error})") from error
         if not isinstance(config, dict):
             raise StoreError(f"{self.config_path}: settings were expected, found {type(config).__name__}")

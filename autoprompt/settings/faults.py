@@ -10,7 +10,7 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from autoprompt.errors import Place, Problem
+from autoprompt.errors import AT_COMMAS, Place, Problem
 
 Loc = tuple[int | str, ...]
 PlaceOf = Callable[[Loc, bool], Place]  # of a value, or of its key
@@ -18,7 +18,6 @@ PlaceOf = Callable[[Loc, bool], Place]  # of a value, or of its key
 _MOST_PROBLEMS = 10
 _LONGEST_VALUE = 60
 _LONGEST_LIST = 60
-_AT_COMMAS = ("labels",)  # split as on the command line; in other lists a comma may be part of a text
 _EXPECTED = {
     "int_type": "a whole number",
     "int_parsing": "a whole number",
@@ -117,7 +116,7 @@ def _bad_value(details: ErrorDetails, model: type[BaseModel], place_of: PlaceOf)
         expected = "expected a list" + (f" of entries with {', '.join(at.model_fields)}" if at else "")
         if at is None and isinstance(found, str | int | float):
             name = str(where[-1])
-            is_split = name in _AT_COMMAS and isinstance(found, str)
+            is_split = name in AT_COMMAS and isinstance(found, str)
             parts = [part.strip() for part in str(found).split(",")] if is_split else [found]
             is_short = len(str(parts)) <= _LONGEST_LIST
             fix, settings = f"Write {{{name}}}.", {name: parts if is_short else "<[...]>"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
@@ -54,6 +55,15 @@ def given(value: Any) -> Any:
 
 EMPTY = Problem("settings.empty-value", "the value is empty", fix="Give a value, or leave the setting out.")
 
+
+def host(value: str) -> str:
+    """Return a host as a URL has it, maybe with a port."""
+    if not re.fullmatch(r"[^\s/@?#*]+", value):
+        raise ValueError("expected HOST or HOST:PORT, e.g. localhost:8000")
+    return value
+
+
+Host = Annotated[str, AfterValidator(host)]
 Label = Annotated[str, BeforeValidator(label_text)]
 Place = Annotated[Path, BeforeValidator(given)]
 Name = Annotated[str, BeforeValidator(given)]

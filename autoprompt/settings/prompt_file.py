@@ -12,6 +12,7 @@ from typing import Any
 import yaml
 
 from autoprompt.errors import Place, Problem, PromptError
+from autoprompt.settings.yaml_file import safe_load
 
 _LONGEST_PATH = 255  # characters: longer is a text, in languages without spaces too
 _NOT_IN_PATHS = re.compile(r'[{}<>"|?*，。？！；：、]')
@@ -121,8 +122,8 @@ def _parsed(text: str) -> Any:
     with suppress(ValueError, RecursionError):
         return json.loads(text)
     if re.search(r"^components:\s*$", text, re.MULTILINE):
-        with suppress(yaml.YAMLError):
-            return yaml.safe_load(text)
+        with suppress(yaml.YAMLError, ValueError):
+            return safe_load(text)
     return None
 
 
@@ -142,8 +143,8 @@ def is_workflow(text: str) -> bool:
     if not re.search(r"^\s*nodes:", text, re.MULTILINE):
         return False
     data = None
-    with suppress(yaml.YAMLError, RecursionError):
-        data = yaml.safe_load(text)
+    with suppress(yaml.YAMLError, ValueError):
+        data = safe_load(text)
     if not isinstance(data, dict):
         return False
     graph = data["workflow"].get("graph") if isinstance(data.get("workflow"), dict) else data

@@ -19,6 +19,7 @@ from autoprompt.settings.faults import Refused
 from autoprompt.settings.kinds import (
     EMPTY,
     Address,
+    Host,
     Label,
     Name,
     Place,
@@ -199,6 +200,13 @@ class RunConfig(DataSettings, CallSettings):
     )
     tools: Place | None = Field(
         default=None, description="Python file whose @tool functions the workflow calls; it is executed."
+    )
+    allow_private_hosts: tuple[Host, ...] = Field(
+        default=(),
+        description=(
+            "Hosts of this machine or a private network that http-request nodes and HTTP tools of the "
+            "workflow may ask, as `HOST` or `HOST:PORT`."
+        ),
     )
     preset: Preset = Field(default="standard", description="How much to search.")
     max_iterations: Positive | None = Field(

@@ -13,6 +13,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from autoprompt.errors import (
+    AT_COMMAS,
     VARIABLE_PREFIX,
     AutopromptError,
     ConfigError,
@@ -163,8 +164,8 @@ def _from_sidecar(path: Path, above: Sequence[Layer]) -> Layer:
 
 def _parsed(name: str, value: Any, place: Place, error: type[AutopromptError]) -> Any:
     """Texts of flags and variables in the form that the setting has."""
-    if name == "labels" and isinstance(value, str):
-        return tuple(label.strip() for label in value.split(",") if label.strip())
+    if name in AT_COMMAS and isinstance(value, str):
+        return tuple(part.strip() for part in value.split(",") if part.strip())
     if name in ("locked", "must_pass"):
         return (
             tuple(line for line in value.splitlines() if line.strip())

@@ -21,8 +21,28 @@ from autoprompt.settings.faults import Loc, first_problems, known_keys, model_in
 Model = TypeVar("Model", bound=BaseModel)
 
 
-class Loader(yaml.SafeLoader):
-    """SafeLoader with the scalars of YAML 1.2."""
+MAX_BYTES = 50_000_000
+MAX_VALUES = 250_000  # keys count, too: read in 3 s, with 150 MB
+MAX_DEPTH = 100
+_MAX_EXPLAINED = 100  # faults that are looked up in the file
+# libyaml, where PyYAML has it: five times as fast, and seventy times as fast in long texts.
+_Reading: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class SizeError(yaml.YAMLError):
+    """A text that would take too much time or memory to read. line: from 1."""
+
+    def __init__(self, line: int, said: str) -> None:
+        super().__init__(f"line {line}: {said}")
+        self.line, self.said = line, said
+
+
+class Composer(yaml.SafeLoader):
+    """SafeLoader with the scalars of YAML 1.2, all of it in Python."""
+
+
+class Loader(_Reading):  # type: ignore[misc]
+    """The same, as fast as this installation of PyYAML can."""
 
 
 _SCALARS = {
@@ -35,9 +55,57 @@ _SCALARS = {
     "null": (r"~|null|Null|NULL|", ["~", "n", "N", ""]),
     "merge": (r"<<", "<"),
 }
-Loader.yaml_implicit_resolvers = {}
-for _name, (_pattern, _first) in _SCALARS.items():
-    Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_name}", re.compile(f"^(?:{_pattern})$"), list(_first))
+for _loader in (Composer, Loader):
+    _loader.yaml_implicit_resolvers = {}
+    for _name, (_pattern, _first) in _SCALARS.items():
+        _loader.add_implicit_resolver(
+            f"tag:yaml.org,2002:{_name}", re.compile(f"^(?:{_pattern})$"), list(_first)
+        )
+
+
+def check_size(text: str) -> None:
+    """Read through a text before anything is made of it.
+
+    Raises:
+        SizeError: For too many values, each alias counted with all that it stands for; for too deep nesting;
+            and for an alias inside of what it stands for.
+        yaml.YAMLError: For what is no YAML.
+    """
+    sizes: dict[str | None, int] = {}  # of what has an anchor; 0 while that is not complete
+    opened: list[tuple[str | None, int]] = []  # anchor, and how many values came before
+    total = 0
+    events: Iterator[Any] = yaml.parse(text, Loader=Loader)
+    for event in events:
+        line = event.start_mark.line + 1
+        if isinstance(event, yaml.AliasEvent):
+            size = sizes.get(event.anchor, 1)
+            if size == 0:
+                raise SizeError(line, f"*{event.anchor} is inside of &{event.anchor}. Remove one of them.")
+            total += size
+        elif isinstance(event, yaml.ScalarEvent):
+            total += 1
+            if event.anchor is not None:
+                sizes[event.anchor] = 1
+        elif isinstance(event, yaml.CollectionStartEvent):
+            opened.append((event.anchor, total))
+            total += 1
+            if event.anchor is not None:
+                sizes[event.anchor] = 0
+            if len(opened) > MAX_DEPTH:
+                raise SizeError(line, f"nested more than {MAX_DEPTH} levels deep. Make it flatter.")
+        elif isinstance(event, yaml.CollectionEndEvent):
+            anchor, before = opened.pop()
+            if anchor is not None:
+                sizes[anchor] = total - before
+        if total > MAX_VALUES:
+            said = f"more than {MAX_VALUES:,} values, with those that aliases repeat. Make the file smaller."
+            raise SizeError(line, said)
+
+
+def safe_load(text: str) -> Any:
+    """Return what a text holds, with YAML 1.1's scalars, as `to_yaml` writes it. Raises yaml.YAMLError."""
+    check_size(text)
+    return yaml.load(text, Loader=_Reading)
 
 
 def load_yaml(path: Path, model: type[Model], source: Literal["file", "sidecar"] = "file") -> Model:
@@ -114,11 +182,12 @@ def read_mapping(path: Path, expected: str = "") -> dict[str, Any]:
 
 def _mapping(text: str, path: Path, expected: str) -> tuple[dict[Any, Any], yaml.MappingNode]:
     try:
+        check_size(text)
         loader = Loader(text)
         node = loader.get_single_node()
         doubles = list(_double_keys(node, set())) if node else []
         data = loader.construct_document(node) if isinstance(node, yaml.MappingNode) else None
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+    except (yaml.YAMLError, ValueError) as error:
         raise ConfigError(_broken_yaml(path, error)) from error
     if not isinstance(node, yaml.MappingNode) or data is None:
         said = f"{'the file is empty' if node is None else 'no keys'}, expected `key: value`"
@@ -158,14 +227,17 @@ def line_at(path: Path, where: Sequence[Hashable]) -> int:
 def _node(path: Path) -> yaml.Node | None:
     text = _text(path)
     try:
-        return Loader(text).get_single_node()
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        check_size(text)
+        node: yaml.Node | None = Loader(text).get_single_node()
+        return node
+    except (yaml.YAMLError, ValueError) as error:
         raise ConfigError(_broken_yaml(path, error)) from error
 
 
 def _text(path: Path) -> str:
     try:
-        raw = path.read_bytes()
+        with path.open("rb") as file:
+            raw = file.read(MAX_BYTES + 1)
     except FileNotFoundError as error:
         problem = Problem("settings.file-not-found", "no such file", Place(path), "Check the path.")
         raise ConfigError(problem) from error
@@ -175,6 +247,9 @@ def _text(path: Path) -> str:
     except OSError as error:
         said, fix = f"cannot be read: {error.strerror}", "Check the permissions of the file."
         raise ConfigError(Problem("settings.unreadable", said, Place(path), fix)) from error
+    if len(raw) > MAX_BYTES:
+        said = f"more than {MAX_BYTES:,} bytes"
+        raise ConfigError(Problem("settings.too-large", said, Place(path), "Make it smaller."))
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -185,6 +260,8 @@ def _text(path: Path) -> str:
 
 def _broken_yaml(path: Path, error: Exception) -> Problem:
     code = "settings.not-yaml"
+    if isinstance(error, SizeError):
+        return Problem("settings.too-large", error.said, Place(path, error.line))
     if isinstance(error, yaml.MarkedYAMLError) and (mark := error.problem_mark or error.context_mark):
         said = ", ".join(part for part in (error.context, error.problem) if part)
         fix = "Check the indentation, and put text with `: ` or `#` in quotes."

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from autoprompt.text.scripts import MARKS, NAME
 
-_IN_BRACES = re.compile(r"(\{+)([^{}]*)(\}+)")
+_IN_BRACES = re.compile(r"(?<!\{)(\{+)([^{}]*)(\}+)")  # once for each run of braces
 _IS_NAME = re.compile(NAME)
 
 

@@ -31,7 +31,7 @@ from autoprompt.settings.records import CallSettings, RunConfig
 from autoprompt.settings.yaml_file import read_mapping
 from autoprompt.text.files import plain_json
 from autoprompt.workflow.engine.definition import GraphNode
-from autoprompt.workflow.engine.errors import NodeError, UnknownToolError
+from autoprompt.workflow.engine.errors import AddressRefusedError, NodeError, UnknownToolError
 from autoprompt.workflow.engine.events import Event, GraphRunFailed, GraphRunStarted, WorkflowWarning
 from autoprompt.workflow.engine.runner import RunSettings, interrupted
 from autoprompt.workflow.file.fields import NodeData
@@ -104,8 +104,13 @@ class FlowRun:
             raise self._failure
 
     def _again(self, failure: BaseException, reference: str) -> str:
-        """The command to go on with. A run keeps the flags that it was started with, so one that lacks a tool
-        must be given it."""
+        """The command to resume with. A run keeps its flags, so one that lacks a tool or a host must be given
+        it."""
+        refused = next((cause for cause in causes(failure) if isinstance(cause, AddressRefusedError)), None)
+        if refused is not None:
+            hosts = quote(",".join((*self._settings.allow_private_hosts, refused.host)))
+            file = quote(str(self._file))
+            return f"autoprompt flow run {file} --resume {reference} --allow-private-hosts {hosts}"
         if any(isinstance(cause, UnknownToolError) for cause in causes(failure)):
             return f"autoprompt flow run {quote(str(self._file))} --resume {reference} --tools FILE.py"
         return f"autoprompt resume {reference}"
@@ -155,6 +160,7 @@ class FlowRun:
             mocks=self._mocks,
             budget=Budget(s.max_calls, s.max_tokens, s.max_cost, s.max_seconds),
             cache=cache,
+            allow_private_hosts=s.allow_private_hosts,
             max_concurrency=s.concurrency,
         )
 
@@ -170,7 +176,7 @@ class FlowRun:
             yield event
 
     def _keep_settings(self, folder: RunFolder) -> None:
-        named = set(CallSettings.model_fields) & self._settings.model_fields_set
+        named = {*CallSettings.model_fields, "allow_private_hosts"} & self._settings.model_fields_set
         calls = self._settings.model_dump(mode="json", include=named, exclude_none=True)
         tools = None if self._tools is None else str(self._tools.absolute())
         files = {"workflow": self._file, "tools": self._tools}

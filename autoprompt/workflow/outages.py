@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from autoprompt.errors import EndpointError, RequestRefusedError
 from autoprompt.records import REFUSED, UNREACHED
-from autoprompt.workflow.engine.errors import NodeError, UnknownToolError
+from autoprompt.workflow.engine.errors import AddressRefusedError, NodeError, UnknownToolError
 
 # A key that is wrong, too many requests, and a service behind which nobody answers. Other statuses may well
 # be the answer to what a model asked for.
@@ -44,7 +44,7 @@ def outage(error: NodeError) -> str | None:
             if cause.is_fatal:
                 raise cause
             return str(error)
-        if isinstance(cause, UnknownToolError) or _is_unreachable(cause):
+        if isinstance(cause, UnknownToolError | AddressRefusedError) or _is_unreachable(cause):
             return UNREACHED + str(error)
     return None
 

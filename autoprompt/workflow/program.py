@@ -27,6 +27,7 @@ class WorkflowProgram:
 
     target_output: the output that is the answer. one_input: the start variable that gets the row's input
         where no field has its name; None where all have. labels, read: as in `PromptProgram`.
+    allow_private_hosts: see `RunSettings`.
     Every node asks `client`, whatever model it names. A row whose workflow failed because of what a model
     answered is one without a readable answer; one whose model, tool or service was not there to be asked
     has an error.
@@ -40,6 +41,7 @@ class WorkflowProgram:
     read: Callable[[str], str | None] | None = None
     input_field: str = "input"
     target_field: str = "target"
+    allow_private_hosts: tuple[str, ...] = ()
 
     @property
     def components(self) -> Mapping[str, str]:
@@ -52,6 +54,7 @@ class WorkflowProgram:
             client=meter,
             components={**self.components, **candidate.components},
             demonstrations=demonstrations(candidate),
+            allow_private_hosts=self.allow_private_hosts,
             stopping=stopping_rows(),
         )
         try:

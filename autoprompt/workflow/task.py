@@ -158,6 +158,7 @@ class WorkflowTask:
             metric.read,
             self.config.input_field,
             self.config.target_field,
+            self.config.allow_private_hosts,
         )
 
 

@@ -62,7 +62,7 @@ def test_lists_of_paths_are_beside_the_file(tmp_path: Path) -> None:
         ("\n\ntitle: 1\n", 3, 'Put it in quotes: "1"'),
         ("title: [a]\n", 1, "title: expected a text, found ['a']."),
         ("1: a\n", 1, "key 1 is no text"),
-        ("title: &a [*a]\n", 1, "title: expected a text"),
+        ("title: &a [*a]\n", 1, "*a is inside of &a"),
         ("title: !!python/object/apply:os.getcwd []\n", 1, "not YAML"),
         ("title: !!int x\n", 0, "not YAML"),
         ("title: \x01\n", 0, "not YAML"),

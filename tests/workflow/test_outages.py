@@ -22,7 +22,7 @@ from autoprompt.records import UNREACHED, Candidate, EvaluatedRow, Example, Pred
 from autoprompt.workflow.engine.tools import FunctionTool, register_tool
 from autoprompt.workflow.outages import causes
 from autoprompt.workflow.task import open_workflow
-from tests.fake_endpoint import Reply, fake_endpoint
+from tests.fake_endpoint import LOCAL, Reply, fake_endpoint
 
 FLOW = """\
 nodes:
@@ -53,6 +53,7 @@ def settings(folder: Path, flow: Path, rows: int) -> RunConfig:
         target_output="text",
         labels=("A", "B"),
         no_cache=True,
+        allow_private_hosts=LOCAL,
     )
 
 
@@ -64,7 +65,9 @@ def fetched(folder: Path, url: str | None = None, node: str = "") -> Prediction:
     path = write_flow(folder, url)
     if node:
         path.write_text(FLOW.replace("type: tool, data: {tool_name: fetch}", node), encoding="utf-8")
-    config = RunConfig(target_output="text", input_field="item", target_field="kind")
+    config = RunConfig(
+        target_output="text", input_field="item", target_field="kind", allow_private_hosts=LOCAL
+    )
     task = open_workflow(config, path).fitted([row])
     program = task.program(
         ScriptedClient(lambda messages: "A"),

@@ -19,6 +19,7 @@ from autoprompt.workflow.engine.events import Event, NodeEvent, NodeRunStreamChu
 from autoprompt.workflow.engine.executions import Executions
 from autoprompt.workflow.engine.mocks import Mock
 from autoprompt.workflow.engine.models import ModelSource, ModelSpec
+from autoprompt.workflow.engine.sizes import MAX_TOTAL, Room, check_size
 from autoprompt.workflow.engine.variables import MISSING, Values, VariablePool
 
 if TYPE_CHECKING:
@@ -89,6 +90,7 @@ class Frame:
 
     path: of the container's pass, "" outside. index: pass or item numbers of the containers around, from 0.
     values: what the graphs around have put out. emit: where its events go; None: to LangGraph's stream.
+    room: of all that its nodes put out.
     """
 
     path: str = ""
@@ -96,6 +98,7 @@ class Frame:
     in_node_id: str | None = None
     values: Values = field(default_factory=dict)
     emit: Emit | None = None
+    room: Room = field(default_factory=lambda: Room(MAX_TOTAL))
 
 
 class Stop:
@@ -145,8 +148,9 @@ class RunContext:
 
     journal: of a run that is kept, for answers of models. nodes: every node by id, virtual and inner ones.
     components: texts that stand in for prompts, by name. demonstrations: by node, see `RunSettings`.
-    sandbox, limits: how code is confined. max_concurrency: requests, calls of tools, pieces of code and items
-    at once, None for no bound. turns: held by each of them but items, see `NodeContext.turn`.
+    sandbox, limits: how code is confined. allow_private_hosts: see `RunSettings`.
+    max_concurrency: requests, calls of tools, pieces of code and items at once, None for no bound.
+    turns: held by each of them but items, see `NodeContext.turn`.
     stopping: set once no further node of the graph at work is to begin.
     """
 
@@ -159,6 +163,7 @@ class RunContext:
     demonstrations: Mapping[str, Sequence[Turn]] = field(default_factory=dict)
     sandbox: Literal["auto", "strict", "none"] = "auto"
     limits: Limits | None = None
+    allow_private_hosts: Sequence[str] = ()
     max_concurrency: int | None = None
     turns: AbstractContextManager[Any] = field(default_factory=nullcontext)
     executions: Executions | None = None
@@ -198,6 +203,7 @@ class NodeContext:
 
     def take(self, inputs: Mapping[str, Any]) -> None:
         """Make the values of the node's `inputs` known to it, each by its name alone."""
+        check_size(inputs)
         self.inputs = dict(inputs)
         self.pool = self.pool.with_names(inputs)
 

@@ -148,6 +148,26 @@ class LLMInvocationError(ExtractionError):
         super().__init__(f"LLM invocation failed: {original_error}")
 
 
+class HttpError(RuntimeError):
+    """A request that was not answered, or with something too large, or with a `status` that is a failure."""
+
+    def __init__(self, message: str, status: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class AddressRefusedError(HttpError):
+    """A request is not sent, since its host is not public. address: None if it cannot be resolved here."""
+
+    def __init__(self, host: str, address: str | None) -> None:
+        self.host = host
+        if address is None:
+            why = "cannot be resolved here, so its address cannot be checked before a proxy gets the request"
+        else:
+            why = f"is a local or private address{'' if host == address else f' ({address})'}"
+        super().__init__(f"{host} {why}. To allow it, set allow_private_hosts: [{host}]")
+
+
 def as_node_error(error: Exception, node_id: str) -> NodeError:
     """`error` with the node it happened in; keeps the exit code. Raise the result `from` its cause."""
     if isinstance(error, NodeError):

@@ -32,6 +32,7 @@ from autoprompt.workflow.engine.errors import (
     as_node_error,
 )
 from autoprompt.workflow.engine.events import NodeRunException, NodeRunRetry
+from autoprompt.workflow.engine.sizes import check_size
 from autoprompt.workflow.engine.variables import VariablePool
 from autoprompt.workflow.engine.virtual import run_children
 
@@ -75,6 +76,7 @@ def run_node(
         try:
             context.take(resolve_inputs(context))
             result = perform(context)
+            _check_sizes(context, result)
         except FATAL as error:
             context.emit(failure(context, error))
             raise
@@ -97,6 +99,14 @@ def run_node(
     except BaseException:
         run.progress.end(path)
         raise
+
+
+def _check_sizes(context: NodeContext, result: NodeResult) -> None:
+    """Raise TooLargeError for a node of a file whose values fill the memory; Python code may do that."""
+    if context.node.scope is None:
+        check_size(result.inputs)
+        check_size(result.process_data)
+        context.run.frame.room.take(check_size(_writes(context, result.outputs)))
 
 
 def _start(context: NodeContext) -> None:

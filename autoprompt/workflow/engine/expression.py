@@ -13,13 +13,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from autoprompt.errors import InputError
+from autoprompt.workflow.engine.sizes import concatenated, product
 from autoprompt.workflow.engine.template import REFERENCE
 
 _MAX_LENGTH = 2000
+_MAX_DIGITS = 100
 _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
-    ast.Add: operator.add,
+    ast.Add: concatenated,
     ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
+    ast.Mult: product,
     ast.Div: operator.truediv,
     ast.FloorDiv: operator.floordiv,
     ast.Mod: operator.mod,
@@ -41,16 +43,24 @@ _UNARY: dict[type[ast.unaryop], Callable[[Any], Any]] = {
     ast.USub: operator.neg,
     ast.UAdd: operator.pos,
 }
+
+
+def _rounded(number: Any, digits: int = 0) -> Any:
+    if abs(digits) > _MAX_DIGITS:  # `round(1, -10**9)` makes a number of so many digits
+        raise ValueError(f"round to {digits} digits, expected at most {_MAX_DIGITS}")
+    return round(number, digits) if digits else round(number)
+
+
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "len": len,
     "min": min,
     "max": max,
-    "sum": sum,
+    "sum": lambda numbers: sum(numbers),  # a second argument, a list, would take time by the square
     "abs": abs,
-    "round": round,
-    "int": int,
+    "round": _rounded,
+    "int": lambda value: int(value),  # digits to a base of 16 may be any number
     "float": float,
-    "str": str,
+    "str": lambda value: str(value),
     "bool": bool,
     "any": any,
     "all": all,
@@ -81,7 +91,9 @@ class Expression:
         """The value, with `lookup` giving that of a variable. Raises ExpressionError."""
         try:
             return _value(self._body, self._references, lookup)
-        except (TypeError, ValueError, LookupError, ZeroDivisionError, OverflowError) as error:
+        except RecursionError as error:
+            raise ExpressionError(f"condition {self.text[:60]!r}: nested too deeply") from error
+        except (TypeError, ValueError, LookupError, ArithmeticError) as error:
             raise ExpressionError(f"condition {self.text!r}: {error}") from error
 
 
@@ -102,7 +114,10 @@ def parse_expression(text: str) -> Expression:
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         said = getattr(error, "msg", None) or str(error)
         raise ExpressionError(f"condition {text!r} cannot be read: {said}") from error
-    found = list(_selectors(body, references, text))
+    try:
+        found = list(_selectors(body, references, text))
+    except RecursionError as error:
+        raise ExpressionError(f"condition {text[:60]!r}: nested too deeply") from error
     return Expression(text, tuple(dict.fromkeys(found)), body, references)
 
 
@@ -193,7 +208,7 @@ def _value(node: ast.expr, references: dict[str, Selector], lookup: Callable[[Se
 
 
 def _arithmetic(sign: ast.operator, left: Any, right: Any) -> Any:
-    # `"a" * 10**9` and `"%999999999d" % 1` would take all memory; sums of texts grow no faster than the line.
+    # `"a" * 10**9` and `"%999999999d" % 1` would take all memory.
     if not isinstance(sign, ast.Add) and not all(isinstance(side, int | float) for side in (left, right)):
-        raise TypeError(f"{left!r} and {right!r} are not both numbers")
+        raise TypeError(f"{left!r:.60} and {right!r:.60} are not both numbers")
     return _BINARY[type(sign)](left, right)

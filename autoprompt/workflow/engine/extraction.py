@@ -39,7 +39,7 @@ from autoprompt.workflow.engine.template import render
 NullStrategy = Literal["raise_error", "use_default"]
 
 # The id of the source may hold dots (a virtual node's does), the name of its variable none.
-SHORTHAND = re.compile(r"\s*@([^\s@|]+)\.([^\s.@|]+)\s*\|\s*(\S.*?)\s*", re.DOTALL)
+SHORTHAND = re.compile(r"\s*@([^\s@|]+)\.([^\s.@|]+)\s*\|\s*(\S(?:.*\S)?)\s*", re.DOTALL)
 _TITLE_CHARACTERS = 30
 _CONTEXT, _TEXTS = "context", ("text", "class_name", "class_id")  # outputs of LLM nodes
 PLACES = ("inputs", "tool_parameters", "agent_parameters", "variables")  # where values of a node stand

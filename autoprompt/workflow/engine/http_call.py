@@ -2,33 +2,37 @@
 
 from __future__ import annotations
 
+import codecs
+import contextlib
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
-from autoprompt.llm.transport.proxies import environment_faults
+from autoprompt.workflow.engine.errors import HttpError
 
-_TIMEOUT_S = 60.0
+if TYPE_CHECKING:
+    import httpx
+
+TIMEOUT_S = 60.0
+_CONNECT_S = 10.0
 _MAX_BYTES = 20_000_000
+_MAX_REDIRECTS = 20
+_CODINGS = ("", "identity", "gzip", "x-gzip", "deflate")
 _SECRET = re.compile(r"\$\{([A-Za-z_]\w*)\}")
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS")
 
 
-class HttpError(RuntimeError):
-    """A request that was not answered, or with something too large, or with a `status` that is a failure."""
-
-    def __init__(self, message: str, status: int | None = None) -> None:
-        super().__init__(message)
-        self.status = status
-
-
 @dataclass(frozen=True)
 class HttpRequest:
-    """content: the body as it is sent; form: fields of a form instead. read_s: between two pieces."""
+    """One request, sent by `send`.
+
+    content: the body as it is sent; form: fields of a form instead. connect_s: of each connection. timeout_s:
+    of the whole answer with its redirects.
+    """
 
     method: str
     url: str
@@ -37,8 +41,8 @@ class HttpRequest:
     content: str | None = None
     form: Mapping[str, str] | None = None
     is_multipart: bool = False
-    connect_s: float = 10.0
-    read_s: float = _TIMEOUT_S
+    connect_s: float = _CONNECT_S
+    timeout_s: float = TIMEOUT_S
     verifies: bool = True
 
 
@@ -49,9 +53,24 @@ class HttpResponse:
     headers: Mapping[str, str]
 
 
-def send(request: HttpRequest) -> HttpResponse:
-    """The answer, whatever its status. Raises ValueError for what is no request, HttpError; ConfigError."""
+def send(request: HttpRequest, allow_private_hosts: Sequence[str] = ()) -> HttpResponse:
+    """Return the answer, whatever its status.
+
+    Redirects are followed. At another origin the request goes on without its headers and without a body.
+
+    Args:
+        allow_private_hosts: `HOST` or `HOST:PORT`; all others are asked at public addresses only.
+
+    Raises:
+        ValueError: For what is no request.
+        HttpError: For no answer before the deadline, a broken or too large one, or a redirect that would need
+            the body at another origin.
+        AddressRefusedError: For a host without a public address.
+        ConfigError: For a wrong variable of the environment, or a wrong entry of `allow_private_hosts`.
+    """
     import httpx
+
+    from autoprompt.workflow.engine.http_network import Deadline, Network, Transport
 
     method = known_method(request.method).upper()
     place = urlsplit(request.url)
@@ -63,13 +82,15 @@ def send(request: HttpRequest) -> HttpResponse:
         if request.is_multipart
         else None
     )
-    timeout = httpx.Timeout(request.read_s, connect=request.connect_s)
-    with environment_faults():
-        client = httpx.Client(timeout=timeout, verify=request.verifies, follow_redirects=True)
-    try:
-        with (
-            client,
-            client.stream(
+    network = Network(Deadline(request.timeout_s), request.connect_s, allow_private_hosts)
+    origin = f"{place.scheme}://{place.netloc.rpartition('@')[2]}"  # before it, a password may stand
+    with httpx.Client(
+        transport=Transport(network, verifies=request.verifies),
+        headers={"Accept-Encoding": "gzip, deflate"},
+        trust_env=False,
+    ) as client:
+        try:
+            following: httpx.Request | None = client.build_request(
                 method,
                 request.url,
                 headers=dict(request.headers),
@@ -77,12 +98,50 @@ def send(request: HttpRequest) -> HttpResponse:
                 content=request.content.encode() if request.content is not None else None,
                 data=dict(request.form) if request.form is not None and files is None else None,
                 files=files,
-            ) as response,
-        ):
-            return _read(response)
-    except (httpx.HTTPError, httpx.InvalidURL) as error:
-        host = place.netloc.rpartition("@")[2]  # before it, a password may stand
-        raise HttpError(f"{method} {place.scheme}://{host}: {str(error) or type(error).__name__}") from error
+            )
+            for _ in range(_MAX_REDIRECTS + 1):
+                sent = following
+                assert sent is not None
+                response = client.send(sent, stream=True)
+                try:
+                    following = _redirected(client, sent, response)
+                    if following is None:
+                        return _read(response)
+                finally:
+                    response.close()
+        except httpx.TimeoutException as error:
+            limits = f"{request.timeout_s:g} s for all of it, {request.connect_s:g} s for a connection"
+            raise HttpError(f"{method} {origin}: no whole answer in time ({limits})") from error
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise HttpError(f"{method} {origin}: {str(error) or type(error).__name__}") from error
+    raise HttpError(f"{method} {origin}: more than {_MAX_REDIRECTS} redirects")
+
+
+def _redirected(client: httpx.Client, sent: httpx.Request, response: httpx.Response) -> httpx.Request | None:
+    """The request that a redirect asks for, None if the response is none.
+
+    Of a request to another origin only method and URL are left: the file's headers may hold a key under any
+    name, and its body what only the first host may read.
+    """
+    following = response.next_request
+    if following is None or _origin(following.url) == _origin(sent.url):
+        return following
+    if "content-length" in following.headers or "transfer-encoding" in following.headers:
+        raise HttpError(
+            f"{_shown(sent.url)} answered {response.status_code}, a redirect to {_shown(following.url)}, "
+            "another origin: the body is not sent there. If the address is right, use it in the workflow"
+        )
+    client.cookies.clear()
+    return client.build_request(following.method, following.url)
+
+
+def _origin(url: httpx.URL) -> tuple[str, str, int | None]:
+    return url.scheme, url.host.rstrip("."), url.port
+
+
+def _shown(url: httpx.URL) -> str:
+    """Scheme, host and port: the rest may hold keys."""
+    return f"{url.scheme}://{url.netloc.decode('ascii')}"
 
 
 def known_method(name: str) -> str:
@@ -104,14 +163,26 @@ def _check_headers(headers: Mapping[str, str]) -> None:
             )
 
 
-def _read(response: Any) -> HttpResponse:
-    body = b""
+def _read(response: httpx.Response) -> HttpResponse:
+    # A second coding multiplies: 64 kB of gzip in gzip are gigabytes, made before a byte of them is counted.
+    coding = response.headers.get("Content-Encoding", "").strip().lower()
+    if coding not in _CODINGS:
+        raise HttpError(f"the answer is encoded as {coding!r}, expected gzip, deflate or none")
+    body = bytearray()
     for piece in response.iter_bytes():
         body += piece
         if len(body) > _MAX_BYTES:
             raise HttpError(f"the answer has more than {_MAX_BYTES} bytes")
-    text = body.decode(response.encoding or "utf-8", errors="replace")
+    text = _decoded(bytes(body), response.encoding or "utf-8")
     return HttpResponse(response.status_code, text, dict(response.headers))
+
+
+def _decoded(body: bytes, encoding: str) -> str:
+    """As UTF-8 if the answer names an encoding that is none of texts."""
+    if codecs.lookup(encoding).name not in ("idna", "punycode"):  # of host names: 100 kB take a second
+        with contextlib.suppress(LookupError, UnicodeError):
+            return body.decode(encoding, errors="replace")
+    return body.decode(errors="replace")
 
 
 def lines_to_mapping(text: str) -> dict[str, str]:
@@ -152,10 +223,10 @@ def request_of_tool(
     filled = {name: with_secrets(value).strip() for name, value in headers.items()}
     if method.upper() in ("GET", "DELETE", "HEAD", "OPTIONS"):
         params = {name: _plain(value) for name, value in rest.items()}
-        return HttpRequest(method, with_secrets(url), filled, params, read_s=timeout_s)
+        return HttpRequest(method, with_secrets(url), filled, params, timeout_s=timeout_s)
     filled = {"Content-Type": "application/json", **filled}
     return HttpRequest(
-        method, with_secrets(url), filled, content=json.dumps(rest, ensure_ascii=False), read_s=timeout_s
+        method, with_secrets(url), filled, content=json.dumps(rest, ensure_ascii=False), timeout_s=timeout_s
     )
 
 

@@ -12,12 +12,21 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    model_validator,
+)
 
-from autoprompt.workflow.engine.http_call import HttpError, known_method, request_of_tool, send
+from autoprompt.workflow.engine.errors import AddressRefusedError, HttpError
+from autoprompt.workflow.engine.http_call import TIMEOUT_S, known_method, request_of_tool, send
 from autoprompt.workflow.engine.tools import FunctionTool, Tool, get_tool
 
 
@@ -51,7 +60,14 @@ class HttpTool(BaseModel):
     description: str = ""
     headers: dict[str, str] = Field(default_factory=dict)
     parameters: dict[str, HttpParameter] = Field(default_factory=dict)
-    timeout_s: Annotated[float, Field(gt=0)] = 60.0
+    timeout_s: Annotated[float, Field(gt=0)] = TIMEOUT_S  # of the whole answer with its redirects
+    _allow_private_hosts: tuple[str, ...] = PrivateAttr(default=())
+
+    def allowing(self, hosts: Sequence[str]) -> HttpTool:
+        """Return the tool as a run may use it. hosts: its `allow_private_hosts`, which no file can set."""
+        found = self.model_copy()
+        found._allow_private_hosts = tuple(hosts)
+        return found
 
     @property
     def schema_of_arguments(self) -> dict[str, Any]:
@@ -70,7 +86,9 @@ class HttpTool(BaseModel):
             raise ValueError(f"tool {self.name}: no value for {', '.join(missing)}")
         request = request_of_tool(self.method, self.url, self.headers, arguments, self.timeout_s)
         try:
-            response = send(request)
+            response = send(request, self._allow_private_hosts)
+        except AddressRefusedError:
+            raise
         except HttpError as error:
             raise HttpError(f"tool {self.name}: {error}", error.status) from error
         if response.status >= 400:
@@ -78,13 +96,15 @@ class HttpTool(BaseModel):
             raise HttpError(said, response.status)
         try:
             return json.loads(response.body)
-        except ValueError:
+        except (ValueError, RecursionError):
             return response.body
 
 
-def tool_named(name: str, http_tools: Mapping[str, HttpTool]) -> Tool:
+def tool_named(
+    name: str, http_tools: Mapping[str, HttpTool], allow_private_hosts: Sequence[str] = ()
+) -> Tool:
     """A tool of the file, else a registered one. Raises UnknownToolError, which lists the registered ones."""
-    return http_tools[name] if name in http_tools else get_tool(name)
+    return http_tools[name].allowing(allow_private_hosts) if name in http_tools else get_tool(name)
 
 
 def accepted_arguments(tool: Tool) -> frozenset[str] | None:

@@ -54,6 +54,8 @@ class RunSettings:
     own, by name. demonstrations: node id -> (input, answer) of each that its model is shown before its own
     input, instead of those in the file. mocks: node id -> `Mock` or its fields, over those of the file.
     budget, cache: shared with others; default: no caps, no cache.
+    allow_private_hosts: `HOST` or `HOST:PORT` that http-request nodes and HTTP tools may ask although its
+    address is of this machine or a private network. No file sets it: a model may have written the URL.
     max_concurrency: requests, calls of tools, pieces of code and items of an iteration at once; default: no
     bound.
     max_steps: of a workflow whose nodes name the next one, so that a circle ends.
@@ -69,6 +71,7 @@ class RunSettings:
     cache: ResponseCache | None = None
     sandbox: Literal["auto", "strict", "none"] = "auto"
     limits: Limits | None = None
+    allow_private_hosts: Sequence[str] = ()
     max_concurrency: int | None = None
     max_steps: int = 1000
     stopping: threading.Event | None = None
@@ -204,6 +207,7 @@ def _opened(
             demonstrations=settings.demonstrations,
             sandbox=settings.sandbox,
             limits=settings.limits,
+            allow_private_hosts=settings.allow_private_hosts,
             max_concurrency=settings.max_concurrency,
             turns=_turns(settings.max_concurrency),
             executions=executions,

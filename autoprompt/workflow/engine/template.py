@@ -12,9 +12,10 @@ if TYPE_CHECKING:
 
 Selector = tuple[str, ...]
 
-REFERENCE = re.compile(r"\{\{#\s*([^\s#{}.][^#{}]*?)\s*#\}\}")
+# No two neighbours in these patterns take the same signs: white space would take time by its square.
+REFERENCE = re.compile(r"\{\{#\s*([^\s#{}.](?:[^#{}]*[^\s#{}])?)\s*#\}\}")
 # `{{node.variable}}`, or with a `#` at one end: likely meant as a reference, but literal text to all readers.
-NEAR_REFERENCE = re.compile(r"\{\{(?!#[^{}]*#\}\})\s*#?\s*([^\s#{}.]+(?:\.[^\s#{}.]+)*)\s*#?\s*\}\}")
+NEAR_REFERENCE = re.compile(r"\{\{(?!#[^{}]*#\}\})\s*(?:#\s*)?([^\s#{}.]+(?:\.[^\s#{}.]+)*)\s*(?:#\s*)?\}\}")
 CONTEXT: Selector = ("context",)  # `{{#context#}}`: what an LLM node's context setting selects
 
 
@@ -62,13 +63,17 @@ def render(text: str, pool: VariablePool, names: Mapping[str, Any] | None = None
     """The text with the values of the variables that it names. What a value holds is not looked into again.
 
     names: values of `{{#name#}}` that go before those in the pool.
-    Raises VariableNotFoundError for a variable that is not there.
+    Raises VariableNotFoundError for a variable that is not there, TooLargeError for too much
+    that a node fills in.
     """
 
     def value_of(selector: Selector) -> str:
         if len(selector) == 1 and names and selector[0] in names:
-            return as_text(names[selector[0]])
-        return as_text(pool.get(selector))
+            filled = as_text(names[selector[0]])
+        else:
+            filled = as_text(pool.get(selector))
+        pool.room.take(len(filled))
+        return filled
 
     return replace_references(text, value_of)
 

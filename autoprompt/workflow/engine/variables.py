@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from autoprompt.workflow.engine.errors import VariableNotFoundError
+from autoprompt.workflow.engine.sizes import Room, check_size
 
 Values = Mapping[str, Mapping[str, Any]]
 
@@ -38,11 +39,13 @@ class VariablePool:
         local_ids: Mapping[str, str] | None = None,
         writes: dict[str, dict[str, Any]] | None = None,
         names: Mapping[str, Any] | None = None,
+        room: Room | None = None,
     ) -> None:
         self._values = values
         self._local_ids = dict(local_ids or {})
         self._names = dict(names or {})
         self.writes: dict[str, dict[str, Any]] = {} if writes is None else writes
+        self.room = room or Room()  # of all that the node fills in
 
     @property
     def values(self) -> dict[str, dict[str, Any]]:
@@ -67,13 +70,14 @@ class VariablePool:
     def set(self, selector: Sequence[str], value: Any) -> None:
         """Give a variable a value: of the conversation, or of a loop. Outputs are not set, they are returned.
 
-        Raises ValueError for a selector that goes into a value.
+        Raises ValueError for a selector that goes into a value, TooLargeError.
         """
         node_id, names = self.split(selector)
         if len(names) != 1:
             raise ValueError(
                 f"{'.'.join(map(str, selector))} is no variable that can be set: a node and a name"
             )
+        check_size(value)
         self.writes.setdefault(node_id, {})[names[0]] = value
 
     def global_id(self, node_id: str) -> str:
@@ -82,15 +86,15 @@ class VariablePool:
 
     def with_local_ids(self, local_ids: Mapping[str, str]) -> VariablePool:
         """This pool, in which virtual nodes can be named shortly; shares its writes."""
-        return VariablePool(self._values, {**self._local_ids, **local_ids}, self.writes)
+        return VariablePool(self._values, {**self._local_ids, **local_ids}, self.writes, room=self.room)
 
     def with_names(self, names: Mapping[str, Any]) -> VariablePool:
         """This pool, in which a node's own inputs can be named too; shares its writes."""
-        return VariablePool(self._values, self._local_ids, self.writes, names)
+        return VariablePool(self._values, self._local_ids, self.writes, names, self.room)
 
     def with_values(self, values: Values) -> VariablePool:
         """Other values, for what the same node asks of them under the names of its inputs."""
-        return VariablePool(values, names=self._names)
+        return VariablePool(values, names=self._names, room=self.room)
 
     def split(self, selector: Sequence[str]) -> tuple[str, list[str]]:
         """(id of the node, name and path), by the nodes that have values: the longest id that fits."""

@@ -23,12 +23,11 @@ from autoprompt.workflow.engine.template import only_reference
 from autoprompt.workflow.engine.variables import VariablePool
 from autoprompt.workflow.file.checking import check_workflow
 from autoprompt.workflow.file.checks import CheckedGraph, CheckedNode
+from autoprompt.workflow.file.faults import MOST_SHOWN
 from autoprompt.workflow.file.fields import NodeData
 from autoprompt.workflow.file.inputs import first_values
 from autoprompt.workflow.file.records import AgentData, LLMData, ToolData
 from autoprompt.workflow.file.tools import read_tools
-
-_MAX_SHOWN = 20
 
 
 def load_definition(source: Path | str | Mapping[str, Any]) -> Definition:
@@ -40,7 +39,7 @@ def load_definition(source: Path | str | Mapping[str, Any]) -> Definition:
     file, faults, graph = check_workflow(source, needs_model=False)
     errors = faults.errors
     if errors:
-        shown = [str(fault) for fault in errors[:_MAX_SHOWN]]
+        shown = [str(fault) for fault in errors[:MOST_SHOWN]]
         rest = len(errors) - len(shown)
         raise WorkflowDefinitionError("\n".join(shown + ([f"... and {rest} more"] if rest else [])))
     nodes, edges = _build(graph, read_tools(file))

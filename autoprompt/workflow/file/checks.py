@@ -127,6 +127,7 @@ class Checker:
         """The virtual node that an extraction stands for."""
         name = f"{parent.id}.{spec.local_id}"
         where = extraction_where(parent, spec)
+        self.faults.count_nodes(1, where)
         self._unique(name, where, name)
         message = records.PromptMessage(role="user", text=spec.extraction_prompt)
         data = records.LLMData(title=spec.title, model=None, prompt_template=(message,))
@@ -142,6 +143,7 @@ class Checker:
         found: dict[str, CheckedNode],
     ) -> None:
         where: Where = (*parent.data_where, "virtual_nodes", place)
+        self.faults.count_nodes(1, where)
         name = f"{parent.id}.{local}"
         self._unique(name, where, name)
         canonical = canonical_type(kind)

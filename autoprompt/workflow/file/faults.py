@@ -12,7 +12,11 @@ from pydantic import BaseModel, ValidationError
 from autoprompt.errors import Place
 from autoprompt.settings.faults import Loc, problems_of
 from autoprompt.settings.yaml_file import YamlFile
+from autoprompt.workflow.engine.errors import WorkflowDefinitionError
 
+MOST_NODES = 2000  # checked in 3 s; the largest exports that are around have 200
+MOST_FAULTS = 500
+MOST_SHOWN = 20
 Where = tuple[int | str, ...]
 
 
@@ -55,10 +59,20 @@ class Faults:
     def __init__(self, file: YamlFile | None = None) -> None:
         self._file = file
         self._found: list[Fault] = []
+        self._nodes = 0
 
     def line(self, where: Where) -> int:
         """1-based line of a place in the file, 0 without a file."""
         return 0 if self._file is None else self._file.line(where)
+
+    def count_nodes(self, number: int, where: Where) -> None:
+        """Raise WorkflowDefinitionError once there are too many, virtual ones included."""
+        self._nodes += number
+        if self._nodes > MOST_NODES:
+            place = "" if self._file is None else f"{self._file.path} line {self.line(where)}: "
+            raise WorkflowDefinitionError(
+                f"{place}at least {self._nodes:,} nodes, expected at most {MOST_NODES:,}. Split the workflow."
+            )
 
     def add(
         self,
@@ -71,7 +85,7 @@ class Faults:
     ) -> None:
         line = self._file.line(where, is_key=is_key) if self._file is not None else 0
         path = self._file.path if self._file is not None else None
-        self._found.append(Fault(line, message, node_id, severity, path))
+        self._append(Fault(line, message, node_id, severity, path))
 
     def add_invalid(
         self, where: Where, error: ValidationError, model: type[BaseModel], node_id: str | None
@@ -83,7 +97,16 @@ class Faults:
             problems, path = problems_of(error, model, _key, word="key"), None
         for problem in problems:
             message = str(problem.at(replace(problem.place, file=None, line=None)))
-            self._found.append(Fault(problem.place.line or 0, message, node_id, path=path))
+            self._append(Fault(problem.place.line or 0, message, node_id, path=path))
+
+    def _append(self, fault: Fault) -> None:
+        """Add a fault. Raises WorkflowDefinitionError for too many: each looks for what was meant."""
+        self._found.append(fault)
+        if len(self._found) > MOST_FAULTS:
+            raise WorkflowDefinitionError(
+                "\n".join(map(str, self.all[:MOST_SHOWN]))
+                + f"\n... and more: the check ended after {MOST_FAULTS} faults. Fix these first."
+            )
 
     def soften(self, node_ids: Sequence[str], why: str) -> None:
         """Faults of nodes that cannot run are warnings."""

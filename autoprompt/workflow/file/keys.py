@@ -13,6 +13,7 @@ from autoprompt.workflow.engine.registry import node_type
 from autoprompt.workflow.file.checks import CheckedNode, extraction_where
 from autoprompt.workflow.file.faults import Faults, Where
 from autoprompt.workflow.file.fields import NodeData
+from autoprompt.workflow.file.reading import NOT_OF_A_FILE, OF_THE_RUN
 
 # Likeness of difflib. Of the keys that exports hold for their editor alone, the nearest to one of ours is
 # `provider_type` (to `provider_name`, 0.77); with a letter too few, a key of five letters is at 0.89.
@@ -21,7 +22,7 @@ _READ_OTHERWISE = ("type", "nodes", "instructions")  # by the reader of the file
 
 
 def check_keys(faults: Faults, nodes: Iterable[CheckedNode]) -> None:
-    """Warns of them. All other keys that are not known are passed over: exports hold many."""
+    """Warn of them, and refuse a setting of the run. All other keys are ignored: exports hold many."""
     for node in nodes:
         model = getattr(node.record, "model", None)
         if node.data is not None and node.file.data:
@@ -38,6 +39,8 @@ def check_keys(faults: Faults, nodes: Iterable[CheckedNode]) -> None:
 
 def _check_data(faults: Faults, node: CheckedNode, takes_params: bool) -> None:
     known = _known_keys(node_type(node.file.type).data_model) | _known_keys(NodeData)
+    if OF_THE_RUN in node.file.data:
+        faults.add((*node.file.data_where, OF_THE_RUN), NOT_OF_A_FILE, node.id, is_key=True)
     for name in node.file.data:
         if name in known or name in _READ_OTHERWISE:
             continue

@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from autoprompt.settings.yaml_file import Loader
+from autoprompt.settings.yaml_file import Composer
 from autoprompt.workflow.engine.extraction import PLACES, SHORTHAND, free_ids
 
 _INSTRUCTIONS = ("instruction", "instructions")
@@ -145,7 +145,7 @@ class WorkflowSource:
         return start, start + len(self._source[start:end].rstrip())
 
 
-class _Composer(Loader):
+class _Composer(Composer):
     """Composes the file's tree and notes where aliases and what is in {} and [] stand."""
 
     def __init__(self, source: str) -> None:

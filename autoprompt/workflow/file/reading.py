@@ -18,6 +18,8 @@ from autoprompt.workflow.file.faults import Faults, Where
 CONTAINER_TYPES = frozenset({"iteration", "loop"})
 _INNER_STARTS = frozenset({"iteration-start", "loop-start"})
 _APP_MODES = ("workflow", "advanced-chat")
+OF_THE_RUN = "allow_private_hosts"  # a file that could set it would open this machine to itself
+NOT_OF_A_FILE = f"{OF_THE_RUN} is a setting of the run: --allow-private-hosts HOST. Remove it from the file."
 _EXPECTED = "Give a workflow: a list under `nodes:`, or an export with `kind: app`."
 
 
@@ -116,6 +118,8 @@ class _Reader:
             )
         elif not isinstance(graph.get("nodes"), list) or not graph["nodes"]:
             faults.add((*graph_where, "nodes"), f"no nodes. {_EXPECTED}")
+        if OF_THE_RUN in data:
+            faults.add((OF_THE_RUN,), NOT_OF_A_FILE, is_key=True)
         file = WorkflowFile(
             name=str(app.get("name") or data.get("name") or name),
             mode=mode,
@@ -157,6 +161,8 @@ class _Reader:
         dropped: set[str] = set()  # notes, and inner starts
         starts: dict[str, list[str]] = {}
         listed = graph.get("nodes")
+        if isinstance(listed, list):
+            self._faults.count_nodes(len(listed), (*where, "nodes"))
         for place, entry in enumerate(listed if isinstance(listed, list) else []):
             node_where: Where = (*where, "nodes", place)
             node, parent = self._node(entry, node_where)
@@ -189,10 +195,10 @@ class _Reader:
         """The nodes of one container, with the containers among them filled."""
         own = [node for node, above in nodes if above == parent]
         ids = {node.id for node in own}
+        containers = {above for _, above in nodes}
         filled = []
         for node in own:
-            has_inner = any(above == node.id for _, above in nodes)
-            if node.inner is None and has_inner and depth < 20:
+            if node.inner is None and node.id in containers and depth < 20:
                 node = FileNode(
                     node.id,
                     node.type,

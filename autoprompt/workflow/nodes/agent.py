@@ -71,7 +71,8 @@ def _answered(data: AgentData, context: NodeContext, query: str, on_call: Any) -
 
     from autoprompt.workflow.nodes.agent_model import AgentModel, tool_schema
 
-    tools = agent_tools(data.tool_names, data.http_tools, on_call, context.turn)
+    allowed = context.run.allow_private_hosts
+    tools = agent_tools(data.tool_names, data.http_tools, on_call, context.turn, allowed)
     instruction = _instruction(data, context)
     if tools:
         listed = "\n".join(_described(tool_schema(tool)) for tool in tools)

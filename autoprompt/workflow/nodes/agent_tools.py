@@ -19,14 +19,18 @@ TakeTurn = Callable[[], AbstractContextManager[None]]
 
 
 def agent_tools(
-    names: Sequence[str], http_tools: Mapping[str, HttpTool], on_call: OnCall, turn: TakeTurn
+    names: Sequence[str],
+    http_tools: Mapping[str, HttpTool],
+    on_call: OnCall,
+    turn: TakeTurn,
+    allow_private_hosts: Sequence[str] = (),
 ) -> list[BaseTool]:
     """The tools of these names. on_call: told of each call: name, arguments, result or error.
 
-    turn: held while a tool is at work, see `NodeContext.turn`.
+    turn: held while a tool is at work, see `NodeContext.turn`. allow_private_hosts: see `RunSettings`.
     Raises WorkflowDefinitionError for a name that is no tool's.
     """
-    return [_wrapped(tool_named(name, http_tools), on_call, turn) for name in names]
+    return [_wrapped(tool_named(name, http_tools, allow_private_hosts), on_call, turn) for name in names]
 
 
 def _wrapped(tool: Tool, on_call: OnCall, turn: TakeTurn) -> BaseTool:

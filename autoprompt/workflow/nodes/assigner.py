@@ -9,6 +9,7 @@ from typing import Any
 from autoprompt.workflow.engine.conditions import ComparisonError, as_bool, as_number
 from autoprompt.workflow.engine.context import NodeContext
 from autoprompt.workflow.engine.definition import NodeResult, NodeTypeBase
+from autoprompt.workflow.engine.sizes import product
 from autoprompt.workflow.engine.template import render
 from autoprompt.workflow.file.records import AssignedItem, AssignerData
 
@@ -28,9 +29,9 @@ class Assigner(NodeTypeBase):
                 if given is _KEEP:
                     continue
                 value = _OPERATIONS[item.operation](current, given)
-            except (ComparisonError, TypeError, ZeroDivisionError, ValueError) as error:
+                context.pool.set(item.variable_selector, value)
+            except (ComparisonError, TypeError, ArithmeticError, ValueError, RecursionError) as error:
                 raise ValueError(f"{name} {item.operation}: {error}") from error
-            context.pool.set(item.variable_selector, value)
             assigned[name] = value
         return NodeResult(process_data={"assigned": assigned})
 
@@ -97,7 +98,7 @@ _OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
     "remove-last": lambda current, _: _list(current)[:-1],
     "+=": _number(lambda current, given: current + given),
     "-=": _number(lambda current, given: current - given),
-    "*=": _number(lambda current, given: current * given),
+    "*=": _number(product),
     "/=": _number(lambda current, given: current / given),
 }
 

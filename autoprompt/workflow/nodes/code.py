@@ -7,6 +7,7 @@ from typing import Any
 from autoprompt.workflow.engine.code import run_code
 from autoprompt.workflow.engine.context import NodeContext
 from autoprompt.workflow.engine.definition import NodeResult, NodeTypeBase
+from autoprompt.workflow.engine.sizes import check_size
 from autoprompt.workflow.file.fields import is_of_type
 from autoprompt.workflow.file.records import CodeData, CodeOutput
 
@@ -25,6 +26,7 @@ class Code(NodeTypeBase):
             if variable.value_selector is not None
         }
         inputs = {**given, **context.inputs}
+        check_size(inputs)
         with context.turn():
             found = run_code(data.code, inputs, context)
         return NodeResult(_declared(data.outputs, found, ""), inputs=inputs)

@@ -7,12 +7,11 @@ from typing import Any
 
 from autoprompt.workflow.engine.context import NodeContext
 from autoprompt.workflow.engine.definition import NodeResult, NodeTypeBase
-from autoprompt.workflow.engine.http_call import HttpError, HttpRequest, lines_to_mapping, send
+from autoprompt.workflow.engine.errors import HttpError
+from autoprompt.workflow.engine.http_call import HttpRequest, lines_to_mapping, send
 from autoprompt.workflow.engine.template import as_text, render, replace_references
 from autoprompt.workflow.engine.variables import VariablePool
 from autoprompt.workflow.file.records import HttpBody, HttpRequestData
-
-_CONNECT_S, _READ_S = 10.0, 60.0
 
 
 class HttpRequestNode(NodeTypeBase):
@@ -23,7 +22,7 @@ class HttpRequestNode(NodeTypeBase):
     def execute(self, data: HttpRequestData, context: NodeContext) -> NodeResult:
         request = _request(data, context)
         with context.turn():
-            response = send(request)
+            response = send(request, context.run.allow_private_hosts)
         outputs: dict[str, Any] = {
             "body": response.body,
             "status_code": response.status,
@@ -42,12 +41,11 @@ def _request(data: HttpRequestData, context: NodeContext) -> HttpRequest:
     headers = _filled_lines(data.headers, pool) | _authorization(data, context)
     params = _filled_lines(data.params, pool)
     url = render(data.url, pool).strip()
-    timeout = data.timeout
-    more: dict[str, Any] = {
-        "connect_s": (timeout.connect if timeout is not None else None) or _CONNECT_S,
-        "read_s": (timeout.read if timeout is not None else None) or _READ_S,
-        "verifies": data.ssl_verify is not False,
-    }
+    more: dict[str, Any] = {"verifies": data.ssl_verify is not False}
+    if data.timeout is not None and data.timeout.connect:
+        more["connect_s"] = data.timeout.connect
+    if data.timeout is not None and data.timeout.read:
+        more["timeout_s"] = data.timeout.read
     if data.body is not None:
         more |= _body(data.body, headers, context)
     return HttpRequest(data.method, url, headers, params, **more)

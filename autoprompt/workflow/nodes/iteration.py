@@ -21,6 +21,7 @@ from autoprompt.workflow.engine.events import (
     IterationSucceeded,
 )
 from autoprompt.workflow.engine.inner import run_inner
+from autoprompt.workflow.engine.sizes import Room, check_size
 from autoprompt.workflow.engine.variables import MISSING
 from autoprompt.workflow.file.records import IterationData
 from autoprompt.workflow.nodes.containers import apply_writes, inner_answer, inner_output
@@ -74,10 +75,11 @@ class Iteration(NodeTypeBase):
             )
         )
         done: list[_Done] = [_Done()] * len(items)
-        finished = 0
+        finished, room = 0, Room()
         try:
             with closing(_each(data, context, inner, items)) as each:
                 for number, item in each:
+                    room.take(check_size([item.output, item.answer]))
                     done[number] = item
                     finished += 1
         except NodeError as error:

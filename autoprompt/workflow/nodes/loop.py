@@ -13,6 +13,7 @@ from autoprompt.workflow.engine.errors import NodeError
 from autoprompt.workflow.engine.events import LoopFailed, LoopNext, LoopStarted, LoopSucceeded
 from autoprompt.workflow.engine.expression import parse_expression
 from autoprompt.workflow.engine.inner import run_inner
+from autoprompt.workflow.engine.sizes import joined
 from autoprompt.workflow.engine.variables import MISSING, VariablePool, merge_values
 from autoprompt.workflow.file.fields import typed_value
 from autoprompt.workflow.file.records import LoopData
@@ -61,7 +62,7 @@ class Loop(NodeTypeBase):
             context.emit(context.event(LoopFailed, steps=rounds, error=str(error)))
             raise
         outputs = {**variables, "loop_round": rounds}
-        if answer := "".join(answers):
+        if answer := joined(answers):
             outputs["answer"] = answer
         context.emit(context.event(LoopSucceeded, steps=rounds, outputs=outputs))
         return NodeResult(outputs, inputs=inputs, process_data={"completed_reason": reason})

@@ -9,6 +9,7 @@ from typing import Any
 from autoprompt.workflow.engine.context import NodeContext
 from autoprompt.workflow.engine.definition import NodeResult, NodeTypeBase
 from autoprompt.workflow.engine.http_tools import accepted_arguments, tool_named
+from autoprompt.workflow.engine.sizes import check_size
 from autoprompt.workflow.engine.template import render_in
 from autoprompt.workflow.file.fields import Input
 from autoprompt.workflow.file.records import ToolData
@@ -20,12 +21,13 @@ class ToolNode(NodeTypeBase):
     data_model = ToolData
 
     def execute(self, data: ToolData, context: NodeContext) -> NodeResult:
-        tool = tool_named(data.tool_name, data.http_tools)
+        tool = tool_named(data.tool_name, data.http_tools, context.run.allow_private_hosts)
         given = {name: _value(entry, context) for name, entry in data.tool_parameters.items()}
         given |= context.inputs
         fixed = {name: _configured(value, context) for name, value in data.tool_configurations.items()}
         known = accepted_arguments(tool)
         arguments = {name: value for name, value in fixed.items() if known is None or name in known} | given
+        check_size(arguments)
         with context.turn():
             result = tool.invoke(arguments)
         outputs = tool_outputs(result)
@@ -56,7 +58,7 @@ def _parsed(text: str) -> list[Any]:
         return []
     try:
         read = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return []
     return read if isinstance(read, list) else [read]
 

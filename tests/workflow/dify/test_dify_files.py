@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_endpoint import Reply, fake_endpoint
+from fake_endpoint import LOCAL, Reply, fake_endpoint
 from flow_runs import FlowRun, outputs_of, run_flow
 
 from autoprompt.errors import EndpointError, InputError
@@ -199,7 +199,8 @@ def test_the_first_version_of_the_assigner() -> None:
 def weather(reply: Reply) -> tuple[FlowRun, list[Any]]:
     with fake_endpoint(lambda body: reply) as endpoint:
         base = endpoint.base_url.removesuffix("/v1")
-        done = run("weather.yml", {"city": 'Kyiv "UA"', "env.base": base, "env.key": "k1"})
+        inputs = {"city": 'Kyiv "UA"', "env.base": base, "env.key": "k1"}
+        done = run_flow(HERE / "weather.yml", inputs, allow_private_hosts=LOCAL)
         return done, list(zip(endpoint.requests, endpoint.headers, strict=True))
 
 

@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from autoprompt.workflow import Workflow, WorkflowDefinitionError, register_node_type
+from autoprompt.workflow import RunSettings, Workflow, WorkflowDefinitionError, register_node_type
 from autoprompt.workflow.engine.context import NodeContext
 from autoprompt.workflow.engine.definition import NodeResult, NodeTypeBase
 from autoprompt.workflow.file.validation import validate
-from tests.fake_endpoint import Reply, fake_endpoint
+from tests.fake_endpoint import LOCAL, Reply, fake_endpoint
 
+SETTINGS = RunSettings(allow_private_hosts=LOCAL)
 START = {"id": "start", "type": "start", "data": {"variables": [{"variable": "q", "type": "paragraph"}]}}
 
 
@@ -77,7 +78,7 @@ def test_an_input_has_every_spelling_of_a_variable(given: dict[str, Any]) -> Non
     with fake_endpoint(lambda body: Reply(body=body)) as endpoint:
         tools = {"echo": {"url": f"{endpoint.base_url}/x", "method": "post"}}
         flow = loaded(node("tool", tool_name="echo", inputs=[{"name": "text", **given}]), tools=tools)
-        assert flow.run({"q": "hello"})["text"] == "hello"
+        assert flow.run({"q": "hello"}, settings=SETTINGS)["text"] == "hello"
 
 
 def test_a_virtual_node_calls_a_tool_of_the_file() -> None:
@@ -86,7 +87,7 @@ def test_a_virtual_node_calls_a_tool_of_the_file() -> None:
         virtual = {"id": "v", "type": "tool", "data": {"tool_name": "look"}}
         variables = [{"variable": "said", "value_selector": ["v", "said"]}]
         flow = loaded(node(template="{{ said }}", variables=variables, virtual_nodes=[virtual]), tools=tools)
-        assert flow.run({"q": ""})["output"] == "yes"
+        assert flow.run({"q": ""}, settings=SETTINGS)["output"] == "yes"
 
 
 class _Words(BaseModel):

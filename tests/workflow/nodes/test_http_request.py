@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from autoprompt.workflow import NodeError, Workflow
+from autoprompt.workflow import NodeError, RunSettings, Workflow
 from autoprompt.workflow.file.validation import validate
-from tests.fake_endpoint import FakeEndpoint, Reply, fake_endpoint
+from tests.fake_endpoint import LOCAL, FakeEndpoint, Reply, fake_endpoint
 
+SETTINGS = RunSettings(allow_private_hosts=LOCAL)
 START = {"id": "start", "type": "start", "data": {"variables": [{"variable": "q", "type": "paragraph"}]}}
 
 
@@ -22,7 +23,7 @@ def endpoint() -> Iterator[FakeEndpoint]:
 
 def requested(q: str, **data: Any) -> dict[str, Any]:
     node = {"id": "h", "type": "http-request", "data": {"method": "post", **data}}
-    return Workflow.load({"nodes": [START, node]}).run({"q": q})
+    return Workflow.load({"nodes": [START, node]}).run({"q": q}, settings=SETTINGS)
 
 
 def test_a_parameter_of_several_lines_is_one_parameter(endpoint: FakeEndpoint) -> None:
@@ -46,7 +47,7 @@ def test_a_header_that_cannot_be_sent_is_named_without_its_value(endpoint: FakeE
 def tool_called(url: str) -> dict[str, Any]:
     tools = {"look": {"url": url, "method": "post", "headers": {"Authorization": "Bearer ${LOOK_KEY}"}}}
     node = {"id": "h", "type": "tool", "data": {"tool_name": "look"}}
-    return Workflow.load({"tools": tools, "nodes": [START, node]}).run({"q": ""})
+    return Workflow.load({"tools": tools, "nodes": [START, node]}).run({"q": ""}, settings=SETTINGS)
 
 
 def test_a_key_with_a_line_break_behind_it_is_sent(

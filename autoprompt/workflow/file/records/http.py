@@ -41,7 +41,10 @@ class HttpBody(Record):
 
 
 class HttpTimeout(Record):
-    """Seconds; 0 or nothing stands for the default."""
+    """Seconds; 0 or nothing stands for the default.
+
+    connect: of each connection. read: of the whole answer with its redirects.
+    """
 
     connect: float | None = Field(
         default=None, ge=0, validation_alias=AliasChoices("connect", "max_connect_timeout")
