@@ -18,6 +18,7 @@ PlaceOf = Callable[[Loc, bool], Place]  # of a value, or of its key
 _MOST_PROBLEMS = 10
 _LONGEST_VALUE = 60
 _LONGEST_LIST = 60
+_MOST_EXPLAINED = 100  # each is looked up in the file, and gets a hint that takes a millisecond
 _EXPECTED = {
     "int_type": "a whole number",
     "int_parsing": "a whole number",
@@ -48,7 +49,7 @@ class Refused(ValueError):
 def problems_of(
     error: ValidationError, model: type[BaseModel], place_of: PlaceOf, *, word: str = "setting"
 ) -> list[Problem]:
-    """Return everything that was wrong with a record, each problem once.
+    """Return what was wrong with a record, each problem once; of very many the first hundred and the count.
 
     Args:
         error: What pydantic raised.
@@ -56,8 +57,13 @@ def problems_of(
         place_of: Gives the place of a value at a path of names and indices, or of its key.
         word: What a name is called where it comes from: a setting, or a key.
     """
-    found = (_problem(details, model, place_of, word) for details in _causes(error))
-    return list(dict.fromkeys(found))
+    causes = list(_causes(error))
+    found = (_problem(details, model, place_of, word) for details in causes[:_MOST_EXPLAINED])
+    problems = list(dict.fromkeys(found))
+    if len(causes) > _MOST_EXPLAINED:
+        said = f"{len(causes) - _MOST_EXPLAINED:,} more problems are not listed"
+        problems.append(Problem("settings.more-problems", said, place_of((), False)))
+    return problems
 
 
 def first_problems(

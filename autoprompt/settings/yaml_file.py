@@ -24,7 +24,6 @@ Model = TypeVar("Model", bound=BaseModel)
 MAX_BYTES = 50_000_000
 MAX_VALUES = 250_000  # keys count, too: read in 3 s, with 150 MB
 MAX_DEPTH = 100
-_MAX_EXPLAINED = 100  # faults that are looked up in the file
 # libyaml, where PyYAML has it: five times as fast, and seventy times as fast in long texts.
 _Reading: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
