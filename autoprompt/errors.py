@@ -14,6 +14,7 @@ AutopromptError                70  internal error
 │   ├── EmptyAnswersError          the first rows were all answered with an empty text
 │   ├── JudgeError                 most of a judge's replies hold no grade
 │   ├── RequestRefusedError        the endpoint will not take this request (not retried)
+│   │   └── WithheldError             its content filter will not
 │   └── RuntimeMissingError        the embedded runtime or its weights are not there
 ├── BudgetExhausted             0  control flow: a cap is reached, the run ends with its best
 └── Interrupted               130  Ctrl-C; the state is saved
@@ -407,12 +408,29 @@ class JudgeError(ModelError):
 
 
 class RequestRefusedError(ModelError):
-    """The endpoint understood the request and will not take it. `parameter`: the option it named, if any."""
+    """The endpoint understood the request and will not take it.
 
-    def __init__(self, message: str, *, status: int | None = None, parameter: str | None = None) -> None:
+    `parameter`: the option it named, if any. `most_tokens`, `window_tokens`: how long the answer to this
+    request may be, and the window of the model, if the endpoint refused the limit of the answer's length.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int | None = None,
+        parameter: str | None = None,
+        most_tokens: int | None = None,
+        window_tokens: int | None = None,
+    ) -> None:
         super().__init__(message)
         self.status = status
         self.parameter = parameter
+        self.most_tokens, self.window_tokens = most_tokens, window_tokens
+
+
+class WithheldError(RequestRefusedError):
+    """A content filter refused what the request says: another request may be taken."""
 
 
 class RuntimeMissingError(ModelError):

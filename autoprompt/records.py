@@ -29,6 +29,7 @@ UNASKED = "not asked: "  # beginning of the error of a row that the budget had n
 UNREACHED = "not reached: "  # beginning of the error of a row whose workflow lacked a tool or a service
 STEP_FAILED = "(no answer: "  # beginning of what stands for the answer of a workflow whose node failed
 REFUSED = "refused: "  # beginning of the error of a row whose request the endpoint would not take
+WITHHELD = "withheld: "  # the same of one that a content filter took, or that the model declined to answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,13 +343,18 @@ class EvaluatedRow:
     def is_lost(self) -> bool:
         """Whether the endpoint failed this row, or the budget ended: it compares with nothing.
 
-        A request that the endpoint refused (too long, say) is the candidate's own, and scores 0.
+        A request that the endpoint refused (too long, say) is the candidate's own, and scores 0. So is one
+        that was answered by a filter or with a refusal.
         """
-        return self.error is not None and not self.is_refused
+        return self.error is not None and not self.is_refused and not self.is_withheld
 
     @property
     def is_refused(self) -> bool:
         return self.error is not None and self.error.startswith(REFUSED)
+
+    @property
+    def is_withheld(self) -> bool:
+        return self.error is not None and self.error.startswith(WITHHELD)
 
     @property
     def is_wrong(self) -> bool:

@@ -79,11 +79,12 @@ class Student:
 class Counters:
     """What `/stats` shows. repeated_answers: answers to a request that had been answered before.
 
+    cut: writers' answers of which the thoughts left nothing.
     first_s, last_s: this process's clock at the first request and at the last answer.
     """
 
     def __init__(self) -> None:
-        self.requests = self.answered = self.repeated_answers = 0
+        self.requests = self.answered = self.repeated_answers = self.cut = 0
         self.in_flight = self.max_in_flight = 0
         self.prompt_tokens = self.completion_tokens = 0
         self.first_s = self.last_s = 0.0
@@ -145,8 +146,15 @@ class Endpoint:
             counters.answers.add(key)
             body = json.loads(text)
             messages = body["messages"]
-            is_row = self._student.is_row(messages)
-            return self._reply(body, self._student.answer(messages) if is_row else self._student.write(text))
+            if self._student.is_row(messages):
+                return self._reply(body, self._student.answer(messages))
+            limit = body.get("max_completion_tokens", body.get("max_tokens"))
+            if limit is not None and limit < self._options.think:
+                counters.cut += 1
+                return self._reply(body, "", thoughts=limit, finish_reason="length")
+            # What it writes depends on what it is asked, and not on how long it may be.
+            asked = json.dumps([messages, body.get("seed")])
+            return self._reply(body, self._student.write(asked), thoughts=self._options.think)
         finally:
             counters.in_flight -= 1
 
@@ -189,9 +197,11 @@ class Endpoint:
                 return web.Response(text="<html>bad gateway</html>", content_type="text/html")
         return self._reply(body, "")
 
-    def _reply(self, body: dict[str, Any], text: str) -> web.Response:
+    def _reply(
+        self, body: dict[str, Any], text: str, *, thoughts: int = 0, finish_reason: str = "stop"
+    ) -> web.Response:
         prompt = sum(len(m["content"]) for m in body["messages"]) // 4 + 1
-        completion = len(text) // 4 + 1
+        completion = thoughts + (len(text) // 4 + 1 if text else 0)
         self._counters.prompt_tokens += prompt
         self._counters.completion_tokens += completion
         message = {"role": "assistant", "content": text}
@@ -201,11 +211,12 @@ class Endpoint:
                 "object": "chat.completion",
                 "created": int(time.time()),
                 "model": body.get("model", "simulated"),
-                "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
+                "choices": [{"index": 0, "message": message, "finish_reason": finish_reason}],
                 "usage": {
                     "prompt_tokens": prompt,
                     "completion_tokens": completion,
                     "total_tokens": prompt + completion,
+                    "completion_tokens_details": {"reasoning_tokens": thoughts},
                 },
             }
         )
@@ -226,6 +237,9 @@ def main() -> None:
     parser.add_argument("--input-field", default="input")
     parser.add_argument("--target-field", default="target")
     parser.add_argument("--latency", type=float, default=0.02, metavar="SECONDS")
+    parser.add_argument(
+        "--think", type=int, default=0, metavar="TOKENS", help="hidden thoughts before a writer's answer"
+    )
     parser.add_argument("--fault-seed", type=int, default=0, help="other faults")
     parser.add_argument("--fail-first", type=int, default=0, metavar="N", help="500 for the first N requests")
     parser.add_argument("--out-after", type=int, default=0, metavar="N", help="answers before an outage")

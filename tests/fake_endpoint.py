@@ -66,6 +66,7 @@ class FakeEndpoint:
         self.headers: list[dict[str, str]] = []
         self.paths: list[str] = []
         self.models: Reply = Reply(body={"object": "list", "data": [{"id": "fake", "object": "model"}]})
+        self.elsewhere: Reply | None = None  # what paths outside of /v1 get; None: the same as there
         self.listed = 0
         self._otherwise = otherwise or (lambda body: answer("1"))
         self._lock = threading.Lock()
@@ -79,10 +80,13 @@ class FakeEndpoint:
                 endpoint.listed += 1
                 endpoint.paths.append(self.path)
                 is_list = self.path.partition("?")[0] == "/v1/models"
-                self._give(endpoint.models if is_list else Reply(404, {}))
+                self._give(endpoint.models if is_list else endpoint.elsewhere or Reply(404, {}))
 
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                if endpoint.elsewhere is not None and self.path != "/v1/chat/completions":
+                    self._give(endpoint.elsewhere)
+                    return
                 with endpoint._lock:
                     endpoint.paths.append(self.path)
                     endpoint.requests.append(body)

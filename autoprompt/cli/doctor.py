@@ -10,7 +10,7 @@ import shlex
 import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from difflib import get_close_matches
 from importlib import metadata, util
 from pathlib import Path
@@ -28,7 +28,7 @@ from autoprompt.llm.endpoints import OPENAI_URL, read_key
 from autoprompt.llm.here import local, weights
 from autoprompt.llm.transport.address import checked_url, request_url
 from autoprompt.llm.transport.failures import has_login
-from autoprompt.llm.transport.http import from_httpx, http_client, listed
+from autoprompt.llm.transport.http import address_hint, from_httpx, http_client, listed
 from autoprompt.settings.records import LOCAL, is_embedded, openai_address
 from autoprompt.text.extras import install, install_extra, requirements
 from autoprompt.text.files import check_writable
@@ -69,12 +69,12 @@ def doctor(
 ) -> None:
     """Say what works on this machine. Exit code 0 if a run with these settings can start."""
     read_environment()
-    checks = list(_checks(model, base_url, os.environ))
+    checks, conclusion = _examined(model, base_url, os.environ)
     works = all(check.is_ok for check in checks if check.is_needed)
     if as_json:
         print_json({"works": works, "checks": [asdict(check) for check in checks]})
     else:
-        _print(checks, _ready(model, base_url) if works else "A run cannot start yet; see above.")
+        _print(checks, conclusion)
     if not works:
         raise typer.Exit(ModelError.exit_code)
 
@@ -100,21 +100,34 @@ def _print(checks: list[Check], conclusion: str) -> None:
     console.print(Text(clean(conclusion)))
 
 
-def _checks(model: str | None, base_url: str | None, environ: Mapping[str, str]) -> Iterator[Check]:
+def _examined(model: str | None, base_url: str | None, environ: Mapping[str, str]) -> tuple[list[Check], str]:
+    """All checks, and what follows from them. If no model is named, either kind will do."""
     name = model or ("" if base_url else LOCAL)
-    is_local = is_embedded(name)
-    yield Check("python", sys.version_info >= (3, 11), platform.python_version(), "Python 3.11 or newer")
-    yield _packages()
-    yield from _runtime(is_needed=is_local)
-    yield _weights(name.partition(":")[2] or weights.DEFAULT, is_needed=is_local)
-    url = base_url or openai_address(environ)
-    has_key = bool(environ.get("OPENAI_API_KEY", "").strip())
-    if not is_local or url or has_key:
-        remote = "" if is_local else name
-        yield from _endpoint(url or OPENAI_URL, remote, environ, is_needed=not is_local)
-    yield _disk(environ)
-    yield _cache()
-    yield _sandbox()
+    is_local, is_open = is_embedded(name), model is None and base_url is None
+    embedded = [*_runtime(is_needed=is_local), _weights(name.partition(":")[2] or weights.DEFAULT)]
+    url, has_key = base_url or openai_address(environ), bool(environ.get("OPENAI_API_KEY", "").strip())
+    has_endpoint = not is_local or bool(url) or has_key
+    endpoint = list(_endpoint(url or OPENAI_URL, "" if is_local else name, environ)) if has_endpoint else []
+    is_remote = not is_local or (is_open and has_endpoint and _works(endpoint) and not _works(embedded))
+    embedded = [replace(check, is_needed=check.is_needed and not is_remote) for check in embedded]
+    endpoint = [replace(check, is_needed=check.is_needed and is_remote) for check in endpoint]
+    others = [_disk(environ), _cache(), _sandbox()]
+    python = Check("python", sys.version_info >= (3, 11), platform.python_version(), "Python 3.11 or newer")
+    first = [python, _packages()]
+    checks = [*first, *embedded, *endpoint, *others]
+    command = "autoprompt run --dataset FILE --model MODEL"
+    if _works(checks):
+        if is_open and is_remote:
+            return checks, f"Ready on the endpoint: {command}. The embedded model is not; see above."
+        return checks, _ready(model, base_url)
+    if is_open and _works([*first, *others]):
+        said = "The embedded model is not ready; see above. A run on an endpoint needs its name and address"
+        return checks, f"{said}: {command} --base-url URL"
+    return checks, "A run cannot start yet; see above."
+
+
+def _works(checks: Sequence[Check]) -> bool:
+    return all(check.is_ok for check in checks if check.is_needed)
 
 
 def _packages() -> Check:
@@ -147,32 +160,32 @@ def _runtime(*, is_needed: bool) -> Iterator[Check]:
         yield Check("runtime build", False, found, advice, is_needed=False)
 
 
-def _weights(name: str, *, is_needed: bool) -> Check:
+def _weights(name: str) -> Check:
     known = {status.weights.name: status for status in weights.table()}
     if name not in known:
         path = weights.weights_path(name)
-        return Check("weights", True, f"{path} (your own; no sum to check)", "", is_needed)
+        return Check("weights", True, f"{path} (your own; no sum to check)")
     status = known[name]
     size = status.weights.size_bytes
     if status.is_present:
         with status.path.open("rb") as file:
             is_right = hashlib.file_digest(file, "sha256").hexdigest() == status.weights.sha256
         found = f"{name}, {megabytes(size)}, sha256 {'is right' if is_right else 'is WRONG'}"
-        return Check("weights", is_right, found, f"autoprompt models pull {name}", is_needed)
+        return Check("weights", is_right, found, f"autoprompt models pull {name}")
     free = shutil.disk_usage(_existing(status.path.parent)).free
     found = f"{name}: not here yet, a first run fetches {megabytes(size)} to {status.path.parent}"
     if free > size * 1.1:
-        return Check("weights", True, found, "", is_needed)
+        return Check("weights", True, found)
     advice = f"{megabytes(free)} free there: make room, or give another folder with AUTOPROMPT_WEIGHTS_DIR"
-    return Check("weights", False, found, advice, is_needed)
+    return Check("weights", False, found, advice)
 
 
-def _endpoint(url: str, model: str, environ: Mapping[str, str], *, is_needed: bool) -> Iterator[Check]:
+def _endpoint(url: str, model: str, environ: Mapping[str, str]) -> Iterator[Check]:
     """model: "" where none is named at the endpoint."""
     try:
         key = read_key(environ, "OPENAI_API_KEY")
     except ConfigError as error:
-        yield Check("endpoint key", False, str(error), is_needed=is_needed)
+        yield Check("endpoint key", False, str(error))
         return
     yield Check(
         "endpoint key",
@@ -186,11 +199,12 @@ def _endpoint(url: str, model: str, environ: Mapping[str, str], *, is_needed: bo
         with http_client(key, timeout_s=_ENDPOINT_TIMEOUT_S) as client:
             answer = client.get(request_url(url, "/models"))
     except (ConfigError, UsageError) as error:
-        yield Check("endpoint", False, str(error), "", is_needed)
+        yield Check("endpoint", False, str(error))
         return
     except httpx.HTTPError as error:
-        said = str(from_httpx(error, url, key))
-        yield Check("endpoint", False, said, "Check --base-url and the network", is_needed)
+        failure = from_httpx(error, url, key)
+        advice = "" if failure.is_fatal else address_hint(url, key) or "Check --base-url and the network"
+        yield Check("endpoint", False, str(failure), advice)
         return
     found = f"{_public(url)}: HTTP {answer.status_code}"
     asked_by = "user and password in the base URL" if has_login(url) else "OPENAI_API_KEY"
@@ -201,15 +215,19 @@ def _endpoint(url: str, model: str, environ: Mapping[str, str], *, is_needed: bo
         return
     if answer.status_code in (401, 403):
         advice = f"Missing or refused: check {asked_by}"
-        yield Check("endpoint", False, found, advice, is_needed)
+        yield Check("endpoint", False, found, advice)
         return
     entries = listed(answer.content) if answer.status_code == 200 else None
     if answer.status_code in (200, 404, 405) and entries is None:
         # An endpoint need not list its models to serve them.
         advice = "It lists no models; is the base URL right? It usually ends in /v1"
-        yield Check("endpoint", False, found, advice, is_needed=False)
+        hint = address_hint(url, key)
+        yield Check("endpoint", False, found, hint or advice, is_needed=bool(hint))
         return
-    yield Check("endpoint", answer.status_code < 500, found, "", is_needed)
+    if answer.status_code == 400 and (hint := address_hint(url, key)):
+        yield Check("endpoint", False, found, hint)
+        return
+    yield Check("endpoint", answer.status_code < 500, found)
     names = [str(entry["id"]) for entry in entries or () if "id" in entry]
     if model and names:
         yield _listed(model, names)

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 
 # A word alone, or where a file lies: seldom a prompt, and beside a misspelt name any prompt gains.
 _NAME = re.compile(r"[A-Za-z0-9_~./\\-]*[A-Za-z0-9_]")
-_PRICES = ("price_input", "price_output", "price_cached_input")  # of the run's model, and of no other
+# Of the run's model, and of no other.
+_OF_MODEL = ("price_input", "price_output", "price_cached_input", "traits")
 # What a run's best is scored with where no flag says otherwise: what the run itself used.
 _FROM_RUN = (
     "workflow",
@@ -48,8 +49,10 @@ _FROM_RUN = (
     "base_url",
     "temperature",
     "max_output_tokens",
+    "reasoning_effort",
+    "judge_max_output_tokens",
     "constrain",
-    *_PRICES,
+    *_OF_MODEL,
 )
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -213,7 +216,7 @@ def _of_run(run: str, candidate: str | None, flags: Mapping[str, Any], runs_dir:
     config = load_config(folder)
     known = config.model_dump(include=set(_FROM_RUN))
     if flags.keys() & {"model", "base_url"}:
-        known = {name: value for name, value in known.items() if name not in _PRICES}
+        known = {name: value for name, value in known.items() if name not in _OF_MODEL}
     if is_embedded(flags.get("model")):  # of the run's two, what the flag does not speak of is left out
         del known["base_url"]
     if "base_url" in flags and is_embedded(known["model"]):

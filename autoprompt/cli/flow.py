@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _SETTINGS = tuple(
     name
     for name in (*ModelSettings.model_fields, *BudgetSettings.model_fields, "allow_private_hosts")
-    if not name.startswith(("optimizer_", "judge_")) and name not in ("temperature", "max_output_tokens")
+    if not name.startswith(("optimizer_", "judge_")) and name != "temperature"
 )
 File = Annotated[Path, typer.Argument(metavar="FILE", help="Workflow in YAML: ours, or exported from Dify.")]
 Tools = Annotated[

@@ -45,7 +45,7 @@ EVALUATION = tuple(
 )
 CHECK = tuple(CheckSettings.model_fields)
 _FIELDS = {**CheckSettings.model_fields, **RunConfig.model_fields}
-_LISTS = ("locked", "metric_options", "must_pass")  # flags that may be given several times
+_LISTS = ("locked", "metric_options", "must_pass", "traits")  # flags that may be given several times
 
 # What `science` takes as flags: one model, and not the nested name of the number of passes.
 SCIENCE = tuple(
@@ -61,6 +61,8 @@ _METAVARS = {
     "labels": "A,B,...",
     "allow_private_hosts": "HOST,...",
     "metric_options": "NAME=VALUE",
+    "traits": "NAME=VALUE",
+    "reasoning_effort": "LEVEL",
     "metric": "NAME",
     "base_url": "URL",
     "optimizer_base_url": "URL",

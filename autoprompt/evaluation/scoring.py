@@ -24,7 +24,14 @@ from autoprompt.llm import Budget
 from autoprompt.llm.models import Clients, RoleModels, open_models
 from autoprompt.measure.baselines import Baseline, baselines_dict, find_baselines
 from autoprompt.measure.compare import ComparedRows, compare_rows, score_rows
-from autoprompt.measure.problems import ALL_CACHED, MOST_LOST, cut_warning, first_error, refused_warning
+from autoprompt.measure.problems import (
+    ALL_CACHED,
+    MOST_LOST,
+    cut_warning,
+    first_error,
+    refused_warning,
+    withheld_warning,
+)
 from autoprompt.measure.program import COMPONENT
 from autoprompt.measure.rows import EmptyAnswers, evaluate_jobs, raise_if_all_failed, row_counter
 from autoprompt.measure.task import texts_of
@@ -314,7 +321,7 @@ def _ask(
     answered = [row for evaluation in evaluations for row in evaluation.rows]
     is_cached = bool(budget.cached_answers) and not budget.spent.task_calls
     found = [ALL_CACHED if is_cached else None, grades.warning, _many_failed(answered)]
-    found += [refused_warning(answered), cut_warning(answered)]
+    found += [refused_warning(answered), withheld_warning(answered), cut_warning(answered)]
     late = map(Problem.plain, [*models.warnings(), *budget.passed()])
     return evaluations, [*late, *filter(None, found)]
 

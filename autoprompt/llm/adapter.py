@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from autoprompt.errors import AutopromptError, ConfigError
-from autoprompt.llm.client import Client, Completion, Options
+from autoprompt.llm.client import Client, Completion, Options, ended
 from autoprompt.llm.transport.failures import OwnClientError
 from autoprompt.records import Message, Usage
 
@@ -27,7 +27,7 @@ def _plain(answer: Completion) -> Completion:
         label_probs=None
         if probs is None
         else {str(name): float(share) for name, share in dict(probs).items()},
-        finish_reason=str(answer.finish_reason or ""),
+        finish_reason=ended(answer.finish_reason),
         model=str(answer.model or ""),
         latency_s=float(answer.latency_s or 0.0),
     )

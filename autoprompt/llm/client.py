@@ -15,8 +15,19 @@ from autoprompt.text.answers.thoughts import without_opening
 
 CallRole = Literal["task", "optimizer", "judge"]
 
-# Our word for an answer by which a model declines, where the endpoint marks it as such; OpenAI's is "stop".
-REFUSAL = "refusal"
+_SHOWN = 200  # characters of a model's own words in a message
+# Our words for why an answer ended, whatever the endpoint calls it: cut at the limit of its length, declined
+# by the model (OpenAI's word for that is "stop"), withheld by the endpoint's content filter.
+CUT, REFUSAL, FILTERED = "length", "refusal", "content_filter"
+# The same in the words of endpoints and gateways.
+_ENDINGS = {
+    CUT: ("length", "max_tokens", "max_output_tokens", "model_length", "token_limit", "incomplete"),
+    FILTERED: (
+        *("content_filter", "content_filtered", "safety", "recitation", "prohibited_content", "spii"),
+        *("blocklist", "sensitive", "guardrail_intervened", "prompt_filter", "image_safety", "moderation"),
+    ),
+    REFUSAL: ("refusal", "refused"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +43,16 @@ class ToolSchema:
 class Options:
     """How to answer one request.
 
+    max_output_tokens: what the answer itself may need. A client sends more where the model may think before
+        it answers, unless `is_limit_given`.
+    is_limit_given: `max_output_tokens` is the user's own, thoughts included, and is sent as it is.
+    reasoning_effort: how much to think, in the endpoint's words; None: as it likes.
+    timeout_s: how long to wait for the answer; None: as long as the client is set to.
     seed: passed on where the endpoint takes it. A task call's seed comes from its sample index alone, so that
         equal calls are equal; a writer's from run seed, iteration and proposal.
     sample: 0-based index of the repetition; part of the cache key.
     useful_tokens: what is longer is of no use to the caller. A model that is known not to think before it
-        answers is cut there; for others the thoughts may count as well, and `max_output_tokens` is the cap.
+        answers is cut there; for others the thoughts may count as well.
     repeats_after: tokens that an answer may have in any case; beyond them the embedded model stops one that
         only repeats itself. None: it never stops a task's answer, and others from the first token on.
     labels: the only answers allowed; enforced by grammar or schema where the endpoint can, a wish elsewhere.
@@ -53,6 +69,9 @@ class Options:
     role: CallRole = "task"
     temperature: float = 0.0
     max_output_tokens: int | None = None
+    is_limit_given: bool = False
+    reasoning_effort: str | None = None
+    timeout_s: float | None = None
     useful_tokens: int | None = None
     repeats_after: int | None = None
     seed: int | None = None
@@ -72,8 +91,9 @@ class Completion:
 
     label_probs: label -> probability, summing to 1 over `Options.labels`; None where not asked or not known.
     tool_calls: the tools that the model wants to be called; `text` is empty then, mostly.
-    finish_reason: the endpoint's word ("stop", "length", ...); "" where it gave none. "stop" for a label that
-        was cut on purpose, as soon as it was decided. `REFUSAL` where `text` says that the model declines.
+    finish_reason: `CUT`, `REFUSAL` or `FILTERED`, else the endpoint's word ("stop", ...); "" where it gave
+        none. "stop" for a label that was cut on purpose, as soon as it was decided.
+    has_thoughts: whether the endpoint shows or counts thoughts besides `text`. Not kept in the journal.
     attempts: requests sent for this answer, failed ones included; 0 for one that came from cache or journal.
     source: where this answer came from just now.
     """
@@ -87,6 +107,7 @@ class Completion:
     attempts: int = 1
     source: Literal["endpoint", "cache", "journal"] = "endpoint"
     tool_calls: tuple[ToolCall, ...] = ()
+    has_thoughts: bool = False
 
     @property
     def is_empty(self) -> bool:
@@ -94,14 +115,30 @@ class Completion:
         return not self.text.strip() and not self.tool_calls
 
     @property
-    def is_refusal(self) -> bool:
-        """Whether the model declines: what the text names besides is no answer."""
-        return self.finish_reason == REFUSAL
+    def is_cut(self) -> bool:
+        """Whether the answer ended at the limit of its length."""
+        return self.finish_reason == CUT
+
+    @property
+    def withheld(self) -> str:
+        """Why there is no answer: the model declined, or a filter took it. "" if there is one."""
+        if self.finish_reason == FILTERED:
+            return "the endpoint's content filter withheld the answer"
+        if self.finish_reason != REFUSAL:
+            return ""
+        said = " ".join(self.text.split())[:_SHOWN]
+        return f"the model declined to answer{f': {said}' if said else ''}"
 
     @property
     def said(self) -> str:
-        """What a writer means to be taken over: nothing of what it thought first, or where it declines."""
-        return "" if self.is_refusal else without_opening(self.text).strip()
+        """What a writer means to be taken over: nothing of what it thought first, or if it is withheld."""
+        return "" if self.withheld else without_opening(self.text).strip()
+
+
+def ended(word: object) -> str:
+    """Return why an answer ended: in our words if we have one, else in the endpoint's; "" for None."""
+    word = str(word or "")
+    return next((ours for ours, theirs in _ENDINGS.items() if word.casefold() in theirs), word)
 
 
 class Client(Protocol):

@@ -5,16 +5,19 @@ The default is the embedded model, whatever keys are in the environment: nobody 
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from autoprompt.errors import AuthenticationError, ConfigError, UsageError
 from autoprompt.llm.client import CallRole
 from autoprompt.llm.transport.address import checked_url, shown_url
-from autoprompt.llm.transport.http import list_models
+from autoprompt.llm.transport.failures import has_login
+from autoprompt.llm.transport.http import address_hint, list_models
 from autoprompt.llm.transport.wire import Constrain
 from autoprompt.settings.records import LOCAL, ModelSettings, is_embedded, openai_address
 from autoprompt.text.redaction import address_without_secrets, whole_address
@@ -117,6 +120,25 @@ def read_key(environment: Mapping[str, str], *names: str) -> str:
     return key
 
 
+def missing_key(base_url: str, api_key: str, role: CallRole = "task") -> list[str]:
+    """A sentence if no key is set for an endpoint that wants one, or most likely does; sends nothing."""
+    if api_key or has_login(base_url) or urlsplit(base_url).query:
+        return []
+    host = urlsplit(base_url).hostname or ""
+    try:
+        is_near = not ipaddress.ip_address(host).is_global
+    except ValueError:  # a name
+        is_near = "." not in host or host.endswith((".local", ".internal", ".lan"))
+    if is_near:
+        return []
+    own = {"optimizer": "AUTOPROMPT_OPTIMIZER_API_KEY or ", "judge": "AUTOPROMPT_JUDGE_API_KEY or "}.get(
+        role, ""
+    )
+    if base_url == OPENAI_URL:
+        return [f"{own}OPENAI_API_KEY is not set: {shown_url(base_url)} refuses requests without a key"]
+    return [f"{own}OPENAI_API_KEY is not set: {shown_url(base_url)} may refuse requests without a key"]
+
+
 def open_endpoint(
     choice: ModelChoice, settings: ModelSettings, on_progress: Progress | None = None
 ) -> Endpoint:
@@ -142,6 +164,8 @@ def open_endpoint(
     models = None
     if choice.model is None or wants_constrain:
         models = list_models(base_url, choice.api_key, is_needed=choice.model is None)
+        if models is None and choice.model is None and (hint := address_hint(base_url, choice.api_key)):
+            raise UsageError(f"{shown_url(base_url)}: no models are listed there. {hint}")
     model = choice.model or _only_model(models, base_url)
     if settings.constrain != "auto":
         constrain = settings.constrain

@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from autoprompt.errors import ConfigError
 from autoprompt.llm import Budget, Journal, Models, ResponseCache, wrap
 from autoprompt.llm.client import CallRole, Client
-from autoprompt.llm.endpoints import ModelChoice, choose_model
+from autoprompt.llm.endpoints import ModelChoice, choose_model, missing_key
 from autoprompt.llm.kept.recorded import RecordedClient
+from autoprompt.llm.kept.tally import Tally
 from autoprompt.llm.limits.account import AnswerCache
 from autoprompt.llm.prices import REPORTED, price_given
-from autoprompt.llm.stack import REMOTE_CONCURRENCY
+from autoprompt.llm.traits import KnownTraits, Traits, said_traits
 from autoprompt.llm.transport.address import checked_url
+from autoprompt.llm.transport.refusals import SYSTEM
 from autoprompt.settings.records import JUDGED, CallSettings, ModelSettings, RunConfig
 
 
@@ -67,11 +70,24 @@ class RoleModels:
         journal: Journal | None,
         cache: AnswerCache | None,
         on_progress: Callable[[int, int, str], None] | None = None,
+        known: KnownTraits | None = None,
     ) -> None:
         check_clients(clients)
         self._clients = clients
         self._settings = settings
-        self._models = Models(settings, budget=budget, journal=journal, cache=cache, on_progress=on_progress)
+        self._known_traits = known if known is not None else KnownTraits()
+        self._tally = Tally()
+        for role, answer in journal.answers() if journal is not None else ():  # of the run before a resume
+            self._tally.add(role, answer)
+        self._models = Models(
+            settings,
+            budget=budget,
+            journal=journal,
+            cache=cache,
+            on_progress=on_progress,
+            known=self._known_traits,
+            tally=self._tally,
+        )
         self._wrapped: dict[CallRole, RecordedClient] = {}
         self._budget, self._journal, self._cache = budget, journal, cache
 
@@ -91,25 +107,41 @@ class RoleModels:
                 price=price_given(settings) or REPORTED if slot == "task" else REPORTED,
                 journal=self._journal,
                 cache=self._cache,
+                said=self.traits,
+                known=self._known_traits,
+                tally=self._tally,
             )
         return self._wrapped[slot]
 
-    def concurrency(self) -> int:
-        if self._clients is None:
-            return self._models.concurrency()
-        return self._settings.concurrency or REMOTE_CONCURRENCY
+    def traits(self, role: CallRole) -> Traits:
+        """What is known of a role's model before anything is sent."""
+        return self._models.traits(role) if self._clients is None else said_traits(self._settings, role)
 
-    def warnings(self) -> list[str]:
-        """What was found out about the models so far and changes what a result means, in sentences."""
+    def concurrency(self) -> int:
+        return self.traits("task").concurrency
+
+    def warnings(self, *, is_end: bool = True) -> list[str]:
+        """What was found out about the models so far and changes what a result means, in sentences.
+
+        is_end: all is answered, so that there is something to say of a role's answers as a whole.
+        """
         found = [
-            f"{client.name} does not take the parameter {name}: it is sent no more"
+            _dropped(client.name, name)
             for client in (*self._models.opened, *self._wrapped.values())
             for name in client.dropped_parameters
         ]
         found += self._models.usage_warnings
         if self._budget.max_cost is not None and self._budget.spent.cost_usd is None:
             found.append("some answers came without a cost: max_cost counts only the others")
-        return found
+        lost = self._tally.bad() if is_end else {}
+        return [
+            *found,
+            *(tally.warning(role, self.traits(role).output_tokens) for role, tally in lost.items()),
+        ]
+
+    def lost_answers(self) -> dict[str, dict[str, Any]]:
+        """The roles of which at least half of the answers were cut or empty: `RoleTally.to_dict` of each."""
+        return {role: tally.to_dict(role) for role, tally in self._tally.bad().items()}
 
     def check_cost_cap(self, config: CallSettings, *, can_ask: bool = True) -> None:
         """Raise ConfigError for a cap on cost that could never fire because a price is unknown.
@@ -125,10 +157,6 @@ class RoleModels:
             if self._models.price(role) is None:
                 raise unpriced("max_cost", self._shown_name(role))
 
-    def is_embedded(self, role: CallRole) -> bool:
-        """Whether the model of `role` answers in this process, on its processor."""
-        return self._clients is None and choose_model(self._settings, role).is_local
-
     def close(self) -> None:
         self._models.close()
         for client in self._wrapped.values():
@@ -142,6 +170,12 @@ class RoleModels:
         if role == "judge":
             names.insert(0, settings.judge_model)
         return next(filter(None, names), f"the {role} model")
+
+
+def _dropped(model: str, name: str) -> str:
+    if name == SYSTEM:
+        return f"{model} takes no system message: its text goes into the first user message"
+    return f"{model} rejected the parameter {name}: requests go without it"
 
 
 def unpriced(cap: str, model: str) -> ConfigError:
@@ -166,13 +200,15 @@ def check_models(config: CallSettings) -> list[str]:
     Raises UsageError for what is no address, ConfigError for a model that is not embedded, and for prices
     that do not do.
     """
-    found = []
+    found: list[str] = []
+    seen: set[str | None] = set()
     for role in roles_of(config):
         choice = choose_model(config, role)
-        if choice.base_url is not None:
-            checked_url(choice.base_url)
-        else:
+        if choice.base_url is None:
             found += _missing_weights(choice)
+        elif choice.base_url not in seen:
+            found += missing_key(checked_url(choice.base_url), choice.api_key, role)
+        seen.add(choice.base_url)
     models = RoleModels(config, None, budget=Budget(), journal=None, cache=None)
     models.check_cost_cap(config, can_ask=False)
     return list(dict.fromkeys(found))
@@ -195,8 +231,12 @@ def open_models(
     budget: Budget,
     journal: Journal | None,
     emit: Callable[[dict[str, Any]], None],
+    traits_path: Path | None = None,
 ) -> Iterator[RoleModels]:
-    """The models of a run; closed, with the cache, at the end of the block."""
+    """The models of a run; closed, with the cache, at the end of the block.
+
+    traits_path: where the run keeps what it finds out about them.
+    """
 
     def on_progress(done: int, total: int, what: str) -> None:
         emit({"event": "weights_progress", "done_bytes": done, "total_bytes": total, "what": what})
@@ -208,7 +248,13 @@ def open_models(
             cache = ResponseCache(config.cache_dir) if shared is None else shared()
             stack.callback(cache.close)
         models = RoleModels(
-            config, clients, budget=budget, journal=journal, cache=cache, on_progress=on_progress
+            config,
+            clients,
+            budget=budget,
+            journal=journal,
+            cache=cache,
+            on_progress=on_progress,
+            known=KnownTraits(traits_path),
         )
         stack.callback(models.close)
         models.check_cost_cap(config)

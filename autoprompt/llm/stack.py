@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -12,11 +13,14 @@ from autoprompt.llm.client import CallRole, Client
 from autoprompt.llm.endpoints import Endpoint, ModelChoice, choose_model, open_endpoint
 from autoprompt.llm.kept.journal import Journal
 from autoprompt.llm.kept.recorded import RecordedClient
+from autoprompt.llm.kept.tally import Tally
 from autoprompt.llm.limits.account import AnswerCache
 from autoprompt.llm.limits.budget import Budget
 from autoprompt.llm.limits.rate import Gate
 from autoprompt.llm.limits.retry import LimitedClient
 from autoprompt.llm.prices import FREE, REPORTED, Price, Reported, check_prices, find_price, price_given
+from autoprompt.llm.traits import CONCURRENCY, KnownTraits, LearnedTraits, Traits, traits_of
+from autoprompt.llm.transport.http import address_hint
 from autoprompt.settings.records import ModelSettings
 
 if TYPE_CHECKING:
@@ -24,17 +28,13 @@ if TYPE_CHECKING:
     from autoprompt.llm.transport.http import HttpTransport
     from autoprompt.llm.transport.langchain import LangChainTransport
 
-# Where nothing is set. The embedded model has one request at a time and no network to fail: a long answer on
-# a busy core is slow, and asking for it again loses what it has written (512 tokens took over two minutes).
-REMOTE_CONCURRENCY = 16  # requests at once
-TIMEOUT_S, LOCAL_TIMEOUT_S = 120.0, 600.0
-
 
 class Models:
     """The models of one run, by role. They share budget, journal and cache.
 
     Roles with the same endpoint, model and key share one client, so also its connections and rates.
     on_progress: told how far the weights of the embedded model have come, where they have to be fetched.
+    known: what the run has found out about its models, and where that is kept. tally: counts the answers.
     `close()` ends every wait, closes the connections and the embedded model; not journal and cache.
     Raises ConfigError where only one of the two prices is set.
     """
@@ -48,8 +48,12 @@ class Models:
         cache: AnswerCache | None = None,
         environment: Mapping[str, str] | None = None,
         on_progress: Progress | None = None,
+        known: KnownTraits | None = None,
+        tally: Tally | None = None,
     ) -> None:
         check_prices(settings)
+        self._known_traits = known if known is not None else KnownTraits()
+        self._tally = tally
         self._settings, self._on_progress = settings, on_progress
         self._environment = os.environ if environment is None else environment
         self._budget, self._journal, self._cache = budget, journal, cache
@@ -62,10 +66,9 @@ class Models:
             self._clients[choice] = self._open(choice, role)
         return self._clients[choice]
 
-    def concurrency(self, role: CallRole = "task") -> int:
-        """Requests at once: as set, else 1 for the embedded model (one slot) and 16 for others."""
-        choice = choose_model(self._settings, role, self._environment)
-        return self._settings.concurrency or (1 if choice.is_local else REMOTE_CONCURRENCY)
+    def traits(self, role: CallRole) -> Traits:
+        """What is known of a role's model before anything is sent."""
+        return traits_of(self._settings, role, self._environment)
 
     def price(self, role: CallRole) -> Price | None:
         """The price of a role's model, None where unknown. Sends nothing if the model is named."""
@@ -98,30 +101,33 @@ class Models:
         self.close()
 
     def _open(self, choice: ModelChoice, role: CallRole) -> RecordedClient:
-        settings, concurrency = self._settings, self.concurrency(role)
+        settings, traits = self._settings, self.traits(role)
         endpoint = open_endpoint(choice, settings, self._on_progress)
-        transport = _transport(endpoint, settings, concurrency)
+        transport = _transport(endpoint, settings, traits)
+        place = f"{endpoint.identity} {endpoint.model}"
         limited = LimitedClient(
             transport,
             budget=self._budget,
             gate=Gate(
-                concurrency,
+                traits.concurrency,
                 rpm=settings.rpm,
                 tpm=settings.tpm,
                 account=self._budget.account,
-                endpoint=f"{endpoint.identity} {endpoint.model}",
+                endpoint=place,
             ),
             parameters=transport.parameters,
             price=self._price(choice, endpoint.model),
+            traits=LearnedTraits(place, self.traits, self._known_traits),
+            find_address=partial(address_hint, endpoint.base_url, endpoint.api_key),
         )
         return RecordedClient(
             limited,
             endpoint=endpoint.identity,
             constrain=endpoint.constrain,
-            thinks_first=_thinks_first(choice),
             budget=self._budget,
             journal=self._journal,
             cache=self._cache,
+            tally=self._tally,
             on_close=None if endpoint.server is None else endpoint.server.close,
         )
 
@@ -132,13 +138,6 @@ class Models:
         if choice == choose_model(settings, "task", self._environment):
             return price_given(settings) or find_price(model, choice.base_url)
         return find_price(model, choice.base_url)
-
-
-def _thinks_first(choice: ModelChoice) -> bool:
-    """Whether the model may write thoughts before its answer; of an endpoint and of one's own file, maybe."""
-    from autoprompt.llm.here import weights
-
-    return not choice.is_local or (choice.local_name or weights.DEFAULT) not in weights.KNOWN
 
 
 def connect(
@@ -158,18 +157,22 @@ def wrap(
     *,
     budget: Budget,
     slot: str = "task",
-    concurrency: int = REMOTE_CONCURRENCY,
+    concurrency: int = CONCURRENCY,
     rpm: int | None = None,
     tpm: int | None = None,
     price: Price | Reported | None = REPORTED,
     journal: Journal | None = None,
     cache: AnswerCache | None = None,
+    said: Callable[[CallRole], Traits] = lambda _: Traits(),
+    known: KnownTraits | None = None,
+    tally: Tally | None = None,
 ) -> RecordedClient:
     """One's own client (scripted, say) with budget, retries, journal and cache around it.
 
     slot: keeps its answers in the journal apart from those of the run's other clients.
     cache: used only for a client with a text as its attribute `identity`, which then stands for it as an
     address does for an endpoint: clients that share it share their answers, in all runs.
+    said, known: what is known of its traits, as in `LearnedTraits`.
     An exception of the client fails its row; see `OwnClient`.
     The client stays its owner's: `close()` does not close it.
     """
@@ -180,6 +183,7 @@ def wrap(
         budget=budget,
         gate=Gate(concurrency, rpm=rpm, tpm=tpm, account=budget.account, endpoint=endpoint),
         price=price,
+        traits=LearnedTraits(f"{endpoint} {client.name}", said, known),
         owns_transport=False,
     )
     return RecordedClient(
@@ -189,20 +193,16 @@ def wrap(
         budget=budget,
         journal=journal,
         cache=None if identity is None else cache,
+        tally=tally,
     )
 
 
-def patience_s(settings: ModelSettings, *, is_local: bool) -> float:
-    """Seconds that one answer is waited for. is_local: of the embedded model."""
-    return settings.timeout or (LOCAL_TIMEOUT_S if is_local else TIMEOUT_S)
-
-
 def _transport(
-    endpoint: Endpoint, settings: ModelSettings, concurrency: int
+    endpoint: Endpoint, settings: ModelSettings, traits: Traits
 ) -> HttpTransport | LangChainTransport:
     base_url, model, key, constrain = endpoint.base_url, endpoint.model, endpoint.api_key, endpoint.constrain
     trust_env = endpoint.server is None  # no proxy between us and the embedded model
-    timeout_s = patience_s(settings, is_local=endpoint.server is not None)
+    timeout_s = traits.timeout_s
     if settings.transport == "langchain":
         from autoprompt.llm.transport.langchain import LangChainTransport
 
@@ -217,7 +217,7 @@ def _transport(
         key,
         constrain=constrain,
         timeout_s=timeout_s,
-        connections=concurrency,
+        connections=traits.concurrency,
         trust_env=trust_env,
         is_here=endpoint.server is not None,
     )

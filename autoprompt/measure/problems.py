@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from autoprompt.errors import Problem
-from autoprompt.records import REFUSED, STEP_FAILED, EvaluatedRow
+from autoprompt.records import REFUSED, STEP_FAILED, WITHHELD, EvaluatedRow
 from autoprompt.text.answers.reasoning import OUTPUT_TOKENS
 
 _FEWEST_UNREAD = 3  # answers; one or two of very few rows may be those rows' fault
@@ -21,13 +21,14 @@ ALL_CACHED = Problem(
 _HELD = "hold the model to them with {constrain} (or grammar, if the endpoint has that)"
 _HELD_SETTINGS = {"constrain": "json_schema"}
 _ROOM = "give answers more room with {max_output_tokens}, or twice what is set"
-_ROOM_SETTINGS = {"max_output_tokens": OUTPUT_TOKENS}
-ROOM_OF_A_NODE = "max_tokens in the completion_params of its model; of an LLMNode, max_output_tokens"
+_ROOM_SETTINGS = {"max_output_tokens": 4 * OUTPUT_TOKENS}
+ROOM_OF_A_NODE = "max_tokens in the completion_params of its model, or max_output_tokens for all nodes"
 
 
 def first_error(rows: Iterable[EvaluatedRow]) -> str:
     """Why rows failed, to stand behind how many did: `the first (3 times): HTTP 400: ...`; "" if none did."""
-    return _first([row.error.removeprefix(REFUSED) for row in rows if row.error is not None])
+    errors = (row.error for row in rows if row.error is not None)
+    return _first([error.removeprefix(REFUSED).removeprefix(WITHHELD) for error in errors])
 
 
 def first_unread(rows: Iterable[EvaluatedRow]) -> str:
@@ -54,6 +55,18 @@ def refused_warning(rows: Sequence[EvaluatedRow], what: str = "requests") -> Pro
         f"{first_error(refused)}"
     )
     return Problem("model.requests-rejected", said)
+
+
+def withheld_warning(rows: Sequence[EvaluatedRow], what: str = "answers") -> Problem | None:
+    """Warn if the model declined to answer, or a content filter took the answer. None for none."""
+    withheld = [row for row in rows if row.is_withheld]
+    if not withheld:
+        return None
+    said = (
+        f"{len(withheld)} of {len(rows)} {what} were declined or taken by a content filter, which counts as "
+        f"wrong; {first_error(withheld)}"
+    )
+    return Problem("model.answers-withheld", said)
 
 
 def step_warning(answers: Sequence[str]) -> Problem | None:

@@ -13,9 +13,15 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Protocol
 
-from autoprompt.errors import BudgetExhausted, EndpointError, PromptError, RequestRefusedError
+from autoprompt.errors import (
+    BudgetExhausted,
+    EndpointError,
+    PromptError,
+    RequestRefusedError,
+    WithheldError,
+)
 from autoprompt.llm.client import Client, Completion, Options
-from autoprompt.records import REFUSED, Candidate, Demo, Example, Message, Prediction, text_of
+from autoprompt.records import REFUSED, WITHHELD, Candidate, Demo, Example, Message, Prediction, text_of
 from autoprompt.text.answers.labels import is_whole, read_answer
 from autoprompt.text.answers.reasoning import OUTPUT_TOKENS, asks_to_reason, final_answer, is_marked
 from autoprompt.text.scripts import NAME
@@ -56,7 +62,8 @@ class PromptProgram:
     read_marked: the reader of what stood behind "Answer:" there, where that is another than `read`.
     An unreadable answer can be asked for again (`Prediction.again`) at most twice, as another sample; one
     that comes back word for word, or that the budget has no call for, not so often. An empty answer is
-    unparsed at once: the client has asked again already. So is a refusal, whatever labels it names.
+    unparsed at once: the client has asked again already. A refusal, or an answer that a filter withheld, is
+    a failed row, whatever labels it names.
     """
 
     client: Client
@@ -108,15 +115,17 @@ class PromptProgram:
                 return replace(before, again=None)
             if isinstance(error, BudgetExhausted):
                 raise
-            said = REFUSED + str(error) if isinstance(error, RequestRefusedError) else str(error)
+            said = refusal(error) if isinstance(error, RequestRefusedError) else str(error)
             return replace(before, error=said, again=None)
+        usage = before.usage + completion.usage
+        if completion.withheld:
+            return Prediction(completion.text, None, usage, error=WITHHELD + completion.withheld)
         is_settled = not completion.text.strip() or completion.text == before.text or attempt == _RETRIES
-        is_settled |= completion.is_refusal
         # Reasoning that went round in circles would do so again, at the price of the longest answer.
-        is_settled |= is_reasoned and completion.finish_reason == "length"
+        is_settled |= is_reasoned and completion.is_cut
         value = self._read(completion, is_reasoned)
-        is_cut = completion.finish_reason == "length" and not is_whole(completion.text, value, options.labels)
-        found = Prediction(completion.text, value, before.usage + completion.usage, is_cut=is_cut)
+        is_cut = completion.is_cut and not is_whole(completion.text, value, options.labels)
+        found = Prediction(completion.text, value, usage, is_cut=is_cut)
         if value is not None:
             return replace(found, label_probs=completion.label_probs)
         if is_settled:
@@ -138,18 +147,20 @@ class PromptProgram:
         return replace(self.options, labels=self.labels) if self.labels else self.options
 
     def _read(self, completion: Completion, is_reasoned: bool) -> str | None:
-        if completion.is_refusal:
-            return None
         answer: str | None = completion.text
         read = self.read
         if is_reasoned:
-            is_cut = completion.finish_reason == "length"
-            answer = final_answer(completion.text, is_cut=is_cut)
-            if is_marked(completion.text, is_cut=is_cut):
+            answer = final_answer(completion.text, is_cut=completion.is_cut)
+            if is_marked(completion.text, is_cut=completion.is_cut):
                 read = self.read_marked or read
         if answer is None:
             return None
         return read(answer) if read else read_answer(answer, self.labels)
+
+
+def refusal(error: RequestRefusedError, said: str | None = None) -> str:
+    """The error of a row whose request was refused. said: instead of the error's own words."""
+    return (WITHHELD if isinstance(error, WithheldError) else REFUSED) + (said or str(error))
 
 
 def placeholders(prompt: str, fields: Collection[str]) -> tuple[str, ...]:

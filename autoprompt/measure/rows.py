@@ -19,6 +19,7 @@ from autoprompt.metrics import Metric
 from autoprompt.records import (
     REFUSED,
     UNASKED,
+    WITHHELD,
     Candidate,
     EvaluatedRow,
     Evaluation,
@@ -169,7 +170,11 @@ def evaluate_jobs(
     ]
     rows_asked = {example.id for _, examples in jobs for example in examples}
     if fewest_to_fail is not None and len(rows_asked) >= fewest_to_fail:
-        raise_if_all_failed([row for evaluation in evaluations for row in evaluation.rows])
+        found = [row for evaluation in evaluations for row in evaluation.rows]
+        # That a model declines to answer a new prompt says something of that prompt alone.
+        is_new = all(candidate.operator != "original" for candidate, _ in jobs)
+        if not (is_new and any(row.is_withheld for row in found)):
+            raise_if_all_failed(found)
     return evaluations
 
 
@@ -333,7 +338,10 @@ def raise_if_all_failed(rows: Sequence[EvaluatedRow]) -> None:
     errors = [row.error for row in rows if row.error is not None]
     if not rows or len(errors) < len(rows) or any(row.is_unasked for row in rows):
         return
-    message = f"all {len(rows)} rows failed; the first: {errors[0].removeprefix(REFUSED)}"
+    said = errors[0].removeprefix(REFUSED).removeprefix(WITHHELD)
+    message = f"all {len(rows)} rows failed; the first: {said}"
+    if all(error.startswith(WITHHELD) for error in errors):
+        raise RequestRefusedError(f"{message}. Choose another model or endpoint, which answers such rows.")
     if all(error.startswith(REFUSED) for error in errors):
         raise RequestRefusedError(
             f"{message}. The endpoint takes no such request: check the model's name, its settings and the "

@@ -74,13 +74,18 @@ class LLMJudge:
                 is_useful=_holds_grade,
             )
             try:
-                reply = self.client.complete(messages, options).text
+                completion = self.client.complete(messages, options)
             except BudgetExhausted:
                 if not options.is_retry:
                     raise
                 break
+            if completion.withheld:
+                return Score(0.0, f"the judge gave no grade: {completion.withheld}", is_unscored=True)
+            reply = completion.text
             if (graded := read_score(reply)) is not None:
                 return graded
+            if completion.is_cut:
+                return Score(0.0, f"the judge's reply broke off: {reply[-80:]!r}", is_unscored=True)
         said = f"the judge replied {reply[:80]!r}, which holds no grade from 1 to 5"
         return Score(0.0, said, is_unscored=True)
 

@@ -45,7 +45,7 @@ class SearchSettings:
 
     locked: passages. locked_components: names of components that stay as they are, demonstrations included.
     has_steps: the program is a workflow, even if it has one prompt only: what that one gets is not the row.
-    is_embedded: the task's model answers on this machine's processor.
+    is_slow, rereads_prefix: as in `Traits`, of the task's model.
     judge_tokens: about how many a judge's call takes; 0 where no model judges.
     measured_by: what a comparison of two candidates depends on besides them, for the memory to tell a
     repeated one.
@@ -66,7 +66,8 @@ class SearchSettings:
     can_reason: bool = False
     input_field: str = "input"
     target_field: str = "target"
-    is_embedded: bool = False
+    is_slow: bool = False
+    rereads_prefix: bool = False
     judge_tokens: float = 0.0
     measured_by: str = ""
 
@@ -272,7 +273,7 @@ class SearchContext:
 
 def is_slow_round(context: SearchContext, incumbent: Entry) -> bool:
     """Whether every answer of a round beside `incumbent` takes many times as long as the original's."""
-    return context.settings.is_embedded and is_slower(incumbent, context.pool.original)
+    return context.settings.is_slow and is_slower(incumbent, context.pool.original)
 
 
 def is_slower(entry: Entry, other: Entry) -> bool:

@@ -22,8 +22,7 @@ from autoprompt.evaluation.task import (
     task_options,
 )
 from autoprompt.llm.client import Client, Options
-from autoprompt.llm.endpoints import choose_model
-from autoprompt.llm.here import weights
+from autoprompt.llm.traits import traits_of
 from autoprompt.measure.baselines import unbalanced_warnings
 from autoprompt.measure.cost import demo_tokens
 from autoprompt.measure.program import Program, placeholders
@@ -167,18 +166,16 @@ def _cut_reasoning(config: RunConfig, labels: tuple[str, ...], task: Task) -> li
 
 
 def _only_describes(config: RunConfig, task: Task, train: Sequence[Example]) -> bool:
-    """Whether the embedded model both answers and writes, and is left to describe (`Depth.describing`).
+    """Whether the models do not write well, and the writer is left to describe (`Depth.describing`).
 
-    Not where more was asked for, nor in a workflow, which was not measured, nor where little else is left to
-    try: few rows, or no room for the half of them as demonstrations. A GGUF file of one's own may hold a
-    larger model.
+    Not if more was asked for, nor in a workflow, which was not measured, nor if little else is left to try:
+    few rows, or no room for the half of them as demonstrations.
     """
     if config.preset == "thorough" or config.analyst != "plain" or task.has_steps:
         return False
     if config.max_demos == 0 or len(train) < FEWEST_TOLD:
         return False
-    models = [choose_model(config, role) for role in ("task", "optimizer")]
-    if not all(m.is_local and (m.local_name or weights.DEFAULT) in weights.KNOWN for m in models):
+    if traits_of(config, "task").writes_well or traits_of(config, "optimizer").writes_well:
         return False
     prompt = shown_text(task)
     asked = placeholders(prompt, shared_fields(train, config.target_field))

@@ -90,7 +90,7 @@ def run_in_folder(
     try:
         with (
             Journal(folder.journal_path) as journal,
-            open_models(config, clients, budget, journal, emit) as models,
+            open_models(config, clients, budget, journal, emit, folder.traits_path) as models,
         ):
             telling = _with_warnings(folder, models, emit)
             work = _Work(folder, preparation, models, budget, journal, telling)
@@ -133,7 +133,7 @@ def _with_warnings(folder: RunFolder, models: RoleModels, emit: OnEvent) -> OnEv
     known = {str(warning) for warning in _late_warnings(folder)}
 
     def emit_all(event: Event) -> None:
-        for message in models.warnings():
+        for message in models.warnings(is_end=False):
             if message not in known:
                 known.add(message)
                 emit(warning_event(message, about=_MODELS))
@@ -240,7 +240,7 @@ def _make_context(work: _Work) -> SearchContext:
     config, labels, splits = preparation.config, preparation.labels, preparation.splits
     metric = run_metric(config, labels, models.client)
     program, locked = preparation.program(models.client("task"), metric), locked_of(preparation.task)
-    writer = models.client("optimizer")
+    writer, traits = models.client("optimizer"), models.traits("task")
     return SearchContext(
         program=program,
         splits=splits,
@@ -261,7 +261,8 @@ def _make_context(work: _Work) -> SearchContext:
             can_reason=preparation.can_reason,
             input_field=config.input_field,
             target_field=config.target_field,
-            is_embedded=models.is_embedded("task"),
+            is_slow=traits.is_slow,
+            rereads_prefix=traits.rereads_prefix,
             judge_tokens=judge_tokens(preparation),
             measured_by=_measured_by(preparation, models),
         ),
@@ -276,6 +277,7 @@ def _make_context(work: _Work) -> SearchContext:
             folder=folder.path / "analysis",
             budget=work.budget,
             emit=work.emit,
+            context_tokens=models.traits("optimizer").window_tokens,
             is_read=preparation.depth.rewrites,
         ),
         rewriting=RewriteAgent(writer),
@@ -369,6 +371,13 @@ def _finish(work: _Work, context: SearchContext, final: AutoPromptState) -> RunR
 
     folder, preparation, models = work.folder, work.preparation, work.models
     splits, grades = preparation.splits, context.prediction.grades
+    warnings = [
+        *splits.warnings,
+        *_late_warnings(folder),
+        *map(Problem.plain, models.warnings()),
+        grades.warning,
+        *map(Problem.plain, work.budget.passed()),
+    ]
     facts = RunFacts(
         run_id=folder.run_id,
         run_dir=str(folder.path),
@@ -381,17 +390,8 @@ def _finish(work: _Work, context: SearchContext, final: AutoPromptState) -> RunR
         sha256=splits.sha256,
         test_opened=final.get("test", {}).get("opened", 0),
         test_rows_opened_before=_opening(folder).get("rows_before"),
-        warnings=list(
-            filter(
-                None,
-                [
-                    *splits.warnings,
-                    *_late_warnings(folder),
-                    grades.warning,
-                    *map(Problem.plain, work.budget.passed()),
-                ],
-            )
-        ),
+        lost_answers=models.lost_answers(),
+        warnings=list(dict.fromkeys(filter(None, warnings))),
     )
     result = make_result(final, context, facts, work.budget.spent)
     folder.write_text(folder.best_prompt_path.name, render_candidate(result.best) + "\n")

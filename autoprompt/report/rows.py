@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
-from autoprompt.records import REFUSED
+from autoprompt.records import REFUSED, WITHHELD
 from autoprompt.report.records import Answer, ComparedRow, Confusion
 from autoprompt.runs import RunFolder
 from autoprompt.runs.folder import SEALED
@@ -63,7 +63,7 @@ def _answer(row: Record) -> Answer:
         score=float(row["score"]),
         is_correct=bool(row["is_correct"]),
         is_unparsed=bool(row.get("is_unparsed")),
-        is_lost=error is not None and not str(error).startswith(REFUSED),
+        is_lost=error is not None and not str(error).startswith((REFUSED, WITHHELD)),
         error=None if error is None else str(error),
         reason=str(row.get("reason") or ""),
     )

@@ -101,6 +101,11 @@ class RunFolder:
         return self.path / "journal.jsonl"
 
     @property
+    def traits_path(self) -> Path:
+        """What the run has found out about its models; see `autoprompt.llm.traits`."""
+        return self.path / "traits.json"
+
+    @property
     def events_path(self) -> Path:
         return self.path / "events.jsonl"
 

@@ -7,15 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from autoprompt.llm.client import CallRole, Client, Options
-from autoprompt.llm.endpoints import choose_model
 from autoprompt.llm.limits.budget import Budget
 from autoprompt.records import OnEvent
 from autoprompt.sandbox import Level, Limits
 from autoprompt.science.records import PassLog
-from autoprompt.settings.records import ModelSettings
 from autoprompt.text.templates import Language
-
-_EMBEDDED_WINDOW, _OTHER_WINDOW = 8192, 32_768  # tokens; the first is what llama.cpp is started with
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +70,3 @@ class ScienceContext:
     @property
     def room_tokens(self) -> int:
         return self.context_tokens - self.max_output_tokens
-
-
-def window(settings: ModelSettings, role: CallRole) -> int:
-    """Tokens that a model reads at once, where nobody says: the embedded one's, else what most take."""
-    return _EMBEDDED_WINDOW if choose_model(settings, role).is_local else _OTHER_WINDOW

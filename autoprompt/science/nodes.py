@@ -124,8 +124,7 @@ def _warnings(
     if not record.is_cut or any(earlier.is_cut for earlier in passes):
         return known
     room = f". More room: {context.more_room}" if context.more_room else ""
-    cap = context.max_output_tokens
-    message = f"the answer of pass {record.number} broke off, being cut at {cap} tokens{room}"
+    message = f"the answer of pass {record.number} broke off at the limit of its length{room}"
     context.emit({"event": "warning", "message": message})
     return [*known, message]
 
@@ -202,7 +201,7 @@ def _record(number: int, completion: Completion, answer: Answer, sections: Seque
         code=code,
         has_own_observation=answer.has_own_observation,
         usage=completion.usage,
-        is_cut=completion.finish_reason == "length",
+        is_cut=completion.is_cut,
     )
 
 

@@ -25,7 +25,7 @@ from autoprompt.runs.interrupted import interrupted, stopped
 from autoprompt.sandbox import Level, Limits
 from autoprompt.sandbox.interpreter import absolute
 from autoprompt.sandbox.probing import choose
-from autoprompt.science.context import Bench, ScienceContext, window
+from autoprompt.science.context import Bench, ScienceContext
 from autoprompt.science.records import Investigation, PassLog, PassRecord
 from autoprompt.science.state import ScienceState
 from autoprompt.science.transcript import markdown, messages
@@ -135,7 +135,7 @@ def _run_in_folder(
     try:
         with (
             Journal(folder.journal_path) as journal,
-            open_models(config, clients, budget, journal, emit) as models,
+            open_models(config, clients, budget, journal, emit, folder.traits_path) as models,
         ):
             bench = Bench(
                 workdir=_workdir(folder, config),
@@ -182,7 +182,7 @@ def _context(
         log=log,
         budget=budget,
         max_iterations=config.passes,
-        context_tokens=config.context_tokens or window(config, "task"),
+        context_tokens=config.context_tokens or models.traits("task").window_tokens,
         max_output_tokens=config.max_output_tokens or MAX_OUTPUT_TOKENS,
         emit=emit,
         temperature=config.temperature,

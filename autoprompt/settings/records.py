@@ -117,6 +117,34 @@ class DataSettings(Settings):
         return self
 
 
+class TraitSettings(Settings):
+    """What a user knows about a model. None: it is measured, or a default holds."""
+
+    thinks_first: bool | None = Field(
+        default=None, description="Whether it writes thoughts, shown or hidden, before its answer."
+    )
+    has_system_role: bool | None = Field(default=None, description="Whether it takes a system message.")
+    window_tokens: Positive | None = Field(
+        default=None, description="Most tokens of a request and its answer together."
+    )
+    is_slow: bool | None = Field(
+        default=None, description="Whether the search should avoid long answers, which take it seconds each."
+    )
+    rereads_prefix: bool | None = Field(
+        default=None, description="Whether requests that begin alike are read faster than others."
+    )
+    writes_well: bool | None = Field(
+        default=None, description="Whether it can write and analyze prompts, and not only describe answers."
+    )
+
+
+class RoleTraits(TraitSettings):
+    """The same for every model; `optimizer` and `judge` hold what differs for the models of these roles."""
+
+    optimizer: TraitSettings | None = None
+    judge: TraitSettings | None = None
+
+
 class ModelSettings(Settings):
     """Which models, and how they are called."""
 
@@ -135,8 +163,24 @@ class ModelSettings(Settings):
     temperature: Annotated[float, Field(ge=0, le=2)] = Field(default=0.0, description="Of task calls.")
     max_output_tokens: Positive | None = Field(
         default=None,
-        description="Longest answer of a task call; default: 32 for labels (512 after reasoning), else 1024; "
-        "the embedded model stops where an answer is too long to be right.",
+        description="Longest answer of a task call, thoughts included; default: by what is asked, with room "
+        "for thoughts if the model thinks first.",
+    )
+    optimizer_max_output_tokens: Positive | None = Field(
+        default=None, description="The same for calls of analyst, writer and describer."
+    )
+    judge_max_output_tokens: Positive | None = Field(
+        default=None, description="The same for calls of the judge."
+    )
+    reasoning_effort: Annotated[str, Field(pattern="^[a-z]+$")] | None = Field(
+        default=None,
+        description="How much a model thinks before it answers, sent to every model as it is: `none`, "
+        "`minimal`, `low`, `medium`, `high` or what else the endpoint knows.",
+    )
+    traits: RoleTraits | None = Field(
+        default=None,
+        description="What you know about the models, instead of what is measured or assumed: "
+        f"{', '.join(f'`{name}`' for name in TraitSettings.model_fields)}.",
     )
     timeout: Annotated[float | None, Field(gt=0)] = Field(
         default=None, description="Seconds to wait for one answer; default: 120, of the embedded model 600."

@@ -176,14 +176,29 @@ def _parsed(name: str, value: Any, place: Place, error: type[AutopromptError]) -
         return tuple(Path(path) for path in (value.split(os.pathsep) if isinstance(value, str) else value))
     if name == "metric_options" and not isinstance(value, Mapping):
         pairs = value.split(",") if isinstance(value, str) else value
-        return dict(_option(pair, place, error) for pair in pairs)
+        return dict(_option(pair, place, error, "tolerance=0.01") for pair in pairs)
+    if name == "traits" and not isinstance(value, Mapping | BaseModel):
+        pairs = value.split(",") if isinstance(value, str) else value
+        return _nested(dict(_option(pair, place, error, "is_slow=true") for pair in pairs))
     return value
 
 
-def _option(pair: str, place: Place, error: type[AutopromptError]) -> tuple[str, Any]:
+def _nested(values: Mapping[str, Any]) -> dict[str, Any]:
+    """`optimizer.is_slow` as the `is_slow` of a record `optimizer`."""
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        role, dot, trait = name.partition(".")
+        if dot:
+            found.setdefault(role, {})[trait] = value
+        else:
+            found[name] = value
+    return found
+
+
+def _option(pair: str, place: Place, error: type[AutopromptError], example: str) -> tuple[str, Any]:
     name, equals, text = pair.partition("=")
     if not equals or not name.strip():
-        said, fix = f"expected NAME=VALUE, found {pair!r}", "Write it like tolerance=0.01."
+        said, fix = f"expected NAME=VALUE, found {pair!r}", f"Write it like {example}."
         raise error(Problem("settings.bad-option", said, place, fix))
     try:
         return name.strip().replace("-", "_"), json.loads(text)

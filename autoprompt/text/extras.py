@@ -2,25 +2,44 @@
 
 from __future__ import annotations
 
-import re
+import json
 import shlex
 import shutil
 import sys
 from collections.abc import Iterable
 from importlib import metadata
 from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 _ROOT = Path(__file__).parents[2]
 
 
 def install_extra(extra: str) -> str:
-    """The command that installs the packages of an extra for the Python that runs.
+    """The command that installs an extra for the Python that runs, from where this program came.
 
-    It names those packages, and not `autoprompt[extra]`: on the public index that name is another project's,
-    and where this one was installed from need not be there any more.
+    That is the checkout, the repository or file, or the index that it was installed from. If its folder is
+    gone, the packages of the extra are named: the public index has another project of the same name.
     """
-    needed = [name for name, marker in _required() if re.search(rf"extra == ['\"]{extra}['\"]", marker)]
-    return install(needed or ["-e", f"{_ROOT}[{extra}]"])  # not installed, but run from its checkout
+    try:
+        origin = json.loads(metadata.distribution("autoprompt").read_text("direct_url.json") or "{}")
+    except metadata.PackageNotFoundError:  # not installed, but run from its checkout
+        return install(["-e", f"{_ROOT}[{extra}]"])
+    url = str(origin.get("url", ""))
+    if not url:
+        return install([f"autoprompt[{extra}]"])
+    if "dir_info" not in origin:
+        vcs = origin.get("vcs_info", {})
+        at = f"{vcs['vcs']}+{url}@{vcs['commit_id']}" if vcs else url
+        return install([f"autoprompt[{extra}] @ {at}"])
+    folder = Path(url2pathname(urlsplit(url).path))
+    if not folder.is_dir():
+        return install(name for name, marker in _required() if f"extra == '{extra}'" in _quoted(marker))
+    return install([*(["-e"] if origin["dir_info"].get("editable") else []), f"{folder}[{extra}]"])
+
+
+def _quoted(marker: str) -> str:
+    return marker.replace('"', "'")
 
 
 def install(wanted: Iterable[str]) -> str:

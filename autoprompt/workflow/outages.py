@@ -9,7 +9,8 @@ import urllib.error
 from collections.abc import Iterator
 
 from autoprompt.errors import EndpointError, RequestRefusedError
-from autoprompt.records import REFUSED, UNREACHED
+from autoprompt.measure.program import refusal
+from autoprompt.records import UNREACHED
 from autoprompt.workflow.engine.errors import AddressRefusedError, NodeError, UnknownToolError
 
 # A key that is wrong, too many requests, and a service behind which nobody answers. Other statuses may well
@@ -32,14 +33,16 @@ def causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def outage(error: NodeError) -> str | None:
-    """What went wrong outside: with REFUSED before what a model's endpoint would not take, UNREACHED before
-    what a tool or service failed with. None for any other failure, which is an answer's.
+    """What went wrong outside. None for any other failure, which is an answer's.
+
+    What a model's endpoint would not take as `refusal` says it, with UNREACHED before what a tool or service
+    failed with.
 
     Raises a fatal EndpointError: no further row would fare better.
     """
     for cause in causes(error):
         if isinstance(cause, RequestRefusedError):
-            return REFUSED + str(error)
+            return refusal(cause, str(error))
         if isinstance(cause, EndpointError):
             if cause.is_fatal:
                 raise cause

@@ -10,7 +10,7 @@ from typing import Any
 
 from autoprompt.llm.client import Client, Completion, Options
 from autoprompt.measure.rows import stopping_rows
-from autoprompt.records import STEP_FAILED, Candidate, Example, Message, Prediction, Usage
+from autoprompt.records import STEP_FAILED, WITHHELD, Candidate, Example, Message, Prediction, Usage
 from autoprompt.text.answers.labels import is_whole, read_answer
 from autoprompt.text.answers.thoughts import parted
 from autoprompt.workflow.engine.errors import NodeError
@@ -72,8 +72,8 @@ class WorkflowProgram:
         output = outputs.get(self.target_output)
         text = as_text(output)
         value = self.read(text) if self.read else read_answer(text, self.labels)
-        if meter.is_refusal(text):
-            value = None  # whatever label it names
+        if why := meter.withheld(text):  # whatever label it names
+            return Prediction(text, None, meter.usage, error=WITHHELD + why, trace=recorder.steps)
         return Prediction(
             text,
             value,
@@ -115,7 +115,7 @@ class Meter:
         self._lock = threading.Lock()  # items of an iteration ask at once
         self._usage = Usage()
         self._probs: list[tuple[str, Mapping[str, float]]] = []
-        self._refusals: set[str] = set()
+        self._withheld: dict[str, str] = {}
         self._cut: set[str] = set()
         self._is_last_cut = False
 
@@ -137,17 +137,17 @@ class Meter:
             self._usage += answer.usage
             if answer.label_probs is not None:
                 self._probs.append((answer.text.strip(), answer.label_probs))
-            if answer.is_refusal:
-                self._refusals.add(answer.text.strip())
-            self._is_last_cut = answer.finish_reason == "length"
+            if answer.withheld:
+                self._withheld[answer.text.strip()] = answer.withheld
+            self._is_last_cut = answer.is_cut
             if self._is_last_cut:  # a node may give it without its thoughts
                 self._cut |= {answer.text.strip(), parted(answer.text)[0].strip()}
         return answer
 
-    def is_refusal(self, answer: str) -> bool:
-        """Whether a call was declined in these words."""
+    def withheld(self, answer: str) -> str:
+        """Why a call was declined in these words; "" if none was."""
         with self._lock:
-            return answer.strip() in self._refusals
+            return self._withheld.get(answer.strip(), "")
 
     @property
     def is_last_cut(self) -> bool:

@@ -128,7 +128,8 @@ def simulate(
         prefer_shorter=prefer_shorter,
         labels=LABELS,
         can_reason=can_reason,
-        is_embedded=is_embedded,
+        is_slow=is_embedded,
+        rereads_prefix=is_embedded,
     )
     context = _context(world, seed, splits, the_plan, settings, Budget(max_calls=max_calls), memory)
     trace: list[tuple[int, float]] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -71,8 +72,18 @@ def test_a_model_that_is_not_listed_is_a_note_with_those_that_are(
     assert result.exit_code == 0  # some endpoints take other names, too
 
 
-def test_an_address_that_lists_no_models_is_a_note(asked: Callable[..., Result]) -> None:
+def test_an_address_beside_the_endpoint_is_told_the_right_one(asked: Callable[..., Result]) -> None:
     result = asked("fake", "/v2")
+    assert "no    endpoint          http://127.0.0.1" in result.stdout
+    assert re.search(r"An endpoint answers at http://127.0.0.1:\d+/v1: set --base-url", result.stdout)
+    assert result.exit_code == 4
+
+
+def test_an_address_that_lists_no_models_is_a_note(asked: Callable[..., Result]) -> None:
+    with fake_endpoint() as endpoint:
+        endpoint.models = Reply(404, {})
+        flags = ["doctor", "--model", "fake", "--base-url", endpoint.base_url]
+        result = CliRunner().invoke(app, flags)
     assert "note  endpoint          http://127.0.0.1" in result.stdout
     assert "It lists no models; is the base URL right? It usually ends in /v1" in result.stdout
     assert "endpoint model" not in result.stdout
@@ -155,3 +166,37 @@ def test_the_makefile_builds_the_runtime_as_doctor_says() -> None:
     makefile = (Path(__file__).parents[2] / "Makefile").read_text()
     assert doctor.NATIVE_FLAGS in makefile
     assert "--force-reinstall --no-deps --no-binary xllamacpp xllamacpp" in makefile
+
+
+@pytest.fixture
+def no_runtime(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine without the embedded runtime."""
+    found = doctor.util.find_spec
+    monkeypatch.setattr(doctor.util, "find_spec", lambda name: None if name == "xllamacpp" else found(name))
+    for name in ("OPENAI_BASE_URL", "OPENAI_API_BASE", "OPENAI_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.mark.usefixtures("no_runtime")
+def test_a_run_on_an_endpoint_starts_without_the_embedded_model(
+    asked: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert asked("fake").exit_code == 0
+    with fake_endpoint() as endpoint:
+        monkeypatch.setenv("OPENAI_BASE_URL", endpoint.base_url)
+        result = CliRunner().invoke(app, ["doctor"])
+    assert "note  embedded runtime  not installed" in result.stdout
+    assert "Ready on the endpoint: autoprompt run --dataset FILE --model MODEL." in result.stdout
+    assert result.exit_code == 0
+
+
+@pytest.mark.usefixtures("no_runtime")
+def test_without_either_it_says_what_an_endpoint_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(app, ["doctor"])
+    assert "A run cannot start" not in result.stdout
+    assert "autoprompt run --dataset FILE --model MODEL --base-url URL" in result.stdout
+    assert result.exit_code == 4
+    assert "A run cannot start yet" in CliRunner().invoke(app, ["doctor", "--model", "local"]).stdout

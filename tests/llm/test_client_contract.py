@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from fake_endpoint import DROP, GARBAGE, FakeEndpoint, Reply, answer, error, fake_endpoint
 
-from autoprompt.errors import AuthenticationError, EndpointError, RequestRefusedError
+from autoprompt.errors import AuthenticationError, EndpointError, RequestRefusedError, WithheldError
 from autoprompt.llm import Budget, Models
 from autoprompt.llm.client import Client, Options
 from autoprompt.llm.here import local
@@ -118,7 +118,8 @@ def test_a_refusal_is_told_in_its_words(make: Make, endpoint: FakeEndpoint) -> N
     """As an empty answer, it was taken for one that a larger --max-output-tokens helps."""
     endpoint.replies.append(answer(None, refusal="I can't help with a."))
     completion = make(constrain="json_schema").complete(ASK, Options(labels=("a", "b")))
-    assert (completion.text, completion.is_refusal) == ("I can't help with a.", True)
+    assert completion.text == "I can't help with a."
+    assert completion.withheld == "the model declined to answer: I can't help with a."
 
 
 def test_a_schema_answer_is_unwrapped(make: Make, endpoint: FakeEndpoint) -> None:
@@ -201,9 +202,17 @@ def test_without_a_grammar_a_cut_answer_is_what_it_is(make: Make, endpoint: Fake
         (error(403), AuthenticationError, None),
         (
             error(403, "Your chosen model requires moderation, and your input was flagged"),
-            RequestRefusedError,
+            WithheldError,
             403,
         ),
+        (error(400, "The response was filtered", code="content_filter"), WithheldError, 400),
+        (
+            error(400, "no", code="", innererror={"code": "ResponsibleAIPolicyViolation"}),
+            WithheldError,
+            400,
+        ),
+        (error(400, "Content Exists Risk"), WithheldError, 400),
+        (error(400, "no", code="data_inspection_failed"), WithheldError, 400),
         (error(404, "no such model"), RequestRefusedError, 404),
         (error(422), RequestRefusedError, 422),
         (Reply(502, "<html>"), EndpointError, 502),
@@ -233,7 +242,7 @@ def test_failures_are_ours_and_never_hold_the_key(
         ({"type": "rate_limit_error", "message": "slow down"}, EndpointError, 429),
         ({"code": "insufficient_quota", "message": "empty"}, QuotaError, 402),
         ({"code": 401, "message": f"no such key: {KEY}"}, AuthenticationError, None),
-        ({"code": 403, "message": "Your input was flagged"}, RequestRefusedError, 403),
+        ({"code": 403, "message": "Your input was flagged"}, WithheldError, 403),
         ({"message": f"something went wrong with {KEY}"}, BrokenAnswerError, None),
         (f"Unexpected endpoint, {KEY}", BrokenAnswerError, None),
     ],

@@ -10,8 +10,8 @@ from fake_endpoint import FakeEndpoint, Reply, answer, error, fake_endpoint
 from autoprompt.errors import AuthenticationError, ConfigError, EndpointError, UsageError
 from autoprompt.llm import Budget, Message, Models, Options, connect
 from autoprompt.llm.client import CallRole
-from autoprompt.llm.endpoints import OPENAI_URL, ModelChoice, choose_model, open_endpoint
-from autoprompt.llm.stack import _thinks_first, patience_s
+from autoprompt.llm.endpoints import OPENAI_URL, choose_model, open_endpoint
+from autoprompt.llm.limits.room import FIRST_ROOM
 from autoprompt.settings.records import ModelSettings
 
 KEYS = {"OPENAI_API_KEY": "sk-task-key", "AUTOPROMPT_OPTIMIZER_API_KEY": "sk-optimizer-key"}
@@ -274,15 +274,9 @@ def test_a_parameter_that_is_refused_is_left_out_and_recorded(endpoint: FakeEndp
     for _ in range(2):
         assert client.complete(ASK, Options(seed=1, max_output_tokens=8)).text == "1"
     assert client.dropped_parameters == ("max_tokens", "seed")
-    assert endpoint.requests[-1]["max_completion_tokens"] == 8
+    assert endpoint.requests[-1]["max_completion_tokens"] == 8 + FIRST_ROOM
     assert len(endpoint.requests) == 4
     client.close()
-
-
-def test_the_embedded_model_has_more_time_for_an_answer_but_where_the_settings_say() -> None:
-    assert patience_s(settings(), is_local=True) > patience_s(settings(), is_local=False) == 120
-    for is_local in (True, False):
-        assert patience_s(settings(timeout=3), is_local=is_local) == 3
 
 
 def test_an_endpoint_that_is_not_there_is_fatal(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -290,21 +284,6 @@ def test_an_endpoint_that_is_not_there_is_fatal(monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(EndpointError, match="Is the server running") as caught:
         connect(settings(model="m", base_url="http://127.0.0.1:9/v1"))
     assert caught.value.is_fatal
-
-
-@pytest.mark.parametrize(
-    ("choice", "thinks"),
-    [
-        (ModelChoice(None, None, ""), False),
-        (ModelChoice("local:smollm2-135m", None, ""), False),
-        (ModelChoice("local:/models/own.gguf", None, ""), True),  # it may be one that does
-        (ModelChoice("qwen", "http://127.0.0.1:1/v1", ""), True),
-    ],
-)
-def test_only_the_known_embedded_models_are_known_not_to_think_first(
-    choice: ModelChoice, thinks: bool
-) -> None:
-    assert _thinks_first(choice) == thinks
 
 
 def test_a_password_or_key_in_an_address_is_no_part_of_what_stands_for_it() -> None:

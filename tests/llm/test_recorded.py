@@ -14,7 +14,9 @@ from autoprompt.llm import Budget, Journal, Options, ResponseCache, ScriptedClie
 from autoprompt.llm.kept.recorded import RecordedClient
 from autoprompt.llm.limits.rate import Gate
 from autoprompt.llm.limits.retry import LimitedClient
+from autoprompt.llm.limits.room import FIRST_ROOM
 from autoprompt.llm.prices import Price
+from autoprompt.llm.traits import LearnedTraits, Traits
 from autoprompt.records import Message
 
 
@@ -273,7 +275,7 @@ def test_the_answer_of_a_cache_has_its_usage_for_reports(runs: Runs) -> None:
         (False, Options(useful_tokens=64), 64),
         (False, Options(max_output_tokens=1024), 1024),
         (False, Options(), None),
-        (True, Options(max_output_tokens=1024, useful_tokens=64), 1024),
+        (True, Options(max_output_tokens=1024, useful_tokens=64), 1024 + FIRST_ROOM),
     ],
 )
 def test_useless_text_is_cut_where_no_thoughts_come_first(
@@ -286,7 +288,8 @@ def test_useless_text_is_cut_where_no_thoughts_come_first(
         return "yes"
 
     budget = Budget()
-    limited = LimitedClient(ScriptedClient(answer), budget=budget, gate=Gate(1))
-    client = RecordedClient(limited, endpoint="x", constrain="off", thinks_first=thinks_first, budget=budget)
+    traits = LearnedTraits("x", lambda _: Traits(thinks_first=thinks_first))
+    limited = LimitedClient(ScriptedClient(answer), budget=budget, gate=Gate(1), traits=traits)
+    client = RecordedClient(limited, endpoint="x", constrain="off", budget=budget)
     client.complete(ask("x"), options)
     assert asked == [cap]

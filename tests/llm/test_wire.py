@@ -119,10 +119,10 @@ def test_parts_of_an_answer_may_be_plain_texts() -> None:
 def test_a_refusal_is_the_answer_and_is_called_so() -> None:
     choice = {"message": {"content": None, "refusal": "I cannot help with a."}, "finish_reason": "stop"}
     completion = read_answer({"choices": [choice]}, ASK, Options(labels=("a", "b")), 0.0)
-    assert (completion.text, completion.is_refusal) == ("I cannot help with a.", True)
+    assert (completion.text, completion.finish_reason) == ("I cannot help with a.", "refusal")
     choice["message"] = {"content": "a", "refusal": "no"}
     assert read_answer({"choices": [choice]}, ASK, Options(), 0.0).text == "a"
-    assert not read_answer(reply("a"), ASK, Options(), 0.0).is_refusal
+    assert not read_answer(reply("a"), ASK, Options(), 0.0).withheld
 
 
 def test_brackets_without_an_end_are_a_text() -> None:

@@ -243,6 +243,7 @@ def test_a_refusal_names_no_label_and_is_not_asked_for_again(is_reasoned: bool) 
     prompt = request("P", ("0", "1")) if is_reasoned else "P"
     found = program(client).run(ROW, Candidate({"prompt": prompt}))
     assert (found.text, found.value, found.again) == ("No. Answer: 1", None, None)
+    assert found.error == "withheld: the model declined to answer: No. Answer: 1"
 
 
 def test_a_good_second_answer_counts() -> None:

@@ -81,7 +81,7 @@ def rounds_after_the_winner(made: Bench) -> list[int]:
 
 
 def test_once_it_has_won_on_the_embedded_model_few_race_and_one_round_without_a_gain_is_the_last() -> None:
-    made = bench(student(helps=True), writer, can_reason=True, is_embedded=True, **STANDARD)
+    made = bench(student(helps=True), writer, can_reason=True, is_slow=True, rereads_prefix=True, **STANDARD)
     (count,) = rounds_after_the_winner(made)
     assert count <= DEPTHS["standard"].slow.candidates
     edges = [rung["rows"] for rung in made.kinds("rung_ended")]
@@ -95,7 +95,8 @@ def test_on_the_embedded_model_a_gain_buys_no_further_round() -> None:
         student(helps=True, learns=True),
         writer,
         can_reason=True,
-        is_embedded=True,
+        is_slow=True,
+        rereads_prefix=True,
         depth=depth,
         max_calls=20_000,
     )
@@ -111,7 +112,13 @@ def test_a_server_and_a_prompt_that_reasons_by_itself_have_full_rounds(
     prompt: str, is_embedded: bool
 ) -> None:
     made = bench(
-        student(helps=True), writer, prompt=prompt, can_reason=True, is_embedded=is_embedded, **STANDARD
+        student(helps=True),
+        writer,
+        prompt=prompt,
+        can_reason=True,
+        is_slow=is_embedded,
+        rereads_prefix=is_embedded,
+        **STANDARD,
     )
     counts = rounds_after_the_winner(made)
     assert len(counts) > DEPTHS["standard"].slow.patience

@@ -67,7 +67,8 @@ class Models:
         self.sent += 1
         if self.sent == self.die_at:
             raise self.error
-        self.answered[(tuple(messages), options)] += 1
+        # How long an answer may be follows what is known of the model at the moment.
+        self.answered[(tuple(messages), replace(options, max_output_tokens=None))] += 1
         return answer(messages, options)
 
     @property

@@ -18,7 +18,7 @@ from autoprompt.optimizer.ending.verdict import RunFacts, make_result
 from autoprompt.records import Candidate, Demo, EvaluatedRow
 
 FACTS = RunFacts(
-    "run", "runs/run", "exact_match", "m", "w", {"train": 32}, {}, 0, {"test": "abc"}, 2, 30, ("careful",)
+    "run", "runs/run", "exact_match", "m", "w", {"train": 32}, {}, 0, {"test": "abc"}, 2, 30, {}, ("careful",)
 )
 
 

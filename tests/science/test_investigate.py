@@ -251,10 +251,10 @@ def test_a_cut_answer_is_told_to_the_model_and_once_to_the_user() -> None:
     told = "Your last answer was too long and broke off"
     assert [told in text for text in asked] == [False, True, True, False]
     assert not any("The last experiment failed" in text for text in asked)
-    (warning,) = found.warnings
-    assert warning == (
-        "the answer of pass 1 broke off, being cut at 700 tokens. More room: --max-output-tokens"
-    )
+    warning, lost = found.warnings
+    assert lost.startswith("task: 2 of 4 answers of scripted were cut off or empty")
+    room = "More room: --max-output-tokens"
+    assert warning == f"the answer of pass 1 broke off at the limit of its length. {room}"
     assert [event["message"] for event in events if event["event"] == "warning"] == [warning]
     assert [record.is_cut for record in found.passes] == [True, True, False, False]
     page = (Path(found.run_dir) / "transcript.md").read_text(encoding="utf-8")
@@ -265,7 +265,10 @@ def test_a_cut_conclusion_is_warned_of() -> None:
     cut = Completion("<Inference>seen</Inference><Conclusion>It is twen", finish_reason="length")
     found, _ = run([experiment("print(1)"), cut], max_iterations=2)
     assert found.conclusion == "It is twen"
-    assert [warning[:41] for warning in found.warnings] == ["the answer of pass 2 broke off, being cut"]
+    assert [warning[:41] for warning in found.warnings] == [
+        "the answer of pass 2 broke off at the lim",
+        "task: 1 of 2 answers of scripted were cut",
+    ]
 
 
 NOTHING = [""] * 3  # an empty answer is asked for again, twice

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import sys
+from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,11 +19,47 @@ from autoprompt.text.extras import install, install_extra, requirements
 EXTRAS = ("local", "parquet", "report", "ray", "ui", "science")
 
 
+@dataclass
+class Distribution:
+    """This program as installed from somewhere. origin: as pip notes it (PEP 610)."""
+
+    origin: dict[str, Any] | None
+    requires: list[str]
+
+    def read_text(self, name: str) -> str | None:
+        assert name == "direct_url.json"
+        return None if self.origin is None else json.dumps(self.origin)
+
+
+def installed(monkeypatch: pytest.MonkeyPatch, origin: dict[str, Any] | None, extra: str = "science") -> str:
+    needed = metadata.requires("autoprompt") or []
+    monkeypatch.setattr(metadata, "distribution", lambda _: Distribution(origin, needed))
+    return install_extra(extra).partition(" install ")[2]
+
+
+def test_an_extra_is_installed_from_where_the_program_came(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "a folder"
+    folder.mkdir()
+    url = folder.as_uri()
+    assert installed(monkeypatch, {"url": url, "dir_info": {"editable": True}}) == f"-e '{folder}[science]'"
+    assert installed(monkeypatch, {"url": url, "dir_info": {}}) == f"'{folder}[science]'"
+    assert installed(monkeypatch, None) == "'autoprompt[science]'"
+    git = {"url": "https://h/r.git", "vcs_info": {"vcs": "git", "commit_id": "abc"}}
+    assert installed(monkeypatch, git) == "'autoprompt[science] @ git+https://h/r.git@abc'"
+    wheel = {"url": "file:///w/a.whl", "archive_info": {}}
+    assert installed(monkeypatch, wheel) == "'autoprompt[science] @ file:///w/a.whl'"
+
+
 @pytest.mark.parametrize("extra", EXTRAS)
-def test_the_packages_of_an_extra_are_named_and_not_another_projects_name(extra: str) -> None:
-    command = install_extra(extra)
-    assert re.search(r"(pip|-m pip) install '[a-z]", command)
-    assert "autoprompt" not in command.partition("install")[2]
+def test_the_packages_of_an_extra_are_named_if_the_checkout_is_gone(
+    extra: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = {"url": (tmp_path / "gone").as_uri(), "dir_info": {"editable": True}}
+    command = installed(monkeypatch, gone, extra)
+    assert re.match(r"'[a-z]", command)
+    assert "autoprompt" not in command
 
 
 def test_no_message_names_the_package_of_the_public_index() -> None:
@@ -45,6 +84,7 @@ def test_a_checkout_that_was_not_installed_is_itself_installed(monkeypatch: pyte
         raise metadata.PackageNotFoundError(name)
 
     monkeypatch.setattr(metadata, "requires", missing)
+    monkeypatch.setattr(metadata, "distribution", missing)
     root = Path(extras.__file__).parents[2]
     assert install_extra("ui").endswith(f"install -e '{root}[ui]'")
     assert requirements() == []

@@ -192,11 +192,12 @@ def test_a_refusal_names_no_label(tmp_path: Path) -> None:
     text = FLOW.partition("  - id: judge")[0] + (
         "  - {id: end, type: end, data: {outputs: [{variable: kind, value_selector: [look, text]}]}}\n"
     )
-    for reason, value in (("stop", "A"), ("refusal", None)):
+    declined = "withheld: the model declined to answer: Answer: A"
+    for reason, value, error in (("stop", "A", None), ("refusal", None, declined)):
         said = Completion("Answer: A", finish_reason=reason)
         made = program(tmp_path, ScriptedClient([said]), text)
         found = made.run(example(1), naive(made))
-        assert (found.text, found.value, found.error) == ("Answer: A", value, None)
+        assert (found.text, found.value, found.error) == ("Answer: A", value, error)
 
 
 def test_an_answer_that_broke_off_is_told(tmp_path: Path) -> None:

@@ -36,7 +36,9 @@ def request_key(
         options.stop,
     ]
     tail: list[Any] = [options.wants_label_probs]
-    # Only where there is something to say of tools, so that keys of plain requests stay what they were.
+    # Only where there is something to say, so that keys of plain requests stay what they were.
+    if options.reasoning_effort is not None:
+        tail.append(options.reasoning_effort)
     if options.tools:
         tail.append([astuple(tool) for tool in options.tools])
     if any(message.tool_calls or message.tool_call_id for message in messages):

@@ -19,7 +19,7 @@ import logging
 import os
 import threading
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -119,6 +119,19 @@ class Journal:
             except (ValueError, KeyError):
                 continue  # it was told on opening
             budget.charge_replay(charge.role, charge.attempts, charge.usage, has_failed=charge.has_failed)
+
+    def answers(self) -> Iterator[tuple[CallRole, Completion]]:
+        """The answers that it holds, with the role that asked."""
+        with self._lock:
+            lines = sorted(self._answers.values())
+        for line in lines:
+            try:
+                with self._lock:
+                    record = self._read(line)
+                    answer = from_record(record)
+            except (ValueError, KeyError):
+                continue  # it was told on opening
+            yield record["role"], answer
 
     def charge_dropped(self, budget: Budget) -> None:
         """Charge the answers that are asked anew and were not counted. Once, after `mark_counted`.

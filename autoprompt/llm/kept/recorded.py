@@ -11,9 +11,11 @@ from autoprompt.errors import ModelError
 from autoprompt.llm.client import Completion, Options
 from autoprompt.llm.kept.answers import request_key
 from autoprompt.llm.kept.journal import Journal
+from autoprompt.llm.kept.tally import Tally
 from autoprompt.llm.limits.account import AnswerCache
 from autoprompt.llm.limits.budget import Budget
 from autoprompt.llm.limits.retry import LimitedClient
+from autoprompt.llm.traits import LearnedTraits, Traits
 from autoprompt.records import Message, Usage
 
 _CLAIM_WAIT_S = 0.02  # between two looks whether the other trial has its answer
@@ -22,9 +24,7 @@ _CLAIM_WAIT_S = 0.02  # between two looks whether the other trial has its answer
 class RecordedClient:
     """The client that `connect` gives. Equal requests in flight are sent once.
 
-    endpoint, constrain: part of the request key, see `request_key`.
-    thinks_first: whether the model may write thoughts before its answer; else `Options.useful_tokens` is a
-        cap.
+    endpoint, constrain: part of the request key, see `request_key`. tally: counts the answers.
     on_close: ends what was started for this client, such as an embedded model.
     An answer is journaled before it is cached: whatever a cache gives to a resumed run that was not in its
     journal was never paid for by that run. An answer that is empty, or of no use to who asked
@@ -38,15 +38,15 @@ class RecordedClient:
         *,
         endpoint: str,
         constrain: str,
-        thinks_first: bool = True,
         budget: Budget,
         journal: Journal | None = None,
         cache: AnswerCache | None = None,
+        tally: Tally | None = None,
         on_close: Callable[[], None] | None = None,
     ) -> None:
         self._inner, self._budget, self._journal, self._cache = inner, budget, journal, cache
         self._endpoint, self._constrain, self._on_close = endpoint, constrain, on_close
-        self._thinks_first = thinks_first
+        self._tally = tally if tally is not None else Tally()
         self._lock = threading.Lock()
         self._in_flight: dict[str, Future[Completion]] = {}
 
@@ -65,8 +65,7 @@ class RecordedClient:
         return self._inner.usage_warnings
 
     def complete(self, messages: Sequence[Message], options: Options = Options()) -> Completion:
-        if not self._thinks_first:
-            options = _cut_to_use(options)
+        options = _as_said(options, self._inner.traits.said(options.role))
         key = request_key(self._endpoint, self.name, self._constrain, messages, options)
         with self._lock:
             flight = self._in_flight.get(key)
@@ -88,6 +87,11 @@ class RecordedClient:
         finally:
             with self._lock:
                 del self._in_flight[key]
+
+    @property
+    def traits(self) -> LearnedTraits:
+        """What is known of the model by now."""
+        return self._inner.traits
 
     def close(self) -> None:
         """Closes the transport. Journal and cache belong to those who opened them."""
@@ -118,9 +122,10 @@ class RecordedClient:
                 usage = Usage.from_record(error.usage) if error.usage else Usage()
                 self._journal.append_failure(key, options.role, error.attempts, str(error), usage)
             raise
+        self._tally.add(options.role, answer)
         if self._journal is not None:
             self._journal.append(key, options.role, answer, run_s=self._budget.seconds)
-        if self._cache is not None and not answer.is_empty and _is_useful(answer, options):
+        if self._cache is not None and not answer.is_empty and self._is_for_all(answer, options):
             self._cache.put(key, answer)
         return answer
 
@@ -143,7 +148,7 @@ class RecordedClient:
         answer = self._cache.get(key) if self._cache is not None else None
         if self._cache is None or answer is None:
             return None
-        if not _is_useful(answer, options):  # of an earlier version, or to one who could use it
+        if not self._is_for_all(answer, options):  # of an earlier version, or to one who could use it
             self._cache.forget(key)
             return None
         self._budget.count_cached()
@@ -151,16 +156,36 @@ class RecordedClient:
         if self._budget.account is not None:  # it counts, now and when the journal replays it
             self._budget.charge_cached(options.role, answer.usage, is_retry=options.is_retry)
             answer = replace(answer, attempts=1)
+        self._tally.add(options.role, answer)
         if self._journal is not None:
             self._journal.append(key, options.role, answer, run_s=self._budget.seconds)
         return answer
+
+    def _is_for_all(self, answer: Completion, options: Options) -> bool:
+        """Whether an answer is of use to other runs.
+
+        Where one was cut depends on what its run knew of the model, unless the key says the limit.
+        """
+        is_fixed = options.is_limit_given or self._inner.traits.said(options.role).thinks_first is False
+        return _is_useful(answer, options) and (is_fixed or not answer.is_cut)
 
 
 def _is_useful(answer: Completion, options: Options) -> bool:
     return options.is_useful is None or options.is_useful(answer.text)
 
 
-def _cut_to_use(options: Options) -> Options:
-    """The options with a cap of no more than `useful_tokens`, so that the request key says it too."""
-    caps = [cap for cap in (options.max_output_tokens, options.useful_tokens) if cap is not None]
-    return replace(options, max_output_tokens=min(caps, default=None))
+def _as_said(options: Options, traits: Traits) -> Options:
+    """The options with what the settings and the kind of model say, so that the request key says it too.
+
+    What is measured of the model changes no key: a resumed run finds its answers whatever it has learned.
+    """
+    if traits.reasoning_effort is not None:
+        options = replace(options, reasoning_effort=traits.reasoning_effort)
+    if options.is_limit_given:
+        return options
+    if traits.output_tokens is not None:
+        return replace(options, max_output_tokens=traits.output_tokens, is_limit_given=True)
+    if traits.thinks_first is False and options.useful_tokens is not None:
+        caps = [cap for cap in (options.max_output_tokens, options.useful_tokens) if cap is not None]
+        return replace(options, max_output_tokens=min(caps))
+    return options

@@ -16,14 +16,17 @@ from autoprompt.errors import (
     ModelError,
     RequestRefusedError,
 )
-from autoprompt.llm.client import REFUSAL, Client, Completion, Options
+from autoprompt.llm.client import CUT, FILTERED, REFUSAL, Client, Completion, Options
 from autoprompt.llm.limits.budget import Budget
 from autoprompt.llm.limits.charges import Charge
 from autoprompt.llm.limits.costs import Asked, Costs, within
+from autoprompt.llm.limits.fitting import Fit, Fitting
 from autoprompt.llm.limits.outage import LONGEST_RETRY_AFTER_S, Outage
 from autoprompt.llm.limits.probing import Prober, Probes
 from autoprompt.llm.limits.rate import Gate, Slot
+from autoprompt.llm.limits.room import as_cut
 from autoprompt.llm.prices import FREE, Price, Reported
+from autoprompt.llm.traits import LearnedTraits
 from autoprompt.llm.transport.failures import (
     BrokenAnswerError,
     OwnClientError,
@@ -38,11 +41,10 @@ _log = logging.getLogger(__name__)
 
 _MOST_ATTEMPTS = 8  # for 429, 5xx and broken connections; the waits between them add up to about a minute
 _MOST_TIMEOUTS = 3  # each of them has cost `timeout` seconds already
-_ASKED_IN_VAIN = ("content_filter", REFUSAL)  # why an answer is empty: it would be so again
+_ASKED_IN_VAIN = (CUT, FILTERED, REFUSAL)  # why an answer is empty: it would be so again
 _MOST_BROKEN = 3  # empty answers and answers that are not one: two retries, then the row is unparsed
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.5, 30.0
 _LOOK_EVERY_S = 0.2  # whether others have given back what a request waits for
-_CUT = ("length", "max_tokens", "max_output_tokens")
 _SILENT_WAIT_S = 10.0  # a longer one for "too many requests" is told of, once
 
 # "Without an endpoint: exit 4 within 30 s": a server that has never answered gets this long to start.
@@ -67,6 +69,8 @@ class _Tries:
     error: ModelError | None = None
     wait_s: float = 0.0  # before the next attempt
     is_throttled: bool = False
+    fit: Fit = field(default_factory=Fit)
+    cut: Completion | None = None  # an answer that was to get more room
     is_whole: bool = False  # an answer was cut by a limit below the one asked for: no such limit again
 
     @property
@@ -90,6 +94,8 @@ class LimitedClient:
     Where everybody fails, one asks whether the endpoint is back, and the others wait (`Outage`, `Prober`).
 
     parameters: the transport's, to drop what the endpoint refuses; None for one that sends no parameters.
+    traits: what is known of the model; None: nothing, and nobody keeps what is learned.
+    find_address: see `Fitting`.
     price: of the model, None where unknown; `REPORTED` where the transport says what an answer cost.
     owns_transport: whether `close()` closes it too.
     Raises, besides the errors that are not retried: EndpointError for a request that failed for good (its
@@ -105,12 +111,16 @@ class LimitedClient:
         gate: Gate,
         parameters: Parameters | None = None,
         price: Price | Reported | None = FREE,
+        traits: LearnedTraits | None = None,
+        find_address: Callable[[], str] = lambda: "",
         owns_transport: bool = True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._transport, self._budget, self._gate = transport, budget, gate
         self._parameters, self._clock = parameters, clock
         self._costs = Costs(price)
+        traits = traits if traits is not None else LearnedTraits()
+        self._fitting = Fitting(traits, parameters, find_address)
         self._owns_transport = owns_transport
         self._jitter = random.Random()
         self._outage = Outage(gate.concurrency, clock)
@@ -135,7 +145,16 @@ class LimitedClient:
         """What it would cost now, as a cached answer may be of a time with another price."""
         return self._costs.of(usage)
 
+    @property
+    def traits(self) -> LearnedTraits:
+        """What is known of the model by now."""
+        return self._fitting.traits
+
     def complete(self, messages: Sequence[Message], options: Options = Options()) -> Completion:
+        with self._fitting.turn(options):
+            return self._complete(messages, options)
+
+    def _complete(self, messages: Sequence[Message], options: Options) -> Completion:
         tries = _Tries(self._clock(), max_attempts=options.max_attempts)
         asked = Asked.of(messages, options)
         try:
@@ -151,8 +170,9 @@ class LimitedClient:
                     return replace(answer, usage=tries.used, attempts=tries.sent)
         except EndpointError as error:
             error.attempts, error.usage = tries.sent, tries.used.to_record()
-            if tries.empty is not None and not error.is_fatal:
-                return replace(tries.empty, usage=tries.used, attempts=tries.sent)
+            kept = tries.empty or tries.cut
+            if kept is not None and not error.is_fatal:
+                return replace(kept, usage=tries.used, attempts=tries.sent)
             raise
         except ModelError as error:
             error.attempts, error.usage = tries.sent, tries.used.to_record()
@@ -173,6 +193,8 @@ class LimitedClient:
     ) -> Completion | None:
         """One attempt; None: to be tried again after `tries.wait_s`."""
         tries.wait_s, tries.is_throttled = 0.0, False
+        wanted = self._fitting.wanted(messages, options, tries.fit)
+        asked = replace(asked, limit=wanted.max_output_tokens)
         try:
             charge = self._charged(options, asked, tries, slot)
         except BudgetExhausted as error:
@@ -182,20 +204,20 @@ class LimitedClient:
                 f"{tries.error}; the budget has no call left for a retry ({error.cap})"
             ) from error
         tries.attempts += 1
-        sent = within(charge.limit, options)
+        sent = within(charge.limit, wanted)
         try:
             answer = self._transport.complete(messages, sent)
         except RequestRefusedError as error:
             self._budget.settle(charge)
-            if error.status == 404 and not self._outage.has_succeeded:
+            if error.status in (404, 405) and not self._outage.has_succeeded:
+                self._fitting.raise_if_elsewhere(error)
                 message = (
                     f"{error}. Is there this model, at this address? Check --model and --base-url, which "
                     "mostly ends in /v1."
                 )
-                raise EndpointError(message, status=404, is_fatal=True) from error
-            if error.parameter is None or self._parameters is None:
+                raise EndpointError(message, status=error.status, is_fatal=True) from error
+            if not self._fitting.learns_from(error, messages, options, sent, tries.fit):
                 raise
-            self._parameters.drop(error.parameter)
             tries.error = error
             return None
         except UnreachableError as error:
@@ -211,7 +233,9 @@ class LimitedClient:
         except BaseException:
             self._budget.settle(charge)
             raise
-        self._prober.remember(messages, options)
+        self._prober.remember(messages, sent)
+        self._fitting.was_taken(sent, tries.fit)
+        answer = as_cut(answer, sent.max_output_tokens)
         usage = self._costs.of(answer.usage)
         # Before the charge is settled: who waits for that goes by what is known then.
         self._costs.note(asked, usage, sent.max_output_tokens)
@@ -219,11 +243,16 @@ class LimitedClient:
         tries.usage = tries.usage + usage
         self._gate.answered(slot, usage.total_tokens)
         self._outage.answered()
-        if sent is not options and (answer.finish_reason.lower() in _CUT or answer.is_empty):
+        if sent is not wanted and (answer.is_cut or answer.is_empty):
             tries.is_whole = True
             tries.error = EndpointError(f"the answer was cut at {sent.max_output_tokens} tokens")
             return None
-        return self._answered(answer, tries)
+        if self._fitting.is_enough(answer, wanted, options):
+            return self._answered(answer, tries)
+        tries.cut = answer
+        # Whoever tries again himself does so after failures, and takes this for an answer.
+        more = self._fitting.wanted(messages, options, tries.fit).max_output_tokens
+        return None if (more or 0) > (wanted.max_output_tokens or 0) else answer
 
     def _charged(self, options: Options, asked: Asked, tries: _Tries, slot: Slot) -> Charge:
         """Pay for one attempt, once there is room for it and its turn has come.
@@ -248,6 +277,7 @@ class LimitedClient:
         return charge
 
     def _answered(self, answer: Completion, tries: _Tries) -> Completion | None:
+        """The answer, unless it is empty and may be another one the next time."""
         if not answer.is_empty or answer.finish_reason in _ASKED_IN_VAIN:
             return answer
         tries.empty = answer
@@ -259,6 +289,8 @@ class LimitedClient:
         tries.error = error
         if error.is_fatal or isinstance(error, OwnClientError):
             raise error
+        if error.status is None and not isinstance(error, TimedOutError) and not self._outage.has_succeeded:
+            self._fitting.raise_if_elsewhere(error)
         if error.status == 429:
             _raise_if_too_long(error)
             self._gate.throttled(slot)

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from urllib.parse import urlsplit, urlunsplit
 
 from autoprompt.errors import UsageError
 from autoprompt.text.redaction import ADDRESS_VARIABLES, HIDDEN
 
 _REQUEST = "/chat/completions"
+# Requests of the same and of other protocols, pasted from an example.
+_REQUESTS = (_REQUEST, "/completions", "/responses", "/messages", "/embeddings", "/models")
+_BASES = ("/v1", "/api/v1", "/openai/v1", "/v1beta/openai", "/compatible-mode/v1")  # where APIs usually are
+
+
+_NO_SCHEME = re.compile(r"[\w-]+(\.[\w-]+)*(:\d{1,5})?(/[\w./-]*)?")  # HOST[:PORT][/PATH]
 
 
 def checked_url(base_url: str) -> str:
@@ -32,19 +39,48 @@ def checked_url(base_url: str) -> str:
     except ValueError:
         is_address = False
     if not is_address:
-        raise UsageError(f"base URL {base_url!r}: expected http://HOST[:PORT]/v1 or https://HOST/v1")
-    if parts.path.rstrip("/").endswith(_REQUEST):
+        expected = "http://HOST[:PORT]/v1 or https://HOST/v1"
+        if _NO_SCHEME.fullmatch(base_url):
+            is_near = base_url.startswith(("localhost", "127.", "0.0.0.0", "10.", "192.168."))
+            expected = f"{'http' if is_near else 'https'}://{base_url}"
+        raise UsageError(f"base URL {base_url!r}: expected {expected}")
+    path = parts.path.rstrip("/")
+    pasted = next((request for request in _REQUESTS if path.endswith(request)), None)
+    if pasted is not None:
+        shown = shown_url(base_url).rstrip("/").removesuffix(pasted)
         raise UsageError(
-            f"base URL {shown_url(base_url)}: leave out {_REQUEST}, which is added to it; expected "
-            f"{shown_url(base_url).rstrip('/').removesuffix(_REQUEST)}"
+            f"base URL {shown_url(base_url)}: leave out {pasted}, which is added to it; expected "
+            f"{shown if urlsplit(shown).path else shown + _BASES[0]}"
         )
     return base_url.rstrip("/")
+
+
+def near_addresses(base_url: str) -> list[str]:
+    """Addresses that may be meant by one at which no endpoint answers, the likeliest first.
+
+    A doubled or missing `/v1`, a path that goes too far, https instead of http. Never http instead of https,
+    as a key would be sent in the open.
+    """
+    parts = urlsplit(base_url)
+    path = parts.path.rstrip("/")
+    halves = [path[: len(path) - len(end)] for end in _BASES if path.endswith(end * 2)]
+    above = [path[:cut] for cut in (path.rfind("/"),) if cut > 0]
+    added = [] if path.endswith(_BASES) else [f"{path}/v1"]
+    paths = dict.fromkeys([*halves, *added, *above, *_BASES])
+    schemes = ("http", "https") if parts.scheme == "http" else ("https",)
+    found = [urlunsplit(parts._replace(scheme=each, path=one)) for each in schemes for one in (path, *paths)]
+    return [address for address in dict.fromkeys(found) if address != base_url.rstrip("/")]
 
 
 def request_url(base_url: str, path: str) -> str:
     """The address of one request: `path` goes before a query, such as the `?api-version=...` of some."""
     parts = urlsplit(base_url)
     return urlunsplit(parts._replace(path=parts.path.rstrip("/") + path))
+
+
+def base_of(url: str) -> str:
+    """The base URL of the address of one request."""
+    return next((url.removesuffix(path) for path in _REQUESTS if url.endswith(path)), url)
 
 
 def shown_url(url: str) -> str:

@@ -7,12 +7,19 @@ import email.utils
 import json
 import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from autoprompt.errors import AuthenticationError, EndpointError, ModelError, RequestRefusedError
-from autoprompt.llm.transport.address import shown_url
+from autoprompt.errors import (
+    AuthenticationError,
+    EndpointError,
+    ModelError,
+    RequestRefusedError,
+    WithheldError,
+)
+from autoprompt.llm.transport.address import base_of, shown_url
+from autoprompt.llm.transport.refusals import SYSTEM, is_about_roles, is_filtered, length_bound
 from autoprompt.records import Usage
 
 
@@ -55,10 +62,6 @@ _NOT_TAKEN = re.compile(
     re.IGNORECASE,
 )
 _TOO_MUCH = re.compile(r"too (large|long|many|high)|context|exceed|at most|maximum", re.IGNORECASE)
-# A refusal of what one row says, and not of the key: OpenRouter's moderation answers 403, too.
-_OF_CONTENT = re.compile(
-    r"moderation|flagged|content[ _-](policy|filter|management)|guardrail|safety", re.IGNORECASE
-)
 # An account that is empty, which is 400 at Anthropic and Alibaba, 403 at SiliconFlow, 429 at Zhipu. Not
 # "check your plan and billing details", which Google says of a rate of one minute, too.
 _NO_QUOTA = re.compile(
@@ -66,18 +69,28 @@ _NO_QUOTA = re.compile(
     r"|billing[ _](hard[ _]limit|not[ _]active)|exceeded_current_quota",
     re.IGNORECASE,
 )
+# What nginx and Go's servers answer to plain text where they expect TLS.
+_TLS_ONLY = re.compile(
+    r"HTTP request .{0,20}HTTPS (?:port|server)|requires? (?:https|ssl|tls)", re.IGNORECASE
+)
 _SHORTEST_SECRET = 6  # a key as short as that of a test server occurs in ordinary words
 # What an error in an answer is called where it names no status.
 _WORDS = {"rate_limit": 429, "insufficient_quota": 402, "overloaded": 503, "server_error": 500}
 
 
 def from_status(
-    status: int, headers: Mapping[str, str], body: str, *, url: str, api_key: str, sent: Iterable[str]
+    status: int,
+    headers: Mapping[str, str],
+    body: str,
+    *,
+    url: str,
+    api_key: str,
+    sent: Mapping[str, Any],
 ) -> ModelError:
     """The error that an HTTP status other than 200 stands for. Never holds the key.
 
-    sent: names of the optional parameters in the request; one that the endpoint will not take is named in
-        `RequestRefusedError.parameter`.
+    sent: the optional parameters in the request, and `SYSTEM` if it has a system message; one that the
+        endpoint will not take is named in `RequestRefusedError.parameter`.
     """
     error = _error_object(body)
     said = redact(str(error.get("message") or ""), url, api_key)
@@ -85,22 +98,32 @@ def from_status(
     # Without its full stop: what is to be done comes behind it.
     text = f"{shown_url(url)}: HTTP {status}: {said.strip().removesuffix('.')}"
     named = f"{error.get('code')} {error.get('type')} {said}"
+    bound = length_bound(said, sent) if status in (400, 402, 413, 422) else None
+    if bound is not None:
+        most, window = bound.most_tokens, bound.window_tokens
+        return RequestRefusedError(text, status=status, most_tokens=most, window_tokens=window)
     if status == 402 or (status in (400, 403, 429) and _NO_QUOTA.search(named)):
         todo = "The account has no quota left: top it up, or name another endpoint."
         return QuotaError(f"{text}. {todo}", status=status, is_fatal=True)
-    if status == 403 and _OF_CONTENT.search(said):
-        return RequestRefusedError(text, status=status)
+    parameter = _refused_parameter(error, said, sent) if status in (400, 422) else None
+    if status in (400, 403, 422, 451) and parameter is None and is_filtered(error, said):
+        return WithheldError(f"the endpoint's content filter refused it; {text}", status=status)
+    if url.startswith("http:") and _TLS_ONLY.search(said):
+        secure = base_of(shown_url(url)).replace("http:", "https:", 1)
+        return EndpointError(f"{text}. Set --base-url {secure}", status=status, is_fatal=True)
     if status in (401, 403):
         asked = "user and password in the base URL" if has_login(url) else "the key (OPENAI_API_KEY)"
         return AuthenticationError(f"{text}. Check {asked} and what may be used with it.")
-    if status in (408, 409, 425, 429) or status >= 500:
+    # llama.cpp answers 500 if the model's template raises.
+    if parameter is None and status in (400, 422, 500) and SYSTEM in sent and is_about_roles(said):
+        parameter = SYSTEM
+    elif status in (408, 409, 425, 429) or status >= 500:
         return EndpointError(text, status=status, retry_after_s=_retry_after(headers))
-    parameter = _refused_parameter(error, said, sent) if status in (400, 422) else None
     return RequestRefusedError(text, status=status, parameter=parameter)
 
 
 def from_answer(
-    data: object, headers: Mapping[str, str], *, url: str, api_key: str, sent: Iterable[str]
+    data: object, headers: Mapping[str, str], *, url: str, api_key: str, sent: Mapping[str, Any]
 ) -> ModelError | None:
     """The error that a gateway puts into an answer of HTTP 200, as OpenRouter does; None where there is none.
 
@@ -113,6 +136,8 @@ def from_answer(
     status = _status(error)
     if status is None:
         said = redact(str(error.get("message") or error), url, api_key)[:300]
+        if is_filtered(error, said):
+            return WithheldError(f"the endpoint's content filter refused it; {shown_url(url)}: {said}")
         return BrokenAnswerError(f"{shown_url(url)}: the answer is an error: {said}")
     body = json.dumps({"error": dict(error)})
     return from_status(status, headers, body, url=url, api_key=api_key, sent=sent)
@@ -185,17 +210,20 @@ def _error_object(body: str) -> Mapping[str, Any]:
     return {"message": str(error)}
 
 
-def _refused_parameter(error: Mapping[str, Any], message: str, sent: Iterable[str]) -> str | None:
-    names = list(sent)
+def _refused_parameter(error: Mapping[str, Any], message: str, sent: Mapping[str, Any]) -> str | None:
+    names = [name for name in sent if name != SYSTEM]
     # A wish: whatever is wrong with it, it is left out. Google's "Logprobs is not enabled for", vLLM's
     # "logprobs of 20, which is greater than max allowed: 5", and others that want a number.
     if "logprobs" in names and re.search("logprob", message, re.IGNORECASE):
         return "logprobs"
     if not _NOT_TAKEN.search(message) or _TOO_MUCH.search(message):
         return None
-    if error.get("param") in names:
-        return str(error["param"])
-    return next((name for name in names if re.search(rf"\b{name}\b", message)), None)
+    named = error.get("param")
+    if named not in names:
+        named = next((name for name in names if re.search(rf"\b{name}\b", message)), None)
+    if named == "reasoning_effort" and re.search(r"\bvalues?\b", message):
+        return None  # the user's word is not known there, and without it the model would think as it likes
+    return named
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:

@@ -7,6 +7,7 @@ because one for all looks through all of its connections at every request.
 from __future__ import annotations
 
 import json
+import re
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from autoprompt.errors import AuthenticationError, EndpointError, ModelError
 from autoprompt.llm.client import Completion, Options
-from autoprompt.llm.transport.address import request_url, shown_url
+from autoprompt.llm.transport.address import base_of, near_addresses, request_url, shown_url
 from autoprompt.llm.transport.failures import (
     BrokenAnswerError,
     TimedOutError,
@@ -24,9 +25,11 @@ from autoprompt.llm.transport.failures import (
     from_status,
     redact,
 )
+from autoprompt.llm.transport.loops import STREAMED, may_repeat, read_watched
 from autoprompt.llm.transport.proxies import environment_faults, proxy_note
-from autoprompt.llm.transport.stream import STREAMED, may_repeat, read_stream
-from autoprompt.llm.transport.wire import Constrain, Parameters, turn
+from autoprompt.llm.transport.refusals import SYSTEM
+from autoprompt.llm.transport.stream import is_stream, read_stream
+from autoprompt.llm.transport.wire import Constrain, Parameters, needs_plain_turns, turn
 from autoprompt.records import Message
 
 if TYPE_CHECKING:
@@ -37,6 +40,9 @@ if TYPE_CHECKING:
 _CONNECT_TIMEOUT_S = 5.0
 _LIST_TIMEOUT_S = 10.0
 _WAITS_S = (0.5, 1.0, 2.0)
+_HINT_TIMEOUT_S = 3.0
+_REFUSES_EMPTY = (400, 401, 403, 415, 422, 500)  # statuses of an endpoint for a request that says nothing
+_NOT_TLS = re.compile(r"WRONG_VERSION_NUMBER|wrong version number|record layer failure", re.IGNORECASE)
 
 MOST_BYTES = 32_000_000
 """Of one answer: a hundred times what the longest ones have."""
@@ -127,6 +133,12 @@ def from_httpx(error: httpx.HTTPError, url: str, api_key: str, *, trust_env: boo
 
     said = redact(str(error), url, api_key) or type(error).__name__
     no_way = httpx.ConnectError | httpx.ConnectTimeout | httpx.ProxyError | httpx.UnsupportedProtocol
+    if url.startswith("https:") and _NOT_TLS.search(said):
+        plain = base_of(shown_url(url)).replace("https:", "http:", 1)
+        return EndpointError(
+            f"{shown_url(url)}: the server speaks http, not https ({said}). Set --base-url {plain}",
+            is_fatal=True,
+        )
     if isinstance(error, no_way):
         note = proxy_note(url) if trust_env else ""
         return UnreachableError(f"{shown_url(url)} cannot be reached: {said}{note}")
@@ -165,36 +177,42 @@ class HttpTransport:
         import httpx
 
         parameters = self.parameters.of(options)
-        turns = [turn(message) for message in messages]
+        asked = self.parameters.turns(messages)
+        sent = parameters | ({SYSTEM: True} if needs_plain_turns(asked) else {})
+        turns = [turn(message) for message in asked]
         gives_up_after = options.repeats_after
         if gives_up_after is None and options.role != "task":
             gives_up_after = 0
         if not self._is_here or not may_repeat(parameters):
             gives_up_after = None
-        is_streamed = gives_up_after is not None
-        asked = {"model": self._model, "messages": turns, **parameters, **(STREAMED if is_streamed else {})}
-        body = json.dumps(asked).encode()
+        streamed = STREAMED if gives_up_after is not None else {}
+        body = json.dumps({"model": self._model, "messages": turns, **parameters, **streamed}).encode()
+        timeout_s = options.timeout_s or self._timeout_s
         begun = time.perf_counter()
         try:
             with (
                 self._clients.lent() as client,
                 client.stream(
-                    "POST", self._url, content=body, headers={"Content-Type": "application/json"}
+                    "POST",
+                    self._url,
+                    content=body,
+                    headers={"Content-Type": "application/json"},
+                    timeout=httpx.Timeout(timeout_s, connect=min(timeout_s, _CONNECT_TIMEOUT_S)),
                 ) as response,
             ):
-                deadline = begun + self._timeout_s
+                pieces = self._pieces(response, begun + timeout_s, timeout_s)
                 if gives_up_after is not None and response.is_success:
-                    content = read_stream(self._pieces(response, deadline), gives_up_after=gives_up_after)
+                    content = read_watched(pieces, gives_up_after=gives_up_after)
                 else:
-                    content = b"".join(self._pieces(response, deadline))
+                    content = b"".join(pieces)
         except httpx.HTTPError as error:
             raise from_httpx(error, self._url, self._api_key, trust_env=self._trust_env) from error
         latency_s = time.perf_counter() - begun
         if response.request.method != "POST":  # what a redirect of 301, 302 or 303 makes of it
             raise EndpointError(
                 f"{shown_url(self._url)}: HTTP {response.history[0].status_code}, a redirect to "
-                f"{shown_url(str(response.url))}, on which the request is lost. "
-                "Is that the address, or a login? Set --base-url.",
+                f"{shown_url(str(response.url))}, on which the request is lost. Is that a login? Else set "
+                f"--base-url {base_of(shown_url(str(response.url)))}",
                 is_fatal=True,
             )
         if not response.is_success:
@@ -204,20 +222,20 @@ class HttpTransport:
                 _text(content, response),
                 url=self._url,
                 api_key=self._api_key,
-                sent=parameters,
+                sent=sent,
             )
         try:
-            data = json.loads(content)
+            data = read_stream(content) if is_stream(content) else json.loads(content)
         except (ValueError, RecursionError) as error:
             said = redact(_text(content, response), self._url, self._api_key)[:100]
             raise BrokenAnswerError(f"{shown_url(self._url)}: the answer is not JSON: {said!r}") from error
-        failure = from_answer(data, response.headers, url=self._url, api_key=self._api_key, sent=parameters)
+        failure = from_answer(data, response.headers, url=self._url, api_key=self._api_key, sent=sent)
         if failure is not None:
             raise failure
         return self.parameters.read(data, messages, options, latency_s, parameters)
 
-    def _pieces(self, response: httpx.Response, deadline: float) -> Iterator[bytes]:
-        """The body as it comes: httpx's own timeout begins anew with each byte, such as a blank line now and then.
+    def _pieces(self, response: httpx.Response, deadline: float, timeout_s: float) -> Iterator[bytes]:
+        """The body as it comes: httpx's own timeout begins anew with each byte, such as a blank line.
 
         Raises TimedOutError at the first piece that comes after the deadline; BrokenAnswerError.
         """
@@ -228,7 +246,7 @@ class HttpTransport:
                 most = f"{MOST_BYTES / 1e6:.0f} MB"
                 raise BrokenAnswerError(f"{shown_url(self._url)}: the answer is longer than {most}")
             if time.perf_counter() > deadline:
-                whole = f"not whole after {self._timeout_s:g} s"
+                whole = f"not whole after {timeout_s:g} s"
                 raise TimedOutError(f"{shown_url(self._url)}: no answer in time ({whole})")
             yield piece
 
@@ -245,7 +263,8 @@ def list_models(base_url: str, api_key: str = "", *, is_needed: bool = True) -> 
 
     is_needed: False where a model is named: many a gateway lets a key ask, and not list. A refusal is None
         then, and so is silence, which is waited for once; a wrong key shows at the first request.
-    Raises EndpointError, fatal, if it cannot be reached within some seconds; AuthenticationError.
+    Raises EndpointError, fatal, if it cannot be reached within some seconds, or speaks another protocol;
+        AuthenticationError.
     """
     import httpx
 
@@ -261,8 +280,10 @@ def list_models(base_url: str, api_key: str = "", *, is_needed: bool = True) -> 
                 if response.status_code == 200:
                     return listed(response.content)
                 failure = from_status(
-                    response.status_code, response.headers, response.text, url=url, api_key=api_key, sent=()
+                    response.status_code, response.headers, response.text, url=url, api_key=api_key, sent={}
                 )
+            if isinstance(failure, EndpointError) and failure.is_fatal:
+                raise failure
             is_final = isinstance(failure, TimedOutError) and not is_needed
             if is_final or not isinstance(failure, EndpointError):
                 break
@@ -277,6 +298,46 @@ def list_models(base_url: str, api_key: str = "", *, is_needed: bool = True) -> 
             is_fatal=True,
         ) from failure
     return None
+
+
+def address_hint(base_url: str, api_key: str = "") -> str:
+    """A sentence with the address that was meant, near one where no endpoint answers; "" if none is found.
+
+    Asks for the list of models at each; without one, whether it takes a request at all: an empty one, which
+    nobody bills.
+    """
+    import httpx
+
+    silent: set[str] = set()  # schemes that are not spoken there
+    with http_client(api_key, timeout_s=_HINT_TIMEOUT_S) as client:
+        for address in near_addresses(base_url):
+            scheme = address.partition(":")[0]
+            if scheme in silent:
+                continue
+            try:
+                is_endpoint = _is_list(client.get(request_url(address, "/models"), follow_redirects=False))
+                if not is_endpoint:
+                    answer = client.post(
+                        request_url(address, "/chat/completions"), json={}, follow_redirects=False
+                    )
+                    is_endpoint = answer.status_code in _REFUSES_EMPTY and _is_json(answer)
+            except httpx.HTTPError as error:
+                silent.add(scheme)
+                is_endpoint = scheme == "https" and "CERTIFICATE_VERIFY_FAILED" in str(error)
+            if is_endpoint:
+                return f"An endpoint answers at {shown_url(address)}: set --base-url to that"
+    return ""
+
+
+def _is_list(response: httpx.Response) -> bool:
+    """Whether this is a list of models, or asks for a key before it gives one."""
+    if response.status_code == 200:
+        return listed(response.content) is not None
+    return response.status_code in (401, 403) and _is_json(response)
+
+
+def _is_json(response: httpx.Response) -> bool:
+    return str(response.headers.get("content-type", "")).startswith("application/json")
 
 
 def listed(body: bytes) -> list[dict[str, Any]] | None:

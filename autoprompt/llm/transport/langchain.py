@@ -21,7 +21,8 @@ from autoprompt.llm.transport.failures import (
 )
 from autoprompt.llm.transport.http import http_client
 from autoprompt.llm.transport.proxies import environment_faults, proxy_note
-from autoprompt.llm.transport.wire import Constrain, Parameters, turn
+from autoprompt.llm.transport.refusals import SYSTEM
+from autoprompt.llm.transport.wire import Constrain, Parameters, needs_plain_turns, turn
 from autoprompt.records import Message
 
 if TYPE_CHECKING:
@@ -73,20 +74,21 @@ class LangChainTransport:
         import openai
 
         parameters = self.parameters.of(options)
-        turns = [turn(message) for message in messages]
+        spoken = self.parameters.turns(messages)
+        sent = parameters | ({SYSTEM: True} if needs_plain_turns(spoken) else {})
+        turns = [turn(message) for message in spoken]
         begun = time.perf_counter()
         try:
             # As extra body, parameters go out under the names that we give them, as over plain HTTP.
-            answer = self._chat.invoke(turns, extra_body=parameters)
+            patience: dict[str, Any] = {} if options.timeout_s is None else {"timeout": options.timeout_s}
+            answer = self._chat.invoke(turns, extra_body=parameters, **patience)
         except openai.OpenAIError as error:
-            raise self._translated(error, parameters) from error
+            raise self._translated(error, sent) from error
         except (TypeError, AttributeError, LookupError, ValueError) as error:
             # What langchain-openai raises where the answer is not a chat completion, with the error in it.
             if error.args and isinstance(error.args[0], dict):
                 told_error = {"error": error.args[0]}
-                failure = from_answer(
-                    told_error, {}, url=self._base_url, api_key=self._api_key, sent=parameters
-                )
+                failure = from_answer(told_error, {}, url=self._base_url, api_key=self._api_key, sent=sent)
                 if failure is not None:
                     raise failure from error
             raise BrokenAnswerError(

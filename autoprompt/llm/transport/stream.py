@@ -1,100 +1,117 @@
-"""An answer that is read while it is written, and broken off where it does nothing but repeat itself.
-
-For the embedded model alone: what a hung-up connection still costs elsewhere, nobody tells.
-"""
+"""A stream of server-sent events that nobody asked for, put together to one answer."""
 
 from __future__ import annotations
 
 import json
-from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from autoprompt.llm.transport.failures import BrokenAnswerError
-
-# A greedy model that has written the same unit so often, and so many tokens of nothing else, writes it up to
-# its limit: the answer would be cut there and is read as such. Rows of a table that happen to be equal, or
-# steps that are worked out, end sooner.
-LOOP_TOKENS, LOOP_REPEATS = 96, 16
-_LONGEST_UNIT = 240  # characters
-_LOOK_EVERY = 8  # tokens
+_DONE = "[DONE]"
+_LINE_END = re.compile(r"\r\n|\n|\r")  # others, as U+2028, may be in a text
+# Fields of a message that come in pieces of text.
+_TEXTS = ("content", "reasoning_content", "reasoning", "refusal", "thinking")
 
 
-STREAMED = {"stream": True, "timings_per_token": True}
-"""Parameters of a request that is answered piece by piece, with the tokens counted beside each."""
+def is_stream(content: bytes) -> bool:
+    """Whether a body is server-sent events, whatever its Content-Type says."""
+    start = content[:1000].lstrip(b"\xef\xbb\xbf \t\r\n")
+    return start.startswith((b"data:", b"event:", b"id:", b"retry:", b":"))
 
 
-def may_repeat(parameters: Mapping[str, Any]) -> bool:
-    """Return whether an answer to a request with these parameters can go round in circles for long."""
-    limit = parameters.get("max_tokens", parameters.get("max_completion_tokens"))
-    is_free = {"grammar", "response_format", "logprobs", "tools"}.isdisjoint(parameters)
-    return is_free and (limit is None or limit > LOOP_TOKENS)
+def read_stream(content: bytes) -> dict[str, Any]:
+    """Return the chat completion of a stream, as if it had come whole.
 
-
-def read_stream(pieces: Iterable[bytes], *, gives_up_after: int) -> bytes:
-    """Return the chat completion that a stream of events makes up, as one that is sent at once has it.
-
-    An answer of more than `gives_up_after` tokens that repeats itself ends at its last whole line, as if it
-    were cut there: with `finish_reason` "length". The caller hangs up, which ends the writing of it.
+    An error in the stream becomes the answer's `error`. Raises ValueError for a piece that is not JSON, and
+    for a stream that breaks off before its end.
     """
-    text, reason = "", ""
-    told: dict[str, Any] = {}
-    ends: list[int] = []  # of `text` after each token
-    for event in _events(pieces):
-        if "choices" not in event:  # an error
-            return json.dumps(event).encode()
-        told = {**told, **event}
-        choice = (event["choices"] or [{}])[0]
-        text += (choice.get("delta") or {}).get("content") or ""
-        ends.append(len(text))
-        reason = choice.get("finish_reason") or reason
-        if len(ends) > gives_up_after and len(ends) % _LOOK_EVERY == 0 and _repeats(text, ends):
-            text, reason = text[: text.rfind("\n") + 1 or len(text)], "length"
+    whole: dict[str, Any] = {}
+    choice: dict[str, Any] = {"index": 0, "message": {}, "finish_reason": None}
+    has_ended, has_choice = False, False
+    for event, data in _events(content):
+        if data == _DONE:
+            has_ended = True
             break
-    choices = [{"message": {"role": "assistant", "content": text}, "finish_reason": reason}]
-    return json.dumps({"model": told.get("model"), "choices": choices, "usage": _usage(told)}).encode()
+        piece = json.loads(data)
+        if not isinstance(piece, dict):
+            raise ValueError("a piece of the stream is no object")
+        if event == "error" and "error" not in piece:
+            piece = {"error": piece}
+        if piece.get("error"):
+            return {"error": piece["error"]}
+        choices = piece.pop("choices", None)
+        whole |= {name: value for name, value in piece.items() if value is not None}
+        for part in choices if isinstance(choices, list) else ():
+            if isinstance(part, Mapping) and not part.get("index"):  # the first of several answers
+                has_choice = True
+                if part.get("error"):
+                    return {"error": part["error"]}
+                _add(choice, part)
+    if not has_ended and not choice["finish_reason"]:
+        raise ValueError("the stream broke off")
+    return {**whole, "choices": [choice] if has_choice else []}
 
 
-def _events(pieces: Iterable[bytes]) -> Iterator[dict[str, Any]]:
-    left = b""
-    for piece in pieces:
-        *lines, left = (left + piece).split(b"\n")
-        for line in lines:
-            name, _, data = line.strip().partition(b":")
-            if name in (b"data", b"error") and data.strip() != b"[DONE]":
-                try:
-                    event = json.loads(data)
-                except ValueError as error:
-                    raise BrokenAnswerError(f"an event of the answer is not JSON: {data[:100]!r}") from error
-                yield event if name == b"data" else {"error": event}
+def _events(content: bytes) -> Iterator[tuple[str, str]]:
+    """Name and data of each event, without comments, which gateways send to keep a connection."""
+    name, lines = "", list[str]()
+    for line in [*_LINE_END.split(content.decode("utf-8-sig", errors="replace")), ""]:
+        field, _, value = line.partition(":")
+        value = value.removeprefix(" ")
+        if not line.strip():
+            if lines:
+                yield name, "\n".join(lines)
+            name, lines = "", []
+        elif field == "data":
+            if lines and _is_whole(lines):  # some servers leave out the blank line between events
+                yield name, "\n".join(lines)
+                lines = []
+            lines.append(value)
+        elif field == "event":
+            name = value.strip()
 
 
-def _usage(told: Mapping[str, Any]) -> dict[str, int] | None:
-    """None where nothing was counted: it is estimated then."""
-    timings = told.get("timings")
-    if not isinstance(timings, Mapping):
-        return None
-    prompt = timings.get("cache_n", 0) + timings.get("prompt_n", 0)
-    return {"prompt_tokens": prompt, "completion_tokens": timings.get("predicted_n", 0)}
+def _is_whole(lines: list[str]) -> bool:
+    try:
+        json.loads("\n".join(lines))
+    except ValueError:
+        return False
+    return True
 
 
-def _repeats(text: str, ends: Sequence[int]) -> bool:
-    begin = loop_of(text)
-    return begin is not None and len(ends) - bisect_right(ends, begin) >= LOOP_TOKENS
+def _add(choice: dict[str, Any], part: Mapping[str, Any]) -> None:
+    """Add a piece to the answer so far."""
+    if part.get("finish_reason"):
+        choice["finish_reason"] = part["finish_reason"]
+    if isinstance(told := part.get("logprobs"), Mapping) and isinstance(told.get("content"), list):
+        choice.setdefault("logprobs", {"content": []})["content"] += told["content"]
+    if isinstance(message := part.get("message"), Mapping):  # one that sends the whole at its end
+        choice["message"] = dict(message)
+        return
+    delta = part.get("delta")
+    if not isinstance(delta, Mapping):
+        if isinstance(part.get("text"), str):
+            choice["message"]["content"] = choice["message"].get("content", "") + part["text"]
+        return
+    message = choice["message"]
+    for name in _TEXTS:
+        piece = delta.get(name)
+        if isinstance(piece, str):
+            message[name] = (message.get(name) or "") + piece
+        elif isinstance(piece, list):
+            message[name] = [*(message.get(name) or []), *piece]
+    for call in delta.get("tool_calls") or ():
+        _add_call(message.setdefault("tool_calls", []), call)
 
 
-def loop_of(text: str) -> int | None:
-    """Return where the end of `text` begins that is one unit over and over; None where it is not.
-
-    >>> loop_of("So: " + "1, " * 20)
-    3
-    """
-    for size in range(1, min(_LONGEST_UNIT, len(text) // LOOP_REPEATS) + 1):
-        unit = text[-size:]
-        if not text.endswith(unit * LOOP_REPEATS):
-            continue
-        begin = len(text) - size * LOOP_REPEATS
-        while begin > 0 and text[begin - 1] == text[begin - 1 + size]:
-            begin -= 1
-        return begin
-    return None
+def _add_call(calls: list[dict[str, Any]], piece: Mapping[str, Any]) -> None:
+    """Add a piece of a tool call: the first one names the tool, the others go on with its arguments."""
+    number = piece.get("index")
+    place = len(calls) if number is None else int(number)
+    while len(calls) <= place:
+        calls.append({"id": None, "function": {"name": "", "arguments": ""}})
+    call, function = calls[place], piece.get("function") or {}
+    call["id"] = call["id"] or piece.get("id")
+    call["function"]["name"] = call["function"]["name"] or function.get("name") or ""
+    arguments = function.get("arguments") or ""
+    call["function"]["arguments"] += arguments if isinstance(arguments, str) else json.dumps(arguments)

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
-from autoprompt.llm.client import REFUSAL, Completion, Options, ToolSchema
+from autoprompt.llm.client import FILTERED, REFUSAL, Completion, Options, ToolSchema, ended
 from autoprompt.llm.transport.failures import BrokenAnswerError
 from autoprompt.llm.transport.label_probs import label_probabilities, steps_of
 from autoprompt.llm.transport.labels import decided, deciding_tokens, label_grammar, label_schema, unwrapped
+from autoprompt.llm.transport.refusals import SYSTEM
 from autoprompt.llm.transport.usage import Exchange, UsageReader
 from autoprompt.records import Message, ToolCall
 
 Constrain = Literal["grammar", "json_schema", "off"]
+
+# Where a message holds its thoughts: DeepSeek, vLLM and llama.cpp; OpenRouter; others.
+_THOUGHTS = ("reasoning_content", "reasoning", "reasoning_details", "thinking", "thinking_blocks", "thought")
+_THOUGHT_PARTS = ("thinking", "reasoning", "redacted_thinking", "thought", "reasoning_content")
 
 # An endpoint may take a grammar and not keep to it: what it answers is cut after so many labels in a row.
 LABELS_BEFORE_CUT = 8
@@ -37,15 +44,29 @@ class Parameters:
         self._dropped: set[str] = set()
         self._labels_in_a_row = 0  # under a grammar
 
+    def holds(self, options: Options) -> bool:
+        """Whether a grammar holds the answer to a label, which leaves a model no room to think."""
+        return bool(options.labels) and self.constrain == "grammar" and "grammar" not in self.dropped
+
     @property
     def dropped(self) -> tuple[str, ...]:
         with self._lock:
             return tuple(sorted(self._dropped))
 
     def drop(self, name: str) -> None:
-        """Send no `name` from now on. `max_tokens` is then called `max_completion_tokens`."""
+        """Send no `name` from now on. `max_tokens` is then called `max_completion_tokens`, and what `SYSTEM`
+        messages say goes into the user's first turn."""
         with self._lock:
             self._dropped.add("logprobs" if name == "top_logprobs" else name)
+
+    def restore(self, name: str) -> None:
+        """Send `name` again: it was not what the endpoint refused."""
+        with self._lock:
+            self._dropped.discard(name)
+
+    def turns(self, messages: Sequence[Message]) -> Sequence[Message]:
+        """The messages as this endpoint takes them."""
+        return alternating(messages) if SYSTEM in self.dropped else messages
 
     def of(self, options: Options) -> dict[str, Any]:
         """Parameter -> value for one request."""
@@ -54,6 +75,8 @@ class Parameters:
         wanted: dict[str, Any] = {"temperature": options.temperature}
         if options.max_output_tokens is not None:
             wanted["max_tokens"] = options.max_output_tokens
+        if options.reasoning_effort is not None:
+            wanted["reasoning_effort"] = options.reasoning_effort
         if options.seed is not None:
             wanted["seed"] = options.seed
         if options.stop:
@@ -111,6 +134,42 @@ def turn(message: Message) -> dict[str, Any]:
     return sent
 
 
+def needs_plain_turns(messages: Sequence[Message]) -> bool:
+    """Whether a model could refuse the roles of these turns: a system message, or one role twice in a row."""
+    roles = [message.role for message in messages]
+    return "system" in roles or any(one == other != "tool" for one, other in itertools.pairwise(roles))
+
+
+def alternating(messages: Sequence[Message]) -> list[Message]:
+    """The same for models that know user and assistant alone: no system message, no role twice in a row.
+
+    What a system message says begins the next turn of the user.
+    """
+    turns: list[Message] = []
+    waiting: list[str] = []  # texts of system messages
+    for message in messages:
+        if message.role == "system":
+            waiting.append(message.content)
+            continue
+        if message.role == "user":
+            message = replace(message, content="\n\n".join([*waiting, message.content]))
+        elif waiting:
+            turns.append(Message("user", "\n\n".join(waiting)))
+        waiting = []
+        if turns and turns[-1].role == message.role != "tool" and not turns[-1].tool_calls:
+            joined = "\n\n".join(filter(None, (turns[-1].content, message.content)))
+            turns[-1] = replace(message, content=joined)
+        else:
+            turns.append(message)
+    if waiting:
+        text = "\n\n".join(waiting)
+        if turns and turns[-1].role == "user":
+            turns[-1] = replace(turns[-1], content=f"{turns[-1].content}\n\n{text}")
+        else:
+            turns.append(Message("user", text))
+    return turns
+
+
 def _function(tool: ToolSchema) -> dict[str, Any]:
     parameters = json.loads(tool.parameters)
     named = {"name": tool.name, "description": tool.description, "parameters": parameters}
@@ -140,19 +199,23 @@ def read_answer(
             error.usage_of_answer = reader.read(data, exchange)
         return error
 
+    if isinstance(data, Mapping) and not data.get("choices") and _is_blocked(data):
+        exchange = Exchange(messages, "", options.max_output_tokens, options.tools)
+        return Completion("", reader.read(data, exchange), finish_reason=FILTERED)
     if not isinstance(data, Mapping) or not data.get("choices"):
         raise broken()
     try:
         choice = data["choices"][0]
-        text = _text(choice["message"].get("content"))
-        finish_reason = str(choice.get("finish_reason") or "")
-        if not text.strip() and (declined := choice["message"].get("refusal")):
+        message = choice["message"]
+        text = _text(message.get("content"))
+        finish_reason = ended(choice.get("finish_reason") or choice.get("stop_reason"))
+        if not text.strip() and (declined := message.get("refusal")):
             text, finish_reason = str(declined), REFUSAL
         told = choice.get("logprobs")
         content = told.get("content") if isinstance(told, Mapping) else None
         exchange = Exchange(messages, text, options.max_output_tokens, options.tools)
         taken = reader.read(data, exchange)
-        tool_calls = _tool_calls(choice["message"].get("tool_calls"))
+        tool_calls = _tool_calls(message.get("tool_calls"))
         if options.labels and finish_reason != REFUSAL:
             text = unwrapped(text)
             if is_cut and text not in options.labels and (label := decided(text, options.labels)):
@@ -163,7 +226,16 @@ def read_answer(
     if options.wants_label_probs and content and text in options.labels:
         label_probs = _label_probs(content, options.labels)
     model = str(data.get("model") or "")
-    return Completion(text, taken, label_probs, finish_reason, model, latency_s, tool_calls=tool_calls)
+    return Completion(
+        text,
+        taken,
+        label_probs,
+        finish_reason,
+        model,
+        latency_s,
+        tool_calls=tool_calls,
+        has_thoughts=_has_thoughts(message),
+    )
 
 
 def _label_probs(content: Any, labels: Sequence[str]) -> dict[str, float] | None:
@@ -192,12 +264,34 @@ def _arguments(given: object) -> str:
     return given if isinstance(given, str) else json.dumps(given or {}, ensure_ascii=False)
 
 
+def _is_blocked(data: Mapping[str, Any]) -> bool:
+    """Whether a filter stopped the prompt, so that there are no choices, as Gemini and Azure say it."""
+    feedback = data.get("prompt_feedback") or data.get("promptFeedback")
+    if isinstance(feedback, Mapping) and (feedback.get("block_reason") or feedback.get("blockReason")):
+        return True
+    found = data.get("prompt_filter_results")
+    return isinstance(found, list) and '"filtered": true' in json.dumps(found)
+
+
+def _has_thoughts(message: Mapping[str, Any]) -> bool:
+    """Whether thoughts are shown beside the text."""
+    content = message.get("content")
+    if isinstance(content, list) and any(_is_thought(part) for part in content):
+        return True
+    return any(message.get(name) for name in _THOUGHTS)
+
+
+def _is_thought(part: object) -> bool:
+    return isinstance(part, Mapping) and str(part.get("type")) in _THOUGHT_PARTS
+
+
 def _text(content: object) -> str:
-    """Text as it is, or joined from parts; "" for none (beside a refusal or a tool call)."""
+    """Text as it is, or joined from parts without thoughts; "" for none (beside a refusal, say)."""
     if content is None:
         return ""
     if isinstance(content, str):
         return content
     if isinstance(content, list):
-        return "".join(part if isinstance(part, str) else str(part.get("text") or "") for part in content)
+        said = [part for part in content if not _is_thought(part)]
+        return "".join(part if isinstance(part, str) else str(part.get("text") or "") for part in said)
     raise ValueError("content is neither text nor parts")

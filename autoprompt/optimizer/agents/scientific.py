@@ -30,7 +30,7 @@ from autoprompt.sandbox import Level
 from autoprompt.sandbox.interpreter import absolute
 from autoprompt.sandbox.probing import choose
 from autoprompt.science.conditions import coded_conditions, stated_conditions, unique
-from autoprompt.science.context import Bench, ScienceContext, window
+from autoprompt.science.context import Bench, ScienceContext
 from autoprompt.science.cuts import best_cuts
 from autoprompt.science.findings import Finding, causes, confirmed_sentences, recount
 from autoprompt.science.records import PassLog, PassRecord
@@ -302,9 +302,13 @@ def make_analyst(
     folder: Path,
     budget: Budget,
     emit: Callable[[dict[str, Any]], None],
+    context_tokens: int,
     is_read: bool = True,
 ) -> AnalysisAgent | CountingAnalyst | ScientificAnalyst:
-    """The analyst that the settings name. is_read: whether a prompt is written from what it says."""
+    """The analyst that the settings name.
+
+    context_tokens: the window of its model. is_read: whether a prompt is written from what it says.
+    """
     if not is_read:
         return CountingAnalyst()
     plain = AnalysisAgent(client)
@@ -317,5 +321,5 @@ def make_analyst(
         level=choose(config.sandbox),
         budget=budget,
         emit=emit,
-        context_tokens=window(config, "optimizer"),
+        context_tokens=context_tokens,
     )

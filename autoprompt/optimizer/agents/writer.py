@@ -140,7 +140,7 @@ class RewriteAgent:
         if text is None:
             # Edits of which none applies are no prompt, and must not become one word for word.
             text = "" if edits_alone else read_prompt(answer)
-        return Proposal(text, describe_change(parent, text), is_cut=completion.finish_reason == "length")
+        return Proposal(text, describe_change(parent, text), is_cut=completion.is_cut)
 
     def _limit(self, original: str) -> str:
         """How long a rewrite may be: in words, or in characters where blanks do not part the words."""

@@ -10,7 +10,7 @@ from autoprompt.errors import Problem
 from autoprompt.llm.limits.spent import Spent
 from autoprompt.measure.baselines import Baseline, baselines_dict, baselines_sentence, find_baselines
 from autoprompt.measure.compare import ALPHA, ComparedRows, compare_rows
-from autoprompt.measure.problems import first_error, refused_warning
+from autoprompt.measure.problems import first_error, refused_warning, withheld_warning
 from autoprompt.metrics import name_of_means
 from autoprompt.optimizer.context import SearchContext
 from autoprompt.optimizer.ending.fresh_words import parts_of
@@ -32,6 +32,7 @@ class RunFacts:
     split_groups: of each part in which rows belong together, how many groups there are.
     test_opened: runs that have opened rows of this test, this one included. test_rows_opened_before: how many
         of the rows earlier ones had opened; None where that is not known.
+    lost_answers: of the roles of which half of the answers were cut or empty, see `RoleTally.to_dict`.
     """
 
     run_id: str
@@ -45,6 +46,7 @@ class RunFacts:
     sha256: Mapping[str, str]
     test_opened: int
     test_rows_opened_before: int | None
+    lost_answers: Mapping[str, Mapping[str, Any]]
     warnings: Sequence[Problem]
 
 
@@ -91,6 +93,7 @@ def make_result(state: AutoPromptState, context: SearchContext, facts: RunFacts,
         "iterations": state["iteration"],
         "model": facts.model,
         "optimizer_model": facts.optimizer_model,
+        "lost_answers": dict(facts.lost_answers),
         "warnings": [warning.to_dict() for warning in (*facts.warnings, *_failed(sides))],
     }
     level = baselines_sentence(data["baselines"], data["best"]["score"])
@@ -109,7 +112,9 @@ def _baselines(context: SearchContext, rows: Sequence[EvaluatedRow]) -> tuple[Ba
 
 def _failed(sides: Mapping[str, Sequence[EvaluatedRow]]) -> Iterator[Problem]:
     """Rows of the sealed test that got no answer, which leaves them out, or were refused; and why."""
-    every = sorted((row for side in sides.values() for row in side), key=lambda row: row.is_refused)
+    every = sorted(
+        (row for side in sides.values() for row in side), key=lambda row: row.is_refused or row.is_withheld
+    )
     rows = {row.example_id: row for row in every}  # a row of both is refused if it is so on either side
     unasked = {row.example_id: row for row in every if row.is_unasked}
     lost = {row.example_id: row for row in every if row.is_lost and row.example_id not in unasked}
@@ -128,6 +133,8 @@ def _failed(sides: Mapping[str, Sequence[EvaluatedRow]]) -> Iterator[Problem]:
         )
     if rejected := refused_warning([*rows.values()], "test rows"):
         yield rejected
+    if withheld := withheld_warning([*rows.values()], "test rows"):
+        yield withheld
 
 
 def _has_no_errors(state: AutoPromptState) -> bool:

@@ -64,13 +64,13 @@ def _choose(turn: Turn, name: str, train: Sequence[Example]) -> tuple[list[Examp
 
 
 def _balanced(turn: Turn, name: str, train: Sequence[Example], size: int) -> list[Example]:
-    """A balanced set. Of the embedded model, behind the text of the best, those of a round begin alike, and
-    the round's first is all beginning; behind another text it reads them anew in any case.
+    """A balanced set. If requests that begin alike are read faster, those of a round behind the text of the
+    best begin alike, and the round's first is all beginning; behind another text all is read anew.
 
-    A server does not wait for what it reads, and simulated, sets that differ from the first row on find as
-    much or a little more (benchmarks/docs/search.md).
+    Elsewhere the sets differ from the first row on: simulated, they find as much or a little more
+    (benchmarks/docs/search.md).
     """
-    is_alike = turn.context.settings.is_embedded and turn.parent.candidate.id == turn.brief.incumbent
+    is_alike = turn.context.settings.rereads_prefix and turn.parent.candidate.id == turn.brief.incumbent
     if not is_alike:
         return demo_sets.balanced(train, size, turn.rng)
     rng = turn.context.rng("beginning", turn.brief.iteration, name)

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any
 
-from autoprompt.errors import AutopromptError, ModelError
-from autoprompt.llm.client import Options, ToolSchema
+from autoprompt.errors import AutopromptError, ModelError, WithheldError
+from autoprompt.llm.client import FILTERED, Options, ToolSchema
 from autoprompt.measure.problems import ROOM_OF_A_NODE
 from autoprompt.records import Message, Role, ToolCall, Usage
 from autoprompt.workflow.engine.context import NodeContext, Turn
@@ -19,7 +19,7 @@ CURRENCY = "USD"
 # A repeated question must be another sample, else journal and cache would give the same answer for ever.
 _RETRY_SAMPLE = 1_000_003
 _MAX_OUTPUT_TOKENS = 1024  # where the node says nothing: a small model may not stop by itself
-_BROKE_OFF = f"an answer broke off, being cut at {{limit}} tokens. More room: {ROOM_OF_A_NODE}"
+_BROKE_OFF = f"an answer broke off at the limit of its length. More room: {ROOM_OF_A_NODE}"
 _ROLES: Mapping[str, Role] = {"system": "system", "user": "user", "assistant": "assistant", "ai": "assistant"}
 
 
@@ -123,8 +123,10 @@ def call_model(
         raise
     except Exception as error:  # clients of one's own raise what they like
         raise LLMInvocationError(error) from error
-    if answer.finish_reason == "length" and answer.text.strip() not in labels:
-        context.warn(_BROKE_OFF.format(limit=options.max_output_tokens))
+    if answer.finish_reason == FILTERED:
+        raise LLMInvocationError(WithheldError(answer.withheld))
+    if answer.is_cut and answer.text.strip() not in labels:
+        context.warn(_BROKE_OFF)
     if chunk_name is not None:
         context.chunk(answer.text, chunk_name)
     return ModelReply(
@@ -156,12 +158,13 @@ def _options(
 ) -> Options:
     params = model.completion_params if model is not None else {}
     heat = float(params.get("temperature", 0.0) or 0.0) if temperature is None else temperature
-    limit = max_output_tokens or params.get("max_tokens")
+    given = max_output_tokens or params.get("max_tokens")
     stop = params.get("stop") or ()
     seed = params.get("seed")
     return Options(
         temperature=heat,
-        max_output_tokens=int(limit) if limit else _MAX_OUTPUT_TOKENS,
+        max_output_tokens=int(given) if given else _MAX_OUTPUT_TOKENS,
+        is_limit_given=bool(given),
         seed=int(seed) if seed is not None else None,
         sample=sample + (_place_sample(context.path) if heat > 0 else 0) + _RETRY_SAMPLE * context.tries,
         stop=(stop,) if isinstance(stop, str) else tuple(stop),

@@ -15,6 +15,7 @@ from autoprompt.llm import Budget, Journal, Models, ResponseCache
 from autoprompt.llm.client import Client, Completion, Options
 from autoprompt.llm.endpoints import read_key
 from autoprompt.llm.kept.answers import request_key
+from autoprompt.llm.traits import KnownTraits
 from autoprompt.records import Message
 from autoprompt.settings.records import LOCAL, ModelSettings, is_embedded, openai_address
 
@@ -113,8 +114,10 @@ class NamedModels:
         journal: Journal | None = None,
         cache: ResponseCache | None = None,
         environment: Mapping[str, str] | None = None,
+        known: KnownTraits | None = None,
     ) -> None:
         self._settings = settings
+        self._known_traits = known if known is not None else KnownTraits()
         self._environment = os.environ if environment is None else environment
         self._budget, self._journal, self._cache = budget, journal, cache
         self._opened: dict[tuple[str | None, str | None, str], Models] = {}
@@ -137,6 +140,7 @@ class NamedModels:
                     journal=self._journal,
                     cache=self._cache,
                     environment=environment,
+                    known=self._known_traits,
                 )
             return self._opened[model, base_url, key].client("task")
 

@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from autoprompt.errors import ConfigError, Interrupted, StoreError
 from autoprompt.llm import Budget, Journal, ResponseCache
 from autoprompt.llm.client import Client
-from autoprompt.llm.stack import REMOTE_CONCURRENCY
+from autoprompt.llm.traits import CONCURRENCY, KnownTraits
 from autoprompt.runs import RunFolder
 from autoprompt.runs.spending import from_journal, total_cost
 from autoprompt.settings.records import ModelSettings, is_embedded
@@ -194,7 +194,8 @@ def _opened(
                 journal.mark_counted(journal.position)
             executions = stack.enter_context(open_executions(folder.checkpoints_path, folder.run_id))
             executions.mark_interrupted()
-        models = _models(settings, budget, journal, most_at_once(definition))
+        known = KnownTraits(None if folder is None else folder.traits_path)
+        models = _models(settings, budget, journal, known, most_at_once(definition))
         stack.callback(models.close)
         nodes = {node.id: node for node in definition.all_nodes()}
         yield RunContext(
@@ -223,14 +224,16 @@ def _turns(most: int | None) -> AbstractContextManager[Any]:
     return threading.Semaphore(most)
 
 
-def _models(settings: RunSettings, budget: Budget, journal: Journal | None, at_once: int) -> ModelSource:
+def _models(
+    settings: RunSettings, budget: Budget, journal: Journal | None, known: KnownTraits, at_once: int
+) -> ModelSource:
     """at_once: requests that the workflow may send side by side, where the settings do not say."""
     if settings.client is not None:
         return OneModel(settings.client, journal)
     models = settings.models
-    if models.concurrency is None and not is_embedded(models.model) and at_once > REMOTE_CONCURRENCY:
+    if models.concurrency is None and not is_embedded(models.model) and at_once > CONCURRENCY:
         models = models.model_copy(update={"concurrency": at_once})
-    return NamedModels(models, budget=budget, journal=journal, cache=settings.cache)
+    return NamedModels(models, budget=budget, journal=journal, cache=settings.cache, known=known)
 
 
 def most_at_once(definition: Definition) -> int:

@@ -1,0 +1,90 @@
+"""How many of a role's answers were cut off or empty: what such a role does is paid for and of little use."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import Any
+
+from autoprompt.llm.client import CallRole, Completion
+from autoprompt.records import Usage
+
+# What bounds the answers of a role, and what names its model.
+_LIMITS: dict[CallRole, str] = {
+    "task": "max_output_tokens",
+    "optimizer": "optimizer_max_output_tokens",
+    "judge": "judge_max_output_tokens",
+}
+_MODELS: dict[CallRole, str] = {"task": "model", "optimizer": "optimizer_model", "judge": "judge_model"}
+
+
+@dataclass(frozen=True, slots=True)
+class RoleTally:
+    """The answers of one role's model in a run, those of the response cache included.
+
+    cut: ended at the limit of their length. empty: the others without a text. usage: of both.
+    """
+
+    model: str = ""
+    answers: int = 0
+    cut: int = 0
+    empty: int = 0
+    usage: Usage = Usage()
+
+    @property
+    def is_bad(self) -> bool:
+        """Whether at least half of the answers were cut or empty."""
+        lost = self.cut + self.empty
+        return lost > 0 and 2 * lost >= self.answers
+
+    def to_dict(self, role: CallRole) -> dict[str, Any]:
+        """Plain JSON, as `result.json` has it."""
+        return {
+            "model": self.model,
+            "answers": self.answers,
+            "cut": self.cut,
+            "empty": self.empty,
+            "tokens": self.usage.total_tokens,
+            "cost_usd": self.usage.cost_usd,
+            "setting": _LIMITS[role] if self.cut else _MODELS[role],
+        }
+
+    def warning(self, role: CallRole, limit: int | None) -> str:
+        """What to say of it and do about it. limit: of an answer, if the user has set one."""
+        cost = f" (${self.usage.cost_usd:.4f})" if self.usage.cost_usd else ""
+        lost = f"{self.cut + self.empty} of {self.answers} answers of {self.model}"
+        said = f"{role}: {lost} were cut off or empty; they took {self.usage.total_tokens:,} tokens{cost}"
+        if not self.cut:
+            return f"{said}. Choose another {_MODELS[role]}"
+        now = f" (now {limit})" if limit is not None else ""
+        return (
+            f"{said}. Raise {_LIMITS[role]}{now}, lower reasoning_effort, or choose another {_MODELS[role]}"
+        )
+
+    def plus(self, answer: Completion) -> RoleTally:
+        is_empty = answer.is_empty and not answer.is_cut and not answer.withheld
+        is_lost = is_empty or answer.is_cut
+        return RoleTally(
+            answer.model or self.model,
+            self.answers + 1,
+            self.cut + answer.is_cut,
+            self.empty + is_empty,
+            self.usage + answer.usage if is_lost else self.usage,
+        )
+
+
+class Tally:
+    """Counts the answers of a run by role. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._roles: dict[CallRole, RoleTally] = {}
+
+    def add(self, role: CallRole, answer: Completion) -> None:
+        with self._lock:
+            self._roles[role] = self._roles.get(role, RoleTally()).plus(answer)
+
+    def bad(self) -> dict[CallRole, RoleTally]:
+        """The roles of which at least half of the answers were cut or empty."""
+        with self._lock:
+            return {role: tally for role, tally in self._roles.items() if tally.is_bad}

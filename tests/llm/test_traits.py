@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autoprompt.llm.client import CallRole
+from autoprompt.llm.traits import KnownTraits, LearnedTraits, Traits, traits_of
+from autoprompt.settings.records import ModelSettings
+
+
+def settings(**values: Any) -> ModelSettings:
+    return ModelSettings.model_validate(values)
+
+
+ENDPOINT = {"model": "m", "base_url": "http://127.0.0.1:1/v1"}
+
+
+def test_the_embedded_model_and_an_endpoint_have_defaults_of_their_own() -> None:
+    local, remote = (traits_of(settings(**s), "task", {}) for s in ({}, ENDPOINT))
+    assert (local.concurrency, remote.concurrency) == (1, 16)
+    assert (local.timeout_s, remote.timeout_s) == (600, 120)
+    assert (local.window_tokens, remote.window_tokens) == (8192, 32768)
+    assert (local.is_slow, local.rereads_prefix, local.writes_well) == (True, True, False)
+    assert (remote.is_slow, remote.rereads_prefix, remote.writes_well) == (False, False, True)
+    assert (local.thinks_first, remote.thinks_first) == (False, None)
+
+
+@pytest.mark.parametrize(
+    ("model", "thinks"), [("local:smollm2-135m", False), ("local:/models/own.gguf", None)]
+)
+def test_only_known_weights_are_known_not_to_think(model: str, thinks: bool | None) -> None:
+    assert traits_of(settings(model=model), "task", {}).thinks_first is thinks
+
+
+def test_what_the_user_says_goes_first() -> None:
+    said = {"is_slow": True, "window_tokens": 4096, "judge": {"thinks_first": True, "window_tokens": 9000}}
+    chosen = settings(**ENDPOINT, timeout=3, concurrency=2, traits=said, judge_max_output_tokens=99)
+    task, judge = traits_of(chosen, "task", {}), traits_of(chosen, "judge", {})
+    assert (task.timeout_s, task.concurrency, task.is_slow, task.window_tokens) == (3, 2, True, 4096)
+    assert (task.thinks_first, task.output_tokens) == (None, None)
+    assert (judge.is_slow, judge.thinks_first, judge.window_tokens, judge.output_tokens) == (
+        True,
+        True,
+        9000,
+        99,
+    )
+    assert {task.source("is_slow"), task.source("timeout_s")} == {"user"}
+    assert task.source("thinks_first") == "default"
+
+
+def test_what_is_measured_goes_before_a_default_and_behind_the_user() -> None:
+    learned = LearnedTraits(
+        "m", lambda _: traits_of(settings(**ENDPOINT, traits={"thinks_first": False}), "task", {})
+    )
+    known = learned.learn("task", thinks_first=True, thought_tokens=9)
+    assert (known.thinks_first, known.source("thinks_first")) == (False, "user")
+    assert (known.thought_tokens, known.source("thought_tokens")) == (9, "measured")
+    assert learned.of("task") == known
+
+
+def test_what_is_measured_is_there_after_a_resume(tmp_path: Path) -> None:
+    path = tmp_path / "traits.json"
+    first = LearnedTraits("m", known=KnownTraits(path))
+    first.of("optimizer")
+    first.learn("task", thinks_first=True, thought_tokens=8000)
+    first.learn_of_endpoint("optimizer", refused=("seed",), has_system_role=False)
+    again = LearnedTraits("m", known=KnownTraits(path))
+    task, judge = again.of("task"), again.of("judge")
+    assert (task.thinks_first, task.thought_tokens) == (True, 8000)
+    assert (task.refused, task.has_system_role) == (("seed",), False)
+    # The same model in another role: it thinks there, too.
+    assert (judge.thinks_first, judge.refused) == (True, ("seed",))
+    assert LearnedTraits("another", known=KnownTraits(path)).of("task") == Traits()
+
+
+def test_that_a_model_does_not_think_in_one_role_says_nothing_of_another() -> None:
+    learned = LearnedTraits("m")
+    learned.learn("task", thinks_first=False)
+    assert learned.of("optimizer").thinks_first is None
+
+
+def test_a_model_that_thinks_gets_more_time() -> None:
+    roles: tuple[CallRole, ...] = ("task",)
+    for role in roles:
+        learned = LearnedTraits("m", lambda _: traits_of(settings(**ENDPOINT), "task", {}))
+        assert learned.of(role).patience_s is None
+        assert learned.learn(role, thinks_first=True).patience_s == 600
+    own = traits_of(settings(**ENDPOINT, timeout=30, traits={"thinks_first": True}), "task", {})
+    assert own.patience_s is None
