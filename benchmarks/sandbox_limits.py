@@ -21,8 +21,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 USER = 54321
 WORDS = {"counted": "ended", "refused": "refused", "passed": "**passed**"}
-# In a process of its own, since neither the user nor a filter can be changed back. The filter refuses the call
-# that makes namespaces, as container engines do.
+# In a process of its own, since neither the user nor a filter can be changed back. The filter refuses the
+# call that makes namespaces, as container engines do.
 DRIVER = """
 import json, struct, sys
 from autoprompt.sandbox import Level, probe, trials

@@ -111,7 +111,7 @@ def _examined(model: str | None, base_url: str | None, environ: Mapping[str, str
     is_remote = not is_local or (is_open and has_endpoint and _works(endpoint) and not _works(embedded))
     embedded = [replace(check, is_needed=check.is_needed and not is_remote) for check in embedded]
     endpoint = [replace(check, is_needed=check.is_needed and is_remote) for check in endpoint]
-    others = [_disk(environ), _cache(), _sandbox()]
+    others = [_disk(environ), _cache(), *_sandbox()]
     python = Check("python", sys.version_info >= (3, 11), platform.python_version(), "Python 3.11 or newer")
     first = [python, _packages()]
     checks = [*first, *embedded, *endpoint, *others]
@@ -271,12 +271,19 @@ def _cache() -> Check:
     return Check("cache", is_writable, str(folder), advice, is_needed=False)
 
 
-def _sandbox() -> Check:
+def _sandbox() -> Iterator[Check]:
     from autoprompt import sandbox
+    from autoprompt.sandbox import trials
 
     level = sandbox.probe()
     advice = "Only code written by models needs it; on Linux, install bubblewrap"
-    return Check("sandbox", level.confines, str(level), advice, is_needed=False)
+    yield Check("sandbox", level.confines, str(level), advice, is_needed=False)
+    passed = trials.passed(level)
+    limits = [limit for limit in trials.LIMITED if limit not in {trial.limit for trial in passed}]
+    found = f"tried, and hold: {', '.join(limits) or 'none'}"
+    ways = "; ".join(f"{trial.limit} by {trial.way}" for trial in passed)
+    advice = f"Passed: {ways}. Run code of models in a container with limits of its own"
+    yield Check("sandbox limits", not passed, found, advice, is_needed=False)
 
 
 def _existing(folder: Path) -> Path:

@@ -12,9 +12,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 
+from autoprompt.dataset.python_rows import forget_rows, is_given
 from autoprompt.errors import StoreError
 from autoprompt.runs.folder import RunFolder, fill_new_folder
-from autoprompt.dataset.python_rows import forget_rows, is_given
 from autoprompt.runs.interrupted import resume_command
 from autoprompt.runs.spending import from_journal, total_cost
 from autoprompt.sandbox import untrusted

@@ -86,8 +86,10 @@ def _outermost(pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
 
 def _home() -> Path:
     """The user's; / for a user without one."""
-    home = os.path.expanduser("~")
-    return Path(home if os.path.isabs(home) else "/")
+    try:
+        return Path.home()
+    except RuntimeError:
+        return Path("/")
 
 
 def check_apart(workdir: Path, python: str) -> None:

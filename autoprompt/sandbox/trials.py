@@ -5,16 +5,20 @@
 
 from __future__ import annotations
 
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Literal
+from functools import cache
+from typing import Literal, get_args
 
 from . import launch, workfolder
-from .records import Level, Limits
+from .records import KilledBy, Level, Limits
 
 # Small, so that they are passed soon. Python itself takes 20 MB of address space and more.
 LIMITS = Limits(
-    wall_s=30, cpu_s=30, memory_bytes=256 << 20, file_bytes=400 << 20, disk_bytes=64 << 20, processes=64
+    wall_s=30, cpu_s=30, memory_bytes=160 << 20, file_bytes=250 << 20, disk_bytes=40 << 20, processes=64
 )
+LIMITED: tuple[KilledBy, ...] = get_args(KilledBy)
 Outcome = Literal["counted", "refused", "passed"]
 
 # What a program needs besides its own lines. `keep()`: it has got what it wanted, and holds it for a while.
@@ -32,17 +36,23 @@ def keep():
 def fill(file, size):
     for _ in range(size):
         os.write(file, b"x" * MB)
-def in_children(count, action):
+def in_children(count, action, seconds=1):
     for _ in range(count):
         if os.fork() == 0:
             try:
                 kept = action()
                 time.sleep(30)
-            except (OSError, MemoryError):
+            finally:
                 os._exit(1)
+    time.sleep(seconds)
+    if os.waitpid(-1, os.WNOHANG)[0]:
+        raise OSError("a child was refused what it wanted")
+def write(made, size):
+    for _ in range(size):
+        made.write(b"x" * MB)
 def shared(size):
     made = mmap.mmap(-1, size * MB)
-    made.write(b"x" * (size * MB))
+    write(made, size)
     return made
 def send_away(file):
     one, two = socket.socketpair()
@@ -56,7 +66,7 @@ def send_away(file):
 class Trial:
     """limit: the one that it passes. way: how, in words. code: runs to `keep()` unless something stops it."""
 
-    limit: Literal["memory", "disk", "cpu", "processes", "time"]
+    limit: KilledBy
     way: str
     code: str
     limits: Limits = LIMITS
@@ -68,14 +78,21 @@ TRIALS = (
         "time",
         "sleeps and ignores signals",
         "import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\ntime.sleep(60)",
-        replace(LIMITS, wall_s=1),
+        replace(LIMITS, wall_s=0.5),
+        is_quick=True,
     ),
-    Trial("cpu", "computes in two processes", "os.fork()\nwhile True: pass", replace(LIMITS, cpu_s=1)),
-    Trial("processes", "forks until refused", "in_children(200, lambda: None)\ntime.sleep(1)\nkeep()"),
+    Trial(
+        "cpu",
+        "computes in two processes",
+        "os.fork()\nwhile True: pass",
+        replace(LIMITS, cpu_s=1),
+        is_quick=True,
+    ),
+    Trial("processes", "forks until refused", "in_children(200, lambda: None)\nkeep()", is_quick=True),
     Trial(
         "memory",
         "private memory of several processes",
-        "in_children(5, lambda: b'x' * (100 * MB))\ntime.sleep(1)\nkeep()",
+        "in_children(5, lambda: b'x' * (60 * MB))\nkeep()",
         is_quick=True,
     ),
     Trial(
@@ -86,7 +103,7 @@ for _ in range(5):
     if os.fork() == 0:
         if os.fork() == 0:
             os.setsid()
-            kept = b"x" * (100 * MB)
+            kept = b"x" * (60 * MB)
             time.sleep(30)
         os._exit(0)
 time.sleep(1)
@@ -96,7 +113,7 @@ keep()
     Trial(
         "memory",
         "shared anonymous memory",
-        "in_children(5, lambda: shared(100))\ntime.sleep(1)\nkeep()",
+        "in_children(5, lambda: shared(60))\nkeep()",
         is_quick=True,
     ),
     Trial(
@@ -104,14 +121,13 @@ keep()
         "shared anonymous memory, filled by a process that has ended",
         """
 def filled():
-    made = mmap.mmap(-1, 100 * MB)
+    made = mmap.mmap(-1, 60 * MB)
     if os.fork() == 0:
-        made.write(b"x" * (100 * MB))
+        write(made, 60)
         os._exit(0)
     os.wait()
     return made
-in_children(5, filled)
-time.sleep(2)
+in_children(5, filled, 2)
 keep()
 """,
     ),
@@ -122,9 +138,9 @@ keep()
 libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
 kept = []
 for _ in range(8):
-    kept.append(shared(64))
+    kept.append(shared(32))
     start = ctypes.addressof(ctypes.c_char.from_buffer(kept[-1]))
-    libc.munmap(start + 4096, 64 * MB - 4096)
+    libc.munmap(start + 4096, 32 * MB - 4096)
 keep()
 """,
     ),
@@ -133,11 +149,10 @@ keep()
         "shared anonymous memory, given back by advice only",
         """
 def advised():
-    made = shared(100)
+    made = shared(60)
     made.madvise(mmap.MADV_DONTNEED)
     return made
 in_children(5, advised)
-time.sleep(1)
 keep()
 """,
     ),
@@ -147,7 +162,7 @@ keep()
         """
 file, name = tempfile.mkstemp(dir="/dev/shm")
 undo.append(lambda: os.unlink(name))
-fill(file, 300)
+fill(file, 200)
 keep()
 """,
         is_quick=True,
@@ -155,7 +170,7 @@ keep()
     Trial(
         "memory",
         "unlinked files in /dev/shm",
-        "file, name = tempfile.mkstemp(dir='/dev/shm')\nos.unlink(name)\nfill(file, 300)\nkeep()",
+        "file, name = tempfile.mkstemp(dir='/dev/shm')\nos.unlink(name)\nfill(file, 200)\nkeep()",
     ),
     Trial(
         "memory",
@@ -163,12 +178,12 @@ keep()
         """
 file, name = tempfile.mkstemp(dir="/dev/shm")
 undo.append(lambda: os.unlink(name))
-fill(file, 160)
-kept = b"x" * (120 * MB)
+fill(file, 100)
+kept = b"x" * (80 * MB)
 keep()
 """,
     ),
-    Trial("memory", "memfd", "fill(os.memfd_create('big'), 300)\nkeep()", is_quick=True),
+    Trial("memory", "memfd", "fill(os.memfd_create('big'), 200)\nkeep()", is_quick=True),
     Trial(
         "memory",
         "memfd on its way through a socket",
@@ -176,7 +191,7 @@ keep()
 kept = []
 for _ in range(4):
     file = os.memfd_create('big')
-    fill(file, 100)
+    fill(file, 60)
     kept.append(send_away(file))
 keep()
 """,
@@ -187,12 +202,12 @@ keep()
         """
 libc.shmat.restype = ctypes.c_void_p
 for _ in range(4):
-    found = libc.shmget(0, ctypes.c_size_t(100 * MB), 0o1600)
+    found = libc.shmget(0, ctypes.c_size_t(60 * MB), 0o1600)
     if found < 0:
         raise OSError(ctypes.get_errno(), "shmget")
     undo.append(lambda found=found: libc.shmctl(found, 0, None))
     start = libc.shmat(found, None, 0)
-    ctypes.memset(start, 1, 100 * MB)
+    ctypes.memset(start, 1, 60 * MB)
     libc.shmdt(ctypes.c_void_p(start))
 keep()
 """,
@@ -200,18 +215,18 @@ keep()
     Trial(
         "disk",
         "files in the work folder",
-        "for n in range(3): fill(os.open(f'big{n}', os.O_CREAT | os.O_WRONLY), 50)\nkeep()",
+        "for n in range(3): fill(os.open(f'big{n}', os.O_CREAT | os.O_WRONLY), 30)\nkeep()",
     ),
     Trial(
         "disk",
         "an unlinked file",
-        "file = os.open('big', os.O_CREAT | os.O_WRONLY)\nos.unlink('big')\nfill(file, 150)\nkeep()",
+        "file = os.open('big', os.O_CREAT | os.O_WRONLY)\nos.unlink('big')\nfill(file, 100)\nkeep()",
         is_quick=True,
     ),
     Trial(
         "disk",
         "a file that never had a name",
-        "fill(os.open('.', os.O_TMPFILE | os.O_WRONLY), 150)\nkeep()",
+        "fill(os.open('.', os.O_TMPFILE | os.O_WRONLY), 100)\nkeep()",
     ),
     Trial(
         "disk",
@@ -223,7 +238,7 @@ for n in range(3):
             os.setsid()
             file = os.open(f"big{n}", os.O_CREAT | os.O_WRONLY)
             os.unlink(f"big{n}")
-            fill(file, 50)
+            fill(file, 30)
             time.sleep(30)
         os._exit(0)
 time.sleep(1)
@@ -235,7 +250,7 @@ keep()
         "an unlinked file that is mapped, not open",
         """
 file = os.open("big", os.O_CREAT | os.O_RDWR)
-fill(file, 150)
+fill(file, 100)
 libc.mmap.restype = ctypes.c_void_p
 libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
 if libc.mmap(None, 4096, 1, 1, file, 0) == ctypes.c_void_p(-1).value:
@@ -251,7 +266,7 @@ keep()
         """
 file = os.open("big", os.O_CREAT | os.O_WRONLY)
 os.unlink("big")
-fill(file, 150)
+fill(file, 100)
 kept = send_away(file)
 keep()
 """,
@@ -266,7 +281,7 @@ def work():
         raise SystemExit("unshare")
     file = os.open("big", os.O_CREAT | os.O_WRONLY)
     os.unlink("big")
-    fill(file, 150)
+    fill(file, 100)
     keep()
 thread = threading.Thread(target=work)
 thread.start()
@@ -281,14 +296,14 @@ raise OSError("refused")
 for _ in range(1100):
     os.mkdir("deep")
     os.chdir("deep")
-fill(os.open("big", os.O_CREAT | os.O_WRONLY), 150)
+fill(os.open("big", os.O_CREAT | os.O_WRONLY), 100)
 keep()
 """,
     ),
     Trial(
         "disk",
         "a file in a folder that cannot be listed",
-        "os.mkdir('closed', 0o300)\nfill(os.open('closed/big', os.O_CREAT | os.O_WRONLY), 150)\nkeep()",
+        "os.mkdir('closed', 0o300)\nfill(os.open('closed/big', os.O_CREAT | os.O_WRONLY), 100)\nkeep()",
     ),
     Trial(
         "disk",
@@ -297,21 +312,35 @@ keep()
 os.mkdir("a")
 for n in range(9000):
     os.close(os.open(f"a/{n}", os.O_CREAT | os.O_WRONLY))
-fill(os.open("big", os.O_CREAT | os.O_WRONLY), 150)
+fill(os.open("big", os.O_CREAT | os.O_WRONLY), 100)
 keep()
 """,
     ),
     Trial(
         "disk",
         "space that is reserved and never written",
-        "file = os.open('big', os.O_CREAT | os.O_WRONLY)\nos.unlink('big')\nos.posix_fallocate(file, 0, 150 * MB)\nkeep()",
+        """
+file = os.open("big", os.O_CREAT | os.O_WRONLY)
+os.unlink("big")
+os.posix_fallocate(file, 0, 100 * MB)
+keep()
+""",
     ),
     Trial(
         "disk",
         "files in the folder for temporary files",
-        "fill(os.open(os.path.join(tempfile.gettempdir(), 'big'), os.O_CREAT | os.O_WRONLY), 300)\nkeep()",
+        "fill(os.open(os.path.join(tempfile.gettempdir(), 'big'), os.O_CREAT | os.O_WRONLY), 200)\nkeep()",
     ),
 )
+
+
+@cache
+def passed(level: Level) -> tuple[Trial, ...]:
+    """The quick trials that pass their limit on this machine. Cached for the process."""
+    quick = [trial for trial in TRIALS if trial.is_quick]
+    with ThreadPoolExecutor(2) as pool:  # more would take a small machine's memory
+        outcomes = pool.map(lambda trial: outcome(trial, level, sys.executable), quick)
+        return tuple(trial for trial, found in zip(quick, outcomes, strict=True) if found == "passed")
 
 
 def outcome(trial: Trial, level: Level, python: str) -> Outcome:

@@ -86,28 +86,27 @@ def _check_inside(file: int, path: str, names: Callable[[], dict[tuple[int, int]
         raise untrusted.RefusedError(f"{path}: a hard link to a file outside of the folder")
 
 
-def _without_links(output: Path, work: Path) -> str:
-    """The absolute path of the folder. The user's own links are followed, those in the work folder are not:
-    they stay in the path, and opening it is refused."""
-    path = "/"
-    *above, last = output.absolute().parts[1:]
-    for name in above:
+def _without_links(output: Path, work: Path) -> Path:
+    """The absolute path of the folder. The user's own links are followed. Links in the work folder, and one in
+    place of the results folder itself, stay in the path, and opening it is refused."""
+    path = Path("/")
+    parts = output.absolute().parts
+    for number, name in enumerate(parts[1:], start=2):
         if name == "..":
-            path = os.path.dirname(path)
-        elif Path(path).is_relative_to(work):
-            path = os.path.join(path, name)
+            path = path.parent
+        elif number == len(parts) or path.is_relative_to(work):
+            path = path / name
         else:
-            path = os.path.realpath(os.path.join(path, name))
-    return os.path.join(path, last)
+            path = (path / name).resolve()
+    return path
 
 
 @contextmanager
-def _opened(path: str | Path, *, make: bool = False) -> Iterator[int]:
-    above, name = os.path.split(str(path))
+def _opened(path: Path, *, make: bool = False) -> Iterator[int]:
     try:
-        folder = untrusted.open_folder(above)
+        folder = untrusted.open_folder(str(path.parent))
         try:
-            opened = untrusted.open_below(folder, name, make=make)
+            opened = untrusted.open_below(folder, path.name, make=make)
         finally:
             os.close(folder)
     except untrusted.RefusedError as error:
@@ -189,7 +188,7 @@ def _earlier(target: int) -> Iterator[str]:
     except OSError:
         return
     try:
-        for name in os.listdir(passes):
+        for name in os.listdir(passes):  # noqa: PTH208 - an open folder
             if name.startswith("pass-") and name.endswith((".json", ".py")):
                 yield f"passes/{name}"
     finally:

@@ -103,8 +103,8 @@ def _checked_bench(config: ScienceConfig) -> tuple[Level, str]:
             raise sandbox.SandboxError(f"{path}: no such data file")
     if config.workdir is not None and config.runs_dir.resolve().is_relative_to(config.workdir.resolve()):
         raise sandbox.SandboxError(
-            f"work folder {config.workdir} contains {config.runs_dir}, so the code could change the run's own "
-            "files. Choose a folder of its own, or another --runs-dir."
+            f"work folder {config.workdir} contains {config.runs_dir}, so the code could change the run's "
+            "own files. Choose a folder of its own, or another --runs-dir."
         )
     return choose(config.sandbox), absolute(str(config.python or sys.executable))
 

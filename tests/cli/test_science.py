@@ -178,7 +178,7 @@ def text_below(folder: Path) -> str:
 MAKES_SHADOW = "import os\nos.makedirs('d/e')\nfor d in ('d', 'd/e'): open(d + '/shadow', 'w').write('x')"
 SHADOWS = {
     "a folder": "import os\nos.rename('d', 'was')\nos.symlink({secret!r}, 'd')",
-    "a nested folder, relative": "import os\nos.rename('d/e', 'was')\nos.symlink('../../../../secret', 'd/e')",
+    "a nested folder": "import os\nos.rename('d/e', 'was')\nos.symlink('../../../../secret', 'd/e')",
 }
 
 

@@ -1,4 +1,4 @@
-"""The results folder of `science -o`: what is copied there, and every way to make it hold or hit a stranger's file."""
+"""The results folder of `science -o`: what is copied, and every way to make it hold or hit another file."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ class Supervisor:
         self._apart = _namespaces_of_keeper(settings)
 
     def run(self) -> None:
-        """Writes {exit_code, killed_by, error} to the status pipe, in marshal, when all processes are gone."""
+        """Write {exit_code, killed_by, error} to the status pipe, in marshal, once all processes are gone."""
         settings = self._settings
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._stop)
@@ -93,7 +93,7 @@ class Supervisor:
                 untrusted.remove_tree(settings.scratch)
 
     def _tell(self, status: int, killed_by: str | None) -> None:
-        """Report, and let the parent read to the end: tidying up may take longer than it waits for a report."""
+        """Report, and let the parent read to the end: the tidying up may take long."""
         report = self._told + _read_to_end(self._report)
         os.write(self._status, marshal.dumps(_outcome(report, status, killed_by)))
         os.close(self._status)
@@ -146,7 +146,7 @@ class Supervisor:
             os.write(self._go_end, b"g")
 
     def _has_ended(self, child: int, meter: Meter) -> bool:
-        """Wait for all that has ended: orphans of the code come to us, unless it has a process 1 of its own."""
+        """Wait for all that has ended. Orphans of the code come to us, unless it has its own process 1."""
         while True:
             pid, status, used = os.wait4(-1, os.WNOHANG)
             if not pid:

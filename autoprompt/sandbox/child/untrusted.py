@@ -52,7 +52,7 @@ class Entry:
 
 
 def open_folder(path: str) -> int:
-    """Open an absolute path of which no part is a link. Raises RefusedError, or OSError if it is not there."""
+    """Open an absolute path of which no part is a link. Raises RefusedError, or OSError if it is missing."""
     folder = os.open("/", _FOLDER)
     for name in filter(None, path.split("/")):
         folder = _into(folder, name, path)
@@ -64,7 +64,7 @@ def open_below(folder: int, path: str, *, make: bool = False) -> int:
     below = os.dup(folder)
     for name in _names(path) if path else []:
         if make:
-            try:
+            try:  # noqa: SIM105 - contextlib takes its time to import
                 os.mkdir(name, dir_fd=below)
             except FileExistsError:
                 pass

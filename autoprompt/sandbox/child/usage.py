@@ -147,7 +147,7 @@ class _Taken:
 
 
 class _Quick:
-    """cpu_s: of ended processes too. private_bytes: what is not shared; what a fork shares, for each process."""
+    """cpu_s: of ended processes too. private_bytes: what a fork shares counts for each process."""
 
     def __init__(self, processes: list[tree.Process]) -> None:
         ticks = pages = self.tasks = 0
