@@ -701,6 +701,7 @@ def test_rows_of_a_program_keep_their_types(tmp_path: Path) -> None:
     ]
     config = run_config(tmp_path, dataset=None, prompt="{input} {tags}", metric=same_kind, labels=None)
     client = ScriptedClient(["x", "x"])
+    assert autoprompt.estimate_evaluation(config, rows=rows, clients=Clients(client)).calls == 2
     report = evaluate(config, rows=rows, clients=Clients(client))
     assert sorted(messages[-1].content for messages in client.calls) == ['1 ["a",2]', '2 ["a",2]']
     kept = {"b": [None, 1.0, 10**30, True], "a": {"é": "1.50"}}

@@ -83,7 +83,8 @@ def _estimate(asked: Prepared, clients: Clients | None) -> EvaluationEstimate:
     judge_calls = answers if config.metric == JUDGED else 0
     task_calls = answers * row_calls(config, checked.task) - judge_calls
     of_each = task_calls // len(candidates)
-    judging = judge_call(config, _mean(checked, "input"), _mean(checked, "target"))
+    targets = [row.target_text for row in checked.examples]
+    judging = judge_call(config, _row_tokens(checked), mean_tokens(targets))
     kinds = [(of_each, _task_call(config, checked, one), prices.task) for one in candidates]
     kinds.append((judge_calls, judging, prices.judge))
     tokens = round(sum(number * call.tokens for number, call, _ in kinds))
@@ -125,8 +126,8 @@ def _task_call(config: RunConfig, checked: CheckedRows, candidate: Candidate) ->
     )
     if asks_to_reason(candidate.prompt):
         answer = min(USUAL_TOKENS, reasoning_tokens(config, labels))
-    return Call(prompt + _mean(checked, "input") + FRAME_TOKENS, answer)
+    return Call(prompt + _row_tokens(checked) + FRAME_TOKENS, answer)
 
 
-def _mean(checked: CheckedRows, field: str) -> float:
-    return mean_tokens([getattr(row, field) for row in checked.examples])
+def _row_tokens(checked: CheckedRows) -> float:
+    return mean_tokens([row.input_text for row in checked.examples])
