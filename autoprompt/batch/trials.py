@@ -16,7 +16,7 @@ from typing import Any
 from autoprompt.batch.spec import BatchFile, ExecutorSettings, checked_name, is_batch, load_batch_file
 from autoprompt.errors import AutopromptError, ConfigError, Place, Problem, StoreError, UsageError
 from autoprompt.llm.limits.ledger import Caps
-from autoprompt.metrics.python_metric import code_digests
+from autoprompt.metrics.user_code import code_digests
 from autoprompt.settings.faults import first_problems
 from autoprompt.settings.records import BudgetSettings, RunConfig
 from autoprompt.settings.resolve import CompleteConfig, resolve_settings, resolve_trial

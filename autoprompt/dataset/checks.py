@@ -306,7 +306,10 @@ def _row_problem(
     if isinstance(target, (dict, list)) and not takes_json:
         kind = "an object" if isinstance(target, dict) else "a list"
         said = f"the target {target_field!r} is {kind}, expected a text, a number, true or false"
-        fix = "Use {metric} for JSON answers, or write the target as a text in quotes."
+        fix = (
+            "Use {metric} for JSON answers, or the metric label_set for several labels, or write the target as "
+            "a text in quotes."
+        )
         return Problem("dataset.target-kind", said, fix=fix, settings={"metric": "json_match"})
     for name in wanted:
         if holds_bytes(record[name]):

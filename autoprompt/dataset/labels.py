@@ -14,7 +14,7 @@ from autoprompt.dataset.faults import file_place
 from autoprompt.dataset.slips import keyed, meant
 from autoprompt.errors import ConfigError, DatasetError, Place, Problem
 from autoprompt.records import Example
-from autoprompt.settings.records import DataSettings
+from autoprompt.settings.records import LABEL_SET, DataSettings
 from autoprompt.text.answers.label_words import label_key, whole_number
 from autoprompt.text.names import listed, named
 
@@ -56,7 +56,7 @@ def task_labels(
 
 def takes_objects(metric: str) -> bool:
     """Return whether a metric can compare with a target that is an object or a list."""
-    return metric == "json_match" or metric.startswith("python:")
+    return metric in ("json_match", LABEL_SET) or metric.startswith("python:")
 
 
 def strange_warnings(sources: Sources, labels: Sequence[str], labels_of: str) -> list[Problem]:

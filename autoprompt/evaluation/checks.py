@@ -18,7 +18,8 @@ from autoprompt.errors import DatasetError, Place, Problem, PromptError, StoreEr
 from autoprompt.llm.scripted import ScriptedClient
 from autoprompt.measure.program import placeholders, unknown_placeholders
 from autoprompt.memory import ExperienceFile
-from autoprompt.metrics import check_targets, get_metric
+from autoprompt.metrics import check_targets, run_metric
+from autoprompt.metrics.python_metric import try_metric
 from autoprompt.records import Candidate, Example, text_of
 from autoprompt.runs import RunFolder
 from autoprompt.settings.records import RunConfig
@@ -243,14 +244,20 @@ def _hint(name: str, fields: Collection[str], likely: str | None) -> str:
 def check_metric(
     config: RunConfig, labels: tuple[str, ...], rows: Mapping[Path, Sequence[Example]]
 ) -> list[Problem]:
-    """Check that the metric is known, its options fit it, and it can compare with every target.
+    """Check that the metric is known, that its options fit it, and that it can compare with every target.
 
-    rows: Of each file. Returns warnings of targets that it compares in part. Raises ConfigError and
-    DatasetError.
+    rows: Of each file. A metric of the user is called once, with a row's own target as the answer.
+
+    Returns:
+        Warnings of targets that it compares in part, or that do not score 1 as answers.
+
+    Raises:
+        ConfigError: For the metric and its options. DatasetError: For a target, with file and line.
     """
     unasked = ScriptedClient([])  # a judge's options are checked without its model
-    metric = get_metric(config.metric, config.metric_options, judge=unasked, labels=labels)
-    return check_targets(metric, rows)
+    every = [row for examples in rows.values() for row in examples]
+    metric = run_metric(config, labels, lambda _: unasked, every)
+    return [*check_targets(metric, rows), *try_metric(metric, every[:1])]
 
 
 def check_memory(config: RunConfig) -> None:

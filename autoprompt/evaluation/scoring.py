@@ -29,6 +29,7 @@ from autoprompt.measure.problems import (
     MOST_LOST,
     cut_warning,
     first_error,
+    metric_warning,
     refused_warning,
     withheld_warning,
 )
@@ -322,6 +323,7 @@ def _ask(
     is_cached = bool(budget.cached_answers) and not budget.spent.task_calls
     found = [ALL_CACHED if is_cached else None, grades.warning, _many_failed(answered)]
     found += [refused_warning(answered), withheld_warning(answered), cut_warning(answered)]
+    found.append(metric_warning(metric, answered))
     late = map(Problem.plain, [*models.warnings(), *budget.passed()])
     return evaluations, [*late, *filter(None, found)]
 
@@ -336,7 +338,10 @@ def _report(
 ) -> EvaluationReport:
     """Asks about every row once for each of one or two candidates; the first is scored."""
     started = time.monotonic()
-    client, metric = models.client("task"), run_metric(config, checked.labels, models.client)
+    client, metric = (
+        models.client("task"),
+        run_metric(config, checked.labels, models.client, checked.examples),
+    )
     (evaluation, *others), late = _ask(config, checked, candidates, models, budget, emit, metric)
     for warning in late:
         emit(warning_event(warning))

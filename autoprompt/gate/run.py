@@ -25,6 +25,7 @@ from autoprompt.measure.problems import ALL_CACHED, step_warning
 from autoprompt.measure.rows import EmptyAnswers, evaluate, row_counter
 from autoprompt.measure.task import Task
 from autoprompt.metrics import Metric, run_metric
+from autoprompt.metrics.base import TextMetric
 from autoprompt.metrics.judge import Grades
 from autoprompt.records import Candidate, Evaluation, Example, OnEvent, warning_event
 from autoprompt.settings.records import CheckSettings, RunConfig
@@ -112,7 +113,7 @@ def _measured(
     started = time.monotonic()
     recording = Recording() if limits.record is not None else None
     with open_answerers(config, limits, clients, budget, recording, emit) as models:
-        metric = run_metric(config, asked.labels, models.client)
+        metric = run_metric(config, asked.labels, models.client, asked.rows)
         client = models.client("task")
         if asked.baseline is not None and not is_update:
             check_comparable(asked.baseline, metric, asked.rows, str(asked.dataset))
@@ -121,7 +122,9 @@ def _measured(
         grades.check()
         failed = step_warning([case.prediction for case in cases])
         said = map(Problem.plain, [*models.warnings(), *budget.passed()])
-        late = [*said, *filter(None, [grades.warning, failed])]
+        wrong = [(case.prediction, case.example.target_text) for case in cases if case.has_failed]
+        doubt = metric.suspicion(wrong, len(cases)) if isinstance(metric, TextMetric) else None
+        late = [*said, *filter(None, [grades.warning, failed, doubt])]
     if budget.cached_answers and not budget.spent.task_calls:
         late.append(ALL_CACHED)
     if recording is not None and limits.record is not None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from autoprompt.errors import Problem
+from autoprompt.metrics import Metric
+from autoprompt.metrics.base import TextMetric
 from autoprompt.records import REFUSED, STEP_FAILED, WITHHELD, EvaluatedRow
 from autoprompt.text.answers.reasoning import OUTPUT_TOKENS
 
@@ -79,6 +81,12 @@ def step_warning(answers: Sequence[str]) -> Problem | None:
         f"{_first([text.removeprefix(STEP_FAILED).removesuffix(')') for text in failed])}"
     )
     return Problem("workflow.node-failed", said)
+
+
+def metric_warning(metric: Metric, rows: Sequence[EvaluatedRow]) -> Problem | None:
+    """Warn if many answers may be right by another reading or metric."""
+    wrong = [(row.prediction, row.ground_truth) for row in rows if row.is_wrong]
+    return metric.suspicion(wrong, len(rows)) if isinstance(metric, TextMetric) else None
 
 
 def cut_warning(rows: Sequence[EvaluatedRow]) -> Problem | None:

@@ -14,6 +14,8 @@ from autoprompt.text.names import listed
 
 _MOST_LABELS = 30  # that the reason of an answer names: it is kept with each row, and told to the writer
 
+_FEWEST_ALIKE = 2
+
 
 class Metric(Protocol):
     """Scores one answer. Safe to call from several threads at once."""
@@ -53,6 +55,11 @@ class TextMetric:
     name: str = field(default="", init=False)
     is_aggregate: bool = field(default=False, init=False)
 
+    def for_run(self, targets: Iterable[str], target_field: str) -> TextMetric:
+        """Return the metric for rows with these `targets` in this field, if they change it; else itself."""
+        del targets, target_field
+        return self
+
     def read(self, text: str) -> str | None:
         return read_answer(text, self.labels)
 
@@ -80,6 +87,19 @@ class TextMetric:
         del targets
         return ""
 
+    def suspicion(self, wrong: Sequence[tuple[str, str]], answers: int) -> Problem | None:
+        """Return a warning if many answers may be right by another reading or metric.
+
+        wrong: answer and target of those that do not score 1. answers: how many there are in all.
+        """
+        del wrong, answers
+        return None
+
+    def is_right(self, answer: str, target: str) -> bool:
+        """Whether `answer` scores 1 for `target`."""
+        value = self.read(answer)
+        return value is not None and self._compare(value, Example("", "", target, {})).is_correct
+
     def score(self, prediction: Prediction, example: Example) -> Score:
         if fault := self.target_fault(example.target_text):
             raise DatasetError(Problem("metric.target", fault, example.place))
@@ -101,6 +121,11 @@ class TextMetric:
             how = "several" if mentions_several(text, self.labels) else "none"
             missing = f"names {how} of the labels {listed(self.labels, _MOST_LABELS)}"
         return Score(0.0, f"unparsed: {short(text)} {missing}")
+
+
+def is_frequent(count: int, answers: int) -> bool:
+    """Whether `count` of `answers` are enough to ask if they are meant otherwise: a quarter, at least two."""
+    return count >= _FEWEST_ALIKE and 4 * count >= answers
 
 
 def row_score(is_right: bool, answer: str, target: str) -> Score:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import difflib
 import json
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
-from autoprompt.errors import ConfigError
-from autoprompt.metrics.base import TextMetric, one_line, row_score, short
+from autoprompt.errors import ConfigError, Problem
+from autoprompt.metrics.base import TextMetric, is_frequent, one_line, row_score, short
 from autoprompt.metrics.registry import register
 from autoprompt.records import Example, Prediction, Score
 from autoprompt.text.answers.objects import read_json
@@ -23,12 +24,19 @@ class JsonMatch(TextMetric):
     """Share of the fields that are equal: `fields`, else all of answer and target. Fenced JSON is read.
 
     fields: names, as a list or as one text with commas.
+    ignore_order: whether lists with the same items in another order are equal, at any depth. Items that occur
+        several times must occur as often.
     """
 
     fields: tuple[str, ...] | None = None
+    ignore_order: bool = False
     name: str = field(default="json_match", init=False)
 
     def __post_init__(self) -> None:
+        if not isinstance(self.ignore_order, bool):
+            raise ConfigError(
+                f"metric json_match: ignore_order is {self.ignore_order!r}; expected true or false"
+            )
         given: Any = self.fields  # from a YAML file: a list, and perhaps not of names
         if given is None:
             return
@@ -75,14 +83,32 @@ class JsonMatch(TextMetric):
         expected = json.loads(example.target) if isinstance(example.target, str) else example.target
         if not isinstance(expected, dict) or not isinstance(found, dict):
             answer = json.dumps(found, ensure_ascii=False)
-            return row_score(_is_same(found, expected), answer, example.target_text)
+            return row_score(self._is_same(found, expected), answer, example.target_text)
         names = self.fields or tuple(dict.fromkeys((*expected, *found)))
         wrong = [
-            n for n in names if n not in found or n not in expected or not _is_same(found[n], expected[n])
+            n
+            for n in names
+            if n not in found or n not in expected or not self._is_same(found[n], expected[n])
         ]
         words = [_difference(n, found, expected) for n in wrong]
         said = "; ".join(words)
         return Score(1 - len(wrong) / len(names) if names else 1.0, said, feedback=said)
+
+    def _is_same(self, found: object, expected: object) -> bool:
+        return _is_same(found, expected, ignore_order=self.ignore_order)
+
+    def suspicion(self, wrong: Sequence[tuple[str, str]], answers: int) -> Problem | None:
+        if self.ignore_order:
+            return None
+        lenient = replace(self, ignore_order=True)
+        count = sum(lenient.is_right(answer, target) for answer, target in wrong)
+        if not is_frequent(count, answers):
+            return None
+        said = f"{count} of {answers} answers differ from the target only in the order of a list"
+        fix = "Use {metric_options} if the order does not count."
+        return Problem(
+            "metric.list-order", said, fix=fix, settings={"metric_options": {"ignore_order": True}}
+        )
 
     def _unparsed(self, text: str) -> Score:
         return (
@@ -90,7 +116,7 @@ class JsonMatch(TextMetric):
         )
 
 
-def _is_same(a: object, b: object) -> bool:
+def _is_same(a: object, b: object, *, ignore_order: bool) -> bool:
     """Equal JSON values: numbers by value, texts as `normalize` sees them, lists and objects by part."""
     if isinstance(a, bool) or isinstance(b, bool):
         return a is b
@@ -101,11 +127,25 @@ def _is_same(a: object, b: object) -> bool:
             return a == b
     if isinstance(a, str) and isinstance(b, str):
         return normalize(a) == normalize(b)
+    same = partial(_is_same, ignore_order=ignore_order)
     if isinstance(a, list) and isinstance(b, list):
-        return len(a) == len(b) and all(map(_is_same, a, b))
+        if ignore_order:
+            return len(a) == len(b) and _are_same_items(a, b)
+        return len(a) == len(b) and all(map(same, a, b))
     if isinstance(a, dict) and isinstance(b, dict):
-        return a.keys() == b.keys() and all(_is_same(a[k], b[k]) for k in a)
+        return a.keys() == b.keys() and all(same(a[k], b[k]) for k in a)
     return a == b
+
+
+def _are_same_items(a: Sequence[object], b: Sequence[object]) -> bool:
+    """Whether each item of `a` has a partner of its own in `b`, in whatever order."""
+    left = list(b)
+    for item in a:
+        at = next((n for n, other in enumerate(left) if _is_same(item, other, ignore_order=True)), None)
+        if at is None:
+            return False
+        del left[at]
+    return True
 
 
 def _difference(name: str, found: Mapping[str, Any], expected: Mapping[str, Any]) -> str:

@@ -2,66 +2,61 @@
 
 from __future__ import annotations
 
-import hashlib
-import importlib
-import inspect
-import sys
+import math
 import traceback
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
-from types import ModuleType
-from typing import Any, cast
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
-from autoprompt.errors import ConfigError
-from autoprompt.metrics.base import Metric, TextMetric, short
-from autoprompt.records import Example, Score
+from autoprompt.errors import ConfigError, Problem
+from autoprompt.metrics.arguments import Call, plan_call
+from autoprompt.metrics.base import Metric, TextMetric, one_line, short
+from autoprompt.metrics.user_code import code_digests, find_function, with_line
+from autoprompt.records import Example, Prediction, Score
 
-_PROGRAM = "__main__"  # whichever program runs: a script, a notebook, or the command line
-# Of these names, the second parameter is the expected answer; of any other, the whole row. A target that is
-# compared with a row is never right: every score would be 0, and nothing would say why.
-_TARGET_NAMES = ("target", "expected", "gold", "reference", "label", "truth", "ground_truth", "y_true")
-# Name -> function and `code_digests`, as they were when this process first used it: what it scores with.
-_digests: dict[str, tuple[Callable[..., Any], dict[str, str]]] = {}
+_SCORES, _REASONS = ("score", "value", "pass"), ("reason", "feedback", "comment", "rationale", "explanation")
+_OUTSIDE, _INSIDE = 1e-3, 1e-6  # how far rounding takes a 1 or a 0: float16 above it, float32 below it
 
 
 @dataclass(frozen=True)
 class PythonMetric(TextMetric):
-    """A function of the user: `function(prediction: str, example: Example, **options)`.
+    """A function of the user.
 
-    takes_target: whether its second parameter is the row's target instead, for its name. It is what the file
-        has: a text, a number, a list, an object.
+    call: what its parameters get. options: its other keywords. target_field: where a row has its target.
     """
 
     function: Callable[..., Any] = field(kw_only=True)
-    takes_target: bool = field(default=False, kw_only=True)
+    call: Call = field(kw_only=True)
     options: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
     name: str = field(kw_only=True)
+    target_field: str = field(default="target", kw_only=True)
+
+    def for_run(self, targets: Iterable[str], target_field: str) -> PythonMetric:  # noqa: ARG002
+        return replace(self, target_field=target_field)
 
     def _compare(self, answer: str, example: Example) -> Score:
+        given, keywords = self.call.values(answer, example, self.target_field)
         try:
-            result = self.function(answer, example.target if self.takes_target else example, **self.options)
+            result = self.function(*given, **keywords, **self.options)
         except AssertionError as error:
             said = str(error) or _asserted(error)
             return Score(0.0, said, feedback=said)
         except Exception as error:
+            hint = ""
+            if isinstance(error, AttributeError) and error.obj is example and error.name in example.fields:
+                hint = f". A field of the row is example.fields[{error.name!r}]"
             raise ConfigError(
-                f"metric {self.name} failed on {example.name}: {type(error).__name__}: {error}"
+                f"metric {self.name} failed on {example.name}: {with_line(error)}{hint}"
             ) from error
-        value, said = result, ""
-        if isinstance(result, Mapping):
-            value, said = result.get("score"), result.get("reason") or result.get("feedback", "")
-        elif isinstance(result, tuple) and len(result) == 2:
-            value, said = result
-        if not isinstance(value, int | float) or not 0 <= value <= 1:
+        found, said = _parts(result)
+        value = _number(found)
+        if value is None:
             raise ConfigError(
-                f"metric {self.name} returned {result!r} on {example.name}; expected a number in [0, 1], "
-                "(score, reason), or {'score': ..., 'reason': ...}"
+                f"metric {self.name} returned {_shown(result)} on {example.name}; expected a number in "
+                "[0, 1], (score, reason), or {'score': ..., 'reason': ...}"
             )
-        reason = str(
-            said or ("" if value == 1 else f"answered {short(answer)}, expected {short(example.target_text)}")
-        )
-        return Score(float(value), reason, feedback=str(said or ""))
+        wrong = "" if value == 1 else f"answered {short(answer)}, expected {short(example.target_text)}"
+        return Score(value, str(said or wrong), feedback=str(said or ""))
 
 
 def _asserted(error: AssertionError) -> str:
@@ -71,85 +66,71 @@ def _asserted(error: AssertionError) -> str:
 
 
 def python_metric(name: str, options: dict[str, Any], labels: tuple[str, ...]) -> Metric:
-    function = _find(name)
-    takes_target = _check_call(name, function, options)
+    """Return the metric that `python:module:function` names."""
+    function = find_function(name)
+    call = plan_call(name, function, options)
     code_digests(name)  # now: a file that is edited later is not what this process scores with
-    return PythonMetric(labels, function=function, takes_target=takes_target, options=options, name=name)
+    return PythonMetric(labels, function=function, call=call, options=options, name=name)
 
 
-def code_digests(name: str) -> dict[str, str]:
-    """File -> sha256 of the code behind a metric: its module, and the file that the function is from.
+def try_metric(metric: Metric, rows: Iterable[Example]) -> list[Problem]:
+    """Call a metric of the user on `rows`, each with its own target as the answer, before any answer is paid.
 
-    Of a function of the program itself, the function alone: the rest of a script may be edited between start
-    and resume. Empty for a metric that is not one's own, and where no source can be found.
+    Returns:
+        A warning for each target that does not score 1.
+
+    Raises:
+        ConfigError: If the metric fails, or returns no score.
     """
-    if not name.startswith("python:"):
-        return {}
-    function = _find(name)
-    known = _digests.get(name)
-    if known is None or known[0] is not function:
-        known = _digests[name] = (function, _read_digests(function, sys.modules[name.split(":")[1]]))
-    return known[1]
-
-
-def _read_digests(function: Callable[..., Any], module: ModuleType) -> dict[str, str]:
-    try:
-        if module.__name__ == _PROGRAM:
-            code = inspect.getsource(function)
-            return {inspect.getfile(function): hashlib.sha256(code.encode(errors="replace")).hexdigest()}
-        files = dict.fromkeys([inspect.getsourcefile(module), _file_of(inspect.unwrap(function))])
-        return {
-            file: hashlib.sha256(Path(file).read_bytes()).hexdigest() for file in files if file is not None
-        }
-    except (TypeError, OSError):  # compiled, or typed in
-        return {}
-
-
-def _file_of(function: Callable[..., Any]) -> str | None:
-    """None for what is no def: an object that can be called."""
-    return inspect.getsourcefile(function) if inspect.isfunction(function) else None
-
-
-def _find(name: str) -> Callable[..., Any]:
-    _, _, path = name.partition(":")
-    module_name, _, function_name = path.partition(":")
-    if not module_name or not function_name:
-        raise ConfigError(f"metric {name!r}: expected python:module:function, such as python:my_metrics:f")
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.append(here)  # a console script does not look where the user stands
-    try:
-        module = importlib.import_module(module_name)
-    except ImportError as error:
-        raise ConfigError(f"metric {name}: cannot import {module_name}: {error}") from error
-    function = getattr(module, function_name, None)
-    if not callable(function):
-        what = f"metric {name}: {module_name} has no function {function_name!r}"
-        if module_name == _PROGRAM:
-            what += ": it stands in the program that began the run. Go on from there, or move it to a module"
-        raise ConfigError(what)
-    return cast("Callable[..., Any]", function)
-
-
-def _check_call(name: str, function: Callable[..., Any], options: Mapping[str, Any]) -> bool:
-    """Whether the function wants the expected answer alone. Raises ConfigError where it cannot be called."""
-    if inspect.iscoroutinefunction(function):
-        raise ConfigError(f"metric {name} is an async def, which gives no score. Make it a plain def.")
-    try:
-        signature = inspect.signature(function)
-        signature.bind("", None, **options)
-    except (TypeError, ValueError) as error:
-        raise ConfigError(
-            f"metric {name}: {error}; it is called as f(prediction, example, **options)"
-        ) from error
-    by_place = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    places = [parameter.name for parameter in signature.parameters.values() if parameter.kind in by_place]
-    first, second = (*places, "", "")[:2]
-    takes_target = second in _TARGET_NAMES
-    # f(label, expected) compares the label that was answered.
-    if first in _TARGET_NAMES and not (first == "label" and takes_target):
-        raise ConfigError(
-            f"metric {name}: its first parameter is called {first!r} and would get the answer, not what is "
-            f"expected. Write it as f(prediction, {first})"
+    if not isinstance(metric, PythonMetric):
+        return []
+    found = [(row, metric.score(Prediction(row.target_text, row.target_text), row)) for row in rows]
+    return [
+        Problem(
+            "metric.own-target",
+            f"metric {metric.name} scores {score.value:g} for this row's own target"
+            f"{score.feedback and f' ({one_line(score.feedback)})'}",
+            row.place,
+            "Check what it compares the answer with.",
         )
-    return takes_target
+        for row, score in found
+        if not score.is_correct
+    ]
+
+
+def _parts(result: Any) -> tuple[Any, Any]:
+    """The score and the reason in what a function returned."""
+    if isinstance(result, Mapping):
+        return _first(result.get, _SCORES), _first(result.get, _REASONS)
+    if isinstance(result, tuple) and len(result) == 2 and not hasattr(result, "score"):
+        return result
+    if any(hasattr(result, name) for name in _SCORES[:2]):  # a record, such as dspy.Prediction(score=...)
+        get = lambda name: getattr(result, name, None)  # noqa: E731
+        return _first(get, _SCORES), _first(get, _REASONS)
+    return result, ""
+
+
+def _first(get: Callable[[str], Any], names: tuple[str, ...]) -> Any:
+    return next((value for name in names if (value := get(name)) is not None), None)
+
+
+def _number(value: Any) -> float | None:
+    """A score as a float in [0, 1]: of a number, or of an array or tensor with one element.
+
+    What rounding takes a hair above 1 or below 0 is 1 or 0. None for anything else.
+    """
+    if isinstance(value, bytes):
+        return None
+    try:
+        item = getattr(value, "item", None)
+        number = float(item() if callable(item) else value)
+    except (TypeError, ValueError, OverflowError, RuntimeError):
+        return None
+    if not -_OUTSIDE <= number <= 1 + _OUTSIDE or math.isnan(number):
+        return None
+    return 1.0 if number > 1 - _INSIDE else 0.0 if number < 0 else number
+
+
+def _shown(result: Any) -> str:
+    text = repr(result)
+    return text if len(text) <= 200 else f"{text[:200]}…"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +15,11 @@ from autoprompt.metrics.base import Doubt, Metric, TextMetric, short
 from autoprompt.metrics.judge import LLMJudge
 from autoprompt.metrics.python_metric import python_metric
 from autoprompt.records import Example
-from autoprompt.settings.records import JUDGED, RunConfig
+from autoprompt.settings.records import JUDGED, LABEL_SET, RunConfig
 from autoprompt.text.names import listed
 
 _SHOWN, _MOST_SHOWN = 60, 3  # characters of a target in a warning, targets in it
-_CONTEXT = ("labels", "client", "name")  # given by `get_metric`, never options of a user
+_CONTEXT = ("labels", "known", "client", "name")  # given by `get_metric`, never options of a user
 
 Factory = Callable[..., Metric]
 _FACTORIES: dict[str, Factory] = {}
@@ -54,13 +54,24 @@ def check_name(name: str) -> None:
     raise ConfigError(f"unknown metric {name!r}. {hint}Known: {', '.join(known_metrics())}")
 
 
-def run_metric(config: RunConfig, labels: Sequence[str], client: Callable[[CallRole], Client]) -> Metric:
+def run_metric(
+    config: RunConfig,
+    labels: Sequence[str],
+    client: Callable[[CallRole], Client],
+    rows: Iterable[Example],
+) -> Metric:
     """Return the metric of a run's settings.
 
-    client: gives the model of a role; asked for the judge's only if the metric needs one.
+    labels: the only answers of the task; () for free answers. client: gives the model of a role; asked for
+    the judge's only if the metric needs one. rows: all rows of the run.
     """
     judge = client("judge") if config.metric == JUDGED else None
-    return get_metric(config.metric, config.metric_options, judge=judge, labels=labels)
+    if config.metric == LABEL_SET:
+        labels = config.labels or ()
+    metric = get_metric(config.metric, config.metric_options, judge=judge, labels=labels)
+    if not isinstance(metric, TextMetric):
+        return metric
+    return metric.for_run((row.target_text for row in rows), config.target_field)
 
 
 def get_metric(

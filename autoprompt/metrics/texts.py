@@ -9,20 +9,33 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from autoprompt import stats
-from autoprompt.errors import ConfigError
-from autoprompt.metrics.base import Doubt, TextMetric, row_score, short
+from autoprompt.errors import ConfigError, Problem
+from autoprompt.metrics.base import Doubt, TextMetric, is_frequent, row_score, short
 from autoprompt.metrics.lengths import tokens_of_whole
 from autoprompt.metrics.registry import register
 from autoprompt.records import Example, Score
+from autoprompt.text.answers.confidence import without_confidence
+from autoprompt.text.answers.fences import unfenced
+from autoprompt.text.answers.label_sets import split_labels
 from autoprompt.text.answers.numbers import Number, holds_one_number, points_in_doubt, read_number
 from autoprompt.text.answers.reasoning import OUTPUT_TOKENS
 from autoprompt.text.answers.texts import normalize, visible
 
 
+def compared(answer: str, target: str) -> tuple[str, str]:
+    """Return answer and target as `exact_match` compares them."""
+    if without_confidence(target) == target.rstrip():
+        answer = without_confidence(answer)
+    return normalize(unfenced(answer)), normalize(unfenced(target))
+
+
 @register("exact_match")
 @dataclass(frozen=True)
 class ExactMatch(TextMetric):
-    """Equal but for case, width, spaces, look-alikes of hyphen and apostrophe, and quotes or end marks."""
+    """Equal but for case, width, spaces, look-alikes of hyphen and apostrophe, and quotes or end marks.
+
+    A fence around the whole answer and a confidence at its end are not part of it.
+    """
 
     name: str = field(default="exact_match", init=False)
 
@@ -30,7 +43,22 @@ class ExactMatch(TextMetric):
         return tokens_of_whole(targets)
 
     def _compare(self, answer: str, example: Example) -> Score:
-        return row_score(normalize(answer) == normalize(example.target_text), answer, example.target_text)
+        found, expected = compared(answer, example.target_text)
+        return row_score(found == expected, answer, example.target_text)
+
+    def suspicion(self, wrong: Sequence[tuple[str, str]], answers: int) -> Problem | None:
+        """Of lists of labels that hold the same ones in another order."""
+        count = sum(_is_reordered(answer, target) for answer, target in wrong)
+        if not is_frequent(count, answers):
+            return None
+        said = f"{count} of {answers} answers name the labels of the target in another order"
+        fix = "Use {metric} if several labels are right at once."
+        return Problem("metric.labels-in-other-order", said, fix=fix, settings={"metric": "label_set"})
+
+
+def _is_reordered(answer: str, target: str) -> bool:
+    found, expected = ([normalize(name) for name in split_labels(text) or ()] for text in (answer, target))
+    return found != expected and sorted(found) == sorted(expected) and len(expected) > 1
 
 
 @register("macro_f1")
@@ -46,10 +74,11 @@ class MacroF1(ExactMatch):
     weighted_mean: str = field(default="mean recall of the labels", init=False)
 
     def aggregate(self, predictions: Sequence[str], targets: Sequence[str]) -> float:
-        return stats.macro_f1([normalize(p) for p in predictions], [normalize(t) for t in targets])
+        pairs = [compared(p, t) for p, t in zip(predictions, targets, strict=True)]
+        return stats.macro_f1([found for found, _ in pairs], [expected for _, expected in pairs])
 
     def row_weights(self, targets: Sequence[str]) -> list[float]:
-        classes = [normalize(target) for target in targets]
+        classes = [normalize(unfenced(target)) for target in targets]
         counts = Counter(classes)
         return [len(classes) / (len(counts) * counts[name]) for name in classes]
 
@@ -62,7 +91,7 @@ class Contains(TextMetric):
     name: str = field(default="contains", init=False)
 
     def _compare(self, answer: str, example: Example) -> Score:
-        if normalize(example.target_text) in normalize(answer):
+        if normalize(unfenced(example.target_text)) in normalize(answer):
             return Score(1.0, "")
         return Score(0.0, f"answered {short(answer)}, which does not contain {short(example.target_text)}")
 
@@ -70,7 +99,10 @@ class Contains(TextMetric):
 @register("regex")
 @dataclass(frozen=True)
 class Regex(TextMetric):
-    """A pattern is found in the answer: `pattern`, else the row's expected answer as the pattern."""
+    """A pattern is found in the answer: `pattern`, else the row's expected answer as the pattern.
+
+    A fence around the whole answer is left out, unless the pattern has a backtick or a tilde.
+    """
 
     pattern: str | None = None
     name: str = field(default="regex", init=False)
@@ -95,10 +127,10 @@ class Regex(TextMetric):
 
     def _compare(self, answer: str, example: Example) -> Score:
         pattern = example.target_text if self.pattern is None else self.pattern
-        found = re.search(pattern, answer)
-        return (
-            Score(1.0) if found else Score(0.0, f"answered {short(answer)}, which does not match {pattern!r}")
-        )
+        sees_fences = "`" in pattern or "~" in pattern
+        if re.search(pattern, answer if sees_fences else unfenced(answer)):
+            return Score(1.0)
+        return Score(0.0, f"answered {short(answer)}, which does not match {pattern!r}")
 
 
 @register("numeric")
@@ -108,7 +140,8 @@ class Numeric(TextMetric):
 
     tolerance: how far apart they may be: this share of the larger one, or this difference. Under 1.
     absolute: the difference alone, instead of `tolerance`.
-    Where only one of both has a %, 40% may be 40 or 0.4.
+    If only one of both has a %, 40% may be 40 or 0.4. 3 million is 3,000,000 and never 3; 5 m, which may be
+    metres, is 5 or 5,000,000.
     """
 
     tolerance: float = 1e-6
@@ -168,8 +201,32 @@ class Numeric(TextMetric):
             return self._unparsed(answer)
         return row_score(self._is_equal(found, expected), f"{found.value:.15g}", example.target_text)
 
+    def suspicion(self, wrong: Sequence[tuple[str, str]], answers: int) -> Problem | None:
+        """Of answers that are the target times a thousand, a million or the like."""
+        ratios = Counter(ratio for pair in wrong if (ratio := self._ratio(*pair)) is not None)
+        for ratio, count in ratios.most_common(1):
+            if is_frequent(count, answers):
+                which = f"{ratio:,.15g} times" if ratio > 1 else f"1/{1 / ratio:,.15g} of"
+                said = f"{count} of {answers} answers are {which} the target"
+                fix = "Name the unit of the targets in the prompt, or write it behind them (3 million)."
+                return Problem("metric.other-unit", said, fix=fix)
+        return None
+
+    def _ratio(self, answer: str, target: str) -> float | None:
+        found, expected = read_number(answer), read_number(target)
+        if found is None or expected is None or not found.value or not expected.value:
+            return None
+        for ratio in (1e3, 1e6, 1e9, 1e12, 1e-3, 1e-6, 1e-9, 1e-12):
+            if math.isclose(found.value, expected.value * ratio, rel_tol=max(self.tolerance, 1e-9)):
+                return ratio
+        return None
+
     def _is_equal(self, found: Number, expected: Number) -> bool:
         pairs = [(found.value, expected.value)]
+        if found.factor != expected.factor:
+            # 5 m are 5,000,000 as well as 5; beside 5 b, only the first.
+            pairs = [] if 1 not in (found.factor, expected.factor) else pairs
+            pairs.append((found.value * found.factor, expected.value * expected.factor))
         if found.is_percent and not expected.is_percent:
             pairs.append((found.value / 100, expected.value))
         if expected.is_percent and not found.is_percent:

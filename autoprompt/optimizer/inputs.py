@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from autoprompt.errors import StoreError
-from autoprompt.metrics.python_metric import code_digests
+from autoprompt.metrics.user_code import code_digests
 from autoprompt.optimizer.prepare import Preparation
 from autoprompt.runs import RunFolder
 from autoprompt.runs.find import places, seen_from

@@ -78,6 +78,7 @@ class Preparation:
 
     @property
     def rows(self) -> tuple[Example, ...]:
+        """All rows of the run."""
         return (*self.splits.train, *self.splits.val, *self.splits.test)
 
     def program(self, client: Client, metric: Metric) -> Program:

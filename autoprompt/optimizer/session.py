@@ -238,7 +238,7 @@ def _make_context(work: _Work) -> SearchContext:
 
     folder, preparation, models = work.folder, work.preparation, work.models
     config, labels, splits = preparation.config, preparation.labels, preparation.splits
-    metric = run_metric(config, labels, models.client)
+    metric = run_metric(config, labels, models.client, preparation.rows)
     program, locked = preparation.program(models.client("task"), metric), locked_of(preparation.task)
     writer, traits = models.client("optimizer"), models.traits("task")
     return SearchContext(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autoprompt.measure.problems import cut_warning, step_warning, unread_warning
+from autoprompt.measure.problems import cut_warning, metric_warning, step_warning, unread_warning
 from autoprompt.measure.rows import EmptyAnswers, OnRow
 from autoprompt.optimizer.agents.prediction import FEWEST_TO_FAIL
 from autoprompt.optimizer.context import SearchContext
@@ -56,7 +56,9 @@ def _first_look(context: SearchContext, original: Entry, batch: list[Example], o
     answers.check(FEWEST_TO_FAIL)
     settings = context.settings
     unread = unread_warning(found.rows, () if settings.has_steps else settings.labels)
-    for warning in (unread or cut_warning(found.rows), step_warning([row.prediction for row in found.rows])):
+    failed = step_warning([row.prediction for row in found.rows])
+    doubt = metric_warning(context.prediction.metric, found.rows)
+    for warning in (unread or cut_warning(found.rows), failed, doubt):
         if warning:
             context.emit(warning_event(warning, about="answers"))
     return found

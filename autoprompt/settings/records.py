@@ -33,6 +33,7 @@ Preset = Literal["quick", "standard", "thorough"]
 Sandboxing = Literal["auto", "strict", "none"]
 DEFAULT_PASSES = 5  # of a scientific workflow; the one place that says so
 JUDGED = "llm_judge"  # the metric that asks a model
+LABEL_SET = "label_set"  # the metric whose answers are several labels at once
 LOCAL = "local"  # names the embedded model, alone or in `local:NAME`
 
 
@@ -74,7 +75,8 @@ class DataSettings(Settings):
     input_field: str = Field(default="input", description="Field that holds the input.")
     target_field: str = Field(
         default="target",
-        description="Field that holds the expected answer; for `json_match` also an object or a list.",
+        description="Field that holds the expected answer; for `json_match` also an object or a list, "
+        "for `label_set` a list.",
     )
     group_field: str | None = Field(
         default=None, description="Rows equal in this field stay in one split, and count together in tests."
@@ -86,7 +88,7 @@ class DataSettings(Settings):
         default="exact_match",
         description=(
             "How an answer is scored: `exact_match`, `macro_f1`, `contains`, `regex`, `numeric`, "
-            "`json_match`, `llm_judge` or `python:module:function`."
+            "`json_match`, `label_set`, `llm_judge` or `python:module:function`."
         ),
     )
     metric_options: dict[str, Any] = Field(default_factory=dict, description="Options of the metric.")

@@ -5,9 +5,18 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from autoprompt.text.answers.confidence import without_confidence
+from autoprompt.text.answers.multipliers import (
+    MONEY,
+    Amount,
+    multiplied,
+    multiplier,
+    possible_factor,
+    written_factor,
+)
 from autoprompt.text.answers.number_marks import meant
 from autoprompt.text.answers.texts import visible
 from autoprompt.text.scripts import HANGUL, PARTED_LETTER, UNPARTED
@@ -15,7 +24,7 @@ from autoprompt.text.scripts import HANGUL, PARTED_LETTER, UNPARTED
 # All digits that single marks join; what such a run means is for `_value` to say. Each part begins with
 # another character than the one before may go on with, so that a long answer costs no quadratic search.
 _NUMBER = re.compile(
-    r"(?P<sign>(?<![\w)])[-+]\s?)?[$€£¥]?\s?"
+    rf"(?P<sign>(?<![\w)])[-+]\s?)?{MONEY}?\s?"
     r"(?P<digits>(?:(?<!\w)\.)?\d+(?:(?: / |[.,'’/ ])\d+)*)(?P<power>[eE][-+]?\d+)?"
     r"\s?(?P<percent>%)?"
 )
@@ -58,32 +67,40 @@ _BEFORE_EXPONENT = re.compile(
     rf"(?:(?<![{_FORMULA}])(?:[{_FORMULA}]{{1,2}}|mol|min)-"  # s-1; not Answer-3
     rf"|[{_FORMULA}](?<!USD)(?<!EUR)(?<!GBP)(?<!CHF)(?<!INR)(?<!Rs)(?<!RM))$"  # m2, CO2; not Rs3
 )
-_BEHIND_EXPONENT = re.compile(r"(?=[A-Z](?<![BKM]))|(?!\w)")  # H2O; not a2b, and not R2M, which are millions
+_BEHIND_EXPONENT = re.compile(r"(?=[A-Z])|(?!\w)")  # H2O; not a2b
 _NUMBER_MARKS = str.maketrans({"−": "-", "⁄": "/", "’": "'", "٫": ".", "٬": "'", "٪": "%", "\\": None})
 
 
 class Number(NamedTuple):
-    """A number as written; `is_percent`: a % stood behind it, and `value` is what stood before that."""
+    """A number as written.
+
+    is_percent: a % follows it, and `value` is the number before that.
+    factor: what `value` may have to be multiplied by: 5 m are metres or millions. 1 if there is no doubt.
+    """
 
     value: float
     is_percent: bool
+    factor: float = 1.0
 
     @property
     def written(self) -> str:
         """A text that is read as this number."""
-        return repr(self.value).removesuffix(".0") + ("%" if self.is_percent else "")
+        sign = "%" if self.is_percent else written_factor(self.factor)
+        return repr(self.value).removesuffix(".0") + sign
 
 
 def read_number(text: str, *, is_marked: bool = False) -> Number | None:
     """The number that `text` gives as its answer, behind "Answer:" or the like (see `meant`), else its last.
 
     None where there is none. is_marked: "Answer:" stood in front of it. A citation behind the last ("7 [1]")
-    is none.
+    is none, nor is a confidence ("7 (95% sure)").
 
     Read are -3, $5, 40%, 1e-3, digits of all scripts, groups and decimals as languages write them (1,234.50,
-    1.234,50, 1 234,50, 1'234.50, 12,5), fractions (1/2, 2 1/2, ½, \\frac{1}{2}) and powers of ten (10^6,
-    5 × 10³). Of a list (1,2,3) or a date the last part is the number. The exponent of a unit (m², m/s^2) and
-    the 2 of CO2 are numbers only where there is no other. What could be both:
+    1.234,50, 1 234,50, 1'234.50, 12,5), fractions (1/2, 2 1/2, ½, \\frac{1}{2}), powers of ten (10^6,
+    5 × 10³) and multipliers of many languages (3 million, 1.2 Mrd., 1億2000万, $5m). Of a list (1,2,3) or a
+    date the last part is the number. The exponent of a unit (m², m/s^2) and the 2 of CO2 are numbers only
+    where there is no other. What could be both:
+    - 5 m and 300 K are metres and kelvin, or millions and thousands: see `Number.factor`.
     - 1,234 is a group and 1.234 a decimal, as in English.
     - 3,4 is a decimal, even in (3,4): a pair would be no one number.
     - 15/20 is a fraction, even where it may be a score.
@@ -94,23 +111,13 @@ def read_number(text: str, *, is_marked: bool = False) -> Number | None:
     """
     if (chosen := _chosen(text, is_marked=is_marked)) is None:
         return None
-    plain = chosen.string
-    start, end = chosen.span("digits")
-    is_inside = (
-        bool(re.match(rf"{PARTED_LETTER}|[/^]", plain[max(0, start - 1) : start]))
-        or plain[end : end + 1] == "/"
-    )
-    digits, power = chosen["digits"].replace(" / ", "/"), chosen["power"] or ""
-    value = None if _is_two(digits, plain, start) else _value(digits, power, is_inside=is_inside)
-    sign = chosen["sign"] or ""
-    while value is None:  # a list, a date, a version: no number as a whole, and the sign is not the last's
-        mark = next(mark for mark in " /,'." if mark in digits)
-        digits, sign = digits.rpartition(mark)[2], ""
-        is_inside = is_inside and mark != " "
-        value = _value(digits, power, is_inside=is_inside)
-    if sign.startswith("-"):
+    start, value = _last_value(chosen)
+    if start == chosen.start("digits") and (chosen["sign"] or "").startswith("-"):
         value = -value
-    return Number(value, bool(chosen["percent"])) if math.isfinite(value) else None
+    if not math.isfinite(value):
+        return None
+    is_percent = bool(chosen["percent"])
+    return Number(value, is_percent, 1.0 if is_percent else possible_factor(chosen.string, _end(chosen)))
 
 
 def holds_one_number(text: str) -> bool:
@@ -158,12 +165,63 @@ def _chosen(text: str, *, is_marked: bool = False) -> re.Match[str] | None:
 def _numbers(text: str) -> tuple[str, list[re.Match[str]]]:
     """`text` with plain marks, and the numbers in it.
 
-    A citation at its end is none, nor is a part of a unit or a formula, unless there is no other.
+    A confidence or a citation at its end is none, nor is a part of a unit or a formula, unless there is no
+    other.
     """
-    plain = _plain_marks(text)
+    said = without_confidence(text)
+    plain = _plain_marks(said if any(map(str.isdecimal, said)) else text)
     cited = _CITATION.search(plain)
     found = list(_NUMBER.finditer(plain, 0, cited.start() if cited else len(plain)))
     return plain, [number for number in found if not _is_index(number)] or found[-1:]
+
+
+def _end(number: re.Match[str]) -> int:
+    """Where its digits end, and the power of ten behind them."""
+    return number.end("power" if number["power"] else "digits")
+
+
+def _last_value(number: re.Match[str]) -> tuple[int, float]:
+    """Where the last number of its digits begins, and its value.
+
+    That is all of them, unless they are a list, a date or a version, which is no number as a whole.
+    """
+    plain = number.string
+    start, end = number.span("digits")
+    is_inside = (
+        bool(re.match(rf"{PARTED_LETTER}|[/^]", plain[max(0, start - 1) : start]))
+        or plain[end : end + 1] == "/"
+    )
+    digits, power = number["digits"], number["power"] or ""
+    value = None
+    if not _is_two(digits, plain, start):
+        value = _value(digits.replace(" / ", "/"), power, is_inside=is_inside)
+    digits = digits.replace(" / ", "\0/\0")  # of the same length, and no space that parts numbers
+    while value is None:
+        mark = next(mark for mark in " /,'." if mark in digits)
+        digits = digits.rpartition(mark)[2].lstrip("\0")
+        is_inside = is_inside and mark != " "
+        value = _value(digits.replace("\0", ""), power, is_inside=is_inside)
+    return end - len(digits), value
+
+
+def _amounts(text: str) -> Iterator[Amount]:
+    """The numbers of `text` with their multipliers."""
+    for number in _NUMBER.finditer(text):
+        if number["percent"]:
+            continue
+        start, value = _last_value(number)
+        end = _end(number)
+        found = multiplier(text, start, end)
+        if found and found.has_comma:
+            value = _as_comma_languages_mean(text[start : number.end("digits")]) or value
+        yield Amount(start, value, found, found.end if found else end)
+
+
+def _as_comma_languages_mean(digits: str) -> float | None:
+    """1.500 and 1,500 where the comma is the decimal mark; None for other digits."""
+    if _GROUP_OR_DECIMAL.fullmatch(digits):
+        return float(digits.replace(".", ""))
+    return float(digits.replace(",", ".")) if re.fullmatch(r"\d+,\d{3}", digits) else None
 
 
 def _place(number: re.Match[str]) -> tuple[int, int]:
@@ -201,7 +259,8 @@ def _plain_marks(text: str) -> str:
     text = unicodedata.normalize("NFKC", text).replace("{,}", ",").translate(_NUMBER_MARKS)
     text = _FOREIGN_DIGIT.sub(lambda digit: str(unicodedata.decimal(digit[0])), text)
     text = _POWER_OF_TEN.sub(r"1e\1", _SCIENTIFIC.sub(r"\1e\2", text))
-    return _DASH_AS_MINUS.sub("-", text)
+    text = _DASH_AS_MINUS.sub("-", text)
+    return multiplied(text, _amounts(text))
 
 
 def _is_two(digits: str, text: str, start: int) -> bool:

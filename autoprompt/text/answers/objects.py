@@ -9,7 +9,7 @@ from typing import Any
 
 from autoprompt.text.answers.texts import visible
 
-_FENCE = re.compile(r"```[\w-]*\n?(.*?)```", re.DOTALL)
+_FENCE = re.compile(r"(```|~~~)[\w-]*\n?(.*?)\1", re.DOTALL)
 # Of the braces of prose, of formulas and of code most begin no JSON: they cost nothing.
 _BEGIN = re.compile(r"""\{[ \t\r\n]*["}]|\[[ \t\r\n]*[\]\[{"\d\-tfnNI]""")
 # Characters that are read in vain at most: thousands of opening brackets must not cost a quadratic search.
@@ -36,7 +36,7 @@ def read_json(
 
 def _values(text: str) -> Iterator[Any]:
     """All values, the one that counts first."""
-    for body in (text, *reversed(_FENCE.findall(text))):
+    for body in (text, *reversed([body for _, body in _FENCE.findall(text)])):
         try:
             yield json.loads(body)
         except (ValueError, RecursionError):

@@ -1,0 +1,237 @@
+"""What a user's metric is called with: each parameter gets what its name says.
+
+`f(prediction, example)` gets the answer as text and the row, `f(prediction, target)` the target. Functions that
+were written for other programs get what they expect there: DSPy's `f(example, pred, trace=None)` objects with the
+fields as attributes, MLflow's `f(inputs, outputs, expectations)` and LangSmith's
+`f(inputs, outputs, reference_outputs)` dicts.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, SupportsIndex
+
+from autoprompt.errors import ConfigError
+from autoprompt.records import Example
+from autoprompt.text.names import named
+
+Role = Literal["answer", "target", "row", "input", "inputs", "expectations", "unused"]
+
+_NAMES: Mapping[Role, str] = {
+    "answer": "prediction pred predicted y_pred answer output outputs response completion generated",
+    "target": "target expected gold reference label truth ground_truth y_true expected_output expected_answer"
+    " correct_answer reference_answer reference_output",
+    "row": "example row",
+    "input": "input question query",
+    "inputs": "inputs",
+    "expectations": "expectations reference_outputs",
+    "unused": "trace pred_name pred_trace",
+}
+ROLES: Mapping[str, Role] = {name: role for role, names in _NAMES.items() for name in names.split()}
+# Names by which programs ask for the answer, whatever the target's field is called.
+_GENERIC = (*_NAMES["answer"].split(), "label", "result", "target", "text")
+_HOW = "it is called as f(prediction, example), f(prediction, target) or f(example, pred, trace=None)"
+
+
+@dataclass(frozen=True)
+class Call:
+    """How a function is called: what each of its positional and keyword parameters gets.
+
+    has_row_object: whether the row is a `Row`, as in DSPy, rather than an `Example`.
+    """
+
+    positional: tuple[Role, ...]
+    keywords: Mapping[str, Role]
+    has_row_object: bool = False
+
+    def values(self, answer: str, example: Example, target_field: str) -> tuple[list[Any], dict[str, Any]]:
+        """Return the arguments for an answer to a row. target_field: where the row has its target."""
+        made = _values(answer, example, target_field)
+        if self.has_row_object:
+            row = Row(example, target_field)
+            made |= {"row": row, "target": row, "answer": _answer(answer, example, target_field)}
+        elif {"inputs", "expectations"} & {*self.positional, *self.keywords.values()}:
+            made["answer"] = _answer(answer, example, target_field)
+        elif self.positional[:2] == ("target", "answer"):  # f(gold, pred), of texts or of DSPy's objects
+            gold = example.target
+            made |= {
+                "target": Text(gold, example.fields) if isinstance(gold, str) else gold,
+                "answer": _answer(answer, example, target_field),
+            }
+        return [made[role] for role in self.positional], {
+            name: made[role] for name, role in self.keywords.items()
+        }
+
+
+def plan_call(name: str, function: Callable[..., Any], options: Mapping[str, Any]) -> Call:
+    """Return how to call a metric's function. options: the keywords that the user gives besides.
+
+    Raises:
+        ConfigError: If it cannot be called, or if no parameter gets the answer.
+    """
+    if inspect.iscoroutinefunction(function):
+        raise ConfigError(f"metric {name} is an async def, which gives no score. Make it a plain def.")
+    try:
+        parameters = [*inspect.signature(function).parameters.values()]
+        positional, keywords = _assigned(parameters, options)
+        call = Call(tuple(positional.values()), keywords, _has_row_object(parameters, positional))
+        inspect.signature(function).bind(*call.positional, **call.keywords, **options)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"metric {name}: {error}; {_HOW}") from error
+    if "answer" not in (*positional.values(), *keywords.values()):
+        raise ConfigError(
+            f"metric {name}: no parameter gets the answer. Call one of {named([*positional, *keywords])} "
+            "'prediction', or add that one."
+        )
+    return call
+
+
+def _assigned(
+    parameters: list[inspect.Parameter], options: Mapping[str, Any]
+) -> tuple[dict[str, Role], dict[str, Role]]:
+    """Positional parameters and keywords with their roles."""
+    by_place = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    places = [p for p in parameters if p.kind in by_place and p.name not in options]
+    asked = [p for at, p in enumerate(places) if at < 2 or p.default is inspect.Parameter.empty]
+    asked = [p for p in asked if p.default is inspect.Parameter.empty or ROLES.get(p.name) != "unused"]
+    roles: list[Role | None] = [ROLES.get(p.name) for p in asked]
+    if "answer" not in roles and roles[:1] == ["target"] and asked[0].name == "label":
+        roles[0] = "answer"  # f(label, expected) compares the label that was answered
+    for at in range(1, len(roles)):
+        if roles[at] == "answer" and "answer" in roles[:at]:
+            roles[at] = "target"  # f(prediction, answer)
+    for role in ("answer", "row"):
+        if None in roles and role not in roles:
+            roles[roles.index(None)] = role
+    found = {p.name: role for p, role in zip(asked, roles, strict=True) if role is not None}
+    if not places and any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in parameters):
+        found = {"prediction": "answer", "example": "row"}
+    keywords = {
+        p.name: ROLES[p.name]
+        for p in parameters
+        if p.kind is inspect.Parameter.KEYWORD_ONLY
+        and p.default is inspect.Parameter.empty
+        and p.name in ROLES
+        and p.name not in options
+    }
+    return found, keywords
+
+
+def _has_row_object(parameters: list[inspect.Parameter], positional: Mapping[str, Role]) -> bool:
+    """Whether it is written for DSPy: `trace` is a parameter, or the row comes before the answer."""
+    in_order = [*positional.values()][:2] == ["row", "answer"]
+    return in_order or any(
+        p.name == "trace" for p in parameters if {*positional.values()} & {"row", "target"}
+    )
+
+
+def _values(answer: str, example: Example, target_field: str) -> dict[Role, Any]:
+    return {
+        "answer": answer,
+        "target": example.target,
+        "row": example,
+        "input": example.input,
+        "inputs": _inputs(example, target_field),
+        "expectations": dict.fromkeys((target_field, "expected_response"), example.target),
+        "unused": None,
+    }
+
+
+def _inputs(example: Example, target_field: str) -> dict[str, object]:
+    return {name: value for name, value in example.fields.items() if name != target_field}
+
+
+class Row(Mapping[str, Any]):
+    """A row whose fields are attributes and keys: `example.question`, `example["question"]`.
+
+    `input` and `target` are there under these names too, and all fields are in `fields`.
+    """
+
+    def __init__(self, example: Example, target_field: str) -> None:
+        self.fields = example.fields
+        self._values = {"input": example.input, "target": example.target, **example.fields}
+        self._inputs = _inputs(example, target_field)
+
+    def __getattr__(self, name: str) -> Any:
+        if not name.startswith("_") and name in self._values:
+            return self._values[name]
+        raise AttributeError(f"the row has no field {name!r}; the fields are {named([*self._values])}")
+
+    def __getitem__(self, name: str) -> Any:
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def inputs(self) -> Mapping[str, Any]:
+        """The fields without the target's."""
+        return self._inputs
+
+    def toDict(self) -> dict[str, Any]:  # noqa: N802 the name that DSPy's metrics call
+        return dict(self._values)
+
+
+class Text(str):
+    """A text with fields as attributes and keys: `pred.answer`, `outputs["answer"]`."""
+
+    _fields: Mapping[str, Any]
+    _names: Mapping[str, Any]
+
+    def __new__(cls, text: str, fields: Mapping[str, Any], others: Mapping[str, Any] | None = None) -> Text:
+        """Make a text. others: attributes that are there unless a method has that name."""
+        made = super().__new__(cls, text)
+        made._fields = fields
+        made._names = {**(others or {}), **fields}
+        return made
+
+    def __getattribute__(self, name: str) -> Any:
+        if not name.startswith("_") and name in self._fields:
+            return self._fields[name]
+        return super().__getattribute__(name)
+
+    def __getattr__(self, name: str) -> Any:
+        if not name.startswith("_") and name in self._names:
+            return self._names[name]
+        raise AttributeError(f"the text has no field {name!r}; it has {named([*self._fields])}")
+
+    def __getitem__(self, key: SupportsIndex | slice | str) -> Any:
+        return self._names[key] if isinstance(key, str) else super().__getitem__(key)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        return self._names.get(key, default)
+
+
+def _answer(text: str, example: Example, target_field: str) -> Text:
+    """An answer that is itself under the name of the target's field, `answer`, `output` and the like.
+
+    There it has the type of the target, if it can be read so. The fields of an answer in JSON come first.
+    """
+    value = _typed(text, example.target)
+    return Text(text, {target_field: value, **_json_fields(text)}, dict.fromkeys(_GENERIC, value))
+
+
+def _typed(text: str, target: object) -> Any:
+    """The answer as a JSON value of the target's type; as text if it is none."""
+    if isinstance(target, str):
+        return text
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    numbers = (int, float)
+    is_number = type(value) in numbers and type(target) in numbers
+    return value if is_number or type(value) is type(target) else text
+
+
+def _json_fields(text: str) -> dict[str, Any]:
+    try:
+        data = json.loads(text) if text.lstrip().startswith("{") else None
+    except (ValueError, RecursionError):
+        return {}
+    return data if isinstance(data, dict) else {}

@@ -1,0 +1,212 @@
+"""The user's function behind `python:module:function`: finding it, and saying why it is not there."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import importlib
+import inspect
+import os
+import sys
+import sysconfig
+import traceback
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any, cast
+
+from autoprompt.errors import ConfigError
+from autoprompt.text.names import named
+
+PREFIX = "python:"
+_PROGRAM = "__main__"  # whichever program runs: a script, a notebook, or the command line
+_SKIPPED = ("node_modules", "__pycache__", "site-packages", "build", "dist")
+_DEEPEST, _MOST_FILES = 3, 3000  # folders below the one that is searched, files that are looked at
+_PACKAGE = str(Path(__file__).parents[1])
+_INSTALLED = tuple(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib"))
+# Name -> function and `code_digests`, as they were when this process first used it: what it scores with.
+_digests: dict[str, tuple[Callable[..., Any], dict[str, str]]] = {}
+
+
+def find_function(name: str) -> Callable[..., Any]:
+    """Return the function that a metric's name `python:module:function` names.
+
+    Raises:
+        ConfigError: If there is none. It says where Python looked, and which file or function is similar.
+    """
+    module_name, _, function_name = name.removeprefix(PREFIX).partition(":")
+    if not module_name or not function_name:
+        dotted = module_name.rpartition(".")
+        meant = f"{dotted[0]}:{dotted[2]}" if dotted[0] and dotted[2] != "py" else "my_metrics:f"
+        raise ConfigError(f"metric {name!r}: expected python:module:function, such as python:{meant}")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.append(here)  # a console script does not search the working directory
+    module = _import(name, module_name, function_name)
+    function = getattr(module, function_name, None)
+    if callable(function):
+        return cast("Callable[..., Any]", function)
+    raise ConfigError(f"metric {name}: {_no_function(module, module_name, function_name)}")
+
+
+def code_digests(name: str) -> dict[str, str]:
+    """Return file -> sha256 of the code behind a metric: its module, and the file that the function is from.
+
+    Of a function of the program itself, the function alone: the rest of a script may be edited between start
+    and resume. Empty for a metric that is not the user's, and if no source can be found.
+    """
+    if not name.startswith(PREFIX):
+        return {}
+    function = find_function(name)
+    known = _digests.get(name)
+    if known is None or known[0] is not function:
+        known = _digests[name] = (function, _read_digests(function, sys.modules[name.split(":")[1]]))
+    return known[1]
+
+
+def with_line(error: BaseException) -> str:
+    """Return an error with the user's own file and line: `KeyError: 'x' (my_metrics.py line 3)`."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{type(error).__name__}: {error.msg} ({_shown(error.filename)} line {error.lineno})"
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if Path(frame.filename).is_file() and not frame.filename.startswith((_PACKAGE, *_INSTALLED))
+    ]
+    at = f" ({_shown(frames[-1].filename)} line {frames[-1].lineno})" if frames else ""
+    return f"{type(error).__name__}: {error}{at}"
+
+
+def _import(name: str, module_name: str, function_name: str) -> ModuleType:
+    try:
+        return importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        missing = error.name or ""
+        if missing == module_name or module_name.startswith(f"{missing}."):
+            raise ConfigError(f"metric {name}: {_no_module(module_name, function_name)}") from error
+        raise ConfigError(
+            f"metric {name}: cannot import {module_name}: {with_line(error)}. Install {missing}, or add its "
+            "folder to PYTHONPATH."
+        ) from error
+    except (Exception, SystemExit) as error:
+        raise ConfigError(f"metric {name}: cannot import {module_name}: {with_line(error)}") from error
+
+
+def _no_module(module_name: str, function_name: str) -> str:
+    """Why a module is not found, and which file may be meant."""
+    stem = (
+        module_name.removesuffix(".py").replace("\\", "/").rstrip("/").rpartition("/")[2].rpartition(".")[2]
+    )
+    folders = _searched()
+    said = f"no module {module_name!r} in {', '.join(folders)}"
+    for folder in folders:
+        files = list(_modules(Path(folder)))
+        same = [file for file in files if _stem(file) == stem]
+        close = difflib.get_close_matches(stem, [_stem(file) for file in files], n=1)
+        found = same or [file for file in files if [_stem(file)] == close]
+        if found:
+            return f"{said}. {_as_module(found[0], Path(folder), function_name)}"
+    above = Path.cwd().parent / f"{stem}.py"
+    if above.is_file():
+        return (
+            f"{said}. {above} exists: run autoprompt from {above.parent}, or add that folder to PYTHONPATH."
+        )
+    return f"{said}. Run autoprompt from the folder of its file, or add that folder to PYTHONPATH."
+
+
+def _as_module(file: Path, folder: Path, function_name: str) -> str:
+    """How a file that was found below `folder` is named as a metric."""
+    parts = file.relative_to(folder).with_suffix("").parts
+    parts = parts[:-1] if parts[-1] == "__init__" else parts
+    if all(part.isidentifier() for part in parts):
+        return f"Did you mean python:{'.'.join(parts)}:{function_name} ({_shown(str(file))})?"
+    renamed = file.with_name(f"{file.stem.replace('-', '_').replace(' ', '_')}.py")
+    return f"{_shown(str(file))} cannot be imported by that name: rename it to {renamed.name}."
+
+
+def _no_function(module: ModuleType, module_name: str, function_name: str) -> str:
+    """What to do about a module without the function."""
+    if module_name == _PROGRAM:
+        return (
+            f"{module_name} has no function {function_name!r}. It is defined in the program that began the "
+            "run. Resume from there, or move it to a module."
+        )
+    said = f"{module_name} has no function {function_name!r}"
+    own = Path.cwd().joinpath(*module_name.split(".")).with_suffix(".py")
+    file = getattr(module, "__file__", None)
+    if own.is_file() and (file is None or not own.samefile(file)):
+        return (
+            f"{said}: Python imports {file or 'a built-in module'}, not {_shown(str(own))}. Rename your file."
+        )
+    found = [
+        name
+        for name, value in vars(module).items()
+        if callable(value)
+        and getattr(value, "__module__", None) == module.__name__
+        and not name.startswith("_")
+    ]
+    if hasattr(module, function_name):
+        said = f"{said}: {function_name} is no function"
+    close = difflib.get_close_matches(function_name, found, n=1)
+    if close:
+        return f"{said}. Did you mean {close[0]!r}?"
+    return f"{said}. Functions in {_shown(file or module_name)}: {named(found) if found else 'none'}."
+
+
+def _searched() -> list[str]:
+    """The folders of the user's own in which Python looks for modules, the working directory first."""
+    folders = [str(Path(entry or ".").absolute()) for entry in (str(Path.cwd()), *sys.path)]
+    own = [
+        folder
+        for folder in dict.fromkeys(folders)
+        if Path(folder).is_dir() and not folder.startswith((_PACKAGE, *_INSTALLED))
+    ]
+    return [folder for folder in own if folder != str(Path(sys.executable).parent)]
+
+
+def _modules(folder: Path) -> Iterator[Path]:
+    """Python files in a folder and the next ones below it."""
+    looked = 0
+    for path, folders, files in os.walk(folder):
+        depth = len(Path(path).relative_to(folder).parts)
+        folders[:] = sorted(
+            name
+            for name in folders
+            if depth < _DEEPEST and not name.startswith((".", "venv")) and name not in _SKIPPED
+        )
+        for name in sorted(files):
+            looked += 1
+            if name.endswith(".py"):
+                yield Path(path, name)
+        if looked > _MOST_FILES:
+            return
+
+
+def _stem(file: Path) -> str:
+    """The name by which a file or a package is imported, with `_` for a hyphen."""
+    name = file.parent.name if file.stem == "__init__" else file.stem
+    return name.replace("-", "_").replace(" ", "_")
+
+
+def _shown(path: str) -> str:
+    """A path as it is written from the working directory."""
+    relative = os.path.relpath(path)
+    return path if relative.startswith("..") else relative
+
+
+def _read_digests(function: Callable[..., Any], module: ModuleType) -> dict[str, str]:
+    try:
+        if module.__name__ == _PROGRAM:
+            code = inspect.getsource(function)
+            return {inspect.getfile(function): hashlib.sha256(code.encode(errors="replace")).hexdigest()}
+        files = dict.fromkeys([inspect.getsourcefile(module), _file_of(inspect.unwrap(function))])
+        return {
+            file: hashlib.sha256(Path(file).read_bytes()).hexdigest() for file in files if file is not None
+        }
+    except (TypeError, OSError):  # compiled, or typed in
+        return {}
+
+
+def _file_of(function: Callable[..., Any]) -> str | None:
+    """None for what is no def: an object that can be called."""
+    return inspect.getsourcefile(function) if inspect.isfunction(function) else None

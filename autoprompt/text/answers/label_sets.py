@@ -1,0 +1,289 @@
+"""Which labels an answer names, if several may be right: a list in JSON, in lines or in a sentence."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from autoprompt.text.answers import standing
+from autoprompt.text.answers.confidence import without_confidence
+from autoprompt.text.answers.fences import unfenced
+from autoprompt.text.answers.label_words import LabelWords, label_key
+from autoprompt.text.answers.objects import read_json
+from autoprompt.text.answers.texts import bare, plain, visible
+
+_SEPARATOR = re.compile(r"\s*[,;|\n，；、،؛]\s*")
+# These may also be a part of a label: "Rock and Roll", R&B.
+_JOINT = re.compile(
+    r"\s+(?:and|und|et|y|e|ed|и|en|och|og|ve|dan|và|or|oder|ou|o)\s+|\s*[&+/]\s*|\s*(?:以及|和|与|與|及|跟|と)\s*"
+    r"|\s+(?:그리고|및)\s+",
+    re.IGNORECASE,
+)
+_AND_FIRST = re.compile(r"\A(?:and|und|et|y|e|и|以及|和)\s+", re.IGNORECASE)
+_UNCHECKED = re.compile(r"\s*(?:[-*•]\s+)?\[\s?\]\s.*")
+_BULLET = re.compile(r"\s*(?:(?:[-*•]\s+)?\[[xX✓✔]\]\s*|[-*•·–‣▪●○]\s+|\(?\d{1,3}[.)、]\s*|[#](?=\w))")
+_HEADING = re.compile(
+    r"\s*[*_#>`]*\s*((?:[^\s:：,;、，；(（]+\s+){0,6}[^\s:：,;、，；(（]+?)[*_`]*"
+    r"(?:\s*[(（][^()（）]*[)）])?[*_`]*\s*[:：][*_`]*(?!//)\s*(.*)"
+)
+_NEW_HEADING = re.compile(r"\n|(?<=[.!?。！？])\s+(?=[^\s:：]+(?:\s[^\s:：]+){0,3}[:：]\s)")
+_OF_ANSWER = re.compile(
+    r"answer|label|tag|categor|class|result|output|final|prediction|答案|标签|类别|分类|结果|ラベル|라벨",
+    re.IGNORECASE,
+)
+_OF_MENU = re.compile(
+    r"possible|allowed|available|candidate|options?\b|choices?\b|\bfrom\Z|可选|候选|选项|可能", re.IGNORECASE
+)
+_BEGINNING = re.compile(r"\A(?:(?:an?|the|it|they|is|are|only|just|both)\s+)+", re.IGNORECASE)
+# What an item says of its label: "drama (sad)", "drama: 0.9", "drama – it is sad".
+_EXPLAINED = re.compile(r"\s*(?:[(（\[].*|[:=：].*|\s[-–—]\s.*|\s\d*\.?\d+\s?%?|[✓✔✅☑✗✘❌×])\Z", re.DOTALL)
+_NO = re.compile(
+    r"\W*(?:no|false|0|0\.0+|absent|not\s+(?:present|applicable)|n/?a|✗|✘|❌|×|否|不是|いいえ)\W*",
+    re.IGNORECASE,
+)
+_NONE = re.compile(
+    r"(?:none|no\s+(?:\w+\s+)?(?:labels?|tags?|categor(?:y|ies)|class(?:es)?|topics?|genres?|one)|nothing|n/?a|null|empty"
+    r"|keine?s?|aucune?|ningun[oa]|nenhum[a]?|nessun[oa]?|нет|ни\s+одного|无|無|没有|なし|該当なし|없음|∅|-)"
+    r"(?:\s+(?:of\s+(?:the\s+(?:above|labels)|them|these)|appl(?:y|ies)|fits?))*",
+    re.IGNORECASE,
+)
+_PYTHON_LIST = re.compile(r"[\[({](.*)[\])}]", re.DOTALL)
+_NAMES = ("label", "name", "tag", "category", "class", "value", "topic", "genre")
+_NUMBERS = "0123456789 "
+_LONGEST_LABEL = 4  # words of a label that nobody knows; more are a sentence
+_LONGEST_JOINED = 8  # parts that a known label may be made of
+
+
+class _UnreadableError(Exception):
+    """The answer says what no set can be made of."""
+
+
+def read_labels(text: str, known: Sequence[str] = ()) -> tuple[str, ...] | None:
+    """Return the labels that `text` names, each once, as `known` writes them; None if it names none.
+
+    An answer that says "none" names the empty set. Labels that are not known are returned as written.
+    A sentence is searched for known labels; a label that it denies ("not a comedy") is left out.
+
+    Args:
+        text: A JSON list or object, a list with bullets, commas, semicolons, lines or "and", or a sentence;
+            fenced or behind a heading.
+        known: The labels to expect. Those that hold a separator are found whole.
+    """
+    words = _words(tuple(known))
+    shown = unfenced(without_confidence(plain(visible(text)))).strip()
+    if not shown:
+        return None
+    named = words.exact(shown)
+    if named is not None:
+        return (named,)
+    try:
+        return next((_once(found) for found in _candidates(shown, words) if found is not None), None)
+    except _UnreadableError:
+        return None
+
+
+def split_labels(text: str) -> tuple[str, ...] | None:
+    """Return the labels of a target: a JSON list's, else the parts between commas, semicolons or lines.
+
+    None for JSON that is no list of labels, and for a text without any label.
+    """
+    data = read_json(text) if text.lstrip().startswith(("[", "{")) else None
+    if isinstance(data, list | dict):
+        items = _scalars(data) if isinstance(data, list) else None
+        return None if items is None else _once(items)
+    if _NONE.fullmatch(bare(text)):
+        return ()
+    return _once(part for part in map(bare, _SEPARATOR.split(plain(text).strip())) if part) or None
+
+
+def _candidates(shown: str, words: LabelWords) -> Iterator[list[str] | None]:
+    """What the forms that an answer may have make of it, the likeliest form first."""
+    yield _of_json(shown, words)
+    if (listed := _PYTHON_LIST.fullmatch(shown)) is not None:
+        found = _parts(listed[1], words)
+        yield found if all(_may_be_label(part, words) for part in found) else None
+    passages = _passages(shown, words)
+    segments = [_parts(passage, words) for _, passage in passages]
+    heads = [head for head, _ in passages]
+    yield _under_headings(list(zip(heads, segments, strict=True)), words)
+    if any(_NONE.fullmatch(bare(passage)) for _, passage in passages):
+        yield []
+    yield from (found for found in segments if found and all(_may_be_label(part, words) for part in found))
+    yield _in_sentence(shown, words)
+
+
+def _of_json(shown: str, words: LabelWords) -> list[str] | None:
+    data = read_json(shown, (list, dict))
+    is_whole = shown.startswith(("[", "{"))
+    if isinstance(data, list):
+        items = _scalars(data)
+        if items is None or not (is_whole or (items and _are_known(items, words))):
+            return None
+        return _known(items, words)
+    if not isinstance(data, dict):
+        return None
+    for value in data.values():
+        if isinstance(value, list) and (items := _scalars(value)) is not None:
+            return _known(items, words)
+    if data and all(isinstance(value, bool) or value in (0, 1) for value in data.values()):
+        return _known([str(name) for name, value in data.items() if value], words)
+    texts = [value for value in data.values() if isinstance(value, str)]
+    if data and not texts and is_whole:
+        raise _UnreadableError  # {"drama": 0.9, "comedy": 0.2}: nobody knows from which score a label counts
+    for value in texts:
+        found = _parts(value, words)
+        if found and (_are_known(found, words) or len(data) == 1):
+            return found
+        if _NONE.fullmatch(bare(value)):
+            return []
+    return None
+
+
+def _scalars(items: Iterable[Any]) -> list[str] | None:
+    """The labels of a JSON list; None if an item is none."""
+    found: list[str] = []
+    for item in items:
+        value = item
+        if isinstance(item, Mapping):
+            texts = [value for value in item.values() if isinstance(value, str)]
+            named = [item[name] for name in _NAMES if isinstance(item.get(name), str)]
+            value = next(iter(named or (texts if len(texts) == 1 else [])), None)
+        if isinstance(value, bool) or not isinstance(value, str | int | float):
+            return None
+        if text := str(value).strip():
+            found.append(text)
+    return found
+
+
+def _passages(shown: str, words: LabelWords) -> list[tuple[str, str]]:
+    """The passages of an answer that may be its list, each with its heading; "" for none."""
+    passages: list[tuple[str, list[str]]] = [("", [])]
+    for line in _NEW_HEADING.split(shown):
+        heading = None if _BULLET.match(line) else _HEADING.fullmatch(line)
+        if heading and words.exact(heading[1]) is None:
+            passages.append((heading[1], [heading[2]]))
+            if heading[2] and _OF_MENU.search(heading[1]):
+                passages.append(("", []))
+        elif not _UNCHECKED.fullmatch(line):
+            passages[-1][1].append(line)
+    return [(head, text) for head, lines in passages if (text := "\n".join(lines).strip())]
+
+
+def _under_headings(passages: Sequence[tuple[str, list[str]]], words: LabelWords) -> list[str] | None:
+    """The labels of the passages that are nothing else: of all, or of the last that is called the answer."""
+    lists = [
+        (head.strip(_NUMBERS), found)
+        for head, found in passages
+        if found and _are_known(found, words) and not _OF_MENU.search(head)
+    ]
+    if not lists:
+        return None
+    last = lists[-1][0]
+    if _OF_ANSWER.search(last) or not last:
+        lists = [(head, found) for head, found in lists if head == last]
+    return [label for _, found in lists for label in found]
+
+
+def _parts(segment: str, words: LabelWords) -> list[str]:
+    """The labels of a list in whatever marks, and what stands between these as it is written."""
+    found: list[str] = []
+    lines = [line for line in segment.splitlines() if line.strip()]
+    if any(map(_BULLET.match, lines)):
+        for line in lines:
+            bullet = _BULLET.match(line)
+            item = line[bullet.end() :] if bullet else line
+            label = _label(item, words)
+            if label is None:
+                found += _split(item, words)
+            elif not _is_denied(item):
+                found.append(label)
+        return found
+    return _split(segment, words)
+
+
+def _split(text: str, words: LabelWords) -> list[str]:
+    """The parts of `text` between separators; a known label that holds one is a single part."""
+    marks = sorted(
+        (mark.span() for pattern in (_SEPARATOR, _JOINT) for mark in pattern.finditer(text)),
+        key=lambda s: s[0],
+    )
+    starts, ends = [0], []
+    for start, end in marks:
+        if start >= starts[-1]:
+            ends.append(start)
+            starts.append(end)
+    ends.append(len(text))
+    found: list[str] = []
+    at = 0
+    while at < len(starts):
+        for until in range(min(len(starts), at + _LONGEST_JOINED), at + 1, -1):
+            joined = _trimmed(text[starts[at] : ends[until - 1]])
+            if (label := words.exact(joined)) is not None:
+                found.append(label)
+                at = until
+                break
+        else:
+            part = text[starts[at] : ends[at]]
+            label = _label(part, words)
+            if (named := label or _trimmed(part)) and not (label and _is_denied(part)):
+                found.append(named)
+            at += 1
+    return found
+
+
+def _label(text: str, words: LabelWords) -> str | None:
+    """The known label that an item is, whatever it says of it."""
+    trimmed = _trimmed(text)
+    for form in (text, trimmed, _BEGINNING.sub("", trimmed, count=1)):
+        for shortened in (form, _EXPLAINED.sub("", form)):
+            if shortened.strip() and (label := words.exact(bare(shortened))) is not None:
+                return label
+    return None
+
+
+def _is_denied(item: str) -> bool:
+    """Whether an item says that its label does not hold: "drama: no", "drama ✗"."""
+    said = _EXPLAINED.search(item)
+    return said is not None and _NO.fullmatch(said[0]) is not None
+
+
+def _trimmed(text: str) -> str:
+    return _AND_FIRST.sub("", bare(text.strip().lstrip("#")), count=1)
+
+
+def _in_sentence(shown: str, words: LabelWords) -> list[str] | None:
+    """The known labels that a text names as words and does not deny; None if it names none at all."""
+    found: list[str] = []
+    denied_end = -1
+    for label, start, end in words.find(shown):
+        if standing.is_denied(shown, start, end, denied_end):
+            denied_end = end
+        elif not standing.is_weighed(shown, start):
+            found.append(label)
+    return found or (None if denied_end < 0 else [])
+
+
+def _may_be_label(part: str, words: LabelWords) -> bool:
+    """Whether a part of a list is a known label, or may be one that nobody knows."""
+    if words.exact(part) is not None:
+        return True
+    return len(part.split()) <= _LONGEST_LABEL and not words.find(part)
+
+
+def _are_known(parts: Sequence[str], words: LabelWords) -> bool:
+    return all(words.exact(part) is not None for part in parts)
+
+
+def _known(parts: Iterable[str], words: LabelWords) -> list[str]:
+    return [words.exact(part) or bare(plain(part)) for part in parts]
+
+
+def _once(labels: Iterable[str]) -> tuple[str, ...]:
+    return tuple({label_key(label): label for label in reversed(list(labels))}.values())[::-1]
+
+
+@lru_cache(maxsize=16)
+def _words(known: tuple[str, ...]) -> LabelWords:
+    return LabelWords(known)

@@ -1,0 +1,214 @@
+"""Words and signs that multiply the number before them: 3 million, 3 Mio., 3万, 2 lakh, 5k, $5m.
+
+Texts are read as `numbers` has them, with the digits and marks of a keyboard.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from autoprompt.text.scripts import HAN, HANGUL, MARKS, UNPARTED
+
+# Languages with a decimal point, or without a rule: English, Hindi, Bengali, Arabic, Persian, Hebrew.
+_OF_POINT: Mapping[float, str] = {
+    1e2: "hundred hundreds",
+    1e3: "thousand thousands हज़ार हजार হাজার ألف الف آلاف هزار אלף אלפים",
+    1e5: "lakh lakhs lac lacs लाख লাখ لاکھ",
+    1e6: "million millions mln मिलियन مليون ملايين میلیون מיליון",
+    1e7: "crore crores करोड़ करोड कोटि কোটি کروڑ",
+    1e9: "billion billions bn bln अरब مليار مليارات میلیارد מיליארד",
+    1e12: "trillion trillions trn trln تريليون",
+}
+# Languages with a decimal comma. A Spanish billón and a German plural Billionen are English trillions.
+_OF_COMMA: Mapping[float, str] = {
+    1e3: "tsd tausend mille mil mila duizend tusen tusind tys tysiąc tysiące tysięcy tisíc tisíce ribu rb"
+    " nghìn ngàn mii ezer tuhat tuhatta χιλιάδες тыс тысяча тысячи тысяч тис тисяча тисячі тисяч",
+    1e6: "mio mill millionen millón millones milione milioni milhão milhões miljoen miljon miljoner millioner"
+    " milion miliony milionów milionu miliónů milioane milyon juta jt triệu millió miljoona miljoonaa"
+    " εκατομμύρια εκατομμύριο млн миллион миллиона миллионов мільйон мільйона мільйонів",
+    1e9: "mrd mrds mds milliard milliards milliarde milliarden miliardo miliardi bilhão bilhões miljard"
+    " miljarder milliarder mld mdr miliard miliardy miliardów miliarde milyar miliar tỷ tỉ milliárd miljardi"
+    " miljardia δισεκατομμύρια млрд миллиард миллиарда миллиардов мільярд мільярда мільярдів",
+    1e12: "billionen billón billones bilião biliões bilion biliony bilionów biljoen biljon biljoner billioner"
+    " trilhão trilhões trilyon triliun трлн триллион триллиона триллионов трильйон трильйона трильйонів",
+    1e18: "trillionen trillón trillones",
+}
+_OF_UNPARTED: Mapping[str, float] = {
+    **{"百": 1e2, "千": 1e3, "万": 1e4, "萬": 1e4, "亿": 1e8, "億": 1e8, "兆": 1e12},
+    **{"백": 1e2, "천": 1e3, "만": 1e4, "억": 1e8},
+    **{"พัน": 1e3, "หมื่น": 1e4, "แสน": 1e5, "ล้าน": 1e6},
+}
+_WORDS = {
+    word: (factor, has_comma)
+    for has_comma, table in ((False, _OF_POINT), (True, _OF_COMMA))
+    for factor, words in table.items()
+    for word in words.split()
+}
+# A sign may be a unit, too: m is a metre, K a kelvin, L a litre, b a bit, t a ton, mi a mile, mn a minute.
+# bin (Turkish) and mia (Danish) are words of other languages, too.
+_SIGNS = {
+    **{
+        "k": 1e3,
+        "K": 1e3,
+        "к": 1e3,
+        "L": 1e5,
+        "m": 1e6,
+        "M": 1e6,
+        "mm": 1e6,
+        "MM": 1e6,
+        "mn": 1e6,
+        "Mn": 1e6,
+        "mi": 1e6,
+    },
+    **{"cr": 1e7, "Cr": 1e7, "b": 1e9, "B": 1e9, "bi": 1e9, "t": 1e12, "T": 1e12, "tn": 1e12, "bio": 1e12},
+    **{"Bio": 1e12, "조": 1e12, "bin": 1e3, "mia": 1e9},
+}
+_MARKS_BETWEEN = r"[*_`~}]{0,4}"
+_LATEX = r"(?:(?:text|mathrm|textbf|textit|mbox)\s?\{\s?)?"
+_LETTERS = rf"(?![{UNPARTED}{HANGUL}\d_])[\w{MARKS}]"
+_WORD = re.compile(rf"{_MARKS_BETWEEN}(?:[^\S\n]|-|,(?! ))?{_LATEX}-?{_MARKS_BETWEEN}((?:{_LETTERS})+)")
+_NEXT_WORD = re.compile(rf"[^\S\n]((?:{_LETTERS})+)")
+_UNPARTED_WORDS = re.compile(
+    # 千克 is a kilogram, 千米 a kilometre, 百帕 a hectopascal, 兆赫 a megahertz.
+    rf"{_MARKS_BETWEEN}[^\S\n]?((?:[百千](?![克米瓦卡帕赫焦伏牛安分]|字节|比特)|[万萬亿億]|兆(?![赫瓦帕焦伏比字])"
+    rf"|(?<![^\S\n])[백천만억]|(?<=[^\S\n])[만억](?=\s|원|명|개|달러|\Z)|พัน|หมื่น|แสน|ล้าน)+)"
+)
+_UNPARTED_WORD = re.compile("|".join(_OF_UNPARTED))
+_CODE = r"(?:USD|EUR|GBP|INR|CHF|JPY|CNY|RMB|AUD|CAD|BRL|SEK|NOK|DKK|PLN|RUB|KRW|SGD|HKD|MXN|ZAR)"
+_SYMBOL = r"(?:(?:US|AU?|CA?|NZ|HK|S|R)?[$€£¥₹₩₽₺฿₫₪₴₦₱])"
+MONEY = rf"(?:{_SYMBOL}|{_CODE}|Rs\.?)"  # as it is written before a number
+_END = rf"(?![\w{MARKS}^])|(?=[{UNPARTED}{HANGUL}])"
+_SIGN = re.compile(
+    rf"{_MARKS_BETWEEN}([^\S\n]?)({'|'.join(sorted(_SIGNS, key=len, reverse=True))})"
+    rf"(?=(?:{_CODE}|{_SYMBOL})|{_END})"
+)
+_BEFORE_MONEY = re.compile(
+    rf"(?:{_SYMBOL}|(?<![^\W\d_])(?:{_CODE}|Rs\.?|R|kr\.?))[^\S\n]?[-+]?[^\S\n]?[*_`]{{0,2}}$", re.IGNORECASE
+)
+_BEHIND_MONEY = re.compile(
+    rf"[^\S\n]?(?:{_SYMBOL}|(?:{_CODE}|euros?|dollars?|pounds?|rupees?|pesos?|yuan|yen|reais|kr|руб\w*)(?!\w)"
+    r"|원|달러|元|円)",
+    re.IGNORECASE,
+)
+_NAMED_SCALE = re.compile(
+    rf"[^\S\n]?\(?[^\S\n]?(?:(?:in|en|em)[^\S\n])?((?:{_LETTERS})+)[^\S\n]?\)", re.IGNORECASE
+)
+_JOINT = re.compile(r"(?:\.?,?[^\S\n](?:(?:and|und|et|y|e|и|i|ve|og|och|en)[^\S\n])?)?", re.IGNORECASE)
+_IS_UNPARTED = re.compile(rf"[{HAN}{HANGUL}]")
+
+
+class Multiplier(NamedTuple):
+    """A word or sign after a number: its factor, where it ends, and if its language has a decimal comma."""
+
+    factor: float
+    end: int
+    has_comma: bool = False
+
+
+class Amount(NamedTuple):
+    """A number with its multiplier. value: of the digits alone, without a sign."""
+
+    start: int
+    value: float
+    multiplier: Multiplier | None
+    end: int
+
+
+def multiplier(text: str, start: int, end: int) -> Multiplier | None:
+    """The multiplier of the number that stands in `text` from `start` to `end`; None if it has none.
+
+    Words are always one. A sign is one if money is counted ($5m, 5 M€), or if it is written at the number as
+    no unit is: 5k, 5K, 5M, 5B.
+    """
+    if unparted := _UNPARTED_WORDS.match(text, end):
+        factor = 1.0
+        for word in _UNPARTED_WORD.findall(unparted[1]):
+            factor *= _OF_UNPARTED[word]
+        return Multiplier(factor, unparted.end())
+    word = _WORD.match(text, end)
+    if word and (known := _WORDS.get(word[1].casefold())):
+        factor, has_comma, past = *known, word.end()
+        while (more := _NEXT_WORD.match(text, past)) and (known := _WORDS.get(more[1].casefold())):
+            factor, has_comma, past = factor * known[0], has_comma or known[1], more.end()
+        return Multiplier(factor, past, has_comma)
+    sign = _SIGN.match(text, end)
+    if sign is None:
+        return None
+    before = text[max(0, start - 8) : start]
+    is_money = _BEFORE_MONEY.search(before) or _BEHIND_MONEY.match(text, sign.end())
+    is_written_at = sign[2] in ("k", "к") or (sign[2] in ("K", "M", "B") and not sign[1])
+    if is_money or (is_written_at and not before[-1:].isalpha() and before[-1:] not in ("^", "_")):
+        return Multiplier(_SIGNS[sign[2]], sign.end())
+    return None
+
+
+def possible_factor(text: str, end: int) -> float:
+    """What the number that ends at `end` may have to be multiplied by, if its unit is meant so; else 1.
+
+    5 m are metres or millions, 300 K kelvin or thousands; 5 (in millions) may be meant as 5.
+    """
+    if sign := _SIGN.match(text, end):
+        return 1.0 if text.startswith("/", sign.end()) else _SIGNS[sign[2]]  # 5 m/s
+    named = _NAMED_SCALE.match(text, end)
+    return _WORDS.get(named[1].casefold(), (1.0,))[0] if named else 1.0
+
+
+def written_factor(factor: float) -> str:
+    """The sign that `possible_factor` reads as `factor`; "" for 1."""
+    return next((f" {sign}" for sign, known in _SIGNS.items() if known == factor and sign != "k"), "")
+
+
+def multiplied(text: str, amounts: Iterable[Amount]) -> str:
+    """`text` with each multiplied number written out: "$3 million" as "$3000000".
+
+    amounts: its numbers, in order. Those that make up one are added: "1 million 200 thousand", 1億2000万.
+    """
+    parts: list[str] = []
+    past = 0
+    found = list(amounts)
+    at = 0
+    while at < len(found):
+        first = found[at]
+        at += 1
+        if first.multiplier is None:
+            continue
+        total, last = first.value * first.multiplier.factor, first
+        while at < len(found) and (more := _added(text, last, found[at])) is not None:
+            total, last = total + more, found[at]
+            at += 1
+            if last.multiplier is None:
+                break
+        before = text[past : first.start]
+        # 190 / 37.5k is no fraction, and none of whole numbers when written out.
+        cut = "\0" if before.endswith(("/", "/ ")) else ""
+        parts += [before, cut, repr(total).removesuffix(".0")]
+        past = last.end
+        if text[past : past + 1].isdigit():
+            parts.append(" ")
+    return "".join([*parts, text[past:]]) if parts else text
+
+
+def _added(text: str, last: Amount, following: Amount) -> float | None:
+    """What `following` adds to `last`, which it continues; None if it is another number."""
+    assert last.multiplier is not None
+    factor, between = last.multiplier.factor, text[last.end : following.start]
+    is_unparted = _IS_UNPARTED.match(text[last.end - 1]) is not None
+    if not _JOINT.fullmatch(between) or (not between and not is_unparted):
+        return None
+    if following.multiplier is not None:
+        value = following.value * following.multiplier.factor
+        is_smaller = following.multiplier.factor < factor
+        return value if is_smaller and value < factor else None
+    if between.strip() or not float(following.value).is_integer():
+        return None
+    if (
+        is_unparted
+        and following.value < 10
+        and factor >= 1000
+        and text[following.end : following.end + 1] != "円"
+    ):
+        return following.value * factor / 10  # 1万5, as it is spoken
+    is_whole = following.value >= factor / 10 or is_unparted
+    return following.value if is_whole and following.value < factor else None
