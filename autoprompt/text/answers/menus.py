@@ -51,13 +51,13 @@ _SIGN_OF_ENDS = re.compile(r"\s+(?:is|ist|est|es|è|é)\s+")  # of numbers alone
 # Behind the letter of an option: a sentence about it, and not what it says.
 _JUDGED = re.compile(
     r"[\s\"'`*_:,.)]*(?:(?:is|was|are|were|would|could|can|may|might|should|does|do|did|has|have|had|seems?|refers?|makes?"
-    r"|contains?|expresses|uses|sounds?|says|isn't|doesn't|cannot|can't|ist|est|es|sind|correct|incorrect|right"
-    r"|wrong|true|false|yes|no|not)\b|[是为為不对對错錯正][确確误誤]?|が|이|가)",
+    r"|contains?|expresses|uses|sounds?|says|fits?|isn't|doesn't|cannot|can't|ist|est|es|sind|correct|incorrect|right"
+    r"|wrong|true|false|yes|no|not|rather|instead|over|than|and|or|nor|but|because|since|as|with|while|whereas)\b|[是为為不对對错錯正][确確误誤]?|が|이|가)",
     re.IGNORECASE,
 )
 _LONGEST_MEANING = 400
 _MEANING_END = re.compile(
-    r"[\n;,.。；)\]→⇒|]|->|=>|\s:\s|:(?=\s|$)|\b(?:so|thus|therefore|hence|also|donc|entonces|итак)\b"
+    r"[,.](?!\d)|[\n;。；)\]→⇒|]|->|=>|\s:\s|:(?=\s|$)|\b(?:so|thus|therefore|hence|also|donc|entonces|итак)\b"
 )
 _FROM = re.compile(
     r"\b(?:from|between|von|zwischen|de|entre|da|tra|от|между)\s+[\"'`*_“‘「(]*$|[从從由(\[]$", re.IGNORECASE
@@ -68,6 +68,9 @@ _TO = re.compile(
 )
 _LETTERS = re.compile(
     r"(?<![\w'’])([A-Za-z])(?:[-–~〜]|\s*(?:到|至|から|에서|ถึง|\.{2,3})\s*|\s+(?:to|through|thru|bis|à|до)\s+)([A-Za-z])(?![\w'’])"
+)
+_SHARE = re.compile(
+    r"[\s*_`\"']*(?:(?=\d{1,3}(?:\.\d+)?\s?%)|(?=[01]\.\d))(\d+(?:\.\d+)?)\s?(%)?[\s,;.)*_`\"'(-]*"
 )
 _BRACKETS = {"(": ")", "[": "]", "{": "}"}
 _WIDEST_BRACKET = 200
@@ -154,8 +157,7 @@ class Menus:
             ):
                 run.append(item)
             elif item or is_marked:
-                if (legend := self._legend(text, run, found)) is not None:
-                    yield legend
+                yield from self._legend(text, run, found)
                 run, labels = ([item] if item else []), set()
             if item:
                 labels.add(item.found.label)
@@ -185,11 +187,16 @@ class Menus:
         )
         return not self._places or (last < this) == (first < second)
 
-    def _legend(self, text: str, run: Sequence[_Item], found: Sequence[Found]) -> Span | None:
-        """From the first item to the end of what the last one means."""
-        # 4 and 5 explained, of 1 to 5, are two readings.
+    def _legend(self, text: str, run: Sequence[_Item], found: Sequence[Found]) -> list[Span]:
+        """From the first item to the end of what the last one means.
+
+        Of labels with shares ("yes: 0.2, no: 0.8") that with the largest is said.
+        """
+        # 4 and 5 explained, of 1 to 5, are two readings; "(A) applies, and (B)" of four letters is no menu.
         if len(run) < 2 or all(self._places.get(item.found.label, 0) for item in run):
-            return None
+            return []
+        if self._letters and len(run) < min(_FEWEST, self._count):
+            return []
         last = run[-1]
         most = last.end + _LONGEST_MEANING
         ends = [min(most, len(text))]
@@ -204,7 +211,13 @@ class Menus:
             ends += [sign.start() for sign in signs if sign]
         following = bisect_left(found, last.end, key=_START)
         ends += [label.start for label in found[following : following + 1]]
-        return run[0].found.start, min(ends)
+        begin, end = run[0].found.start, min(ends)
+        stops = [*(item.found.start for item in run[1:]), end]
+        shares = [_share(text[item.end : stop]) for item, stop in zip(run, stops, strict=True)]
+        if min(shares) < 0 or shares.count(max(shares)) > 1:
+            return [(begin, end)]
+        likeliest = run[shares.index(max(shares))].found
+        return [(begin, likeliest.start), (likeliest.end, end)]
 
 
 def _runs(found: Sequence[Found], is_joined: Callable[[Found, Found], bool]) -> Iterator[list[Found]]:
@@ -220,6 +233,14 @@ def _runs(found: Sequence[Found], is_joined: Callable[[Found, Found], bool]) -> 
         labels.add(label.label)
     if len(run) > 1:
         yield run
+
+
+def _share(meaning: str) -> float:
+    """The share that is all a label is given; -1 for any other meaning."""
+    share = _SHARE.fullmatch(meaning)
+    if share is None:
+        return -1.0
+    return float(share[1]) / 100 if share[2] else float(share[1])
 
 
 def _is_marked(text: str, start: int) -> bool:

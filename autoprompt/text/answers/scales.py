@@ -59,7 +59,7 @@ _END = re.compile(
     r"\s*(?:the\s+|d(?:er|ie|as)\s+|l[ea]\s+|el\s+|o\s+|il\s+)?"
     r"(?:(?:very\s+|most\s+|least\s+)?(?:best|worst|highest|lowest|max(?:imum)?|min(?:imum)?|top|bottom)\b"
     r"|beste?|schlechteste|höchste|niedrigste|meilleure?|pire|mejor|peor|melhor|pior|migliore|peggiore|лучш\w+|худш\w+"
-    r"|最[好差高低]|最も|최고|최저|ดีที่สุด|แย่ที่สุด)",
+    r"|最[好差高低]|最も|최고|최저|ดีที่สุด|แย่ที่สุด)(?!\s+(?!(?:and|und|et|y|e|i|и)\b)\w)",
     re.IGNORECASE,
 )
 
