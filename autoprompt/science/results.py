@@ -87,7 +87,7 @@ def _check_inside(file: int, path: str, names: Callable[[], dict[tuple[int, int]
 
 
 def _without_links(output: Path, work: Path) -> Path:
-    """The absolute path of the folder. The user's own links are followed. Links in the work folder, and one in
+    """The absolute path of the folder. The user's own links are followed. Links in the work folder, and in
     place of the results folder itself, stay in the path, and opening it is refused."""
     path = Path("/")
     parts = output.absolute().parts

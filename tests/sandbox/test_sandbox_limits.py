@@ -163,3 +163,98 @@ def test_open_files_are_limited(strongest: Level, tmp_path: Path) -> None:
 def test_a_limit_of_nothing_is_an_error(name: str) -> None:
     with pytest.raises(SandboxError, match=name):
         Limits(**{name: 0})
+
+
+# What stays under the limits, though a count that is too simple would add it up twice or for ever.
+WITHIN = {
+    "shared memory of a process and its children": """
+made = mmap.mmap(-1, 100 << 20)
+for _ in range(4):
+    if os.fork() == 0:
+        for n in range(100):
+            made[n << 20 : (n + 1) << 20] = b"x" * (1 << 20)
+        time.sleep(1.2)
+        os._exit(0)
+for _ in range(4):
+    os.wait()
+""",
+    "shared memory with a name": """
+from multiprocessing import shared_memory
+made = shared_memory.SharedMemory(create=True, size=100 << 20)
+for n in range(100):
+    made.buf[n << 20 : (n + 1) << 20] = b"x" * (1 << 20)
+time.sleep(1.2)
+made.close()
+made.unlink()
+""",
+    "a temporary file without a name, mapped and open": """
+file = tempfile.TemporaryFile(dir=".")
+for _ in range(20):
+    file.write(b"x" * (1 << 20))
+file.flush()
+made = mmap.mmap(file.fileno(), 0)
+time.sleep(1.2)
+""",
+    "a file that is written again and again": """
+end = time.monotonic() + 1.5
+while time.monotonic() < end:
+    with open("again", "wb") as file:
+        file.write(b"x" * (20 << 20))
+""",
+    "a file that is renamed again and again": """
+open("0", "wb").write(b"x" * (25 << 20))
+end, n = time.monotonic() + 1.5, 0
+while time.monotonic() < end:
+    os.makedirs(f"d{n % 50}", exist_ok=True)
+    os.rename("0", f"d{n % 50}/0")
+    os.rename(f"d{n % 50}/0", "0")
+    n += 1
+""",
+    "a file that is removed while it is open": """
+file = open("0", "wb")
+file.write(b"x" * (25 << 20))
+time.sleep(0.7)
+os.remove("0")
+time.sleep(0.7)
+""",
+    "a file of many names": """
+open("0", "wb").write(b"x" * (25 << 20))
+for n in range(20):
+    os.link("0", f"n{n}")
+time.sleep(1.2)
+""",
+    "a file of holes": """
+with open("holes", "wb") as file:
+    file.truncate(200 << 20)
+time.sleep(1.2)
+""",
+    "processes that leave their parent and end": """
+for _ in range(60):
+    if os.fork() == 0:
+        if os.fork() == 0:
+            os._exit(0)
+        os._exit(0)
+    os.wait()
+time.sleep(0.3)
+""",
+    "descriptors that are handed over": """
+one, two = socket.socketpair()
+end = time.monotonic() + 1.2
+while time.monotonic() < end:
+    socket.send_fds(one, [b"x"], [0])
+    for file in socket.recv_fds(two, 1, 1)[1]:
+        os.close(file)
+""",
+}
+
+
+@pytest.mark.parametrize("way", WITHIN)
+def test_what_stays_within_the_limits_goes_on(way: str, offered: Level, tmp_path: Path) -> None:
+    if "with a name" in way and not offered.namespaces:
+        pytest.skip("without a mount namespace there is no /dev/shm")
+    code = "import mmap, os, socket, tempfile, time\n" + WITHIN[way] + "print('done')"
+    limits = Limits(
+        memory_bytes=400 << 20, disk_bytes=40 << 20, file_bytes=300 << 20, processes=20, wall_s=30
+    )
+    result = run(code, workdir=tmp_path / "work", level=offered, limits=limits)
+    assert (result.stdout, result.killed_by) == ("done\n", None), result.stderr

@@ -36,16 +36,16 @@ class Devices:
 class Held:
     """One look at the processes of a run.
 
-    `bytes`: in files without a name, for memory and for the disk. `is_whole`: False if something could not be
-    looked into: memory or a file that is only mapped, a file on its way through a socket, a process that
-    shields itself. `mapped_bytes`: then, the shared memory that processes have mapped, each page once.
+    `bytes`: in files without a name, by kind. `unknown`: the kinds of which something could not be looked into:
+    memory or a file that is only mapped, a file on its way through a socket, a process that shields itself.
+    `mapped_bytes`: then, the shared memory that processes have mapped, each page once.
     """
 
     def __init__(self, devices: Devices, folders: list[str], seen: set[int]) -> None:
         """folders: mappings of files elsewhere are not the run's. seen: inodes that are counted already."""
         self.bytes = {MEMORY: 0, DISK: 0}
         self.mapped_bytes = 0
-        self.is_whole = True
+        self.unknown: set[str] = set()
         self._devices = devices
         self._prefixes = tuple(os.fsencode(folder) + b"/" for folder in folders)
         self._known = {(DISK, inode) for inode in seen}
@@ -65,9 +65,9 @@ class Held:
                 try:
                     self.bytes[key[0]] += os.stat(path).st_blocks * 512
                 except OSError:  # only root may
-                    self.is_whole = False
+                    self.unknown.add(key[0])
             yield
-        for process in processes if not self.is_whole else []:
+        for process in processes if MEMORY in self.unknown else []:
             for line in _read_bytes(f"/proc/{process.pid}/smaps_rollup").split(b"\n"):
                 if line.startswith(b"Pss_Shmem:"):
                     self.mapped_bytes += int(line.split()[1]) * 1024
@@ -77,7 +77,7 @@ class Held:
         try:
             names = os.listdir(f"{task}/fd")
         except PermissionError:
-            self.is_whole = False
+            self.unknown |= {MEMORY, DISK}
             return
         except OSError:  # it has ended
             return
@@ -93,7 +93,8 @@ class Held:
                     self.bytes[key[0]] += status.st_blocks * 512
             elif stat.S_ISSOCK(status.st_mode) and status.st_ino not in self._sockets:
                 self._sockets.add(status.st_ino)
-                self.is_whole = self.is_whole and not _carries_files(f"{task}/fdinfo/{name}")
+                if _carries_files(f"{task}/fdinfo/{name}"):
+                    self.unknown |= {MEMORY, DISK}
             yield
 
     def _map(self, process: Process) -> None:

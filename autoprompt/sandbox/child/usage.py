@@ -28,7 +28,7 @@ class Meter:
 
     Processor time, number of processes and private memory are read each time. A survey of folders, open files
     and mappings follows twice a second, or sooner if shared memory grows. What the run holds but nobody can
-    look into counts as much as the whole machine's use has grown.
+    look into counts as much as the whole machine's use has grown, or as the run has written.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -103,9 +103,10 @@ class Meter:
         disk = held.bytes[DISK] + self._grown(self._taken)
         used = self._used()
         self._least_used = min(self._least_used, used)
-        if not held.is_whole:
+        if MEMORY in held.unknown:
             memory = max(memory, held.mapped_bytes, grown)
-            disk = max(disk, used - self._least_used)
+        if DISK in held.unknown:
+            disk = max(disk, used - self._least_used, _written())
         if private + memory > limits.memory_bytes:
             return "memory"
         return "disk" if disk > limits.disk_bytes or self._moved >= _MOST_MOVED else None
@@ -182,6 +183,18 @@ def _proportional(process: tree.Process) -> int:
         lines = []
     found = [int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss_Anon:")]
     return found[0] if found else _private_pages(process) * _PAGE
+
+
+def _written() -> int:
+    """To disks, by the processes below and those that were waited for."""
+    total = 0
+    for pid in [os.getpid(), *(process.pid for process in tree.processes_below(os.getpid()))]:
+        try:
+            fields = dict(line.split(": ") for line in tree.read(f"/proc/{pid}/io").splitlines())
+            total += int(fields["write_bytes"]) - int(fields["cancelled_write_bytes"])
+        except (OSError, KeyError):
+            continue
+    return total
 
 
 def _shared_memory() -> int:
