@@ -23,7 +23,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from autoprompt.cli.streams import lenient
-from autoprompt.errors import AutopromptError, Interrupted, Problem, UsageError, Voice, disk_fault
+from autoprompt.errors import AutopromptError, Interrupted, Place, Problem, UsageError, Voice, disk_fault
 
 # Name -> (module, what it does). A module's `app` is the command, or the group of commands.
 COMMANDS = {
@@ -112,7 +112,8 @@ class LazyGroup(TyperGroup):
                     vars(error)["message"] = message.removeprefix("Value error, ")
                 if hasattr(error, "format_message"):  # a usage error; Exit and Abort say nothing
                     vars(error)["message"] = getattr(error, "message", "") + _unnamed(error)
-                    _tell_program(ctx, error.format_message(), getattr(error, "exit_code", 2))
+                    said, code = error.format_message(), getattr(error, "exit_code", 2)
+                    _tell_program(ctx, said, code, _problems_of_a_value(error))
                 raise
             if ctx.meta["autoprompt.debug"]:
                 traceback.print_exc()
@@ -120,6 +121,13 @@ class LazyGroup(TyperGroup):
                 raise _ended(ctx, f"system: {fault} ({error}){_MAKE_ROOM}", 3) from error
             said = f"{type(error).__name__}: {error}\nthis is a bug; --debug shows it"
             raise _ended(ctx, said, 70) from error
+
+
+def _problems_of_a_value(error: Any) -> list[Problem]:
+    """Return what the parser of a flag's value found wrong with it."""
+    problem = getattr(error.__cause__, "problem", None)
+    name = getattr(getattr(error, "param", None), "name", None)
+    return [] if problem is None else [problem.at(Place(setting=name, source="flag"))]
 
 
 def _unnamed(error: Any) -> str:

@@ -175,9 +175,9 @@ def without_doubles(
     warnings = []
     if doubles:
         said = f"{doubles} duplicate row{_s(doubles)} dropped: same input and target as an earlier row"
-        fix = _if_input_is_larger([*others])
-        code = "dataset.duplicates"
-        warnings.append(Problem(code, said, file_place(path), fix, {"input_field": None} if fix else {}))
+        fix, place = _if_input_is_larger([*others]), file_place(path)
+        settings = {"input_field": None} if fix else {}
+        warnings.append(Problem("dataset.duplicates", said, place, fix, settings))
     if conflicts:
         said = f"{conflicts} row{_s(conflicts)} dropped: same input as an earlier row, but another target"
         warnings.append(Problem("dataset.conflicts-dropped", said, file_place(path)))

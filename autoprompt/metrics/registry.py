@@ -126,7 +126,9 @@ def check_targets(metric: Metric, rows: Mapping[Path, Sequence[Example]]) -> lis
                 faults.add_row(example, Problem("metric.target", fault))
         faults.raise_if_any()
     if fault := metric.options_fault(row.target_text for examples in rows.values() for row in examples):
-        raise ConfigError(Problem("metric.options", f"metric {metric.name}: {fault}"))
+        raise ConfigError(
+            Problem("metric.options", f"metric {metric.name} has an option that fits no target: {fault}")
+        )
     doubt = metric.doubt(row.target_text for examples in rows.values() for row in examples)
     return [
         warning
@@ -143,8 +145,13 @@ def _passed_over(metric: TextMetric, path: Path, examples: Sequence[Example]) ->
             rows.setdefault(said, []).append(example)
     fix = f"Write what metric {metric.name} is to compare, or choose another metric."
     return [
-        _of_targets(
-            "metric.target-in-part", said, path, found, [short(row.target_text, _SHOWN) for row in found], fix
+        Problem(
+            "metric.target-in-part",
+            f"{_targets(len(found))} with {said}: "
+            + listed([short(row.target_text, _SHOWN) for row in found], _MOST_SHOWN),
+            file_place(path),
+            fix,
+            related=tuple(row.place for row in found[:_MOST_SHOWN]),
         )
         for said, found in rows.items()
     ]
@@ -156,15 +163,9 @@ def _doubtful(doubt: Doubt | None, path: Path, examples: Sequence[Example]) -> l
     if not doubt or not found:
         return []
     shown = [f"{short(row.target_text, _SHOWN)} as {doubt.readings[row.target_text]}" for row in found]
-    return [_of_targets("metric.target-in-doubt", doubt.said, path, found, shown, f"{doubt.advice}.")]
-
-
-def _of_targets(
-    code: str, said: str, path: Path, rows: Sequence[Example], shown: Sequence[str], fix: str
-) -> Problem:
-    places = tuple(row.place for row in rows[:_MOST_SHOWN])
-    said = f"{_targets(len(rows))} with {said}: {listed(shown, _MOST_SHOWN)}"
-    return Problem(code, said, file_place(path), fix, related=places)
+    said = f"{_targets(len(found))} with {doubt.said}: {listed(shown, _MOST_SHOWN)}"
+    places = tuple(row.place for row in found[:_MOST_SHOWN])
+    return [Problem("metric.target-in-doubt", said, file_place(path), f"{doubt.advice}.", related=places)]
 
 
 def _targets(count: int) -> str:

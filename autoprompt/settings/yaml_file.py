@@ -258,17 +258,17 @@ def _text(path: Path) -> str:
 
 
 def _broken_yaml(path: Path, error: Exception) -> Problem:
-    code = "settings.not-yaml"
     if isinstance(error, SizeError):
         return Problem("settings.too-large", error.said, Place(path, error.line))
     if isinstance(error, yaml.MarkedYAMLError) and (mark := error.problem_mark or error.context_mark):
         said = ", ".join(part for part in (error.context, error.problem) if part)
         fix = "Check the indentation, and put text with `: ` or `#` in quotes."
-        return Problem(code, f"not YAML: {said} (column {mark.column + 1})", Place(path, mark.line + 1), fix)
+        said = f"not YAML: {said} (column {mark.column + 1})"
+        return Problem("settings.not-yaml", said, Place(path, mark.line + 1), fix)
     if isinstance(error, yaml.reader.ReaderError):
         said = f"not YAML: character {error.position + 1} ({error.reason})"
-        return Problem(code, said, Place(path), "Take it out.")
-    return Problem(code, f"not YAML: {error}", Place(path))
+        return Problem("settings.not-yaml", said, Place(path), "Take it out.")
+    return Problem("settings.not-yaml", f"not YAML: {error}", Place(path))
 
 
 def _double_keys(node: yaml.Node, seen: set[int]) -> Iterator[tuple[str, int, int]]:

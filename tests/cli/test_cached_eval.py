@@ -9,7 +9,7 @@ import pytest
 from called import call
 from endpoint import KEY, Endpoint, write_messages
 
-CACHED = "every answer came from the response cache: nothing was asked of the model as it is today"
+CACHED = "every answer came from the response cache, so today's model was not asked"
 
 
 def test_an_evaluation_out_of_the_cache_is_announced(

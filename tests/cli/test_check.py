@@ -99,7 +99,7 @@ def test_an_update_says_what_the_new_baseline_lacks(endpoint: Endpoint) -> None:
 def test_usage_faults_end_with_2(endpoint: Endpoint) -> None:
     check("--update-baseline")
     sent = len(endpoint.requests)
-    assert "--max-drop: 2.0 found" in check("--max-drop", "2", code=2).stderr
+    assert "--max-drop: expected 1.0 or less, found 2.0" in check("--max-drop", "2", code=2).stderr
     assert "known: .md, .json" in check("-o", "report.docx", code=2).stderr
     assert "No such option" in check("--max-dorp", "2", code=2).stderr
     Path("ci.yaml").write_text("dataset: t.jsonl\nprompt: p\n", encoding="utf-8")
@@ -120,9 +120,12 @@ def test_input_faults_end_with_3(endpoint: Endpoint) -> None:
     BASELINE.write_text(f"<<<<<<< HEAD\n{text}=======\n{text}>>>>>>> x\n", encoding="utf-8")
     assert "baselines/t.json line 1: '<<<<<<<' found, a conflict marker of git" in check(code=3).stderr
     BASELINE.write_text(text, encoding="utf-8")
-    assert "--prompt and --exported exclude" in check("--prompt", "p", "--exported", "e.yaml", code=2).stderr
+    assert (
+        "--prompt: this cannot be combined with another setting (--exported)"
+        in check("--prompt", "p", "--exported", "e.yaml", code=2).stderr
+    )
     said = check("--record", "a.jsonl", "--replay", "b.jsonl", code=2).stderr
-    assert "--record and --replay exclude each other: give one of them" in said
+    assert "--record: this cannot be combined with another setting (--replay). Give one of them." in said
     assert "--metric: unknown metric 'exact'. Did you mean" in check("--metric", "exact", code=2).stderr
     Path("ci.yaml").write_text("baselin: b.json\n", encoding="utf-8")
     assert "ci.yaml line 1: unknown key 'baselin'. Did you mean 'baseline'?" in check(code=3).stderr
@@ -226,4 +229,4 @@ def test_settings_may_be_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     data = json.loads(check("--json", "--quiet").stdout)
     assert (data["limits"]["min_score"], len(data["limits"]["must_pass"])) == (1.0, 2)
     monkeypatch.setenv("AUTOPROMPT_MIN_SCORE", "x")
-    assert "AUTOPROMPT_MIN_SCORE: 'x' found" in check(code=3).stderr
+    assert "AUTOPROMPT_MIN_SCORE: expected a number, found 'x'" in check(code=3).stderr

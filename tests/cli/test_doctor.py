@@ -134,7 +134,7 @@ def test_a_misspelt_variable_is_warned_of(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("AUTOPROMPT_MAX_CALL", "5")
-    assert "did you mean AUTOPROMPT_MAX_CALLS?" in CliRunner().invoke(app, command).stderr
+    assert "Did you mean AUTOPROMPT_MAX_CALLS?" in CliRunner().invoke(app, command).stderr
 
 
 @pytest.mark.parametrize("unused", ["AVX-512", ""])

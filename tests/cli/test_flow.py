@@ -130,7 +130,7 @@ def test_dates_and_words_such_as_no_are_texts_in_files_of_inputs_and_mocks(tmp_p
 def test_a_file_of_inputs_that_cannot_be_read_says_where(tmp_path: Path) -> None:
     (tmp_path / "in.yaml").write_text("query: a\nquery: b\n", encoding="utf-8")
     said = call("flow", "run", "flow.yaml", "--inputs", "in.yaml", code=3).stderr
-    assert "in.yaml line 2: key 'query' stands on line 1 already" in said
+    assert "in.yaml line 2: the key 'query' is given twice (line 1)" in said
 
 
 def test_the_embedded_model_at_an_endpoint_is_refused_and_no_run_is_made(tmp_path: Path) -> None:

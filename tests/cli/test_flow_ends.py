@@ -128,7 +128,7 @@ def test_a_failed_node_says_how_the_run_goes_on(here: Path) -> None:
     run = json.loads(call("runs", "list", "--json").stdout)["runs"][0]["run_id"]
     said = f"What was finished is kept. Once that is mended, go on with: autoprompt resume {run}"
     assert failed.stderr.endswith(f"{said}\n")
-    assert json.loads(failed.stdout)["error"].endswith(said)
+    assert json.loads(failed.stdout)["error"]["message"].endswith(said)
 
 
 CALLS = "{id: find, type: tool, data: {tool_name: look_up_late, tool_parameters: {}}}"

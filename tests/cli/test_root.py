@@ -102,10 +102,13 @@ def test_an_empty_place_on_the_command_line_is_no_default(arguments: list[str], 
     rows = tmp_path / "rows.jsonl"
     rows.write_text('{"input": "a", "target": "b"}\n', encoding="utf-8")
     data = ["--dataset", str(rows), "--prompt", "p"] if arguments[0] == "run" else []
-    result = CliRunner().invoke(app, [arguments[0], *data, *arguments[1:], ""])
+    result = CliRunner().invoke(app, [arguments[0], *data, *arguments[1:], "", "--json"])
     assert result.exit_code == 2
+    error = json.loads(result.stdout)["error"]
+    name = arguments[-1].removeprefix("--").replace("-", "_")
+    assert (error["code"], error["setting"]) == ("settings.empty-value", name)
     assert arguments[-1] in result.stderr
-    assert "'' found; it is empty: give a value, or leave it out" in result.stderr
+    assert "the value is empty. Give a value, or leave the setting out." in result.stderr
 
 
 def test_a_choice_that_is_none_names_those_that_are() -> None:
@@ -118,7 +121,7 @@ def test_a_flag_before_the_command_is_told_where_it_goes() -> None:
     said = "error: --json stands before the command, expected after it: autoprompt run ... --json\n"
     result = CliRunner().invoke(app, ["--json", "run", "--dataset", "x.jsonl"])
     assert (result.exit_code, result.stderr) == (2, said)
-    assert json.loads(result.stdout)["exit_code"] == 2
+    assert json.loads(result.stdout)["error"]["exit_code"] == 2
     result = CliRunner().invoke(app, ["--runs-dir=r", "runs", "list"])
     assert (result.exit_code, result.stdout) == (2, "")
     assert (
@@ -142,7 +145,7 @@ def test_a_file_without_its_flag_is_told_which(tmp_path: Path) -> None:
         result = CliRunner().invoke(app, [*arguments, "--json"])
         assert result.exit_code == 2
         assert said in result.stderr
-        assert said in json.loads(result.stdout)["error"]
+        assert said in json.loads(result.stdout)["error"]["message"]
     assert "mean" not in CliRunner().invoke(app, ["run", "nowhere.csv"]).stderr
 
 

@@ -55,7 +55,7 @@ def test_a_run_from_start_to_export(endpoint: Endpoint) -> None:
 
 
 def test_a_warning_is_said_once_where_one_reader_has_all_of_it(tmp_path: Path) -> None:
-    said = "warning: 22 validation rows: by these alone only a gain of about +0.36"
+    said = "warning: 22 validation rows can only confirm a gain of about +0.36"
     with_json = call("run", "--config", "c.yaml", "--json")
     assert with_json.stderr.count(said) == 1
     assert said in with_json.stderr.splitlines()[1]
@@ -74,21 +74,44 @@ def test_json_is_the_only_thing_on_stdout() -> None:
     result = call("run", "--config", "c.yaml", "--json", "--quiet")
     data = json.loads(result.stdout)
     stored = json.loads((Path(data["run_dir"]) / "result.json").read_text(encoding="utf-8"))
-    assert data == stored
+    assert {**data, "warnings": None} == {**stored, "warnings": None}
+    assert [warning["code"] for warning in data["warnings"]] == [w["code"] for w in stored["warnings"]]
     assert data["verdict"] == "confirmed"
     assert result.stderr.startswith("Confirmed")  # a quiet run keeps its warnings for the end
-    assert result.stderr.count("warning: 22 validation rows: by these alone only a gain of about +0.36") == 1
+    assert result.stderr.count("warning: 22 validation rows can only confirm a gain of about +0.36") == 1
     assert json.loads(call("resume", data["run_id"], "--json").stdout) == data
 
 
 def test_an_error_is_json_too() -> None:
     result = call("run", "--dataset", "absent.jsonl", "--json", code=3)
-    said = json.loads(result.stdout)
-    assert said["exit_code"] == 3
-    assert "absent.jsonl: no such file" in said["error"]
+    error = json.loads(result.stdout)["error"]
+    assert "absent.jsonl: no such file" in error["message"]
     assert "absent.jsonl: no such file" in result.stderr
-    said = json.loads(call("run", "--no-such-flag", "--json", code=2).stdout)
-    assert (said["exit_code"], "--no-such-flag" in said["error"]) == (2, True)
+    place = {"file": "absent.jsonl", "line": None, "row": None, "setting": None}
+    assert {name: error[name] for name in place} == place
+    assert (error["code"], error["exit_code"]) == ("dataset.not-found", 3)
+    assert [problem["code"] for problem in error["problems"]] == ["dataset.not-found"]
+    error = json.loads(call("run", "--no-such-flag", "--json", code=2).stdout)["error"]
+    assert (error["exit_code"], error["code"], "--no-such-flag" in error["message"]) == (2, None, True)
+
+
+def test_errors_of_a_row_a_setting_and_a_file_are_data(endpoint: Endpoint) -> None:
+    Path("bad.csv").write_text("input,target\na,x\nb,\nc,\n", encoding="utf-8")
+    of_row = json.loads(call("run", "--dataset", "bad.csv", "--prompt", "p", "--json", code=3).stdout)[
+        "error"
+    ]
+    (problem,) = of_row["problems"]
+    assert (of_row["code"], of_row["file"], of_row["line"]) == ("dataset.empty-target", "bad.csv", 3)
+    assert [place["line"] for place in problem["also"]] == [4]
+    of_flag = json.loads(call("run", "--dataset", "bad.csv", "--max-val", "0", "--json", code=2).stdout)[
+        "error"
+    ]
+    assert (of_flag["code"], of_flag["setting"]) == ("settings.bad-value", "max_val")
+    assert of_flag["message"] == "--max-val: expected a number above 0, found 0."
+    Path("run.yaml").write_text("dataset: bad.csv\nsede: 1\n", encoding="utf-8")
+    of_file = json.loads(call("run", "--config", "run.yaml", "--json", code=3).stdout)["error"]
+    assert (of_file["code"], of_file["file"], of_file["line"]) == ("settings.unknown", "run.yaml", 2)
+    assert of_file["message"] == "run.yaml line 2: sede: unknown key. Did you mean 'seed'?"
     assert call("run", "--dataset", "absent.jsonl", code=3).stdout == ""
 
 
