@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -49,6 +49,47 @@ class Message:
     content: str
     tool_calls: tuple[ToolCall, ...] = ()
     tool_call_id: str = ""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Message:
+        """Read `to_dict`."""
+        calls = (
+            ToolCall(call["id"], call["function"]["name"], call["function"]["arguments"])
+            for call in data.get("tool_calls", ())
+        )
+        return cls(data["role"], data["content"], tuple(calls), data.get("tool_call_id", ""))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the turn as the chat-completions protocol has it."""
+        data: dict[str, Any] = {"role": self.role, "content": self.content}
+        if self.tool_calls:
+            data["tool_calls"] = [
+                {
+                    "id": call.id,
+                    "type": "function",
+                    "function": {"name": call.name, "arguments": call.arguments},
+                }
+                for call in self.tool_calls
+            ]
+        if self.tool_call_id:
+            data["tool_call_id"] = self.tool_call_id
+        return data
+
+    @property
+    def shown(self) -> str:
+        """The turn for people: its content, and the tools that it calls."""
+        calls = (f"{call.name}({call.arguments})" for call in self.tool_calls)
+        return "\n".join(filter(None, (self.content, *calls)))
+
+
+def question(turns: Iterable[Message]) -> str:
+    """Return the user's last turn: what the conversation asks at its end."""
+    return [turn.content for turn in turns if turn.role == "user"][-1]
+
+
+def transcript(turns: Iterable[Message]) -> str:
+    """Return a conversation as one text: each turn behind the name of its role."""
+    return "\n".join(f"{turn.role.capitalize()}: {turn.shown}" for turn in turns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +194,8 @@ class Example:
 
     input, target, fields: JSON values as the file or the program has them: text, number, true or false, list,
         object or null. `fields` are all of the row, for `{placeholders}`; input and target are two of them.
-    input_text, target_text: the two as `text_of` writes them.
+    turns: the conversation that the input is, without a system turn at its start; () for any other input.
+    input_text, target_text: the two as `text_of` writes them; of a conversation the user's last turn.
     content: the input as it identifies the row.
     group: rows with the same one belong together: they stay in one part, and are no independent evidence.
     path, line, row: the file, the 1-based line in it, and the 1-based number of the row if lines do not tell
@@ -168,14 +210,21 @@ class Example:
     line: int = 0
     path: Path | None = field(default=None, compare=False)
     row: int = field(default=0, compare=False)
+    turns: tuple[Message, ...] = ()
+    content: str = field(default="", repr=False, compare=False)
     input_text: str = field(init=False, repr=False, compare=False)
     target_text: str = field(init=False, repr=False, compare=False)
-    content: str = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "input_text", text_of(self.input))
+        object.__setattr__(self, "input_text", question(self.turns) if self.turns else text_of(self.input))
         object.__setattr__(self, "target_text", text_of(self.target))
-        object.__setattr__(self, "content", content_of(self.input))
+        if not self.content:
+            object.__setattr__(self, "content", content_of(self.input))
+
+    @property
+    def full_text(self) -> str:
+        """All of the input as one text: of a conversation every turn."""
+        return transcript(self.turns) if self.turns else self.input_text
 
     @property
     def place(self) -> Place:
@@ -205,6 +254,7 @@ class Demo:
 
     component: the text of a program of several that it is shown with; "" for a single prompt.
     fields: of its row, those that the prompt asks for beside the input, for its `{placeholders}`.
+    turns: the conversation that `output` answers, shown turn by turn; () for a question alone.
     """
 
     input: str
@@ -212,34 +262,48 @@ class Demo:
     example_id: str = ""
     component: str = ""
     fields: Mapping[str, str] = field(default_factory=dict, hash=False)
+    turns: tuple[Message, ...] = ()
+
+    @property
+    def full_text(self) -> str:
+        """All that is asked as one text: of a conversation every turn."""
+        return transcript(self.turns) if self.turns else self.input
 
     def held(self, input_field: str) -> dict[str, str]:
         """The fields that it fills a prompt in with."""
-        return {input_field: self.input, **self.fields}
+        return {input_field: self.full_text, **self.fields}
 
     @property
     def shown(self) -> str:
         """All that is asked, for people: the input, and the fields that it is not made of."""
         lines = (f"{name}: {text}" for name, text in self.fields.items())
-        held = f"\n{self.input}\n"
-        return "\n".join((self.input, *(line for line in lines if f"\n{line}\n" not in held)))
+        held = f"\n{self.full_text}\n"
+        return "\n".join((self.full_text, *(line for line in lines if f"\n{line}\n" not in held)))
+
+    @property
+    def asked(self) -> str:
+        """The same in short: of a conversation the user's last turn alone."""
+        return self.input if self.turns else self.shown
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Demo:
         """Reads `to_dict`, and what earlier versions wrote."""
         known = {name: data[name] for name in ("example_id", "component", "fields") if data.get(name)}
-        return cls(data["input"], data["output"], **known)
+        turns = tuple(map(Message.from_dict, data.get("messages") or ()))
+        return cls(question(turns) if turns else data["input"], data["output"], **known, turns=turns)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON for other programs: without the row that it was made of, nor what it lacks."""
         name = {"component": self.component} if self.component else {}
         more = {"fields": dict(self.fields)} if self.fields else {}
-        return {**name, "input": self.input, "output": self.output, **more}
+        asked = {"messages": [turn.to_dict() for turn in self.turns]} if self.turns else {"input": self.input}
+        return {**name, **asked, "output": self.output, **more}
 
     @property
     def content(self) -> list[Any]:
         """What makes two the same to a model; of a single prompt's input alone as earlier versions had it."""
-        return [self.input, self.output, *filter(None, [self.component, dict(self.fields)])]
+        turns = [turn.to_dict() for turn in self.turns]
+        return [self.input, self.output, *filter(None, [self.component, dict(self.fields), turns])]
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,7 +381,7 @@ class EvaluatedRow:
     confidence: the probability that the model gave to the right label; None where unknown. It grades what
         0/1 scores cannot tell apart and is never reported as accuracy.
     output: all that the model wrote, where that is more than `prediction`; else "".
-    is_unscored, feedback: as in `Score`. is_cut: as in `Prediction`. group: as in `Example`.
+    is_unscored, feedback: as in `Score`. is_cut: as in `Prediction`. group, turns: as in `Example`.
     """
 
     example_id: str
@@ -337,7 +401,24 @@ class EvaluatedRow:
     is_unscored: bool = False
     is_cut: bool = False
     group: str | None = None
+    turns: tuple[Message, ...] = ()
     feedback: str = ""
+
+    @property
+    def full_text(self) -> str:
+        """As in `Example`."""
+        return transcript(self.turns) if self.turns else self.input
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> EvaluatedRow:
+        """Read `to_dict`."""
+        trace = tuple(map(Step.from_dict, data.get("trace", ())))
+        turns = tuple(map(Message.from_dict, data.get("turns", ())))
+        return cls(**{**data, "trace": trace, "turns": turns})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON; `turns` as the chat-completions protocol has them."""
+        return {**asdict(replace(self, turns=())), "turns": [turn.to_dict() for turn in self.turns]}
 
     @property
     def is_lost(self) -> bool:
@@ -465,12 +546,13 @@ class Candidate:
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON, without `origin`, which is the same for the whole run; `from_dict` reads it."""
         lists = {"parents": list(self.parents), "told": list(self.told)}
-        data = {**asdict(self), "components": dict(self.components), **lists}
-        for demo in data["demos"]:
-            if not demo["fields"]:  # most have none, and older versions know of none
-                del demo["fields"]
+        demos = [
+            {**demo.to_dict(), "example_id": demo.example_id, "component": demo.component}
+            for demo in self.demos
+        ]
+        data = {**asdict(replace(self, demos=())), "components": dict(self.components), **lists}
         del data["origin"]
-        return data
+        return data | {"demos": demos}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Candidate:

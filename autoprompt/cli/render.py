@@ -254,7 +254,7 @@ def _component_changes(data: Mapping[str, Any]) -> Iterator[RenderableType]:
 
 def _demos(demos: Sequence[Mapping[str, Any]]) -> Iterator[Text]:
     for demo in map(Demo.from_dict, demos[:_DEMOS_SHOWN]):
-        yield Text(f"  {shortened(demo.shown)} -> {shortened(demo.output)}")
+        yield Text(f"  {shortened(demo.asked)} -> {shortened(demo.output)}")
     if len(demos) > _DEMOS_SHOWN:
         yield Text(f"  ... and {len(demos) - _DEMOS_SHOWN} more", "dim")
 

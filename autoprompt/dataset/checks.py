@@ -11,6 +11,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from autoprompt.dataset.conversations import NoConversationError, conversation_fields, opened
 from autoprompt.dataset.faults import Faults, file_place, require_fields
 from autoprompt.dataset.plain import holds_bytes, without_bytes
 from autoprompt.dataset.reading import read_records
@@ -37,6 +38,7 @@ def load_rows(
     input_of: what may be fields that make up the input, as far as the first row has them: several as lines
     of `name: value`; a single one as it is, where there is no field of the input's name.
 
+    An input that is a conversation has its turns (see `conversations.opened`).
     Values keep their JSON types; of CSV and its like they are text. A target may be an object or a list with
     takes_json only. White space around a target that is text is dropped. A row without a group value is a
     group of its own. Of Parquet, a field of bytes that are no text is left out.
@@ -52,8 +54,12 @@ def load_rows(
     input_of = () if target_field in input_of else tuple(input_of)
     asked = {setting: name for setting, name in mapped.items() if not (input_of and setting == "input_field")}
     for line, found in read_records(path, faults, asked):
-        record = without_bytes(found, mapped.values())
-        made_of = made_of or _made_of(record, line, mapped, input_of, faults)
+        try:
+            record, chat = opened(without_bytes(found, mapped.values()), input_field, target_field)
+        except NoConversationError as error:
+            faults.add(line, _no_answer(found, input_field, target_field, str(error)))
+            continue
+        made_of = made_of or _made_of(record, line, mapped, input_of, faults, is_chat=chat is not None)
         wanted = (*made_of, *(name for setting, name in mapped.items() if setting != "input_field"))
         if problem := _row_problem(record, wanted, target_field, takes_json=takes_json):
             faults.add(line, problem)
@@ -70,10 +76,13 @@ def load_rows(
             faults.add(line, problem)
             continue
         group = text_of(fields[group_field]) or None if group_field else None
-        row_id = example_id(content_of(given), target_text)
+        content = content_of(given) if chat is None else chat.content
+        turns = () if chat is None else chat.turns
+        row_id = example_id(content, target_text)
         place = faults.place(line)
         row = 0 if place.row is None else place.row + 1
-        examples.append(Example(row_id, given, target, fields, group, place.line or 0, place.file, row))
+        where = place.line or 0, place.file, row
+        examples.append(Example(row_id, given, target, fields, group, *where, turns, content))
     if not examples and not faults.count:
         faults.add(1, Problem("dataset.empty", "the file has no rows", fix="Fill it, or give another file."))
     faults.raise_if_any()
@@ -86,14 +95,21 @@ def _made_of(
     mapped: Mapping[str, str],
     input_of: Sequence[str],
     faults: Faults,
+    *,
+    is_chat: bool,
 ) -> list[str]:
     """Return the fields that the input is made of, by the first row: at least one.
 
-    mapped: As `fields` in `require_fields`. Fails if a field is missing or misspelt.
+    mapped: As `fields` in `require_fields`. is_chat: Whether the input field holds a conversation, which is the
+    input by itself. Fails if a field is missing or misspelt.
     """
     input_field = mapped["input_field"]
     there = [name for name in input_of if name in record]
-    if not there or (len(there) == 1 and input_field in record):
+    if not there or is_chat or (len(there) == 1 and input_field in record):
+        if input_field not in record and len(chats := conversation_fields(record)) == 1:
+            said = f"no field {input_field!r}, but {chats[0]!r} holds conversations"
+            fix, settings = "Name it as {input_field}.", {"input_field": chats[0]}
+            faults.fail(line, Problem("dataset.conversation-field", said, fix=fix, settings=settings))
         also = f" Or add the fields that the prompt asks for: {named([*input_of])}." if input_of else ""
         require_fields(record, line, mapped, faults, used=there, also=also)
         return [input_field]
@@ -108,6 +124,15 @@ def _made_of(
     needed = {setting: name for setting, name in mapped.items() if setting != "input_field"}
     require_fields(record, line, needed, faults, used=there)
     return there
+
+
+def _no_answer(record: Mapping[str, Any], input_field: str, target_field: str, fault: str) -> Problem:
+    said = f"no field {target_field!r}, and {input_field!r} is {fault}; the fields are {named([*record])}"
+    fix = (
+        "Name the field of the right answers as {target_field}, or end each conversation with the right "
+        "answer, as a turn of the assistant."
+    )
+    return Problem("dataset.no-answer", said, fix=fix, settings={"target_field": "<FIELD>"})
 
 
 def joined_input(record: Mapping[str, Any], names: Sequence[str]) -> str:

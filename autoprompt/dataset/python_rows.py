@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from autoprompt.dataset.conversations import shared_system
 from autoprompt.errors import (
     ConfigError,
     DatasetError,
@@ -45,12 +46,13 @@ def with_rows(
         said = "this names a file, and rows are given too"
         problem = Problem("dataset.rows-and-file", said, Place(setting=named[0]), "Give one of them.")
         raise ConfigError(problem)
-    if not has_prompt and config.prompt is None and config.workflow is None:
-        fix = "Give {prompt}, a text or `@` and the path of a file."
-        raise PromptError(
-            Problem("prompt.missing", "no prompt to start from", fix=fix, settings={"prompt": "<TEXT>"})
-        )
+    needs_prompt = not has_prompt and config.prompt is None and config.workflow is None
     with rows_as_file(rows, config.runs_dir if is_kept else None) as path:
+        if needs_prompt and not shared_system([path], config.input_field):
+            fix = "Give {prompt}, a text or `@` and the path of a file."
+            raise PromptError(
+                Problem("prompt.missing", "no prompt to start from", fix=fix, settings={"prompt": "<TEXT>"})
+            )
         yield config.model_copy(update={"dataset": path})
 
 

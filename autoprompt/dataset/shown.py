@@ -21,7 +21,9 @@ _LEAST_WIDTH = 8
 def shown_in(texts: Sequence[str], rows: Sequence[Example]) -> list[Example]:
     """Return the rows whose input one of the texts holds word for word; white space may differ."""
     shown = [_flat(text) for text in texts]
-    return [row for row in rows if (flat := _flat(row.content)) and any(_shows(text, flat) for text in shown)]
+    return [
+        row for row in rows if (flat := _flat(row.input_text)) and any(_shows(text, flat) for text in shown)
+    ]
 
 
 def without_shown(regions: Regions, texts: Sequence[str]) -> Regions:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from autoprompt.errors import Place, Problem
-from autoprompt.records import Example
+from autoprompt.records import Example, Message
 from autoprompt.text.scripts import counted_words
 
 # Shared weight of words from which two rows are twins. Of 150 rows each of clickbait, subj, trec, banking and
@@ -67,7 +67,8 @@ def with_families(examples: Sequence[Example]) -> tuple[list[Example], Twins | N
     by the logarithm of its rarity, and one of these is in few rows; twins of twins are one family. The
     second, third, ... time that a word stands in a row counts as a word of its own, as rare as rows that have
     it so often. So two rows that say one word twenty times, as no other does, may be put together though the
-    rest differs.
+    rest differs. Of conversations the user's last turns are compared, and one that goes on where another ends
+    is its twin.
     """
     families = _found(examples)
     named = dict[int, str]()
@@ -112,10 +113,32 @@ def _are_many(twins: int, rows: int) -> bool:
 
 
 def _found(examples: Sequence[Example]) -> list[list[int]]:
-    words = [counted_words(example.content) for example in examples]
+    words = [counted_words(example.input_text) for example in examples]
     counts = Counter(word for found in words for word in found)
     weights = {word: math.log(len(examples) / count) for word, count in counts.items()}
-    return _families(words, counts, weights)
+    families = _families(words, counts, weights)
+    continued = list(_continued(examples))
+    if not continued:
+        return families
+    alike = [(family[0], other) for family in families for other in family[1:]]
+    return _joined(len(examples), [*alike, *continued])
+
+
+def _continued(examples: Sequence[Example]) -> Iterator[tuple[int, int]]:
+    """Pairs of rows of which one is a conversation that goes on where the other ends.
+
+    So the one holds the other's answer. A beginning from which many conversations go on, such as a greeting,
+    says nothing.
+    """
+    rows = {row.turns: number for number, row in enumerate(examples) if row.turns}
+    branches: dict[int, dict[tuple[Message, ...], list[int]]] = defaultdict(dict)
+    for number, row in enumerate(examples):
+        for end in range(1, len(row.turns)):
+            if (other := rows.get(row.turns[:end])) is not None:
+                branches[other].setdefault(row.turns[end : end + 2], []).append(number)
+    for number, found in branches.items():
+        if len(found) <= _few(len(examples)):
+            yield from ((number, other) for others in found.values() for other in others)
 
 
 def _families(

@@ -10,13 +10,15 @@ from pathlib import Path
 
 from autoprompt.dataset import check_fields, first_fields
 from autoprompt.dataset.checks import content_key
+from autoprompt.dataset.conversations import shared_system
 from autoprompt.dataset.faults import file_place
 from autoprompt.dataset.plain import plain_rows
 from autoprompt.dataset.python_rows import Rows
 from autoprompt.dataset.shown import shown_in
 from autoprompt.errors import DatasetError, Place, Problem, PromptError, StoreError
+from autoprompt.evaluation.conversations import check_conversations
 from autoprompt.llm.scripted import ScriptedClient
-from autoprompt.measure.program import placeholders, unknown_placeholders
+from autoprompt.measure.program import placeholders, sends_turns, unknown_placeholders
 from autoprompt.memory import ExperienceFile
 from autoprompt.metrics import check_targets, run_metric
 from autoprompt.metrics.python_metric import try_metric
@@ -58,9 +60,9 @@ def _instead_of(rows: object) -> str | None:
 
 def _shown_rows(candidate: Candidate, rows: Sequence[Example]) -> list[Problem]:
     """A warning if rows are demonstrations, or the text holds them: what is shown is no test."""
-    demos = {content_key(demo.input) for demo in candidate.demos}
+    demos = {demo.turns or content_key(demo.input) for demo in candidate.demos}
     shown = {row.id for row in shown_in([*candidate.components.values()], rows)}
-    shown |= {row.id for row in rows if content_key(row.content) in demos}
+    shown |= {row.id for row in rows if (row.turns or content_key(row.input_text)) in demos}
     if not shown:
         return []
     are = "1 of the rows is" if len(shown) == 1 else f"{len(shown)} of the rows are"
@@ -121,6 +123,8 @@ def _check_demos(candidate: Candidate, rows: Sequence[Example], config: RunConfi
     fillable = {name for row in rows for name in row.fields} - {config.target_field}
     asked = placeholders(candidate.prompt, fillable)
     for number, demo in enumerate(candidate.demos, 1):
+        if sends_turns(candidate.prompt, demo.turns, config.input_field):
+            continue
         held = demo.held(config.input_field)
         if lacking := [name for name in asked if name not in held]:
             said = f"the prompt asks for {{{lacking[0]}}}, but its demonstration {number} does not have it"
@@ -161,8 +165,13 @@ def check_placeholders(
             for name in unknown_placeholders(prompt, known)
         ]
         + _missed(prompt, known, field, sealed)
-        + (_unsent(field, asked) if field in fillable else [])
+        + (_unsent(field, asked) if field in fillable and not _has_turns(rows) else [])
+        + check_conversations(prompt, rows, config)
     )
+
+
+def _has_turns(rows: Mapping[Path, Sequence[Example]]) -> bool:
+    return any(row.turns for examples in rows.values() for row in examples)
 
 
 def _check_input_is_filled_in(prompt: str, field: str, asked: Sequence[str]) -> None:
@@ -270,10 +279,17 @@ def check_memory(config: RunConfig) -> None:
 
 
 def starting_prompt(config: RunConfig) -> str:
-    """Return the prompt that the settings name. Raises PromptError if there is none, with what to add."""
-    if config.prompt is None:
+    """Return the prompt that the settings name, else the system turn that all conversations begin with.
+
+    Raises PromptError if there is none, with what to add.
+    """
+    prompt = config.prompt
+    if prompt is None:
+        files = [path for name in DATA_FILES if (path := getattr(config, name)) is not None]
+        prompt = shared_system(files, config.input_field)
+    if prompt is None or not prompt.strip():
         raise PromptError(_no_prompt(config))
-    return config.prompt
+    return prompt
 
 
 def _no_prompt(config: RunConfig) -> Problem:

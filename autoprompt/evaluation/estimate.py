@@ -130,4 +130,4 @@ def _task_call(config: RunConfig, checked: CheckedRows, candidate: Candidate) ->
 
 
 def _row_tokens(checked: CheckedRows) -> float:
-    return mean_tokens([row.input_text for row in checked.examples])
+    return mean_tokens([row.full_text for row in checked.examples])

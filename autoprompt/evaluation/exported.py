@@ -6,11 +6,17 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast, get_args
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from autoprompt.dataset.conversations import (
+    SYSTEM_FIELD,
+    NoConversationError,
+    looks_like_turns,
+    read_conversation,
+)
 from autoprompt.errors import ConfigError, InputError
 from autoprompt.measure.program import placeholders, render
-from autoprompt.records import Candidate, Demo, Example, Message, Origin
+from autoprompt.records import Candidate, Demo, Example, Message, Origin, Role
 from autoprompt.runs.folder import BEST_WORKFLOW, RunFolder
 from autoprompt.runs.listing import best_of
 from autoprompt.settings.kinds import Label
@@ -35,6 +41,7 @@ def export(
     fields: Collection[str] = (),
     labels: Sequence[str] | None = None,
     model: str | None = None,
+    is_conversation: bool = False,
 ) -> str:
     """The candidate as text that ends with a line end.
 
@@ -44,6 +51,8 @@ def export(
     langchain: what `langchain_core.load.load` reads as a ChatPromptTemplate; its variables are `input_field`
         and those of `fields`, the row's other fields, that the prompt asks for. All other braces are text.
     openai: a JSON list of messages, demonstrations as turns, `{input_field}` in the last user message.
+    is_conversation: whether a row's input is a conversation. In the form of langchain a placeholder takes its
+        messages; in that of openai it goes in the place of the last message.
     The messages are those that a run sends (`autoprompt.measure.program.render`).
     Raises InputError for an unknown format, and for several components in a format that holds one prompt.
     """
@@ -55,20 +64,43 @@ def export(
         case "yaml":
             known = {"labels": None if labels is None else list(labels), "model": model}
             named = {"input_field": input_field, "target_field": target_field}
-            return _yaml(candidate, fields, known, named)
+            return _yaml(candidate, fields, known, named, is_conversation=is_conversation)
         case "openai":
-            messages = _messages(
-                candidate, {name: f"{{{name}}}" for name in (input_field, *fields)}, input_field
-            )
-            return to_json(_turns(messages), indent=2) + "\n"
+            row = {name: f"{{{name}}}" for name in (input_field, *fields)}
+            turns = (Message("user", row[input_field]),) if is_conversation else ()
+            messages = _messages(candidate, row, input_field, turns)
+            return to_json([message.to_dict() for message in messages], indent=2) + "\n"
         case "langchain":
-            return _langchain(candidate, (input_field, *fields), input_field)
+            return _langchain(candidate, (input_field, *fields), input_field, is_conversation=is_conversation)
+
+
+class _Call(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    id: str
+    type: Literal["function"] = "function"
+    function: dict[Literal["name", "arguments"], str]
+
+
+class _Message(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    role: Role
+    content: str
+    tool_calls: tuple[_Call, ...] = ()
+    tool_call_id: str = ""
 
 
 class _Turn(BaseModel):
     model_config = ConfigDict(extra="forbid")
-    input: str
+    input: str = ""
+    messages: tuple[_Message, ...] = ()
     output: str
+
+    @model_validator(mode="after")
+    def _asks(self) -> _Turn:
+        if ("input" in self.model_fields_set) == any(turn.role == "user" for turn in self.messages):
+            raise ValueError("expected an input, or messages with a turn of the user")
+        return self
+
     component: str = ""
     fields: dict[str, str] = {}
 
@@ -82,6 +114,7 @@ class _Exported(BaseModel):
     input_field: str = "input"
     target_field: str | None = None
     asked: tuple[str, ...] = ()
+    is_conversation: bool = False
 
 
 class Exported(NamedTuple):
@@ -89,7 +122,7 @@ class Exported(NamedTuple):
 
     asked: the fields of a row that the prompt is filled in with; () where that is not said. model: the one
     that it was found for; None where that is not said. target_field: of a row, holds the expected answer;
-    None where that is not said.
+    None where that is not said. is_conversation: whether a row's input is a conversation.
     """
 
     candidate: Candidate
@@ -98,19 +131,24 @@ class Exported(NamedTuple):
     asked: tuple[str, ...] = ()
     model: str | None = None
     target_field: str | None = None
+    is_conversation: bool = False
 
-    def messages(self, row: str | Mapping[str, Any]) -> list[dict[str, str]]:
+    def messages(self, row: str | list[Any] | Mapping[str, Any]) -> list[dict[str, Any]]:
         """What a run sends for this row, `[{"role": ..., "content": ...}, ...]`, demonstrations as turns.
 
-        row: the input alone, or all fields that the prompt asks for. Raises InputError for a row without
-        the input or one of these, for an input that is null, for what is neither text nor fields, and for
-        the prompts of a workflow.
+        row: the input alone, a text or a conversation, or all fields that the prompt asks for. Raises
+        InputError for a row without the input or one of these, for an input that is null, for what is
+        neither text nor fields nor a conversation, and for the prompts of a workflow.
         """
-        if not isinstance(row, str | Mapping):
+        if not isinstance(row, str | list | Mapping):
             raise InputError(
                 f"a row is its input as text, or its fields by name; {type(row).__name__} is not"
             )
-        given = {self.input_field: row} if isinstance(row, str) else row
+        given = row if isinstance(row, Mapping) else {self.input_field: row}
+        turns = self._turns(given.get(self.input_field))
+        if turns and turns[0].role == "system":
+            given = {SYSTEM_FIELD: turns[0].content, **given}
+            turns = turns[1:]
         if lacking := [name for name in self.asked if name not in given]:
             there = f"its fields are {', '.join(given)}" if given else "it is empty"
             raise InputError(
@@ -119,13 +157,30 @@ class Exported(NamedTuple):
         if self.asked:  # other braces are text, the answer's field among them
             given = {name: given[name] for name in given if name in (self.input_field, *self.asked)}
         is_asked = self.input_field in placeholders(self.candidate.prompt, (self.input_field,))
-        if not is_asked and placeholders(self.candidate.prompt, given):  # other fields are all that is sent
+        is_unsent = not is_asked and not turns and not self.is_conversation
+        if is_unsent and placeholders(self.candidate.prompt, given):  # other fields are all that is sent
             given = {**given, self.input_field: ""}
         if self.input_field not in given:
             raise InputError(f"the row has no {self.input_field!r}; its fields are {', '.join(given)}")
         if given[self.input_field] is None:
             raise InputError(f"{self.input_field!r} of the row is null; expected a text")
-        return _turns(_messages(self.candidate, given, self.input_field))
+        messages = _messages(self.candidate, given, self.input_field, turns)
+        return [message.to_dict() for message in messages]
+
+    def _turns(self, value: object) -> tuple[Message, ...]:
+        """The turns of an input that is a conversation, a system turn first if it begins with one."""
+        is_filled_in = bool(placeholders(self.candidate.prompt, (self.input_field,)))
+        if isinstance(value, str) and self.is_conversation and not is_filled_in:
+            return (Message("user", value),)
+        if not isinstance(value, list | dict) or (is_filled_in and not looks_like_turns(value)):
+            return ()
+        try:
+            found = read_conversation(value)
+        except NoConversationError as error:
+            raise InputError(f"{self.input_field!r} of the row is {error}") from error
+        if found.turns[-1].role == "assistant" and not is_filled_in:
+            raise InputError(f"{self.input_field!r} of the row ends with a turn of the assistant")
+        return found.turns if found.system is None else (Message("system", found.system), *found.turns)
 
 
 def read_exported(path: str | Path) -> Exported:
@@ -158,7 +213,15 @@ def read_exported(path: str | Path) -> Exported:
     demos = tuple(Demo.from_dict(turn.model_dump()) for turn in found.demos)
     origin = Origin(str(file), found.labels, found.input_field, found.target_field)
     candidate = Candidate(components=found.components, demos=demos, origin=origin)
-    return Exported(candidate, found.labels, found.input_field, found.asked, found.model, found.target_field)
+    return Exported(
+        candidate,
+        found.labels,
+        found.input_field,
+        found.asked,
+        found.model,
+        found.target_field,
+        found.is_conversation,
+    )
 
 
 def _text_of(path: Path) -> str | None:
@@ -200,6 +263,7 @@ def export_run(run: RunFolder, format: str, *, candidate: str | None = None) -> 
         fields=run.read_fields(),
         labels=run.read_labels(),
         model=config.get("model"),
+        is_conversation=run.has_conversations(),
     )
 
 
@@ -215,29 +279,35 @@ def _workflow(run: RunFolder) -> str:
     return read_text(run.path / BEST_WORKFLOW)
 
 
-def _messages(candidate: Candidate, row: Mapping[str, object], input_field: str) -> list[Message]:
+def _messages(
+    candidate: Candidate, row: Mapping[str, object], input_field: str, turns: tuple[Message, ...] = ()
+) -> list[Message]:
     if len(candidate.components) != 1:
         raise InputError(
             f"this format holds one prompt, the candidate has {len(candidate.components)} "
             f"({', '.join(candidate.components)}); use 'text' or 'yaml'"
         )
-    example = Example(id="", input=row[input_field], target="", fields=row)
+    example = Example(id="", input=row[input_field], target="", fields=row, turns=turns)
     # No field is the target's here: a row to be answered has none.
     return render(candidate.prompt, candidate.demos, example, input_field=input_field, target_field="")
 
 
-def _turns(messages: Sequence[Message]) -> list[dict[str, str]]:
-    return [{"role": message.role, "content": message.content} for message in messages]
-
-
-def _langchain(candidate: Candidate, names: Sequence[str], input_field: str) -> str:
+def _langchain(candidate: Candidate, names: Sequence[str], input_field: str, *, is_conversation: bool) -> str:
     from langchain_core.load import dumpd
-    from langchain_core.prompts import ChatPromptTemplate
+    from langchain_core.messages import convert_to_messages
+    from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
 
     # NUL marks the variables until the braces of the text are doubled; no prompt can hold it.
     row = {name: f"\0{name}\0" for name in names}
-    turns = []
-    for message in _messages(candidate, row, input_field):
+    asked = (Message("user", row[input_field]),) if is_conversation else ()
+    turns: list[Any] = []
+    for message in _messages(candidate, row, input_field, asked):
+        if asked and message is asked[0]:
+            turns.append(MessagesPlaceholder(input_field))
+            continue
+        if message.tool_calls or message.role == "tool":
+            turns += convert_to_messages([message.to_dict()])  # literal: no template has tool calls
+            continue
         template = message.content.replace("{", "{{").replace("}", "}}")
         for name, mark in row.items():
             template = template.replace(mark, f"{{{name}}}")
@@ -250,6 +320,8 @@ def _yaml(
     fields: Collection[str],
     known: Mapping[str, Any],
     named: Mapping[str, str | None],
+    *,
+    is_conversation: bool,
 ) -> str:
     """fields: of a row. named: which of them are the input's and the target's; None is left out."""
     # Where the fields of a row are not known, nobody can say which braces are filled in.
@@ -261,5 +333,6 @@ def _yaml(
         **known,
         **{name: field for name, field in named.items() if field is not None},
         **({"asked": list(asked)} if asked else {}),
+        **({"is_conversation": True} if is_conversation else {}),
     }
     return to_yaml(data)

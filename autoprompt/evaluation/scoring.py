@@ -114,14 +114,14 @@ class EvaluationReport:
             "seconds": round(self.seconds, 3),
             "warnings": [warning.to_dict() for warning in self.warnings],
             "baselines": baselines_dict(self.baselines),
-            "rows": [asdict(row) for row in self.evaluation.rows],
+            "rows": [row.to_dict() for row in self.evaluation.rows],
             "against": self._against(),
         }
 
     def _against(self) -> dict[str, Any] | None:
         if self.against is None:
             return None
-        rows, found = [asdict(row) for row in self.against.rows], self.compared
+        rows, found = [row.to_dict() for row in self.against.rows], self.compared
         if found is None:
             return {"score": None, "rows": rows}
         old = {"score": found.old.score, "ci95": list(found.old.interval)}

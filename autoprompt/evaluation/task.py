@@ -12,12 +12,19 @@ from autoprompt.evaluation.checks import check_metric, check_placeholders, start
 from autoprompt.llm.client import Client, Options
 from autoprompt.measure.baselines import unbalanced_warnings
 from autoprompt.measure.cost import FREE_OUTPUT_TOKENS, LABEL_OUTPUT_TOKENS
-from autoprompt.measure.program import COMPONENT, Program, PromptProgram, repeated_text, unknown_placeholders
+from autoprompt.measure.program import (
+    COMPONENT,
+    Program,
+    PromptProgram,
+    repeated_text,
+    sends_turns,
+    unknown_placeholders,
+)
 from autoprompt.measure.task import Component, ComponentKind, Task
 from autoprompt.metrics import Metric
 from autoprompt.metrics.base import TextMetric
 from autoprompt.metrics.lengths import tokens_of_whole, useful_tokens
-from autoprompt.records import Candidate, Example
+from autoprompt.records import Candidate, Example, Message
 from autoprompt.runs import RunFolder
 from autoprompt.settings.records import JUDGED, RunConfig
 from autoprompt.text.answers.reasoning import OUTPUT_TOKENS
@@ -26,10 +33,11 @@ from autoprompt.text.files import sha256_of
 
 @dataclass(frozen=True)
 class PromptTask:
-    """One prompt, one call a row."""
+    """One prompt, one call a row. turns: of the first row, () unless rows are conversations."""
 
     config: RunConfig
     prompt: str
+    turns: tuple[Message, ...] = ()
 
     calls_per_row = 1
     has_steps = False
@@ -49,8 +57,8 @@ class PromptTask:
     def digest(self) -> str:
         return sha256_of(self.prompt)
 
-    def fitted(self, rows: Sequence[Example]) -> PromptTask:  # noqa: ARG002  any rows do
-        return self
+    def fitted(self, rows: Sequence[Example]) -> PromptTask:
+        return replace(self, turns=next((row.turns for row in rows), ()))
 
     def warnings(self, rows: Mapping[Path, Sequence[Example]]) -> list[Problem]:
         return check_placeholders(self.prompt, rows, self.config)
@@ -59,6 +67,8 @@ class PromptTask:
         return []
 
     def repeated_text(self, fields: Sequence[str]) -> str:
+        if sends_turns(self.prompt, self.turns, self.config.input_field):
+            return ""
         return repeated_text(self.prompt, fields)
 
     def program(
@@ -83,7 +93,8 @@ class PromptTask:
         )
 
     def write_original(self, folder: RunFolder, rows: Sequence[Example]) -> None:
-        folder.write_fields(shared_fields(rows, self.config.target_field))
+        fields = shared_fields(rows, self.config.target_field)
+        folder.write_fields(fields, has_conversations=any(row.turns for row in rows))
 
     def check_unchanged(self, folder: RunFolder) -> None:
         """The folder holds the prompt itself, and a resumed run takes it from there."""

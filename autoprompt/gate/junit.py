@@ -92,7 +92,7 @@ def _case_facts(view: CaseView) -> dict[str, object]:
 def _details(view: CaseView) -> str:
     example = view.case.example
     return (
-        f"input: {example.input_text}\nexpected: {example.target_text}\nanswer: {view.case.prediction}\n"
+        f"input: {example.full_text}\nexpected: {example.target_text}\nanswer: {view.case.prediction}\n"
         f"{view.case.reason}"
     )
 

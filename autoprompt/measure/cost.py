@@ -89,9 +89,10 @@ def longest_prompt(candidate: Candidate, input_field: str) -> int:
 
 
 def demo_tokens(prompt: str, demo: Demo, input_field: str) -> int:
-    """About how many tokens a demonstration takes: its two turns, the first filled in as a row is."""
+    """About how many tokens a demonstration takes: what it asks, filled in as a row is, and its answer."""
     asked = demo.input if demo.component else demo_turn(prompt, demo, input_field)
-    return estimate_tokens(asked) + estimate_tokens(demo.output) + 8  # 8: the markers of its two turns
+    turns = 1 + max(1, len(demo.turns))
+    return estimate_tokens(asked) + estimate_tokens(demo.output) + 4 * turns  # 4: the markers of a turn
 
 
 def _component_tokens(candidate: Candidate, input_field: str) -> Iterator[int]:

@@ -186,12 +186,18 @@ def render(
     Without a placeholder the prompt is the system message and the input the user message. With placeholders,
     the lines before the first one become the system message and the rest is filled in as the user message; a
     prompt with no such lines is one user message.
+    Of a row that is a conversation the filled in prompt is the system message and the turns follow, unless it
+    asks for the conversation itself: then that is filled in as a text.
     Raises PromptError for demonstrations that lack a field that the prompt asks for.
     """
     # A row whose input is made of several fields may have one of that name, too.
     fields = {input_field: example.input, **example.fields}
     if target_field != input_field:
         fields.pop(target_field, None)
+    if sends_turns(prompt, (*example.turns, *(turn for demo in demos for turn in demo.turns)), input_field):
+        return _conversation(_fill(prompt, fields), demos, example)
+    if example.turns:
+        fields[input_field] = example.full_text
     head, template = _split(prompt, fields)
     asked = placeholders(template, fields)
     messages = [Message("system", head)] if head else []
@@ -208,8 +214,23 @@ def render(
     return messages
 
 
+def sends_turns(prompt: str, turns: Sequence[Message], input_field: str) -> bool:
+    """Whether a conversation is sent turn by turn behind the prompt, instead of as a text within it."""
+    return bool(turns) and not placeholders(prompt, (input_field,))
+
+
+def _conversation(system: str, demos: Sequence[Demo], example: Example) -> list[Message]:
+    """The system message, whole conversations with their answers, and the row's own conversation."""
+    messages = [Message("system", system)] if system.strip() else []
+    for demo in demos:
+        messages += [*(demo.turns or [Message("user", demo.input)]), Message("assistant", demo.output)]
+    return [*messages, *(example.turns or [Message("user", example.input_text)])]
+
+
 def demo_turn(prompt: str, demo: Demo, input_field: str = "input") -> str:
-    """What the user's turn of a demonstration says: the template filled in, or the input alone."""
+    """What a demonstration says before its answer: the template filled in, or the input alone."""
+    if sends_turns(prompt, demo.turns, input_field):
+        return demo.full_text
     held = demo.held(input_field)
     _, template = _split(prompt, held)
     return _fill(template, held) if template else demo.input
@@ -228,10 +249,14 @@ def render_text(prompt: str, demos: Sequence[Demo]) -> str:
     """
     if not demos:
         return prompt
-    turns = [f"User: {demo.shown}\nAssistant: {demo.output}" for demo in demos]
+    turns = [
+        f"{demo.shown if demo.turns else f'User: {demo.shown}'}\nAssistant: {demo.output}" for demo in demos
+    ]
     count = "1 demonstration" if len(demos) == 1 else f"{len(demos)} demonstrations"
     how = "sent as turns of the chat between prompt and row"
-    if _PLACEHOLDER.search(prompt) and not demos[0].component:
+    if demos[0].turns:
+        how = "whole conversations, sent between prompt and row"
+    elif _PLACEHOLDER.search(prompt) and not demos[0].component:
         how = "sent as turns of the chat before the row, each filled in at the placeholders as the row is"
     return "\n\n".join([prompt, f"--- {count}, {how} ---", *turns])
 

@@ -323,6 +323,7 @@ def scored(prediction: Prediction, example: Example, metric: Metric) -> Evaluate
         is_unscored=score.is_unscored,
         is_cut=prediction.is_cut,
         group=example.group,
+        turns=example.turns,
         feedback=score.feedback,
     )
 

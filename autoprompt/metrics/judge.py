@@ -59,7 +59,7 @@ class LLMJudge:
             Message("system", _INSTRUCTION.format(rubric=self.rubric.strip())),
             Message(
                 "user",
-                f"<input>\n{example.input_text}\n</input>\n\n<expected>\n{example.target_text}\n</expected>\n\n"
+                f"<input>\n{example.full_text}\n</input>\n\n<expected>\n{example.target_text}\n</expected>\n\n"
                 f"<answer>\n{prediction.value}\n</answer>",
             ),
         ]

@@ -13,7 +13,7 @@ from autoprompt.dataset import Splits
 from autoprompt.errors import BudgetExhausted
 from autoprompt.llm.limits.budget import Budget
 from autoprompt.measure.cost import prompt_tokens, row_tokens
-from autoprompt.measure.program import Program, placeholders
+from autoprompt.measure.program import Program, placeholders, sends_turns
 from autoprompt.measure.rows import row_counter
 from autoprompt.memory import ExperienceFile
 from autoprompt.optimizer.agents.analyst import Analyst
@@ -24,7 +24,7 @@ from autoprompt.optimizer.agents.writer import RewriteAgent
 from autoprompt.optimizer.search.plan import Depth, Plan, final_cost, race_cost
 from autoprompt.optimizer.search.pool import Entry, Pool
 from autoprompt.optimizer.search.quotes import Quotes
-from autoprompt.records import Candidate, EvaluatedRow, Evaluation, Example, OnEvent, Step
+from autoprompt.records import Candidate, EvaluatedRow, Evaluation, Example, Message, OnEvent
 from autoprompt.text.answers.reasoning import asks_to_reason
 from autoprompt.text.tokens import estimate_tokens
 
@@ -76,7 +76,8 @@ class SearchSettings:
 class SearchContext:
     """fields: names of what any row has. One that only some have would fail the others as a placeholder.
 
-    quotes: what of a text is copied from train.
+    turns: of the first row, () unless rows are conversations: all are, or none. quotes: what of a text is
+    copied from train.
     """
 
     program: Program
@@ -96,17 +97,23 @@ class SearchContext:
     journal_position: Callable[[], int] = lambda: 0
     open_test: Callable[[], int] = lambda: 1
     changed: set[str] = field(default_factory=set)
+    turns: tuple[Message, ...] = field(init=False)
     fields: frozenset[str] = field(init=False)
     quotes: Quotes = field(init=False)
 
     def __post_init__(self) -> None:
         rows = (*self.splits.train, *self.splits.val, *self.splits.test)
+        self.turns = next((row.turns for row in rows), ())
         self.fields = frozenset((self.settings.input_field, *(name for row in rows for name in row.fields)))
         self.quotes = Quotes(self.splits.train, self.settings.labels)
 
     def asked(self, prompt: str) -> tuple[str, ...]:
         """Names of the fields that a single prompt is filled in with, in order; never the answer's."""
         return placeholders(prompt, self.fields - {self.settings.target_field})
+
+    def sends_turns(self, prompt: str) -> bool:
+        """Whether rows are conversations, sent turn by turn behind this prompt."""
+        return sends_turns(prompt, self.turns, self.settings.input_field)
 
     def rng(self, *key: object) -> random.Random:
         """A generator that depends on the run's seed and `key` alone: a resumed run draws the same."""
@@ -180,10 +187,7 @@ class SearchContext:
     def read_results(self, results: Mapping[str, Any]) -> list[EvaluatedRow]:
         """The rows of an evaluation that the state names; from its file, so that a resume has them too."""
         name = Path(results["path"]).stem
-        return [
-            EvaluatedRow(**{**row, "trace": tuple(map(Step.from_dict, row["trace"]))})
-            for row in self.files.read_predictions(name)
-        ]
+        return [EvaluatedRow.from_dict(row) for row in self.files.read_predictions(name)]
 
     def hold_final(self, *candidates: Candidate) -> None:
         """Keep back what the final comparisons will need if the longest of `candidates` wins.
@@ -253,7 +257,7 @@ class SearchContext:
         asked = spent.task_calls + spent.judge_calls
         if not asked:
             rows = self.splits.test or self.splits.val
-            row = sum(estimate_tokens(r.input_text) for r in rows) / len(rows)
+            row = sum(estimate_tokens(r.full_text) for r in rows) / len(rows)
             own = prompt_tokens(self.pool.original.candidate, self.settings.input_field) + row + 8 + grown
             judged = self.settings.judge_tokens
             is_judged = judged > 0

@@ -259,7 +259,7 @@ def _writer_call(p: Preparation) -> Call:
 
 
 def _row_tokens(p: Preparation) -> float:
-    return mean_tokens([row.input_text for row in _rows(p)])
+    return mean_tokens([row.full_text for row in _rows(p)])
 
 
 def _rows(p: Preparation) -> Sequence[Any]:

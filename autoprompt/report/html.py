@@ -61,6 +61,7 @@ def environment(extra_folder: Path | None = None) -> Environment:
         words=lambda name: str(name).replace("_", " "),
         describe=describe,
         changes=_changes,
+        pairs=lambda turns: [(turn.role, turn.shown) for turn in turns],
     )
     made.globals["version"] = __version__
     return made

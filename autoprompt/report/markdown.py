@@ -103,7 +103,7 @@ def _prompt(run: RunSummary) -> Iterator[str]:
         yield f"**{len(best.demos)} demonstrations** are shown before each row, e.g."
         yield ""
         for demo in best.demos[:_DEMOS_SHOWN]:
-            yield f"- {literal(demo.shown, _LONGEST_CELL)} → {literal(demo.output, _LONGEST_CELL)}"
+            yield f"- {literal(demo.asked, _LONGEST_CELL)} → {literal(demo.output, _LONGEST_CELL)}"
         yield ""
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from autoprompt.records import Demo
+from autoprompt.records import Demo, Message
 from autoprompt.stats import difference
 
 CandidateStatus = Literal["pending", "accepted", "rejected"]
@@ -159,6 +159,7 @@ class ComparedRow:
     """One row under both prompts; None for one that it was not run under.
 
     group: of the rows that belong together; None for a row alone, and in runs that did not keep it.
+    turns: the conversation whose last question `input` is; () for any other input.
     """
 
     example_id: str
@@ -167,6 +168,7 @@ class ComparedRow:
     original: Answer | None
     best: Answer | None
     group: str | None = None
+    turns: tuple[Message, ...] = ()
 
     @property
     def state(self) -> RowState:

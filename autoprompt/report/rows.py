@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
-from autoprompt.records import REFUSED, WITHHELD
+from autoprompt.records import REFUSED, WITHHELD, Message
 from autoprompt.report.records import Answer, ComparedRow, Confusion
 from autoprompt.runs import RunFolder
 from autoprompt.runs.folder import SEALED
@@ -53,6 +53,7 @@ def _row(row: Record, original: Record | None, best: Record) -> ComparedRow:
         original=None if original is None else _answer(original),
         best=_answer(best),
         group=row.get("group"),
+        turns=tuple(map(Message.from_dict, row.get("turns", ()))),
     )
 
 

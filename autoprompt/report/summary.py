@@ -141,7 +141,10 @@ class RunSummary:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON."""
-        rows = [{**asdict(row), "state": row.state} for row in self.rows]
+        rows = [
+            {**asdict(row), "turns": [turn.to_dict() for turn in row.turns], "state": row.state}
+            for row in self.rows
+        ]
         return {**asdict(self), "path": str(self.path), "rows": rows}
 
 

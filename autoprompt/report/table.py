@@ -27,8 +27,9 @@ RIGHT, WRONG, UNREAD, LOST = range(4)
 def rows_data(run: RunSummary) -> dict[str, Any]:
     """What the script of the page makes its table of, as plain JSON.
 
-    rows: [state, expected, answer before, its mark, answer after, its mark, input, reason]; a mark is None
-        where the row was not run under that prompt.
+    rows: [state, expected, answer before, its mark, answer after, its mark, input, reason, turns]; a mark is
+        None where the row was not run under that prompt. turns: [role, text] of each turn of a conversation,
+        whose last question the input is; missing for other inputs.
     """
     kept = _kept(run.rows)
     longest = _longest(kept)
@@ -66,7 +67,8 @@ def _longest(rows: Sequence[ComparedRow]) -> int:
 
 def _texts(row: ComparedRow) -> list[str]:
     answers = [side for side in (row.original, row.best) if side is not None]
-    return [row.input, row.expected, *(_answer_text(side) for side in answers)]
+    turns = (turn.shown for turn in row.turns)
+    return [row.input, *turns, row.expected, *(_answer_text(side) for side in answers)]
 
 
 def _cells(row: ComparedRow, longest: int, *, has_reason: bool) -> list[Any]:
@@ -79,6 +81,7 @@ def _cells(row: ComparedRow, longest: int, *, has_reason: bool) -> list[Any]:
         *_answer_cells(after, longest),
         shown(row.input, longest),
         shown(reason, 300),
+        *([[[turn.role, shown(turn.shown, longest)] for turn in row.turns]] if row.turns else []),
     ]
 
 

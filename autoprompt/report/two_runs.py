@@ -8,7 +8,7 @@ from itertools import zip_longest
 from typing import Any
 
 from autoprompt.measure.compare import ALPHA
-from autoprompt.records import Demo
+from autoprompt.records import Demo, Message
 from autoprompt.report.diff import Piece, diff_words
 from autoprompt.report.numbers import count, p_value, score
 from autoprompt.report.records import Answer, CandidateSummary
@@ -28,6 +28,7 @@ class ComparedAnswer:
     a: Answer
     b: Answer
     group: str | None = None
+    turns: tuple[Message, ...] = ()
 
     @property
     def winner(self) -> str:
@@ -170,7 +171,7 @@ def _shared_rows(a: RunSummary, b: RunSummary) -> tuple[ComparedAnswer, ...]:
             continue
         if not (row.best.is_lost or other.best.is_lost):
             group = row.group or other.group
-            found.append(ComparedAnswer(row.input, row.expected, row.best, other.best, group))
+            found.append(ComparedAnswer(row.input, row.expected, row.best, other.best, group, row.turns))
     return tuple(found)
 
 

@@ -193,9 +193,13 @@ class RunFolder:
         """Keep the only answers that the run allows, given or inferred; none of them for free answers."""
         return self.write_json("labels.json", {"labels": list(labels)})
 
-    def write_fields(self, names: Sequence[str]) -> Path:
-        """Keep the names of the fields that every row has, but the answer's: what a prompt can ask for."""
-        return self.write_json("fields.json", {"fields": list(names)})
+    def write_fields(self, names: Sequence[str], *, has_conversations: bool = False) -> Path:
+        """Keep the names of the fields that every row has, but the answer's: what a prompt can ask for.
+
+        has_conversations: whether the input is a conversation.
+        """
+        more = {"has_conversations": True} if has_conversations else {}
+        return self.write_json("fields.json", {"fields": list(names), **more})
 
     def write_result(self, result: Mapping[str, Any]) -> Path:
         """Write `result.json`; the run counts as finished from then on."""
@@ -228,7 +232,7 @@ class RunFolder:
         if not _EVALUATION_NAME.fullmatch(name):
             raise ValueError(f"{name!r} is no name for an evaluation: letters, digits, '.', '_' and '-' only")
         path = self.predictions_dir / f"{name}.jsonl"
-        write_jsonl(path, (asdict(row) if isinstance(row, EvaluatedRow) else row for row in rows))
+        write_jsonl(path, (row.to_dict() if isinstance(row, EvaluatedRow) else row for row in rows))
         return path
 
     # --- reading ---
@@ -305,6 +309,11 @@ class RunFolder:
         found = read_json(path) if path.exists() else self.read_config()
         labels = found.get("labels")
         return None if labels is None else tuple(map(label_text, labels))
+
+    def has_conversations(self) -> bool:
+        """Whether the input of the run's rows is a conversation."""
+        path = self.path / "fields.json"
+        return path.exists() and bool(read_json(path).get("has_conversations"))
 
     def read_fields(self) -> tuple[str, ...]:
         """The fields that a prompt of the run can ask for; () in runs of older versions, which do not say."""

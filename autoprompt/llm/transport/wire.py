@@ -123,15 +123,7 @@ class Parameters:
 
 def turn(message: Message) -> dict[str, Any]:
     """A message as it is sent."""
-    sent: dict[str, Any] = {"role": message.role, "content": message.content}
-    if message.tool_calls:
-        sent["tool_calls"] = [
-            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
-            for call in message.tool_calls
-        ]
-    if message.tool_call_id:
-        sent["tool_call_id"] = message.tool_call_id
-    return sent
+    return message.to_dict()
 
 
 def needs_plain_turns(messages: Sequence[Message]) -> bool:

@@ -262,7 +262,7 @@ def confusions(wrong: Sequence[EvaluatedRow], language: Language = "en") -> str:
 
 def _case(row: EvaluatedRow) -> dict[str, Any]:
     return {
-        "input": _cut(row.input),
+        "input": _asked(row),
         "prediction": _cut(row.prediction),
         "ground_truth": _cut(row.ground_truth),
         "reason": _cut(row.reason),
@@ -303,7 +303,15 @@ def _line(row: EvaluatedRow, language: Language) -> str:
         detail = words["reason"].format(_cut(row.feedback, FEEDBACK_CHARACTERS))
     if row.output:  # how it got there: the end, where a reasoned answer goes wrong
         detail += words["wrote"].format(" ".join(row.output.split())[-REASONING_CHARACTERS:])
-    return words["row"].format(_cut(row.input), answer, _cut(row.ground_truth, 200)) + detail
+    return words["row"].format(_asked(row), answer, _cut(row.ground_truth, 200)) + detail
+
+
+def _asked(row: EvaluatedRow) -> str:
+    """The row's input in one line; of a long conversation the end, where the question is."""
+    text = " ".join(row.full_text.split())
+    if row.turns and len(text) > ROW_CHARACTERS:
+        return "…" + text[1 - ROW_CHARACTERS :]
+    return _cut(text)
 
 
 def _cut(text: str, most: int = ROW_CHARACTERS) -> str:

@@ -76,9 +76,10 @@ def is_single(context: SearchContext) -> bool:
 def filled_in(context: SearchContext, prompt: str) -> tuple[str, ...]:
     """The placeholders of `prompt` at which the row's fields are filled in, as they stand there, in order.
 
-    None of a program of several steps: what these are sent is not the row.
+    None of a program of several steps, as what these are sent is not the row, and none if rows are
+    conversations that follow the prompt.
     """
-    if not is_single(context):
+    if not is_single(context) or context.sends_turns(prompt):
         return ()
     return tuple("{" + name + "}" for name in context.asked(prompt))
 

@@ -86,8 +86,9 @@ def check_text(
     known = placeholders(original, context.fields)
     asked = [n for n in placeholders(text, context.fields) if n not in known]
     # Demonstrations hold what the original asks for, and the target is never filled in. Where it asks for
-    # other fields, they may be the input, and rows to be answered have none of that name.
-    may_ask = "" if known else context.settings.input_field
+    # other fields, they may be the input, and rows to be answered have none of that name. A conversation
+    # that follows the prompt must not become a text in it.
+    may_ask = "" if known or context.turns else context.settings.input_field
     asked = ["{" + n + "}" for n in asked if n != may_ask or (is_addition and "{" + n + "}" not in before)]
     # A step of a workflow knows no variable that its author did not give it.
     asked += [mark for mark in _SELECTOR.findall(text) if mark not in original]

@@ -32,7 +32,7 @@ def show(turn: Turn) -> Candidate:
         asked, field = context.asked(parent.components[name]), context.settings.input_field
         made = [demo_sets.to_demo(row, answers, asked, field) for row in rows]
     else:
-        made = [replace(demo_sets.to_demo(row, answers), component=name) for row in rows]
+        made = [replace(demo_sets.to_demo(row, answers), component=name, turns=()) for row in rows]
     most_tokens = context.settings.max_prompt_tokens
     demos = _fitting(parent.components[name], made, most_tokens, context.settings.input_field)
     if not demos:
@@ -108,12 +108,18 @@ def _size(turn: Turn, name: str, available: int) -> int:
 
 
 def _fitting(text: str, demos: Sequence[Demo], most_tokens: int, input_field: str) -> tuple[Demo, ...]:
-    """The longest beginning of `demos` with which the prompt stays within `most_tokens` (estimated)."""
+    """The longest beginning of `demos` with which the prompt stays within `most_tokens` (estimated).
+
+    A conversation that is too long is passed over: it may have a hundred times the turns of the next one.
+    """
     left = most_tokens - estimate_tokens(text)
     kept: list[Demo] = []
     for demo in demos:
-        left -= demo_tokens(text, demo, input_field)
-        if left < 0:
+        tokens = demo_tokens(text, demo, input_field)
+        if tokens > left:
+            if demo.turns:
+                continue
             break
+        left -= tokens
         kept.append(demo)
     return tuple(kept)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from heapq import heapify, heappop, heapreplace
 
 from autoprompt.records import Demo, Example, text_of
@@ -33,7 +33,7 @@ SHIFT = (
 def to_demo(
     example: Example,
     outputs: Mapping[str, str] | None = None,
-    names: Iterable[str] = (),
+    names: Collection[str] = (),
     input_field: str = "input",
 ) -> Demo:
     """A worked example from a row.
@@ -42,10 +42,12 @@ def to_demo(
     prompt asks for; `input_field` is held as the input, where it is all of it.
     """
     answer = (outputs or {}).get(example.id, example.target_text)
+    if example.turns and input_field not in names:
+        names = ()  # the system message has the values of the row that is asked
     fields = {name: text_of(example.fields[name]) for name in names}
-    if fields.get(input_field) == example.input_text:
-        del fields[input_field]
-    return Demo(example.input_text, answer, example.id, fields=fields)
+    if example.turns or fields.get(input_field) == example.input_text:
+        fields.pop(input_field, None)
+    return Demo(example.input_text, answer, example.id, fields=fields, turns=example.turns)
 
 
 def balanced(examples: Sequence[Example], size: int, rng: random.Random) -> list[Example]:

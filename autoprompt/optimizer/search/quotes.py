@@ -62,7 +62,7 @@ class Quotes:
         """The hashes of all runs, ascending in each part; one that n groups of rows hold is there n times."""
         parts = [array("q") for _ in range(_PARTS)]
         for group in self._groups:
-            for number in {hash(run) for row in group for run in word_runs(words(row.input_text))}:
+            for number in {hash(run) for row in group for run in word_runs(words(row.full_text))}:
                 parts[number % _PARTS].append(number)
         return [array("q", sorted(part)) for part in parts]
 

@@ -6,7 +6,8 @@
 
   const BATCH = 40; // rows that are added at once: about two screens
   const LONG = 240; // characters after which a text is folded
-  const [STATE, EXPECTED, BEFORE, BEFORE_MARK, AFTER, AFTER_MARK, INPUT, REASON] = [0, 1, 2, 3, 4, 5, 6, 7];
+  const EARLIER = 3; // turns of a conversation that are shown, the last ones; the others are folded
+  const [STATE, EXPECTED, BEFORE, BEFORE_MARK, AFTER, AFTER_MARK, INPUT, REASON, TURNS] = [0, 1, 2, 3, 4, 5, 6, 7, 8];
   const MARKS = ["right", "wrong", "unread", "lost"];
   const TAGS = ["", "✗", "unread", "no answer"];
   const ORDER = ["broken", "fixed", "lost", "wrong", "right"];
@@ -56,7 +57,9 @@
       });
       this.scroller.addEventListener("scroll", () => this.fill(), { passive: true });
       this.body.addEventListener("click", (event) => {
-        if (event.target instanceof HTMLButtonElement) this.unfold(event.target);
+        if (!(event.target instanceof HTMLButtonElement)) return;
+        if (event.target.turns) this.unfoldChat(event.target);
+        else this.unfold(event.target);
       });
     }
 
@@ -82,7 +85,7 @@
     texts() {
       if (!this.haystack) {
         this.haystack = this.all.map((row) =>
-          `${row[INPUT]}\n${row[EXPECTED]}\n${row[BEFORE]}\n${row[AFTER]}\n${row[STATE]}`.toLowerCase());
+          `${row[INPUT]}\n${(row[TURNS] || []).map((turn) => turn[1]).join("\n")}\n${row[EXPECTED]}\n${row[BEFORE]}\n${row[AFTER]}\n${row[STATE]}`.toLowerCase());
       }
       return this.haystack;
     }
@@ -137,7 +140,7 @@
       line.append(this.cell("expected", this.text(row[EXPECTED])));
       if (this.hasBefore) line.append(this.answer("before", row[BEFORE], row[BEFORE_MARK], ""));
       line.append(this.answer("after", row[AFTER], row[AFTER_MARK], row[AFTER_MARK] ? row[REASON] : ""));
-      line.append(this.cell("wide-text", this.text(row[INPUT])));
+      line.append(this.cell("wide-text", row[TURNS] ? this.chat(row[TURNS], EARLIER) : this.text(row[INPUT])));
       return line;
     }
 
@@ -172,6 +175,32 @@
         made.append("…", more);
       }
       return made;
+    }
+
+    chat(turns, most) {
+      const made = make("ol", "chat");
+      const hidden = this.search ? 0 : Math.max(0, turns.length - most);
+      if (hidden) {
+        const item = make("li", "earlier");
+        const more = make("button", "more", hidden === 1 ? "1 earlier turn" : `${hidden} earlier turns`);
+        more.type = "button";
+        more.turns = turns;
+        item.append(more);
+        made.append(item);
+      }
+      turns.slice(hidden).forEach(([role, said]) => {
+        const item = make("li", role);
+        item.append(make("span", "who", role), " ", this.text(said));
+        made.append(item);
+      });
+      return made;
+    }
+
+    unfoldChat(button) {
+      const whole = this.chat(button.turns, button.turns.length);
+      whole.tabIndex = -1;
+      button.closest(".chat").replaceWith(whole);
+      whole.focus();
     }
 
     marked(value) {

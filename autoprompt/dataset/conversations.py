@@ -1,0 +1,344 @@
+"""Conversations in rows: lists of turns as OpenAI, ShareGPT and LangChain write them, read into messages."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+from pathlib import Path
+from typing import Any
+
+from autoprompt.dataset.faults import Faults
+from autoprompt.dataset.reading import read_records
+from autoprompt.errors import DatasetError
+from autoprompt.records import Message, Role, ToolCall, question, text_of
+from autoprompt.settings.sidecar import find_dataset
+
+SYSTEM_FIELD = "system"  # the placeholder that a conversation's own system turn fills, unless a column has it
+_ROLES: Mapping[str, Mapping[str, Role]] = {
+    "OpenAI": {
+        "system": "system", "developer": "system", "user": "user", "assistant": "assistant",
+        "tool": "tool", "function": "tool",
+    },
+    "ShareGPT": {
+        "system": "system", "human": "user", "user": "user", "gpt": "assistant", "assistant": "assistant",
+        "chatgpt": "assistant", "bing": "assistant", "bard": "assistant", "model": "assistant",
+        "function_call": "assistant", "tool_call": "assistant",
+        "tool": "tool", "function": "tool", "observation": "tool", "function_response": "tool",
+    },
+    "LangChain": {
+        "system": "system", "human": "user", "ai": "assistant", "tool": "tool", "function": "tool",
+        "SystemMessage": "system", "HumanMessage": "user", "AIMessage": "assistant", "ToolMessage": "tool",
+        "FunctionMessage": "tool", "HumanMessageChunk": "user", "AIMessageChunk": "assistant",
+        "SystemMessageChunk": "system", "ToolMessageChunk": "tool", "FunctionMessageChunk": "tool",
+    },
+}  # fmt: skip
+_CALLS = ("function_call", "tool_call")  # ShareGPT's roles whose value is a call as JSON
+_TEXT_PARTS = ("text", "input_text", "output_text")
+_OWN_PARTS = ("tool_use", "tool_call", "thinking", "reasoning", "redacted_thinking")  # of LangChain's answers
+_EXAMPLE = '[{"role": "user", "content": "..."}]'
+_MOST_DEPTH = 4  # to which an object is searched for a conversation in it
+
+
+class NoConversationError(ValueError):
+    """Says why a list or an object is no conversation, in words that follow "is"."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """A conversation as a row holds it.
+
+    value: the turns as the file has them. all_turns: the same as messages. system: the text of the system
+        turns at its start; None if there are none. turns: those that follow.
+    """
+
+    value: Sequence[Any]
+    all_turns: tuple[Message, ...]
+
+    @property
+    def _opening(self) -> tuple[Message, ...]:
+        return tuple(takewhile(lambda turn: turn.role == "system", self.all_turns))
+
+    @property
+    def system(self) -> str | None:
+        return "\n\n".join(turn.content for turn in self._opening) if self._opening else None
+
+    @property
+    def turns(self) -> tuple[Message, ...]:
+        return self.all_turns[len(self._opening) :]
+
+    @property
+    def content(self) -> str:
+        """All of it as one text, the same for equal turns in any form."""
+        return json.dumps([turn.to_dict() for turn in self.all_turns], ensure_ascii=False)
+
+    def without_answer(self) -> Conversation:
+        return Conversation(self.value[:-1], self.all_turns[:-1])
+
+
+def read_conversation(value: object) -> Conversation:
+    """Return the conversation that a value of a row is.
+
+    Raises NoConversationError for any other value, with the turn that is at fault.
+    """
+    if isinstance(value, Mapping):
+        raise NoConversationError(f"an object{_inside(value)}")
+    if not isinstance(value, Sequence) or isinstance(value, str):
+        raise NoConversationError("not a list of turns")
+    if not value:
+        raise NoConversationError("an empty list")
+    reader = _Reader()
+    turns = tuple(reader.read(number, turn) for number, turn in enumerate(value, 1))
+    _check(turns)
+    return Conversation(value, turns)
+
+
+def as_conversation(value: object) -> Conversation | None:
+    """Return the conversation that a value is, None for a value that is none."""
+    if not isinstance(value, list):
+        return None
+    try:
+        return read_conversation(value)
+    except NoConversationError:
+        return None
+
+
+def looks_like_turns(value: object) -> bool:
+    """Whether a list was meant as a conversation, however broken it is."""
+    return isinstance(value, list) and any(isinstance(turn, Mapping) and _form(turn) for turn in value)
+
+
+def conversation_fields(record: Mapping[str, Any]) -> list[str]:
+    """Names of the fields that hold a conversation."""
+    return [str(name) for name, value in record.items() if as_conversation(value) is not None]
+
+
+def conversation_in_text(text: object) -> bool:
+    """Whether a text is a conversation written as JSON, as tables have it."""
+    if not isinstance(text, str) or not text.lstrip().startswith("["):
+        return False
+    try:
+        return as_conversation(json.loads(text)) is not None
+    except (ValueError, RecursionError):
+        return False
+
+
+def _check(turns: Sequence[Message]) -> None:
+    """Raise NoConversationError for turns that nobody could answer."""
+    for number, turn in enumerate(turns, 1):
+        if "\0" in turn.shown:
+            raise NoConversationError(f"broken: turn {number} holds a NUL character")
+    if not any(turn.role == "user" for turn in turns):
+        raise NoConversationError("a conversation without a turn of the user")
+    if not question(turns).strip():
+        raise NoConversationError("a conversation whose last turn of the user is empty")
+
+
+class _Reader:
+    """Reads the turns of one conversation, which share a form and number their tool calls."""
+
+    def __init__(self) -> None:
+        self._form = ""
+        self._calls: dict[str, bool] = {}  # id -> whether a tool has answered it
+        self._place = ""
+
+    def read(self, number: int, turn: object) -> Message:
+        self._place = f"turn {number}"
+        if not isinstance(turn, Mapping):
+            raise NoConversationError(f"a list whose element {number} is {_kind(turn)}, expected {_EXAMPLE}")
+        form = _form(turn)
+        if not form:
+            keys = ", ".join(map(repr, turn)) or "none"
+            raise NoConversationError(
+                f"a list whose element {number} has no role and content (its keys: {keys})"
+            )
+        if self._form and form != self._form:
+            raise NoConversationError(
+                f"a conversation of mixed forms: {self._place} is written as {form} does, those before it as "
+                f"{self._form} does"
+            )
+        self._form = form
+        # Parquet gives every turn the keys of all turns, null where a turn has none.
+        given = {name: value for name, value in turn.items() if value is not None}
+        return {"OpenAI": self._openai, "ShareGPT": self._sharegpt, "LangChain": self._langchain}[form](given)
+
+    def _openai(self, turn: Mapping[str, Any]) -> Message:
+        role = self._role(turn["role"])
+        calls = self._new_calls([*turn.get("tool_calls", ()), *filter(None, [turn.get("function_call")])])
+        return self._message(role, turn.get("content"), calls, turn.get("tool_call_id", ""))
+
+    def _sharegpt(self, turn: Mapping[str, Any]) -> Message:
+        role, value = self._role(turn["from"]), turn.get("value")
+        if turn["from"] in _CALLS and isinstance(value, str):
+            try:
+                read = json.loads(value)
+            except ValueError:
+                read = None
+            found = read if isinstance(read, list) else [read]
+            if all(isinstance(call, Mapping) and "name" in call for call in found):
+                return self._message(role, None, self._new_calls(found), "")
+        return self._message(role, value, (), "")
+
+    def _langchain(self, turn: Mapping[str, Any]) -> Message:
+        named, data = str(turn.get("type", "")), turn
+        if "kwargs" in turn:  # as `dumpd` writes it
+            data = turn["kwargs"]
+            named = str(data.get("type") or turn["id"][-1])
+        elif "data" in turn:  # as `messages_to_dict` writes it
+            data = turn["data"]
+        role = self._role(data["role"], "OpenAI") if named == "chat" else self._role(named)
+        more = data.get("additional_kwargs") or {}
+        calls = data.get("tool_calls") or more.get("tool_calls") or filter(None, [more.get("function_call")])
+        content = data.get("content")
+        if isinstance(content, list) and role == "assistant":
+            content = [p for p in content if not (isinstance(p, Mapping) and p.get("type") in _OWN_PARTS)]
+        return self._message(role, content, self._new_calls(calls), data.get("tool_call_id") or "")
+
+    def _role(self, name: object, form: str = "") -> Role:
+        known = _ROLES[form or self._form]
+        if not isinstance(name, str) or name not in known:
+            names = ", ".join(name for name in known if name.islower())
+            raise NoConversationError(
+                f"a conversation whose {self._place} has the unknown role {name!r} (known: {names})"
+            )
+        return known[name]
+
+    def _message(self, role: Role, content: object, calls: Sequence[ToolCall], call_id: str) -> Message:
+        if calls and role != "assistant":
+            raise NoConversationError(f"a conversation whose {self._place} calls a tool as {role}")
+        if content is None and not calls:
+            raise NoConversationError(f"a conversation whose {self._place} has no content")
+        if role != "tool":
+            return Message(role, "" if content is None else self._text(content), tuple(calls))
+        if call_id and call_id not in self._calls:
+            raise NoConversationError(
+                f"a conversation whose {self._place} answers the tool call {call_id!r}, which no turn before "
+                "it makes"
+            )
+        # Without an id a tool answers the first call that is open; of calls in plain text none is known.
+        answered = call_id or next((call for call, is_done in self._calls.items() if not is_done), "")
+        if answered:
+            self._calls[answered] = True
+        return Message(role, self._text(content), tool_call_id=answered)
+
+    def _new_calls(self, calls: Any) -> tuple[ToolCall, ...]:
+        made = []
+        for call in calls:
+            function = call.get("function", call) if isinstance(call, Mapping) else {}
+            if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
+                raise NoConversationError(f"a conversation whose {self._place} calls a tool without a name")
+            given = function.get("arguments", function.get("args"))
+            arguments = given if isinstance(given, str) else text_of({} if given is None else given)
+            call_id = str(call.get("id") or f"call_{len(self._calls) + 1}")
+            self._calls[call_id] = False
+            made.append(ToolCall(call_id, function["name"], arguments))
+        return tuple(made)
+
+    def _text(self, content: object) -> str:
+        """The text of a turn; of several parts all, each in lines of its own."""
+        if isinstance(content, str):
+            return content
+        if not isinstance(content, Sequence):
+            raise NoConversationError(
+                f"a conversation whose {self._place} has {_kind(content)} as content, expected a text"
+            )
+        return "\n".join(map(self._part, content))
+
+    def _part(self, part: object) -> str:
+        if isinstance(part, str):
+            return part
+        if not isinstance(part, Mapping):
+            raise NoConversationError(f"a conversation whose {self._place} has {_kind(part)} as a part")
+        kind = part.get("type")
+        text = part.get("refusal") if kind == "refusal" else part.get("text")
+        if kind not in (*_TEXT_PARTS, "refusal") or not isinstance(text, str):
+            raise NoConversationError(
+                f"a conversation whose {self._place} has a part of type {kind!r}; only text can be sent"
+            )
+        return text
+
+
+def _form(turn: Mapping[str, Any]) -> str:
+    """Whose form a turn has; "" for what is no turn."""
+    named = turn.get("type")
+    if named == "chat" or (turn.get("role") is None and named is not None and _is_langchain(turn)):
+        return "LangChain"
+    if turn.get("role") is not None:
+        return "OpenAI"
+    return "ShareGPT" if turn.get("from") is not None and "value" in turn else ""
+
+
+def _is_langchain(turn: Mapping[str, Any]) -> bool:
+    if isinstance(turn.get("kwargs"), Mapping):
+        return isinstance(turn.get("id"), list) and bool(turn["id"]) and "content" in turn["kwargs"]
+    return "content" in turn or isinstance(turn.get("data"), Mapping)
+
+
+def _inside(value: Mapping[str, Any]) -> str:
+    """Where an object holds a conversation, in words; "" if it holds none."""
+    path = next(_paths(value, ()), None)
+    return "" if path is None else f", and the conversation is in it, at {'.'.join(path)}"
+
+
+def _paths(value: object, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    if as_conversation(value) is not None:
+        yield path
+    elif isinstance(value, Mapping) and len(path) < _MOST_DEPTH:
+        for name, part in value.items():
+            yield from _paths(part, (*path, str(name)))
+
+
+def _kind(value: object) -> str:
+    kinds: dict[type, str] = {dict: "an object", list: "a list", str: "a text", bool: "true or false"}
+    return "null" if value is None else kinds.get(type(value), "a number")
+
+
+def shared_system(files: Iterable[Path], input_field: str) -> str | None:
+    """Return the system turn that all conversations of these files begin with; None if there is none such.
+
+    What is wrong with a file is told when its rows are read for good.
+    """
+    found: set[str | None] = set()
+    try:
+        for path in map(find_dataset, files):
+            for _, record in read_records(path, Faults(path), {}):
+                chat = as_conversation(record.get(input_field))
+                found.add(None if chat is None else chat.system)
+                if None in found or len(found) > 1:
+                    return None
+    except DatasetError:
+        return None
+    return next(iter(found), None)
+
+
+Opened = tuple[dict[str, Any], Conversation | None]
+
+
+def opened(record: Mapping[str, Any], input_field: str, target_field: str) -> Opened:
+    """Return the record as it is read, and the conversation that is its input, if it is one.
+
+    Without a target, an assistant's turn at the end is the target. The system turn at the start is the field
+    `system`, unless there is one.
+    Raises NoConversationError for a record that has no target and whose input has no such turn.
+    """
+    changed = dict(record)
+    value = record.get(input_field)
+    has_target = record.get(target_field) is not None
+    if not isinstance(value, list | dict):
+        return changed, None
+    if has_target:
+        found = as_conversation(value)
+    else:
+        found = read_conversation(value)
+        last = found.all_turns[-1]
+        if last.role != "assistant" or last.tool_calls:
+            ends = "a tool call" if last.tool_calls else f"a turn of the {last.role}"
+            raise NoConversationError(f"a conversation that ends with {ends}")
+        found = found.without_answer()
+        changed[target_field] = last.content
+    if found is not None:
+        changed[input_field] = found.value
+        if found.system is not None:
+            changed.setdefault(SYSTEM_FIELD, found.system)
+    return changed, found

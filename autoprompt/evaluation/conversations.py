@@ -1,0 +1,133 @@
+"""Rows that are conversations, or ought to be, checked against the prompt that is sent with them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from autoprompt.dataset.conversations import (
+    SYSTEM_FIELD,
+    NoConversationError,
+    as_conversation,
+    conversation_fields,
+    conversation_in_text,
+    looks_like_turns,
+    read_conversation,
+)
+from autoprompt.dataset.faults import Faults
+from autoprompt.errors import Problem
+from autoprompt.measure.program import placeholders
+from autoprompt.records import Example
+from autoprompt.settings.records import RunConfig
+from autoprompt.text.braces import is_placeholder_name
+
+_ONE_TURN = '[{"role": "user", "content": "..."}]'
+
+
+def check_conversations(
+    prompt: str, rows: Mapping[Path, Sequence[Example]], config: RunConfig
+) -> list[Problem]:
+    """Check that every input can be sent with the prompt, as a text or turn by turn.
+
+    rows: those of each file.
+
+    Returns:
+        Warnings of system turns that the prompt replaces, and of conversations that are not sent as turns.
+
+    Raises:
+        DatasetError: With file and line of inputs that are no text and no conversation, and of conversations
+            that no model could answer.
+    """
+    field = config.input_field
+    is_filled_in = bool(placeholders(prompt, (field,)))
+    every = [row for examples in rows.values() for row in examples]
+    has_turns = any(row.turns for row in every)
+    for path, examples in rows.items():
+        faults = Faults(path)
+        for row in examples:
+            fault = _turns_fault(row, config) if row.turns and not is_filled_in else None
+            if not row.turns:
+                fault = _input_fault(row, field, is_filled_in=is_filled_in, has_turns=has_turns)
+            if fault:
+                faults.add_row(row, fault)
+        faults.raise_if_any()
+    if has_turns:
+        return _system_warnings(prompt, every)
+    return _unsent_warnings(prompt, every, field)
+
+
+def _turns_fault(row: Example, config: RunConfig) -> Problem | None:
+    """Return why a model cannot answer the conversation; None if it can."""
+    last, field = row.turns[-1], config.input_field
+    if last.role != "assistant":
+        return None
+    if last.tool_calls:
+        said = f"the conversation in {field!r} ends with a tool call"
+        return Problem("dataset.ends-with-tool-call", said, fix="Add the tool's turn with what it returns.")
+    said = (
+        f"the conversation in {field!r} ends with a turn of the assistant, and there is a target in "
+        f"{config.target_field!r}"
+    )
+    fix = "Take one of them out."
+    if is_placeholder_name(field):
+        fix = (
+            f"Take one of them out, or write {{{field}}} into the prompt to ask about the whole conversation."
+        )
+    return Problem("dataset.two-answers", said, fix=fix)
+
+
+def _input_fault(row: Example, field: str, *, is_filled_in: bool, has_turns: bool) -> Problem | None:
+    """Return why an input that is no conversation cannot be sent; None if it can."""
+    value = row.input
+    if not isinstance(value, list | dict):
+        if has_turns:
+            said = f"{field!r} is a text, but other rows hold conversations"
+            return Problem("dataset.mixed-inputs", said, fix=f"Write {_ONE_TURN}.")
+        return None
+    is_broken = looks_like_turns(value)
+    if is_filled_in and not is_broken:
+        return None  # as JSON, where the prompt says
+    try:
+        read_conversation(value)
+    except NoConversationError as error:
+        found = f"the input {field!r} is {error}"
+    if is_broken:
+        return Problem("dataset.broken-conversation", found, fix="Correct the row, or leave it out.")
+    others = [name for name in conversation_fields(row.fields) if name != field]
+    fix = "Name a field that holds a text or a conversation as {input_field}."
+    if is_placeholder_name(field):
+        fix = f"{fix[:-1]}, or write {{{field}}} into the prompt to fill it in as JSON."
+    settings = {"input_field": others[0] if others else "<FIELD>"}
+    return Problem("dataset.not-a-conversation", found, fix=fix, settings=settings)
+
+
+def _system_warnings(prompt: str, rows: Sequence[Example]) -> list[Problem]:
+    """Return what becomes of the system turns that the conversations begin with."""
+    if placeholders(prompt, (SYSTEM_FIELD,)):
+        return []
+    found = (as_conversation(row.input) for row in rows)
+    systems = {chat.system for chat in found if chat is not None and chat.system is not None}
+    if not systems or systems == {prompt.strip()}:
+        return []
+    if len(systems) == 1:
+        said = "the conversations begin with a system turn, and the prompt is sent in its place"
+        return [Problem("dataset.system-turn", said)]
+    said = f"the conversations begin with {len(systems)} different system turns, and the prompt replaces them"
+    fix = f"Write {{{SYSTEM_FIELD}}} into the prompt to send each row its own."
+    return [Problem("dataset.system-turns", said, fix=fix)]
+
+
+def _unsent_warnings(prompt: str, rows: Sequence[Example], field: str) -> list[Problem]:
+    """Return warnings of conversations that are not sent turn by turn, by the first row."""
+    if not rows:
+        return []
+    if conversation_in_text(rows[0].input):
+        said = f"{field!r} holds conversations as JSON text, and each is sent as one message"
+        fix = "Write the rows as JSONL, with lists, to send the turns."
+        return [Problem("dataset.conversation-as-text", said, fix=fix)]
+    others = [name for name in conversation_fields(rows[0].fields) if not placeholders(prompt, (name,))]
+    if not others:
+        return []
+    said = f"the conversations in {others[0]!r} are not sent"
+    fix, settings = "Give {input_field} to send them as turns.", {"input_field": others[0]}
+    return [Problem("dataset.unsent-conversations", said, fix=fix, settings=settings)]
