@@ -181,7 +181,10 @@ def test_the_page_lists_every_code_once_and_no_other() -> None:
 
 def test_each_example_of_the_page_has_words_of_the_code() -> None:
     for code, (_, example) in rows_of_the_page().items():
-        beside = {module for path in codes()[code] for module in path.parent.glob("*.py")}
+        folders = {PACKAGE / path.relative_to(PACKAGE).parts[0] for path in codes()[code]}
+        beside = [
+            module for folder in folders for module in (folder.rglob("*.py") if folder.is_dir() else [folder])
+        ]
         parts = {part for path in beside for part in fragments(path)}
         assert any(part in example for part in parts), f"{code}: {example}"
 

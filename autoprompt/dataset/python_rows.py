@@ -9,14 +9,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from autoprompt.dataset.conversations import shared_system
 from autoprompt.errors import (
     ConfigError,
     DatasetError,
     InputError,
     Place,
     Problem,
-    PromptError,
     StoreError,
     UsageError,
 )
@@ -28,16 +26,13 @@ _FOLDER = ".datasets"  # hidden, or it would be taken for a run; a file in it ho
 
 
 @contextmanager
-def with_rows(
-    config: RunConfig, rows: Rows | None, *, is_kept: bool = False, has_prompt: bool = False
-) -> Iterator[RunConfig]:
+def with_rows(config: RunConfig, rows: Rows | None, *, is_kept: bool = False) -> Iterator[RunConfig]:
     """Yield the settings with the rows as their dataset; without rows, as they are.
 
     Args:
         config: The settings.
         rows: Dicts, or None.
         is_kept: Keep the rows beside the runs, unless the block refuses them.
-        has_prompt: The prompt comes from elsewhere than the settings.
     """
     if rows is None:
         yield config
@@ -46,13 +41,7 @@ def with_rows(
         said = "this names a file, and rows are given too"
         problem = Problem("dataset.rows-and-file", said, Place(setting=named[0]), "Give one of them.")
         raise ConfigError(problem)
-    needs_prompt = not has_prompt and config.prompt is None and config.workflow is None
     with rows_as_file(rows, config.runs_dir if is_kept else None) as path:
-        if needs_prompt and not shared_system([path], config.input_field):
-            fix = "Give {prompt}, a text or `@` and the path of a file."
-            raise PromptError(
-                Problem("prompt.missing", "no prompt to start from", fix=fix, settings={"prompt": "<TEXT>"})
-            )
         yield config.model_copy(update={"dataset": path})
 
 

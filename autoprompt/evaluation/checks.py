@@ -13,7 +13,7 @@ from autoprompt.dataset.checks import content_key
 from autoprompt.dataset.conversations import shared_system
 from autoprompt.dataset.faults import file_place
 from autoprompt.dataset.plain import plain_rows
-from autoprompt.dataset.python_rows import Rows
+from autoprompt.dataset.python_rows import Rows, is_given
 from autoprompt.dataset.shown import shown_in
 from autoprompt.errors import DatasetError, Place, Problem, PromptError, StoreError
 from autoprompt.evaluation.conversations import check_conversations
@@ -295,7 +295,7 @@ def starting_prompt(config: RunConfig) -> str:
 def _no_prompt(config: RunConfig) -> Problem:
     said, settings = "no prompt to start from", {"prompt": "<TEXT|@FILE>"}
     data = next((path for name in DATA_FILES if (path := getattr(config, name)) is not None), None)
-    if data is None:
+    if data is None or is_given(data):
         return Problem("prompt.missing", said, fix="Give {prompt}.", settings=settings)
     name = data.name.partition(".")[0] or data.stem
     there = first_fields(data)

@@ -164,7 +164,7 @@ def prepared(
     """Yield what `evaluate` with these arguments is to ask, checked."""
     asked, other = _as_candidate(candidate, "candidate"), _as_candidate(against, "against")
     plain = given_rows(config, rows)
-    with with_rows(config, plain, has_prompt=asked is not None) as config:
+    with with_rows(config, plain) as config:
         yield _prepare(config, asked, other)
 
 
