@@ -100,8 +100,8 @@ def _made_of(
 ) -> list[str]:
     """Return the fields that the input is made of, by the first row: at least one.
 
-    mapped: As `fields` in `require_fields`. is_chat: Whether the input field holds a conversation, which is the
-    input by itself. Fails if a field is missing or misspelt.
+    mapped: As `fields` in `require_fields`. is_chat: Whether the input field holds a conversation, which is
+    the input by itself. Fails if a field is missing or misspelt.
     """
     input_field = mapped["input_field"]
     there = [name for name in input_of if name in record]
@@ -332,8 +332,8 @@ def _row_problem(
         kind = "an object" if isinstance(target, dict) else "a list"
         said = f"the target {target_field!r} is {kind}, expected a text, a number, true or false"
         fix = (
-            "Use {metric} for JSON answers, or the metric label_set for several labels, or write the target as "
-            "a text in quotes."
+            "Use {metric} for JSON answers, or the metric label_set for several labels, or write the target "
+            "as a text in quotes."
         )
         return Problem("dataset.target-kind", said, fix=fix, settings={"metric": "json_match"})
     for name in wanted:

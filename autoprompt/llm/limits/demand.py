@@ -58,8 +58,8 @@ class Demand:
 
     likely: of request and answer. prompt: of the request alone, at most and with some to spare; `seen`: at
     most, by those so far.
-    token_usd, seen_token_usd: the same of one token of the answer. limit: most tokens of the answer, as asked for; `enough` of them
-    cut no answer like those so far, and `least` of them are worth a request.
+    token_usd, seen_token_usd: the same of one token of the answer. limit: most tokens of the answer, as asked
+    for; `enough` of them cut no answer like those so far, and `least` of them are worth a request.
     at_once: requests that may be on their way together.
     """
 

@@ -138,7 +138,7 @@ def _labels(context: SearchContext, train: Sequence[Example]) -> tuple[str, ...]
 
 
 def mixed_up(train: Sequence[Example], answers: Mapping[str, str], most: int) -> tuple[str, ...]:
-    """Return up to `most` labels, sorted: first those that are taken for others most often, then frequent ones.
+    """Return up to `most` labels, sorted: those that are taken for others most often, then frequent ones.
 
     answers: row id -> the label that was answered.
     """

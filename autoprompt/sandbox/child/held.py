@@ -36,7 +36,7 @@ class Devices:
 class Held:
     """One look at the processes of a run.
 
-    `bytes`: in files without a name, by kind. `unknown`: the kinds of which something could not be looked into:
+    `bytes`: in files without a name, by kind. `unknown`: the kinds of which something could not be read:
     memory or a file that is only mapped, a file on its way through a socket, a process that shields itself.
     `mapped_bytes`: then, the shared memory that processes have mapped, each page once.
     """

@@ -65,7 +65,7 @@ def asks_to_reason(prompt: str) -> bool:
 def request(prompt: str, labels: Sequence[str]) -> str:
     """The line, in the language of `prompt`, that asks for it. labels: the only answers; () for others.
 
-    Thousands of labels are not listed. A short prompt without placeholders is repeated in it, as what is asked.
+    Thousands of labels are not listed. A short prompt without placeholders is repeated in it.
     """
     language = language_of(prompt)
     asked = " ".join(prompt.split())
