@@ -9,6 +9,7 @@ from typing import Any
 from fakes import World, run_config, writer
 
 from autoprompt import Clients, optimize
+from autoprompt.errors import Problem
 from autoprompt.llm import ScriptedClient
 from autoprompt.records import EvaluatedRow
 from autoprompt.runs import RunFolder, RunStore
@@ -72,7 +73,7 @@ def hostile_run(runs: Path, texts: Sequence[str] = HOSTILE, *, longest: int = 10
             "max_iterations": 2,
             "budget": {"max_calls": 50},
             "lessons_read": texts,
-            "warnings": texts,
+            "warnings": [Problem.plain(text).to_dict() for text in texts],
         }
     )
     folder.append_event(
@@ -137,7 +138,7 @@ def hostile_run(runs: Path, texts: Sequence[str] = HOSTILE, *, longest: int = 10
             "candidates": {"tried": 1, "accepted": 1},
             "model": texts[3],
             "optimizer_model": texts[4],
-            "warnings": texts,
+            "warnings": [Problem.plain(text).to_dict() for text in texts],
         }
     )
     return folder

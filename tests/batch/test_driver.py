@@ -387,7 +387,7 @@ def test_lessons_that_were_measured_on_test_rows_are_warned_of(home: Home) -> No
     (row,) = run(home, home.write_batch(seeds=(0,), defaults=defaults)).rows
     trial = RunStore(home.runs_dir / "b").open(row.trial).read_result()
     assert trial is not None
-    assert any("test rows were searched with by earlier runs" in said for said in trial["warnings"])
+    assert "memory.test-rows-seen" in [warning["code"] for warning in trial["warnings"]]
 
 
 def test_experiences_that_cannot_be_read_are_said_before_anything_is_sent(home: Home) -> None:

@@ -24,7 +24,7 @@ def test_an_evaluation_out_of_the_cache_is_announced(
     assert CACHED in again.stderr
     found = json.loads(again.stdout)
     assert found["calls"] == 0
-    assert [warning.startswith(CACHED) for warning in found["warnings"]].count(True) == 1
+    assert [warning["message"].startswith(CACHED) for warning in found["warnings"]].count(True) == 1
     assert CACHED not in call(*asked, "--no-cache").stderr
     # One answer of today is enough for the whole not to be of yesterday.
     assert CACHED not in call(*asked, "--against", "Sort otherwise.").stderr

@@ -128,7 +128,7 @@ def test_input_faults_end_with_3(endpoint: Endpoint) -> None:
     assert "--record: this cannot be combined with another setting (--replay). Give one of them." in said
     assert "--metric: unknown metric 'exact'. Did you mean" in check("--metric", "exact", code=2).stderr
     Path("ci.yaml").write_text("baselin: b.json\n", encoding="utf-8")
-    assert "ci.yaml line 1: unknown key 'baselin'. Did you mean 'baseline'?" in check(code=3).stderr
+    assert "ci.yaml line 1: baselin: unknown key. Did you mean 'baseline'?" in check(code=3).stderr
     assert len(endpoint.requests) == sent
 
 

@@ -11,6 +11,7 @@ from rich.console import Console
 
 from autoprompt.cli import clean, estimates, render
 from autoprompt.cli.render import prompt_diff
+from autoprompt.errors import Problem
 from autoprompt.settings.records import RunConfig
 
 RESULT: dict[str, Any] = {
@@ -178,14 +179,14 @@ def test_without_a_test_nothing_is_verified() -> None:
 
 
 def test_a_warning_that_was_told_is_not_told_again() -> None:
-    data = {**RESULT, "warnings": ["few rows", "a slow model"]}
-    text = shown(*render.result(data, "a", "b", told={"few rows"}))
+    data = {**RESULT, "warnings": [Problem.plain(text).to_dict() for text in ("few rows", "a slow model")]}
+    text = shown(*render.result(data, "a", "b", shown={"few rows"}))
     assert "few rows" not in text
     assert "\nwarning: a slow model\n" in text
 
 
 def test_warnings_stand_in_the_summary() -> None:
-    text = shown(*render.result({**RESULT, "warnings": ["few [rows]\x1b"]}, "a", "b"))
+    text = shown(*render.result({**RESULT, "warnings": [{"message": "few [rows]\x1b"}]}, "a", "b"))
     assert "\nwarning: few [rows]\n" in text
 
 
@@ -244,7 +245,7 @@ def test_an_estimate_says_that_nothing_was_sent() -> None:
         "tokens": 54321,
         "cost_usd": None,
         "smallest_gain": 0.14,
-        "warnings": ["few rows"],
+        "warnings": [{"message": "few rows"}],
         "labels": [],
         "different_targets": 9,
     }

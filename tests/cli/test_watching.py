@@ -164,12 +164,12 @@ def test_warnings_about_the_data_are_said_at_the_start(quiet: bool, is_terminal:
         file=out, width=200, force_terminal=is_terminal, color_system=None, _environ={"TERM": "xterm"}
     )
     with watching(console, quiet=quiet) as (progress, emit):
-        emit({**STARTED, "warnings": ["few \x1brows"]})
+        emit({**STARTED, "warnings": [{"message": "few \x1brows"}]})
         emit({"event": "warning", "message": "a slow model"})
     # Of a quiet run they stand with the result.
     assert ("warning: few rows\n" in out.getvalue()) is not quiet
     assert "warning: a slow model\n" in out.getvalue()
-    assert progress.told == ({"a slow model"} if quiet else {"few \x1brows", "a slow model"})
+    assert progress.shown == ({"a slow model"} if quiet else {"few \x1brows", "a slow model"})
 
 
 def test_a_file_of_the_working_folder_has_one_name_before_and_after_a_resume(

@@ -136,7 +136,12 @@ def test_a_dry_evaluation_sends_nothing(endpoint: Endpoint) -> None:
     assert said.endswith("nothing was sent\n")
     found = json.loads(call(*flags, "--against", "Which?", "--max-calls", "100", "--json").stdout)
     assert (found["rows"], found["prompts"], found["calls"], found["cost_usd"]) == (60, 2, 120, None)
-    assert "--max-calls 100 is too small: all 120 must fit" in found["warnings"][-1]
+    said = "--max-calls: 100 is too small: the evaluation takes 120"
+    assert found["warnings"][-1]["message"].startswith(said)
+    assert (found["warnings"][-1]["code"], found["warnings"][-1]["setting"]) == (
+        "budget.too-few-calls",
+        "max_calls",
+    )
     assert endpoint.requests == []
 
 
@@ -144,13 +149,13 @@ def test_labels_that_read_the_same_are_said_wherever_they_are_enforced() -> None
     rows = Path("t.jsonl").read_text(encoding="utf-8").splitlines()
     rows[1] = rows[1].replace('"urgent"', '"URGENT"')
     Path("t.jsonl").write_text("\n".join(rows) + "\n", encoding="utf-8")
-    said = "labels that differ in case or marks only: 'URGENT', 'urgent'. Are they one?"
+    said = "labels that differ only in case or marks: 'URGENT', 'urgent'. Merge them if they are one label."
     asked = ("--config", "c.yaml")
     made = ("--baseline", "b.json", "--update-baseline")
     for command in (("run", "--dry-run"), ("eval", "--dry-run"), ("eval",), ("check", *made)):
         shown = call(*command, *asked)
         assert said in " ".join((shown.stdout + shown.stderr).split()), command
-    assert json.loads(call("eval", *asked, "--json").stdout)["warnings"][0] == said
+    assert json.loads(call("eval", *asked, "--json").stdout)["warnings"][0]["message"] == said
 
 
 def test_next_steps_work_as_they_are_printed_wherever_the_run_lies() -> None:
@@ -483,9 +488,10 @@ def test_any_candidate_of_a_run_is_scored_and_rows_of_the_search_are_no_proof() 
     scored = call("eval", "--config", "c.yaml", "--run", "last", "--candidate", other["id"][:8], "--json")
     (warning, *_) = json.loads(scored.stdout)["warnings"]
     # 60 rows: the 18 sealed ones have not been looked at.
-    assert re.fullmatch(r"(\d+) of the 60 rows took part in the search .*", warning)
-    assert int(warning.split()[0]) <= 42
-    assert f"warning: {warning}" in " ".join(scored.stderr.split())
+    known = re.fullmatch(r"run .* has already seen (\d+) of the 60 rows, .*", warning["message"])
+    assert known is not None
+    assert int(known[1]) <= 42
+    assert f"warning: {warning['message']}" in " ".join(scored.stderr.split())
     asked = ("eval", "--config", "c.yaml", "--run", "last", "--candidate", other["id"])
     assert json.loads(call(*asked, "--dry-run", "--json").stdout)["warnings"] == [warning]
     best = call("eval", "--config", "c.yaml", "--run", "last", "--candidate", "best", "--json")

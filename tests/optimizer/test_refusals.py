@@ -33,8 +33,8 @@ def test_what_is_too_long_for_the_endpoint_is_said_not_repeated_and_no_lesson(tm
     refused = [e for e in events if e["event"] == "candidate_settled" and e["refused"]]
     assert refused
     assert all(e["refused"] == e["rows"] and not e["accepted"] for e in refused)
-    (said,) = [w for w in result["warnings"] if "the endpoint took no request" in w]
-    assert "the context is 300 tokens. --max-prompt-tokens" in said
+    (said,) = [w["message"] for w in result["warnings"] if w["code"] == "model.prompt-too-long"]
+    assert "the context is 300 tokens. Set max_prompt_tokens=" in said
     later = events[events.index(next(e for e in events if e.get("message") == said)) :]
     assert any(
         "the endpoint took no request of" in e["reason"] for e in later if e["event"] == "candidate_refused"

@@ -282,7 +282,7 @@ def test_rows_that_were_lost_are_not_among_those_that_the_message_counts() -> No
     assert "on 14 unseen rows, p = 0.031; 6 fixed, 0 broken" in data["message"]
     assert (data["best"]["n"], data["original"]["n"], data["left_out"]) == (14, 14, 2)
     assert (data["best"]["groups"], data["best"]["failed"]) == (14, 2)
-    assert data["warnings"][-1].startswith("2 of 16 test rows failed")
+    assert data["warnings"][-1]["message"].startswith("2 of 16 test rows failed")
 
 
 def test_far_more_failures_on_one_side_are_told() -> None:
@@ -309,8 +309,8 @@ def test_rows_that_the_budget_ended_before_are_told_apart_from_failed_ones() -> 
         return replace(row, error=errors.get(row.example_id))
 
     data = result(6, 0, of_row=cut).to_dict()
-    assert data["warnings"][-2:] == [
-        "1 of 16 test rows were not asked, as the budget ended: the scores are of the others; "
-        "the cap of 9 s is reached",
-        "1 of 16 test rows failed: the scores are of the others; the first: HTTP 500",
+    assert [warning["message"] for warning in data["warnings"][-2:]] == [
+        "the budget ended before 1 of 16 test rows, so the scores are of the others; "
+        "the cap of 9 s is reached.",
+        "1 of 16 test rows failed, so the scores are of the others; the first: HTTP 500.",
     ]
