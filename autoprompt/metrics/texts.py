@@ -102,6 +102,7 @@ class Regex(TextMetric):
     """A pattern is found in the answer: `pattern`, else the row's expected answer as the pattern.
 
     A fence around the whole answer is left out, unless the pattern has a backtick or a tilde.
+    Not found counts, too, if the search takes longer than its limit, as for `(a+)+$`.
     """
 
     pattern: str | None = None
@@ -111,7 +112,7 @@ class Regex(TextMetric):
         if self.pattern is not None:
             try:
                 re.compile(self.pattern)
-            except (re.error, TypeError) as error:
+            except (re.error, TypeError, OverflowError, RecursionError) as error:
                 raise ConfigError(
                     f"metric regex: pattern {self.pattern!r} is not a pattern: {error}"
                 ) from error
@@ -121,14 +122,20 @@ class Regex(TextMetric):
             return ""
         try:
             re.compile(target)
-        except re.error as error:
+        except (re.error, OverflowError, RecursionError) as error:
             return f"the target {target!r} is not a pattern: {error}; mend it, or set metric_options.pattern"
         return ""
 
     def _compare(self, answer: str, example: Example) -> Score:
+        from autoprompt.sandbox.evaluator import LimitError, has_match
+
         pattern = example.target_text if self.pattern is None else self.pattern
         sees_fences = "`" in pattern or "~" in pattern
-        if re.search(pattern, answer if sees_fences else unfenced(answer)):
+        try:
+            is_found = has_match(pattern, answer if sees_fences else unfenced(answer))
+        except LimitError as error:
+            return Score(0.0, f"answered {short(answer)}, and {error}")
+        if is_found:
             return Score(1.0)
         return Score(0.0, f"answered {short(answer)}, which does not match {pattern!r}")
 

@@ -150,6 +150,10 @@ class _Process:
             found += piece
         return bytes(found)
 
+    @property
+    def is_alive(self) -> bool:
+        return self._child.poll() is None
+
     def end(self) -> None:
         self._child.kill()
         self._child.wait()
@@ -190,8 +194,12 @@ class _Pool:
 
     def _lent(self) -> _Process:
         with self._lock:
-            if self._idle:
-                return self._idle.pop()
+            while self._idle:
+                process = self._idle.pop()
+                if process.is_alive:
+                    return process
+                process.end()
+                self._all.discard(process)
         process = _Process()
         with self._lock:
             self._all.add(process)
