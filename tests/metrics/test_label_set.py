@@ -78,7 +78,7 @@ def test_targets_are_checked_with_file_and_line(tmp_path: Path) -> None:
         check_targets(get_metric("label_set"), rows)
     with pytest.raises(DatasetError, match=r"line 4: the target names 'western', not among the labels drama"):
         check_targets(get_metric("label_set", labels=LABELS), rows)
-    with pytest.raises(DatasetError, match="for several labels --metric label_set"):
+    with pytest.raises(DatasetError, match="or the metric label_set for several labels"):
         load_rows(path)
 
 
@@ -90,8 +90,8 @@ def test_a_wrong_way_to_match_is_refused() -> None:
 def test_lists_of_labels_in_another_order_are_noticed() -> None:
     metric = get_metric("exact_match")
     wrong = [("a, b", "b, a"), ("c; d", "d; c"), ("x", "y")]
-    assert "choose metric label_set" in metric.suspicion(wrong, 6)  # type: ignore[attr-defined]
-    assert metric.suspicion(wrong[2:], 2) == ""  # type: ignore[attr-defined]
+    assert metric.suspicion(wrong, 6).code == "metric.labels-in-other-order"  # type: ignore[attr-defined]
+    assert metric.suspicion(wrong[2:], 2) is None  # type: ignore[attr-defined]
 
 
 def films(path: Path, rows: int = 40) -> Path:
