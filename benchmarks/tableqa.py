@@ -22,7 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from autoprompt.errors import ModelError
-from autoprompt.llm import Budget, Models
+from autoprompt.llm.limits.budget import Budget
+from autoprompt.llm.stack import Models
 from autoprompt.science.records import Investigation
 from autoprompt.science.run import start
 from autoprompt.settings.records import ScienceConfig

@@ -13,9 +13,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from autoprompt.dataset import Splits
-from autoprompt.llm import Budget, ScriptedClient, wrap
+from autoprompt.dataset.splits import Splits
+from autoprompt.llm import ScriptedClient
 from autoprompt.llm.client import Client, Completion, Options
+from autoprompt.llm.limits.budget import Budget
+from autoprompt.llm.stack import wrap
 from autoprompt.measure.program import Program, PromptProgram
 from autoprompt.memory import ExperienceFile
 from autoprompt.metrics import get_metric

@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 import yaml
 
-from autoprompt.dataset import infer_labels, load_splits
+from autoprompt.dataset.checks import infer_labels
+from autoprompt.dataset.splits import load_splits
 from autoprompt.metrics import get_metric
 from autoprompt.settings.records import DataSettings
 from autoprompt.settings.sidecar import find_sidecar, load_task

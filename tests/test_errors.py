@@ -219,7 +219,7 @@ def test_the_page_s_program_prints_a_row_in_two_voices(tmp_path: Path) -> None:
 
 
 def test_one_error_of_a_dataset_in_three_voices(tmp_path: Path) -> None:
-    from autoprompt.dataset import load_rows
+    from autoprompt.dataset.checks import load_rows
 
     path = tmp_path / "tickets.csv"
     path.write_text("text,target\na,x\na,y\n", encoding="utf-8")
@@ -259,7 +259,7 @@ def test_one_error_of_a_setting_where_it_may_come_from(tmp_path: Path) -> None:
 
 
 def test_one_warning_in_three_voices(tmp_path: Path) -> None:
-    from autoprompt.dataset import load_splits
+    from autoprompt.dataset.splits import load_splits
     from autoprompt.settings.records import DataSettings
 
     path = tmp_path / "t.jsonl"

@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 
 from autoprompt import CheckSettings, RunConfig, ScienceConfig, check, evaluate, optimize, resume
 from autoprompt.cli import app
-from autoprompt.llm import connect
 from autoprompt.llm.client import CallRole, Client
+from autoprompt.llm.stack import connect
 from autoprompt.metrics.judge import LLMJudge
 from autoprompt.optimizer.agents.analyst import AnalysisAgent
 from autoprompt.optimizer.agents.describer import DescribingAgent

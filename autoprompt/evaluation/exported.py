@@ -15,7 +15,6 @@ from autoprompt.dataset.conversations import (
     read_conversation,
 )
 from autoprompt.errors import ConfigError, InputError
-from autoprompt.measure.program import placeholders, render
 from autoprompt.records import Candidate, Demo, Example, Message, Origin, Role
 from autoprompt.runs.folder import BEST_WORKFLOW, RunFolder
 from autoprompt.runs.listing import best_of
@@ -140,6 +139,8 @@ class Exported(NamedTuple):
         InputError for a row without the input or one of these, for an input that is null, for what is
         neither text nor fields nor a conversation, and for the prompts of a workflow.
         """
+        from autoprompt.measure.program import placeholders  # reads answers: not to list runs
+
         if not isinstance(row, str | list | Mapping):
             raise InputError(
                 f"a row is its input as text, or its fields by name; {type(row).__name__} is not"
@@ -169,6 +170,8 @@ class Exported(NamedTuple):
 
     def _turns(self, value: object) -> tuple[Message, ...]:
         """The turns of an input that is a conversation, a system turn first if it begins with one."""
+        from autoprompt.measure.program import placeholders  # reads answers: not to list runs
+
         is_filled_in = bool(placeholders(self.candidate.prompt, (self.input_field,)))
         if isinstance(value, str) and self.is_conversation and not is_filled_in:
             return (Message("user", value),)
@@ -282,6 +285,8 @@ def _workflow(run: RunFolder) -> str:
 def _messages(
     candidate: Candidate, row: Mapping[str, object], input_field: str, turns: tuple[Message, ...] = ()
 ) -> list[Message]:
+    from autoprompt.measure.program import render  # reads answers: not to list runs
+
     if len(candidate.components) != 1:
         raise InputError(
             f"this format holds one prompt, the candidate has {len(candidate.components)} "
@@ -325,6 +330,8 @@ def _yaml(
 ) -> str:
     """fields: of a row. named: which of them are the input's and the target's; None is left out."""
     # Where the fields of a row are not known, nobody can say which braces are filled in.
+    from autoprompt.measure.program import placeholders  # reads answers: not to list runs
+
     is_known = bool(fields) and len(candidate.components) == 1
     asked = placeholders(candidate.prompt, (str(named["input_field"]), *fields)) if is_known else ()
     data: dict[str, Any] = {

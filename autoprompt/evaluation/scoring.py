@@ -20,7 +20,7 @@ from autoprompt.evaluation.checks import (
 )
 from autoprompt.evaluation.exported import Exported, read_one_prompt
 from autoprompt.evaluation.task import CheckedRows, check_rows, open_task, row_calls
-from autoprompt.llm import Budget
+from autoprompt.llm.limits.budget import Budget
 from autoprompt.llm.models import Clients, RoleModels, open_models
 from autoprompt.measure.baselines import Baseline, baselines_dict, find_baselines
 from autoprompt.measure.compare import ComparedRows, compare_rows, score_rows

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from autoprompt.dataset import load_checked
+from autoprompt.dataset.splits import load_checked
 from autoprompt.errors import ConfigError, Problem
 from autoprompt.evaluation.checks import check_metric, check_placeholders, starting_prompt
 from autoprompt.llm.client import Client, Options

@@ -8,9 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
-from autoprompt.llm import Budget
 from autoprompt.llm.client import CallRole, Client, Completion, Options
 from autoprompt.llm.kept.recording import Recording, RecordingClient, ReplayClient, read_recording
+from autoprompt.llm.limits.budget import Budget
 from autoprompt.llm.models import Clients, open_models
 from autoprompt.records import Message, OnEvent
 from autoprompt.settings.records import CheckSettings, RunConfig, is_embedded

@@ -17,9 +17,9 @@ from autoprompt.gate.comparison import Comparison, check_comparable, compare
 from autoprompt.gate.gate import check_answered, decide, notes
 from autoprompt.gate.measurement import MeasuredCase, Measurement, measure
 from autoprompt.gate.report import CheckReport
-from autoprompt.llm import Budget
 from autoprompt.llm.client import Client
 from autoprompt.llm.kept.recording import Recording
+from autoprompt.llm.limits.budget import Budget
 from autoprompt.llm.models import Clients
 from autoprompt.measure.problems import ALL_CACHED, step_warning
 from autoprompt.measure.rows import EmptyAnswers, evaluate, row_counter

@@ -9,13 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from autoprompt.errors import ConfigError
-from autoprompt.llm import Budget, Journal, Models, ResponseCache, wrap
 from autoprompt.llm.client import CallRole, Client
 from autoprompt.llm.endpoints import ModelChoice, choose_model, missing_key
+from autoprompt.llm.kept.cache import ResponseCache
+from autoprompt.llm.kept.journal import Journal
 from autoprompt.llm.kept.recorded import RecordedClient
 from autoprompt.llm.kept.tally import Tally
 from autoprompt.llm.limits.account import AnswerCache
+from autoprompt.llm.limits.budget import Budget
 from autoprompt.llm.prices import REPORTED, price_given
+from autoprompt.llm.stack import Models, wrap
 from autoprompt.llm.traits import KnownTraits, Traits, said_traits
 from autoprompt.llm.transport.address import checked_url
 from autoprompt.llm.transport.refusals import SYSTEM

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from autoprompt.llm import Budget, CallRole, Models
+from autoprompt.llm import CallRole
 from autoprompt.llm.endpoints import choose_model
+from autoprompt.llm.limits.budget import Budget
 from autoprompt.llm.models import Clients
 from autoprompt.llm.prices import Price, Prices, price_given
+from autoprompt.llm.stack import Models
 from autoprompt.settings.records import JUDGED, LOCAL, RunConfig
 
 

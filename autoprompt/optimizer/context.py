@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from autoprompt.dataset import Splits
+from autoprompt.dataset.splits import Splits
 from autoprompt.errors import BudgetExhausted
 from autoprompt.llm.limits.budget import Budget
 from autoprompt.measure.cost import prompt_tokens, row_tokens

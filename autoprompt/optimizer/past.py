@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from autoprompt.llm import Journal
+from autoprompt.llm.kept.journal import Journal
 from autoprompt.optimizer.ending.result import RunResult
 from autoprompt.optimizer.search.pool import Pool
 from autoprompt.records import Candidate, Origin

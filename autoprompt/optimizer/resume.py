@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from autoprompt.errors import BudgetExhausted, StoreError
-from autoprompt.llm import Journal
+from autoprompt.llm.kept.journal import Journal
 from autoprompt.llm.limits.spent import Spent
 from autoprompt.metrics import row_weights
 from autoprompt.metrics.judge import Grades

@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from autoprompt.dataset import LABEL_METRICS
 from autoprompt.dataset.checks import input_id
+from autoprompt.dataset.labels import LABEL_METRICS
 from autoprompt.errors import (
     BudgetExhausted,
     BudgetTooSmallError,
@@ -19,8 +19,9 @@ from autoprompt.errors import (
     Problem,
     StoreError,
 )
-from autoprompt.llm import Budget, Journal
+from autoprompt.llm.kept.journal import Journal
 from autoprompt.llm.limits.account import Account
+from autoprompt.llm.limits.budget import Budget
 from autoprompt.llm.limits.spent import Spent
 from autoprompt.llm.models import Clients, RoleModels, open_models
 from autoprompt.measure.task import locked_of

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from autoprompt.measure.baselines import baselines_sentence
 from autoprompt.optimizer.ending.fresh_words import parts_of
 from autoprompt.optimizer.search.gate import CONFIRM_ALPHA, smallest_gain
 from autoprompt.report.numbers import count, p_value, ratio, score, times
@@ -30,6 +29,8 @@ def headline(result: Mapping[str, Any], original: Side, best: Side) -> str:
         return str(result["message"]).replace("->", "→")
     of_test = ((result.get("splits") or {}).get("groups") or {}).get("test", best.rows)
     groups = result["best"].get("groups", of_test)  # older results lack it
+    from autoprompt.measure.baselines import baselines_sentence  # with every metric: not to list runs
+
     level = baselines_sentence(result.get("baselines"), best.score)
     parts = [
         f"{score(original.score, 2)} → {score(best.score, 2)} on {count(best.rows)} unseen rows"

@@ -17,7 +17,6 @@ from autoprompt.errors import StoreError
 from autoprompt.runs.folder import RunFolder, fill_new_folder
 from autoprompt.runs.interrupted import resume_command
 from autoprompt.runs.spending import from_journal, total_cost
-from autoprompt.sandbox import untrusted
 
 LAST = "last"  # a name for the newest run; `remove` does not know it, since a run may have begun meanwhile
 _DATED = re.compile(r"\d{8}-\d{6}-")
@@ -177,6 +176,8 @@ class RunStore:
             # Renamed first, so that a deletion that is cut short leaves no half run in the listing.
             doomed = path.with_name(f".{path.name}.removed")
             path.rename(doomed)
+        from autoprompt.sandbox import untrusted  # not to list runs
+
         untrusted.remove_tree(doomed)
         if is_given(data):
             others = (RunFolder(other).config_path for other in self._folders())

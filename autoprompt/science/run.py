@@ -17,7 +17,8 @@ from autoprompt.errors import (
     StoreError,
     UsageError,
 )
-from autoprompt.llm import Budget, Journal
+from autoprompt.llm.kept.journal import Journal
+from autoprompt.llm.limits.budget import Budget
 from autoprompt.llm.models import Clients, RoleModels, check_models, open_models
 from autoprompt.records import Event, OnEvent
 from autoprompt.runs import RunFolder, RunStore

@@ -24,7 +24,8 @@ from autoprompt.errors import (
     StoreError,
     UsageError,
 )
-from autoprompt.llm import Budget, ResponseCache
+from autoprompt.llm.kept.cache import ResponseCache
+from autoprompt.llm.limits.budget import Budget
 from autoprompt.runs import RunFolder
 from autoprompt.runs.find import places, seen_from
 from autoprompt.settings.records import CallSettings, RunConfig

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from autoprompt.dataset import Splits
+from autoprompt.dataset.splits import Splits
 from autoprompt.llm.client import CallRole, Completion, Options
 from autoprompt.llm.limits.budget import Budget
 from autoprompt.llm.scripted import ScriptedClient

@@ -10,7 +10,7 @@ import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from autoprompt.dataset import Splits
+from autoprompt.dataset.splits import Splits
 from autoprompt.records import Example
 from autoprompt.text.answers.reasoning import asks_to_reason
 

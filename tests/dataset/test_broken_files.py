@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from autoprompt.dataset import load_rows, load_splits
+from autoprompt.dataset.checks import load_rows
+from autoprompt.dataset.splits import load_splits
 from autoprompt.errors import ConfigError, DatasetError, Place, Voice
 from autoprompt.settings.records import DataSettings
 from autoprompt.settings.sidecar import find_dataset

@@ -13,7 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from autoprompt.dataset import infer_labels, load_checked, load_rows
+from autoprompt.dataset.checks import infer_labels, load_rows
+from autoprompt.dataset.splits import load_checked
 from autoprompt.dataset.table import DELIMITERS, find_delimiter
 from autoprompt.errors import DatasetError, Voice
 from autoprompt.records import Example, text_of

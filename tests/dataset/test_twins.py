@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from autoprompt.dataset import Splits, load_checked, load_splits
+from autoprompt.dataset.splits import Splits, load_checked, load_splits
 from autoprompt.dataset.twins import with_families
 from autoprompt.errors import Place
 from autoprompt.records import Example

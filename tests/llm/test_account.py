@@ -11,14 +11,18 @@ from pathlib import Path
 import pytest
 
 from autoprompt.errors import BudgetExhausted, EndpointError
-from autoprompt.llm import Budget, Journal, Message, Options, ResponseCache, ScriptedClient, wrap
+from autoprompt.llm import Message, Options, ScriptedClient
 from autoprompt.llm.client import Completion
+from autoprompt.llm.kept.cache import ResponseCache
+from autoprompt.llm.kept.journal import Journal
 from autoprompt.llm.kept.recorded import RecordedClient
 from autoprompt.llm.limits.account import Account
+from autoprompt.llm.limits.budget import Budget
 from autoprompt.llm.limits.charges import Charge
 from autoprompt.llm.limits.demand import Amount, Demand
 from autoprompt.llm.limits.ledger import Caps, FileLedger
 from autoprompt.llm.prices import Price
+from autoprompt.llm.stack import wrap
 from autoprompt.llm.transport.failures import UnreachableError
 from autoprompt.measure.program import PromptProgram
 from autoprompt.measure.rows import evaluate_jobs

@@ -17,8 +17,9 @@ import pytest
 from fake_endpoint import FakeEndpoint, Reply, answer, fake_endpoint
 
 from autoprompt.errors import EndpointError, RequestRefusedError, UsageError
-from autoprompt.llm import Message, Options, connect
+from autoprompt.llm import Message, Options
 from autoprompt.llm.endpoints import OPENAI_URL, missing_key
+from autoprompt.llm.stack import connect
 from autoprompt.llm.transport import http
 from autoprompt.llm.transport.address import checked_url, near_addresses
 from autoprompt.llm.transport.http import address_hint

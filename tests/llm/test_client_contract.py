@@ -15,10 +15,11 @@ import pytest
 from fake_endpoint import DROP, GARBAGE, FakeEndpoint, Reply, answer, error, fake_endpoint
 
 from autoprompt.errors import AuthenticationError, EndpointError, RequestRefusedError, WithheldError
-from autoprompt.llm import Budget, Models
 from autoprompt.llm.client import Client, Options
 from autoprompt.llm.here import local
+from autoprompt.llm.limits.budget import Budget
 from autoprompt.llm.scripted import ScriptedClient
+from autoprompt.llm.stack import Models
 from autoprompt.llm.transport.failures import BrokenAnswerError, QuotaError, TimedOutError, UnreachableError
 from autoprompt.llm.transport.http import HttpTransport
 from autoprompt.llm.transport.langchain import LangChainTransport

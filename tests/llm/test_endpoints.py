@@ -8,10 +8,12 @@ import pytest
 from fake_endpoint import FakeEndpoint, Reply, answer, error, fake_endpoint
 
 from autoprompt.errors import AuthenticationError, ConfigError, EndpointError, UsageError
-from autoprompt.llm import Budget, Message, Models, Options, connect
+from autoprompt.llm import Message, Options
 from autoprompt.llm.client import CallRole
 from autoprompt.llm.endpoints import OPENAI_URL, choose_model, open_endpoint
+from autoprompt.llm.limits.budget import Budget
 from autoprompt.llm.limits.room import FIRST_ROOM
+from autoprompt.llm.stack import Models, connect
 from autoprompt.settings.records import ModelSettings
 
 KEYS = {"OPENAI_API_KEY": "sk-task-key", "AUTOPROMPT_OPTIMIZER_API_KEY": "sk-optimizer-key"}

@@ -12,8 +12,10 @@ from fakes import World, run_config, writer
 
 from autoprompt import Clients, estimate, evaluate, optimize
 from autoprompt.errors import ConfigError, Interrupted
-from autoprompt.llm import Budget, Journal, ScriptedClient
+from autoprompt.llm import ScriptedClient
 from autoprompt.llm.client import CallRole, Completion
+from autoprompt.llm.kept.journal import Journal
+from autoprompt.llm.limits.budget import Budget
 from autoprompt.llm.models import RoleModels, open_models
 from autoprompt.records import Message, Usage
 

@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 
 from autoprompt.cli import app
 from autoprompt.errors import ConfigError, EndpointError
-from autoprompt.llm import connect
 from autoprompt.llm.here.downloads import SourceError, from_hub
+from autoprompt.llm.stack import connect
 from autoprompt.llm.transport.failures import UnreachableError
 from autoprompt.llm.transport.http import HttpTransport
 from autoprompt.llm.transport.langchain import LangChainTransport

@@ -10,12 +10,16 @@ from typing import Any
 import pytest
 
 from autoprompt.errors import BudgetExhausted, EndpointError, RequestRefusedError
-from autoprompt.llm import Budget, Journal, Options, ResponseCache, ScriptedClient, wrap
+from autoprompt.llm import Options, ScriptedClient
+from autoprompt.llm.kept.cache import ResponseCache
+from autoprompt.llm.kept.journal import Journal
 from autoprompt.llm.kept.recorded import RecordedClient
+from autoprompt.llm.limits.budget import Budget
 from autoprompt.llm.limits.rate import Gate
 from autoprompt.llm.limits.retry import LimitedClient
 from autoprompt.llm.limits.room import FIRST_ROOM
 from autoprompt.llm.prices import Price
+from autoprompt.llm.stack import wrap
 from autoprompt.llm.traits import LearnedTraits, Traits
 from autoprompt.records import Message
 

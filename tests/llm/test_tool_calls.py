@@ -7,9 +7,12 @@ from pathlib import Path
 
 from fake_endpoint import Reply, fake_endpoint
 
-from autoprompt.llm import Budget, ResponseCache, ScriptedClient, wrap
+from autoprompt.llm import ScriptedClient
 from autoprompt.llm.client import Completion, Options, ToolSchema
 from autoprompt.llm.kept.answers import from_record, request_key, to_record
+from autoprompt.llm.kept.cache import ResponseCache
+from autoprompt.llm.limits.budget import Budget
+from autoprompt.llm.stack import wrap
 from autoprompt.llm.transport.http import HttpTransport
 from autoprompt.llm.transport.langchain import LangChainTransport
 from autoprompt.records import Message, ToolCall

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from fakes import World, bench, splits_of, writer
 
-from autoprompt.dataset import Splits
+from autoprompt.dataset.splits import Splits
 from autoprompt.llm.client import Completion, Options
 from autoprompt.optimizer.agents.layout import layout, layout_phrases
 from autoprompt.optimizer.beginning import first_state

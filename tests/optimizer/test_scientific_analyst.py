@@ -11,8 +11,8 @@ import pytest
 
 from autoprompt import Clients, RunConfig, ScriptedClient, optimize
 from autoprompt.errors import ConfigError
-from autoprompt.llm import Budget
 from autoprompt.llm.client import Options
+from autoprompt.llm.limits.budget import Budget
 from autoprompt.optimizer.agents.analyst import AnalysisAgent
 from autoprompt.optimizer.agents.scientific import ScientificAnalyst, check_analyst, predictions_csv
 from autoprompt.records import EvaluatedRow, Message

@@ -31,8 +31,9 @@ from autoprompt.errors import (
     StoreError,
     UsageError,
 )
-from autoprompt.llm import Journal, ScriptedClient
+from autoprompt.llm import ScriptedClient
 from autoprompt.llm.client import Completion, Options
+from autoprompt.llm.kept.journal import Journal
 from autoprompt.memory import ExperienceFile
 from autoprompt.optimizer import api, session
 from autoprompt.optimizer.prepare import prepare

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from autoprompt.llm import Completion, Journal
+from autoprompt.llm import Completion
+from autoprompt.llm.kept.journal import Journal
 from autoprompt.llm.client import CallRole
 from autoprompt.runs.spending import Spending, from_journal, note_spending, total_cost
 from autoprompt.records import Usage

@@ -17,7 +17,8 @@ from fake_endpoint import Reply, answer, error, fake_endpoint
 from waiting import wait_until
 
 from autoprompt.errors import AuthenticationError, EndpointError, InputError, StoreError
-from autoprompt.llm import Budget, ScriptedClient
+from autoprompt.llm import ScriptedClient
+from autoprompt.llm.limits.budget import Budget
 from autoprompt.runs import RunStore
 from autoprompt.settings.records import ModelSettings
 from autoprompt.workflow import (
@@ -177,7 +178,7 @@ PROGRAM = """
     import sys
     from pathlib import Path
     from autoprompt.settings.records import ModelSettings
-    from autoprompt.llm import connect
+    from autoprompt.llm.stack import connect
     from autoprompt.workflow import BaseNode, IterativeWorkflowNode, LLMNode, Workflow
 
     folder, url, is_resumed = Path(sys.argv[1]), sys.argv[2], sys.argv[3] == "resume"

@@ -23,8 +23,8 @@ from autoprompt.workflow.engine.sizes import MAX_TOTAL, Room, check_size
 from autoprompt.workflow.engine.variables import MISSING, Values, VariablePool
 
 if TYPE_CHECKING:
-    from autoprompt.llm import Journal
     from autoprompt.llm.client import Client
+    from autoprompt.llm.kept.journal import Journal
     from autoprompt.sandbox import Limits
 
 _log = logging.getLogger(__name__)

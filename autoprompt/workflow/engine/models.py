@@ -11,10 +11,13 @@ from typing import Any, Protocol
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from autoprompt.errors import AuthenticationError, ConfigError
-from autoprompt.llm import Budget, Journal, Models, ResponseCache
 from autoprompt.llm.client import Client, Completion, Options
 from autoprompt.llm.endpoints import read_key
 from autoprompt.llm.kept.answers import request_key
+from autoprompt.llm.kept.cache import ResponseCache
+from autoprompt.llm.kept.journal import Journal
+from autoprompt.llm.limits.budget import Budget
+from autoprompt.llm.stack import Models
 from autoprompt.llm.traits import KnownTraits
 from autoprompt.records import Message
 from autoprompt.settings.records import LOCAL, ModelSettings, is_embedded, openai_address

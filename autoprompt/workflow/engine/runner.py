@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from pydantic import BaseModel
 
 from autoprompt.errors import ConfigError, Interrupted, StoreError
-from autoprompt.llm import Budget, Journal, ResponseCache
 from autoprompt.llm.client import Client
+from autoprompt.llm.kept.cache import ResponseCache
+from autoprompt.llm.kept.journal import Journal
+from autoprompt.llm.limits.budget import Budget
 from autoprompt.llm.traits import CONCURRENCY, KnownTraits
 from autoprompt.runs import RunFolder
 from autoprompt.runs.spending import from_journal, total_cost
