@@ -162,12 +162,12 @@ def test_a_multiplied_number_is_that_many_times_the_number(count: int, word: str
 def test_answers_that_are_a_multiple_of_the_target_are_noticed() -> None:
     metric = get_metric("numeric")
     wrong = [(f"${n} million", str(n)) for n in range(2, 8)]
-    assert metric.suspicion(wrong, 12) == (  # type: ignore[attr-defined]
+    assert str(metric.suspicion(wrong, 12)) == (  # type: ignore[attr-defined]
         "6 of 12 answers are 1,000,000 times the target. Name the unit of the targets in the prompt, or "
-        "write it behind them (3 million)"
+        "write it behind them (3 million)."
     )
-    assert metric.suspicion(wrong, 40) == ""  # type: ignore[attr-defined]
-    assert "1/1,000 of" in metric.suspicion([("2", "2000"), ("3", "3000")], 4)  # type: ignore[attr-defined]
+    assert metric.suspicion(wrong, 40) is None  # type: ignore[attr-defined]
+    assert "1/1,000 of" in str(metric.suspicion([("2", "2000"), ("3", "3000")], 4))  # type: ignore[attr-defined]
 
 
 def _row(target: str) -> Example:
