@@ -177,7 +177,7 @@ def _facts(data: Mapping[str, Any], cap: int | None) -> Iterator[Text]:
     if failed or unparsed:
         whose = "" if is_original else ", of both prompts"
         yield Text(f"answers missing on the test rows{whose}: {failed}; unreadable: {unparsed}", "yellow")
-    parts = {role: Usage.from_record(part) for role, part in data["spending"].items()}
+    parts = {role: Usage.from_record(part) for role, part in data.get("spending", {}).items()}
     writing = parts.get("optimizer", Usage()).total_tokens
     judged = f", {parts['judge'].total_tokens:,} for judging" if "judge" in parts else ""
     repeated = f" ({data['repeated_calls']:,} of them repeats)" if data.get("repeated_calls") else ""

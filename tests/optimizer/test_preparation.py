@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from fakes import PROMPT, run_config, write_rows
 
-from autoprompt.errors import BudgetTooSmallError, ConfigError, DatasetError, PromptError
+from autoprompt.errors import BudgetTooSmallError, ConfigError, DatasetError, PromptError, Voice, tell
 from autoprompt.llm.prices import Prices
 from autoprompt.measure.cost import FREE_OUTPUT_TOKENS, LABEL_OUTPUT_TOKENS
 from autoprompt.optimizer import prepare as preparation
@@ -24,7 +24,11 @@ from autoprompt.settings.resolve import as_complete
 from autoprompt.text.answers.reasoning import request
 from autoprompt.text.tokens import estimate_tokens
 
-MEANT = "did you mean {input}?"
+MEANT = "Did you mean {input}?"
+
+
+def told(found: Preparation) -> list[str]:
+    return [tell(warning, Voice.CLI) for warning in found.splits.warnings]
 
 
 def prepared(folder: Path, **changes: Any) -> Preparation:
@@ -43,11 +47,11 @@ def test_rows_labels_plan_and_cap(tmp_path: Path) -> None:
 
 def test_a_prompt_over_its_own_cap_is_warned_of(tmp_path: Path) -> None:
     tokens = estimate_tokens(PROMPT)
-    assert not [w for w in prepared(tmp_path, max_prompt_tokens=tokens).splits.warnings if "your own" in w]
-    (said,) = (w for w in prepared(tmp_path, max_prompt_tokens=5).splits.warnings if "your own" in w)
+    assert not [w for w in told(prepared(tmp_path, max_prompt_tokens=tokens)) if "your own" in w]
+    (said,) = (w for w in told(prepared(tmp_path, max_prompt_tokens=5)) if "your own" in w)
     assert said == (
-        f"your own prompt has about {tokens} tokens, over max_prompt_tokens=5: no demonstration and no "
-        "longer text can be tried. Raise --max-prompt-tokens"
+        f"--max-prompt-tokens: your own prompt has about {tokens} tokens, more than 5, so nothing longer is "
+        "tried. Raise the limit."
     )
 
 
@@ -61,7 +65,7 @@ def test_an_analyst_who_tests_is_shown_more_rows(tmp_path: Path, monkeypatch: py
     assert estimate_run(tested, Prices()).fewest_calls == needed
     rows = {"max_val": 45, "max_test": 45, "analyst": "scientific", "sandbox": "none"}
     assert prepared(tmp_path, **rows, max_calls=needed).max_calls == needed
-    with pytest.raises(BudgetTooSmallError, match=f"--max-calls {needed} "):
+    with pytest.raises(BudgetTooSmallError, match=f"Give max_calls={needed} or more"):
         prepared(tmp_path, **rows, max_calls=needed - 1)
     few = tmp_path / "few"
     few.mkdir()
@@ -113,8 +117,8 @@ def test_reasoning_is_tried_where_answers_are_short_and_there_is_room(tmp_path: 
 def test_a_prompt_that_asks_to_reason_without_room_for_it_is_warned_of(tmp_path: Path) -> None:
     prompt = f"{PROMPT}\n{request(PROMPT, ('A', 'B'))}"
     assert prepared(tmp_path, prompt=prompt).splits.warnings == ()
-    (said,) = prepared(tmp_path, prompt=prompt, max_output_tokens=32).splits.warnings
-    assert "--max-output-tokens 32" in said
+    (said,) = told(prepared(tmp_path, prompt=prompt, max_output_tokens=32))
+    assert "but 32 tokens are too few for its answers" in said
 
 
 def test_a_preset_caps_rows_unless_the_user_does(tmp_path: Path) -> None:
@@ -130,10 +134,10 @@ def test_the_users_numbers_go_before_the_presets(tmp_path: Path) -> None:
 
 
 def test_a_cap_too_small_is_refused_with_the_smallest_that_works(tmp_path: Path) -> None:
-    with pytest.raises(BudgetTooSmallError, match="--max-calls") as error:
+    with pytest.raises(BudgetTooSmallError, match="max_calls") as error:
         prepared(tmp_path, max_calls=1)
-    needed = int(str(error.value).split("--max-calls ")[1].split()[0])
-    with pytest.raises(BudgetTooSmallError, match=f"--max-calls {needed} "):
+    needed = int(str(error.value).split("Give max_calls=")[1].split()[0])
+    with pytest.raises(BudgetTooSmallError, match=f"Give max_calls={needed} or more"):
         prepared(tmp_path, max_calls=needed - 1)
     found = prepared(tmp_path, max_calls=needed)
     assert (found.splits.sizes["val"], found.splits.sizes["test"]) == (FEWEST_ROWS, FEWEST_ROWS)
@@ -144,15 +148,15 @@ def test_a_large_file_is_used_as_far_as_the_calls_go(tmp_path: Path) -> None:
     found = prepared(tmp_path, rows=2000, preset="standard", max_calls=400)
     sizes = found.splits.sizes
     assert (sizes["train"], sizes["val"], sizes["test"]) == (800, 60, 60)
-    (said,) = [w for w in found.splits.warnings if "not used" in w]
+    (said,) = [w for w in told(found) if "not used" in w]
     assert said == (
-        "1080 rows are not used: test and val are capped (test and val at the 60 rows that --max-calls 400 "
-        "has room for). --max-calls 2582 --max-test 600 --max-val 600 use them."
+        "1080 rows are not used: test is limited to 60 by the limit of 400 calls and val is limited to 60 by "
+        "the limit of 400 calls. To use them, set --max-calls 2582 and --max-test 600 and --max-val 600."
     )
     stored = RunConfig(**found.config.model_dump(exclude_none=True))
     assert prepare(as_complete(stored)).splits == found.splits
     all_of_it = prepared(tmp_path, preset="standard", max_calls=2582, max_test=600, max_val=600)
-    assert not [w for w in all_of_it.splits.warnings if "not used" in w]
+    assert not [w for w in told(all_of_it) if "not used" in w]
 
 
 def test_what_the_user_has_capped_stays_whatever_the_calls(tmp_path: Path) -> None:
@@ -170,7 +174,7 @@ def test_no_prompt_is_refused(tmp_path: Path) -> None:
 
 def test_a_locked_passage_must_be_in_the_prompt(tmp_path: Path) -> None:
     assert prepared(tmp_path, locked=("the item",)).text == PROMPT
-    with pytest.raises(PromptError, match="does not hold 'the thing'"):
+    with pytest.raises(PromptError, match="does not hold the locked passage 'the thing'"):
         prepared(tmp_path, locked=("the thing",))
 
 
@@ -179,7 +183,7 @@ def test_every_row_has_the_fields_that_the_prompt_asks_for(tmp_path: Path) -> No
     rows = [{"input": f"item {n}", "desk": f"d{n}", "target": "AB"[n % 2]} for n in range(40)]
     del rows[0]["desk"], rows[6]["desk"]
     path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    with pytest.raises(DatasetError, match="no field 'desk', and the prompt asks for it") as refused:
+    with pytest.raises(DatasetError, match="no field 'desk', but the prompt asks for it") as refused:
         prepared(tmp_path, dataset=path, prompt="Sort {input} for {desk}, {nobody}.")
     first, also = str(refused.value).splitlines()
     assert (first.split(": ")[0], also) == (f"{path} line 1", "  likewise line 7")
@@ -196,7 +200,7 @@ def test_a_field_that_can_be_no_placeholder_is_said(tmp_path: Path) -> None:
     rows = [{"the text": f"item {n}", "note": "n", "target": "AB"[n % 2]} for n in range(40)]
     path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     for text in ("{the text}", "{ the text }", "{{the text}}"):
-        with pytest.raises(PromptError, match=f"{re.escape(text)} would be sent as it stands"):
+        with pytest.raises(PromptError, match=f"{re.escape(text)} is no placeholder"):
             prepared(tmp_path, dataset=path, input_field="the text", prompt=f"Sort {text} by {{note}}.")
     assert prepared(tmp_path, dataset=path, input_field="the text").fields == ("the text", "note")
 
@@ -223,7 +227,7 @@ def test_the_sidecar_says_what_the_config_does_not(tmp_path: Path) -> None:
 def test_a_prompt_may_be_a_file(tmp_path: Path) -> None:
     (tmp_path / "p.txt").write_text("Say A\nor B.\n", encoding="utf-8")
     assert prepared(tmp_path, prompt=f"@{tmp_path}/p.txt").text == "Say A\nor B."
-    with pytest.raises(PromptError, match=r"prompt: .*none\.txt: cannot be read"):
+    with pytest.raises(PromptError, match=r"prompt: .*none\.txt cannot be read"):
         prepared(tmp_path, prompt=f"@{tmp_path}/none.txt")
 
 
@@ -246,25 +250,34 @@ def test_a_few_rows_are_enough_to_prepare(tmp_path: Path) -> None:
     small = write_rows(tmp_path / "small.jsonl", range(12))
     found = prepared(tmp_path, dataset=small)
     assert found.plan.fresh == ()
-    assert any("mostly chance" in warning for warning in found.splits.warnings)
+    assert any("mostly chance" in warning for warning in told(found))
 
 
 @pytest.mark.parametrize(
     ("prompt", "said"),
     [
-        ("Sort {inputs}.", "{inputs} is no field of the rows (input, target) and stays literal; " + MEANT),
-        ("Sort {ticket}.", "{ticket} is no field of the rows (input, target) and stays literal; " + MEANT),
-        ("Sort {input}: {when}.", "{when} is no field of the rows (input, target) and stays literal"),
+        (
+            "Sort {inputs}.",
+            "{inputs} is no field of the rows (input, target), so it is sent as it is. " + MEANT,
+        ),
+        (
+            "Sort {ticket}.",
+            "{ticket} is no field of the rows (input, target), so it is sent as it is. " + MEANT,
+        ),
+        ("Sort {input}: {when}.", "{when} is no field of the rows (input, target), so it is sent as it is."),
         (
             'Sort {input}, as {"label": 1} or {}; never {else}',
-            "{else} is no field of the rows (input, target) and stays literal",
+            "{else} is no field of the rows (input, target), so it is sent as it is.",
         ),
         ('Sort {input}, as {"label": 1} or {}.', None),
-        ("Sort {input}: {target}.", "{target} is the target, which is never filled in, and stays literal"),
+        (
+            "Sort {input}: {target}.",
+            "{target} is the target, which is never filled in, so it is sent as it is. Take it out of the prompt.",
+        ),
     ],
 )
 def test_a_placeholder_that_is_no_field_is_warned_of(tmp_path: Path, prompt: str, said: str | None) -> None:
-    found = [w for w in prepared(tmp_path, prompt=prompt).splits.warnings if "stays literal" in w]
+    found = [w for w in told(prepared(tmp_path, prompt=prompt)) if "sent as it is" in w]
     assert found == ([said] if said else [])
 
 
@@ -289,25 +302,28 @@ RENAME = (
         ('Sort {Text} as {"Ticket Nr": 1, "Label": {"a": 1}}.', None),
         (
             "Sort {Text} of {Ticket Nr}.",
-            f"{{Ticket Nr}} is no placeholder and is sent as it stands: {RENAME}",
+            f"{{Ticket Nr}} is no placeholder, so it is sent as it is. {RENAME[0].upper()}{RENAME[1:]}.",
         ),
-        ("Sort { Text }.", "{ Text } is no placeholder and is sent as it stands: write {Text}"),
-        ("Sort {{ text }}.", "{{ text }} is no placeholder and is sent as it stands: write {Text}"),
-        ("Sort {{ input }}.", "{{ input }} is no placeholder and is sent as it stands: write {Text}"),
-        ("Sort {{Text}}.", "{{Text}} is sent with braces around what the field holds: write {Text}"),
+        ("Sort { Text }.", "{ Text } is no placeholder, so it is sent as it is. Write {Text}."),
+        ("Sort {{ text }}.", "{{ text }} is no placeholder, so it is sent as it is. Write {Text}."),
+        ("Sort {{ input }}.", "{{ input }} is no placeholder, so it is sent as it is. Write {Text}."),
+        ("Sort {{Text}}.", "{{Text}} is sent with braces around what the field holds. Write {Text}."),
         (
             "Sort {Text}: {{ Label }}.",
-            "{{ Label }} is the target, which is never filled in, and stays literal",
+            "{{ Label }} is the target, which is never filled in, so it is sent as it is. Take it out of the prompt.",
         ),
-        ("Sort {Text}: {{Label}}.", "{Label} is the target, which is never filled in, and stays literal"),
+        (
+            "Sort {Text}: {{Label}}.",
+            "{Label} is the target, which is never filled in, so it is sent as it is. Take it out of the prompt.",
+        ),
         (
             "Sort {Text} of {Ticket_Nr}.",
-            "{Ticket_Nr} is no field of the rows (Text, Ticket Nr, Label) and stays literal; "
-            f"if 'Ticket Nr' is meant, {RENAME}",
+            "{Ticket_Nr} is no field of the rows (Text, Ticket Nr, Label), so it is sent as it is. "
+            f"If you mean 'Ticket Nr', {RENAME}.",
         ),
         (
             "Sort {TEXT}.",
-            "{TEXT} is no field of the rows (Text, Ticket Nr, Label) and stays literal; did you mean {Text}?",
+            "{TEXT} is no field of the rows (Text, Ticket Nr, Label), so it is sent as it is. Did you mean {Text}?",
         ),
     ],
 )
@@ -315,15 +331,15 @@ def test_a_field_in_braces_that_is_not_filled_in_is_warned_of(
     tmp_path: Path, prompt: str, said: str | None
 ) -> None:
     fields = {"input_field": "Text", "target_field": "Label"}
-    found = prepared(tmp_path, dataset=spaced_rows(tmp_path), prompt=prompt, **fields).splits.warnings
+    found = told(prepared(tmp_path, dataset=spaced_rows(tmp_path), prompt=prompt, **fields))
     assert [warning for warning in found if "{" in warning] == ([said] if said else [])
 
 
 def test_the_preset_that_caps_the_rows_is_named(tmp_path: Path) -> None:
     found = prepared(tmp_path, rows=400)
-    (said,) = [w for w in found.splits.warnings if "not used" in w]
-    assert "(test and val at the cap of preset quick)" in said
-    (own,) = [w for w in prepared(tmp_path, max_val=50, max_test=50).splits.warnings if "not used" in w]
+    (said,) = [w for w in told(found) if "not used" in w]
+    assert "test is limited to 50 by the preset quick and val is limited to 50" in said
+    (own,) = [w for w in told(prepared(tmp_path, max_val=50, max_test=50)) if "not used" in w]
     assert "preset" not in own
     stored = RunConfig(**found.config.model_dump(exclude_none=True))
     assert prepare(as_complete(stored)).splits.warnings == found.splits.warnings
@@ -337,9 +353,7 @@ def test_rows_that_the_prompt_shows_as_examples_prove_nothing(tmp_path: Path) ->
     found = prepared(tmp_path, dataset=rows, prompt=few_shot)
     for part in ("train", "val", "test"):
         assert list(getattr(found.splits, part)) == list(getattr(plain.splits, part))[1:]
-    assert (
-        "3 rows stand in the prompt as an example: left out of train, val and test" in found.splits.warnings
-    )
+    assert "3 rows left out of train, val and test: the prompt shows them as examples." in told(found)
 
 
 @pytest.mark.parametrize("rows", [30, 45, 60, 90, 150, 300])

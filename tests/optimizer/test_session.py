@@ -517,7 +517,7 @@ def data(folder: Path) -> Path:
 def smallest_cap(folder: Path, **changes: Any) -> int:
     with pytest.raises(BudgetTooSmallError) as error:
         optimize(config_of(folder, max_calls=1, **changes), clients=Models().clients)
-    return int(str(error.value).split("--max-calls ")[1].split()[0])
+    return int(re.split(r"max_calls=|--max-calls ", str(error.value))[-1].split()[0].rstrip(".,;)"))
 
 
 @pytest.mark.parametrize("extra", [0, 1, 5, 20, 60, 150, 400])

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from fakes import LABELS, Bench, bench, row, scored, splits_of
 
+from autoprompt.errors import Problem
 from autoprompt.llm.limits.spent import Spent
 from autoprompt.measure.compare import compare_rows
 from autoprompt.metrics import get_metric
@@ -18,7 +19,19 @@ from autoprompt.optimizer.ending.verdict import RunFacts, make_result
 from autoprompt.records import Candidate, Demo, EvaluatedRow
 
 FACTS = RunFacts(
-    "run", "runs/run", "exact_match", "m", "w", {"train": 32}, {}, 0, {"test": "abc"}, 2, 30, {}, ("careful",)
+    "run",
+    "runs/run",
+    "exact_match",
+    "m",
+    "w",
+    {"train": 32},
+    {},
+    0,
+    {"test": "abc"},
+    2,
+    30,
+    {},
+    (Problem.plain("careful"),),
 )
 
 
