@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from itertools import pairwise
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -244,7 +245,7 @@ def test_a_role_that_is_cut_by_the_users_limit_is_named_with_it(tmp_path: Path) 
     assert lost["tokens"] == 330 * count
     assert lost["cost_usd"] == pytest.approx(count * (30 + 600) / 1e6)
     assert lost["setting"] == "optimizer_max_output_tokens"
-    (said,) = (text for text in result["warnings"] if text.startswith("optimizer:"))
+    (said,) = (text for text in map(itemgetter("message"), result["warnings"]) if text.startswith("optimizer:"))
     assert f"{count} of {count} answers of m were cut off or empty" in said
     assert "Raise optimizer_max_output_tokens (now 300)" in said
     for command in (["runs", "show"], ["report"]):
@@ -257,7 +258,7 @@ def test_eval_and_check_name_the_role_too(tmp_path: Path) -> None:
     judge = {"metric": "llm_judge", "metric_options": {"rubric": "Is it right?"}}
     with fake_endpoint(Thinker(thoughts=1000)) as endpoint:
         config = config_of(endpoint, tmp_path, 6, **limits, **judge)
-        (said,) = (text for text in evaluate(config).warnings if text.startswith("judge:"))
+        (said,) = (text for text in map(str, evaluate(config).warnings) if text.startswith("judge:"))
         assert "6 of 6 answers of m were cut off or empty" in said
         assert "Raise judge_max_output_tokens (now 20)" in said
         assert sum(body["max_tokens"] == 20 for body in endpoint.requests) == 6  # none is asked twice
@@ -297,7 +298,7 @@ def test_what_a_filter_takes_is_a_failed_row_that_says_so(tmp_path: Path) -> Non
     assert errors[2] == "withheld: the model declined to answer: I can't help with that."
     assert (errors[3], report.failed, report.unparsed) == ("", 9, 0)
     assert report.score == 0.25
-    (said,) = (text for text in report.warnings if "content filter" in text)
+    (said,) = (text for text in map(str, report.warnings) if "content filter" in text)
     assert said.startswith("9 of 12 answers were declined or taken by a content filter")
 
 

@@ -30,7 +30,7 @@ def test_the_page_s_examples_run_as_they_stand(tmp_path: Path) -> None:
     )
     assert found.returncode == 0, found.stderr
     said = found.stdout
-    assert "confirmed Confirmed: 0.50 -> 1.00" in said
+    assert "Confirmed: 0.50 -> 1.00" in said
     assert "True Passed: exact_match" in said
     assert "rows[60]: the target 'queue' is empty." in said
     assert str({"role": "user", "content": "It burns now"}) in said

@@ -1,8 +1,8 @@
 """What a user's metric is called with: each parameter gets what its name says.
 
 `f(prediction, example)` gets the answer as text and the row, `f(prediction, target)` the target. Functions
-that were written for other programs get what they expect there: DSPy's `f(example, pred, trace=None)` objects
-with the fields as attributes, MLflow's `f(inputs, outputs, expectations)` and LangSmith's
+written for other programs get what they expect there: DSPy's `f(example, pred, trace=None)` objects with the
+fields as attributes, MLflow's `f(inputs, outputs, expectations)` and LangSmith's
 `f(inputs, outputs, reference_outputs)` dicts.
 """
 

@@ -98,7 +98,8 @@ def _problem(details: ErrorDetails, model: type[BaseModel], place_of: PlaceOf, w
         return Problem("settings.missing", "no value, expected one", place_of(where, False), "Add it.")
     if kind == "value_error":
         said = details["msg"].removeprefix("Value error, ").removesuffix(".")
-        return Problem("settings.bad-value", said[:1].lower() + said[1:], place_of(where, False))
+        said = said[:1].lower() + said[1:] if said[1:2].islower() else said  # not "hTTP"
+        return Problem("settings.bad-value", said, place_of(where, False))
     return _bad_value(details, model, place_of)
 
 

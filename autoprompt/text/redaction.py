@@ -35,6 +35,7 @@ EXACT = frozenset(
     | {"model", "optimizer_model", "judge_model", "metric", "name", "id", "trial"}
     | {"dataset", "train", "val", "test", "data", "workflow", "workflow_file", "tools", "where"}
     | {"memory", "runs_dir", "cache_dir", "workdir", "python", "run_id", "run_dir"}
+    | {"allow_private_hosts", "reasoning_effort"}
 )
 # Below these names are the user's own, and say nothing; of a metric's options these do.
 _FREE = {"inputs": (), "outputs": (), "metric_options": ("rubric", "pattern", "fields")}

@@ -38,6 +38,10 @@ RESULT: dict[str, Any] = {
     "validation": {"original": 0.6, "best": 0.84, "rows": 72},
     "calls": 1391,
     "tokens": {"task": 120_000, "optimizer": 4_000},
+    "spending": {
+        "task": {"prompt_tokens": 118_000, "completion_tokens": 2_000},
+        "optimizer": {"prompt_tokens": 3_000, "completion_tokens": 1_000},
+    },
     "cost_usd": None,
     "seconds": 431.0,
     "splits": {},

@@ -327,7 +327,7 @@ def test_parquet_without_its_library_says_what_to_install(
 ) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     message = refusal(dataset=write(tmp_path, "d.parquet", b"PAR1...."))
-    assert re.search(r"pip install 'pyarrow>=\S+ Or save the rows as JSONL", message)
+    assert re.search(r"pip install \S+.* Or save the rows as JSONL", message)
 
 
 def test_no_rows_to_learn_from_is_said(tmp_path: Path) -> None:

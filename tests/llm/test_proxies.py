@@ -51,7 +51,7 @@ CALLERS = {
     "listing": lambda: connect(ModelSettings(model="m", base_url=NOWHERE)),
     "http": asked("http"),
     "langchain": asked("langchain"),
-    "workflow": lambda: send(HttpRequest("GET", NOWHERE)),
+    "workflow": lambda: send(HttpRequest("GET", NOWHERE), LOCAL),
 }
 
 

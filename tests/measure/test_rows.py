@@ -357,7 +357,7 @@ def test_what_may_help_where_answers_are_unread_is_said() -> None:
     assert "constrain='json_schema'" in str(unread_warning(unread(4, 4), ("0", "1")))
     assert "constrain" not in str(unread_warning(unread(4, 4)))
     assert "max_output_tokens" not in str(unread_warning(unread(4, 4), ("0", "1")))
-    assert "max_output_tokens=512" in str(unread_warning(unread(4, 4, is_cut=True)))
+    assert "max_output_tokens=2048" in str(unread_warning(unread(4, 4, is_cut=True)))
     assert "they are empty" in str(unread_warning(unread(4, 6, "")))
     assert len(str(unread_warning(unread(4, 4, "word " * 1000)))) < 600
     assert "抱歉，不能. Say" in str(unread_warning(unread(4, 4, "抱歉，不能。")))

@@ -34,6 +34,7 @@ def test_without_errors_nothing_is_asked() -> None:
         "total_count": 5,
         "suggestions": "",
         "error_cases": [],
+        "feedback": [],
     }
     assert client.calls == []
 

@@ -89,11 +89,12 @@ def test_a_cap_bounds_what_is_foreseen_and_it_is_said_what_it_cuts(tmp_path: Pat
     assert free.cost_usd is not None
     tokens = foreseen(max_tokens=20_000)
     assert tokens.tokens == 20_000
-    said = "--max-tokens 20,000 may end the search before its rounds are over, which could take up to about"
-    assert f"{said} {free.tokens:,} tokens" in tokens.warnings
+    (warning,) = [w for w in tokens.warnings if w.code == "budget.may-end-early"]
+    assert warning.place.setting == "max_tokens"
+    assert f"all rounds could take up to about {free.tokens:,} tokens" in warning.said
     money = foreseen(max_cost=0.02)
     assert money.cost_usd == 0.02
-    assert any(w.startswith("--max-cost 0.02 may end the search") for w in money.warnings)
+    assert any(str(w).startswith("max_cost: 0.02 may end the search") for w in money.warnings)
     assert foreseen(max_tokens=free.tokens, max_cost=free.cost_usd).warnings == free.warnings
 
 
@@ -101,13 +102,12 @@ def test_a_cap_bounds_what_is_foreseen_and_it_is_said_what_it_cuts(tmp_path: Pat
 def test_a_cap_on_spending_too_small_names_the_smallest_that_passes(
     tmp_path: Path, name: str, small: float
 ) -> None:
-    flag = "--" + name.replace("_", "-")
-    with pytest.raises(BudgetTooSmallError, match=f"{flag} {small:g} is too small") as refused:
+    with pytest.raises(BudgetTooSmallError, match=f"{name}: {small:g} is too small") as refused:
         check_spending(prepared(tmp_path, **{name: small}), ALL_CHEAP)
-    (least,) = re.findall(rf"give {flag} (\S+) or more", str(refused.value))
+    (least,) = re.findall(rf"Give {name}=(\S+) or more", str(refused.value))
     check_spending(prepared(tmp_path, **{name: float(least)}), ALL_CHEAP)
     one_less = float(least) - (1 if name == "max_tokens" else 1e-6)
-    with pytest.raises(BudgetTooSmallError, match=rf"give {flag} {least} or more"):
+    with pytest.raises(BudgetTooSmallError, match=rf"Give {name}={least} or more"):
         check_spending(prepared(tmp_path, **{name: one_less}), ALL_CHEAP)
 
 
@@ -117,7 +117,7 @@ def test_a_judge_takes_its_own_price_of_a_cap_on_cost(tmp_path: Path) -> None:
     def least(judge_usd: float) -> float:
         with pytest.raises(BudgetTooSmallError) as refused:
             check_spending(judged, Prices(CHEAP, CHEAP, Price(judge_usd, judge_usd)))
-        (needed,) = re.findall(r"give --max-cost (\S+) or more", str(refused.value))
+        (needed,) = re.findall(r"Give max_cost=(\S+) or more", str(refused.value))
         return float(needed)
 
     # A judge takes some 160 tokens for each row of about 10.

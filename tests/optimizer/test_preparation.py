@@ -25,6 +25,8 @@ from autoprompt.text.answers.reasoning import request
 from autoprompt.text.tokens import estimate_tokens
 
 MEANT = "Did you mean {input}?"
+NO_FIELD = "is no field of the rows (input, target), so it is sent as it is."
+SEALED = "is the target, which is never filled in, so it is sent as it is. Take it out of the prompt."
 
 
 def told(found: Preparation) -> list[str]:
@@ -272,7 +274,7 @@ def test_a_few_rows_are_enough_to_prepare(tmp_path: Path) -> None:
         ('Sort {input}, as {"label": 1} or {}.', None),
         (
             "Sort {input}: {target}.",
-            "{target} is the target, which is never filled in, so it is sent as it is. Take it out of the prompt.",
+            f"{{target}} {SEALED}",
         ),
     ],
 )
@@ -310,11 +312,11 @@ RENAME = (
         ("Sort {{Text}}.", "{{Text}} is sent with braces around what the field holds. Write {Text}."),
         (
             "Sort {Text}: {{ Label }}.",
-            "{{ Label }} is the target, which is never filled in, so it is sent as it is. Take it out of the prompt.",
+            f"{{{{ Label }}}} {SEALED}",
         ),
         (
             "Sort {Text}: {{Label}}.",
-            "{Label} is the target, which is never filled in, so it is sent as it is. Take it out of the prompt.",
+            f"{{Label}} {SEALED}",
         ),
         (
             "Sort {Text} of {Ticket_Nr}.",
@@ -323,7 +325,8 @@ RENAME = (
         ),
         (
             "Sort {TEXT}.",
-            "{TEXT} is no field of the rows (Text, Ticket Nr, Label), so it is sent as it is. Did you mean {Text}?",
+            "{TEXT} is no field of the rows (Text, Ticket Nr, Label), so it is sent as it is. "
+            "Did you mean {Text}?",
         ),
     ],
 )

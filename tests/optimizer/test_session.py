@@ -392,8 +392,8 @@ def test_a_run_says_what_its_judge_gave_no_grade_and_so_does_a_resumed_one(tmp_p
     events: list[dict[str, Any]] = []
     models = Models()
     whole = optimize(configs[0], clients=judged_by(lambda n: n % 7 == 0, models), on_event=events.append)
-    (warning,) = (w for w in whole.to_dict()["warnings"] if w.startswith("judge grader: "))
-    assert "the judge replied 'I would rather not say.'" in warning
+    (warning,) = (w for w in whole.to_dict()["warnings"] if w["message"].startswith("judge grader: "))
+    assert "the judge replied 'I would rather not say.'" in warning["message"]
     assert sum(e["event"] == "warning" and "judge grader: " in e["message"] for e in events) == 1
     assert whole.to_dict()["original"]["unscored"] > 0
 
@@ -415,7 +415,7 @@ def test_a_cap_on_tokens_counts_the_judges(tmp_path: Path) -> None:
 
     with pytest.raises(BudgetTooSmallError) as refused:
         judged(1000)
-    (least,) = re.findall(r"give --max-tokens (\d+)", str(refused.value))
+    (least,) = re.findall(r"Give max_tokens=(\d+)", str(refused.value))
     cap = int(1.2 * int(least))
     result = judged(cap).to_dict()
     assert result["stop_reason"] == "max_tokens"

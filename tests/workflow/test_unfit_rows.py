@@ -27,8 +27,8 @@ nodes:
     ("unfit", "also"),
     [
         ((9,), ""),
-        ((5, 9), " 1 more row does not do, either."),
-        ((5, 7, 9), " 2 more rows do not do, either."),
+        ((5, 9), r"\n  likewise line 9"),
+        ((5, 7, 9), r"\n  likewise line 7, line 9"),
     ],
 )
 def test_the_first_of_them_is_named_with_its_file(tmp_path: Path, unfit: tuple[int, ...], also: str) -> None:

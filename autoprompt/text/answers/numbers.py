@@ -68,6 +68,7 @@ _BEFORE_EXPONENT = re.compile(
     rf"|[{_FORMULA}](?<!USD)(?<!EUR)(?<!GBP)(?<!CHF)(?<!INR)(?<!Rs)(?<!RM))$"  # m2, CO2; not Rs3
 )
 _BEHIND_EXPONENT = re.compile(r"(?=[A-Z])|(?!\w)")  # H2O; not a2b
+_WORD_FOLLOWS = re.compile(r"[^\w\n]{0,8}[^\W\d_]")
 _NUMBER_MARKS = str.maketrans({"−": "-", "⁄": "/", "’": "'", "٫": ".", "٬": "'", "٪": "%", "\\": None})
 
 
@@ -205,12 +206,14 @@ def _last_value(number: re.Match[str]) -> tuple[int, float]:
 
 
 def _amounts(text: str) -> Iterator[Amount]:
-    """The numbers of `text` with their multipliers."""
+    """The numbers of `text` with their multipliers; also those that may continue one."""
+    found = None
     for number in _NUMBER.finditer(text):
-        if number["percent"]:
+        end = _end(number)
+        if number["percent"] or (found is None and not _WORD_FOLLOWS.match(text, end)):
+            found = None
             continue
         start, value = _last_value(number)
-        end = _end(number)
         found = multiplier(text, start, end)
         if found and found.has_comma:
             value = _as_comma_languages_mean(text[start : number.end("digits")]) or value

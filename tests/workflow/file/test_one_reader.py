@@ -116,8 +116,8 @@ def test_a_type_of_ones_own_has_every_spelling_too(type_: str) -> None:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("mocks: {a: {output: {x: 1}}}", "unknown key 'output'"),
-        ("mocks: {a: {outputs: 5}}", "outputs is 5"),
+        ("mocks: {a: {output: {x: 1}}}", "output: unknown key"),
+        ("mocks: {a: {outputs: 5}}", "outputs: expected keys with values below it"),
         ("environment_variables: [{name: x, value: abc, value_type: number}]", "variable 'x' is 'abc'"),
         ("conversation_variables: [{name: x, value: '[', value_type: object}]", "variable 'x' is '['"),
         (

@@ -397,7 +397,7 @@ def test_a_broken_http_tool(tmp_path: Path) -> None:
           - {id: t, type: tool, data: {tool_name: search}}
     """
     found = told(faults_of(text, tmp_path))
-    assert "line 3: unknown key 'adress'" in found
+    assert "line 3: adress: unknown key" in found
     assert "no value for 'url'" in found
 
 
