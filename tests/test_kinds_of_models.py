@@ -245,7 +245,9 @@ def test_a_role_that_is_cut_by_the_users_limit_is_named_with_it(tmp_path: Path) 
     assert lost["tokens"] == 330 * count
     assert lost["cost_usd"] == pytest.approx(count * (30 + 600) / 1e6)
     assert lost["setting"] == "optimizer_max_output_tokens"
-    (said,) = (text for text in map(itemgetter("message"), result["warnings"]) if text.startswith("optimizer:"))
+    (said,) = (
+        text for text in map(itemgetter("message"), result["warnings"]) if text.startswith("optimizer:")
+    )
     assert f"{count} of {count} answers of m were cut off or empty" in said
     assert "Raise optimizer_max_output_tokens (now 300)" in said
     for command in (["runs", "show"], ["report"]):

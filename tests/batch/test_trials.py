@@ -94,7 +94,7 @@ def test_config_files_of_runs_are_a_trial_each(home: Home) -> None:
     found = load(*files)
     assert [trial.label for trial in found.trials] == ["config=a", "config=b", "config=c"]
     assert found.name == home.path.name
-    with pytest.raises(ConfigError, match=r"d\.yaml line \d+: 'replay' belongs to `autoprompt check`"):
+    with pytest.raises(ConfigError, match=r"d\.yaml line \d+: replay: only `autoprompt check` can replay"):
         load(home.write("d.yaml", **home.defaults(seed=7), replay="a.jsonl"))
 
 
@@ -122,7 +122,7 @@ def test_everything_that_is_wrong_in_all_files_is_named_with_its_line(home: Home
     with pytest.raises(ConfigError) as caught:
         load(*files, *(home.path / f"{name}.yaml" for name in ("typo", "lost", "broken")))
     lines = str(caught.value).splitlines()
-    assert "typo.yaml line 3: unknown key 'sede'. Did you mean 'seed'?" in lines[0]
+    assert "typo.yaml line 3: sede: unknown key. Did you mean 'seed'?" in lines[0]
     assert "lost.yaml line 1: " in lines[1]
     assert "none.jsonl: no such file" in lines[1]
     assert "broken.yaml line 2: not YAML" in lines[2]
@@ -132,16 +132,16 @@ def test_everything_that_is_wrong_in_all_files_is_named_with_its_line(home: Home
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("matrix:\n  seeds: [1]\n", "line 2: unknown key 'matrix.seeds'. Did you mean 'seed'?"),
-        ("matrix:\n  colour: [1]\n", "line 2: unknown key 'matrix.colour'. Known keys: max_calls,"),
-        ("matrix:\n  seed: 3\n", "line 2: matrix.seed is 3: expected a list of values, e.g. [3]"),
-        ("matrix:\n  seed: []\n", "line 2: matrix.seed is []: expected a list"),
-        ("matrix:\n  preset: [quick, slow]\n", "line 2: matrix.preset.1 is 'slow': input should be 'quick'"),
-        ("defaults:\n  promt: x\n", "line 2: unknown key 'defaults.promt'. Did you mean 'prompt'?"),
-        ("matix:\n  seed: [1]\n", "line 1: unknown key 'matix'. Did you mean 'matrix'?"),
-        ("name: ../x\nmatrix: {seed: [1]}\n", "line 1: name is '../x': '../x' is no name for a folder"),
+        ("matrix:\n  seeds: [1]\n", "line 2: matrix.seeds: unknown key. Did you mean 'seed'?"),
+        ("matrix:\n  colour: [1]\n", "line 2: matrix.colour: unknown key. Known keys: max_calls,"),
+        ("matrix:\n  seed: 3\n", "line 2: matrix.seed: expected a list of values, e.g. [3]"),
+        ("matrix:\n  seed: []\n", "line 2: matrix.seed: expected a list"),
+        ("matrix:\n  preset: [quick, slow]\n", "line 2: matrix.preset.1: expected 'quick'"),
+        ("defaults:\n  promt: x\n", "line 2: defaults.promt: unknown key. Did you mean 'prompt'?"),
+        ("matix:\n  seed: [1]\n", "line 1: matix: unknown key. Did you mean 'matrix'?"),
+        ("name: ../x\nmatrix: {seed: [1]}\n", "line 1: name: '../x' is no name for a folder"),
         ("name: x\n", "line 1: no trials: add `matrix`, `include` or `defaults`"),
-        ("executor:\n  kind: slurm\n", "line 2: executor.kind is 'slurm': input should be 'local' or 'ray'"),
+        ("executor:\n  kind: slurm\n", "line 2: executor.kind: expected 'local' or 'ray'"),
         ("executor: {num_cpus: 2}\nmatrix: {seed: [1]}\n", "num_cpus is for kind: ray; add it"),
         (
             "executor: {kind: ray, address: 'http://x'}\n",

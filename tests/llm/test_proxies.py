@@ -23,6 +23,7 @@ from autoprompt.llm.transport.langchain import LangChainTransport
 from autoprompt.records import Message
 from autoprompt.settings.records import ModelSettings
 from autoprompt.workflow.engine.http_call import HttpRequest, send
+from tests.fake_endpoint import LOCAL
 
 NOWHERE = "http://127.0.0.1:9/v1"
 NUMBERS = itertools.count()

@@ -22,7 +22,7 @@ def reply(text: str) -> dict[str, Any]:
 
 def test_labels_are_literals_in_the_grammar() -> None:
     assert label_grammar(("a b", 'say "x"', "back\\slash", "two\nlines", "是")) == (
-        r'root ::= "a b" | "say \"x\"" | "back\\slash" | "two\nlines" | "是"'
+        r'root ::= "a b" | "back\\slash" | "say \"x\"" | "two\nlines" | "是"'
     )
 
 
