@@ -30,7 +30,7 @@ _Reading: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def _reading(text: str) -> Any:
-    """Return the loader for a text. libyaml knows no escaped half of a surrogate pair, as kept runs may hold."""
+    """Return the loader for a text; libyaml refuses the escaped surrogate that a kept run may hold."""
     return yaml.SafeLoader if _SURROGATE.search(text) else _Reading
 
 

@@ -52,7 +52,7 @@ CALLERS = {
     "listing": lambda: connect(ModelSettings(model="m", base_url=NOWHERE)),
     "http": asked("http"),
     "langchain": asked("langchain"),
-    "workflow": lambda: send(HttpRequest("GET", NOWHERE), LOCAL),
+    "workflow": lambda: send(HttpRequest("GET", NOWHERE.replace("http:", "https:")), LOCAL),
 }
 
 

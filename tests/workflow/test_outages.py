@@ -238,6 +238,6 @@ def test_a_new_baseline_says_which_cases_it_lacks(tmp_path: Path) -> None:
     limits = CheckSettings(baseline=tmp_path / "b.json")
     clients = Clients(ScriptedClient(lambda messages: "A"))
     report = check(settings(tmp_path, flow, 20), limits, is_update=True, clients=clients)
-    assert report.warnings[-1].startswith(
+    assert str(report.warnings[-1]).startswith(
         "1 of 20 cases got no answer and are not in the baseline: not reached"
     )
