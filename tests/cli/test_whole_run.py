@@ -354,7 +354,7 @@ def test_two_prompts_are_compared_row_by_row(endpoint: Endpoint) -> None:
     assert "no difference beyond luck" in same
     assert len(endpoint.requests) == 120  # all the rest out of the cache
     refused = call(*against, "@none.txt", code=3).stderr
-    assert "--against: none.txt: cannot be read" in refused
+    assert "--against: none.txt cannot be read" in refused
     assert "max_calls is too small" in call(*against, "Sort them.", "--max-calls", "100", code=3).stderr
     assert len(endpoint.requests) == 120
 
