@@ -59,7 +59,7 @@ def test_a_dry_run_sends_and_writes_nothing(online: Home, endpoint: FakeEndpoint
 def test_a_cap_that_is_none_is_named_by_its_flag(online: Home) -> None:
     done = call("batch", online.write_batch(), "--dry-run", "--max-calls", "0")
     assert (done.exit_code, done.stdout) == (2, "")
-    assert "--max-calls: 0 found; input should be greater than 0" in done.stderr
+    assert "--max-calls: expected a number above 0, found 0" in done.stderr
 
 
 def test_a_dry_run_says_what_the_budget_has_no_room_for(online: Home, endpoint: FakeEndpoint) -> None:
@@ -146,7 +146,7 @@ def test_one_bad_file_among_ten_is_named_before_anything_is_sent(
     bad.write_text("dataset: rows.jsonl\nprompt: A or B?\nmax_val: none\n", encoding="utf-8")
     done = call("batch", *files, bad)
     assert done.exit_code == 3
-    assert "bad.yaml line 3: max_val is 'none': input should be a valid integer" in done.stderr
+    assert "bad.yaml line 3: max_val: expected a whole number, found 'none'" in done.stderr
     assert not endpoint.requests
     assert not online.runs_dir.exists()
 
