@@ -3,13 +3,14 @@
     python benchmarks/sandbox_overhead.py [--runs 30] [--soak 200] [--at-once 8]
 
 Plain Python is `subprocess.run([python, script])` in the same folder. The two take turns, so that whatever
-else the machine does falls on both.
+else the machine does falls on both. Processor time, of all processes of a run, says more on a busy machine.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import resource
 import statistics
 import subprocess
 import sys
@@ -33,12 +34,23 @@ SOAK = (
 
 
 def milliseconds(action: Callable[[], object]) -> float:
-    started = time.perf_counter()
+    return both(action)[0]
+
+
+def both(action: Callable[[], object]) -> tuple[float, float]:
+    """Milliseconds by the clock, and of processors by the processes started."""
+    started, used = time.perf_counter(), processor_s()
     action()
-    return (time.perf_counter() - started) * 1000
+    return (time.perf_counter() - started) * 1000, (processor_s() - used) * 1000
 
 
-def measure(level: Level, runs: int) -> tuple[list[float], list[float]]:
+def processor_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def measure(level: Level, runs: int) -> list[tuple[float, float, float, float]]:
+    """Of each pair of runs: plain and sandbox by the clock, plain and sandbox by the processor."""
     with tempfile.TemporaryDirectory() as name:
         work = Path(name)
         script = work / "plain.py"
@@ -52,8 +64,8 @@ def measure(level: Level, runs: int) -> tuple[list[float], list[float]]:
 
         plain()
         confined()
-        pairs = [(milliseconds(plain), milliseconds(confined)) for _ in range(runs)]
-    return [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+        pairs = [(both(plain), both(confined)) for _ in range(runs)]
+    return [(plain[0], confined[0], plain[1], confined[1]) for plain, confined in pairs]
 
 
 def state(temporary: Path) -> dict[str, int]:
@@ -106,11 +118,13 @@ def main() -> int:
     print(f"probe: {probe()} in {milliseconds(probe.__wrapped__):.0f} ms; {os.cpu_count()} processors")
     worst = 0.0
     for level in [*filter(works, offers().levels()), Level()]:
-        plain, confined = (statistics.median(times) for times in measure(level, options.runs))
+        columns = zip(*measure(level, options.runs), strict=True)
+        plain, confined, plain_used, used = (statistics.median(times) for times in columns)
         worst = max(worst, confined - plain)
         print(
             f"{level}: plain {plain:.1f} ms, sandbox {confined:.1f} ms, "
-            f"{confined / plain:.2f} times, {confined - plain:+.1f} ms (medians of {options.runs})"
+            f"{confined / plain:.2f} times, {confined - plain:+.1f} ms; processor {plain_used:.1f} and "
+            f"{used:.1f} ms (medians of {options.runs})"
         )
         if level.confines and options.soak:
             soak(level, options.soak, options.at_once)

@@ -273,17 +273,18 @@ def _cache() -> Check:
 
 def _sandbox() -> Iterator[Check]:
     from autoprompt import sandbox
-    from autoprompt.sandbox import trials
+    from autoprompt.sandbox import overruns
 
     level = sandbox.probe()
     advice = "Only code written by models needs it; on Linux, install bubblewrap"
     yield Check("sandbox", level.confines, str(level), advice, is_needed=False)
-    passed = trials.passed(level)
-    limits = [limit for limit in trials.LIMITED if limit not in {trial.limit for trial in passed}]
-    found = f"tried, and hold: {', '.join(limits) or 'none'}"
-    ways = "; ".join(f"{trial.limit} by {trial.way}" for trial in passed)
-    advice = f"Passed: {ways}. Run code of models in a container with limits of its own"
-    yield Check("sandbox limits", not passed, found, advice, is_needed=False)
+    unnoticed = overruns.unnoticed(level)
+    limits = [limit for limit in overruns.LIMITED if limit not in {overrun.limit for overrun in unnoticed}]
+    ways = "; ".join(f"{overrun.limit} ({overrun.way})" for overrun in unnoticed)
+    advice = f"These do not hold: {ways}. Run such code in a container that has limits"
+    yield Check(
+        "sandbox limits", not unnoticed, f"{', '.join(limits) or 'none'} hold", advice, is_needed=False
+    )
 
 
 def _existing(folder: Path) -> Path:

@@ -20,10 +20,11 @@ class SandboxError(InputError):
 class Limits:
     """What one run may use. All but `open_files`, `file_bytes` hold for all its processes together.
 
-    wall_s: seconds, after which everything is killed. cpu_s: seconds of processor time. memory_bytes: also
-    the address space of each process; asking for more is a MemoryError. file_bytes: of one file, and of /tmp;
-    disk_bytes: what the work folder may grow. processes: with threads. output_bytes: kept of stdout and of
-    stderr each, first and last half; the rest is read and dropped.
+    wall_s: seconds, after which everything is killed. cpu_s: seconds of processor time. memory_bytes: private
+    and shared memory, and files in it; also the address space of each process, where asking for more is a
+    MemoryError. file_bytes: of one file, and of /tmp. disk_bytes: what the work folder may grow, and a folder
+    for temporary files that is on the disk, files without a name included. processes: with threads.
+    output_bytes: kept of stdout and of stderr each, first and last half; the rest is read and dropped.
     """
 
     wall_s: float = 60.0

@@ -12,6 +12,8 @@ from fake_endpoint import Reply, fake_endpoint
 from typer.testing import CliRunner, Result
 
 from autoprompt.cli import app, doctor
+from autoprompt.sandbox import overruns, probe
+from autoprompt.sandbox.overruns import OVERRUNS
 
 
 def test_the_command_that_is_ready_carries_the_flags() -> None:
@@ -166,6 +168,19 @@ def test_the_makefile_builds_the_runtime_as_doctor_says() -> None:
     makefile = (Path(__file__).parents[2] / "Makefile").read_text()
     assert doctor.NATIVE_FLAGS in makefile
     assert "--force-reinstall --no-deps --no-binary xllamacpp xllamacpp" in makefile
+
+
+def test_the_limits_of_the_sandbox_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    level = probe()
+    _, held = doctor._sandbox()
+    assert (held.name, held.is_ok) == ("sandbox limits", level.confines)
+    missed = next(overrun for overrun in OVERRUNS if overrun.way == "files in /dev/shm")
+    monkeypatch.setattr(overruns, "unnoticed", lambda level: (missed,))
+    _, held = doctor._sandbox()
+    assert (held.is_ok, held.is_needed, held.found) == (False, False, "time, cpu, processes, disk hold")
+    assert held.advice.startswith(
+        "These do not hold: memory (files in /dev/shm). Run such code in a container"
+    )
 
 
 @pytest.fixture

@@ -127,7 +127,9 @@ def test_a_walk_that_is_moved_away_says_so_or_ends(root: int, tmp_path: Path) ->
         (tmp_path / "z" / "deep").rename(middle)
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root lists every folder; the trials check an ordinary user")
+@pytest.mark.skipif(
+    os.geteuid() == 0, reason="root lists every folder; benchmarks/sandbox_limits.py checks an ordinary user"
+)
 def test_a_folder_that_is_closed_to_its_owner_is_opened(root: int, tmp_path: Path) -> None:
     (tmp_path / "closed").mkdir()
     (tmp_path / "closed" / "file").touch()

@@ -23,7 +23,7 @@ class Devices:
             descriptor = os.memfd_create("device")  # the one of all shared memory without a file
             self.in_memory.add(os.fstat(descriptor).st_dev)
             os.close(descriptor)
-        for line in read("/proc/self/mountinfo").splitlines():
+        for line in _read_bytes("/proc/self/mountinfo").decode("utf-8", "replace").splitlines():
             before, _, after = line.partition(" - ")
             if after.split(" ", 1)[0] in ("tmpfs", "ramfs", "devtmpfs"):
                 major, minor = before.split(" ")[2].split(":")

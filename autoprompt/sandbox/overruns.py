@@ -1,4 +1,4 @@
-"""Programs that use more than they may, each in another way: which limits hold is found out by running them.
+"""Programs that use more than they may, each in another way: running them shows which limits hold.
 
 `autoprompt doctor` runs the short ones, benchmarks/sandbox_limits.py and the tests run all.
 """
@@ -19,7 +19,7 @@ LIMITS = Limits(
     wall_s=30, cpu_s=30, memory_bytes=160 << 20, file_bytes=250 << 20, disk_bytes=40 << 20, processes=64
 )
 LIMITED: tuple[KilledBy, ...] = get_args(KilledBy)
-Outcome = Literal["counted", "refused", "passed"]
+Outcome = Literal["ended", "refused", "unnoticed"]
 
 # What a program needs besides its own lines. `keep()`: it has got what it wanted, and holds it for a while.
 _BEFORE = """
@@ -63,8 +63,9 @@ def send_away(file):
 
 
 @dataclass(frozen=True)
-class Trial:
-    """limit: the one that it passes. way: how, in words. code: runs to `keep()` unless something stops it."""
+class Overrun:
+    """limit: which one. way: how, in words. code: gets to `keep()` unless something stops it. is_quick:
+    `doctor` runs it."""
 
     limit: KilledBy
     way: str
@@ -73,29 +74,28 @@ class Trial:
     is_quick: bool = False
 
 
-TRIALS = (
-    Trial(
+OVERRUNS = (
+    Overrun(
         "time",
         "sleeps and ignores signals",
         "import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\ntime.sleep(60)",
         replace(LIMITS, wall_s=0.5),
         is_quick=True,
     ),
-    Trial(
+    Overrun(
         "cpu",
         "computes in two processes",
         "os.fork()\nwhile True: pass",
         replace(LIMITS, cpu_s=1),
         is_quick=True,
     ),
-    Trial("processes", "forks until refused", "in_children(200, lambda: None)\nkeep()", is_quick=True),
-    Trial(
+    Overrun("processes", "forks until refused", "in_children(200, lambda: None)\nkeep()", is_quick=True),
+    Overrun(
         "memory",
         "private memory of several processes",
         "in_children(5, lambda: b'x' * (60 * MB))\nkeep()",
-        is_quick=True,
     ),
-    Trial(
+    Overrun(
         "memory",
         "private memory of a process that left its parent",
         """
@@ -110,13 +110,13 @@ time.sleep(1)
 keep()
 """,
     ),
-    Trial(
+    Overrun(
         "memory",
         "shared anonymous memory",
         "in_children(5, lambda: shared(60))\nkeep()",
         is_quick=True,
     ),
-    Trial(
+    Overrun(
         "memory",
         "shared anonymous memory, filled by a process that has ended",
         """
@@ -131,7 +131,7 @@ in_children(5, filled, 2)
 keep()
 """,
     ),
-    Trial(
+    Overrun(
         "memory",
         "shared anonymous memory, unmapped but for a page",
         """
@@ -144,7 +144,7 @@ for _ in range(8):
 keep()
 """,
     ),
-    Trial(
+    Overrun(
         "memory",
         "shared anonymous memory, given back by advice only",
         """
@@ -156,7 +156,7 @@ in_children(5, advised)
 keep()
 """,
     ),
-    Trial(
+    Overrun(
         "memory",
         "files in /dev/shm",
         """
@@ -167,12 +167,12 @@ keep()
 """,
         is_quick=True,
     ),
-    Trial(
+    Overrun(
         "memory",
         "unlinked files in /dev/shm",
         "file, name = tempfile.mkstemp(dir='/dev/shm')\nos.unlink(name)\nfill(file, 200)\nkeep()",
     ),
-    Trial(
+    Overrun(
         "memory",
         "files in /dev/shm and private memory together",
         """
@@ -183,8 +183,8 @@ kept = b"x" * (80 * MB)
 keep()
 """,
     ),
-    Trial("memory", "memfd", "fill(os.memfd_create('big'), 200)\nkeep()", is_quick=True),
-    Trial(
+    Overrun("memory", "memfd", "fill(os.memfd_create('big'), 200)\nkeep()", is_quick=True),
+    Overrun(
         "memory",
         "memfd on its way through a socket",
         """
@@ -196,7 +196,7 @@ for _ in range(4):
 keep()
 """,
     ),
-    Trial(
+    Overrun(
         "memory",
         "System V shared memory",
         """
@@ -212,23 +212,23 @@ for _ in range(4):
 keep()
 """,
     ),
-    Trial(
+    Overrun(
         "disk",
         "files in the work folder",
         "for n in range(3): fill(os.open(f'big{n}', os.O_CREAT | os.O_WRONLY), 30)\nkeep()",
     ),
-    Trial(
+    Overrun(
         "disk",
         "an unlinked file",
         "file = os.open('big', os.O_CREAT | os.O_WRONLY)\nos.unlink('big')\nfill(file, 100)\nkeep()",
         is_quick=True,
     ),
-    Trial(
+    Overrun(
         "disk",
         "a file that never had a name",
         "fill(os.open('.', os.O_TMPFILE | os.O_WRONLY), 100)\nkeep()",
     ),
-    Trial(
+    Overrun(
         "disk",
         "unlinked files of processes that left their parent",
         """
@@ -245,7 +245,7 @@ time.sleep(1)
 keep()
 """,
     ),
-    Trial(
+    Overrun(
         "disk",
         "an unlinked file that is mapped, not open",
         """
@@ -260,7 +260,7 @@ os.close(file)
 keep()
 """,
     ),
-    Trial(
+    Overrun(
         "disk",
         "an unlinked file on its way through a socket",
         """
@@ -271,7 +271,7 @@ kept = send_away(file)
 keep()
 """,
     ),
-    Trial(
+    Overrun(
         "disk",
         "an unlinked file that a thread has open with a table of its own",
         """
@@ -289,7 +289,7 @@ thread.join()
 raise OSError("refused")
 """,
     ),
-    Trial(
+    Overrun(
         "disk",
         "a file below a path that is too long to name",
         """
@@ -300,12 +300,12 @@ fill(os.open("big", os.O_CREAT | os.O_WRONLY), 100)
 keep()
 """,
     ),
-    Trial(
+    Overrun(
         "disk",
         "a file in a folder that cannot be listed",
         "os.mkdir('closed', 0o300)\nfill(os.open('closed/big', os.O_CREAT | os.O_WRONLY), 100)\nkeep()",
     ),
-    Trial(
+    Overrun(
         "disk",
         "a file behind many small ones",
         """
@@ -316,7 +316,7 @@ fill(os.open("big", os.O_CREAT | os.O_WRONLY), 100)
 keep()
 """,
     ),
-    Trial(
+    Overrun(
         "disk",
         "space that is reserved and never written",
         """
@@ -326,7 +326,7 @@ os.posix_fallocate(file, 0, 100 * MB)
 keep()
 """,
     ),
-    Trial(
+    Overrun(
         "disk",
         "files in the folder for temporary files",
         "fill(os.open(os.path.join(tempfile.gettempdir(), 'big'), os.O_CREAT | os.O_WRONLY), 200)\nkeep()",
@@ -335,19 +335,22 @@ keep()
 
 
 @cache
-def passed(level: Level) -> tuple[Trial, ...]:
-    """The quick trials that pass their limit on this machine. Cached for the process."""
-    quick = [trial for trial in TRIALS if trial.is_quick]
+def unnoticed(level: Level) -> tuple[Overrun, ...]:
+    """Run the quick ones on this machine, and return those that nothing stopped. Cached for the process."""
+    quick = [overrun for overrun in OVERRUNS if overrun.is_quick]
     with ThreadPoolExecutor(2) as pool:  # more would take a small machine's memory
-        outcomes = pool.map(lambda trial: outcome(trial, level, sys.executable), quick)
-        return tuple(trial for trial, found in zip(quick, outcomes, strict=True) if found == "passed")
+        outcomes = pool.map(lambda overrun: outcome(overrun, level, sys.executable), quick)
+        return tuple(overrun for overrun, found in zip(quick, outcomes, strict=True) if found == "unnoticed")
 
 
-def outcome(trial: Trial, level: Level, python: str) -> Outcome:
-    """counted: the run was ended for the limit. refused: it did not get what it asked for. passed: it did."""
-    argv = [python, "-I", "-S", "-c", _BEFORE + trial.code]
-    with workfolder.temporary("autoprompt-trial-") as folder:
-        ended = launch.execute(argv, folder, level, trial.limits, python)
-    if ended.killed_by:
-        return "counted"
-    return "passed" if ended.stdout.endswith("kept\n") else "refused"
+def outcome(overrun: Overrun, level: Level, python: str) -> Outcome:
+    """Run one. ended: for its limit. refused: it did not get what it asked for. unnoticed: it did.
+
+    Folders in memory count as memory, so that may end what writes to one.
+    """
+    argv = [python, "-I", "-S", "-c", _BEFORE + overrun.code]
+    with workfolder.temporary("autoprompt-overrun-") as folder:
+        ended = launch.execute(argv, folder, level, overrun.limits, python)
+    if ended.killed_by in (overrun.limit, "memory"):
+        return "ended"
+    return "unnoticed" if ended.killed_by or ended.stdout.endswith("kept\n") else "refused"
