@@ -303,7 +303,7 @@ def test_locked_components_by_name_or_in_the_file(tmp_path: Path) -> None:
 def test_a_file_that_names_other_models_is_told(tmp_path: Path) -> None:
     text = FLOW.replace("      query_v", "      model: {provider: openai, name: gpt-4o}\n      query_v")
     (said,) = task(tmp_path, text, model="local").warnings({})
-    assert said.endswith("flow.yaml names gpt-4o; here every node asks local (--model)")
+    assert "gpt-4o" in str(said) and "local" in str(said)
     assert task(tmp_path, text, model="gpt-4o").warnings({}) == []
     assert task(tmp_path, model="local").warnings({}) == []
 
@@ -414,7 +414,7 @@ def test_a_passage_that_is_also_the_name_of_a_node_is_told(tmp_path: Path) -> No
     assert found.locked == {"judge.instruction"}
     (said,) = found.check_search()
     assert "'look' is taken for a passage" in str(said)
-    assert "--locked look.system" in str(said)
+    assert "locked=['look.system']" in str(said)
 
 
 def test_a_locked_component_of_the_settings_stays(tmp_path: Path) -> None:
