@@ -303,7 +303,8 @@ def test_locked_components_by_name_or_in_the_file(tmp_path: Path) -> None:
 def test_a_file_that_names_other_models_is_told(tmp_path: Path) -> None:
     text = FLOW.replace("      query_v", "      model: {provider: openai, name: gpt-4o}\n      query_v")
     (said,) = task(tmp_path, text, model="local").warnings({})
-    assert "gpt-4o" in str(said) and "local" in str(said)
+    assert "gpt-4o" in str(said)
+    assert "local" in str(said)
     assert task(tmp_path, text, model="gpt-4o").warnings({}) == []
     assert task(tmp_path, model="local").warnings({}) == []
 
