@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from waiting import within
 
 from autoprompt.dataset.assign import assign, capped, quotas
 from autoprompt.dataset.caps import Cap
@@ -652,3 +653,12 @@ def test_a_label_may_hold_a_separator(tmp_path: Path) -> None:
     write(path, rows_of(40, ["a;b", "a"]))
     with pytest.raises(DatasetError, match="the target 'a' is none of the labels: 'a;b'"):
         load(dataset=path, labels=("a;b",))
+
+
+def test_thousands_of_labels_that_were_seen_once_are_checked_in_time(tmp_path: Path) -> None:
+    rows = [(f"text {n}", f"kind {n % 4000 if n < 8000 else n} of thing") for n in range(9_000)]
+    path = write(tmp_path / "d.jsonl", rows)
+    labels = tuple(dict.fromkeys(label for _, label in rows))
+    with within(30):
+        warnings = load(dataset=path, labels=labels).warnings
+    assert "and 988 more" in told(warnings)

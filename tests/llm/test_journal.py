@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import hashlib
 import json
 import tracemalloc
 from collections.abc import Callable, Iterator
@@ -212,6 +213,25 @@ def test_many_answers_take_little_memory(path: Path, journal_at: Open) -> None:
     tracemalloc.stop()
     assert journal.position == 10_000
     assert size < 3_000_000  # 300 bytes an answer
+
+
+def test_the_key_of_a_request_with_labels_is_what_it_was() -> None:
+    """Recorded answers are found by it."""
+    labels = ("ham", 'sp\u00e4m "x"')
+    options = Options(labels=labels, wants_label_probs=True, max_output_tokens=32)
+    asked = ["u", "m", "off", [["user", "a"]], 0.0, 32, None, 0, [], labels, True]
+    text = json.dumps(asked, ensure_ascii=True, separators=(",", ":"))
+    found = request_key("u", "m", "off", [Message("user", "a")], options)
+    assert found == hashlib.sha256(text.encode()).hexdigest()
+
+
+def test_thousands_of_labels_tell_requests_apart_too() -> None:
+    labels = tuple(f"label {number} of many" for number in range(10_000))
+    keys = {
+        request_key("u", "m", "off", [Message("user", "a")], Options(labels=some))
+        for some in (labels, labels[:-1], labels[::-1])
+    }
+    assert len(keys) == 3
 
 
 def test_the_key_tells_requests_apart_by_what_changes_the_answer() -> None:

@@ -1,15 +1,18 @@
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from autoprompt.llm.client import Options
 from autoprompt.llm.prices import Price, find_price, price_given
 from autoprompt.llm.transport.address import shown_url
 from autoprompt.llm.transport.failures import BrokenAnswerError, redact
 from autoprompt.llm.transport.labels import deciding_tokens, label_grammar
-from autoprompt.llm.transport.wire import LABELS_BEFORE_CUT, Parameters, read_answer
+from autoprompt.llm.transport.wire import LABELS_BEFORE_CUT, MOST_WITH_PROBS, Parameters, read_answer
 from autoprompt.records import Message, Usage
 from autoprompt.settings.records import ModelSettings
 
@@ -24,6 +27,58 @@ def test_labels_are_literals_in_the_grammar() -> None:
     assert label_grammar(("a b", 'say "x"', "back\\slash", "two\nlines", "是")) == (
         r'root ::= "a b" | "back\\slash" | "say \"x\"" | "two\nlines" | "是"'
     )
+
+
+def test_what_labels_share_at_the_beginning_is_written_once() -> None:
+    assert label_grammar(("cat", "card", "card payment", "non", "nonsense", "x")) == (
+        'root ::= "ca" ("rd" (" payment")? | "t") | "non" ("sense")? | "x"'
+    )
+
+
+@given(st.lists(st.text('abc("\\ |', min_size=1, max_size=6), min_size=1, max_size=12))
+def test_a_grammar_takes_the_labels_and_nothing_else(labels: list[str]) -> None:
+    assert sorted(sentences(label_grammar(tuple(labels)).removeprefix("root ::= "))) == sorted(set(labels))
+
+
+def sentences(grammar: str) -> list[str]:
+    """All texts that a grammar of literals, groups, `|` and `?` takes."""
+    rest = grammar
+
+    def alternatives() -> list[str]:
+        nonlocal rest
+        found = sequence()
+        while rest.startswith(" | "):
+            rest = rest[3:]
+            found += sequence()
+        return found
+
+    def sequence() -> list[str]:
+        nonlocal rest
+        texts = [""]
+        while rest and rest[0] in '"( ' and not rest.startswith(" | "):
+            if rest[0] == " ":
+                rest = rest[1:]
+            elif rest[0] == '"':
+                literal = re.match(r'"((?:[^"\\]|\\.)*)"', rest)
+                assert literal
+                rest = rest[literal.end() :]
+                texts = [text + re.sub(r"\\(.)", r"\1", literal[1]) for text in texts]
+            else:
+                rest = rest[1:]
+                inner = alternatives()
+                rest = rest[1:]
+                if rest.startswith("?"):
+                    rest, inner = rest[1:], ["", *inner]
+                texts = [text + end for text in texts for end in inner]
+        return texts
+
+    return alternatives()
+
+
+def test_of_very_many_labels_no_probabilities_are_asked_for() -> None:
+    few, many = (tuple(map(str, range(count))) for count in (MOST_WITH_PROBS, MOST_WITH_PROBS + 1))
+    assert "logprobs" in Parameters("off").of(Options(labels=few, wants_label_probs=True))
+    assert "logprobs" not in Parameters("off").of(Options(labels=many, wants_label_probs=True))
 
 
 @pytest.mark.parametrize(

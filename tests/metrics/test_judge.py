@@ -64,6 +64,75 @@ def test_what_holds_no_grade_is_none(reply: str) -> None:
     assert read_score(reply) is None
 
 
+@pytest.mark.parametrize(
+    ("reply", "grade"),
+    [
+        ("The answer is polite.\nRating (1-5): 5", 5),
+        ("Rating (1-5): 5", 5),
+        ("Score (1 = fails, 5 = meets in full): 4", 4),
+        ("On a scale of 1 to 5: 4", 4),
+        ("On a scale of 1 to 5, I'd give this a 4.", 4),
+        ("I rate this 4 on a scale of 1 to 5.", 4),
+        ("4 (on a scale from 1 to 5)", 4),
+        ("Grades: 1 (fails the rubric) to 5 (meets it in full). Score: 5", 5),
+        ('{"score": "4 (1-5)", "reason": ""}', 4),
+        ('{"score": "1-5"}', None),
+        ('{"score": "4/5 (1 = bad, 5 = good)"}', 4),
+        ("评分（1-5分）：5", 5),
+        ("评分（1-5分）：5分", 5),
+        ("評価（1〜5）：4", 4),
+        ("평가(1-5점): 4점", 4),
+        ("Bewertung (1 bis 5): 4", 4),
+        ("Note (de 1 à 5) : 4", 4),
+        ("Puntuación (1 a 5): 4", 4),
+        ("Оценка (от 1 до 5): 4", 4),
+        ("คะแนน (1 ถึง 5): 4", 4),
+        ("Score: 3\nConfidence score: 5", 3),
+        ("Score: 4. Confidence: 5/5", 4),
+        ("Confidence: 5\nScore: 3", 3),
+        ("Score: 4-5", None),
+        ("Score: 4 or 5", None),
+        ("Score: between 3 and 4", None),
+        ("Score: 3 to 4", None),
+        ("Accuracy score: 3\nTone score: 5\nOverall score: 4", 4),
+        ("The answer lists 3 reasons.", None),
+        ("On a scale of 1 to 5. The answer lists 3 reasons. I'd give it a 4.", None),
+        ("5/5", 5),
+        ("5 / 5", 5),
+        ("**5**", 5),
+        ("4/5 stars", 4),
+        ("满分5分，给4分", 4),
+        ("5点満点中4点", 4),
+        ("5점 만점에 4점", 4),
+        ("Out of 5: 4", 4),
+        ("4 out of 5", 4),
+        ("Score: 4 out of 5 (5 = best)", 4),
+        ("Rating scale: 1-5\nRating: 2", 2),
+        ("1 = fails, 5 = meets in full. Score = 4", 4),
+        ("Score (out of 5): 4", 4),
+        ("Score (/5): 4", 4),
+        ("Score [1..5] = 2", 2),
+        ("The rubric asks for 5 things", None),
+        ("1 2 3 4 5\nScore: 3", 3),
+        ("Score (1, 2, 3, 4 or 5): 3", 3),
+        ("The answer deserves a 4 (scale: 1-5).", 4),
+        ("Score: 1 (lowest) to 5 (highest): 4", 4),
+        ("On a 1-5 scale this is a 3", 3),
+        ("Rating (1–5) — 4", 4),
+        ("Score (1 poor, 5 excellent): 4", 4),
+        ("Score (1=poor..5=excellent): 4", 4),
+        ("Score 1 = fails.\nScore 5 = meets it.\nScore: 4", 4),
+        ("Note: the answer is fine", None),
+        ("Note 1: typo. Score: 3", 3),
+        ("5 — meets it in full", None),
+        ("Grade: 4, because 2 facts are right", 4),
+    ],
+)
+def test_a_reply_that_repeats_the_scale_has_one_grade_or_none(reply: str, grade: int | None) -> None:
+    graded = read_score(reply)
+    assert (graded and graded.value) == (None if grade is None else (grade - 1) / 4)
+
+
 @given(st.text())
 def test_any_reply_is_a_score_in_range_or_none(reply: str) -> None:
     graded = read_score(reply)

@@ -533,3 +533,11 @@ def test_targets_whose_point_may_part_thousands_are_warned_of_with_how_they_are_
     decimals = written("c.jsonl", "1.500", "2.5")
     assert check_targets(get_metric("numeric"), {decimals: load_rows(decimals)}) == []
     assert check_targets(get_metric("exact_match"), rows) == []
+
+
+def test_a_reason_names_some_of_many_labels() -> None:
+    """It is kept with each row, and told to the writer."""
+    metric = get_metric("exact_match", labels=tuple(f"intent {number}" for number in range(10_000)))
+    reason = score(metric, "I cannot tell", "intent 7").reason
+    assert "none of the labels intent 0, intent 1, " in reason
+    assert reason.endswith(" and 9970 more")

@@ -69,8 +69,10 @@ def _alternatives(labels: Sequence[str], read: int) -> str:
     parts = []
     for group in groups:
         end = read + _shared(group[0][read:], group[-1][read:])
-        tail = f" ({_alternatives(group, end)})" if len(group) > 1 else ""
-        parts.append(_literal(group[0][read:end]) + tail)
+        parts.append(_literal(group[0][read:end]))
+        if len(group) > 1:
+            following = _alternatives(group, end)
+            parts[-1] += f" {following}" if len(group[0]) == end else f" ({following})"
     whole = " | ".join(parts)
     return whole if rest is labels else f"({whole})?"
 

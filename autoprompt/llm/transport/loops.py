@@ -37,21 +37,28 @@ def read_watched(pieces: Iterable[bytes], *, gives_up_after: int) -> bytes:
     An answer of more than `gives_up_after` tokens that repeats itself ends at its last whole line, as if it
     were cut there: with `finish_reason` "length". The caller hangs up, which ends the writing of it.
     """
-    text, reason = "", ""
+    message = {"role": "assistant", "content": ""}
+    reason, name = "", "content"
     told: dict[str, Any] = {}
-    ends: list[int] = []  # of `text` after each token
+    ends: list[int] = []  # of the field that is written, after each token
     for event in _events(pieces):
         if "choices" not in event:  # an error
             return json.dumps(event).encode()
         told = {**told, **event}
         choice = (event["choices"] or [{}])[0]
-        text += (choice.get("delta") or {}).get("content") or ""
-        ends.append(len(text))
+        delta = choice.get("delta") or {}
+        for field in ("reasoning_content", "content"):
+            if piece := delta.get(field):
+                ends = ends if field == name else []
+                name = field
+                message[name] = message.get(name, "") + piece
+                ends.append(len(message[name]))
         reason = choice.get("finish_reason") or reason
-        if len(ends) > gives_up_after and len(ends) % _LOOK_EVERY == 0 and _repeats(text, ends):
-            text, reason = text[: text.rfind("\n") + 1 or len(text)], "length"
+        if len(ends) > gives_up_after and len(ends) % _LOOK_EVERY == 0 and _repeats(message[name], ends):
+            message[name] = message[name][: message[name].rfind("\n") + 1 or None]
+            reason = "length"
             break
-    choices = [{"message": {"role": "assistant", "content": text}, "finish_reason": reason}]
+    choices = [{"message": message, "finish_reason": reason}]
     return json.dumps({"model": told.get("model"), "choices": choices, "usage": _usage(told)}).encode()
 
 

@@ -91,7 +91,7 @@ class Border(NamedTuple):
 def borders_of(form: str) -> tuple[Border, ...]:
     """Return the borders that a label may have: one of them is enough."""
     if re.fullmatch(r"[A-Za-z]", form):
-        return _of_letter(is_article=form in "AaIi")
+        return _of_letter(is_article=form in "AaIi", is_small=form.islower())
     return _of_word(_kind(form[0]), _kind(form[-1]), form.casefold() if form.casefold() in _SPECIAL else "")
 
 
@@ -105,9 +105,13 @@ def borders_of_number(tail: str, *, is_negative: bool) -> tuple[Border, ...]:
 
 
 @cache
-def _of_letter(*, is_article: bool) -> tuple[Border, ...]:
+def _of_letter(*, is_article: bool, is_small: bool) -> tuple[Border, ...]:
     article = _ARTICLE if is_article else ""
+    option = (
+        (_border(r"(?<=\()(?=[a-z])", r"(?=\))"),) if is_small else ()
+    )  # (b); elsewhere it heads a remark
     return (
+        *option,
         _border(f"{_ALONE_BEFORE}(?=[A-Z])", _ALONE_BEHIND + article),
         _border(f"{_ALONE_BEFORE}(?=[A-Z])", f"(?=\\w){_GIVEN_LETTER}"),
         _border("", _GIVEN_LETTER + article, _GIVING, _MOST_GIVING),

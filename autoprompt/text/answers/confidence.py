@@ -6,7 +6,7 @@ import re
 
 from autoprompt.text.scripts import MARKS
 
-_NOUN = (
+NOUN = (
     r"(?:(?:niveau|degré|indice|score|taux|nivel|grado|índice|nível|grau|livello|степень|уровень|рівень|tingkat"
     r"|mức\ độ|مستوى|درجة)\s(?:(?:de|di|da|của)\s)?)?"
     r"(?:confidence|certainty|confianza|certeza|confiance|certitude|confiança|confidenza|fiducia|certezza"
@@ -22,25 +22,25 @@ _CERTAIN = (
 )
 _INTERVAL = r"(?:confidence\s+interval|C\.?I\.?|KI|IC|置信区间|信頼区間)"
 _SHARE = r"\d{1,3}(?:[.,]\d+)?"
-_LEVEL = (
+LEVEL = (
     r"(?:(?:very|extremely|fairly|quite|relatively|sehr|très|muy|很|非常|较|比较|очень)\s?)?"
     r"(?:high|medium|moderate|low|hoch|mittel|niedrig|gering|élevée?|moyenne?|faible|alt[ao]|medi[ao]|baj[ao]|bass[ao]"
     r"|média|baixa|高|中等?|低|높음|보통|낮음|высок[а-я]+|средн[а-я]+|низк[а-я]+)"
 )
-_VALUE = rf"(?:{_SHARE}\s?(?:%|percent|per\s?cent)?(?:\s?(?:/|out\s+of)\s?{_SHARE})?|{_LEVEL}(?![\w{MARKS}]))"
+_VALUE = rf"(?:{_SHARE}\s?(?:%|percent|per\s?cent)?(?:\s?(?:/|out\s+of)\s?{_SHARE})?|{LEVEL}(?![\w{MARKS}]))"
 _OPEN, _CLOSE = r"[(\[{（【<\"'*_`#>\s-]*+", r"(?:</\w+>|[)\]}）】>\"'*_`.。!！\s])*+"
 # Where such a statement may begin: a line, a sentence or a clause, in brackets, or right behind a number.
 _BEGIN = r"(?:\A|\n|(?<=[.;!?。；！？,，、|(\[{（【*_`\"'}\])）】])|(?<=[\d%])(?=\s)|\s[-–—]\s)"
 _SAID = re.compile(
     rf"[,，;；]?{_BEGIN}{_OPEN}"
     rf"(?:(?:my|our|overall|answer|model|the|with|at|and|und|et|y|(?:a|an)\s(?:overall\s)?|我的|我对答案的)\s*+)*+"
-    rf"(?:{_NOUN}[\"'*_`）)]*(?:\s?\([^()\n]{{0,30}}\))?[\"'*_`]*+\s*+"
+    rf"(?:{NOUN}[\"'*_`）)]*(?:\s?\([^()\n]{{0,30}}\))?[\"'*_`]*+\s*+"
     rf"(?:[:=：]|is|of|ist|est|es|é|è|是|为|為|は|[-–—>])?\s*+[\"'*_`]*+(?:about|around|approximately|约)?\s*+"
     rf"{_VALUE}[^\n]{{0,120}}?"
     rf"|(?:I(?:'m|’m|\sam)|we\sare|ich\sbin|je\ssuis|我?有|我)?\s*+(?:about|around|approximately|roughly|约|大约)?\s*+"
     rf"(?:{_SHARE}\s?(?:%|percent|per\s?cent|prozent)?\s*{_CERTAIN}(?:\s(?:in|about|of|that)\s[^\n.]{{0,60}})?"
     rf"|{_SHARE}\s?%\s?{_INTERVAL}[^\n]{{0,60}}?"
-    rf"|{_LEVEL}\s(?:confidence|certainty)))"
+    rf"|{LEVEL}\s(?:confidence|certainty)))"
     rf"{_CLOSE}\Z",
     re.IGNORECASE,
 )

@@ -30,7 +30,6 @@ _ASIDE_NAME = re.compile(
 )
 _NUMBER_LABEL = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?")
 _WHOLE = re.compile(r"(-?(?:0|[1-9]\d*))(?:\.0+)?")
-_LETTER = re.compile("[a-z]")
 _FEWEST_GRADES = 3  # labels that are whole numbers; of two, 0/1 is no grade but both of them
 
 
@@ -141,7 +140,8 @@ class LabelWords:
         """The labels that are said, or what their denial means, in order.
 
         Of labels of which none counts more ("yes or no") none is said. What is asked about ("Is it spam?"),
-        called wrong ("A is wrong") or explained ("5 is best") counts where no other is said.
+        called wrong ("A is wrong"), explained ("5 is best") or conditional ("if it is spam, 1") counts where
+        no other is said.
         """
         found = self._index.find(text)
         spans = [word.span for word in found]
@@ -167,8 +167,10 @@ class LabelWords:
                 continue
             elif standing.is_asked(text, word.end):
                 asked.append(word)
-            elif standing.is_ruled_out(text, word.end) or (
-                self._has_digits and is_end_explained(text, word.end)
+            elif (
+                standing.is_ruled_out(text, word.end)
+                or standing.is_conditional(text, word.start)
+                or (self._has_digits and is_end_explained(text, word.end))
             ):
                 doubtful.append(word)
             else:
@@ -215,4 +217,5 @@ def _outside(spans: Sequence[Span], found: Sequence[Found]) -> list[Span]:
 def _letters(forms: Mapping[str, str]) -> dict[str, int]:
     """Small letter -> its place among the labels, if all are single letters."""
     letters = sorted({bare(form).lower() for form in forms.values()})
-    return {letter: at for at, letter in enumerate(letters)} if all(map(_LETTER.fullmatch, letters)) else {}
+    are_letters = all(len(letter) == 1 and letter != letter.upper() for letter in letters)
+    return {letter: at for at, letter in enumerate(letters)} if are_letters else {}

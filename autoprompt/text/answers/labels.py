@@ -42,7 +42,7 @@ def read_label(text: str, labels: Sequence[str]) -> str | None:
     the first counts, though it is no more than the likelier: models write "positive rather than negative".
     Where all labels are numbers, 1 and 1.0 are one, unless both are labels, and 4/5 is 4 where 5 is the last.
     """
-    known = _labels(tuple(labels))
+    known = _words(labels)
     answer = plain(visible(text))
     if not answer:
         return None
@@ -70,16 +70,34 @@ def read_label(text: str, labels: Sequence[str]) -> str | None:
     if any(line_behind(marker) and not is_of_passage(marker) for marker in headings):
         return None
     said = known.said(answer)
-    if options and len({word.label for word in said}) > 1 and not is_given(answer, said[0].start, options):
-        return None
+    if options and len({word.label for word in said}) > 1:
+        given = [word for word in said if is_given(answer, word.start, options)]
+        # The first, or the only one that is.
+        if said[:1] != given[:1] and len({word.label for word in given}) != 1:
+            return None
+        said = given
     return said[0].label if said else None
 
 
 def mentions_several(text: str, labels: Sequence[str]) -> bool:
     """Whether different labels occur in `text`, whichever it settles on, if on any."""
-    return len({word.label for word in _labels(tuple(labels)).find(plain(visible(text)))}) > 1
+    return len({word.label for word in _words(labels).find(plain(visible(text)))}) > 1
+
+
+_latest: tuple[Sequence[str], LabelWords] | None = None
+
+
+def _words(labels: Sequence[str]) -> LabelWords:
+    """The words of a set of labels, kept for the next answer."""
+    global _latest
+    latest = _latest
+    if latest is not None and latest[0] is labels and isinstance(labels, tuple):
+        return latest[1]
+    words = _kept(tuple(labels))
+    _latest = (labels, words)
+    return words
 
 
 @lru_cache(maxsize=64)
-def _labels(labels: tuple[str, ...]) -> LabelWords:
+def _kept(labels: tuple[str, ...]) -> LabelWords:
     return LabelWords(labels)

@@ -21,7 +21,7 @@ from autoprompt.text.answers.standing import is_beside, is_denied
 _CLOSED, _OPENED = r"[\"'`*_”’」』)\]]*", r"[\"'`*_“‘「『(\[]*"
 # In front of a label: the number or letter by which it is chosen, or the mark of a line.
 _CODE = rf"(?:{_OPENED}(?:\d{{1,5}}|[A-Za-z])\s?(?:[.):=]|->|→)|[-*•·‣](?=\s))"
-_BETWEEN = rf"(?:[,;/|、،·•‖\\]|\n[^\S\n]*(?:\n[^\S\n]*(?={_CODE}))?)"
+_BETWEEN = rf"(?:[,;/|<>、،·•‖\\]|\n[^\S\n]*(?:\n[^\S\n]*(?={_CODE}))?)"
 _LISTED = re.compile(
     rf"{_CLOSED}{UNIT}?\s*{_BETWEEN}\s*(?:{_CODE}\s*)?{_OPENED}|{_CLOSED}\s+{_CODE}\s*{_OPENED}"
 )
@@ -47,12 +47,19 @@ _SIGN = re.compile(
     r"|(?P<word>\b(?:means?|stands?\s+for|denotes?|signif(?:ies|y)|represents?|indicates?|being|bedeutet|steht\s+für"
     r"|signifie|représente|significa|representa|означает|oznacza|betekent)\b|表示|代表|意味|指|を意味|は|은|는|คือ|หมายถึง))"
 )
-_SIGN_OF_ENDS = re.compile(r"\s+(?:is|ist|est|es|è|é)\s+")  # of numbers alone: "1 is bad and 5 is good"
+# Of numbers and letters alone: "1 is bad and 5 is good", "0 for ham and 1 for spam".
+_SIGN_OF_ENDS = re.compile(r"\s+(?:(?:is|ist|est|es|è|é)|(?P<word>for|für|pour|para|per|для))\s+")
 # Behind the letter of an option: a sentence about it, and not what it says.
 _JUDGED = re.compile(
     r"[\s\"'`*_:,.)]*(?:(?:is|was|are|were|would|could|can|may|might|should|does|do|did|has|have|had|seems?|refers?|makes?"
     r"|contains?|expresses|uses|sounds?|says|fits?|isn't|doesn't|cannot|can't|ist|est|es|sind|correct|incorrect|right"
     r"|wrong|true|false|yes|no|not|rather|instead|over|than|and|or|nor|but|because|since|as|with|while|whereas)\b|[是为為不对對错錯正][确確误誤]?|が|이|가)",
+    re.IGNORECASE,
+)
+# Between labels that stand in brackets behind what they mean: "ham (0), spam (1)".
+_MEANT = re.compile(
+    r"\)(?:\s*[,;/|、]|\s*(?:-|–|->|→)|\s+(?:or|and|to|oder|und|bis|ou|et|o|y|или|и)\b|\s)\s*"
+    r"(?!(?:because|since|as|but|not|so|rather|instead|than|over)\b)[^\W\d_][^()\n,;.:]{0,40}\(",
     re.IGNORECASE,
 )
 _LONGEST_MEANING = 400
@@ -67,7 +74,7 @@ _TO = re.compile(
     rf"{_OPENED}"
 )
 _LETTERS = re.compile(
-    r"(?<![\w'’])([A-Za-z])(?:[-–~〜]|\s*(?:到|至|から|에서|ถึง|\.{2,3})\s*|\s+(?:to|through|thru|bis|à|до)\s+)([A-Za-z])(?![\w'’])"
+    r"(?<![\w'’])([^\W\d_])(?:[-–~〜]|\s*(?:到|至|から|에서|ถึง|\.{2,3})\s*|\s+(?:to|through|thru|bis|à|до)\s+)([^\W\d_])(?![\w'’])"
 )
 _SHARE = re.compile(
     r"[\s*_`\"']*(?:(?=\d{1,3}(?:\.\d+)?\s?%)|(?=[01]\.\d))(\d+(?:\.\d+)?)\s?(%)?[\s,;.)*_`\"'(-]*"
@@ -103,7 +110,12 @@ class Menus:
         """Return the spans of `text` that repeat the options. found: the labels in it, in order."""
         if len(found) < 2:
             return []
-        spans = [*self._lists(text, found), *self._ranges(text, found), *self._legends(text, found)]
+        spans = [
+            *self._lists(text, found),
+            *self._ranges(text, found),
+            *self._legends(text, found),
+            *self._codes(text, found),
+        ]
         return [_with_brackets(text, span, found) for span in spans]
 
     def _lists(self, text: str, found: Sequence[Found]) -> Iterator[Span]:
@@ -162,13 +174,28 @@ class Menus:
             if item:
                 labels.add(item.found.label)
 
+    def _codes(self, text: str, found: Sequence[Found]) -> Iterator[Span]:
+        """Runs of numbers in brackets, each behind what it means, or of small letters.
+
+        Not of capitals: "it is (A), not (B)".
+        """
+        bracketed = [
+            one
+            for one in found
+            if one.label in self._places
+            and text[one.start - 1 : one.start] == "("
+            and not text[one.start].isupper()
+        ]
+        for run in _runs(bracketed, lambda one, other: bool(_MEANT.fullmatch(text, one.end, other.start))):
+            yield run[0].start, run[-1].end
+
     def _item(self, text: str, found: Found) -> _Item | None:
         is_placed = found.label in self._places
         sign = _SIGN.match(text, found.end)
         if sign is not None and (sign["sign"] not in (")", ".") or is_placed):
             kind = (sign["sign"] or "means").strip()
         elif is_placed and (sign := _SIGN_OF_ENDS.match(text, found.end)) is not None:
-            kind = "is"
+            kind = "for" if sign["word"] else "is"
         else:
             return None
         if self._letters and _JUDGED.match(text, sign.end()):
@@ -192,10 +219,12 @@ class Menus:
 
         Of labels with shares ("yes: 0.2, no: 0.8") that with the largest is said.
         """
+        places = {self._places.get(item.found.label, 0) for item in run}
         # 4 and 5 explained, of 1 to 5, are two readings; "(A) applies, and (B)" of four letters is no menu.
-        if len(run) < 2 or all(self._places.get(item.found.label, 0) for item in run):
+        if len(run) < 2 or 0 not in places:
             return []
-        if self._letters and len(run) < min(_FEWEST, self._count):
+        has_ends = self._count - 1 in places and run[0].sign not in (")", ".")
+        if self._letters and len(run) < min(_FEWEST, self._count) and not has_ends:
             return []
         last = run[-1]
         most = last.end + _LONGEST_MEANING

@@ -9,11 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from autoprompt.text.answers.confidence import LEVEL, NOUN
+
 Span = tuple[int, int]
 
 UNIT = (
     r"(?:[-\s]?(?:stars?|points?|Stern(?:e|en)?|Punkt(?:e|en)?|étoiles?|estrellas?|puntos?|estrelas?|pontos?"
-    r"|stelle|punti|зв[её]зд\w*|балл\w*|yıldız|puan)(?!\w)|\s?(?:[颗顆]?星|[分点點점级級]|つ星|คะแนน|ดาว))"
+    r"|stelle|punti|зв[её]зд\w*|балл\w*|yıldız|puan)(?!\w)|\s?(?:[颗顆]?星|[分点點점级級★☆⭐]|つ星|คะแนน|ดาว))"
 )
 OUT_OF = r"(?:/|out\s+of\b|of\b|von\b|sur\b|su\b|de\b|di\b|из\b|van\b|av\b|z\b)"
 
@@ -64,20 +66,14 @@ _END = re.compile(
 )
 
 _SURE = (
-    r"(?:\bconfidence|\bcertainty|\bprobability|\blikelihood|\bKonfidenz|\bSicherheit|\bZuversicht"
-    r"|\bWahrscheinlichkeit|\bconfiance|\bcertitude|\bprobabilité|\bconfianza|\bcerteza|\bprobabilidad|\bconfiança"
-    r"|\bprobabilidade|\bfiducia|\bconfidenza|\bуверенность|\bвероятность|\bgüven|置信度|信心|确信度|可信度|概率|把握"
-    r"|確信度|信頼度|自信度?|確率|신뢰도|확신도?|자신감|확률|ความมั่นใจ|ความเชื่อมั่น|الثقة|विश्वास)"
-)
-_DEGREE = (
-    r"(?:(?:very|quite|fairly|rather|sehr|très|muy|非常|很)\s*)?(?:high|low|medium|moderate|full|strong|absolute|hoch|niedrig|mittel|haute|élevée|faible"
-    r"|moyenne|alta|baja|media|alto|baixa|высокая|низкая|средняя|[高中低]|높음|낮음|보통|สูง|ต่ำ)(?!\w)"
+    rf"(?<![A-Za-z])(?:{NOUN}|probability|likelihood|Wahrscheinlichkeit|probabilité|probabilidad|probabilidade"
+    r"|вероятность|概率|機率|確率|확률)"
 )
 _VALUE = r"[-+]?\d+(?:[.,]\d+)?\s?%?(?:\s?(?:/|out\s+of|von|sur|из)\s?\d+(?:\.\d+)?)?"
 _SURENESS = re.compile(
-    rf"{_SURE}(?:\s?(?:level|score|rating|value|stufe|分数|程度))?[\"'`*_)\]]*\s*(?:[:=]|\bis\b|\bof\b|\bat\b|是|为|為|は|は約)?"
-    rf"(?:[\s\"'`*_(]*{_VALUE}|[\s\"'`*_]*{_DEGREE})[分点점]?"
-    rf"|(?<![\d.,])(?:{_VALUE}|\b{_DEGREE})[^\S\n]+(?:confident|certain|sicher|(?:confidence|certainty)(?!\s*\w*\s*[:=]))\b",
+    rf"{_SURE}[\"'`*_)\]]*\s*(?:[:=]|\bis\b|\bof\b|\bat\b|是|为|為|は|は約)?"
+    rf"(?:[\s\"'`*_(]*{_VALUE}|[\s\"'`*_]*{LEVEL}(?!\w))[分点점]?"
+    rf"|(?<![\d.,])(?:{_VALUE}|\b{LEVEL}(?!\w))[^\S\n]+(?:confident|certain|sicher|(?:confidence|certainty)(?!\s*\w*\s*[:=]))\b",
     re.IGNORECASE,
 )
 

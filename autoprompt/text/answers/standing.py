@@ -98,6 +98,10 @@ _GIVEN = re.compile(
     r"|[:=→>]|[选選给給打是为為])[\s\"'`*_“‘「(]*$",
     re.IGNORECASE,
 )
+_CONDITIONAL = re.compile(
+    r"\b(?:if|when|wenn|falls|si|se|если)\b[^.;!?\n]*,\s*(?:then\s+|dann\s+|то\s+)?[\"'`*“‘「(]*$",
+    re.IGNORECASE,
+)
 _TO_ITS_QUESTION_MARK = re.compile(r"[^\n.!?。！？؟]{0,200}[?？؟]")
 _BEFORE = 48  # characters in front of a label that are looked at
 
@@ -127,6 +131,11 @@ def is_beside(text: str, start: int, end: int) -> bool:
 def is_ruled_out(text: str, end: int) -> bool:
     """Whether the label that ends at `end` is called wrong: right behind it, "A is wrong", A项错误."""
     return _RULED_OUT.match(text, end) is not None
+
+
+def is_conditional(text: str, start: int) -> bool:
+    """Whether the label at `start` is what a condition leads to: "if it is spam, 1"."""
+    return _CONDITIONAL.search(text[max(0, start - _BEFORE) : start]) is not None
 
 
 def is_asked(text: str, end: int) -> bool:

@@ -174,3 +174,9 @@ def test_a_row_keeps_what_was_written_before_its_answer() -> None:
         program = PromptProgram(answering(text), prompt, LABELS, read=metric.read)
         (row,) = evaluate(program, Candidate({"prompt": prompt}), [ROW], metric).rows
         assert (row.prediction, row.is_correct, row.output) == ("Yes", True, output)
+
+
+def test_thousands_of_labels_are_not_listed_in_the_line() -> None:
+    few, many = (tuple(f"intent {number}" for number in range(count)) for count in (150, 10_000))
+    assert "one of: intent 0, intent 1, " in request("Which intent?", few)
+    assert len(request("Which intent?", many)) < 400

@@ -1,0 +1,100 @@
+"""One letter or digit beside Chinese, Japanese, Korean or Thai: an answer, or a part of a word or a count."""
+
+from __future__ import annotations
+
+import pytest
+
+from autoprompt.text.answers.labels import read_label
+
+STARS = ("1", "2", "3", "4", "5")
+LETTERS = ("A", "B", "C", "D")
+
+
+@pytest.mark.parametrize(
+    ("text", "labels", "label"),
+    [
+        ("故选B。", LETTERS, "B"),
+        ("答案是B", LETTERS, "B"),
+        ("选B项", LETTERS, "B"),
+        ("我选择B", LETTERS, "B"),
+        ("B项正确", LETTERS, "B"),
+        ("正解はBです", LETTERS, "B"),
+        ("Bが正解です", LETTERS, "B"),
+        ("答えはBです。", LETTERS, "B"),
+        ("답은 B입니다", LETTERS, "B"),
+        ("정답은B입니다", LETTERS, "B"),
+        ("B가 정답입니다", LETTERS, "B"),
+        ("คำตอบคือB", LETTERS, "B"),
+        ("ตอบB", LETTERS, "B"),
+        ("ข้อBถูกต้อง", LETTERS, "B"),
+        ("ข้อ B ครับ", LETTERS, "B"),
+        ("应该是B选项", LETTERS, "B"),
+        ("A项错误，B项正确，故选B", LETTERS, "B"),
+        ("A项错误，B项正确", LETTERS, "B"),
+        ("選択肢Bです", LETTERS, "B"),
+        ("答案為B", LETTERS, "B"),
+        ("選B", LETTERS, "B"),
+        ("A股今天大涨", LETTERS, None),
+        ("维生素C很重要", LETTERS, None),
+        ("AさんはBさんより背が高い", LETTERS, None),
+        ("做B超", LETTERS, None),
+        ("C语言", LETTERS, None),
+        ("答案是3", STARS, "3"),
+        ("我选3", STARS, "3"),
+        ("给4分", STARS, "4"),
+        ("评分4分", STARS, "4"),
+        ("评为4星", STARS, "4"),
+        ("4星", STARS, "4"),
+        ("4点です", STARS, "4"),
+        ("答えは4です", STARS, "4"),
+        ("4점입니다", STARS, "4"),
+        ("คำตอบคือ4", STARS, "4"),
+        ("给3个理由", STARS, None),
+        ("文中有1个数字", STARS, None),
+        ("第1题", STARS, None),
+        ("共5题", STARS, None),
+        ("等级B", LETTERS, "B"),
+        ("答案：B。A不正确", LETTERS, "B"),
+        ("A或B", LETTERS, None),
+        ("A和B", LETTERS, None),
+        ("AかBか", LETTERS, None),
+        ("选A和B", LETTERS, None),
+        ("A、B均正确", LETTERS, None),
+        ("选项B", LETTERS, "B"),
+        ("选项A错误，选项B正确", LETTERS, "B"),
+        ("第1类", ("1", "2"), None),
+        ("类别2", ("1", "2"), "2"),
+        ("等级为3级", STARS, "3"),
+        ("3级", STARS, "3"),
+        ("打3分", STARS, "3"),
+        ("5分钟后给3分", STARS, "3"),
+        ("3分钟", STARS, None),
+        ("Aだと思います", LETTERS, "A"),
+        ("AではなくBです", LETTERS, "B"),
+        ("AまたはB", LETTERS, None),
+        ("私はCを選びます", LETTERS, "C"),
+        ("Aさんが犯人なので、答えはC", LETTERS, "C"),
+        ("答えは3番", STARS, "3"),
+        ("3番目の文", STARS, None),
+        ("3つあります", STARS, None),
+        ("A가 아니라 B입니다", LETTERS, "B"),
+        ("정답은 C번입니다", LETTERS, "C"),
+        ("B씨는 의사다", LETTERS, None),
+        ("C를 선택합니다", LETTERS, "C"),
+        ("B라고 생각합니다", LETTERS, "B"),
+        ("ไม่ใช่ A แต่เป็น B", LETTERS, "B"),
+        ("เลือกข้อ C", LETTERS, "C"),
+        ("วิตามินซี", LETTERS, None),
+        ("A หรือ B", LETTERS, None),
+        ("1〜5で評価すると4", STARS, "4"),
+        ("5が最高で、4です", STARS, "4"),
+        ("选项A、B、C、D中，B最合适", LETTERS, "B"),
+        ("A是苹果，B是香蕉，所以选B", LETTERS, "B"),
+        ("Aはりんご、Bは梨。正解はB。", LETTERS, "B"),
+        ("(A) 사과 (B) 배 (C) 감 (D) 귤. 답은 C입니다.", LETTERS, "C"),
+    ],
+)
+def test_a_letter_or_digit_is_read_where_it_is_given_as_the_answer(
+    text: str, labels: tuple[str, ...], label: str | None
+) -> None:
+    assert read_label(text, labels) == label

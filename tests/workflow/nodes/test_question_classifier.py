@@ -1,0 +1,53 @@
+"""The classifier: which class a reply names, in whatever words."""
+
+from __future__ import annotations
+
+import pytest
+from flow_runs import flow
+
+from autoprompt import ScriptedClient
+from autoprompt.errors import AutopromptError
+from autoprompt.workflow import RunSettings, Workflow
+
+QUEUES = """
+    nodes:
+      - {id: start, type: start, data: {variables: [{variable: text, type: string}]}}
+      - id: sort
+        type: question-classifier
+        data:
+          query_variable_selector: [start, text]
+          classes: [billing, tech, sales]
+      - {id: end, type: end, data: {outputs: [{variable: queue, value_selector: [sort, class_name]}]}}
+    edges:
+      - {source: start, target: sort}
+      - {source: sort, source_handle: billing, target: end}
+      - {source: sort, source_handle: tech, target: end}
+      - {source: sort, source_handle: sales, target: end}
+"""
+
+
+def sorted_as(reply: str) -> object:
+    workflow = Workflow.load(flow(QUEUES))
+    return workflow.run({"text": "It crashed."}, settings=RunSettings(client=ScriptedClient([reply] * 9)))[
+        "queue"
+    ]
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "tech",
+        "Classes (billing, tech, sales): tech",
+        "1. billing\n2. tech\n3. sales\n\nIt is tech.",
+        "billing: invoices\ntech: crashes\nsales: offers\n\nClass: tech",
+        "tech (confidence: 0.9)",
+    ],
+)
+def test_a_reply_that_repeats_the_classes_names_one(reply: str) -> None:
+    assert sorted_as(reply) == "tech"
+
+
+@pytest.mark.parametrize("reply", ["Classes: billing, tech, sales", "billing or tech", "billing/tech"])
+def test_a_reply_that_names_several_names_none(reply: str) -> None:
+    with pytest.raises(AutopromptError, match="none of the classes: billing, tech, sales"):
+        sorted_as(reply)
