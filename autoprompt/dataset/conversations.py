@@ -11,8 +11,8 @@ from typing import Any
 
 from autoprompt.dataset.faults import Faults
 from autoprompt.dataset.reading import read_records
-from autoprompt.errors import DatasetError
-from autoprompt.records import Message, Role, ToolCall, question, text_of
+from autoprompt.errors import DatasetError, Problem
+from autoprompt.records import Example, Message, Role, ToolCall, question, text_of
 from autoprompt.settings.sidecar import find_dataset
 
 SYSTEM_FIELD = "system"  # the placeholder that a conversation's own system turn fills, unless a column has it
@@ -42,7 +42,14 @@ _MOST_DEPTH = 4  # to which an object is searched for a conversation in it
 
 
 class NoConversationError(ValueError):
-    """Says why a list or an object is no conversation, in words that follow "is"."""
+    """Says why a list or an object is no conversation, in words that follow "is".
+
+    path: the keys under which an object holds a conversation; () if it holds none.
+    """
+
+    def __init__(self, said: str, path: tuple[str, ...] = ()) -> None:
+        super().__init__(said)
+        self.path = path
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +90,9 @@ def read_conversation(value: object) -> Conversation:
     Raises NoConversationError for any other value, with the turn that is at fault.
     """
     if isinstance(value, Mapping):
-        raise NoConversationError(f"an object{_inside(value)}")
+        path = next(_paths(value, ()), ())
+        at = f" with a conversation at {'.'.join(path)}" if path else ""
+        raise NoConversationError(f"an object{at}", path)
     if not isinstance(value, Sequence) or isinstance(value, str):
         raise NoConversationError("not a list of turns")
     if not value:
@@ -107,6 +116,28 @@ def as_conversation(value: object) -> Conversation | None:
 def looks_like_turns(value: object) -> bool:
     """Whether a list was meant as a conversation, however broken it is."""
     return isinstance(value, list) and any(isinstance(turn, Mapping) and _form(turn) for turn in value)
+
+
+def no_conversation(row: Example, field: str) -> Problem | None:
+    """Return why a row's input cannot be sent as a message; None if it can.
+
+    field: Of the input.
+    """
+    if row.turns or not isinstance(row.input, list | dict):
+        return None
+    said, path = "", tuple[str, ...]()
+    try:
+        read_conversation(row.input)
+    except NoConversationError as error:
+        said, path = f"the input {field!r} is {error}", error.path
+    if looks_like_turns(row.input):
+        return Problem("dataset.broken-conversation", said, fix="Correct the row, or leave it out.")
+    others = [name for name in conversation_fields(row.fields) if name != field]
+    settings = {"input_field": others[0] if others else "<FIELD>"}
+    fix = "Name a field that holds a text or a conversation as {input_field}."
+    if path:
+        fix = f"Make {'.'.join((field, *path))} a field of its own, and name it as {{input_field}}."
+    return Problem("dataset.not-a-conversation", said, fix=fix, settings=settings)
 
 
 def conversation_fields(record: Mapping[str, Any]) -> list[str]:
@@ -275,13 +306,8 @@ def _is_langchain(turn: Mapping[str, Any]) -> bool:
     return "content" in turn or isinstance(turn.get("data"), Mapping)
 
 
-def _inside(value: Mapping[str, Any]) -> str:
-    """Where an object holds a conversation, in words; "" if it holds none."""
-    path = next(_paths(value, ()), None)
-    return "" if path is None else f", and the conversation is in it, at {'.'.join(path)}"
-
-
 def _paths(value: object, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """The keys under which a value holds conversations."""
     if as_conversation(value) is not None:
         yield path
     elif isinstance(value, Mapping) and len(path) < _MOST_DEPTH:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from autoprompt.dataset.conversations import (
     SYSTEM_FIELD,
-    NoConversationError,
     as_conversation,
     conversation_fields,
     conversation_in_text,
     looks_like_turns,
-    read_conversation,
+    no_conversation,
 )
 from autoprompt.dataset.faults import Faults
 from autoprompt.errors import Problem
@@ -84,21 +84,15 @@ def _input_fault(row: Example, field: str, *, is_filled_in: bool, has_turns: boo
             said = f"{field!r} is a text, but other rows hold conversations"
             return Problem("dataset.mixed-inputs", said, fix=f"Write {_ONE_TURN}.")
         return None
-    is_broken = looks_like_turns(value)
-    if is_filled_in and not is_broken:
+    if is_filled_in and not looks_like_turns(value):
         return None  # as JSON, where the prompt says
-    try:
-        read_conversation(value)
-    except NoConversationError as error:
-        found = f"the input {field!r} is {error}"
-    if is_broken:
-        return Problem("dataset.broken-conversation", found, fix="Correct the row, or leave it out.")
-    others = [name for name in conversation_fields(row.fields) if name != field]
-    fix = "Name a field that holds a text or a conversation as {input_field}."
-    if is_placeholder_name(field):
-        fix = f"{fix[:-1]}, or write {{{field}}} into the prompt to fill it in as JSON."
-    settings = {"input_field": others[0] if others else "<FIELD>"}
-    return Problem("dataset.not-a-conversation", found, fix=fix, settings=settings)
+    fault = no_conversation(row, field)
+    if fault is None or looks_like_turns(value) or not is_placeholder_name(field):
+        return fault
+    return replace(
+        fault,
+        fix=f"{fault.fix.removesuffix('.')}, or write {{{field}}} into the prompt to fill it in as JSON.",
+    )
 
 
 def _system_warnings(prompt: str, rows: Sequence[Example]) -> list[Problem]:

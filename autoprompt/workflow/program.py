@@ -16,6 +16,8 @@ from autoprompt.text.answers.thoughts import parted
 from autoprompt.workflow.engine.errors import NodeError
 from autoprompt.workflow.engine.runner import RunSettings
 from autoprompt.workflow.engine.template import as_text
+from autoprompt.workflow.file.inputs import TEXT_TYPES
+from autoprompt.workflow.file.records.ends import StartVariable
 from autoprompt.workflow.outages import outage
 from autoprompt.workflow.trace import StepRecorder
 from autoprompt.workflow.workflow import Workflow
@@ -36,7 +38,7 @@ class WorkflowProgram:
     workflow: Workflow
     client: Client
     target_output: str
-    one_input: str | None = None
+    one_input: StartVariable | None = None
     labels: tuple[str, ...] = ()
     read: Callable[[str], str | None] | None = None
     input_field: str = "input"
@@ -89,13 +91,17 @@ class WorkflowProgram:
 
 
 def row_inputs(
-    example: Example, one_input: str | None, input_field: str, target_field: str
+    example: Example, one_input: StartVariable | None, input_field: str, target_field: str
 ) -> dict[str, Any]:
-    """A row's fields but the target's, by name, with their types; its input's text is `sys.query` too."""
+    """A row's fields but the target's, by name, with their types; its input's text is `sys.query` too.
+
+    Of a conversation that is the user's last turn, and a variable for texts gets all turns as one text.
+    """
     fields = {name: value for name, value in example.fields.items() if name != target_field}
     fields[input_field] = example.input
     if one_input is not None:
-        fields[one_input] = example.input
+        is_text = one_input.type in TEXT_TYPES
+        fields[one_input.variable] = example.full_text if example.turns and is_text else example.input
     return {"query": example.input_text, **fields}
 
 

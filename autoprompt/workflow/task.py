@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from autoprompt.dataset.conversations import no_conversation
 from autoprompt.errors import ConfigError, DatasetError, InputError, Place, Problem, PromptError, StoreError
 from autoprompt.llm.client import Client
 from autoprompt.measure.task import Component, ComponentKind
@@ -22,6 +23,8 @@ from autoprompt.workflow.engine.definition import LLM_TYPES, SOURCE, Definition,
 from autoprompt.workflow.engine.errors import WorkflowDefinitionError
 from autoprompt.workflow.engine.http_tools import tool_named
 from autoprompt.workflow.engine.models import ModelSpec
+from autoprompt.workflow.file.inputs import TEXT_TYPES
+from autoprompt.workflow.file.records.ends import StartVariable
 from autoprompt.workflow.file.rewrite import rewritten
 from autoprompt.workflow.file.tools import MISSING_TOOL
 from autoprompt.workflow.program import WorkflowProgram, demonstrations, row_inputs
@@ -46,7 +49,7 @@ class WorkflowTask:
     source: str
     workflow: Workflow
     target_output: str
-    one_input: str | None = None
+    one_input: StartVariable | None = None
 
     has_steps = True
 
@@ -222,7 +225,7 @@ def _kind(name: str) -> ComponentKind:
     return "template" if name.rpartition(".")[2].startswith("user") else "instruction"
 
 
-def _start_variables(definition: Definition) -> Iterator[Any]:
+def _start_variables(definition: Definition) -> Iterator[StartVariable]:
     for node in definition.nodes:
         if node.type == "start":
             yield from getattr(node.data, "variables", ())
@@ -299,23 +302,27 @@ def _ends(definition: Definition) -> list[GraphNode]:
 
 def _one_input(
     definition: Definition, rows: Sequence[Example], input_field: str, target_field: str
-) -> str | None:
+) -> StartVariable | None:
     """The start variable that the row's input goes to, where just one has no field of its name."""
     fields = {name for row in rows for name in row.fields} | {input_field}
     fields.discard(target_field)
-    asked = [variable.variable for variable in _start_variables(definition)]
+    asked = {variable.variable: variable for variable in _start_variables(definition)}
     missing = [name for name in asked if name not in fields and name != "query"]
-    return missing[0] if len(missing) == 1 and input_field not in asked else None
+    return asked[missing[0]] if len(missing) == 1 and input_field not in asked else None
 
 
 def _check_rows(
     definition: Definition,
     rows: Sequence[Example],
-    one_input: str | None,
+    one_input: StartVariable | None,
     input_field: str,
     target_field: str,
     path: Path,
 ) -> None:
+    is_variable = any(variable.variable == input_field for variable in _start_variables(definition))
+    takes_text = one_input.type in TEXT_TYPES if one_input is not None else not is_variable
+    if takes_text:
+        _refuse_objects(rows, input_field)
     faults: list[tuple[Example, InputError]] = []
     for row in rows:
         try:
@@ -337,6 +344,17 @@ def _check_rows(
         more=len(others[_MOST_PLACES:]),
     )
     raise DatasetError(problem) from error
+
+
+def _refuse_objects(rows: Sequence[Example], input_field: str) -> None:
+    """Raise DatasetError if an input is a list or an object, but no conversation."""
+    found = [(row, fault) for row in rows if (fault := no_conversation(row, input_field)) is not None]
+    if found:
+        (row, fault), *others = found
+        also = tuple(other.place for other, _ in others)
+        raise DatasetError(
+            replace(fault, place=row.place, also=also[:_MOST_PLACES], more=len(also[_MOST_PLACES:]))
+        )
 
 
 def _calls(definition: Definition) -> int:

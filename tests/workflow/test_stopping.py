@@ -21,6 +21,7 @@ from autoprompt.workflow import NodeError, RunSettings, Workflow, tool
 from autoprompt.workflow.engine import tools
 from autoprompt.workflow.engine.context import Stop
 from autoprompt.workflow.engine.events import IterationNext
+from autoprompt.workflow.file.records.ends import StartVariable
 from autoprompt.workflow.outages import outage
 from autoprompt.workflow.program import WorkflowProgram
 from autoprompt.workflow.trace import StepRecorder
@@ -151,7 +152,10 @@ def test_a_failure_while_a_run_is_stopped_is_no_answer(work: Work, tmp_path: Pat
 
 def test_rows_of_an_evaluation_that_ends_are_stopped(work: Work) -> None:
     program = WorkflowProgram(
-        Workflow.load(flow(START + EACH)), ScriptedClient([]), "output", one_input="items"
+        Workflow.load(flow(START + EACH)),
+        ScriptedClient([]),
+        "output",
+        one_input=StartVariable(variable="items"),
     )
     rows = [Example(id=str(n), input=str(INPUTS["items"]), target="x", fields={}) for n in range(3)]
 

@@ -7,7 +7,9 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from autoprompt.dataset.conversations import as_conversation
 from autoprompt.errors import InputError
+from autoprompt.records import transcript
 from autoprompt.workflow.engine.conditions import ComparisonError, as_number
 from autoprompt.workflow.engine.template import as_text
 from autoprompt.workflow.file import records
@@ -17,7 +19,7 @@ from autoprompt.workflow.file.reading import FileVariable, WorkflowFile
 
 Values = dict[str, dict[str, Any]]
 
-_TEXTS = ("text-input", "paragraph", "string", "text")
+TEXT_TYPES = ("text-input", "paragraph", "string", "text")
 _LISTS = ("array", "file-list")
 _TRUE, _FALSE = ("true", "yes", "1", "on"), ("false", "no", "0", "off", "")
 
@@ -112,12 +114,12 @@ def _checked(variable: records.StartVariable, value: Any) -> Any:
         value = _json(name, value)
         if kind.startswith(_LISTS) and not isinstance(value, list | tuple):
             raise InputError(f'input {name} is {_shown(value)}, expected a list, such as ["a", "b"]')
-    elif kind in (*_TEXTS, "select"):
-        value = _text(value)
+    elif kind in (*TEXT_TYPES, "select"):
+        value = _text(variable, value)
     if kind == "select" and variable.options and value != "" and value not in variable.options:
         raise InputError(f"input {name} is {value!r}, expected one of: {', '.join(variable.options)}")
     longest = variable.max_length
-    if kind in _TEXTS and isinstance(value, str) and longest is not None and len(value) > longest:
+    if kind in TEXT_TYPES and isinstance(value, str) and longest is not None and len(value) > longest:
         raise InputError(f"input {name} has {len(value)} characters, at most {longest} are allowed")
     return value
 
@@ -127,9 +129,22 @@ def _shown(value: Any) -> str:
     return text if len(text) <= 60 else text[:59] + "…"
 
 
-def _text(value: Any) -> Any:
-    """Numbers, true and false as texts; a list or a dict stays what it is, as rows of a dataset bring one."""
-    return as_text(value) if isinstance(value, int | float) else value
+def _text(variable: records.StartVariable, value: Any) -> Any:
+    """Numbers, true and false as texts, and a conversation as the text of its turns.
+
+    A list or a dict stays what it is if the file says no type. Raises InputError if it says that of a text.
+    """
+    if isinstance(value, int | float):
+        return as_text(value)
+    if not isinstance(value, list | tuple | dict) or "type" not in variable.model_fields_set:
+        return value
+    if (chat := as_conversation(value)) is not None:
+        return transcript(chat.all_turns)
+    kind = "json_object" if isinstance(value, dict) else "array[object]"
+    raise InputError(
+        f"input {variable.variable} is {_shown(value)}, expected a text. Give a text or a conversation, or "
+        f"declare the variable as {kind}"
+    )
 
 
 def _number(name: str, value: Any) -> int | float:

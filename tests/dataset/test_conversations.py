@@ -1,0 +1,308 @@
+"""Conversations in rows, in the forms that people have them, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.load import dumpd
+from langchain_core.messages import (
+    AIMessage,
+    AIMessageChunk,
+    ChatMessage,
+    HumanMessage,
+    SystemMessage,
+    ToolMessage,
+    messages_to_dict,
+)
+
+from autoprompt.dataset import load_checked, load_rows
+from autoprompt.dataset.conversations import (
+    NoConversationError,
+    as_conversation,
+    conversation_in_text,
+    looks_like_turns,
+    read_conversation,
+)
+from autoprompt.dataset.twins import with_families
+from autoprompt.errors import DatasetError
+from autoprompt.records import Example, Message, ToolCall, transcript
+from autoprompt.settings.records import DataSettings
+
+CALL = ToolCall("c1", "find", '{"id":7}')
+TURNS = (
+    Message("system", "Be kind."),
+    Message("user", "Hi"),
+    Message("assistant", "", (CALL,)),
+    Message("tool", "found", tool_call_id="c1"),
+    Message("assistant", "Here it is. 标"),
+    Message("user", "Thanks,\nand?"),
+)
+_OPENAI_CALL = {"id": "c1", "type": "function", "function": {"name": "find", "arguments": '{"id":7}'}}
+OPENAI: list[dict[str, Any]] = [
+    {"role": "system", "content": "Be kind."},
+    {"role": "user", "content": "Hi"},
+    {"role": "assistant", "content": None, "tool_calls": [_OPENAI_CALL]},
+    {"role": "tool", "content": "found", "tool_call_id": "c1"},
+    {"role": "assistant", "content": "Here it is. 标"},
+    {"role": "user", "content": "Thanks,\nand?"},
+]
+PARTS = [
+    {**turn, "content": [{"type": "text", "text": turn["content"]}]} if turn["content"] else turn
+    for turn in OPENAI
+]
+# Parquet and pandas give every turn the keys of all.
+NULLS = [
+    {"role": None, "content": None, "tool_calls": None, "tool_call_id": None, "name": None} | turn
+    for turn in OPENAI
+]
+SHAREGPT = [
+    {"from": "system", "value": "Be kind."},
+    {"from": "human", "value": "Hi"},
+    {"from": "function_call", "value": '{"name": "find", "arguments": {"id": 7}}'},
+    {"from": "observation", "value": "found"},
+    {"from": "gpt", "value": "Here it is. 标"},
+    {"from": "human", "value": "Thanks,\nand?"},
+]
+_MESSAGES = [
+    SystemMessage("Be kind."),
+    HumanMessage("Hi"),
+    AIMessage("", tool_calls=[{"name": "find", "args": {"id": 7}, "id": "c1"}]),
+    ToolMessage("found", tool_call_id="c1"),
+    AIMessageChunk(
+        content=[{"type": "text", "text": "Here it is. 标"}, {"type": "thinking", "thinking": "x"}]
+    ),
+    ChatMessage("Thanks,\nand?", role="user"),
+]
+FORMS: dict[str, Any] = {
+    "OpenAI": OPENAI,
+    "parts": PARTS,
+    "nulls": NULLS,
+    "developer": [{**OPENAI[0], "role": "developer"}, *OPENAI[1:]],
+    "ShareGPT": SHAREGPT,
+    "messages_to_dict": messages_to_dict(_MESSAGES),
+    "model_dump": [message.model_dump() for message in _MESSAGES],
+    "dumpd": [dumpd(message) for message in _MESSAGES],
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_gives_the_same_turns(form: str) -> None:
+    found = read_conversation(FORMS[form])
+    turns = TURNS
+    if form == "ShareGPT":  # its calls have no ids
+        call = ToolCall("call_1", "find", '{"id":7}')
+        turns = (
+            *TURNS[:2],
+            Message("assistant", "", (call,)),
+            Message("tool", "found", tool_call_id="call_1"),
+            *TURNS[4:],
+        )
+    assert found.all_turns == turns
+    assert (found.system, found.turns) == ("Be kind.", turns[1:])
+
+
+REFUSAL = {"type": "refusal", "refusal": "no"}
+
+
+@pytest.mark.parametrize(
+    ("turns", "texts"),
+    [
+        ([{"role": "user", "content": "x"}], ["x"]),
+        ([{"role": "user", "content": ["a", {"type": "input_text", "text": "b"}]}], ["a\nb"]),
+        ([{"from": "user", "value": "x"}, {"from": "chatgpt", "value": ""}], ["x", ""]),
+        ([{"type": "human", "content": "x"}, {"type": "ai", "content": ["a", "b"]}], ["x", "a\nb"]),
+        (
+            [{"role": "user", "content": "x"}, {"role": "assistant", "content": [REFUSAL]}],
+            ["x", "no"],
+        ),
+        ([{"role": "user", "content": "x", "name": "ann", "weight": 1}], ["x"]),
+        ([{"from": "human", "value": "x"}, {"from": "tool", "value": "of no call"}], ["x", "of no call"]),
+        ([{"from": "human", "value": "x"}, {"from": "function_call", "value": "no JSON"}], ["x", "no JSON"]),
+    ],
+)  # fmt: skip
+def test_contents_become_text(turns: list[dict[str, Any]], texts: list[str]) -> None:
+    assert [turn.content for turn in read_conversation(turns).all_turns] == texts
+
+
+def test_calls_of_functions_as_openai_had_them_first() -> None:
+    turns = [
+        {"role": "user", "content": "x"},
+        {"role": "assistant", "content": None, "function_call": {"name": "find", "arguments": "{}"}},
+        {"role": "function", "name": "find", "content": "found"},
+    ]
+    _, call, answer = read_conversation(turns).turns
+    assert call.tool_calls == (ToolCall("call_1", "find", "{}"),)
+    assert answer == Message("tool", "found", tool_call_id="call_1")
+
+
+USER = {"role": "user", "content": "x"}
+ANSWER = {"role": "assistant", "content": " It is 7. "}
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ([], "an empty list"),
+        ({"a": 1}, "an object"),
+        ({"chat": {"messages": [USER]}}, r"an object with a conversation at chat\.messages"),
+        (["a", "b"], "a list whose element 1 is a text"),
+        ([[USER]], "a list whose element 1 is a list"),
+        ([USER, None], "a list whose element 2 is null"),
+        ([{"a": 1}], r"a list whose element 1 has no role and content \(its keys: 'a'\)"),
+        ([{"type": "text", "text": "x"}], "a list whose element 1 has no role"),
+        ([USER, {"role": "bot", "content": "x"}], r"turn 2 has the unknown role 'bot' \(known: system, dev"),
+        ([{"role": ["user"], "content": "x"}], r"turn 1 has the unknown role \['user'\]"),
+        ([{"from": "narrator", "value": "x"}], "turn 1 has the unknown role 'narrator'"),
+        ([{"type": "remove", "content": "x"}], r"role 'remove' \(known: system, human, ai, tool, function\)"),
+        ([USER, {"from": "gpt", "value": "x"}], "mixed forms: turn 2 is written as ShareGPT does"),
+        ([{"role": "system", "content": "x"}, ANSWER], "without a turn of the user"),
+        ([USER, {"role": "user", "content": " \n"}], "whose last turn of the user is empty"),
+        ([{"role": "user"}], "turn 1 has no content"),
+        ([{"role": "user", "content": 3}], "turn 1 has a number as content, expected a text"),
+        ([{"role": "user", "content": {"text": "x"}}], "turn 1 has an object as content"),
+        ([{"from": "human", "value": None}], "turn 1 has no content"),
+        (
+            [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}],
+            "turn 1 has a part of type 'image_url'; only text can be sent",
+        ),
+        ([USER, {"role": "tool", "content": "x", "tool_call_id": "c9"}], "turn 2 answers the tool call 'c9'"),
+        ([{**USER, "tool_calls": [_OPENAI_CALL]}], "turn 1 calls a tool as user"),
+        ([USER, {"role": "assistant", "tool_calls": [{"id": "c"}]}], "turn 2 calls a tool without a name"),
+        ([USER, {"role": "assistant", "tool_calls": ["c"]}], "turn 2 calls a tool without a name"),
+        ([{"role": "user", "content": "a\0"}], "turn 1 holds a NUL character"),
+        ("text", "not a list of turns"),
+    ],
+)  # fmt: skip
+def test_what_is_no_conversation_is_told(value: Any, message: str) -> None:
+    with pytest.raises(NoConversationError, match=message):
+        read_conversation(value)
+    assert as_conversation(value) is None
+
+
+def test_broken_turns_look_like_turns_and_other_lists_do_not() -> None:
+    assert looks_like_turns([USER, {"role": "bot"}])
+    assert looks_like_turns([{"from": "x", "value": 1}])
+    assert not any(map(looks_like_turns, ([], ["a"], [{"a": 1}], {"role": "user"}, "x", [{"type": "text"}])))
+    assert conversation_in_text(json.dumps(OPENAI))
+    assert not any(map(conversation_in_text, ("[1]", "[", "hello", json.dumps({"messages": OPENAI}), 3)))
+
+
+def write(folder: Path, rows: list[Any], name: str = "d.jsonl") -> Path:
+    path = folder / name
+    text = json.dumps(rows) if name.endswith(".json") else "".join(json.dumps(row) + "\n" for row in rows)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("name", ["d.jsonl", "d.json"])
+def test_a_row_has_its_turns_its_question_and_the_system_turn_as_a_field(tmp_path: Path, name: str) -> None:
+    (row,) = load_rows(write(tmp_path, [{"chat": OPENAI, "target": "t"}], name), input_field="chat")
+    assert row.turns == TURNS[1:]
+    assert (row.input, row.fields["chat"]) == (OPENAI, OPENAI)
+    assert (row.input_text, row.target, row.fields["system"]) == ("Thanks,\nand?", "t", "Be kind.")
+    assert row.full_text == (
+        'User: Hi\nAssistant: find({"id":7})\nTool: found\nAssistant: Here it is. 标\nUser: Thanks,\nand?'
+    )
+    assert transcript(()) == ""
+
+
+def test_equal_turns_are_one_row_in_every_form(tmp_path: Path) -> None:
+    forms = [form for name, form in FORMS.items() if name != "ShareGPT"]
+    path = write(tmp_path, [{"input": form, "target": "t"} for form in forms])
+    rows = load_rows(path)
+    assert len({row.id for row in rows}) == 1
+    found, _, warnings = load_checked(path, DataSettings(dataset=path, labels=("t", "u")))
+    assert len(found) == 1
+    assert f"{len(forms) - 1} exact duplicates dropped" in warnings[0]
+    (other,) = load_rows(write(tmp_path, [{"input": OPENAI[1:], "target": "t"}]))
+    assert other.id != rows[0].id
+
+
+@pytest.mark.parametrize("target", [{}, {"target": None}])
+def test_without_a_target_the_last_turn_is_the_target(tmp_path: Path, target: dict[str, Any]) -> None:
+    rows = [{"input": [*OPENAI, ANSWER], **target}, {"input": OPENAI, "target": "8"}]
+    first, second = load_rows(write(tmp_path, rows))
+    assert (first.target, first.fields["target"], first.turns) == ("It is 7.", "It is 7.", TURNS[1:])
+    assert first.input == OPENAI  # the answer is nowhere left in it
+    assert (second.target, second.turns, second.content) == ("8", first.turns, first.content)
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (OPENAI, r"line 1: no field 'target', and 'input' is a conversation that ends with a turn of the"),
+        (OPENAI, r"the fields are 'input', 'label'\. Name the field of the right answers with --"),
+        ([*OPENAI[:3]], "ends with a tool call"),
+        ([*OPENAI[:4]], "ends with a turn of the tool"),
+        ([ANSWER], "'input' is a conversation without a turn of the user"),
+        ([USER, {"role": "bot", "content": "x"}], "turn 2 has the unknown role 'bot'"),
+        ({"a": 1}, "'input' is an object"),
+        ([], "'input' is an empty list"),
+    ],
+)  # fmt: skip
+def test_without_a_target_the_last_turn_must_be_one(tmp_path: Path, value: Any, message: str) -> None:
+    with pytest.raises(DatasetError, match=message):
+        load_rows(write(tmp_path, [{"input": value, "label": "x"}]))
+
+
+def test_an_empty_last_turn_is_an_empty_target(tmp_path: Path) -> None:
+    with pytest.raises(DatasetError, match="line 1: empty target 'target'"):
+        load_rows(write(tmp_path, [{"input": [USER, {"role": "assistant", "content": " "}]}]))
+
+
+def test_a_column_of_conversations_is_named_where_the_input_is_missing(tmp_path: Path) -> None:
+    path = write(tmp_path, [{"messages": [*OPENAI, ANSWER]}] * 2)
+    said = (
+        "line 1: no field 'input'; 'messages' holds conversations. Name it with --input-field \"messages\"."
+    )
+    with pytest.raises(DatasetError, match=said):
+        load_rows(path)
+
+
+def test_a_conversation_is_the_input_whatever_other_fields_the_prompt_asks_for(tmp_path: Path) -> None:
+    path = write(tmp_path, [{"input": OPENAI, "target": "t", "firm": "A", "tier": 2}])
+    (row,) = load_rows(path, input_of=("firm", "tier"))
+    assert row.turns == TURNS[1:]
+
+
+def test_a_column_called_system_is_left_as_it_is(tmp_path: Path) -> None:
+    (row,) = load_rows(write(tmp_path, [{"input": OPENAI, "target": "t", "system": "Mine."}]))
+    assert row.fields["system"] == "Mine."
+
+
+def test_parquet_has_conversations_too(tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    path = tmp_path / "d.parquet"
+    parquet.write_table(pyarrow.Table.from_pylist([{"input": NULLS, "target": "t"}]), path)
+    (row,) = load_rows(path)
+    assert row.turns == TURNS[1:]
+
+
+def chat(number: int, *texts: str) -> Example:
+    turns = tuple(Message("user" if n % 2 == 0 else "assistant", text) for n, text in enumerate(texts))
+    return Example(f"r{number}", [], "t", {}, turns=turns, content=f"{number}")
+
+
+def test_a_conversation_that_goes_on_where_another_ends_stays_with_it() -> None:
+    words = [3 * chr(97 + n) for n in range(13)]
+    long = [f"{word} {n}" for n, word in enumerate(words)]
+    exploded = [chat(n, *long[: 2 * n + 1]) for n in range(6)]
+    others = [chat(10 + n, f"other {n} {word}s") for n, word in enumerate(words)]
+    rows, _ = with_families([*exploded, *others])
+    groups = [row.group for row in rows]
+    assert len(set(groups[:6])) == 1
+    assert groups[0] is not None
+    assert set(groups[6:]) == {None}
+
+
+def test_a_greeting_that_many_conversations_begin_with_holds_none_together() -> None:
+    words = [f"word{n}" for n in range(40)]
+    rows, _ = with_families(
+        [chat(0, "Hi"), *(chat(n + 1, "Hi", "Hello!", word) for n, word in enumerate(words))]
+    )
+    assert {row.group for row in rows} == {None}
