@@ -94,6 +94,8 @@ def _plain(value: Any) -> Any:
         return {name: _plain(part) for name, part in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(part) for part in value]
+    if hasattr(value, "model_dump"):  # pydantic's records, such as messages of LangChain and OpenAI
+        return _plain(value.model_dump())
     if hasattr(value, "tolist"):  # NumPy's arrays, truth values and dates
         return _plain(value.tolist())
     raise TypeError(type(value).__name__)

@@ -18,7 +18,7 @@ from langchain_core.messages import (
     messages_to_dict,
 )
 
-from autoprompt.dataset import load_checked, load_rows
+from autoprompt.dataset.checks import load_rows
 from autoprompt.dataset.conversations import (
     NoConversationError,
     as_conversation,
@@ -26,6 +26,7 @@ from autoprompt.dataset.conversations import (
     looks_like_turns,
     read_conversation,
 )
+from autoprompt.dataset.splits import load_checked
 from autoprompt.dataset.twins import with_families
 from autoprompt.errors import DatasetError
 from autoprompt.records import Example, Message, ToolCall, transcript
@@ -216,7 +217,8 @@ def test_equal_turns_are_one_row_in_every_form(tmp_path: Path) -> None:
     assert len({row.id for row in rows}) == 1
     found, _, warnings = load_checked(path, DataSettings(dataset=path, labels=("t", "u")))
     assert len(found) == 1
-    assert f"{len(forms) - 1} exact duplicates dropped" in warnings[0]
+    assert warnings[0].code == "dataset.duplicates"
+    assert warnings[0].said.startswith(f"{len(forms) - 1} duplicate rows")
     (other,) = load_rows(write(tmp_path, [{"input": OPENAI[1:], "target": "t"}]))
     assert other.id != rows[0].id
 
@@ -234,7 +236,7 @@ def test_without_a_target_the_last_turn_is_the_target(tmp_path: Path, target: di
     ("value", "message"),
     [
         (OPENAI, r"line 1: no field 'target', and 'input' is a conversation that ends with a turn of the"),
-        (OPENAI, r"the fields are 'input', 'label'\. Name the field of the right answers with --"),
+        (OPENAI, r"the fields are 'input', 'label'\. Name the field of the right answers as target_"),
         ([*OPENAI[:3]], "ends with a tool call"),
         ([*OPENAI[:4]], "ends with a turn of the tool"),
         ([ANSWER], "'input' is a conversation without a turn of the user"),
@@ -249,17 +251,15 @@ def test_without_a_target_the_last_turn_must_be_one(tmp_path: Path, value: Any, 
 
 
 def test_an_empty_last_turn_is_an_empty_target(tmp_path: Path) -> None:
-    with pytest.raises(DatasetError, match="line 1: empty target 'target'"):
+    with pytest.raises(DatasetError, match="line 1: the target 'target' is empty"):
         load_rows(write(tmp_path, [{"input": [USER, {"role": "assistant", "content": " "}]}]))
 
 
 def test_a_column_of_conversations_is_named_where_the_input_is_missing(tmp_path: Path) -> None:
-    path = write(tmp_path, [{"messages": [*OPENAI, ANSWER]}] * 2)
-    said = (
-        "line 1: no field 'input'; 'messages' holds conversations. Name it with --input-field \"messages\"."
-    )
-    with pytest.raises(DatasetError, match=said):
-        load_rows(path)
+    with pytest.raises(DatasetError) as refused:
+        load_rows(write(tmp_path, [{"messages": [*OPENAI, ANSWER]}] * 2))
+    (problem,) = refused.value.problems
+    assert (problem.code, problem.settings) == ("dataset.conversation-field", {"input_field": "messages"})
 
 
 def test_a_conversation_is_the_input_whatever_other_fields_the_prompt_asks_for(tmp_path: Path) -> None:
