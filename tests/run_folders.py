@@ -11,7 +11,7 @@ from fakes import World, run_config, writer
 from autoprompt import Clients, optimize
 from autoprompt.errors import Problem
 from autoprompt.llm import ScriptedClient
-from autoprompt.records import EvaluatedRow
+from autoprompt.records import EvaluatedRow, Message, ToolCall
 from autoprompt.runs import RunFolder, RunStore
 
 # What a page, a terminal and a data block must bear. Each would do harm where it is not escaped.
@@ -44,6 +44,12 @@ def row(number: int, text: str, target: str, answer: str, **more: Any) -> Evalua
     return EvaluatedRow(f"row{number}", text, answer, target, is_correct, float(is_correct), **more)
 
 
+def _turns(number: int, text: str) -> tuple[Message, ...]:
+    """A conversation of nothing but this text, for every second row."""
+    called = Message("assistant", text, (ToolCall("c", text, text),))
+    return (Message("user", text), called, Message("tool", text), Message("user", text)) if number % 2 else ()
+
+
 def hostile_run(runs: Path, texts: Sequence[str] = HOSTILE, *, longest: int = 100_000) -> RunFolder:
     """A finished run in which every text of model, dataset and user is one of `texts`, and one is long."""
     texts = [*texts, "long " * (longest // 5), "x" * longest]
@@ -51,7 +57,8 @@ def hostile_run(runs: Path, texts: Sequence[str] = HOSTILE, *, longest: int = 10
     folder = RunStore(runs).create(
         {"dataset": Path(f"{texts[0].replace('/', '')}.jsonl"), "model": texts[3], "prompt": everything}
     )
-    demos = [{"input": text, "output": text} for text in texts]
+    demos: list[dict[str, Any]] = [{"input": text, "output": text} for text in texts]
+    demos += [{"messages": [turn.to_dict() for turn in _turns(1, text)], "output": text} for text in texts]
     ids = {"original": "a" * 12, "best": "b" * 12}
     common = {"parents": [], "change": everything, "scores": {"v1": 1.0, "v2": 0.0}, "confidence": {}}
     folder.append_candidates(
@@ -92,13 +99,14 @@ def hostile_run(runs: Path, texts: Sequence[str] = HOSTILE, *, longest: int = 10
     for text in texts:
         folder.append_event({"event": "lesson", "text": f"[better +0.40 on 2 rows] {text}"})
     rows = [
-        row(n, text, target, answer, reason=text, error=text if n % 5 == 4 else None)
+        row(n, text, target, answer, reason=text, error=text if n % 5 == 4 else None, turns=_turns(n, text))
         for n, text in enumerate(texts)
         for target, answer in [(texts[n % 3], texts[(n + 1) % 3])]
     ]
     folder.write_predictions("test-original", rows)
     folder.write_predictions(
-        "test-best", [row(n, r.input, r.ground_truth, r.ground_truth) for n, r in enumerate(rows)]
+        "test-best",
+        [row(n, r.input, r.ground_truth, r.ground_truth, turns=r.turns) for n, r in enumerate(rows)],
     )
     side = {"score": 0.5, "ci95": [0.4, 0.6], "n": len(rows), "tokens_per_call": 20.0}
     folder.write_text("original_prompt.txt", texts[0])
