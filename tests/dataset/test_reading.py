@@ -295,9 +295,9 @@ def test_parquet_gives_the_rows_that_were_written(tmp_path: Path) -> None:
 
     path = tmp_path / "d.parquet"
     parquet.write_table(pyarrow.table({"input": ["标题", "y"], "target": [1, 0]}), path)
-    assert [(row.input, row.target, row.line) for row in load_rows(path)] == [("标题", 1, 1), ("y", 0, 2)]
+    assert [(row.input, row.target, row.row) for row in load_rows(path)] == [("标题", 1, 1), ("y", 0, 2)]
     parquet.write_table(pyarrow.table({"input": ["x", "y"], "target": ["a", None]}), path)
-    with pytest.raises(DatasetError, match=r"d.parquet row 2: empty target"):
+    with pytest.raises(DatasetError, match=r"d.parquet row 2: the target 'target' is empty"):
         load_rows(path)
     day = date(2024, 5, 1)
     others = {"picture": [b"\x89\xff", b"as text"], "day": [day, day]}
@@ -305,10 +305,10 @@ def test_parquet_gives_the_rows_that_were_written(tmp_path: Path) -> None:
     one, two = load_rows(path)
     assert one.fields == {"input": "x", "target": "a", "day": "2024-05-01"}
     assert (two.input, two.fields["picture"]) == ("y", "as text")
-    with pytest.raises(DatasetError, match=r"d.parquet row 1: field 'picture' holds bytes, expected text"):
+    with pytest.raises(DatasetError, match=r"d.parquet row 1: the field 'picture' holds bytes, expected text"):
         load_rows(path, input_field="picture")
     parquet.write_table(pyarrow.table({"input": [{"a": b"\xff"}], "target": ["a"]}), path)
-    with pytest.raises(DatasetError, match=r"d.parquet row 1: field 'input' holds bytes, expected text"):
+    with pytest.raises(DatasetError, match=r"d.parquet row 1: the field 'input' holds bytes, expected text"):
         load_rows(path)
     path.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(DatasetError, match=r"d.parquet row 1: broken Parquet"):
