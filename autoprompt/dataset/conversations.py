@@ -196,35 +196,36 @@ class _Reader:
 
     def _openai(self, turn: Mapping[str, Any]) -> Message:
         role = self._role(turn["role"])
-        calls = self._new_calls([*turn.get("tool_calls", ()), *filter(None, [turn.get("function_call")])])
-        return self._message(role, turn.get("content"), calls, turn.get("tool_call_id", ""))
+        calls = self._new_calls(turn.get("tool_calls") or _alone(turn.get("function_call")))
+        return self._message(role, turn.get("content"), calls, turn.get("tool_call_id"))
 
     def _sharegpt(self, turn: Mapping[str, Any]) -> Message:
         role, value = self._role(turn["from"]), turn.get("value")
         if turn["from"] in _CALLS and isinstance(value, str):
             try:
                 read = json.loads(value)
-            except ValueError:
+            except (ValueError, RecursionError):
                 read = None
             found = read if isinstance(read, list) else [read]
-            if all(isinstance(call, Mapping) and "name" in call for call in found):
-                return self._message(role, None, self._new_calls(found), "")
-        return self._message(role, value, (), "")
+            if found and all(isinstance(call, Mapping) and "name" in call for call in found):
+                return self._message(role, None, self._new_calls(found), None)
+        return self._message(role, value, (), None)
 
     def _langchain(self, turn: Mapping[str, Any]) -> Message:
-        named, data = str(turn.get("type", "")), turn
-        if "kwargs" in turn:  # as `dumpd` writes it
+        named, data = turn.get("type"), turn
+        if isinstance(turn.get("kwargs"), Mapping):  # as `dumpd` writes it
             data = turn["kwargs"]
-            named = str(data.get("type") or turn["id"][-1])
-        elif "data" in turn:  # as `messages_to_dict` writes it
+            named = data.get("type") or turn["id"][-1]
+        elif isinstance(turn.get("data"), Mapping):  # as `messages_to_dict` writes it
             data = turn["data"]
-        role = self._role(data["role"], "OpenAI") if named == "chat" else self._role(named)
-        more = data.get("additional_kwargs") or {}
-        calls = data.get("tool_calls") or more.get("tool_calls") or filter(None, [more.get("function_call")])
+        role = self._role(data.get("role"), "OpenAI") if named == "chat" else self._role(named)
+        more = data.get("additional_kwargs")
+        more = more if isinstance(more, Mapping) else {}
+        calls = data.get("tool_calls") or more.get("tool_calls") or _alone(more.get("function_call"))
         content = data.get("content")
         if isinstance(content, list) and role == "assistant":
             content = [p for p in content if not (isinstance(p, Mapping) and p.get("type") in _OWN_PARTS)]
-        return self._message(role, content, self._new_calls(calls), data.get("tool_call_id") or "")
+        return self._message(role, content, self._new_calls(calls), data.get("tool_call_id"))
 
     def _role(self, name: object, form: str = "") -> Role:
         known = _ROLES[form or self._form]
@@ -235,7 +236,8 @@ class _Reader:
             )
         return known[name]
 
-    def _message(self, role: Role, content: object, calls: Sequence[ToolCall], call_id: str) -> Message:
+    def _message(self, role: Role, content: object, calls: Sequence[ToolCall], given_id: object) -> Message:
+        call_id = "" if given_id is None else str(given_id)
         if calls and role != "assistant":
             raise NoConversationError(f"a conversation whose {self._place} calls a tool as {role}")
         if content is None and not calls:
@@ -255,7 +257,7 @@ class _Reader:
 
     def _new_calls(self, calls: Any) -> tuple[ToolCall, ...]:
         made = []
-        for call in calls:
+        for call in calls if isinstance(calls, list) else [calls]:
             function = call.get("function", call) if isinstance(call, Mapping) else {}
             if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
                 raise NoConversationError(f"a conversation whose {self._place} calls a tool without a name")
@@ -288,6 +290,11 @@ class _Reader:
                 f"a conversation whose {self._place} has a part of type {kind!r}; only text can be sent"
             )
         return text
+
+
+def _alone(call: object) -> list[object]:
+    """The call of a turn that can have one at most."""
+    return [] if call is None else [call]
 
 
 def _form(turn: Mapping[str, Any]) -> str:

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from langchain_core.load import dumpd
 from langchain_core.messages import (
     AIMessage,
@@ -181,6 +183,35 @@ def test_what_is_no_conversation_is_told(value: Any, message: str) -> None:
     with pytest.raises(NoConversationError, match=message):
         read_conversation(value)
     assert as_conversation(value) is None
+
+
+names = st.sampled_from(
+    ["role", "content", "from", "value", "type", "data", "kwargs", "id", "tool_calls", "function", "name",
+     "function_call", "tool_call_id", "arguments", "additional_kwargs", "text", "messages", "lc"]
+)  # fmt: skip
+words = st.sampled_from(
+    ["user", "assistant", "system",
+     "tool", "human", "gpt", "ai", "chat", "function_call", "text", "", "x", "[]",
+     '{"name": "f"}', "HumanMessage", "c1"]
+)  # fmt: skip
+values = st.recursive(
+    st.none() | st.booleans() | st.integers(0, 3) | words,
+    lambda part: st.lists(part, max_size=3) | st.dictionaries(names, part, max_size=4),
+    max_leaves=24,
+)
+
+
+@settings(max_examples=400, deadline=None)
+@given(value=values | st.lists(st.dictionaries(names, values, max_size=5), max_size=4))
+def test_any_json_is_a_conversation_or_is_told_not_to_be(value: Any) -> None:
+    looks_like_turns(value)
+    try:
+        found = read_conversation(value)
+    except NoConversationError:
+        return
+    assert any(turn.role == "user" for turn in found.turns)
+    json.dumps([turn.to_dict() for turn in found.all_turns])
+    assert all(isinstance(turn.content, str) for turn in found.all_turns)
 
 
 def test_broken_turns_look_like_turns_and_other_lists_do_not() -> None:

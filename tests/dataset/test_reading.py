@@ -305,7 +305,9 @@ def test_parquet_gives_the_rows_that_were_written(tmp_path: Path) -> None:
     one, two = load_rows(path)
     assert one.fields == {"input": "x", "target": "a", "day": "2024-05-01"}
     assert (two.input, two.fields["picture"]) == ("y", "as text")
-    with pytest.raises(DatasetError, match=r"d.parquet row 1: the field 'picture' holds bytes, expected text"):
+    with pytest.raises(
+        DatasetError, match=r"d.parquet row 1: the field 'picture' holds bytes, expected text"
+    ):
         load_rows(path, input_field="picture")
     parquet.write_table(pyarrow.table({"input": [{"a": b"\xff"}], "target": ["a"]}), path)
     with pytest.raises(DatasetError, match=r"d.parquet row 1: the field 'input' holds bytes, expected text"):
