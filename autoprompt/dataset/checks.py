@@ -11,10 +11,11 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from autoprompt.dataset.conversations import NoConversationError, conversation_fields, opened
+from autoprompt.dataset.conversations import conversation_fields, opened
 from autoprompt.dataset.faults import Faults, file_place, require_fields
 from autoprompt.dataset.plain import holds_bytes, without_bytes
 from autoprompt.dataset.reading import read_records
+from autoprompt.dataset.turns import NoConversationError
 from autoprompt.errors import DatasetError, Place, Problem
 from autoprompt.records import Example, content_of, text_of
 from autoprompt.text.braces import as_placeholder, is_placeholder_name
