@@ -121,8 +121,8 @@ class PromptProgram:
         if completion.withheld:
             return Prediction(completion.text, None, usage, error=WITHHELD + completion.withheld)
         is_settled = not completion.text.strip() or completion.text == before.text or attempt == _RETRIES
-        # Reasoning that went round in circles would do so again, at the price of the longest answer.
-        is_settled |= is_reasoned and completion.is_cut
+        # What went round in circles would do so again, at the price of the longest answer.
+        is_settled |= completion.is_cut
         value = self._read(completion, is_reasoned)
         is_cut = completion.is_cut and not is_whole(completion.text, value, options.labels)
         found = Prediction(completion.text, value, usage, is_cut=is_cut)

@@ -165,23 +165,23 @@ class ModelSettings(Settings):
     temperature: Annotated[float, Field(ge=0, le=2)] = Field(default=0.0, description="Of task calls.")
     max_output_tokens: Positive | None = Field(
         default=None,
-        description="Longest answer of a task call, thoughts included; default: by what is asked, with room "
-        "for thoughts if the model thinks first.",
+        description="Longest answer of the task model in tokens, thoughts included. By default the task "
+        "decides, and a model that thinks gets more.",
     )
     optimizer_max_output_tokens: Positive | None = Field(
-        default=None, description="The same for calls of analyst, writer and describer."
+        default=None, description="Longest answer of analyst, writer and describer, thoughts included."
     )
     judge_max_output_tokens: Positive | None = Field(
-        default=None, description="The same for calls of the judge."
+        default=None, description="Longest answer of the judge, thoughts included."
     )
-    reasoning_effort: Annotated[str, Field(pattern="^[a-z]+$")] | None = Field(
+    reasoning_effort: Name | None = Field(
         default=None,
-        description="How much a model thinks before it answers, sent to every model as it is: `none`, "
-        "`minimal`, `low`, `medium`, `high` or what else the endpoint knows.",
+        description="How much every model thinks before it answers, in the endpoint's words: `none`, "
+        "`minimal`, `low`, `medium`, `high`.",
     )
     traits: RoleTraits | None = Field(
         default=None,
-        description="What you know about the models, instead of what is measured or assumed: "
+        description="What you know about the models, in place of what is measured or assumed: "
         f"{', '.join(f'`{name}`' for name in TraitSettings.model_fields)}.",
     )
     timeout: Annotated[float | None, Field(gt=0)] = Field(

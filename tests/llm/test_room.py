@@ -308,3 +308,18 @@ def test_where_the_system_message_is_not_to_blame_it_is_sent_again(parameter: st
     assert len(script.calls) == (3 if parameter else 4)  # looked into once
     assert client.complete(ask(), LABEL).text == "a"
     assert world.traits.of("task").has_system_role is True
+
+
+def test_more_room_that_is_refused_without_a_word_leaves_what_there_was() -> None:
+    model = Thinker(20_000)
+
+    def answer(messages: list[Message], options: Options) -> Completion:
+        if (options.max_output_tokens or 0) > 16_000:
+            raise RequestRefusedError("Bad Request", status=400)
+        return model(messages, options)
+
+    world = World(answer, concurrency=1)
+    found = world.ask()
+    assert (found.text, found.is_cut, found.attempts) == ("", True, 2)
+    assert world.ask("y").attempts == 1
+    assert model.limits == [32 + FIRST_ROOM] * 2

@@ -14,15 +14,20 @@ from autoprompt.llm.traits import ROLES, LearnedTraits
 from autoprompt.llm.transport.refusals import SYSTEM
 from autoprompt.llm.transport.wire import Parameters, needs_plain_turns
 from autoprompt.records import Message
-from autoprompt.text.tokens import estimate_tokens
 
 _UNNAMED = (400, 413, 422)  # statuses of a refusal that may mean any part of the request
 
 
 @dataclass(slots=True)
-class Fit:
-    """What one request is tried without, to see whether it was that which the endpoint refused."""
+class Request:
+    """One request, and what it is tried without to see whether it was that which the endpoint refused.
 
+    prompt_tokens: estimated.
+    """
+
+    messages: Sequence[Message]
+    options: Options
+    prompt_tokens: int
     has_system: bool = True
     has_room: bool = True
 
@@ -51,12 +56,13 @@ class Fitting:
         """See `Room.turn`."""
         return self._room.turn(options)
 
-    def wanted(self, messages: Sequence[Message], options: Options, fit: Fit) -> Options:
+    def wanted(self, request: Request) -> Options:
         """Return the options to send: with the limit that this model needs, and patience for it."""
+        options = request.options
         limit = options.max_output_tokens
-        if fit.has_room:
+        if request.has_room:
             is_held = self._parameters is not None and self._parameters.holds(options)
-            limit = self._room.limit(options, estimate_tokens(messages), is_held=is_held)
+            limit = self._room.limit(options, request.prompt_tokens, is_held=is_held)
         patience_s = self.traits.of(options.role).patience_s
         return replace(options, max_output_tokens=limit, timeout_s=patience_s)
 
@@ -64,52 +70,48 @@ class Fitting:
         """See `Room.is_enough`."""
         return self._room.is_enough(answer, wanted, options)
 
-    def was_taken(self, sent: Options, fit: Fit) -> None:
+    def was_taken(self, sent: Options, request: Request) -> None:
         """Note that the endpoint has answered a request."""
         self._was_answered = True
         self._room.clear(sent.max_output_tokens)
-        if not fit.has_system:
+        if not request.has_system:
             self.traits.learn_of_endpoint(sent.role, has_system_role=False)
-        if not fit.has_room:
+        if not request.has_room:
             self.traits.learn(sent.role, largest_output=sent.max_output_tokens)
 
-    def learns_from(
-        self,
-        error: RequestRefusedError,
-        messages: Sequence[Message],
-        options: Options,
-        sent: Options,
-        fit: Fit,
-    ) -> bool:
+    def learns_from(self, error: RequestRefusedError, sent: Options, request: Request) -> bool:
         """Return whether the request may be taken without what was refused, or with a smaller limit."""
-        limit = sent.max_output_tokens
-        if limit is not None and self._room.refused(error, options.role, estimate_tokens(messages)):
-            return (self.wanted(messages, options, fit).max_output_tokens or 0) < limit
+        limit, role = sent.max_output_tokens, sent.role
+        if limit is not None and self._room.refused(error, role, request.prompt_tokens):
+            return (self.wanted(request).max_output_tokens or 0) < limit
         parameters, name = self._parameters, error.parameter
         if parameters is None:
             return False
-        if not fit.has_system and self.traits.of(options.role).has_system_role:
+        if not request.has_system and self.traits.of(role).has_system_role:
             self._takes_system = True
             parameters.restore(SYSTEM)
             return False
         if name is None and error.status in _UNNAMED and not isinstance(error, WithheldError):
             # Some endpoints do not say what they refuse: first a limit is looked into that nobody asked for,
             # then the system message, if nobody was answered so far.
-            if fit.has_room and self._room.may_blame(limit, options):
-                fit.has_room = False
+            if request.has_room and self._room.may_blame(limit, request.options):
+                if self._room.accepted:  # smaller limits were taken
+                    self.traits.learn(role, largest_output=self._room.accepted)
+                else:
+                    request.has_room = False
                 return True
-            if not fit.has_room:
-                fit.has_room = True
-                self._room.clear(self.wanted(messages, options, fit).max_output_tokens)
-            if not self._was_answered and needs_plain_turns(messages):
+            if not request.has_room:
+                request.has_room = True
+                self._room.clear(self.wanted(request).max_output_tokens)
+            if not self._was_answered and needs_plain_turns(request.messages):
                 name = SYSTEM
-        if name is None or (name == SYSTEM and (self._takes_system or not fit.has_system)):
+        if name is None or (name == SYSTEM and (self._takes_system or not request.has_system)):
             return False
         parameters.drop(name)
         if name == SYSTEM:
-            fit.has_system = False
+            request.has_system = False
         else:
-            self.traits.learn_of_endpoint(options.role, refused=parameters.dropped)
+            self.traits.learn_of_endpoint(role, refused=parameters.dropped)
         return True
 
     def raise_if_elsewhere(self, error: ModelError) -> None:

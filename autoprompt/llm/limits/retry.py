@@ -20,7 +20,7 @@ from autoprompt.llm.client import CUT, FILTERED, REFUSAL, Client, Completion, Op
 from autoprompt.llm.limits.budget import Budget
 from autoprompt.llm.limits.charges import Charge
 from autoprompt.llm.limits.costs import Asked, Costs, within
-from autoprompt.llm.limits.fitting import Fit, Fitting
+from autoprompt.llm.limits.fitting import Fitting, Request
 from autoprompt.llm.limits.outage import LONGEST_RETRY_AFTER_S, Outage
 from autoprompt.llm.limits.probing import Prober, Probes
 from autoprompt.llm.limits.rate import Gate, Slot
@@ -69,8 +69,8 @@ class _Tries:
     error: ModelError | None = None
     wait_s: float = 0.0  # before the next attempt
     is_throttled: bool = False
-    fit: Fit = field(default_factory=Fit)
-    cut: Completion | None = None  # an answer that was to get more room
+    cut: Completion | None = None  # an answer that was to get more room than `cut_at`
+    cut_at: int = 0
     is_whole: bool = False  # an answer was cut by a limit below the one asked for: no such limit again
 
     @property
@@ -157,11 +157,12 @@ class LimitedClient:
     def _complete(self, messages: Sequence[Message], options: Options) -> Completion:
         tries = _Tries(self._clock(), max_attempts=options.max_attempts)
         asked = Asked.of(messages, options)
+        request = Request(messages, options, asked.estimate)
         try:
             while True:
                 self._prober.await_endpoint(messages, options, tries.probes)
                 with self._gate.slot() as slot:
-                    answer = self._attempt(messages, options, asked, tries, slot)
+                    answer = self._attempt(request, asked, tries, slot)
                     if tries.is_throttled:  # a place that waits is one request less at the endpoint
                         self._gate.sleep(tries.wait_s)
                 if answer is None and not tries.is_throttled and not self._outage.is_open:
@@ -188,12 +189,13 @@ class LimitedClient:
         if self._owns_transport:
             self._transport.close()
 
-    def _attempt(
-        self, messages: Sequence[Message], options: Options, asked: Asked, tries: _Tries, slot: Slot
-    ) -> Completion | None:
+    def _attempt(self, request: Request, asked: Asked, tries: _Tries, slot: Slot) -> Completion | None:
         """One attempt; None: to be tried again after `tries.wait_s`."""
+        messages, options = request.messages, request.options
         tries.wait_s, tries.is_throttled = 0.0, False
-        wanted = self._fitting.wanted(messages, options, tries.fit)
+        wanted = self._fitting.wanted(request)
+        if tries.cut is not None and (wanted.max_output_tokens or 0) <= tries.cut_at:
+            return tries.cut  # there is no more room than it had
         asked = replace(asked, limit=wanted.max_output_tokens)
         try:
             charge = self._charged(options, asked, tries, slot)
@@ -216,7 +218,7 @@ class LimitedClient:
                     "mostly ends in /v1."
                 )
                 raise EndpointError(message, status=error.status, is_fatal=True) from error
-            if not self._fitting.learns_from(error, messages, options, sent, tries.fit):
+            if not self._fitting.learns_from(error, sent, request):
                 raise
             tries.error = error
             return None
@@ -234,7 +236,7 @@ class LimitedClient:
             self._budget.settle(charge)
             raise
         self._prober.remember(messages, sent)
-        self._fitting.was_taken(sent, tries.fit)
+        self._fitting.was_taken(sent, request)
         answer = as_cut(answer, sent.max_output_tokens)
         usage = self._costs.of(answer.usage)
         # Before the charge is settled: who waits for that goes by what is known then.
@@ -249,10 +251,9 @@ class LimitedClient:
             return None
         if self._fitting.is_enough(answer, wanted, options):
             return self._answered(answer, tries)
-        tries.cut = answer
-        # Whoever tries again himself does so after failures, and takes this for an answer.
-        more = self._fitting.wanted(messages, options, tries.fit).max_output_tokens
-        return None if (more or 0) > (wanted.max_output_tokens or 0) else answer
+        # Also for who tries again himself: he does so after failures, and this he takes for an answer.
+        tries.cut, tries.cut_at = answer, wanted.max_output_tokens or 0
+        return None
 
     def _charged(self, options: Options, asked: Asked, tries: _Tries, slot: Slot) -> Charge:
         """Pay for one attempt, once there is room for it and its turn has come.

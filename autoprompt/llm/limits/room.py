@@ -39,7 +39,7 @@ class Room:
         self._plain: dict[CallRole, int] = {}  # answers without a thought, in a row from the first
         self._first = {role: threading.Lock() for role in ("task", "optimizer", "judge")}
         self._had_first: set[CallRole] = set()
-        self._accepted = 0  # the largest limit that was answered
+        self.accepted = 0  # the largest limit that the endpoint took
 
     @contextmanager
     def turn(self, options: Options) -> Iterator[None]:
@@ -75,7 +75,7 @@ class Room:
             wanted = self._with_room(asked, traits)
         if traits.largest_output is not None:
             wanted = min(wanted, traits.largest_output)
-        if traits.source("window_tokens") == "measured":
+        if traits.source("window_tokens") != "default":
             # Never under what was asked for: that such a request is too long, the endpoint says best.
             wanted = max(min(wanted, traits.window_tokens - prompt_tokens), min(wanted, asked))
         return wanted
@@ -128,11 +128,11 @@ class Room:
 
     def may_blame(self, limit: int | None, options: Options) -> bool:
         """Whether a request may have been refused for a limit that is larger than what was asked for."""
-        return (limit or 0) > max(self._accepted, options.max_output_tokens or limit or 0)
+        return (limit or 0) > max(self.accepted, options.max_output_tokens or limit or 0)
 
     def clear(self, limit: int | None) -> None:
         """Note that a request was not refused for this limit."""
-        self._accepted = max(self._accepted, limit or 0)
+        self.accepted = max(self.accepted, limit or 0)
 
     def _is_plain_for_sure(self, role: CallRole) -> bool:
         """Whether the user or the kind of model says that it does not think."""
