@@ -266,7 +266,7 @@ def test_eval_and_check_name_the_role_too(tmp_path: Path) -> None:
         assert sum(body["max_tokens"] == 20 for body in endpoint.requests) == 6  # none is asked twice
         gate = CheckSettings(baseline=tmp_path / "baseline.json")
         report = check(config, gate, is_update=True)
-    assert any("judge_max_output_tokens" in text for text in report.warnings)
+    assert any("judge_max_output_tokens" in str(text) for text in report.warnings)
 
 
 def test_an_effort_is_sent_and_makes_another_request(tmp_path: Path) -> None:
