@@ -21,7 +21,7 @@ from autoprompt.errors import BudgetExhausted
 from autoprompt.llm.client import CallRole
 from autoprompt.llm.limits.account import Account
 from autoprompt.llm.limits.charges import Block, Charge, Need, draw
-from autoprompt.llm.limits.demand import Amount, Demand, Room
+from autoprompt.llm.limits.demand import Amount, Demand, Left
 from autoprompt.llm.limits.spent import Spent, check_cap, passed
 from autoprompt.llm.limits.stopwatch import Stopwatch
 from autoprompt.records import Usage
@@ -259,7 +259,7 @@ class Budget:
             block = None if is_repeat else self._paying_block(is_retry=is_retry)
             is_free = is_repeat and not self.caps_repeats
             self._check(Need(calls=1 if block is None and not is_free else 0))
-            limit = None if demand is None else demand.within(*self._rooms())
+            limit = None if demand is None else demand.within(*self._left_of_caps())
             if demand is not None and limit is None:
                 return None
             from_shared = block is not None and block.shared.calls > 0
@@ -323,15 +323,15 @@ class Budget:
                 self._on_wire = Amount()
         self._ended.notify()
 
-    def _rooms(self) -> tuple[Room | None, Room | None]:
+    def _left_of_caps(self) -> tuple[Left | None, Left | None]:
         """What is left of the run's own caps on tokens and cost; None: no cap."""
         spent, held, wire = self._spent, self._held, self._on_wire
         tokens = cost = None
         if self.max_tokens is not None:
-            tokens = Room("max_tokens", self.max_tokens, spent.tokens, held.tokens, wire.tokens)
+            tokens = Left("max_tokens", self.max_tokens, spent.tokens, held.tokens, wire.tokens)
         if self.max_cost is not None:
             used = spent.known_cost_usd
-            cost = Room("max_cost", self.max_cost, used, held.cost_usd, wire.cost_usd)
+            cost = Left("max_cost", self.max_cost, used, held.cost_usd, wire.cost_usd)
         return tokens, cost
 
     @property

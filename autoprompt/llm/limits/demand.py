@@ -32,7 +32,7 @@ class Amount:
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class Left:
     """What is left of a cap, in its unit.
 
     used, held: what was used of it, and what is kept back for later. on_wire: most that the requests on their
@@ -47,7 +47,7 @@ class Room:
     may_grow: bool = False
 
     @property
-    def left(self) -> float:
+    def amount(self) -> float:
         """With what is on its way."""
         return self.limit - self.used - self.held
 
@@ -77,45 +77,45 @@ class Demand:
         """What it takes at most if its answer may have `limit` tokens."""
         return Amount(1, self.prompt.tokens + limit, self.prompt.cost_usd + limit * self.token_usd)
 
-    def within(self, tokens: Room | None, cost_usd: Room | None) -> int | None:
+    def within(self, tokens: Left | None, cost_usd: Left | None) -> int | None:
         """The limit with which it may be sent now; None if it has to wait for others to end.
 
-        None as a room: no cap. Raises BudgetExhausted if nothing is on its way whose end could help.
+        None: no cap. Raises BudgetExhausted if nothing is on its way whose end could help.
         """
         limit: int | None = self.limit
         parts = (
             (tokens, (self.prompt.tokens, 1.0), (self.seen.tokens, 1.0)),
             (cost_usd, (self.prompt.cost_usd, self.token_usd), (self.seen.cost_usd, self.seen_token_usd)),
         )
-        for room, at_most, seen in parts:
-            if room is not None and limit is not None:
-                limit = self._within(room, at_most, seen, limit)
+        for left, at_most, seen in parts:
+            if left is not None and limit is not None:
+                limit = self._within(left, at_most, seen, limit)
         return limit
 
     def _within(
-        self, room: Room, at_most: tuple[float, float], seen: tuple[float, float], limit: int
+        self, left: Left, at_most: tuple[float, float], seen: tuple[float, float], limit: int
     ) -> int | None:
         """at_most, seen: what the prompt takes, and a token of the answer."""
         prompt, per_token = at_most
         enough = min(limit, self.enough)
-        share = _tokens_for(room.left / self.at_once - prompt, per_token)
+        share = _tokens_for(left.amount / self.at_once - prompt, per_token)
         wanted = min(limit, max(enough, share))
-        free = _tokens_for(room.left - room.on_wire - prompt, per_token)
+        free = _tokens_for(left.amount - left.on_wire - prompt, per_token)
         if wanted <= free:
             return wanted
         if enough <= free:
             return enough
-        if room.on_wire > 0:
+        if left.on_wire > 0:
             return None
         # Alone, nothing is to spare: the last part of a cap is to be used, too.
         prompt, per_token = seen
-        free = _tokens_for(room.left - prompt, per_token)
+        free = _tokens_for(left.amount - prompt, per_token)
         if free >= min(limit, self.least):
             return min(limit, free)
-        if room.may_grow:
+        if left.may_grow:
             return None
         more = prompt + min(limit, self.least) * per_token
-        raise exhausted(room.cap, room.limit, room.used, room.held, more)
+        raise exhausted(left.cap, left.limit, left.used, left.held, more)
 
 
 NOTHING = Demand(Amount(1), Amount(), Amount(), 0.0, 0.0, limit=0, enough=0, least=0, at_once=1)

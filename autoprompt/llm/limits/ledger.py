@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Protocol
 
 from autoprompt.errors import BudgetExhausted, Interrupted, StoreError, disk_fault
-from autoprompt.llm.limits.demand import Amount, Demand, Room
+from autoprompt.llm.limits.demand import Amount, Demand, Left
 
 _BUSY_TIMEOUT_S = 60.0
 _WINDOW_S = 60.0
@@ -209,7 +209,7 @@ class FileLedger:
 
     def charge(self, ticket: Ticket, *, from_block: bool, demand: Demand) -> int | None:
         with self._writing() as run:
-            limit = demand.within(*self._rooms(ticket))
+            limit = demand.within(*self._left_of_caps(ticket))
             if limit is None:
                 return None
             most = demand.most(limit)
@@ -229,7 +229,7 @@ class FileLedger:
             self._refuse_if_passed({"max_tokens", "max_cost"})
             return limit
 
-    def _rooms(self, ticket: Ticket) -> tuple[Room | None, Room | None]:
+    def _left_of_caps(self, ticket: Ticket) -> tuple[Left | None, Left | None]:
         """What is left of the caps on tokens and cost for the holder; None: no cap.
 
         What its blocks have set aside is there for its requests.
@@ -240,14 +240,14 @@ class FileLedger:
             ("max_cost", self.caps.max_cost, _COST, _MOST_COST, own[3:]),
         )
         tokens, cost = (
-            None if limit is None else self._room(ticket, cap, limit, about, most, own_amounts)
+            None if limit is None else self._left_of(ticket, cap, limit, about, most, own_amounts)
             for cap, limit, about, most, own_amounts in caps
         )
         return tokens, cost
 
-    def _room(
+    def _left_of(
         self, ticket: Ticket, cap: str, limit: float, about: str, most: str, own: tuple[float, ...]
-    ) -> Room:
+    ) -> Left:
         of_others, at_most, used = self._database.execute(
             f"SELECT coalesce(sum({about}), 0), coalesce(sum({most}), 0),"
             f" coalesce(sum({'tokens' if cap == 'max_tokens' else 'cost'}), 0)"
@@ -256,7 +256,7 @@ class FileLedger:
         ).fetchone()
         spent, held, on_wire = own
         taken, kept = used + spent, held + at_most - used
-        return Room(cap, limit, taken, kept, on_wire, may_grow=at_most > of_others + _TINY_USD)
+        return Left(cap, limit, taken, kept, on_wire, may_grow=at_most > of_others + _TINY_USD)
 
     def settle(
         self, ticket: Ticket, *, likely: Amount, most: Amount, used: Amount, sent: bool, from_block: bool
