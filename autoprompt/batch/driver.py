@@ -16,7 +16,7 @@ from autoprompt.batch.trials import Batch, Trial
 from autoprompt.errors import Interrupted
 from autoprompt.llm.limits.demand import Amount
 from autoprompt.llm.limits.ledger import Books, Caps, FileLedger
-from autoprompt.llm.limits.spent import passed
+from autoprompt.llm.limits.spent import excess
 from autoprompt.records import Event
 from autoprompt.runs.interrupted import interrupted
 from autoprompt.runs.spending import from_journal, total_cost
@@ -132,7 +132,7 @@ class Driver:
             warnings=(
                 *self._batch.warnings,
                 *_cut_short(rows, self._states),
-                *_passed(self._batch.caps, total),
+                *_exceeded(self._batch.caps, total),
             ),
             groups=tuple(group_rows(rows)),
         )
@@ -306,12 +306,12 @@ def _cut_short(rows: Sequence[Row], states: Mapping[str, _State]) -> Iterator[st
             yield f"{cap} of the batch cut the search of {names} short: with more they may find more"
 
 
-def _passed(caps: Caps, used: Amount) -> Iterator[str]:
-    """Which caps of the batch endpoints have passed, and by how much."""
+def _exceeded(caps: Caps, used: Amount) -> Iterator[str]:
+    """Yield a sentence for each cap of the batch that its endpoints have exceeded."""
     limits = (("max_tokens", caps.max_tokens, used.tokens), ("max_cost", caps.max_cost, used.cost_usd))
     for cap, limit, value in limits:
-        if limit is not None and (over := passed(cap, limit, value)):
-            yield f"{cap}={limit:g} of the batch was {over}: endpoints counted more than could be expected"
+        if limit is not None and (over := excess(cap, limit, value)):
+            yield f"{cap}={limit:g} of the batch was {over}, as an endpoint counted more than it had before"
 
 
 def _caps(batch: Batch) -> dict[str, float | None]:

@@ -377,7 +377,7 @@ def _finish(work: _Work, context: SearchContext, final: AutoPromptState) -> RunR
         *_late_warnings(folder),
         *map(Problem.plain, models.warnings()),
         grades.warning,
-        *map(Problem.plain, work.budget.passed()),
+        *work.budget.exceeded(),
     ]
     facts = RunFacts(
         run_id=folder.run_id,

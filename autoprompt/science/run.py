@@ -311,7 +311,12 @@ def _finish(
         run_dir=str(folder.path),
         calls=spent.calls,
         seconds=round(seconds, 3),
-        warnings=(*state.get("warnings", ()), *unproven, *models.warnings(), *context.budget.passed()),
+        warnings=(
+            *state.get("warnings", ()),
+            *unproven,
+            *models.warnings(),
+            *map(str, context.budget.exceeded()),
+        ),
     )
     context.saved()
     folder.write_result(found.to_dict())

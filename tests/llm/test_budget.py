@@ -172,8 +172,8 @@ def test_a_block_that_would_pass_a_token_cap_does_not_start() -> None:
             {"tokens": 999_999},
             "max_tokens=1000000 reached: 5,020 tokens used, 999,999 more needed",
         ),
-        ({"max_tokens": 5000}, {}, "max_tokens=5000 passed by 20 (0.4%): 5,020 tokens used"),
-        ({"max_cost": 0.00001}, {}, "max_cost=0.00001 passed by $0.000002 (20.0%): $0.000012 used"),
+        ({"max_tokens": 5000}, {}, "max_tokens=5000 exceeded by 20 (0.4%): 5,020 tokens used"),
+        ({"max_cost": 0.00001}, {}, "max_cost=0.00001 exceeded by $0.000002 (20.0%): $0.000012 used"),
         (
             {"max_cost": 0.5},
             {"cost_usd": 1.5},

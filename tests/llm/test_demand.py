@@ -62,7 +62,7 @@ def test_what_does_not_fit_alone_is_refused_with_its_figures() -> None:
         BudgetExhausted, match="max_tokens=100000 reached: 99,936 tokens used, 65 more needed"
     ):
         ROW.within(left(64), None)
-    with pytest.raises(BudgetExhausted, match=r"max_cost=0.05 passed by \$0.19 \(380.0%\): \$0.24 used"):
+    with pytest.raises(BudgetExhausted, match=r"max_cost=0.05 exceeded by \$0.19 \(380.0%\): \$0.24 used"):
         ROW.within(None, Left("max_cost", 0.05, 0.24))
 
 
@@ -80,9 +80,9 @@ def test_a_cap_is_never_passed_by_answers_that_keep_to_their_limits(
     used, on_wire, sent = 0, [], 0
     for tokens in wanted:
         while True:
-            cap = Left("max_tokens", cap, used, on_wire=sum(66 + limit for limit, _ in on_wire))
+            now = Left("max_tokens", cap, used, on_wire=sum(66 + limit for limit, _ in on_wire))
             try:
-                limit = demand.within(cap, None)
+                limit = demand.within(now, None)
             except BudgetExhausted:
                 assert not on_wire
                 assert cap - used < 60 + 5

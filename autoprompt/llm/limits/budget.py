@@ -2,7 +2,7 @@
 
 Every request is charged before it is sent, so `max_calls` is exact. What it takes in tokens and money is
 known only afterwards: until then the most that it may take is set aside (see `demand`), so the other caps
-are passed only if an endpoint takes more than it ever did before. A search asks for whole blocks of rows:
+are exceeded only if an endpoint takes more than it ever did before. A search asks for whole blocks of rows:
 whether a block starts depends on what earlier blocks used, never on the order in which threads get their
 answers.
 """
@@ -17,12 +17,12 @@ from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from autoprompt.errors import BudgetExhausted
+from autoprompt.errors import BudgetExhausted, Place, Problem
 from autoprompt.llm.client import CallRole
 from autoprompt.llm.limits.account import Account
 from autoprompt.llm.limits.charges import Block, Charge, Need, draw
 from autoprompt.llm.limits.demand import Amount, Demand, Left
-from autoprompt.llm.limits.spent import Spent, check_cap, passed
+from autoprompt.llm.limits.spent import Spent, check_cap, excess
 from autoprompt.llm.limits.stopwatch import Stopwatch
 from autoprompt.records import Usage
 
@@ -69,15 +69,19 @@ class Budget:
         with self._lock:
             return replace(self._spent, seconds=self._watch.seconds)
 
-    def passed(self) -> list[str]:
-        """Which caps the endpoint has passed, and by how much, in sentences."""
+    def exceeded(self) -> list[Problem]:
+        """Return a warning for each cap that the endpoint has exceeded."""
         with self._lock:
             tokens = ("max_tokens", self.max_tokens, self._spent.tokens)
             cost = ("max_cost", self.max_cost, self._spent.known_cost_usd)
         return [
-            f"{cap}={limit:g} was {over}: the endpoint counted more than could be expected"
-            for cap, limit, value in (tokens, cost)
-            if limit is not None and (over := passed(cap, limit, value))
+            Problem(
+                "budget.exceeded",
+                f"{limit:g} was {over}, as the endpoint counted more than it had before",
+                Place(setting=cap),
+            )
+            for cap, limit, used in (tokens, cost)
+            if limit is not None and (over := excess(cap, limit, used))
         ]
 
     @property

@@ -86,7 +86,7 @@ def exhausted(cap: str, limit: float, used: float, held: float, more: float) -> 
     """The error that says how a cap was reached, in its unit."""
     shown = _SHOWN[cap]
     given = f"{cap}={_number(round(limit, 1) if cap == 'max_seconds' else limit)}"
-    if over := passed(cap, limit, used):
+    if over := excess(cap, limit, used):
         return BudgetExhausted(cap, f"{given} {over}")
     parts = [f"{shown(used)} used"]
     if held:
@@ -96,12 +96,12 @@ def exhausted(cap: str, limit: float, used: float, held: float, more: float) -> 
     return BudgetExhausted(cap, f"{given} reached: {', '.join(parts)}")
 
 
-def passed(cap: str, limit: float, used: float) -> str:
-    """By how much a cap on what the endpoint counts was passed; "" if it was not."""
+def excess(cap: str, limit: float, used: float) -> str:
+    """Return by how much a cap on what the endpoint counts was exceeded; "" if it was not."""
     if cap not in ("max_tokens", "max_cost") or used <= limit + _TINY:
         return ""
     share = (used - limit) / limit
-    return f"passed by {_bare(cap, used - limit)} ({share:.1%}): {_SHOWN[cap](used)} used"
+    return f"exceeded by {_bare(cap, used - limit)} ({share:.1%}): {_SHOWN[cap](used)} used"
 
 
 def _number(value: float, *, digits: int = 15) -> str:
