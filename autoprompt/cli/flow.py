@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,7 +15,7 @@ from rich.text import Text
 from autoprompt.cli import clean, options, print_line, render
 from autoprompt.cli.flow_view import FlowView, nested
 from autoprompt.cli.run import json_text, print_json
-from autoprompt.errors import ConfigError, UsageError
+from autoprompt.errors import ConfigError, Problem, UsageError, Voice, tell
 from autoprompt.runs.listing import summarize
 from autoprompt.settings.records import BudgetSettings, ModelSettings
 
@@ -193,9 +194,7 @@ def validate_flow(
         try:
             faults = [fault.to_dict() for fault in validate(file, needs_model=model is None, mocks=given)]
         except ConfigError as error:  # no YAML at all; the other files are looked at all the same
-            faults = [
-                {"path": str(file), "line": 0, "node_id": None, "severity": "error", "message": str(error)}
-            ]
+            faults = [_fault(problem, file) for problem in error.problems]
         errors = sum(fault["severity"] == "error" for fault in faults)
         failed += bool(errors)
         found[str(file)] = faults
@@ -206,6 +205,15 @@ def validate_flow(
         print_json({"files": found, "ok": not failed})
     if failed:
         raise typer.Exit(ConfigError.exit_code)
+
+
+def _fault(problem: Problem, file: Path) -> dict[str, Any]:
+    """Return a problem of a file that cannot be read as a fault of a workflow."""
+    line = problem.place.line or 0
+    if line:  # the fault names file and line itself
+        problem = problem.at(replace(problem.place, file=None, line=None))
+    message = tell(problem, Voice.CLI)
+    return {"path": str(file), "line": line, "node_id": None, "severity": "error", "message": message}
 
 
 def _fault_line(fault: Mapping[str, Any]) -> str:

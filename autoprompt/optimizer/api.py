@@ -141,7 +141,7 @@ def _tell_changes(folder: RunFolder, on_event: OnEvent | None) -> None:
     if not changed:
         return
     said = ", ".join(f"{name} was {old}, is {new}" for name, (old, new) in changed.items())
-    event = {"event": "warning", "message": f"config.yaml was edited: {said}", "changed": changed}
+    event = warning_event(f"config.yaml was edited: {said}", changed=changed)
     folder.append_event(event)
     if on_event is not None:
         on_event(event)

@@ -7,7 +7,7 @@ from typing import Any
 from autoprompt.errors import InputError
 from autoprompt.optimizer.context import SearchContext
 from autoprompt.optimizer.state import AutoPromptState
-from autoprompt.records import Candidate
+from autoprompt.records import Candidate, warning_event
 
 _TOO_SMALL_FOR_LESSONS = (
     "lessons of earlier runs are not used: validation is so small that all of it races, and a prompt made "
@@ -64,14 +64,14 @@ def _earlier_lessons(context: SearchContext) -> tuple[str, list[str]]:
         problems, known, helpful = file.problems(), file.select(task), file.helpful_additions(task)
     except InputError as error:
         said = f"lessons of earlier runs are not used: {error}"
-        context.emit({"event": "warning", "about": "memory", "message": said})
+        context.emit(warning_event(said, about="memory"))
         return "", []
     for problem in problems:
         message = f"{file.path} {problem}. This entry is not used; mend it or take it out."
-        context.emit({"event": "warning", "message": message})
+        context.emit(warning_event(message))
     if not known:
         return "", []
     if not context.plan.fresh:
-        context.emit({"event": "warning", "message": _TOO_SMALL_FOR_LESSONS})
+        context.emit(warning_event(_TOO_SMALL_FOR_LESSONS))
         return "", []
     return known, helpful

@@ -10,7 +10,7 @@ from autoprompt.memory.file import MAX_ENTRIES
 from autoprompt.optimizer.agents.writer import describe_change
 from autoprompt.optimizer.context import SearchContext
 from autoprompt.optimizer.state import AutoPromptState
-from autoprompt.records import Candidate
+from autoprompt.records import Candidate, warning_event
 
 
 def learn(
@@ -75,7 +75,7 @@ def _keep(entries: list[Experience], file: ExperienceFile, context: SearchContex
                 f"{done.dropped} lessons left {file.path}, which keeps {MAX_ENTRIES}. They are in "
                 f"{done.dropped_to}."
             )
-            context.emit({"event": "warning", "about": "memory", "message": said})
+            context.emit(warning_event(said, about="memory"))
     except InputError as error:
         said = f"lessons of this run are not kept for later ones: {error}"
-        context.emit({"event": "warning", "about": "memory", "message": said})
+        context.emit(warning_event(said, about="memory"))

@@ -79,7 +79,7 @@ def analyze(state: AutoPromptState, runtime: Runtime[SearchContext]) -> Update:
         if getattr(error, "is_fatal", False):
             raise
         # The writer can do without; a search by demonstrations needs no analyst at all.
-        context.emit({"event": "warning", "message": f"no analysis in round {iteration}: {error}"})
+        context.emit(warning_event(f"no analysis in round {iteration}: {error}"))
     if not is_single(context):
         votes = {name: len(rules) for name, rules in analysis.get("rules", {}).items()}
         analysis["blame"] = blame_of(rows, open_components(context), votes)
@@ -118,7 +118,7 @@ def rewrite(state: AutoPromptState, runtime: Runtime[SearchContext]) -> Update:
     except (EndpointError, RequestRefusedError) as error:
         if getattr(error, "is_fatal", False) or not state["tried"]:
             raise  # a run that never had a candidate has found nothing out
-        context.emit({"event": "warning", "message": f"no proposals in round {iteration}: {error}"})
+        context.emit(warning_event(f"no proposals in round {iteration}: {error}"))
         return _checkpoint(context, state, {"pending": [], "stop_reason": "writer_failed"})
     update: Update = {}
     candidates, cap = _affordable(context, context.pool[state["incumbent"]], candidates)

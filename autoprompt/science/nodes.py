@@ -11,7 +11,7 @@ from langgraph.runtime import Runtime
 from autoprompt import sandbox
 from autoprompt.errors import BudgetExhausted, RequestRefusedError
 from autoprompt.llm.client import Completion
-from autoprompt.records import Message
+from autoprompt.records import Message, warning_event
 from autoprompt.science.context import ScienceContext
 from autoprompt.science.observation import observe
 from autoprompt.science.records import PassRecord
@@ -39,7 +39,7 @@ def survey(state: ScienceState, runtime: Runtime[ScienceContext]) -> Update:
         python=bench.python,
     )
     if found.warning:
-        context.emit({"event": "warning", "message": found.warning})
+        context.emit(warning_event(found.warning))
     warnings = [found.warning] if found.warning else []
     return {
         "known": {"files": found.files, "libraries": list(found.libraries)},
@@ -125,7 +125,7 @@ def _warnings(
         return known
     room = f". More room: {context.more_room}" if context.more_room else ""
     message = f"the answer of pass {record.number} broke off at the limit of its length{room}"
-    context.emit({"event": "warning", "message": message})
+    context.emit(warning_event(message))
     return [*known, message]
 
 

@@ -20,7 +20,7 @@ from autoprompt.errors import (
 from autoprompt.llm.kept.journal import Journal
 from autoprompt.llm.limits.budget import Budget
 from autoprompt.llm.models import Clients, RoleModels, check_models, open_models
-from autoprompt.records import Event, OnEvent
+from autoprompt.records import Event, OnEvent, warning_event
 from autoprompt.runs import RunFolder, RunStore
 from autoprompt.runs.interrupted import interrupted, stopped
 from autoprompt.sandbox import Level, Limits
@@ -152,7 +152,7 @@ def _run_in_folder(
         raise interrupted(folder) from None
     except ModelError:
         if resumed or _has_answers(folder):
-            emit({"event": "warning", "message": stopped(folder)})
+            emit(warning_event(stopped(folder)))
         raise
 
 
@@ -294,7 +294,7 @@ def _finish(
     conclusion = state.get("conclusion", "")
     unproven = _unproven(passes, conclusion)
     for warning in unproven:
-        context.emit({"event": "warning", "message": warning})
+        context.emit(warning_event(warning))
     found = Investigation(
         task=config.task,
         io=config.io,

@@ -18,8 +18,7 @@ from pydantic import (
     field_validator,
 )
 
-from autoprompt.errors import ConfigError, Problem
-from autoprompt.errors import Place as At
+from autoprompt.errors import ConfigError, Place, Problem
 from autoprompt.settings.faults import Loc, Refused, problems_of
 
 
@@ -65,7 +64,7 @@ def host(value: str) -> str:
 
 Host = Annotated[str, AfterValidator(host)]
 Label = Annotated[str, BeforeValidator(label_text)]
-Place = Annotated[Path, BeforeValidator(given)]
+FilePath = Annotated[Path, BeforeValidator(given)]
 Name = Annotated[str, BeforeValidator(given)]
 Address = Annotated[str, BeforeValidator(given), AfterValidator(str.strip)]
 Positive = Annotated[int, Field(gt=0)]
@@ -99,8 +98,8 @@ class Settings(BaseModel):
         return value
 
 
-def _argument(where: Loc, _: bool) -> At:
-    return At(setting=".".join(map(str, where)) or None)
+def _argument(where: Loc, _: bool) -> Place:
+    return Place(setting=".".join(map(str, where)) or None)
 
 
 def _is_number(annotation: Any) -> bool:

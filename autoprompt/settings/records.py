@@ -13,16 +13,15 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from autoprompt.errors import Place as At
-from autoprompt.errors import Problem
+from autoprompt.errors import Place, Problem
 from autoprompt.settings.faults import Refused
 from autoprompt.settings.kinds import (
     EMPTY,
     Address,
+    FilePath,
     Host,
     Label,
     Name,
-    Place,
     Positive,
     PositiveFloat,
     Settings,
@@ -45,7 +44,9 @@ EMPTY_PROMPT = Problem(
 def exclusive(one: str, other: str) -> Refused:
     """Return the error of two settings of which only one may be given."""
     said, fix = "this cannot be combined with another setting", "Give one of them."
-    return Refused(Problem("settings.exclusive", said, At(setting=one), fix, related=(At(setting=other),)))
+    return Refused(
+        Problem("settings.exclusive", said, Place(setting=one), fix, related=(Place(setting=other),))
+    )
 
 
 def is_embedded(model: str | None) -> bool:
@@ -61,16 +62,18 @@ def openai_address(environ: Mapping[str, str]) -> str:
 class DataSettings(Settings):
     """Which rows, and how to read them."""
 
-    dataset: Place | None = Field(
+    dataset: FilePath | None = Field(
         default=None, description="File with all rows: JSONL, JSON, CSV, TSV or Parquet."
     )
-    train: Place | None = Field(
+    train: FilePath | None = Field(
         default=None, description="Rows that the analyst may see, instead of a split."
     )
-    val: Place | None = Field(
+    val: FilePath | None = Field(
         default=None, description="Rows that decide between candidates, instead of a split."
     )
-    test: Place | None = Field(default=None, description="Sealed rows for the verdict, instead of a split.")
+    test: FilePath | None = Field(
+        default=None, description="Sealed rows for the verdict, instead of a split."
+    )
     no_test: bool = Field(default=False, description="Keep no sealed test; all rows go to train and val.")
     input_field: str = Field(default="input", description="Field that holds the input.")
     target_field: str = Field(
@@ -213,7 +216,7 @@ class ModelSettings(Settings):
         "others. Default: `price_input`.",
     )
     no_cache: bool = Field(default=False, description="Do not reuse answers of other runs.")
-    cache_dir: Place | None = Field(
+    cache_dir: FilePath | None = Field(
         default=None, description="Where the response cache lies; default: the user's cache folder."
     )
 
@@ -237,14 +240,14 @@ class RunConfig(DataSettings, CallSettings):
     """All settings of `autoprompt run`. What is None is filled from sidecar, preset or environment."""
 
     prompt: str | None = Field(default=None, description="The prompt, or @FILE with it.")
-    workflow: Place | None = Field(
+    workflow: FilePath | None = Field(
         default=None, description="Workflow (YAML) with its prompts, instead of one prompt."
     )
     target_output: str | None = Field(
         default=None,
         description="The workflow's output that is scored; default: the only one, or the target field's.",
     )
-    tools: Place | None = Field(
+    tools: FilePath | None = Field(
         default=None, description="Python file whose @tool functions the workflow calls; it is executed."
     )
     allow_private_hosts: tuple[Host, ...] = Field(
@@ -277,7 +280,9 @@ class RunConfig(DataSettings, CallSettings):
         description="Passages of the prompt that must stay as they are; of a workflow, components too.",
     )
     task: str = Field(default="", description="What the task is about, for the memory; default: the prompt.")
-    memory: Place = Field(default=Path("memory/memory_experiences.txt"), description="The experience file.")
+    memory: FilePath = Field(
+        default=Path("memory/memory_experiences.txt"), description="The experience file."
+    )
     no_memory: bool = Field(default=False, description="Neither read nor write experiences.")
     analyst: Literal["plain", "scientific"] = Field(
         default="plain",
@@ -286,7 +291,7 @@ class RunConfig(DataSettings, CallSettings):
     sandbox: Sandboxing = Field(
         default="auto", description="How the code of the scientific analyst is confined."
     )
-    runs_dir: Place = Field(default=Path("runs"), description="Where run folders lie.")
+    runs_dir: FilePath = Field(default=Path("runs"), description="Where run folders lie.")
 
     @field_validator("prompt")
     @classmethod
@@ -299,7 +304,7 @@ class RunConfig(DataSettings, CallSettings):
 class ExportedSettings(Settings):
     """Which prompt `autoprompt eval` and `autoprompt check` measure, where it is not `prompt`."""
 
-    exported: Place | None = Field(
+    exported: FilePath | None = Field(
         default=None,
         description="Measure this prompt with its demonstrations, YAML of `runs export`, not `prompt`.",
     )
@@ -308,7 +313,7 @@ class ExportedSettings(Settings):
 class CheckSettings(ExportedSettings):
     """The gate of `autoprompt check`: what is compared, what it bears, and what it writes."""
 
-    baseline: Place | None = Field(
+    baseline: FilePath | None = Field(
         default=None, description="The scores to compare with: a JSON file in git."
     )
     max_drop: Annotated[float, Field(ge=0, le=1)] = Field(
@@ -325,12 +330,12 @@ class CheckSettings(ExportedSettings):
         default=(),
         description="Rows that may never fail, each by its whole input or by the `id` in its file.",
     )
-    junit: Place | None = Field(
+    junit: FilePath | None = Field(
         default=None, description="Write a JUnit XML file, one testcase for each row."
     )
     github: bool = Field(default=False, description="Write GitHub annotations and the step's summary.")
-    record: Place | None = Field(default=None, description="Write the model's answers to this file.")
-    replay: Place | None = Field(
+    record: FilePath | None = Field(default=None, description="Write the model's answers to this file.")
+    replay: FilePath | None = Field(
         default=None, description="Take the answers from this file; nothing is sent anywhere."
     )
 
@@ -371,7 +376,7 @@ class ScienceConfig(CallSettings):
     io: str | None = Field(
         default=None, description="What is to be read and written, e.g. `save to output.txt`."
     )
-    data: tuple[Place, ...] = Field(
+    data: tuple[FilePath, ...] = Field(
         default=(), description="Data file, copied into the work folder; may be given several times."
     )
     max_iterations: Positive | None = Field(
@@ -388,10 +393,10 @@ class ScienceConfig(CallSettings):
         default="auto",
         description="`auto`: the strongest that works; `strict`: all layers or nothing; `none`: unconfined.",
     )
-    workdir: Place | None = Field(
+    workdir: FilePath | None = Field(
         default=None, description="Folder that the experiments work in; default: one in the run's own."
     )
-    python: Place | None = Field(
+    python: FilePath | None = Field(
         default=None, description="Interpreter of the experiments, with its libraries; default: this one."
     )
     experiment_seconds: Annotated[float, Field(gt=0)] = Field(
@@ -402,7 +407,7 @@ class ScienceConfig(CallSettings):
         description="The model's window; what is older is summarized. Default: 8192 embedded, else 32768.",
     )
     seed: int = Field(default=0, description="Passed on to the model.")
-    runs_dir: Place = Field(default=Path("runs"), description="Where run folders lie.")
+    runs_dir: FilePath = Field(default=Path("runs"), description="Where run folders lie.")
 
     @field_validator("task")
     @classmethod
@@ -416,7 +421,7 @@ class ScienceConfig(CallSettings):
         in_yaml = "agent" in self.model_fields_set and self.agent.search.max_iterations
         if self.max_iterations is not None and in_yaml and in_yaml != self.max_iterations:
             said = f"this is {self.max_iterations}, but another setting of the same number is {in_yaml}"
-            own, other = At(setting="max_iterations"), At(setting="agent.search.max_iterations")
+            own, other = Place(setting="max_iterations"), Place(setting="agent.search.max_iterations")
             raise Refused(Problem("settings.exclusive", said, own, "Give one of them.", related=(other,)))
         return self
 

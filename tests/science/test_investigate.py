@@ -316,7 +316,7 @@ def test_an_investigation_with_its_own_client_goes_on_with_no_other(passengers: 
 
 
 def test_two_numbers_of_passes_are_refused() -> None:
-    with pytest.raises(ValueError, match="give one"):
+    with pytest.raises(ValueError, match="Give one"):
         ScienceConfig.model_validate(
             {"task": "t", "max_iterations": 3, "agent": {"search": {"max_iterations": 4}}}
         )

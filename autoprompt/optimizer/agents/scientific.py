@@ -25,7 +25,7 @@ from autoprompt.llm.client import Client
 from autoprompt.llm.limits.budget import Budget
 from autoprompt.optimizer.agents.analyst import AnalysisAgent, CountingAnalyst, count_errors, error_cases
 from autoprompt.optimizer.search.plan import TRAIN_BATCH
-from autoprompt.records import EvaluatedRow, OnEvent
+from autoprompt.records import EvaluatedRow, OnEvent, warning_event
 from autoprompt.sandbox import Level
 from autoprompt.sandbox.interpreter import absolute
 from autoprompt.sandbox.probing import choose
@@ -111,7 +111,7 @@ class ScientificAnalyst:
         findings = self._findings(results, table, passes, conclusion, bench)
         write_text(table.parent / "findings.json", to_json([_plain(f) for f in findings], indent=2) + "\n")
         if not findings:
-            self.emit({"event": "warning", "message": "no tested hypothesis about the errors held"})
+            self.emit(warning_event("no tested hypothesis about the errors held"))
             return self.plain.analyze(prompt, results, filled=filled, seed=seed)
         analysis["suggestions"] = suggestions(findings, conclusion, language)
         analysis["findings"] = [_plain(finding) for finding in findings]

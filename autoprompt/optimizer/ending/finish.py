@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from autoprompt.errors import BudgetExhausted
+from autoprompt.errors import BudgetExhausted, Problem
 from autoprompt.measure.compare import LOPSIDED
 from autoprompt.optimizer.context import SearchContext
 from autoprompt.optimizer.ending.choosing import rows_to_ask
@@ -15,7 +15,7 @@ from autoprompt.optimizer.search.gate import confirm
 from autoprompt.optimizer.search.plan import FEWEST_FRESH, interleave
 from autoprompt.optimizer.search.pool import Entry
 from autoprompt.optimizer.state import AutoPromptState
-from autoprompt.records import Evaluation, Example
+from autoprompt.records import Evaluation, Example, warning_event
 from autoprompt.runs.folder import SEALED
 
 Update = AutoPromptState
@@ -72,14 +72,11 @@ def _count_failures(context: SearchContext, winner: Entry, rows: Sequence[Exampl
         return
     winner.scores.update(dict.fromkeys(failed, 0.0))
     context.changed.add(winner.candidate.id)
-    context.emit(
-        {
-            "event": "warning",
-            "about": "answers",
-            "message": f"the winner failed in {len(failed)} of {len(rows)} rows that the original answered: "
-            "for the confirmation they count as wrong",
-        }
+    said = (
+        f"the winner failed in {len(failed)} of {len(rows)} rows that the original answered, which counts as "
+        "wrong in the confirmation"
     )
+    context.emit(warning_event(Problem("model.winner-failed", said), about="answers"))
 
 
 def _ask_without_themselves(context: SearchContext, winner: Entry, rows: Sequence[Example]) -> None:

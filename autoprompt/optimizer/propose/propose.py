@@ -28,7 +28,7 @@ from autoprompt.optimizer.search.demos import lean
 from autoprompt.optimizer.search.operators import TELLERS, Means, OperatorName, choose_operators
 from autoprompt.optimizer.search.plan import FEWEST_TOLD
 from autoprompt.optimizer.search.pool import Entry
-from autoprompt.records import Candidate
+from autoprompt.records import Candidate, warning_event
 from autoprompt.text.answers.reasoning import asks_to_reason
 
 # From this share of answers that should be another label the demonstrations' labels are shifted, seen on so
@@ -66,7 +66,7 @@ def propose(context: SearchContext, brief: Brief) -> list[Candidate]:
                     raise
                 failure = error
                 text = f"no proposal from the writer ({operator}): {error}"
-                context.emit({"event": "warning", "message": text})
+                context.emit(warning_event(text))
             untold += operator in TELLERS
             operators.extend(_instead(operator, means))
             continue
