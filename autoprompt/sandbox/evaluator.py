@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import importlib.util
+import io
 import marshal
 import os
 import signal
@@ -17,7 +18,7 @@ import sys
 import threading
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from autoprompt.errors import InputError
 
@@ -119,9 +120,7 @@ class _Process:
             env={},
             start_new_session=True,
         )
-        assert self._child.stdin is not None
-        assert self._child.stdout is not None
-        self._to, self._from = self._child.stdin, self._child.stdout
+        self._to, self._from = (cast(io.FileIO, pipe) for pipe in (self._child.stdin, self._child.stdout))
 
     def evaluate(self, request: bytes) -> tuple[str, str]:
         """Status and text of the answer; `t` for a process that its time ended, `x` for another end."""
@@ -141,14 +140,15 @@ class _Process:
             return "t", ""
         return "x", f"exit code {code}" if code >= 0 else signal.Signals(-code).name
 
-    def _read(self, size: int) -> bytes:
-        found = bytearray()
-        while len(found) < size:
-            piece = self._from.read(min(size - len(found), 1 << 20))
-            if not piece:
+    def _read(self, size: int) -> bytearray:
+        found = bytearray(size)
+        unread = memoryview(found)
+        while unread:
+            number = self._from.readinto(unread)
+            if not number:
                 raise EOFError
-            found += piece
-        return bytes(found)
+            unread = unread[number:]
+        return found
 
     @property
     def is_alive(self) -> bool:

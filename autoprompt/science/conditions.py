@@ -40,7 +40,7 @@ def coded_conditions(code: str, columns: Collection[str]) -> list[str]:
     """Conditions that code compares columns by, the whole before its parts."""
     try:
         tree = ast.parse(code)
-    except (SyntaxError, ValueError, RecursionError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # MemoryError: nested too deeply
         return []
     nodes = (node for node in ast.walk(tree) if isinstance(node, (ast.Compare, ast.BinOp, ast.Call)))
     found = (_normal(node, columns) for node in nodes)
@@ -57,7 +57,7 @@ def as_condition(text: str, columns: Collection[str]) -> str | None:
         text = text.replace(said, meant)
     try:
         node = ast.parse(text, mode="eval").body
-    except (SyntaxError, ValueError, RecursionError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # MemoryError: nested too deeply
         return None
     return _normal(node, columns)
 

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
 import re
+import resource
+import time
 from pathlib import Path
 
 import pytest
+import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict
@@ -11,7 +14,7 @@ from pydantic import BaseModel, ConfigDict
 from autoprompt.batch.spec import BatchFile
 from autoprompt.errors import ConfigError, Place
 from autoprompt.settings.records import CheckFile, RunConfig, ScienceConfig
-from autoprompt.settings.yaml_file import load_yaml
+from autoprompt.settings.yaml_file import line_at, load_yaml, read_mapping, safe_load, top_keys
 
 
 class Part(BaseModel):
@@ -177,3 +180,86 @@ def test_any_punctuation_is_read_or_refused(tmp_path: Path, data: list[str]) -> 
     except ConfigError as error:
         refusal = str(error)
     assert refusal.startswith(str(path))
+
+
+def doubling(levels: int, width: int = 9) -> str:
+    """Levels of lists, each of them `width` times the one before."""
+    lines = ["a0: &a0 [x]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * width)}]" for n in range(1, levels)]
+    return "\n".join(lines) + "\n"
+
+
+BOMBS = {
+    "lists": doubling(12),
+    "two at a time": doubling(60, 2),
+    "mappings": "a0: &a0 {k: x}\n"
+    + "".join(f"a{n}: &a{n} {{k: *a{n - 1}, l: *a{n - 1}}}\n" for n in range(1, 50)),
+    "merged keys": "a0: &a0 {k0: x}\n"
+    + "".join(f"a{n}: &a{n} {{<<: [*a{n - 1}, *a{n - 1}]}}\n" for n in range(1, 50)),
+    "as keys": "? &a [x, x]\n: x\n" + "b: [" + ", ".join(["*a"] * 200_000) + "]\n",
+    "one line": "title: [" + "x, " * 260_000 + "x]\n",
+    "in itself": "title: &a {b: [*a]}\n",
+    "in itself by another": "title: &a [&b [*a], *b]\n",
+}
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_a_file_that_aliases_blow_up_is_rejected_in_seconds(tmp_path: Path, name: str) -> None:
+    path = write(tmp_path, BOMBS[name])
+    begun, before = time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for read in (
+        lambda: load_yaml(path, Whole),
+        lambda: read_mapping(path),
+        lambda: top_keys(path),
+        lambda: line_at(path, ("title",)),
+    ):
+        with pytest.raises(
+            ConfigError, match=rf"^{path} line \d+: (more than 250,000 values|\*\w+ is inside of)"
+        ):
+            read()
+    with pytest.raises(yaml.YAMLError):
+        safe_load(BOMBS[name])
+    assert time.process_time() - begun < 30
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 500_000
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "title: " + "[" * 100_000,
+        "title: " + "[" * 101 + "]" * 101,
+        "title: " + "{a: " * 100_000,
+        "- " * 100_000 + "x",
+        "? " * 100_000 + "x",
+        "".join(f"{' ' * n}a:\n" for n in range(150)),
+    ],
+    ids=["lists", "closed lists", "mappings", "blocks", "keys", "lines"],
+)
+def test_deep_nesting_is_rejected_in_seconds(tmp_path: Path, content: str) -> None:
+    path = write(tmp_path, content)
+    begun = time.process_time()
+    with pytest.raises(ConfigError, match=rf"^{path} line \d+: (nested more than 100 levels deep|not YAML)"):
+        load_yaml(path, Whole)
+    assert time.process_time() - begun < 20
+
+
+def test_a_large_file_is_rejected_unread(tmp_path: Path) -> None:
+    path = tmp_path / "c.yaml"
+    with path.open("wb") as file:
+        file.truncate(10_000_000_000)
+    with pytest.raises(ConfigError, match="more than 50,000,000 bytes"):
+        load_yaml(path, Whole)
+
+
+def test_aliases_that_save_writing_are_read(tmp_path: Path) -> None:
+    text = "files: &f [a, b]\nparts: [&p {name: x}, *p, {<<: *p, file: y}]\n"
+    found = load_yaml(write(tmp_path, text), Whole)
+    assert [part.name for part in found.parts] == ["x", "x", "x"]
+
+
+def test_a_hundred_thousand_unknown_keys_are_told_in_seconds(tmp_path: Path) -> None:
+    path = write(tmp_path, "".join(f"labe{n}: 1\n" for n in range(100_000)))
+    begun = time.process_time()
+    with pytest.raises(ConfigError, match="99,900 more problems"):
+        load_yaml(path, CheckFile)
+    assert time.process_time() - begun < 40

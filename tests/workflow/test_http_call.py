@@ -17,8 +17,9 @@ from typing import Any
 
 import pytest
 
-from autoprompt.workflow import RunSettings, Workflow
+from autoprompt.workflow import NodeError, RunSettings, Workflow
 from autoprompt.workflow.engine.errors import AddressRefusedError, HttpError
+from autoprompt.workflow.engine.events import WorkflowWarning
 from autoprompt.workflow.engine.http_call import HttpRequest, send
 
 LOCAL = ("127.0.0.1", "localhost")
@@ -240,6 +241,24 @@ def test_a_tool_and_a_node_send_no_key_on(
     assert workflow.run({}, settings=RunSettings(allow_private_hosts=LOCAL))["status_code"] == 200
     assert [got.has_secret for got in first.received] == [True, True]
     assert [got.has_secret for got in other.received] == [False, False]
+
+
+def test_what_came_of_it_is_told(first: Origin, other: Origin) -> None:
+    """Often a redirect from http to https, where the key is missed."""
+    first.redirects("/a", 302, f"{other.url}/b")
+    other.answers["/b"] = 401, {}
+    note = f"answered 401 by {other.url}, to which a redirect led, without the headers"
+    headers = {"X-Api-Key": "secret"}
+    node = {"id": "h", "type": "http-request", "data": {"url": f"{first.url}/a", "headers": headers}}
+    settings = RunSettings(allow_private_hosts=LOCAL)
+    events = list(Workflow.load({"nodes": [node]}).stream({}, settings=settings))
+    assert [event.message for event in events if isinstance(event, WorkflowWarning)] == [
+        f"the request was {note}"
+    ]
+    tools = {"look": {"url": f"{first.url}/a", "headers": headers}}
+    tool = {"id": "t", "type": "tool", "data": {"tool_name": "look"}}
+    with pytest.raises(NodeError, match=f"tool look was {note}: ok"):
+        Workflow.load({"tools": tools, "nodes": [tool]}).run({}, settings=settings)
 
 
 # --- the deadline, and the size ---

@@ -98,7 +98,7 @@ def _as_list(value: Any) -> list[Any]:
     if isinstance(value, str):
         try:
             read = json.loads(value)
-        except ValueError:
+        except (ValueError, RecursionError):
             read = None
         if isinstance(read, list):
             return read
@@ -132,7 +132,7 @@ def _equal(actual: Any, expected: Any) -> bool:
     if isinstance(actual, list | dict) and isinstance(expected, str):
         try:
             return bool(actual == json.loads(expected))
-        except ValueError:
+        except (ValueError, RecursionError):
             return False
     return bool(actual == expected)
 

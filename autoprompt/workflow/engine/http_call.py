@@ -8,7 +8,7 @@ import json
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
@@ -48,9 +48,17 @@ class HttpRequest:
 
 @dataclass(frozen=True)
 class HttpResponse:
+    """An answer. moved_to: the origin that a redirect led to without the request's headers; "" for none."""
+
     status: int
     body: str
     headers: Mapping[str, str]
+    moved_to: str = ""
+
+    @property
+    def note(self) -> str:
+        """What to add to a status that the missing headers may explain."""
+        return f" by {self.moved_to}, to which a redirect led, without the headers" if self.moved_to else ""
 
 
 def send(request: HttpRequest, allow_private_hosts: Sequence[str] = ()) -> HttpResponse:
@@ -99,6 +107,7 @@ def send(request: HttpRequest, allow_private_hosts: Sequence[str] = ()) -> HttpR
                 data=dict(request.form) if request.form is not None and files is None else None,
                 files=files,
             )
+            moved_to = ""
             for _ in range(_MAX_REDIRECTS + 1):
                 sent = following
                 assert sent is not None
@@ -106,7 +115,9 @@ def send(request: HttpRequest, allow_private_hosts: Sequence[str] = ()) -> HttpR
                 try:
                     following = _redirected(client, sent, response)
                     if following is None:
-                        return _read(response)
+                        return replace(_read(response), moved_to=moved_to)
+                    if _origin(following.url) != _origin(sent.url):
+                        moved_to = _shown(following.url)
                 finally:
                     response.close()
         except httpx.TimeoutException as error:

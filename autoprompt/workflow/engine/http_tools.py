@@ -92,7 +92,7 @@ class HttpTool(BaseModel):
         except HttpError as error:
             raise HttpError(f"tool {self.name}: {error}", error.status) from error
         if response.status >= 400:
-            said = f"tool {self.name} was answered {response.status}: {response.body[:200]}"
+            said = f"tool {self.name} was answered {response.status}{response.note}: {response.body[:200]}"
             raise HttpError(said, response.status)
         try:
             return json.loads(response.body)

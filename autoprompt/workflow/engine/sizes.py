@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any
 
@@ -12,7 +12,7 @@ MAX_TOTAL = 4 * MAX_SIZE
 """Characters that the nodes of one graph put out together."""
 MAX_DEPTH = 500
 _MAX_BITS = 14_000  # of a product: Python writes out no number of more than 4,300 digits
-_PART = 8  # characters that an entry of a list counts, whatever it holds
+_PART = 16  # characters that an entry of a list counts, whatever it holds
 
 
 class TooLargeError(ValueError):
@@ -46,8 +46,11 @@ def check_size(value: Any) -> int:
                 size += len(part)
             elif isinstance(part, int):
                 size += part.bit_length() // 3
-            elif (inner := _parts(part)) is not None:
-                opened.append(inner)
+            elif isinstance(part, list | tuple) and (of_kind := _KINDS.get(frozenset(map(type, part)))):
+                size += _PART * len(part) + sum(map(of_kind, part))  # ten times as fast
+            elif isinstance(part, Mapping | list | tuple):
+                inner = chain.from_iterable(part.items()) if isinstance(part, Mapping) else part
+                opened.append(iter(inner))
                 break
             if size > MAX_SIZE:
                 raise TooLargeError(f"a value has more than {MAX_SIZE:,} characters")
@@ -58,10 +61,12 @@ def check_size(value: Any) -> int:
     return size
 
 
-def _parts(value: Any) -> Iterator[Any] | None:
-    if isinstance(value, Mapping):
-        return chain.from_iterable(value.items())
-    return iter(value) if isinstance(value, list | tuple) else None
+# What counts of an entry in a list of one kind, beside _PART.
+_KINDS: dict[frozenset[type], Callable[[Any], int]] = {
+    frozenset({str}): len,
+    frozenset({int}): int.bit_length,
+    frozenset({float}): lambda _: 0,
+}
 
 
 def product(left: Any, right: Any) -> Any:

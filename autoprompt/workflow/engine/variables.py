@@ -10,6 +10,7 @@ from autoprompt.workflow.engine.sizes import Room, check_size
 
 Values = Mapping[str, Mapping[str, Any]]
 
+MAX_ID_PARTS = 50  # of an id with dots in it; a selector with more of them goes into a value
 SCOPES = ("sys", "env", "conversation")  # of variables that belong to no node
 
 
@@ -101,7 +102,7 @@ class VariablePool:
         parts = [str(part) for part in selector]
         if parts and parts[0] in self._local_ids:
             return self._local_ids[parts[0]], parts[1:]
-        for length in range(len(parts) - 1, 1, -1):
+        for length in range(min(len(parts) - 1, MAX_ID_PARTS), 1, -1):
             joined = ".".join(parts[:length])
             if joined in self._values or joined in self.writes:
                 return joined, parts[length:]

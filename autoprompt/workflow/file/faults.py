@@ -17,6 +17,7 @@ from autoprompt.workflow.engine.errors import WorkflowDefinitionError
 MOST_NODES = 2000  # checked in 3 s; the largest exports that are around have 200
 MOST_FAULTS = 500
 MOST_SHOWN = 20
+_MAX_MESSAGE = 1000
 Where = tuple[int | str, ...]
 
 
@@ -101,6 +102,8 @@ class Faults:
 
     def _append(self, fault: Fault) -> None:
         """Add a fault. Raises WorkflowDefinitionError for too many: each looks for what was meant."""
+        if len(fault.message) > _MAX_MESSAGE:  # it shows what is in the file
+            fault = replace(fault, message=f"{fault.message[: _MAX_MESSAGE - 1]}…")
         self._found.append(fault)
         if len(self._found) > MOST_FAULTS:
             raise WorkflowDefinitionError(

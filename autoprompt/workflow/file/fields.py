@@ -92,12 +92,12 @@ def typed_value(value: Any, kind: str, what: str) -> Any:
         return empty_value(kind)
     try:
         read = json.loads(value)
-    except ValueError as error:
-        raise ValueError(f"{what} is {value!r}, expected JSON of type {kind}") from error
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{what} is {value!r:.80}, expected JSON of type {kind}") from error
     if kind in ("boolean", "bool") and read in (0, 1):
         return bool(read)
     if not is_of_type(read, kind):
-        raise ValueError(f"{what} is {value!r}, expected type {kind}")
+        raise ValueError(f"{what} is {value!r:.80}, expected type {kind}")
     return read
 
 

@@ -160,5 +160,5 @@ def _json(name: str, value: Any) -> Any:
         return value
     try:
         return json.loads(value)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"input {name} is {value[:60]!r}, expected JSON ({error})") from error

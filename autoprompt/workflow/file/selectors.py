@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from autoprompt.workflow.engine.expression import ExpressionError
 from autoprompt.workflow.engine.template import Selector
+from autoprompt.workflow.engine.variables import MAX_ID_PARTS
 from autoprompt.workflow.file import records
 from autoprompt.workflow.file.checks import CheckedGraph, CheckedNode, Checker, extraction_where
 from autoprompt.workflow.file.faults import Where
@@ -150,7 +151,7 @@ class SelectorChecker:
         """(id of the node, name and path); the longest id that there is."""
         if selector[0] in locals_:
             return locals_[selector[0]].id, selector[1:]
-        for length in range(len(selector), 0, -1):
+        for length in range(min(len(selector), MAX_ID_PARTS), 0, -1):
             joined = ".".join(selector[:length])
             if joined in self._nodes or joined in self._reserved:
                 return joined, selector[length:]

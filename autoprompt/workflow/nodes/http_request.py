@@ -29,8 +29,11 @@ class HttpRequestNode(NodeTypeBase):
             "headers": dict(response.headers),
             "files": [],
         }
+        if response.note and request.headers:
+            context.warn(f"the request was answered {response.status}{response.note}")
         if response.status >= 400 and (context.node.error_strategy is not None or context.node.retries):
-            said = f"{request.method.upper()} was answered {response.status}: {response.body[:200]}"
+            status = f"{response.status}{response.note}"
+            said = f"{request.method.upper()} was answered {status}: {response.body[:200]}"
             raise HttpError(said, response.status)
         # Headers may hold a key, and what a run keeps is for reading.
         return NodeResult(outputs, inputs={"method": request.method, "url": data.url})
@@ -115,7 +118,7 @@ def _json_text(text: str, context: NodeContext) -> str:
     try:
         json.loads(filled)
         return filled
-    except ValueError:
+    except (ValueError, RecursionError):
         # A text that is JSON itself stands there without quotes.
         return render(text, context.pool)
 

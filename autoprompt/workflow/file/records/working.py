@@ -13,6 +13,8 @@ from autoprompt.workflow.engine.http_tools import HttpTool
 from autoprompt.workflow.engine.jinja import check_jinja
 from autoprompt.workflow.file.fields import Input, Mapped, NamedSelectors, NodeData, Record, Text
 
+_MAX_CODE = 400_000  # characters; of short lines, Python parses so many in a second
+
 
 class ToolData(NodeData):
     """tool_configurations: what the editor's form fixed; tool_parameters: what a run gives."""
@@ -62,12 +64,16 @@ class CodeData(NodeData):
     @model_validator(mode="after")
     def _can_be_read(self) -> Self:
         """Told when the file is checked: at run time the nodes before it would be paid for first."""
+        if len(self.code) > _MAX_CODE:
+            raise ValueError(f"code of {len(self.code):,} characters, expected at most {_MAX_CODE:,}")
         if self.code_language == "python3":
             try:
                 with warnings.catch_warnings(action="ignore"):
                     ast.parse(self.code)
             except SyntaxError as error:
                 raise ValueError(f"code line {error.lineno} is no Python: {error.msg}") from error
+            except (RecursionError, MemoryError) as error:  # what the parser calls its own stack
+                raise ValueError("the code is nested too deeply") from error
         return self
 
 
