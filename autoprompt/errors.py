@@ -90,7 +90,8 @@ class Problem:
         fix: What to do, in whole sentences. `{max_val}` stands for the setting of that name in `settings`.
         settings: Settings that `fix` names, with the value to give them. None only names the setting;
             `<FILE>` is a value that the user has to choose.
-        related: Other places that explain this one, such as the row that a duplicate repeats.
+        related: Other places that explain this one, such as the row that a duplicate repeats. They are named
+            where `said` has `{related}`, else behind it.
         also: Places with the same problem, the first ones.
         more: How many further places have it.
 
@@ -182,6 +183,7 @@ AT_COMMAS = ("labels", "allow_private_hosts")  # whose flag takes a whole list; 
 _BLANK = re.compile(r"<([A-Z@|_,.=\[\]]+)>")
 _BARE_WORD = re.compile(r"[\w./:@%+=-]+")
 _ENDS = (".", "?", "!", "…", ":")
+_RELATED = "{related}"
 
 
 def _tell(problem: Problem, voice: Voice) -> str:
@@ -189,7 +191,8 @@ def _tell(problem: Problem, voice: Voice) -> str:
         return problem.said
     said = problem.said
     if problem.related:
-        said += f" ({_places(problem.related, problem.place, voice)})"
+        related = _places(problem.related, problem.place, voice)
+        said = said.replace(_RELATED, related) if _RELATED in said else f"{said} ({related})"
     if place := _place(problem.place, voice):
         said = f"{place}: {said}"
     text = said if said.endswith(_ENDS) else f"{said}."

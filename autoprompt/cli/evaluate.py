@@ -210,7 +210,7 @@ def _of_run(run: str, candidate: str | None, flags: Mapping[str, Any], runs_dir:
     from autoprompt.settings.records import JUDGED, is_embedded
 
     if given := [name for name in ("prompt", "exported", "workflow") if name in flags]:
-        raise UsageError(f"--run and --{given[0]} exclude each other")
+        raise UsageError(f"--run: cannot be combined with --{given[0]}. Give one of them.")
     folder = RunStore(runs_dir).open(run)  # once: meanwhile another may become the `last`
     scored = api.best_of(folder.path) if candidate is None else api.candidate_of(folder.path, candidate)
     config = load_config(folder)

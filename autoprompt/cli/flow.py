@@ -74,7 +74,7 @@ def run_flow(
     one that was stopped goes on with --resume or `autoprompt resume`.
     """
     if events and as_json:
-        raise UsageError("--events and --json exclude each other")
+        raise UsageError("--events: cannot be combined with --json. Give one of them.")
     from autoprompt.runs import RunStore
     from autoprompt.workflow.flow_run import FlowRun, read_inputs, read_mocks_file, reopened
 

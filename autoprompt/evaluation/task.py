@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from autoprompt.dataset.splits import load_checked
-from autoprompt.errors import ConfigError, Problem
+from autoprompt.errors import ConfigError, Place, Problem
 from autoprompt.evaluation.checks import check_metric, check_placeholders, starting_prompt
 from autoprompt.llm.client import Client, Options
 from autoprompt.measure.baselines import unbalanced_warnings
@@ -112,8 +112,9 @@ def open_task(config: RunConfig, candidate: Candidate | None = None) -> Task:
     if config.workflow is None:
         return PromptTask(config, starting_prompt(config) if candidate is None else candidate.prompt)
     if candidate is not None and COMPONENT in candidate.components:
+        said = f"one prompt was given to be scored, and {config.workflow}"
         raise ConfigError(
-            f"The candidate is one prompt, but {config.workflow} is scored. Give one of the two."
+            Problem("settings.exclusive", said, Place(setting="workflow"), "Leave one of the two out.")
         )
     from autoprompt.workflow.flow_run import load_tools
     from autoprompt.workflow.task import open_workflow

@@ -43,7 +43,7 @@ EMPTY_PROMPT = Problem(
 
 def exclusive(one: str, other: str) -> Refused:
     """Return the error of two settings of which only one may be given."""
-    said, fix = "this cannot be combined with another setting", "Give one of them."
+    said, fix = "cannot be combined with {related}", "Give one of them."
     return Refused(
         Problem("settings.exclusive", said, Place(setting=one), fix, related=(Place(setting=other),))
     )

@@ -245,7 +245,9 @@ def test_a_budget_that_is_given_goes_before_the_files_and_is_kept_for_resume(hom
 
 
 def test_a_budget_that_is_none_is_refused(home: Home) -> None:
-    with pytest.raises(ConfigError, match=r"budget is .*give BudgetSettings\(max_cost=5\)"):
+    with pytest.raises(
+        ConfigError, match=r"budget: expected BudgetSettings, .*Give BudgetSettings\(max_cost=5\)"
+    ):
         run(home, home.write_batch(), budget={"max_cost": 5})
     with pytest.raises(ValueError, match="finite"):
         BudgetSettings(max_cost=float("inf"))
@@ -367,7 +369,7 @@ def test_every_trial_is_checked_before_anything_is_sent(home: Home) -> None:
         run(home, path, clients=clients)
     assert asked(clients) == 0
     assert not home.runs_dir.exists()
-    assert "max_calls=3: max_calls is 3, but" in str(caught.value)
+    assert "max_calls=3: max_calls: 3 calls are too few" in str(caught.value)
     assert all("b.yaml line" in line for line in str(caught.value).splitlines())
 
 

@@ -121,11 +121,11 @@ def test_input_faults_end_with_3(endpoint: Endpoint) -> None:
     assert "baselines/t.json line 1: '<<<<<<<' found, a conflict marker of git" in check(code=3).stderr
     BASELINE.write_text(text, encoding="utf-8")
     assert (
-        "--prompt: this cannot be combined with another setting (--exported)"
+        "--prompt: cannot be combined with --exported"
         in check("--prompt", "p", "--exported", "e.yaml", code=2).stderr
     )
     said = check("--record", "a.jsonl", "--replay", "b.jsonl", code=2).stderr
-    assert "--record: this cannot be combined with another setting (--replay). Give one of them." in said
+    assert "--record: cannot be combined with --replay. Give one of them." in said
     assert "--metric: unknown metric 'exact'. Did you mean" in check("--metric", "exact", code=2).stderr
     Path("ci.yaml").write_text("baselin: b.json\n", encoding="utf-8")
     assert "ci.yaml line 1: baselin: unknown key. Did you mean 'baseline'?" in check(code=3).stderr

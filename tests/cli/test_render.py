@@ -39,8 +39,8 @@ RESULT: dict[str, Any] = {
     "calls": 1391,
     "tokens": {"task": 120_000, "optimizer": 4_000},
     "spending": {
-        "task": {"prompt_tokens": 118_000, "completion_tokens": 2_000},
-        "optimizer": {"prompt_tokens": 3_000, "completion_tokens": 1_000},
+        "task": {"prompt_tokens": 118_000, "completion_tokens": 2_000, "cost_usd": None},
+        "optimizer": {"prompt_tokens": 3_000, "completion_tokens": 1_000, "cost_usd": None},
     },
     "cost_usd": None,
     "seconds": 431.0,

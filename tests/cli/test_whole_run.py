@@ -19,6 +19,7 @@ from autoprompt.cli import app
 from autoprompt.cli.run import _is_one_reader
 from autoprompt.errors import Interrupted
 from autoprompt.evaluation.exported import export
+from autoprompt.llm.limits.room import FIRST_ROOM
 from autoprompt.records import Candidate, Demo
 from autoprompt.runs import RunStore
 
@@ -41,7 +42,11 @@ def call(*arguments: str, code: int = 0) -> Result:
 
 def test_a_run_from_start_to_export(endpoint: Endpoint) -> None:
     result = call("run", "--config", "c.yaml")
-    assert result.stdout.startswith("Confirmed: 0.50 -> 1.00 on 18 unseen rows")
+    level = (
+        "1.00 is not clearly better than copying the answer of the known rows with the most words in common"
+    )
+    assert result.stdout.startswith(level)  # these rows are that easy
+    assert "Confirmed: 0.50 -> 1.00 on 18 unseen rows" in result.stdout
     assert "{+ KNOWN RULE: look at what happens now.+}" in result.stdout
     assert "round 1: measuring candidates" in result.stderr
     (folder,) = (path for path in Path("runs").iterdir() if path.is_dir())
@@ -77,7 +82,9 @@ def test_json_is_the_only_thing_on_stdout() -> None:
     assert {**data, "warnings": None} == {**stored, "warnings": None}
     assert [warning["code"] for warning in data["warnings"]] == [w["code"] for w in stored["warnings"]]
     assert data["verdict"] == "confirmed"
-    assert result.stderr.startswith("Confirmed")  # a quiet run keeps its warnings for the end
+    assert result.stderr.index("Confirmed: ") < result.stderr.index(
+        "warning: "
+    )  # a quiet run keeps its warnings for the end
     assert result.stderr.count("warning: 22 validation rows can only confirm a gain of about +0.36") == 1
     assert json.loads(call("resume", data["run_id"], "--json").stdout) == data
 
@@ -175,7 +182,7 @@ def test_a_misspelt_variable_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AUTOPROMPT_MAX_CALS", "5")
     said = call("run", "--config", "c.yaml", "--dry-run").stderr
     assert (
-        "warning: AUTOPROMPT_MAX_CALS is no setting and is ignored; did you mean AUTOPROMPT_MAX_CALLS?"
+        "warning: AUTOPROMPT_MAX_CALS: no such setting, so it is ignored. Did you mean AUTOPROMPT_MAX_CALLS?"
         in said
     )
 
@@ -250,7 +257,7 @@ def test_the_best_prompt_of_a_run_is_scored_as_it_is(endpoint: Endpoint) -> None
     assert "exact_match 1.000" in call("eval", "--config", "c.yaml", "--run", run).stdout
     sent = len(endpoint.requests)
     refused = call("eval", "--config", "c.yaml", "--run", run, "--prompt", "Another.", code=2)
-    assert "--run and --prompt exclude each other" in refused.stderr
+    assert "--run: cannot be combined with --prompt" in refused.stderr
     assert len(endpoint.requests) == sent
 
 
@@ -411,14 +418,17 @@ def test_an_exported_prompt_is_the_only_prompt(endpoint: Endpoint) -> None:
     exported = ("eval", "--config", "c.yaml", "--exported", "best.yaml")
     Path("w.yaml").write_text("nodes: []\n", encoding="utf-8")
     for other in ("--prompt", "--run"):
-        assert f"{other} and --exported exclude each other" in call(*exported, other, "x", code=2).stderr
-    assert "exported holds one prompt" in call(*exported, "--workflow", "w.yaml", code=3).stderr
+        assert ": cannot be combined with --" in call(*exported, other, "x", code=2).stderr
+    assert (
+        "one prompt was given to be scored, and w.yaml"
+        in call(*exported, "--workflow", "w.yaml", code=3).stderr
+    )
     said = call(*exported, code=3).stderr
-    assert "'urgent' is not among the labels 'normal', 'later' of best.yaml" in said
+    assert "'urgent' is none of the labels of best.yaml: 'normal', 'later'" in said
     Path("best.yaml").write_text(export(Candidate({"a": "x", "b": "y"}), "yaml"), encoding="utf-8")
     assert "best.yaml: 2 prompts (a, b), expected one" in call(*exported, code=3).stderr
     Path("d.yaml").write_text("prompt: x\nexported: best.yaml\ndataset: t.jsonl\n", encoding="utf-8")
-    assert "prompt and exported exclude each other" in call("eval", "--config", "d.yaml", code=3).stderr
+    assert "cannot be combined with" in call("eval", "--config", "d.yaml", code=3).stderr
     assert endpoint.requests == []
 
 
@@ -451,7 +461,10 @@ def test_a_run_is_scored_by_its_own_judge_and_with_its_own_options(
         sent = len(endpoint.requests)
         call("eval", "--config", "c.yaml", "--run", "last", "--no-cache", *flags)
         asked = endpoint.requests[sent:]
-        return sorted({(body["model"], body["temperature"], body["max_tokens"]) for body in asked})
+        limits = {
+            body["model"]: body["max_tokens"] for body in asked
+        }  # the grader's first have room to think
+        return sorted({(body["model"], body["temperature"], limits[body["model"]]) for body in asked})
 
     assert scored() == [("grader", 0.0, 300), ("m", 0.25, 77)]
     assert scored("--model", "other") == [("grader", 0.0, 300), ("other", 0.25, 77)]
@@ -544,11 +557,11 @@ def test_a_run_takes_its_labels_to_other_rows(endpoint: Endpoint) -> None:
     fields = ("--input-field", "message", "--target-field", "priority")
     assert "on 30 rows" in call(*evaluation, *fields).stdout
     refused = call(*evaluation, *fields, "--labels", "normal,later", code=3)
-    assert "target 'urgent' is not among the labels 'normal', 'later'. Correct" in refused.stderr
+    assert "target 'urgent' is none of the labels: 'normal', 'later'. Correct" in refused.stderr
     Path("other.jsonl").write_text('{"message": "Hm", "priority": "later"}', encoding="utf-8")
     refused = call(*evaluation[:-1], "other.jsonl", *fields, code=3)
     assert re.search(
-        r"'later' is not among the labels 'normal', 'urgent' of run \d{8}\S+\. Correct", refused.stderr
+        r"'later' is none of the labels of run \d{8}\S+: 'normal', 'urgent'\. Correct", refused.stderr
     )
     Path("other.task.yaml").write_text("labels: [normal, urgent, later]", encoding="utf-8")
     assert "on 1 rows" in call(*evaluation[:-1], "other.jsonl", *fields).stdout  # the user's own go first
@@ -566,4 +579,4 @@ def test_a_run_with_free_answers_leaves_other_rows_free(endpoint: Endpoint) -> N
     Path("few.jsonl").write_text("\n".join(map(json.dumps, few)), encoding="utf-8")
     sent = len(endpoint.requests)
     call("eval", "--config", "c.yaml", "--run", "last", "--dataset", "few.jsonl", *fields[:4])
-    assert {request["max_tokens"] for request in endpoint.requests[sent:]} == {1024}
+    assert {request["max_tokens"] for request in endpoint.requests[sent:]} == {1024 + FIRST_ROOM}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -22,7 +23,7 @@ from autoprompt.llm.transport.http import HttpTransport
 from autoprompt.llm.transport.langchain import LangChainTransport
 from autoprompt.records import Message
 from autoprompt.settings.records import ModelSettings
-from autoprompt.workflow.engine.http_call import HttpRequest, send
+from autoprompt.workflow.engine.http_call import HttpError, HttpRequest, send
 from tests.fake_endpoint import LOCAL
 
 NOWHERE = "http://127.0.0.1:9/v1"
@@ -48,11 +49,17 @@ def asked(transport: str) -> Callable[[], Any]:
     ).complete(ASK)
 
 
+def asked_by_a_node() -> None:
+    with suppress(HttpError):  # nothing answers there
+        send(HttpRequest("GET", NOWHERE), LOCAL)
+    send(HttpRequest("GET", NOWHERE.replace("http:", "https:")), LOCAL)
+
+
 CALLERS = {
     "listing": lambda: connect(ModelSettings(model="m", base_url=NOWHERE)),
     "http": asked("http"),
     "langchain": asked("langchain"),
-    "workflow": lambda: send(HttpRequest("GET", NOWHERE.replace("http:", "https:")), LOCAL),
+    "workflow": asked_by_a_node,
 }
 
 

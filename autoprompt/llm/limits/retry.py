@@ -245,7 +245,7 @@ class LimitedClient:
         tries.usage = tries.usage + usage
         self._gate.answered(slot, usage.total_tokens)
         self._outage.answered()
-        if sent is not wanted and (answer.is_cut or answer.is_empty):
+        if sent is not wanted and answer.is_cut:
             tries.is_whole = True
             tries.error = EndpointError(f"the answer was cut at {sent.max_output_tokens} tokens")
             return None

@@ -398,7 +398,7 @@ def test_a_broken_http_tool(tmp_path: Path) -> None:
     """
     found = told(faults_of(text, tmp_path))
     assert "line 3: adress: unknown key" in found
-    assert "no value for 'url'" in found
+    assert "line 3: url: no value, expected one" in found
 
 
 def test_code_that_is_not_run_here(tmp_path: Path) -> None:
