@@ -40,7 +40,7 @@ class SizeError(yaml.YAMLError):
 class _Pairing(yaml.SafeLoader):
     """SafeLoader, all of it in Python, that joins the two halves of an escaped surrogate pair."""
 
-    def construct_scalar(self, node: yaml.ScalarNode) -> Any:
+    def construct_scalar(self, node: yaml.ScalarNode | yaml.MappingNode) -> Any:
         value = super().construct_scalar(node)
         if isinstance(value, str) and any("\ud800" <= sign <= "\udfff" for sign in value):
             return value.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
@@ -73,7 +73,7 @@ for _loader in (Composer, Loader):
         )
 
 
-def _loader(text: str) -> Any:
+def _loader_for(text: str) -> Any:
     return Composer if _SURROGATE.search(text) else Loader
 
 
@@ -88,7 +88,7 @@ def check_size(text: str) -> None:
     sizes: dict[str | None, int] = {}  # of what has an anchor; 0 while that is not complete
     opened: list[tuple[str | None, int]] = []  # anchor, and how many values came before
     total = 0
-    events: Iterator[Any] = yaml.parse(text, Loader=_loader(text))
+    events: Iterator[Any] = yaml.parse(text, Loader=_loader_for(text))
     for event in events:
         line = event.start_mark.line + 1
         if isinstance(event, yaml.AliasEvent):
@@ -197,7 +197,7 @@ def read_mapping(path: Path, expected: str = "") -> dict[str, Any]:
 def _mapping(text: str, path: Path, expected: str) -> tuple[dict[Any, Any], yaml.MappingNode]:
     try:
         check_size(text)
-        loader = _loader(text)(text)
+        loader = _loader_for(text)(text)
         node = loader.get_single_node()
         doubles = list(_double_keys(node, set())) if node else []
         data = loader.construct_document(node) if isinstance(node, yaml.MappingNode) else None
@@ -242,7 +242,7 @@ def _node(path: Path) -> yaml.Node | None:
     text = _text(path)
     try:
         check_size(text)
-        node: yaml.Node | None = _loader(text)(text).get_single_node()
+        node: yaml.Node | None = _loader_for(text)(text).get_single_node()
         return node
     except (yaml.YAMLError, ValueError) as error:
         raise ConfigError(_broken_yaml(path, error)) from error

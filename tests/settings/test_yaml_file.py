@@ -263,3 +263,21 @@ def test_a_hundred_thousand_unknown_keys_are_told_in_seconds(tmp_path: Path) -> 
     with pytest.raises(ConfigError, match="99,900 more problems"):
         load_yaml(path, CheckFile)
     assert time.process_time() - begun < 40
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        (r'"\ud83d\ude00 yes"', "\U0001f600 yes"),
+        (r'"\ud83d"', "\ud83d"),  # half of a pair stays half
+        (r"'\ud83d\ude00'", r"\ud83d\ude00"),  # no escape in single quotes
+        (r"\ud83d\ude00", r"\ud83d\ude00"),
+        (r'["\ud83d\ude00", 7]', ["\U0001f600", 7]),
+        (r'{"\ud83d\ude00": a}', {"\U0001f600": "a"}),
+    ],
+)
+def test_an_emoji_as_json_escapes_it(written: str, read: object, tmp_path: Path) -> None:
+    path = tmp_path / "a.yaml"
+    path.write_text(f"a: {written}\n", encoding="utf-8")
+    assert read_mapping(path) == {"a": read}
+    assert safe_load(f"a: {written}\n") == {"a": read}
