@@ -143,7 +143,7 @@ def _capped(
     """Return tokens and cost as far as the caps on them let the run get; add to `warnings` if they end it."""
     most_tokens, most_cost = p.config.max_tokens, p.config.max_cost
     if most_tokens is not None and tokens > most_tokens:
-        warnings.append(_ends("max_tokens", f"{most_tokens:,}", f"{tokens:,}"))
+        warnings.append(_ends("max_tokens", f"{most_tokens:,} tokens", f"{tokens:,}"))
         tokens = most_tokens
     if most_cost is not None and cost is not None and cost > most_cost:
         warnings.append(_ends("max_cost", f"${most_cost:g}", f"${cost:.4g}"))

@@ -249,7 +249,7 @@ def test_a_budget_that_is_none_is_refused(home: Home) -> None:
         ConfigError, match=r"budget: expected BudgetSettings, .*Give BudgetSettings\(max_cost=5\)"
     ):
         run(home, home.write_batch(), budget={"max_cost": 5})
-    with pytest.raises(ValueError, match="finite"):
+    with pytest.raises(ConfigError, match="finite"):
         BudgetSettings(max_cost=float("inf"))
 
 

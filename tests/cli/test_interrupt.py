@@ -51,7 +51,8 @@ def test_an_interrupt_ends_soon_and_a_second_one_at_once(
     (tmp_path / "t.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     (tmp_path / "c.yaml").write_text(
         f"dataset: t.jsonl\nprompt: A or B?\nmodel: m\nbase_url: {silent.base_url}\n"
-        f"concurrency: {ROWS_AT_ONCE}\ntimeout: 45\n" + ("preset: quick\n" if command == "run" else ""),
+        f"concurrency: {ROWS_AT_ONCE}\ntimeout: 45\ntraits: {{thinks_first: false}}\n"
+        + ("preset: quick\n" if command == "run" else ""),
         encoding="utf-8",
     )
     with subprocess.Popen(

@@ -309,7 +309,7 @@ best                0.860   0.760 to 0.920     72           371
 
 24 rows fixed, 3 broken; p = 0.0001 (paired, exact); verdict: confirmed
 validation on 72 rows: original 0.600, best 0.840
-1,391 calls, 124,000 tokens (4,000 for writing), cost unknown, 7:11; candidates: 14 tried, 3
+1,391 calls, 124,000 tokens, 4,000 of them for writing, cost unknown, 7:11; candidates: 14 tried, 3
 accepted; ended by max_iterations
 
 What changed in the prompt

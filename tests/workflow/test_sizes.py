@@ -14,14 +14,14 @@ from autoprompt.workflow import NodeError, RunSettings, Workflow
 from autoprompt.workflow.engine.expression import ExpressionError, parse_expression
 from autoprompt.workflow.engine.sizes import MAX_SIZE, TooLargeError, check_size, concatenated, product
 
-START = {"id": "start", "type": "start", "data": {"variables": [{"variable": "q", "type": "paragraph"}]}}
 ITSELF = {"input_type": "variable", "value": ["loop", "x"]}
 
 
-def run(*nodes: dict[str, Any], q: Any = "a") -> dict[str, Any]:
+def run(*nodes: dict[str, Any], q: Any = "a", kind: str = "paragraph") -> dict[str, Any]:
+    start = {"id": "start", "type": "start", "data": {"variables": [{"variable": "q", "type": kind}]}}
     settings = RunSettings(client=ScriptedClient(["an answer"]))
     tools = {"look": {"url": "http://127.0.0.1:9", "method": "post"}}
-    return Workflow.load({"tools": tools, "nodes": [START, *nodes]}).run({"q": q}, settings=settings)
+    return Workflow.load({"tools": tools, "nodes": [start, *nodes]}).run({"q": q}, settings=settings)
 
 
 def looped(operation: str, first: Any, given: dict[str, Any], passes: int = 300) -> dict[str, Any]:
@@ -105,7 +105,7 @@ def test_an_iteration_that_multiplies_a_list_ends() -> None:
     inner = {"id": "v", "type": "variable-aggregator", "data": {"variables": [["start", "q"]]}}
     data = {"iterator_selector": ["start", "q"], "output_selector": ["v", "output"], "nodes": [inner]}
     with pytest.raises(NodeError, match=r"node 'each': .*more than 50,000,000 characters"):
-        run({"id": "each", "type": "iteration", "data": data}, q=["a" * 20_000] * 100)
+        run({"id": "each", "type": "iteration", "data": data}, q=["a" * 20_000] * 100, kind="array[string]")
 
 
 def test_all_nodes_together_have_a_limit() -> None:

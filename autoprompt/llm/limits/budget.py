@@ -22,7 +22,7 @@ from autoprompt.llm.client import CallRole
 from autoprompt.llm.limits.account import Account
 from autoprompt.llm.limits.charges import Block, Charge, Need, draw
 from autoprompt.llm.limits.demand import Amount, Demand, Left
-from autoprompt.llm.limits.spent import Spent, check_cap, excess
+from autoprompt.llm.limits.spent import Spent, check_cap, excess, exhausted
 from autoprompt.llm.limits.stopwatch import Stopwatch
 from autoprompt.records import Usage
 
@@ -167,8 +167,20 @@ class Budget:
             self._released = Need()
         try:
             yield
+        except BudgetExhausted as error:
+            raise self._brought_up_to_date(error) from error.__cause__
         finally:
             self._close(block)
+
+    def _brought_up_to_date(self, error: BudgetExhausted) -> BudgetExhausted:
+        """Return the error with what is used now: requests went on that needed less than the one refused."""
+        caps = {"max_tokens": self.max_tokens, "max_cost": self.max_cost}
+        limit = caps.get(error.cap)
+        if limit is None or error.needed is None:
+            return error
+        with self._lock:
+            used = self._spent.tokens if error.cap == "max_tokens" else self._spent.known_cost_usd
+        return exhausted(error.cap, limit, used, *error.needed)
 
     @contextmanager
     def retries(self, calls: int) -> Iterator[int]:

@@ -87,13 +87,13 @@ def exhausted(cap: str, limit: float, used: float, held: float, more: float) -> 
     shown = _SHOWN[cap]
     given = f"{cap}={_number(round(limit, 1) if cap == 'max_seconds' else limit)}"
     if over := excess(cap, limit, used):
-        return BudgetExhausted(cap, f"{given} {over}")
+        return BudgetExhausted(cap, f"{given} {over}", (held, more))
     parts = [f"{shown(used)} used"]
     if held:
         parts.append(f"{_bare(cap, held)} kept back for the end")
     if more:  # left out where it is not known beforehand
         parts.append(f"{_bare(cap, more)} more needed")
-    return BudgetExhausted(cap, f"{given} reached: {', '.join(parts)}")
+    return BudgetExhausted(cap, f"{given} reached: {', '.join(parts)}", (held, more))
 
 
 def excess(cap: str, limit: float, used: float) -> str:
