@@ -78,7 +78,7 @@ class Settings(BaseModel):
     which raises pydantic's own error, and tells the place of each with `problems_of`.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     if not TYPE_CHECKING:  # type checkers know the fields
 

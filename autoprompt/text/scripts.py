@@ -6,11 +6,12 @@ The constants are what stands inside a character class: `[{UNPARTED}]`, `[\\w{MA
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
+
+from autoprompt.text.patterns import lazy
 
 HAN = r"\u3005-\u3007\u3400-\u9fff\uf900-\ufaff"
 KANA = r"\u3041-\u3096\u30a1-\u30fa\uff66-\uff9d"
@@ -34,12 +35,12 @@ NAME = rf"[^\W\d][\w{MARKS}]*"  # an identifier
 PARTED_LETTER = rf"(?![{UNPARTED}{HANGUL}])[\w{MARKS}]"
 
 _LETTER = rf"(?![_{UNPARTED}])[\w{MARKS}]"
-_RUN = re.compile(rf"[{UNPARTED}]+|(?:{_LETTER})+(?:['’](?:(?!\d){_LETTER})+)?")
-_IS_UNPARTED = re.compile(f"[{UNPARTED}]")
+_RUN = lazy(rf"[{UNPARTED}]+|(?:{_LETTER})+(?:['’](?:(?!\d){_LETTER})+)?")
+_IS_UNPARTED = lazy(f"[{UNPARTED}]")
 # Vowels of Thai and Lao that are letters of their own, written before or behind the consonant they belong to.
 _LEADING = r"\u0e40-\u0e44\u0ec0-\u0ec4"
 _FOLLOWING = r"\u0e30\u0e32\u0e33\u0e45\u0eb0\u0eb2\u0eb3"
-_SIGN = re.compile(rf"[{_LEADING}]*[^{MARKS}][{MARKS}]*(?:[{_FOLLOWING}][{MARKS}]*)*|[{MARKS}]+")
+_SIGN = lazy(rf"[{_LEADING}]*[^{MARKS}][{MARKS}]*(?:[{_FOLLOWING}][{MARKS}]*)*|[{MARKS}]+")
 
 
 def runs(text: str) -> Iterator[str]:

@@ -6,6 +6,7 @@ import re
 from functools import cache
 from typing import NamedTuple
 
+from autoprompt.text.patterns import lazy
 from autoprompt.text.scripts import PARTED_LETTER
 
 # Behind a "no" that answers nothing: "I have no idea", "no way to tell", the Spanish "no sé". Before another
@@ -18,7 +19,7 @@ _NO_ANSWER = (
     r"|tengo\s+(?:ni\s+)?idea))"
 )
 _SPECIAL = ("no", "是", "否")
-_LETTER = re.compile(PARTED_LETTER)
+_LETTER = lazy(PARTED_LETTER)
 _BEFORE_LETTER = rf"(?<!{PARTED_LETTER})"
 _BEHIND_LETTER = rf"(?!{PARTED_LETTER})"
 _BEFORE_DIGIT = r"(?<!\d[.,/])(?<![-+])(?<![^\W为是])"  # 有1个 is a count, 是1 an answer
@@ -32,7 +33,7 @@ _ALONE_BEFORE, _ALONE_BEHIND = r"(?<![\w'’])", r"(?![\w'’])"
 
 # Chinese, Japanese, Korean and Thai part no words, so a letter or a digit may be glued to what gives it as
 # the answer (故选B, 正解はBです, คำตอบคือB) or to what it is a part of (B超, Aさん, 维生素C, 第1题).
-_GIVING = re.compile(
+_GIVING = lazy(
     r"(?:是|为|為|即|选|選|[选選][择擇了项項为為]|[选選]的是|答案?|填|给|給|打|评|評|[评評][分为為级級]|得分?|[属屬]于|[归歸]于|等[级級]"
     r"|[类類]别?|[类類]別|[标標][签籤]|[编編]?[号號]|[结結]果|分数|[和与與或及跟]"
     r"|は|が|なく|答え?|肢|番号|評価|スコア|[とかや]"
@@ -54,7 +55,7 @@ _GIVEN_LETTER = rf"(?=\Z|[^\w'’]|{_GIVEN}|[类類级級](?!\w)|番(?!目)|번(
 _GIVEN_DIGIT = rf"(?=\Z|\W|{_GIVEN}|{_UNIT})"
 
 # A small letter is a word of its own where it is given as the answer and ends what is said: "I choose b."
-_SAYING = re.compile(
+_SAYING = lazy(
     r"(?:^|\n|\b(?:is|be|choose|chose|pick(?:ed)?|select(?:ed)?|choice|option|answer|letter|label|class|category"
     r"|say|with|ist|est|es|è|é|это)\b\s*[:=]?|[:=>→,;.])\s*[\"'`*“‘(\[]*$|[\"`*“‘]$",
     re.IGNORECASE,

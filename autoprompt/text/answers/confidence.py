@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from autoprompt.text.patterns import lazy
 from autoprompt.text.scripts import MARKS
 
 NOUN = (
@@ -31,7 +32,7 @@ _VALUE = rf"(?:{_SHARE}\s?(?:%|percent|per\s?cent)?(?:\s?(?:/|out\s+of)\s?{_SHAR
 _OPEN, _CLOSE = r"[(\[{（【<\"'*_`#>\s-]*+", r"(?:</\w+>|[)\]}）】>\"'*_`.。!！\s])*+"
 # Where such a statement may begin: a line, a sentence or a clause, in brackets, or right behind a number.
 _BEGIN = r"(?:\A|\n|(?<=[.;!?。；！？,，、|(\[{（【*_`\"'}\])）】])|(?<=[\d%])(?=\s)|\s[-–—]\s)"
-_SAID = re.compile(
+_SAID = lazy(
     rf"[,，;；]?{_BEGIN}{_OPEN}"
     rf"(?:(?:my|our|overall|answer|model|the|with|at|and|und|et|y|(?:a|an)\s(?:overall\s)?|我的|我对答案的)\s*+)*+"
     rf"(?:{NOUN}[\"'*_`）)]*(?:\s?\([^()\n]{{0,30}}\))?[\"'*_`]*+\s*+"

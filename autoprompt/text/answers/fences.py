@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
+from autoprompt.text.patterns import lazy
 
-_FENCE = re.compile(r"[ \t]{0,3}(`{3,}|~{3,})[ \t]*([^`\n]*)")
-_HEADING = re.compile(r"#{1,6}\s|(\*\*|__).*\1\Z")
+_FENCE = lazy(r"[ \t]{0,3}(`{3,}|~{3,})[ \t]*([^`\n]*)")
+_HEADING = lazy(r"#{1,6}\s|(\*\*|__).*\1\Z")
 _LONGEST_LEAD = 200  # characters of the line before the fence
 
 

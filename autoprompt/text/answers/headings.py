@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from autoprompt.text.patterns import lazy
+
 MARKER = re.compile(
     r"(?:(?:answer|label|category|class|classification|output|result|prediction|verdict|conclusion|choice|pick"
     r"|Antwort|Ergebnis|réponse|résultat|respuesta|resultado|resposta|risposta|risultato|ответ|результат|cevap|sonuç"
@@ -15,11 +17,11 @@ MARKER = re.compile(
     re.IGNORECASE,
 )
 # Results and outputs head passages that hold no answer, too.
-_OF_A_PASSAGE = re.compile(r"output|result|conclusion|结果|结论|输出", re.IGNORECASE)
+_OF_A_PASSAGE = lazy(r"output|result|conclusion|结果|结论|输出", re.IGNORECASE)
 _BEFORE_HEADING = 30  # characters of its line or sentence: "The final classification label:"
-_NO_HEADING = re.compile(r"[,;:=、]|(?:\S+\s+){4}")
-_LINE_OR_SENTENCE = re.compile(r"[\n.!?。]")
-_ONLY_MARKS = re.compile(r"[\s*_`\"'#>-]*|\s*```\w*")
+_NO_HEADING = lazy(r"[,;:=、]|(?:\S+\s+){4}")
+_LINE_OR_SENTENCE = lazy(r"[\n.!?。]")
+_ONLY_MARKS = lazy(r"[\s*_`\"'#>-]*|\s*```\w*")
 # An answer that says "Answer:" a thousand times must not cost a quadratic search.
 _MARKERS, _MARKED = 20, 500  # markers looked at, characters behind each
 

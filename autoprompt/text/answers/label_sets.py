@@ -13,43 +13,44 @@ from autoprompt.text.answers.fences import unfenced
 from autoprompt.text.answers.label_words import LabelWords, label_key
 from autoprompt.text.answers.objects import read_json
 from autoprompt.text.answers.texts import bare, plain, visible
+from autoprompt.text.patterns import lazy
 
-_SEPARATOR = re.compile(r"\s*[,;|\n，；、،؛]\s*")
+_SEPARATOR = lazy(r"\s*[,;|\n，；、،؛]\s*")
 # These may also be a part of a label: "Rock and Roll", R&B.
-_JOINT = re.compile(
+_JOINT = lazy(
     r"\s+(?:and|und|et|y|e|ed|и|en|och|og|ve|dan|và|or|oder|ou|o)\s+|\s*[&+/]\s*|\s*(?:以及|和|与|與|及|跟|と)\s*"
     r"|\s+(?:그리고|및)\s+",
     re.IGNORECASE,
 )
-_AND_FIRST = re.compile(r"\A(?:and|und|et|y|e|и|以及|和)\s+", re.IGNORECASE)
-_UNCHECKED = re.compile(r"\s*(?:[-*•]\s+)?\[\s?\]\s.*")
-_BULLET = re.compile(r"\s*(?:(?:[-*•]\s+)?\[[xX✓✔]\]\s*|[-*•·–‣▪●○]\s+|\(?\d{1,3}[.)、]\s*|[#](?=\w))")
-_HEADING = re.compile(
+_AND_FIRST = lazy(r"\A(?:and|und|et|y|e|и|以及|和)\s+", re.IGNORECASE)
+_UNCHECKED = lazy(r"\s*(?:[-*•]\s+)?\[\s?\]\s.*")
+_BULLET = lazy(r"\s*(?:(?:[-*•]\s+)?\[[xX✓✔]\]\s*|[-*•·–‣▪●○]\s+|\(?\d{1,3}[.)、]\s*|[#](?=\w))")
+_HEADING = lazy(
     r"\s*[*_#>`]*\s*((?:[^\s:：,;、，；(（]+\s+){0,6}[^\s:：,;、，；(（]+?)[*_`]*"
     r"(?:\s*[(（][^()（）]*[)）])?[*_`]*\s*[:：][*_`]*(?!//)\s*(.*)"
 )
-_NEW_HEADING = re.compile(r"\n|(?<=[.!?。！？])\s+(?=[^\s:：]+(?:\s[^\s:：]+){0,3}[:：]\s)")
-_OF_ANSWER = re.compile(
+_NEW_HEADING = lazy(r"\n|(?<=[.!?。！？])\s+(?=[^\s:：]+(?:\s[^\s:：]+){0,3}[:：]\s)")
+_OF_ANSWER = lazy(
     r"answer|label|tag|categor|class|result|output|final|prediction|答案|标签|类别|分类|结果|ラベル|라벨",
     re.IGNORECASE,
 )
-_OF_MENU = re.compile(
+_OF_MENU = lazy(
     r"possible|allowed|available|candidate|options?\b|choices?\b|\bfrom\Z|可选|候选|选项|可能", re.IGNORECASE
 )
-_BEGINNING = re.compile(r"\A(?:(?:an?|the|it|they|is|are|only|just|both)\s+)+", re.IGNORECASE)
+_BEGINNING = lazy(r"\A(?:(?:an?|the|it|they|is|are|only|just|both)\s+)+", re.IGNORECASE)
 # What an item says of its label: "drama (sad)", "drama: 0.9", "drama – it is sad".
-_EXPLAINED = re.compile(r"\s*(?:[(（\[].*|[:=：].*|\s[-–—]\s.*|\s\d*\.?\d+\s?%?|[✓✔✅☑✗✘❌×])\Z", re.DOTALL)
-_NO = re.compile(
+_EXPLAINED = lazy(r"\s*(?:[(（\[].*|[:=：].*|\s[-–—]\s.*|\s\d*\.?\d+\s?%?|[✓✔✅☑✗✘❌×])\Z", re.DOTALL)
+_NO = lazy(
     r"\W*(?:no|false|0|0\.0+|absent|not\s+(?:present|applicable)|n/?a|✗|✘|❌|×|否|不是|いいえ)\W*",
     re.IGNORECASE,
 )
-_NONE = re.compile(
+_NONE = lazy(
     r"(?:none|no\s+(?:\w+\s+)?(?:labels?|tags?|categor(?:y|ies)|class(?:es)?|topics?|genres?|one)|nothing|n/?a|null|empty"
     r"|keine?s?|aucune?|ningun[oa]|nenhum[a]?|nessun[oa]?|нет|ни\s+одного|无|無|没有|なし|該当なし|없음|∅|-)"
     r"(?:\s+(?:of\s+(?:the\s+(?:above|labels)|them|these)|appl(?:y|ies)|fits?))*",
     re.IGNORECASE,
 )
-_PYTHON_LIST = re.compile(r"[\[({](.*)[\])}]", re.DOTALL)
+_PYTHON_LIST = lazy(r"[\[({](.*)[\])}]", re.DOTALL)
 _NAMES = ("label", "name", "tag", "category", "class", "value", "topic", "genre")
 _NUMBERS = "0123456789 "
 _LONGEST_LABEL = 4  # words of a label that nobody knows; more are a sentence

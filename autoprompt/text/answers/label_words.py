@@ -22,14 +22,15 @@ from autoprompt.text.answers.scales import (
     surenesses,
 )
 from autoprompt.text.answers.texts import bare, normalize, plain
+from autoprompt.text.patterns import lazy
 
-_ASIDE_NAME = re.compile(
+_ASIDE_NAME = lazy(
     r"confidence|certainty|probability|likelihood|(?:^|_)(?:min|max|scale|out_of|total|lowest|highest)(?:$|_)"
     r"|置信度|信心|確信度|信頼度|신뢰도",
     re.IGNORECASE,
 )
-_NUMBER_LABEL = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?")
-_WHOLE = re.compile(r"(-?(?:0|[1-9]\d*))(?:\.0+)?")
+_NUMBER_LABEL = lazy(r"-?(?:0|[1-9]\d*)(?:\.\d+)?")
+_WHOLE = lazy(r"(-?(?:0|[1-9]\d*))(?:\.0+)?")
 _FEWEST_GRADES = 3  # labels that are whole numbers; of two, 0/1 is no grade but both of them
 
 

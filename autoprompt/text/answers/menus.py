@@ -17,68 +17,65 @@ from autoprompt.text.answers.headings import MARKER
 from autoprompt.text.answers.label_index import Found
 from autoprompt.text.answers.scales import UNIT, Span
 from autoprompt.text.answers.standing import is_beside, is_denied
+from autoprompt.text.patterns import lazy
 
 _CLOSED, _OPENED = r"[\"'`*_”’」』)\]]*", r"[\"'`*_“‘「『(\[]*"
 # In front of a label: the number or letter by which it is chosen, or the mark of a line.
 _CODE = rf"(?:{_OPENED}(?:\d{{1,5}}|[A-Za-z])\s?(?:[.):=]|->|→)|[-*•·‣](?=\s))"
 _BETWEEN = rf"(?:[,;/|<>、،·•‖\\]|\n[^\S\n]*(?:\n[^\S\n]*(?={_CODE}))?)"
-_LISTED = re.compile(
-    rf"{_CLOSED}{UNIT}?\s*{_BETWEEN}\s*(?:{_CODE}\s*)?{_OPENED}|{_CLOSED}\s+{_CODE}\s*{_OPENED}"
-)
-_SURELY_LISTED = re.compile(rf"{_CLOSED}\s*(?:[/|‖\n]\s*(?:{_CODE}\s*)?|[,;]?\s*{_CODE}\s*){_OPENED}")
-_SPACED = re.compile(rf"{_CLOSED}[.)]?\s+{_OPENED}")  # 1 2 3 4 5
+_LISTED = lazy(rf"{_CLOSED}{UNIT}?\s*{_BETWEEN}\s*(?:{_CODE}\s*)?{_OPENED}|{_CLOSED}\s+{_CODE}\s*{_OPENED}")
+_SURELY_LISTED = lazy(rf"{_CLOSED}\s*(?:[/|‖\n]\s*(?:{_CODE}\s*)?|[,;]?\s*{_CODE}\s*){_OPENED}")
+_SPACED = lazy(rf"{_CLOSED}[.)]?\s+{_OPENED}")  # 1 2 3 4 5
 _WIDEST_JOINT = 24
 _FEWEST = 3  # labels of a list with commas, of a larger set: "yes, no problem" lists none
 # What begins a list that holds all labels there are, and what its end heads: "(yes, no)", "yes, no: no".
-_ANNOUNCED = re.compile(
+_ANNOUNCED = lazy(
     r"(?:[(\[{]|\b(?:options?|labels?|classes|categories|choices|values|one\s+of|either|between|among|from"
     r"|Optionen|opciones|opções|opzioni|варианты)\b[^\n]{0,20}[:=]?"
     r"|(?:选项|選項|类别|標籤|标签|選択肢|선택지|ตัวเลือก)\s*[:=]?)\s*[\"'`*“‘「(\[]*$",
     re.IGNORECASE,
 )
-_HEADS = re.compile(rf"{_CLOSED}\s*(?:[:=]|->|→|⇒)")
-_LINE_END = re.compile(r"[^\w\n]*(?:\n|\Z)")
-_LINE_BEGIN = re.compile(r"\n[^\w\n]*\Z")
-_WORD = re.compile(r"\w+")
+_HEADS = lazy(rf"{_CLOSED}\s*(?:[:=]|->|→|⇒)")
+_LINE_END = lazy(r"[^\w\n]*(?:\n|\Z)")
+_LINE_BEGIN = lazy(r"\n[^\w\n]*\Z")
+_WORD = lazy(r"\w+")
 _MOST_BEFORE = 48  # characters in front of a label that are looked at
 # The sign between a label and what it means.
-_SIGN = re.compile(
+_SIGN = lazy(
     rf"[\"'`*_”’」』]*{UNIT}?\s*(?:(?P<sign>[=:(]|\)|\.(?=\s|[^\W\d_])|\s[-–—]\s|->|→|⇒)"
     r"|(?P<word>\b(?:means?|stands?\s+for|denotes?|signif(?:ies|y)|represents?|indicates?|being|bedeutet|steht\s+für"
     r"|signifie|représente|significa|representa|означает|oznacza|betekent)\b|表示|代表|意味|指|を意味|は|은|는|คือ|หมายถึง))"
 )
 # Of numbers and letters alone: "1 is bad and 5 is good", "0 for ham and 1 for spam".
-_SIGN_OF_ENDS = re.compile(r"\s+(?:(?:is|ist|est|es|è|é)|(?P<word>for|für|pour|para|per|для))\s+")
+_SIGN_OF_ENDS = lazy(r"\s+(?:(?:is|ist|est|es|è|é)|(?P<word>for|für|pour|para|per|для))\s+")
 # Behind the letter of an option: a sentence about it, and not what it says.
-_JUDGED = re.compile(
+_JUDGED = lazy(
     r"[\s\"'`*_:,.)]*(?:(?:is|was|are|were|would|could|can|may|might|should|does|do|did|has|have|had|seems?|refers?|makes?"
     r"|contains?|expresses|uses|sounds?|says|fits?|isn't|doesn't|cannot|can't|ist|est|es|sind|correct|incorrect|right"
     r"|wrong|true|false|yes|no|not|rather|instead|over|than|and|or|nor|but|because|since|as|with|while|whereas)\b|[是为為不对對错錯正][确確误誤]?|が|이|가)",
     re.IGNORECASE,
 )
 # Between labels that stand in brackets behind what they mean: "ham (0), spam (1)".
-_MEANT = re.compile(
+_MEANT = lazy(
     r"\)(?:\s*[,;/|、]|\s*(?:-|–|->|→)|\s+(?:or|and|to|oder|und|bis|ou|et|o|y|или|и)\b|\s)\s*"
     r"(?!(?:because|since|as|but|not|so|rather|instead|than|over)\b)[^\W\d_][^()\n,;.:]{0,40}\(",
     re.IGNORECASE,
 )
 _LONGEST_MEANING = 400
-_MEANING_END = re.compile(
+_MEANING_END = lazy(
     r"[,.](?!\d)|[\n;。；)\]→⇒|]|->|=>|\s:\s|:(?=\s|$)|\b(?:so|thus|therefore|hence|also|donc|entonces|итак)\b"
 )
-_FROM = re.compile(
+_FROM = lazy(
     r"\b(?:from|between|von|zwischen|de|entre|da|tra|от|между)\s+[\"'`*_“‘「(]*$|[从從由(\[]$", re.IGNORECASE
 )
-_TO = re.compile(
+_TO = lazy(
     rf"{_CLOSED}(?:\s+(?:to|through|and|bis|und|à|et|a|y|e|до|и)\s+|\s*(?:-|–|—|~|〜|\.{{2,3}}|到|至|から|에서|ถึง)\s*)"
     rf"{_OPENED}"
 )
-_LETTERS = re.compile(
+_LETTERS = lazy(
     r"(?<![\w'’])([^\W\d_])(?:[-–~〜]|\s*(?:到|至|から|에서|ถึง|\.{2,3})\s*|\s+(?:to|through|thru|bis|à|до)\s+)([^\W\d_])(?![\w'’])"
 )
-_SHARE = re.compile(
-    r"[\s*_`\"']*(?:(?=\d{1,3}(?:\.\d+)?\s?%)|(?=[01]\.\d))(\d+(?:\.\d+)?)\s?(%)?[\s,;.)*_`\"'(-]*"
-)
+_SHARE = lazy(r"[\s*_`\"']*(?:(?=\d{1,3}(?:\.\d+)?\s?%)|(?=[01]\.\d))(\d+(?:\.\d+)?)\s?(%)?[\s,;.)*_`\"'(-]*")
 _BRACKETS = {"(": ")", "[": "]", "{": "}"}
 _WIDEST_BRACKET = 200
 _START = attrgetter("start")

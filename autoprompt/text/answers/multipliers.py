@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from autoprompt.text.patterns import lazy
 from autoprompt.text.scripts import HAN, HANGUL, MARKS, UNPARTED
 
 # Languages with a decimal point, or without a rule: English, Hindi, Bengali, Arabic, Persian, Hebrew.
@@ -68,35 +69,33 @@ _SIGNS = {
 _MARKS_BETWEEN = r"[*_`~}]{0,4}"
 _LATEX = r"(?:(?:text|mathrm|textbf|textit|mbox)\s?\{\s?)?"
 _LETTERS = rf"(?![{UNPARTED}{HANGUL}\d_])[\w{MARKS}]"
-_WORD = re.compile(rf"{_MARKS_BETWEEN}(?:[^\S\n]|-|,(?! ))?{_LATEX}-?{_MARKS_BETWEEN}((?:{_LETTERS})+)")
-_NEXT_WORD = re.compile(rf"[^\S\n]((?:{_LETTERS})+)")
-_UNPARTED_WORDS = re.compile(
+_WORD = lazy(rf"{_MARKS_BETWEEN}(?:[^\S\n]|-|,(?! ))?{_LATEX}-?{_MARKS_BETWEEN}((?:{_LETTERS})+)")
+_NEXT_WORD = lazy(rf"[^\S\n]((?:{_LETTERS})+)")
+_UNPARTED_WORDS = lazy(
     # 千克 is a kilogram, 千米 a kilometre, 百帕 a hectopascal, 兆赫 a megahertz.
     rf"{_MARKS_BETWEEN}[^\S\n]?((?:[百千](?![克米瓦卡帕赫焦伏牛安分]|字节|比特)|[万萬亿億]|兆(?![赫瓦帕焦伏比字])"
     rf"|(?<![^\S\n])[백천만억]|(?<=[^\S\n])[만억](?=\s|원|명|개|달러|\Z)|พัน|หมื่น|แสน|ล้าน)+)"
 )
-_UNPARTED_WORD = re.compile("|".join(_OF_UNPARTED))
+_UNPARTED_WORD = lazy("|".join(_OF_UNPARTED))
 _CODE = r"(?:USD|EUR|GBP|INR|CHF|JPY|CNY|RMB|AUD|CAD|BRL|SEK|NOK|DKK|PLN|RUB|KRW|SGD|HKD|MXN|ZAR)"
 _SYMBOL = r"(?:(?:US|AU?|CA?|NZ|HK|S|R)?[$€£¥₹₩₽₺฿₫₪₴₦₱])"
 MONEY = rf"(?:{_SYMBOL}|{_CODE}|Rs\.?)"  # as it is written before a number
 _END = rf"(?![\w{MARKS}^])|(?=[{UNPARTED}{HANGUL}])"
-_SIGN = re.compile(
+_SIGN = lazy(
     rf"{_MARKS_BETWEEN}([^\S\n]?)({'|'.join(sorted(_SIGNS, key=len, reverse=True))})"
     rf"(?=(?:{_CODE}|{_SYMBOL})|{_END})"
 )
-_BEFORE_MONEY = re.compile(
+_BEFORE_MONEY = lazy(
     rf"(?:{_SYMBOL}|(?<![^\W\d_])(?:{_CODE}|Rs\.?|R|kr\.?))[^\S\n]?[-+]?[^\S\n]?[*_`]{{0,2}}$", re.IGNORECASE
 )
-_BEHIND_MONEY = re.compile(
+_BEHIND_MONEY = lazy(
     rf"[^\S\n]?(?:{_SYMBOL}|(?:{_CODE}|euros?|dollars?|pounds?|rupees?|pesos?|yuan|yen|reais|kr|руб\w*)(?!\w)"
     r"|원|달러|元|円)",
     re.IGNORECASE,
 )
-_NAMED_SCALE = re.compile(
-    rf"[^\S\n]?\(?[^\S\n]?(?:(?:in|en|em)[^\S\n])?((?:{_LETTERS})+)[^\S\n]?\)", re.IGNORECASE
-)
-_JOINT = re.compile(r"(?:\.?,?[^\S\n](?:(?:and|und|et|y|e|и|i|ve|og|och|en)[^\S\n])?)?", re.IGNORECASE)
-_IS_UNPARTED = re.compile(rf"[{HAN}{HANGUL}]")
+_NAMED_SCALE = lazy(rf"[^\S\n]?\(?[^\S\n]?(?:(?:in|en|em)[^\S\n])?((?:{_LETTERS})+)[^\S\n]?\)", re.IGNORECASE)
+_JOINT = lazy(r"(?:\.?,?[^\S\n](?:(?:and|und|et|y|e|и|i|ve|og|och|en)[^\S\n])?)?", re.IGNORECASE)
+_IS_UNPARTED = lazy(rf"[{HAN}{HANGUL}]")
 
 
 class Multiplier(NamedTuple):

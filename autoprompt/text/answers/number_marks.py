@@ -8,48 +8,50 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from autoprompt.text.patterns import lazy
+
 _BEGIN = r"^[^\S\n]*[*_#>`\"'({\[-]*[^\S\n]*"
 _NAMED = (
     r"(?:(?:so|thus|hence|therefore|the|my|our|correct|final|最终|最后|正确|所以|因此)[ ,_*]*)*"
     r"(?:answer|prediction|答案|回答|预测|(?:final|最终|最后)[ _]?(?:result|output|结果|输出))"
 )
 # A result or an output that is not called final may be one of several steps'.
-_HEADING = re.compile(
+_HEADING = lazy(
     rf"{_BEGIN}{_NAMED}[^\S\n]*(?:\([^()\n]{{0,40}}\))?[*_`\"')\]]*[^\S\n]*[:=]"
     r"|^[^\S\n]*(?P<hashes>####)(?!#)|\bboxed\s*\{",
     re.IGNORECASE | re.MULTILINE,
 )
-_IN_A_SENTENCE = re.compile(r"\banswer\s+is\b|答案(?:是|为)", re.IGNORECASE)
+_IN_A_SENTENCE = lazy(r"\banswer\s+is\b|答案(?:是|为)", re.IGNORECASE)
 # Between a mark and its number. Of any other word a sentence may be made that first says what is counted.
-_LEAD = re.compile(
+_LEAD = lazy(
     r"(?:[\W_]|\b(?:the|final|total|answer|result|value|number|sum|it|is|was|are|be|would|should|about|around"
     r"|approximately|approx|roughly|nearly|almost|exactly|only|just|equals?|equal|to|text|textbf|mathrm|mathbf"
     r"|boxed|usd|us|eur|gbp|inr|rs|rmb|cny|jpy)\b|大?约|大概|一?共|总共|等于|[是为有])*",
     re.IGNORECASE,
 )
 _WIDEST_LEAD = 60
-_STEP = re.compile(r"[.)]\s")  # "1. First": a list begins
-_EQUAL = re.compile(r"(?<![<>!=])=(?![>=])|≈|\b(?:equals?|approx)\b|等于")
-_BEHIND_EQUAL = re.compile(rf"(?:{_EQUAL.pattern})[\W_]*$")
+_STEP = lazy(r"[.)]\s")  # "1. First": a list begins
+_EQUAL = lazy(r"(?<![<>!=])=(?![>=])|≈|\b(?:equals?|approx)\b|等于")
+_BEHIND_EQUAL = lazy(rf"(?:{_EQUAL.pattern})[\W_]*$")
 _OPERATOR = r"(?:[-+*/×÷^·:–—~]|\b(?:times|plus|minus|multiplied\s+by|divided\s+by|over|x|to|and)\b)"
-_JOINED = re.compile(
+_JOINED = lazy(
     rf"[^\S\n]*(?:{_OPERATOR}[^\S\n]*[(]?[$€£¥]?\d"
     r"|,[^\S\n]*[$€£¥]?\d[\d.]*[^\S\n]*(?:[,;]|and\b|$))",  # a list
     re.IGNORECASE | re.MULTILINE,
 )
-_EXPRESSION = re.compile(rf"\d[^\S\n]*{_OPERATOR}[^\S\n]*[(]?[$€£¥]?\d", re.IGNORECASE)
+_EXPRESSION = lazy(rf"\d[^\S\n]*{_OPERATOR}[^\S\n]*[(]?[$€£¥]?\d", re.IGNORECASE)
 # What a number's own part of a line ends with.
-_CLAUSE = re.compile(
+_CLAUSE = lazy(
     r"(?:(?!\n|[.;!?。](?:\s|$)|,\s|(?<![-+*/×÷=^·(])\s\(|\b(?:because|since|not|but)\b).){0,300}",
     re.IGNORECASE,
 )
 # The line goes on to another number: "9 eggs are left, so she makes $18".
-_CONCLUSION = re.compile(
+_CONCLUSION = lazy(
     r"(?:\b(?:so|thus|therefore|hence|gives?|giving|makes?|making|yields?|total(?:s|ing)?|altogether|which\s+is)\b"
     r"|=>|[→⇒]|所以|因此|一?共).{0,200}?\d",
     re.IGNORECASE,
 )
-_ASIDE = re.compile(r"\([^()]*\)")
+_ASIDE = lazy(r"\([^()]*\)")
 
 
 def meant(text: str, numbers: Sequence[tuple[int, int]], *, is_marked: bool = False) -> int | None:

@@ -19,56 +19,55 @@ from autoprompt.text.answers.multipliers import (
 )
 from autoprompt.text.answers.number_marks import meant
 from autoprompt.text.answers.texts import visible
+from autoprompt.text.patterns import lazy
 from autoprompt.text.scripts import HANGUL, PARTED_LETTER, UNPARTED
 
 # All digits that single marks join; what such a run means is for `_value` to say. Each part begins with
 # another character than the one before may go on with, so that a long answer costs no quadratic search.
-_NUMBER = re.compile(
+_NUMBER = lazy(
     rf"(?P<sign>(?<![\w)])[-+]\s?)?{MONEY}?\s?"
     r"(?P<digits>(?:(?<!\w)\.)?\d+(?:(?: / |[.,'’/ ])\d+)*)(?P<power>[eE][-+]?\d+)?"
     r"\s?(?P<percent>%)?"
 )
-_PLAIN = re.compile(r"\d*\.\d+|\d+")
-_GROUPED = re.compile(r"[1-9]\d{0,2}([,.' ])\d{3}(?:\1\d{3})*(?:(?!\1)[.,]\d+)?")
+_PLAIN = lazy(r"\d*\.\d+|\d+")
+_GROUPED = lazy(r"[1-9]\d{0,2}([,.' ])\d{3}(?:\1\d{3})*(?:(?!\1)[.,]\d+)?")
 # Of a column: 1.500 itself, and what says which the point is there.
-_GROUP_OR_DECIMAL = re.compile(r"[1-9]\d{0,2}\.\d{3}")
-_OF_DECIMAL_COMMAS = re.compile(r"\d{1,3}(?:\.\d{3})+,\d+|\d{1,3}(?:\.\d{3}){2,}|\d+,(?!\d{3}$)\d+")
-_OF_DECIMAL_POINTS = re.compile(r"[\d,' ]*\.\d+")
-_INDIAN = re.compile(r"[1-9]\d?(?:,\d\d)+,\d{3}(?:\.\d+)?")
-_DECIMAL_COMMA = re.compile(r"\d+,\d+")
-_FRACTION = re.compile(r"(?:(?P<whole>\d+) )?(?P<above>\d+)/(?P<below>0*[1-9]\d*)")
-_ONE_SIGN_FRACTION = re.compile(r"[^\S\n]?([¼-¾⅐-⅞])")
-_FIXED_GROUPS = re.compile(r"(?<!\w)\d{1,3}(?:[\u00a0\u2007\u2009\u202f]\d{3})+(?!\d)")  # no-break spaces
-_TWO_OR_GROUPS = re.compile(r"[1-9]\d{0,2} [1-9]\d\d")  # not 12 000: no number is written 000
+_GROUP_OR_DECIMAL = lazy(r"[1-9]\d{0,2}\.\d{3}")
+_OF_DECIMAL_COMMAS = lazy(r"\d{1,3}(?:\.\d{3})+,\d+|\d{1,3}(?:\.\d{3}){2,}|\d+,(?!\d{3}$)\d+")
+_OF_DECIMAL_POINTS = lazy(r"[\d,' ]*\.\d+")
+_INDIAN = lazy(r"[1-9]\d?(?:,\d\d)+,\d{3}(?:\.\d+)?")
+_DECIMAL_COMMA = lazy(r"\d+,\d+")
+_FRACTION = lazy(r"(?:(?P<whole>\d+) )?(?P<above>\d+)/(?P<below>0*[1-9]\d*)")
+_ONE_SIGN_FRACTION = lazy(r"[^\S\n]?([¼-¾⅐-⅞])")
+_FIXED_GROUPS = lazy(r"(?<!\w)\d{1,3}(?:[\u00a0\u2007\u2009\u202f]\d{3})+(?!\d)")  # no-break spaces
+_TWO_OR_GROUPS = lazy(r"[1-9]\d{0,2} [1-9]\d\d")  # not 12 000: no number is written 000
 # Of a language that may well group by spaces: not English, nor what has no spaces between its words.
-_FOREIGN_LETTER = re.compile(rf"(?![\x00-\x7f{UNPARTED}{HANGUL}])[^\W\d_]")
-_CLAUSE_COMMA = re.compile(r"，(?!\d{3}(?!\d))")  # parts a Chinese sentence, and writes no decimals
+_FOREIGN_LETTER = lazy(rf"(?![\x00-\x7f{UNPARTED}{HANGUL}])[^\W\d_]")
+_CLAUSE_COMMA = lazy(r"，(?!\d{3}(?!\d))")  # parts a Chinese sentence, and writes no decimals
 # "7 [1]", "It is 7.[1][2]". What stands behind a word or an equals sign may be the answer.
-_CITATION = re.compile(r"(?<=[\d%.!?])\s?(?:[\[【]\d{1,3}(?:, ?\d{1,3})*[\]】]\s?)+\.?\s*\Z")
-_FOREIGN_DIGIT = re.compile(r"[^\D0-9]")
+_CITATION = lazy(r"(?<=[\d%.!?])\s?(?:[\[【]\d{1,3}(?:, ?\d{1,3})*[\]】]\s?)+\.?\s*\Z")
+_FOREIGN_DIGIT = lazy(r"[^\D0-9]")
 _UP = r"¹²³⁰⁴-⁹"
-_RAISED = re.compile(rf"([⁺⁻]?[{_UP}]+)(?![{_UP}⁄])")  # not ¹⁄₂
+_RAISED = lazy(rf"([⁺⁻]?[{_UP}]+)(?![{_UP}⁄])")  # not ¹⁄₂
 # Of a fraction of whole numbers only: \frac{3\pi}{4} is none.
-_LATEX_FRACTION = re.compile(
-    r"[^\S\n]?\\[dtc]?frac\s*(?:\{\s*(-?\d+)\s*\}|(\d))\s*(?:\{\s*(\d+)\s*\}|(\d))(?!\d)"
-)
-_LATEX_WORD = re.compile(r"\\([A-Za-z]+)")
+_LATEX_FRACTION = lazy(r"[^\S\n]?\\[dtc]?frac\s*(?:\{\s*(-?\d+)\s*\}|(\d))\s*(?:\{\s*(\d+)\s*\}|(\d))(?!\d)")
+_LATEX_WORD = lazy(r"\\([A-Za-z]+)")
 _TEN_TO = r"10 ?\^ ?\{?([-+]?\d+)\}?(?!\d|[.,]\d)"
-_SCIENTIFIC = re.compile(
+_SCIENTIFIC = lazy(
     rf"(?<![\w/.,'])(?<!/ )(\d+(?:[.,']\d+)*) ?(?:[×x*·⋅]|times|cdot) {{0,3}}{_TEN_TO}"  # 3 x 10^3
 )
-_POWER_OF_TEN = re.compile(rf"(?<![\w.,'^]){_TEN_TO}")
+_POWER_OF_TEN = lazy(rf"(?<![\w.,'^]){_TEN_TO}")
 # An en dash parts the ends of a range (3–5, 3 –5) and a clause from the next (– 5).
-_DASH_AS_MINUS = re.compile(r"(?:^|(?<=[\s(\[{=*:\"“]))(?<!\d )–(?=[$€£¥]?\.?\d)")
+_DASH_AS_MINUS = lazy(r"(?:^|(?<=[\s(\[{=*:\"“]))(?<!\d )–(?=[$€£¥]?\.?\d)")
 # What units and formulas are written in. Arabic and Hebrew write "for 50" as one word, Chinese any count.
 _FORMULA = r"A-Za-zµ\u00c0-\u024f\u0370-\u03ff\u0400-\u052f"
-_BEFORE_INDEX = re.compile(rf"[{_FORMULA})\]}}][\^_]\{{?[-+]?$")  # m^2, CO_{2}
-_BEFORE_EXPONENT = re.compile(
+_BEFORE_INDEX = lazy(rf"[{_FORMULA})\]}}][\^_]\{{?[-+]?$")  # m^2, CO_{2}
+_BEFORE_EXPONENT = lazy(
     rf"(?:(?<![{_FORMULA}])(?:[{_FORMULA}]{{1,2}}|mol|min)-"  # s-1; not Answer-3
     rf"|[{_FORMULA}](?<!USD)(?<!EUR)(?<!GBP)(?<!CHF)(?<!INR)(?<!Rs)(?<!RM))$"  # m2, CO2; not Rs3
 )
-_BEHIND_EXPONENT = re.compile(r"(?=[A-Z])|(?!\w)")  # H2O; not a2b
-_WORD_FOLLOWS = re.compile(r"[^\w\n]{0,8}[^\W\d_]")
+_BEHIND_EXPONENT = lazy(r"(?=[A-Z])|(?!\w)")  # H2O; not a2b
+_WORD_FOLLOWS = lazy(r"[^\w\n]{0,8}[^\W\d_]")
 _NUMBER_MARKS = str.maketrans({"−": "-", "⁄": "/", "’": "'", "٫": ".", "٬": "'", "٪": "%", "\\": None})
 
 

@@ -24,6 +24,7 @@ import re
 from collections.abc import Sequence
 
 from autoprompt.text.answers.texts import visible
+from autoprompt.text.patterns import lazy
 from autoprompt.text.templates import Language, language_of
 
 OUTPUT_TOKENS = 512  # of a reasoned answer; a model that has not come to an end by then goes round in circles
@@ -50,10 +51,10 @@ _JOIN: dict[Language, str] = {"en": ", ", "zh": "、"}
 _MOST_OF_LABELS = 8_000  # characters: every row is sent with this line
 _MOST_QUOTED = 300  # characters of a prompt that the line repeats: a longer one is more than a question
 
-_ASKS = re.compile("|".join(rf"{re.escape(line.strip())}[^\n]*" for line in _STEPS.values()))
+_ASKS = lazy("|".join(rf"{re.escape(line.strip())}[^\n]*" for line in _STEPS.values()))
 # The line that is asked for; `"answer": 42` inside an object is none.
-_LINE = re.compile(r"^[\s*_#>-]*(?:final\s+)?(?:answer|答案)[\s*_]*[:：][\s*]*", re.IGNORECASE | re.MULTILINE)
-_INLINE = re.compile(r"\banswer\s+is\b[:：]?[\s*]*|答案(?:是|为)[:：]?[\s*]*", re.IGNORECASE)
+_LINE = lazy(r"^[\s*_#>-]*(?:final\s+)?(?:answer|答案)[\s*_]*[:：][\s*]*", re.IGNORECASE | re.MULTILINE)
+_INLINE = lazy(r"\banswer\s+is\b[:：]?[\s*]*|答案(?:是|为)[:：]?[\s*]*", re.IGNORECASE)
 _BLOCK = ("{", "[", "`")  # what an answer of several lines begins with
 
 

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable
 
 from autoprompt.text.answers.confidence import LEVEL, NOUN
+from autoprompt.text.patterns import lazy
 
 Span = tuple[int, int]
 
@@ -31,7 +32,7 @@ _TO = (
 _NO_RANGE = rf"(?!{_MEANING}{_TO}\d)"
 _AND = r"(?:\s+(?:and|und|et|y|e|i|и|ve|و)\s+|\s*(?:和|与|と|과|와|และ)\s*)"
 _SCALE = r"(?:scale|Skala|échelle|escala|scala|шкал\w*|skali|schaal|ölçek)"
-_SCALES = re.compile(
+_SCALES = lazy(
     "|".join(
         (
             rf"{_BEGIN}(?P<low>{_N}){UNIT}?{_MEANING}(?P<to>{_TO})(?P<high>{_N}){UNIT}?{_MEANING}",
@@ -53,10 +54,10 @@ _SCALES = re.compile(
     ),
     re.IGNORECASE,
 )
-_LOOSE_DASH = re.compile(r"\s+[-–—]\s+")
+_LOOSE_DASH = lazy(r"\s+[-–—]\s+")
 
 # One end of a scale, explained: "5 being the best", "(5 = best)", 5分最好.
-_END = re.compile(
+_END = lazy(
     rf"{UNIT}?\s*(?:=|:|\bbeing\b|\bis\b|\bas\b|\bmeans?\b|是|为|為|代表|表示|が|は|이|가|ist|bedeutet|est|étant|es|siendo|é|sendo|è)?"
     r"\s*(?:the\s+|d(?:er|ie|as)\s+|l[ea]\s+|el\s+|o\s+|il\s+)?"
     r"(?:(?:very\s+|most\s+|least\s+)?(?:best|worst|highest|lowest|max(?:imum)?|min(?:imum)?|top|bottom)\b"
@@ -70,7 +71,7 @@ _SURE = (
     r"|вероятность|概率|機率|確率|확률)"
 )
 _VALUE = r"[-+]?\d+(?:[.,]\d+)?\s?%?(?:\s?(?:/|out\s+of|von|sur|из)\s?\d+(?:\.\d+)?)?"
-_SURENESS = re.compile(
+_SURENESS = lazy(
     rf"{_SURE}[\"'`*_)\]]*\s*(?:[:=]|\bis\b|\bof\b|\bat\b|是|为|為|は|は約)?"
     rf"(?:[\s\"'`*_(]*{_VALUE}|[\s\"'`*_]*{LEVEL}(?!\w))[分点점]?"
     rf"|(?<![\d.,])(?:{_VALUE}|\b{LEVEL}(?!\w))[^\S\n]+(?:confident|certain|sicher|(?:confidence|certainty)(?!\s*\w*\s*[:=]))\b",

@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from autoprompt.text.patterns import lazy
+
 # What may stand between a negation and the label that it denies: "does not appear to be", "I don't think this
 # text is", "no sign of". Nothing else may: "not just", "no doubt this is", "not clear, but" deny no label.
 _THIS = (
@@ -28,7 +30,7 @@ _NOTHING_OF = (
 )
 _DENIED_ZH = "能|应该?|会|太|认为|觉得|像|包含|含有?|构成|表达|可能|被|算|归类|视|为|这|该|它|文本|是|属于"
 # English, German, French, Spanish, Portuguese, Italian, Russian, Arabic; Chinese, Thai.
-_NEGATION = re.compile(
+_NEGATION = lazy(
     rf"(?:(?:\b(?:not|never|cannot|unlikely|hardly|far\s+from)|n['’]t)\b\s+(?:{_DENIED})*"
     rf"|\bno\s+{_NOTHING_OF}|不(?:{_DENIED_ZH})+)"
     r"[\"'`*“‘「]*$|"
@@ -41,12 +43,12 @@ _NEGATION = re.compile(
     re.IGNORECASE,
 )
 # Japanese, Korean, Hindi, Turkish. "A というより B" is "B rather than A"; 아니면 is "or".
-_NEGATION_BEHIND = re.compile(
+_NEGATION_BEHIND = lazy(
     r"[\"'`*”’」』]*(?:(?:では|じゃ|で)(?:なく|ない|ありません)|というより"
     r"|(?:이|가|은|는|도)?\s?(?:아니(?!면)|아닌|아닙|아님)|적?이지\s?않|\s?नहीं|\s?değil\b)"
 )
 # What joins a label to one before it that is negated.
-_ALSO = re.compile(
+_ALSO = lazy(
     r"[\"'`*”’」]*(?:\s+(?:or|nor|oder|noch|ou|или)\s+(?:(?:an?|the)\s+)?|或者?)[\"'`*“‘「]*", re.IGNORECASE
 )
 BEFORE_OPPOSITE = (
@@ -63,46 +65,46 @@ _CLOSED, _OPENED = (
     r"[\"'`*”’」』)\]]*",
     r"(?:(?:an?|the|ein(?:e[mnrs]?)?|une?|des?|una?)\s+)*[\"'`*“‘「『(\[]*",
 )
-_BESIDE = re.compile(
+_BESIDE = lazy(
     rf"{_CLOSED}(?:(?:,?\s+{_OR}|\s+{_AND})\s+"
     r"|\s*(?:[/&|、和与與及跟とやか]|以及|或者?|还是|還是|または|もしくは|それとも|หรือ|และ)\s*"
     rf"|(?:와|과|이?나|하고|이?랑)\s+|\s*(?:또는|혹은|아니면|및)\s+){_OPENED}",
     re.IGNORECASE,
 )
 # Between others of a list: a comma alone may begin what explains the first, as a clause after ", and" may.
-_LISTED = re.compile(rf"{_CLOSED}[,，]\s*{_OPENED}", re.IGNORECASE)
-_LAST_LISTED = re.compile(rf"{_CLOSED},\s+{_AND}\s+{_OPENED}", re.IGNORECASE)
+_LISTED = lazy(rf"{_CLOSED}[,，]\s*{_OPENED}", re.IGNORECASE)
+_LAST_LISTED = lazy(rf"{_CLOSED},\s+{_AND}\s+{_OPENED}", re.IGNORECASE)
 _FEWEST_LISTED, MOST_LISTED = 3, 20
 _WIDEST_JOINT = 24  # characters of it
-_NO_WORD = re.compile(r"(?:[^\w?？؟]|_)*")
+_NO_WORD = lazy(r"(?:[^\w?？؟]|_)*")
 # What is weighed and not said: "whether it is spam", 是否为正面.
-_WEIGHED = re.compile(
+_WEIGHED = lazy(
     rf"\bwhether\s+(?:or\s+not\s+)?(?:{_THIS}\s+)?(?:(?:an?|the|really|considered|as|be|to)\s+)*[\"'`*“‘]*$"
     r"|(?:是否|是不是|能否|可否)(?:是|为|属于|应该?|能|可以?|算|判|被|归类|视|包含|含有?)*[“‘「\"]*$",
     re.IGNORECASE,
 )
-_RULED_OUT = re.compile(
+_RULED_OUT = lazy(
     r"[\"'`*”’」』)]*(?:\s+(?:is|are|was|ist|est|es|è|é)\s+(?:clearly\s+|also\s+)?(?:wrong|incorrect|not\s+(?:right|correct)"
     r"|ruled\s+out|falsch|fausse?|incorrecte?|incorrect[oa]|falso|sbagliat[oa]|errad[oa])\b|\s+(?:неверн|неправильн)"
     r"|\s?[选選]?[项項]?(?:[选選][项項])?(?:是)?(?:[错錯]|不正[确確]|不[对對]|有[误誤]|不符|不合|不[选選])"
     r"|\s?は(?:誤|間違|不適|不正|正しくな)|\s?(?:번|은|는|이|가)?\s?(?:은|는)?\s?(?:오답|틀)|\s?(?:ไม่ถูก|ผิด))",
     re.IGNORECASE,
 )
-_COUNT = re.compile(r"\d+\s+[^\W\d]")
-_LINE_OR_SENTENCE = re.compile(r"[.。\n]")
+_COUNT = lazy(r"\d+\s+[^\W\d]")
+_LINE_OR_SENTENCE = lazy(r"[.。\n]")
 # Verbs that hand over an answer.
-_GIVEN = re.compile(
+_GIVEN = lazy(
     r"(?:\b(?:give|giving|rate|rating|say|choose|pick|select|assign|score|deserves?|gets?|go(?:es)?\s+(?:with|for)|is|be|as|so"
     r"|therefore|thus|call|gebe|wähle|sage|ist|also|donne|choisis|dirais|donc|est|doy|elijo|diría|es|dou|escolho|é|direi"
     r"|do|scelgo|è|ставлю|выбираю|это)\b(?:\s+(?:it|this|that|them|the|a|an|as|is|to\s+be|for|eine?n?|une?|un|el|le|la|um|uma)\b)*"
     r"|[:=→>]|[选選给給打是为為])[\s\"'`*_“‘「(]*$",
     re.IGNORECASE,
 )
-_CONDITIONAL = re.compile(
+_CONDITIONAL = lazy(
     r"\b(?:if|when|wenn|falls|si|se|если)\b[^.;!?\n]*,\s*(?:then\s+|dann\s+|то\s+)?[\"'`*“‘「(]*$",
     re.IGNORECASE,
 )
-_TO_ITS_QUESTION_MARK = re.compile(r"[^\n.!?。！？؟]{0,200}[?？؟]")
+_TO_ITS_QUESTION_MARK = lazy(r"[^\n.!?。！？؟]{0,200}[?？؟]")
 _BEFORE = 48  # characters in front of a label that are looked at
 
 

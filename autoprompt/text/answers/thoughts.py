@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import re
 
+from autoprompt.text.patterns import lazy
+
 _END = r"</think(?:ing)?>"
-_THOUGHT = re.compile(rf"<think(?:ing)?>(.*?)(?:{_END}|\Z)", re.DOTALL | re.IGNORECASE)
-_CLOSING = re.compile(_END, re.IGNORECASE)
+_THOUGHT = lazy(rf"<think(?:ing)?>(.*?)(?:{_END}|\Z)", re.DOTALL | re.IGNORECASE)
+_CLOSING = lazy(_END, re.IGNORECASE)
 # At the beginning alone. A mark in quotes is a text that code searches for.
-_OPENING_THOUGHT = re.compile(
+_OPENING_THOUGHT = lazy(
     rf"\s*<think(?:ing)?>.*?(?:{_END}|\Z)|(?:.*[^'\"])?{_END}(?=[\s<]|\Z)", re.DOTALL | re.IGNORECASE
 )
 # Harmony, the format of gpt-oss, where a server hands it on. The prompt may have opened the first message.
-_CHANNELS = re.compile(
+_CHANNELS = lazy(
     r"(?:\A\s*(?:<\|start\|>\s*assistant[^<]*|assistant[^<]*)?|<\|end\|>\s*<\|start\|>\s*assistant[^<]*)"
     r"<\|channel\|>\s*(?:analysis|commentary|final)\b"
 )
 _OPENED = ("assistant", "analysis")  # what is left of a first mark that the prompt opened
-_MARK = re.compile(r"<\|(start|channel|constrain|message|end|return|call)\|>")
+_MARK = lazy(r"<\|(start|channel|constrain|message|end|return|call)\|>")
 # The same from a server that leaves special tokens out: the names of roles and channels remain.
-_BARE_CHANNELS = re.compile(r"\s*(?:assistant)?analysis(.*?)assistantfinal(.*)", re.DOTALL)
+_BARE_CHANNELS = lazy(r"\s*(?:assistant)?analysis(.*?)assistantfinal(.*)", re.DOTALL)
 
 
 def parted(text: str) -> tuple[str, list[str]]:
