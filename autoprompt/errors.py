@@ -90,8 +90,8 @@ class Problem:
         fix: What to do, in whole sentences. `{max_val}` stands for the setting of that name in `settings`.
         settings: Settings that `fix` names, with the value to give them. None only names the setting;
             `<FILE>` is a value that the user has to choose.
-        related: Other places that explain this one, such as the row that a duplicate repeats. They are named
-            where `said` has `{related}`, else behind it.
+        related: Other places that explain this one, such as the row that a duplicate repeats. They take the
+            place of `{related}` at the end of `said`; else they stand behind it in parentheses.
         also: Places with the same problem, the first ones.
         more: How many further places have it.
 
@@ -192,7 +192,7 @@ def _tell(problem: Problem, voice: Voice) -> str:
     said = problem.said
     if problem.related:
         related = _places(problem.related, problem.place, voice)
-        said = said.replace(_RELATED, related) if _RELATED in said else f"{said} ({related})"
+        said = f"{said.removesuffix(_RELATED)}{related}" if said.endswith(_RELATED) else f"{said} ({related})"
     if place := _place(problem.place, voice):
         said = f"{place}: {said}"
     text = said if said.endswith(_ENDS) else f"{said}."

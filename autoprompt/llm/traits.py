@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt
+
+from autoprompt.errors import Place, Problem, StoreError
 from autoprompt.llm.client import CallRole
 from autoprompt.llm.endpoints import choose_model
 from autoprompt.settings.records import LOCAL, ModelSettings, TraitSettings
@@ -20,6 +23,7 @@ from autoprompt.text.files import read_json, write_json
 Source = Literal["user", "measured", "default"]
 ROLES: tuple[CallRole, ...] = ("task", "optimizer", "judge")
 
+_OF_A_ROLE = ("thinks_first", False)  # says nothing of another role
 # The second timeout is for models that take their time: the embedded one, and those that think. The embedded
 # model has one request at a time and no network to fail: a long answer on a busy core is slow,
 # and asking for it again loses what it has written (512 tokens took over two minutes).
@@ -118,6 +122,21 @@ def said_traits(settings: ModelSettings, role: CallRole, base: Traits = Traits()
     return base.with_known({name: value for name, value in said.items() if value is not None}, "user")
 
 
+class _MeasuredTraits(BaseModel):
+    """What a run has found out about one model, as it is kept."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+
+    role: CallRole
+    endpoint: str
+    thinks_first: bool | None = None
+    thought_tokens: NonNegativeInt = 0
+    largest_output: PositiveInt | None = None
+    window_tokens: PositiveInt = _WINDOW
+    has_system_role: bool = True
+    refused: tuple[str, ...] = ()
+
+
 class KnownTraits:
     """What a run has found out about its models, per role and endpoint. Thread-safe.
 
@@ -127,10 +146,8 @@ class KnownTraits:
     def __init__(self, path: Path | None = None) -> None:
         self._path, self._lock = path, threading.Lock()
         self._found: dict[tuple[str, str], dict[str, Any]] = {}
-        known = {trait.name for trait in fields(Traits)}
-        for entry in read_json(path)["traits"] if path is not None and path.exists() else ():
-            found = {name: value for name, value in entry.items() if name in known}
-            self._found[entry["role"], entry["endpoint"]] = found
+        if path is not None and path.exists():
+            self._found = _read_traits(path)
 
     def of(self, role: CallRole, endpoint: str) -> dict[str, Any]:
         """What was measured in this role, and in others of the same endpoint.
@@ -141,7 +158,7 @@ class KnownTraits:
             others = (self._found.get((other, endpoint), {}) for other in ROLES if other != role)
             found: dict[str, Any] = {}
             for entry in others:
-                found |= {name: value for name, value in entry.items() if value is not False}
+                found |= {name: value for name, value in entry.items() if (name, value) != _OF_A_ROLE}
             return found | self._found.get((role, endpoint), {})
 
     def note(self, role: CallRole, endpoint: str, found: Mapping[str, Any]) -> None:
@@ -154,6 +171,19 @@ class KnownTraits:
                 entries = sorted(self._found.items())
                 listed = [{"role": one, "endpoint": other, **entry} for (one, other), entry in entries]
                 write_json(self._path, {"traits": listed})
+
+
+def _read_traits(path: Path) -> dict[tuple[str, str], dict[str, Any]]:
+    """Raises StoreError for a file that is not as `KnownTraits.note` writes it."""
+    try:
+        entries = [_MeasuredTraits.model_validate(entry) for entry in read_json(path)["traits"]]
+    except (ValueError, KeyError, TypeError) as error:
+        said, fix = "this is no list of what was learned about the models", "Remove it: it is measured anew."
+        raise StoreError(Problem("run.bad-traits", said, Place(path), fix)) from error
+    return {
+        (entry.role, entry.endpoint): entry.model_dump(exclude={"role", "endpoint"}, exclude_unset=True)
+        for entry in entries
+    }
 
 
 class LearnedTraits:
@@ -181,8 +211,7 @@ class LearnedTraits:
         with self._lock:
             if role not in self._known:
                 found = self._known_traits.of(role, self._endpoint)
-                lists = {name: tuple(value) for name, value in found.items() if isinstance(value, list)}
-                self._known[role] = self._said(role).with_known({**found, **lists}, "measured")
+                self._known[role] = self._said(role).with_known(found, "measured")
             return self._known[role]
 
     def learn(self, role: CallRole, **found: Any) -> Traits:
@@ -192,8 +221,8 @@ class LearnedTraits:
             self._known_traits.note(role, self._endpoint, found)
         return known
 
-    def learn_of_endpoint(self, role: CallRole, **found: Any) -> None:
-        """Note what holds for every role of the endpoint. role: in which it was measured."""
+    def learn_of_endpoint(self, **found: Any) -> None:
+        """Note what was measured in one role and holds for every role of the endpoint."""
         with self._lock:
-            for each in {role, *self._known}:
+            for each in ROLES:
                 self.learn(each, **found)

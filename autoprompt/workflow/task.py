@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from autoprompt.dataset.conversations import no_conversation
-from autoprompt.errors import ConfigError, DatasetError, InputError, Place, Problem, PromptError, StoreError
+from autoprompt.dataset.faults import Faults
+from autoprompt.errors import ConfigError, InputError, Place, Problem, PromptError, StoreError
 from autoprompt.llm.client import Client
 from autoprompt.measure.task import Component, ComponentKind
 from autoprompt.metrics import Metric
@@ -31,7 +32,6 @@ from autoprompt.workflow.program import WorkflowProgram, demonstrations, row_inp
 from autoprompt.workflow.workflow import Workflow
 
 ORIGINAL = "original_workflow.yaml"  # in a run's folder
-_MOST_PLACES = 12  # of rows with the same problem
 ITEMS = 4  # guessed of an iteration, whose items only a run knows: an estimate of calls, not a bound
 _USUAL = ("text", "answer", "class_name", "output", "result")  # of a workflow without an `end`
 
@@ -321,40 +321,28 @@ def _check_rows(
 ) -> None:
     is_variable = any(variable.variable == input_field for variable in _start_variables(definition))
     takes_text = one_input.type in TEXT_TYPES if one_input is not None else not is_variable
-    if takes_text:
-        _refuse_objects(rows, input_field)
-    faults: list[tuple[Example, InputError]] = []
+    faults = Faults(next((row.path for row in rows if row.path is not None), path))
     for row in rows:
-        try:
-            definition.start(row_inputs(row, one_input, input_field, target_field))
-        except InputError as unfit:
-            faults.append((row, unfit))
-    if not faults:
-        return
-    row, error = min(faults, key=lambda fault: (str(fault[0].path), fault[0].line, fault[0].row))
-    fields = ", ".join(name for name in row.fields if name != target_field)
-    others = tuple(other.place for other, _ in faults if other is not row)
-    said = f"the row does not fit as input of {path}: {str(error).removesuffix('.')}"
-    problem = Problem(
-        "workflow.row-input",
-        said,
-        row.place,
-        f"The row has the fields {fields}.",
-        also=others[:_MOST_PLACES],
-        more=len(others[_MOST_PLACES:]),
-    )
-    raise DatasetError(problem) from error
+        fault = no_conversation(row, input_field) if takes_text else None
+        if fault is None:
+            inputs = row_inputs(row, one_input, input_field, target_field)
+            fault = _unfit(definition, row, inputs, path, target_field)
+        if fault is not None:
+            faults.add_row(row, fault)
+    faults.raise_if_any()
 
 
-def _refuse_objects(rows: Sequence[Example], input_field: str) -> None:
-    """Raise DatasetError if an input is a list or an object, but no conversation."""
-    found = [(row, fault) for row in rows if (fault := no_conversation(row, input_field)) is not None]
-    if found:
-        (row, fault), *others = found
-        also = tuple(other.place for other, _ in others)
-        raise DatasetError(
-            replace(fault, place=row.place, also=also[:_MOST_PLACES], more=len(also[_MOST_PLACES:]))
-        )
+def _unfit(
+    definition: Definition, row: Example, inputs: Mapping[str, Any], path: Path, target_field: str
+) -> Problem | None:
+    """Return why the start node does not take the inputs of a row; None if it does."""
+    try:
+        definition.start(inputs)
+    except InputError as error:
+        fields = ", ".join(name for name in row.fields if name != target_field)
+        said = f"the row does not fit as input of {path}: {str(error).removesuffix('.')}"
+        return Problem("workflow.row-input", said, fix=f"The row has the fields {fields}.")
+    return None
 
 
 def _calls(definition: Definition) -> int:

@@ -58,6 +58,16 @@ def test_a_tool_call_comes_in_pieces() -> None:
     assert calls == [{"id": "c1", "function": {"name": "look", "arguments": '{"a":1}'}}]
 
 
+@pytest.mark.parametrize(
+    "calls",
+    [5, "x", ["x"], [None], [{"index": -5}], [{"index": 10**9}], [{"index": "0"}], [{"index": 1.5}]],
+)
+def test_tool_calls_that_are_none_are_a_broken_answer(calls: object) -> None:
+    piece = {"choices": [{"delta": {"tool_calls": calls}}]}
+    with pytest.raises(ValueError, match="tool"):
+        read_stream(f"data: {json.dumps(piece)}\n\ndata: [DONE]\n\n".encode())
+
+
 def test_of_several_answers_the_first_counts() -> None:
     other = {"choices": [{"index": 1, "delta": {"content": "no"}}]}
     assert read_stream(events(HELLO[1], other, HELLO[3]))["choices"][0]["message"]["content"] == "Hel"

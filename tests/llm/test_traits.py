@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from autoprompt.errors import StoreError
 from autoprompt.llm.client import CallRole
 from autoprompt.llm.traits import KnownTraits, LearnedTraits, Traits, traits_of
 from autoprompt.settings.records import ModelSettings
@@ -65,7 +66,7 @@ def test_what_is_measured_is_there_after_a_resume(tmp_path: Path) -> None:
     first = LearnedTraits("m", known=KnownTraits(path))
     first.of("optimizer")
     first.learn("task", thinks_first=True, thought_tokens=8000)
-    first.learn_of_endpoint("optimizer", refused=("seed",), has_system_role=False)
+    first.learn_of_endpoint(refused=("seed",), has_system_role=False)
     again = LearnedTraits("m", known=KnownTraits(path))
     task, judge = again.of("task"), again.of("judge")
     assert (task.thinks_first, task.thought_tokens) == (True, 8000)
@@ -89,3 +90,22 @@ def test_a_model_that_thinks_gets_more_time() -> None:
         assert learned.learn(role, thinks_first=True).patience_s == 600
     own = traits_of(settings(**ENDPOINT, timeout=30, traits={"thinks_first": True}), "task", {})
     assert own.patience_s is None
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        "{}",
+        '{"traits": 5}',
+        '{"traits": [{}]}',
+        '{"traits": [{"role": "task", "endpoint": "e", "thought_tokens": "x"}]}',
+        '{"traits": [{"role": "task", "endpoint": "e", "window_tokens": -1}]}',
+        '{"traits": [{"role": "task", "endpoint": "e", "sources": {}}]}',
+        '{"traits": [{"role": "boss", "endpoint": "e"}]}',
+    ],
+)
+def test_a_damaged_file_of_traits_is_named(kept: str, tmp_path: Path) -> None:
+    path = tmp_path / "traits.json"
+    path.write_text(kept, encoding="utf-8")
+    with pytest.raises(StoreError, match=r"traits\.json: this is no list of what was learned"):
+        KnownTraits(path)

@@ -96,3 +96,13 @@ def test_values_that_make_no_sense_name_the_condition() -> None:
 def test_any_text_is_read_or_refused(text: str) -> None:
     with contextlib.suppress(ExpressionError):
         parse_expression(text)
+
+
+@pytest.mark.parametrize(
+    "call", ["str({})", "lower({})", "strip({})", "startswith({}, 'a')", "endswith({}, 'a')"]
+)
+def test_a_text_that_would_fill_the_memory_is_refused(call: str) -> None:
+    """A list that names one value again and again is small, and its text is not."""
+    many = "[" + ", ".join(["n.x"] * 60) + "]"
+    with pytest.raises(ExpressionError, match="50,000,000 characters"):
+        parse_expression(call.format(many)).evaluate(lambda _: "a" * 1_000_000)

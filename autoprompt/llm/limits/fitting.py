@@ -70,19 +70,19 @@ class Fitting:
         """See `Room.is_enough`."""
         return self._room.is_enough(answer, wanted, options)
 
-    def was_taken(self, sent: Options, request: Request) -> None:
-        """Note that the endpoint has answered a request."""
+    def was_taken(self, sent: Options, wanted: Options, request: Request) -> None:
+        """Note that the endpoint has answered a request. wanted: before the budget lowered its limit."""
         self._was_answered = True
         self._room.clear(sent.max_output_tokens)
         if not request.has_system:
-            self.traits.learn_of_endpoint(sent.role, has_system_role=False)
+            self.traits.learn_of_endpoint(has_system_role=False)
         if not request.has_room:
-            self.traits.learn(sent.role, largest_output=sent.max_output_tokens)
+            self.traits.learn(sent.role, largest_output=wanted.max_output_tokens)
 
     def learns_from(self, error: RequestRefusedError, sent: Options, request: Request) -> bool:
         """Return whether the request may be taken without what was refused, or with a smaller limit."""
         limit, role = sent.max_output_tokens, sent.role
-        if limit is not None and self._room.refused(error, role, request.prompt_tokens):
+        if limit is not None and self._room.refused(error, request.prompt_tokens):
             return (self.wanted(request).max_output_tokens or 0) < limit
         parameters, name = self._parameters, error.parameter
         if parameters is None:
@@ -111,7 +111,7 @@ class Fitting:
         if name == SYSTEM:
             request.has_system = False
         else:
-            self.traits.learn_of_endpoint(role, refused=parameters.dropped)
+            self.traits.learn_of_endpoint(refused=parameters.dropped)
         return True
 
     def raise_if_elsewhere(self, error: ModelError) -> None:

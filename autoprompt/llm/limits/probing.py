@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from autoprompt.errors import BudgetExhausted, EndpointError, Interrupted, ModelError, RequestRefusedError
+from autoprompt.errors import BudgetExhausted, EndpointError, Interrupted, RequestRefusedError
 from autoprompt.llm.client import Client, Options
 from autoprompt.llm.limits.budget import Budget
 from autoprompt.llm.limits.costs import Asked, Costs, within
@@ -118,7 +118,7 @@ class Prober:
                     self._outage.end()
                 else:
                     self._outage.failed(error)
-            except ModelError:
+            except BaseException:
                 self._budget.settle(charge)
                 raise
             else:

@@ -236,7 +236,7 @@ class LimitedClient:
             self._budget.settle(charge)
             raise
         self._prober.remember(messages, sent)
-        self._fitting.was_taken(sent, request)
+        self._fitting.was_taken(sent, wanted, request)
         answer = as_cut(answer, sent.max_output_tokens)
         usage = self._costs.of(answer.usage)
         # Before the charge is settled: who waits for that goes by what is known then.

@@ -113,17 +113,17 @@ class Room:
         room = min(LARGEST, max(FIRST_ROOM, traits.thought_tokens, more))
         return self.traits.learn(role, thinks_first=True, thought_tokens=room)
 
-    def refused(self, error: RequestRefusedError, role: CallRole, prompt_tokens: int) -> bool:
+    def refused(self, error: RequestRefusedError, prompt_tokens: int) -> bool:
         """Note the bound that a refusal names. Returns whether it names one."""
         if error.most_tokens is None and error.window_tokens is None:
             return False
         if error.window_tokens is None:
-            self.traits.learn_of_endpoint(role, largest_output=error.most_tokens)
+            self.traits.learn_of_endpoint(largest_output=error.most_tokens)
             return True
         # What is estimated of the prompt may be too little: as much as the endpoint has counted is not.
         counted = prompt_tokens if error.most_tokens is None else error.window_tokens - error.most_tokens
         window = error.window_tokens - max(0, counted - prompt_tokens)
-        self.traits.learn_of_endpoint(role, window_tokens=window)
+        self.traits.learn_of_endpoint(window_tokens=window)
         return True
 
     def may_blame(self, limit: int | None, options: Options) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 
 _DONE = "[DONE]"
 _LINE_END = re.compile(r"\r\n|\n|\r")  # others, as U+2028, may be in a text
+_MOST_CALLS = 128  # tool calls of one answer
 # Fields of a message that come in pieces of text.
 _TEXTS = ("content", "reasoning_content", "reasoning", "refusal", "thinking")
 
@@ -100,17 +101,28 @@ def _add(choice: dict[str, Any], part: Mapping[str, Any]) -> None:
             message[name] = (message.get(name) or "") + piece
         elif isinstance(piece, list):
             message[name] = [*(message.get(name) or []), *piece]
-    for call in delta.get("tool_calls") or ():
-        _add_call(message.setdefault("tool_calls", []), call)
+    pieces = delta.get("tool_calls") or ()
+    if not isinstance(pieces, list | tuple):
+        raise ValueError(f"tool_calls is {pieces!r:.40}, expected a list")
+    for piece in pieces:
+        _add_call(message.setdefault("tool_calls", []), piece)
 
 
-def _add_call(calls: list[dict[str, Any]], piece: Mapping[str, Any]) -> None:
-    """Add a piece of a tool call: the first one names the tool, the others go on with its arguments."""
+def _add_call(calls: list[dict[str, Any]], piece: object) -> None:
+    """Add a piece of a tool call: the first one names the tool, the others go on with its arguments.
+
+    Raises ValueError for what is no such piece.
+    """
+    if not isinstance(piece, Mapping):
+        raise ValueError(f"a tool call is {piece!r:.40}, expected an object")
     number = piece.get("index")
-    place = len(calls) if number is None else int(number)
+    place = len(calls) if number is None else number
+    if not isinstance(place, int) or not 0 <= place < _MOST_CALLS:
+        raise ValueError(f"the index of a tool call is {place!r:.40}, expected 0 to {_MOST_CALLS - 1}")
     while len(calls) <= place:
         calls.append({"id": None, "function": {"name": "", "arguments": ""}})
-    call, function = calls[place], piece.get("function") or {}
+    call, function = calls[place], piece.get("function")
+    function = function if isinstance(function, Mapping) else {}
     call["id"] = call["id"] or piece.get("id")
     call["function"]["name"] = call["function"]["name"] or function.get("name") or ""
     arguments = function.get("arguments") or ""

@@ -21,6 +21,7 @@ from autoprompt.text.tokens import estimate_tokens
 _HIDDEN_TOKENS = 32_768
 # No model writes more in one answer; the largest published output limit is 384,000 tokens.
 _MOST_OUTPUT = 1_000_000
+_MOST_DIGITS = 15  # of a count that is written as text
 # USD. The dearest published price is 600 per million tokens; an answer of a research service may cost a few
 # dollars at once.
 _MOST_USD, _MOST_USD_PER_TOKEN = 10.0, 0.001
@@ -250,7 +251,7 @@ class _Figures:
         field, value = self._find(fields)
         if not field:
             return None
-        if isinstance(value, str) and value.strip().isdecimal():
+        if isinstance(value, str) and value.strip().isdecimal() and len(value) <= _MOST_DIGITS:
             value = int(value)
         is_whole = isinstance(value, int) and not isinstance(value, bool)
         if isinstance(value, float) and value.is_integer():

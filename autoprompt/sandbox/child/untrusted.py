@@ -61,13 +61,17 @@ def open_folder(path: str) -> int:
 
 def open_below(folder: int, path: str, *, make: bool = False) -> int:
     """Open the folder `path` (relative, "" for itself) below an open one. make: make the missing parts."""
+    names = _names(path) if path else []
     below = os.dup(folder)
-    for name in _names(path) if path else []:
+    for name in names:
         if make:
-            try:  # noqa: SIM105 - contextlib takes its time to import
+            try:
                 os.mkdir(name, dir_fd=below)
             except FileExistsError:
                 pass
+            except OSError:
+                os.close(below)
+                raise
         below = _into(below, name, path)
     return below
 

@@ -34,8 +34,13 @@ _OF_ANSWER = lazy(
     r"answer|label|tag|categor|class|result|output|final|prediction|答案|标签|类别|分类|结果|ラベル|라벨",
     re.IGNORECASE,
 )
-_OF_MENU = lazy(
-    r"possible|allowed|available|candidate|options?\b|choices?\b|\bfrom\Z|可选|候选|选项|可能", re.IGNORECASE
+_MENU = r"possible|allowed|available|candidate|options?\b|choices?\b|\bfrom\Z|可选|候选|选项|可能"
+_OF_MENU = lazy(_MENU, re.IGNORECASE)
+# Lists beside the answer: what there was to choose from, what was not chosen, and why.
+_OF_OTHERS = lazy(
+    rf"{_MENU}|reject|exclud|ruled|discard|negative|absent|missing|\bnot|\bnon|wrong|evidence|reason|quote|keyword"
+    r"|排除|证据|理由|根拠",
+    re.IGNORECASE,
 )
 _BEGINNING = lazy(r"\A(?:(?:an?|the|it|they|is|are|only|just|both)\s+)+", re.IGNORECASE)
 # What an item says of its label: "drama (sad)", "drama: 0.9", "drama – it is sad".
@@ -125,21 +130,47 @@ def _of_json(shown: str, words: LabelWords) -> list[str] | None:
         return _known(items, words)
     if not isinstance(data, dict):
         return None
-    for value in data.values():
-        if isinstance(value, list) and (items := _scalars(value)) is not None:
-            return _known(items, words)
+    lists = {str(name): items for name, items in map(_list_of, data.items()) if items is not None}
+    if lists and (found := _list_of_answer(lists, words)) is not None:
+        return _known(found, words)
     if data and all(isinstance(value, bool) or value in (0, 1) for value in data.values()):
         return _known([str(name) for name, value in data.items() if value], words)
     texts = [value for value in data.values() if isinstance(value, str)]
     if data and not texts and is_whole:
         raise _UnreadableError  # {"drama": 0.9, "comedy": 0.2}: nobody knows from which score a label counts
     for value in texts:
+        if _is_none(value, words):
+            return []
         found = _parts(value, words)
         if found and (_are_known(found, words) or len(data) == 1):
             return found
-        if _NONE.fullmatch(bare(value)):
-            return []
     return None
+
+
+def _list_of(entry: tuple[str, Any]) -> tuple[str, list[str] | None]:
+    name, value = entry
+    return name, _scalars(value) if isinstance(value, list) else None
+
+
+def _list_of_answer(lists: Mapping[str, list[str]], words: LabelWords) -> list[str] | None:
+    """The list of an object that is the answer; None if all of them are something else.
+
+    Raises _UnreadableError where several may be it.
+    """
+    meant = {name: items for name, items in lists.items() if not _OF_OTHERS.search(name)}
+    named = [items for name, items in meant.items() if _OF_ANSWER.search(name)]
+    known = [items for items in meant.values() if items and _are_known(items, words)]
+    for found in (named, known, list(meant.values())):
+        if len(found) == 1:
+            return found[0]
+    if meant:
+        raise _UnreadableError
+    return None
+
+
+def _is_none(text: str, words: LabelWords) -> bool:
+    """Whether a text says that no label applies, and is no label itself."""
+    return _NONE.fullmatch(bare(text)) is not None and words.exact(bare(text)) is None
 
 
 def _scalars(items: Iterable[Any]) -> list[str] | None:
@@ -277,7 +308,9 @@ def _are_known(parts: Sequence[str], words: LabelWords) -> bool:
     return all(words.exact(part) is not None for part in parts)
 
 
-def _known(parts: Iterable[str], words: LabelWords) -> list[str]:
+def _known(parts: Sequence[str], words: LabelWords) -> list[str]:
+    if len(parts) == 1 and _is_none(parts[0], words):
+        return []
     return [words.exact(part) or bare(plain(part)) for part in parts]
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from autoprompt.errors import InputError
-from autoprompt.workflow.engine.sizes import concatenated, product
+from autoprompt.workflow.engine.sizes import check_size, concatenated, product
 from autoprompt.workflow.engine.template import REFERENCE
 
 _MAX_LENGTH = 2000
@@ -51,6 +51,12 @@ def _rounded(number: Any, digits: int = 0) -> Any:
     return round(number, digits) if digits else round(number)
 
 
+def _text(value: Any) -> str:
+    """Return the value as text. Raises TooLargeError."""
+    check_size(value)
+    return str(value)
+
+
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "len": len,
     "min": min,
@@ -60,14 +66,14 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "round": _rounded,
     "int": lambda value: int(value),  # digits to a base of 16 may be any number
     "float": float,
-    "str": lambda value: str(value),
+    "str": lambda value: _text(value),
     "bool": bool,
     "any": any,
     "all": all,
-    "lower": lambda text: str(text).lower(),
-    "strip": lambda text: str(text).strip(),
-    "startswith": lambda text, start: str(text).startswith(start),
-    "endswith": lambda text, end: str(text).endswith(end),
+    "lower": lambda text: _text(text).lower(),
+    "strip": lambda text: _text(text).strip(),
+    "startswith": lambda text, start: _text(text).startswith(start),
+    "endswith": lambda text, end: _text(text).endswith(end),
 }
 _CONSTANTS = {"true": True, "false": False, "null": None, "none": None}
 

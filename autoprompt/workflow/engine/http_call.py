@@ -21,7 +21,7 @@ TIMEOUT_S = 60.0
 _CONNECT_S = 10.0
 _MAX_BYTES = 20_000_000
 _MAX_REDIRECTS = 20
-_CODINGS = ("", "identity", "gzip", "x-gzip", "deflate")
+_CODINGS = ("", "identity", "gzip", "deflate")
 _SECRET = re.compile(r"\$\{([A-Za-z_]\w*)\}")
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS")
 
@@ -98,7 +98,7 @@ def send(request: HttpRequest, allow_private_hosts: Sequence[str] = ()) -> HttpR
         trust_env=False,
     ) as client:
         try:
-            following: httpx.Request | None = client.build_request(
+            sent = client.build_request(
                 method,
                 request.url,
                 headers=dict(request.headers),
@@ -109,8 +109,6 @@ def send(request: HttpRequest, allow_private_hosts: Sequence[str] = ()) -> HttpR
             )
             moved_to = ""
             for _ in range(_MAX_REDIRECTS + 1):
-                sent = following
-                assert sent is not None
                 response = client.send(sent, stream=True)
                 try:
                     following = _redirected(client, sent, response)
@@ -118,6 +116,7 @@ def send(request: HttpRequest, allow_private_hosts: Sequence[str] = ()) -> HttpR
                         return replace(_read(response), moved_to=moved_to)
                     if _origin(following.url) != _origin(sent.url):
                         moved_to = _shown(following.url)
+                    sent = following
                 finally:
                     response.close()
         except httpx.TimeoutException as error:

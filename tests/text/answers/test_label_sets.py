@@ -119,6 +119,34 @@ def test_a_set_may_be_empty_or_hold_others(text: str, labels: set[str] | None) -
     assert (None if found is None else set(found)) == labels
 
 
+@pytest.mark.parametrize(
+    ("text", "labels"),
+    [
+        ('{"rejected": ["comedy"], "labels": ["drama"]}', {"drama"}),
+        ('{"labels": ["drama"], "rejected_labels": ["comedy"]}', {"drama"}),
+        ('{"options": ["drama", "comedy", "crime"], "answer": ["crime"]}', {"crime"}),
+        ('{"evidence": ["good plot"], "labels": ["drama"]}', {"drama"}),
+        ('{"evidence": ["a drama"], "found": ["comedy", "crime"]}', {"comedy", "crime"}),
+        ('{"evidence": ["good plot"], "label": "drama"}', {"drama"}),
+        ('{"found": ["drama"], "words": ["sad scene"]}', {"drama"}),
+        ('{"labels": [], "excluded": ["drama"]}', set()),
+        ('{"comedy": [], "drama": ["sad scene"]}', None),  # reasons by label: nobody knows what counts
+        ('{"labels": ["none"]}', set()),
+        ('{"labels": "none"}', set()),
+        ('["none"]', set()),
+        ('["None of these"]', set()),
+    ],
+)
+def test_of_a_json_object_the_list_of_the_answer_counts(text: str, labels: set[str] | None) -> None:
+    found = read_labels(text, ("drama", "comedy", "crime"))
+    assert (None if found is None else set(found)) == labels
+
+
+def test_none_may_be_a_label() -> None:
+    for text in ('["none"]', '{"labels": "none"}', '{"labels": ["None"]}', "none"):
+        assert read_labels(text, ("none", "drama")) == ("none",)
+
+
 def test_without_known_labels_the_parts_are_labels() -> None:
     assert read_labels("a, b and c") == ("a", "b", "c")
     assert read_labels("The genres are: x and y.") == ("x", "y")
