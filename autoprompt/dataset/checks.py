@@ -13,6 +13,7 @@ from typing import Any
 
 from autoprompt.dataset.conversations import conversation_fields, opened
 from autoprompt.dataset.faults import Faults, file_place, require_fields
+from autoprompt.dataset.identifiers import identifying
 from autoprompt.dataset.plain import holds_bytes, without_bytes
 from autoprompt.dataset.reading import read_records
 from autoprompt.dataset.turns import NoConversationError
@@ -179,9 +180,11 @@ def without_doubles(
 
     Duplicates (same input and target) are kept once. Equal inputs with different targets are a DatasetError
     naming both lines; with allow_conflicts the row that comes first in the file is kept. If such rows differ
-    in other fields, the message names those.
+    in other fields that a prompt could use, the message names those.
     """
+    examples = list(examples)
     first: dict[str, Example] = {}
+    identifiers: dict[str, bool] = {}  # by column
     others: dict[str, None] = {}
     doubles = conflicts = 0
     faults = Faults(path)
@@ -190,6 +193,10 @@ def without_doubles(
         if kept is example:
             continue
         differing = _told_apart_by(example, kept)
+        new = [name for name in differing if name not in identifiers]
+        found = identifying([row.fields for row in examples], new)
+        identifiers |= {name: name in found for name in new}
+        differing = [name for name in differing if not identifiers[name]]
         if kept.id == example.id:
             doubles += 1
             others |= dict.fromkeys(differing)
@@ -230,10 +237,10 @@ def _if_input_is_larger(differing: Sequence[str]) -> str:
 def _told_apart_by(one: Example, other: Example) -> list[str]:
     """Names of fields beside the target in which two rows with the same input differ.
 
-    An `id` is no content. The fields of input and target are known here by what they hold alone.
+    The fields of input, target and group are known here by what they hold alone.
     """
-    known = (text_of(one.input_text), one.target_text)
-    texts = {name: text_of(value) for name, value in one.fields.items() if name != "id"}
+    known = (text_of(one.input_text), one.target_text, one.group)
+    texts = {name: text_of(value) for name, value in one.fields.items()}
     return [
         name for name, text in texts.items() if text not in known and text != text_of(other.fields.get(name))
     ]
