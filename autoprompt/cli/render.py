@@ -157,7 +157,7 @@ def _facts(data: Mapping[str, Any], cap: int | None) -> Iterator[Text]:
         )
     if said := wording.baselines(data.get("baselines")):
         yield Text(said)
-    if opened := wording.opened_before(data.get("splits") or {}):
+    if opened := wording.opened_before(data):
         yield Text(opened, "yellow")
     validation = data["validation"]
     is_original = data["best"].get("is_original", False)

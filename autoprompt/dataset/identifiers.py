@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from autoprompt.records import text_of
@@ -17,7 +18,9 @@ _NAMED = re.compile(
     r"(?:^|_)(?:id|ids|idx|index|uuid|guid|uid|pk|key|hash|sha\d*|md5|checksum|row|line|number|no|nr|serial"
     r"|ts|time|timestamp|datetime|date|created|updated|at|url|uri|link|href|path|file|filename)$"
 )
-_ADDRESS = re.compile(r"(?:[a-z][a-z0-9+.-]*://|www\.|mailto:)\S+|\S+@\S+\.\w+|\S*[/\\]\S+|\S+\.\w{2,4}", re.I)
+_ADDRESS = re.compile(
+    r"(?:[a-z][a-z0-9+.-]*://|www\.|mailto:)\S+|\S+@\S+\.\w+|\S*[/\\]\S+|\S+\.\w{2,4}", re.IGNORECASE
+)
 _TIME = re.compile(
     r"\b(?:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?\b"
     r"|\b(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?"
@@ -66,5 +69,5 @@ def _is_word(token: str) -> bool:
     """Whether a run of letters and digits is a word: no number, no hash, no `aBxK` of a random id."""
     if any(map(str.isdigit, token)) or _HEX.fullmatch(token):
         return False
-    is_mixed = any(a.islower() and b.isupper() for a, b in zip(token, token[1:], strict=False))
+    is_mixed = any(a.islower() and b.isupper() for a, b in pairwise(token))
     return not is_mixed and (len(token) > 1 or not token.isascii())

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from autoprompt.dataset.caps import Cap, chosen_caps, own_caps
+from autoprompt.dataset.checks import input_id
 from autoprompt.dataset.shown import without_shown
 from autoprompt.dataset.splits import Regions, Splits, cut_rows
 from autoprompt.errors import Place, Problem
@@ -47,6 +48,8 @@ from autoprompt.optimizer.search.plan import (
 )
 from autoprompt.optimizer.search.room import rows_with_room
 from autoprompt.records import Example, Part
+from autoprompt.runs.listing import RunStore
+from autoprompt.runs.openings import FEWEST_NEW_ROWS, MANY_OPENINGS, times_opened
 from autoprompt.settings.records import RunConfig
 from autoprompt.settings.resolve import complete
 from autoprompt.stats import count_groups, in_groups
@@ -144,6 +147,7 @@ def prepare(config: RunConfig, *, has_clients: bool = False) -> Preparation:
     found = [*unbalanced_warnings(every, labels, config.metric), *task.warnings(rows)]
     found += [*check_metric(config, labels, rows), *_cut_reasoning(config, labels, task)]
     found += _too_long(texts, config.max_prompt_tokens)
+    found += _often_opened(config, splits.test)
     splits = replace(splits, warnings=(*splits.warnings, *found))
     # What a scientific analyst takes beyond a plain one must not come out of the search.
     looks = plan.calls_per_row * (train_batch - TRAIN_BATCH)
@@ -223,6 +227,16 @@ def _too_few_rows(plan: Plan, depth: Depth) -> Problem | None:
     said = f"{rows} validation rows{in_groups(groups, rows)} can {could} by themselves"
     fix = f"Add rows, or expect the original prompt back. At best, {more}."
     return Problem("dataset.few-val-rows", said, fix=fix)
+
+
+def _often_opened(config: RunConfig, test: Sequence[Example]) -> list[Problem]:
+    """Warn if so many runs have looked at the test that a good score on it says little."""
+    runs = times_opened(RunStore(config.runs_dir).openings_path, [input_id(row.content) for row in test])
+    if runs < MANY_OPENINGS:
+        return []
+    said = f"{runs} runs have already opened these test rows, so a good score on them may be luck"
+    fix = f"Label {max(len(test), FEWEST_NEW_ROWS)} new rows and give them as {{test}}."
+    return [Problem("dataset.test-opened-often", said, fix=fix, settings={"test": "<FILE>"})]
 
 
 def _too_long(texts: Sequence[str], most_tokens: int) -> list[Problem]:

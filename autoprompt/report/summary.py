@@ -243,7 +243,7 @@ def _make(files: _Files) -> RunSummary:
         split_sizes=dict(splits.get("sizes") or started.get("sizes") or {}),
         sha256=dict(splits.get("sha256") or {}),
         test_opened=int(splits.get("test_opened") or 0),
-        opened_before=wording.opened_before(splits),
+        opened_before=wording.opened_before(result),
         budget=dict(started.get("budget") or {}),
         warnings=_warnings(result, started, files),
     )

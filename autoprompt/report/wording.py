@@ -9,7 +9,8 @@ from autoprompt.optimizer.ending.fresh_words import parts_of
 from autoprompt.optimizer.search.gate import CONFIRM_ALPHA, smallest_gain
 from autoprompt.report.numbers import count, p_value, ratio, score, times
 from autoprompt.report.records import Progress, Side, TradeOff
-from autoprompt.stats import difference, in_groups
+from autoprompt.runs.openings import FEWEST_NEW_ROWS
+from autoprompt.stats import difference, in_groups, rows_to_show
 
 _NODES = {
     "predict": "measuring candidates",
@@ -98,17 +99,23 @@ def _one_in(p: float) -> str:
     return f"{max(1, round(p * size)):,} of {size:,}"
 
 
-def opened_before(splits: Mapping[str, Any]) -> str:
-    """That earlier runs have opened rows of the test, in a sentence; "" where none has.
+def opened_before(result: Mapping[str, Any]) -> str:
+    """That earlier runs have opened rows of the test and what to do, in sentences; "" where none has.
 
-    splits: those of a result.
+    result: As `result.json` has it.
     """
+    splits = result.get("splits") or {}
     runs, rows = int(splits.get("test_opened") or 0), splits.get("test_rows_opened_before")
     total = (splits.get("sizes") or {}).get("test")
     if runs < 2:
         return ""
     some = "" if rows is None or rows == total else f" ({rows} of the {total} before this one)"
-    return f"{runs} runs have opened these test rows so far{some}: they are less and less unseen"
+    wanted = rows_to_show(result.get("fixed") or 0, result.get("broken") or 0, total or 0)
+    needed = max(FEWEST_NEW_ROWS, wanted or total or 0)
+    return (
+        f"{runs} runs have opened these test rows so far{some}: they are less and less unseen. For a score "
+        f"that counts, label about {needed} new rows and use them as the test set of the next run"
+    )
 
 
 def unfinished(command: str, progress: Progress, calls: int, *, is_running: bool) -> tuple[str, str]:

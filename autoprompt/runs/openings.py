@@ -12,6 +12,9 @@ from filelock import FileLock
 
 from autoprompt.text.files import read_jsonl, write_jsonl
 
+MANY_OPENINGS = 5  # runs; by luck one of them is as good as one in twenty is
+FEWEST_NEW_ROWS = 30  # of a new test: fewer can only show a very large gain
+
 
 @dataclass(frozen=True, slots=True)
 class Opening:
@@ -22,6 +25,12 @@ class Opening:
 
     runs: int
     rows_before: int
+
+
+def times_opened(path: Path, rows: Collection[str]) -> int:
+    """Return how many runs have opened the most opened of these rows. rows: keys as in `record_opening`."""
+    wanted = set(rows)
+    return max((line["runs"] for line in read_jsonl(path) if line.get("row") in wanted), default=0)
 
 
 def record_opening(path: Path, rows: Collection[str], *, test_sha256: str, run_id: str) -> Opening:

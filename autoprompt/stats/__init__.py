@@ -31,6 +31,7 @@ from autoprompt.stats.paired import (
     mcnemar_exact,
     p_text,
     paired_test,
+    rows_to_show,
     sign_flip_test,
 )
 from autoprompt.stats.values import difference
@@ -55,6 +56,7 @@ __all__ = [
     "paired_test",
     "percentile_interval",
     "permutation_aggregate",
+    "rows_to_show",
     "sign_flip_test",
     "student_interval",
     "wilson_interval",

@@ -54,6 +54,19 @@ def mcnemar_exact(
     return tail if alternative == "greater" else min(1.0, 2 * tail)
 
 
+def rows_to_show(fixed: int, broken: int, rows: int) -> int | None:
+    """About how many rows would show a difference this large again: two-sided p < .05 in 4 of 5 samples.
+
+    fixed, broken: of `rows` rows. None if no more rows were fixed than broken, or more than there are.
+    Source: Connor 1987, Biometrics 43:207 (sample size of McNemar's test).
+    """
+    if fixed <= broken or rows < fixed + broken:
+        return None
+    moved, gain = (fixed + broken) / rows, (fixed - broken) / rows
+    spread = NORMAL.inv_cdf(0.975) * math.sqrt(moved) + NORMAL.inv_cdf(0.8) * math.sqrt(moved - gain * gain)
+    return math.ceil((spread / gain) ** 2)
+
+
 def sign_flip_test(
     differences: Sequence[float],
     alternative: Alternative = "greater",

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from fakes import PROMPT, run_config, write_rows
 
+from autoprompt.dataset.checks import input_id
 from autoprompt.errors import BudgetTooSmallError, ConfigError, DatasetError, PromptError, Voice, tell
 from autoprompt.llm.prices import Prices
 from autoprompt.measure.cost import FREE_OUTPUT_TOKENS, LABEL_OUTPUT_TOKENS
@@ -19,6 +20,8 @@ from autoprompt.optimizer.forecast import estimate_run
 from autoprompt.optimizer.prepare import Preparation, prepare, smallest_gain_at_best, smallest_gain_of
 from autoprompt.optimizer.search.plan import DEPTHS, fewest_calls
 from autoprompt.optimizer.search.room import FEWEST_ROWS
+from autoprompt.runs.listing import RunStore
+from autoprompt.runs.openings import record_opening
 from autoprompt.settings.records import RunConfig
 from autoprompt.settings.resolve import as_complete
 from autoprompt.text.answers.reasoning import request
@@ -55,6 +58,21 @@ def test_a_prompt_over_its_own_cap_is_warned_of(tmp_path: Path) -> None:
         f"--max-prompt-tokens: your own prompt has about {tokens} tokens, more than 5, so nothing longer is "
         "tried. Raise the limit."
     )
+
+
+def test_a_test_that_many_runs_have_opened_is_said_before_it_costs_anything(tmp_path: Path) -> None:
+    test = prepared(tmp_path).splits.test
+    path = RunStore(run_config(tmp_path).runs_dir).openings_path
+    for run in range(15):
+        warnings = [w for w in prepared(tmp_path).splits.warnings if w.code == "dataset.test-opened-often"]
+        assert bool(warnings) == (run >= 5)
+        # Not all the runs have opened every row.
+        rows = test if run % 2 == 0 else test[:1]
+        record_opening(path, [input_id(row.content) for row in rows], test_sha256="", run_id=f"{run}")
+    assert [w for w in told(prepared(tmp_path)) if "opened" in w] == [
+        "15 runs have already opened these test rows, so a good score on them may be luck. Label 45 new rows "
+        "and give them as --test FILE."
+    ]
 
 
 def test_an_analyst_who_tests_is_shown_more_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,7 @@
 import json
 from pathlib import Path
 
-from autoprompt.runs.openings import Opening, record_opening
+from autoprompt.runs.openings import Opening, record_opening, times_opened
 
 
 def opening(path: Path, rows: str, run: str, sha256: str = "s") -> Opening:
@@ -42,3 +42,11 @@ def test_what_an_older_version_counted_is_counted_on(tmp_path: Path) -> None:
     assert opening(path, "abc", "4") == Opening(3, 3)
     assert opening(path, "ab", "5", "of other labels") == Opening(4, 2)
     assert opening(path, "x", "6", "t") == Opening(2, 1)
+
+
+def test_how_often_rows_were_opened_is_known_before_a_run(tmp_path: Path) -> None:
+    path = tmp_path / "openings.jsonl"
+    assert times_opened(path, ["a"]) == 0
+    for number in range(3):
+        opening(path, "ab" if number else "a", str(number))
+    assert [times_opened(path, rows) for rows in ("a", "b", "ab", "c", "")] == [3, 2, 3, 0, 0]

@@ -50,6 +50,25 @@ def test_mcnemar_knows_the_smallest_significant_counts(fixed: int, broken: int) 
     assert stats.mcnemar_exact(fixed, broken) < 0.05 <= stats.mcnemar_exact(fixed - 1, broken)
 
 
+@pytest.mark.parametrize(("fixed", "broken", "rows"), [(6, 2, 37), (30, 10, 300), (20, 10, 100)])
+def test_so_many_rows_show_a_difference_again_in_four_of_five_samples(
+    fixed: int, broken: int, rows: int
+) -> None:
+    wanted = stats.rows_to_show(fixed, broken, rows)
+    assert wanted is not None
+    rng = np.random.default_rng(0)
+    shares = [fixed / rows, broken / rows, 1 - (fixed + broken) / rows]
+    draws = rng.multinomial(wanted, shares, size=4000)
+    # By the test that the formula is of; the exact one shows it a little less often.
+    shown = [(a - b) ** 2 / (a + b) > scipy_stats.chi2.ppf(0.95, 1) for a, b, _ in draws if a + b]
+    assert np.mean(shown) == pytest.approx(0.8, abs=0.06)
+
+
+def test_no_number_of_rows_shows_what_is_no_gain() -> None:
+    assert stats.rows_to_show(2, 2, 37) is None
+    assert stats.rows_to_show(0, 0, 0) is None
+
+
 @given(fixed=counts, broken=counts)
 def test_the_mid_p_counts_what_was_observed_half(fixed: int, broken: int) -> None:
     n = fixed + broken
