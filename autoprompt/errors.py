@@ -14,6 +14,7 @@ AutopromptError                70  internal error
 │   ├── EmptyAnswersError          the first rows were all answered with an empty text
 │   ├── JudgeError                 most of a judge's replies hold no grade
 │   ├── RequestRefusedError        the endpoint will not take this request (not retried)
+│   │   ├── ContextOverflowError      it is longer than the model's window
 │   │   └── WithheldError             its content filter will not
 │   └── RuntimeMissingError        the embedded runtime or its weights are not there
 ├── BudgetExhausted             0  control flow: a cap is reached, the run ends with its best
@@ -430,6 +431,10 @@ class RequestRefusedError(ModelError):
         self.status = status
         self.parameter = parameter
         self.most_tokens, self.window_tokens = most_tokens, window_tokens
+
+
+class ContextOverflowError(RequestRefusedError):
+    """The request is longer than the model's window: a shorter one may be taken."""
 
 
 class WithheldError(RequestRefusedError):

@@ -20,6 +20,7 @@ from autoprompt.llm.limits.spent import excess
 from autoprompt.records import Event
 from autoprompt.runs.interrupted import interrupted
 from autoprompt.runs.spending import from_journal, total_cost
+from autoprompt.text.names import counted
 
 _POLL_S = 0.5
 _SAVE_EVERY_S = 2.0
@@ -198,9 +199,9 @@ class Driver:
     def _named_least(self, state: _State) -> str:
         """What it takes at least, of what is capped."""
         least, caps = state.least, self._batch.caps
-        parts = [f"{least.calls:,} calls"]
+        parts = [f"{counted(least.calls, 'call')}"]
         if caps.max_tokens is not None:
-            parts.append(f"about {least.tokens:,} tokens")
+            parts.append(f"about {counted(least.tokens, 'token')}")
         if caps.max_cost is not None:
             parts.append(f"about ${least.cost_usd:.4g}")
         return f"{' and '.join(parts)} are the least"
@@ -292,7 +293,7 @@ def _how(state: _State, outcome: Outcome) -> str:
     if not state.lost:
         return outcome.how
     how = "started again" if outcome.how == "started" else outcome.how
-    times = "" if state.lost == 1 else f" {state.lost} times"
+    times = "" if state.lost == 1 else f" {counted(state.lost, 'time')}"
     why = "" if outcome.is_shared else ", its storage is not shared"
     return f"{how} after its worker was lost{times}{why}"
 

@@ -12,6 +12,7 @@ from typing import Any, Literal
 from autoprompt.batch.spec import SEEDS
 from autoprompt.batch.trials import shown
 from autoprompt.stats import Interval, student_interval
+from autoprompt.text.names import counted
 
 Status = Literal["waiting", "running", "finished", "failed", "interrupted", "not run"]
 
@@ -241,7 +242,7 @@ def own_cells(row: Row | Group, columns: Sequence[str]) -> list[str]:
 
 
 def trials_in_words(count: int) -> str:
-    return "1 trial" if count == 1 else f"{count} trials"
+    return counted(count, "trial")
 
 
 def _pairs(row: Mapping[str, Any]) -> dict[str, Any]:

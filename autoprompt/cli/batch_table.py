@@ -16,6 +16,7 @@ from autoprompt.cli.panel import warning_line
 from autoprompt.cli.progress import duration, money
 from autoprompt.errors import Problem, Voice
 from autoprompt.runs import RunFolder
+from autoprompt.text.names import counted
 
 if TYPE_CHECKING:
     from autoprompt.batch import Batch, Planned
@@ -49,7 +50,8 @@ def result(found: BatchResult, *, is_at_work: bool = False) -> Iterator[Renderab
     yield Text(f"{trials_in_words(len(found.rows))}: {said}", "bold" if found.is_complete else "bold yellow")
     paid = "cost unknown" if found.paid_usd is None else f"{money(found.paid_usd)} paid"
     yield Text(
-        f"{found.sent:,} calls sent, {found.tokens:,} tokens, {paid}, {duration(found.seconds)} in all"
+        f"{counted(found.sent, 'call')} sent, {counted(found.tokens, 'token')}, {paid}, "
+        f"{duration(found.seconds)} in all"
     )
     yield from (Text(f"warning: {clean(warning)}", "yellow") for warning in found.warnings)
     yield Text()
@@ -141,7 +143,7 @@ def plan(batch: Batch, trials: Sequence[Planned], runs_dir: Path) -> Iterator[Re
     is_shared = not all(planned.trial.config.no_cache for planned in trials)
     yield Text(
         f"{trials_in_words(total['trials'])} to run, {total['done']} done{no_room}; "
-        f"at most {total['calls']:,} calls, about {total['tokens']:,} tokens; "
+        f"at most {counted(total['calls'], 'call')}, about {counted(total['tokens'], 'token')}; "
         f"cost: {money(total['cost_usd'])}" + (". What trials share is sent once" if is_shared else "")
     )
     yield from map(warning_line, data["warnings"])

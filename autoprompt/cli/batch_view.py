@@ -22,6 +22,7 @@ from autoprompt.cli import clean, render
 from autoprompt.cli.progress import PHASES, duration, money
 from autoprompt.errors import Problem, Voice, tell
 from autoprompt.records import OnEvent
+from autoprompt.text.names import counted
 
 _RECENT = 6
 _FRAME_LINES = 12  # of the panel besides its running trials
@@ -123,7 +124,8 @@ def _told(row: Row) -> str:
     if row.status != "finished":
         return f"{row.status}{how}: {row.error}"
     verdict = (row.verdict or "").replace("_", " ")
-    return f"{verdict}{how}: {render.score(row.original)} -> {render.score(row.best)}, {row.calls:,} calls"
+    scores = f"{render.score(row.original)} -> {render.score(row.best)}"
+    return f"{verdict}{how}: {scores}, {counted(row.calls or 0, 'call')}"
 
 
 @contextmanager

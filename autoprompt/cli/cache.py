@@ -13,6 +13,7 @@ from autoprompt.cli import options
 from autoprompt.cli.progress import megabytes
 from autoprompt.cli.run import print_json
 from autoprompt.llm.kept.cache import ResponseCache
+from autoprompt.text.names import counted
 
 app = typer.Typer(
     rich_markup_mode=None, add_completion=False, no_args_is_help=True, help="The response cache."
@@ -38,7 +39,7 @@ def show(*, cache_dir: Folder = None, as_json: options.Json = False) -> None:
         print_json({**asdict(stats), "path": str(stats.path)})
         return
     typer.echo(
-        f"{stats.path}: {stats.answers:,} answers, {megabytes(stats.size_bytes)} "
+        f"{stats.path}: {counted(stats.answers, 'answer')}, {megabytes(stats.size_bytes)} "
         f"of at most {megabytes(stats.max_bytes)}"
     )
 
@@ -48,6 +49,6 @@ def clear(*, cache_dir: Folder = None, yes: options.Yes = False) -> None:
     """Forget all answers. Run folders keep theirs."""
     with closing(ResponseCache(cache_dir)) as cache:
         before = cache.stats()
-        options.confirm(f"Forget {before.answers:,} answers in {before.path} for good?", yes=yes)
+        options.confirm(f"Forget {counted(before.answers, 'answer')} in {before.path} for good?", yes=yes)
         cache.clear()
-    typer.echo(f"{before.path}: {before.answers:,} answers forgotten", err=True)
+    typer.echo(f"{before.path}: {counted(before.answers, 'answer')} forgotten", err=True)

@@ -21,6 +21,7 @@ from autoprompt.runs.interrupted import interrupted_asking
 from autoprompt.settings.records import CheckSettings
 from autoprompt.settings.resolve import resolve_check
 from autoprompt.text.files import check_writable, to_json, write_output
+from autoprompt.text.names import counted
 
 if TYPE_CHECKING:
     from autoprompt.gate import CheckReport
@@ -150,7 +151,9 @@ def _update(report: CheckReport, path: Path, console: Console) -> None:
     if not write_baseline(path, baseline):
         console.print(Text(f"{clean(str(path))} holds this already: nothing written"))
         return
-    console.print(Text(f"written: {clean(str(path))} ({len(baseline.cases)} cases); keep it in git"))
+    console.print(
+        Text(f"written: {clean(str(path))} ({counted(len(baseline.cases), 'case')}); keep it in git")
+    )
 
 
 def _result(report: CheckReport, *, is_update: bool) -> Iterator[RenderableType]:
@@ -163,11 +166,11 @@ def _result(report: CheckReport, *, is_update: bool) -> Iterator[RenderableType]
         yield Text()
         yield _table(changed[:_MOST_ROWS])
         if len(changed) > _MOST_ROWS:
-            yield Text(f"... and {len(changed) - _MOST_ROWS:,} more rows", "dim")
+            yield Text(f"... and {counted(len(changed) - _MOST_ROWS, 'more row')}", "dim")
         yield Text()
     measured = report.measurement
     yield Text(
-        f"{measured.calls:,} calls, {tokens(measured.usage)}, "
+        f"{counted(measured.calls, 'call')}, {tokens(measured.usage)}, "
         f"cost {money(measured.usage.cost_usd)}, {duration(measured.seconds)}; {measured.model}"
     )
 
@@ -178,11 +181,11 @@ def _headline(report: CheckReport, *, is_update: bool) -> str:
     found, measured = report.comparison, report.measurement
     name = measured.metric.name
     if found is None:
-        said = f"New baseline: {name} {report.score:.3f} on {len(measured.answered)} cases"
+        said = f"New baseline: {name} {report.score:.3f} on {counted(len(measured.answered), 'case')}"
     else:
         said = (
             f"The baseline changes: {name} {found.score_before:.3f} -> {found.score_now:.3f} on "
-            f"{len(found.cases)} common cases; {found.changes}, {len(found.new)} are new, "
+            f"{counted(len(found.cases), 'common case')}; {found.changes}, {len(found.new)} are new, "
             f"{len(found.gone)} are gone"
         )
         if unanswered := len(measured.cases) - len(measured.answered):

@@ -12,7 +12,7 @@ from autoprompt.cli import clean
 from autoprompt.cli.progress import duration, money
 from autoprompt.errors import Problem, Voice, tell
 from autoprompt.settings.records import LOCAL, RunConfig
-from autoprompt.text.names import listed
+from autoprompt.text.names import counted, listed
 
 # Of whole runs on the embedded model, reading of new prompts and writing included: `make run` on two cores
 # with AVX-512 and a runtime of its own, and a run on one slow core.
@@ -34,7 +34,8 @@ def of_run(data: Mapping[str, Any], settings: RunConfig) -> RenderableType:
     lines = [
         f"rows: {sizes}",
         _answers(data),
-        f"at most {calls:,} calls ({clean(str(model))}), {f'up to {writers:,}' if writers else 'none'} "
+        f"at most {counted(calls, 'call')} ({clean(str(model))}), "
+        f"{f'up to {writers:,}' if writers else 'none'} "
         f"of them the writer's{_judges(data) if judged else ''}"
         f"{'' if settings.max_calls else '; repeats after faults come on top'}",
         _tokens_and_cost(data),
@@ -64,7 +65,8 @@ def _smallest_gain(data: Mapping[str, Any]) -> Iterator[str]:
         yield f"smallest gain of right rows that these can confirm: about {reach}, if no row gets worse{why}"
         return
     yield (
-        f"smallest gain that these can confirm: one in about {reach.replace('+', '')} of the {groups} groups "
+        f"smallest gain that these can confirm: one in about {reach.replace('+', '')} of the "
+        f"{counted(groups, 'group')} "
         f"of validation, however small in each, if none gets worse{why}"
     )
 
@@ -85,8 +87,8 @@ def of_evaluation(data: Mapping[str, Any], settings: RunConfig) -> RenderableTyp
     lines = [
         f"rows: {data['rows']:,}",
         f"answers: {clean(labels)}",
-        f"at most {asked:,} calls ({clean(str(model))}){of_both}{to_judge}; {beside}",
-        f"about {data['tokens']:,} tokens{if_short}; cost: {money(data['cost_usd'])}",
+        f"at most {counted(asked, 'call')} ({clean(str(model))}){of_both}{to_judge}; {beside}",
+        f"about {counted(data['tokens'], 'token')}{if_short}; cost: {money(data['cost_usd'])}",
         *_time(asked * slower, settings, "every row must be answered by then"),
         *map(_warning, data["warnings"]),
     ]
@@ -98,7 +100,7 @@ def _answers(data: Mapping[str, Any]) -> str:
     if labels := data["labels"]:
         return f"answers: {clean(listed(labels))}"
     rows = sum(data["sizes"].values())
-    return f"answers: free text, {data['different_targets']:,} different in {rows:,} rows"
+    return f"answers: free text, {data['different_targets']:,} different in {counted(rows, 'row')}"
 
 
 def _time(calls: int, settings: RunConfig, at_the_end: str, beside: str = "") -> Iterator[str]:
@@ -110,19 +112,22 @@ def _time(calls: int, settings: RunConfig, at_the_end: str, beside: str = "") ->
         yield f"time: at most {duration(settings.max_seconds)} (--max-seconds); {at_the_end}"
     elif settings.model == LOCAL:
         least, most = (f"{calls * seconds / 60:,.0f}" for seconds in _LOCAL_CALL_S)
-        about = "under a minute" if most == "0" else f"about {least} to {most} minutes"
+        about = (
+            "under a minute" if most == "0" else f"about {least} to {most} minute{'' if most == '1' else 's'}"
+        )
         yield f"time: {about} on one or two cores{beside}"
 
 
 def _tokens_and_cost(data: Mapping[str, Any]) -> str:
     """At most, and what so many calls take while prompts stay as short as the original."""
-    said = f"up to about {data['tokens']:,} tokens; cost: "
+    said = f"up to about {counted(data['tokens'], 'token')}; cost: "
     cost, short, short_cost = data["cost_usd"], data.get("short_tokens"), data.get("short_cost_usd")
     if not short or short >= data["tokens"]:
         return said + money(cost)
     priced = f" ({money(short_cost)})" if cost and short_cost is not None else ""
     upto = "up to " if priced else ""
-    return f"{said}{upto}{money(cost)}; about {short:,} tokens{priced} if no prompt gets longer than yours"
+    least = f"about {counted(short, 'token')}{priced} if no prompt gets longer than yours"
+    return f"{said}{upto}{money(cost)}; {least}"
 
 
 def _judges(data: Mapping[str, Any]) -> str:

@@ -23,6 +23,7 @@ from autoprompt.settings.records import LOCAL
 from autoprompt.settings.resolve import resolve_evaluation
 from autoprompt.stats import in_groups
 from autoprompt.text.files import check_writable, write_output
+from autoprompt.text.names import counted
 
 if TYPE_CHECKING:
     from autoprompt.evaluation.scoring import EvaluationReport
@@ -236,20 +237,23 @@ def _lines(report: EvaluationReport) -> list[str]:
 
     low, high = report.interval
     lines = [
-        f"{report.metric} {report.score:.3f} (95% interval {low:.3f} to {high:.3f}) on {report.n} rows"
+        f"{report.metric} {report.score:.3f} (95% interval {low:.3f} to {high:.3f}) on "
+        f"{counted(report.n, 'row')}"
         f"{in_groups(report.groups, report.n)}, {report.model}"
     ]
     lines += scores.comparison(report)
     lines += scores.baselines(report)
     if report.unparsed or report.failed or report.unscored:
         unread, why = first_unread(report.evaluation.rows), first_error(report.evaluation.rows)
-        missing = f"{report.unparsed} rows with an unreadable answer" + (f" ({unread})" if unread else "")
+        missing = f"{counted(report.unparsed, 'row')} with an unreadable answer" + (
+            f" ({unread})" if unread else ""
+        )
         missing += f", {report.failed} that failed" + (f" ({why})" if why else "")
         if report.unscored:
             missing += f", {report.unscored} that the judge gave no grade"
         lines.append(clean(missing))
     lines.append(
-        f"{report.calls:,} calls, {tokens(report.usage)}, cost {money(report.cost_usd)}, "
+        f"{counted(report.calls, 'call')}, {tokens(report.usage)}, cost {money(report.cost_usd)}, "
         f"{duration(report.seconds)}"
     )
     return lines

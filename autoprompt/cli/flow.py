@@ -18,6 +18,7 @@ from autoprompt.cli.run import json_text, print_json
 from autoprompt.errors import ConfigError, Problem, UsageError, Voice, tell
 from autoprompt.runs.listing import summarize
 from autoprompt.settings.records import BudgetSettings, ModelSettings
+from autoprompt.text.names import counted
 
 if TYPE_CHECKING:
     from autoprompt.runs import RunFolder
@@ -227,7 +228,7 @@ def _fault_line(fault: Mapping[str, Any]) -> str:
 def _count(errors: int, warnings: int) -> str:
     if not errors and not warnings:
         return "nothing wrong"
-    said = "1 error" if errors == 1 else f"{errors} errors"
+    said = counted(errors, "error")
     return said + (f", {warnings} warning{'s' * (warnings > 1)}" if warnings else "")
 
 

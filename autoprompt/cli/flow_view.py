@@ -15,6 +15,7 @@ from rich.tree import Tree
 
 from autoprompt.cli import clean
 from autoprompt.cli.progress import duration
+from autoprompt.text.names import counted
 
 if TYPE_CHECKING:
     from autoprompt.workflow.engine.events import Event
@@ -194,8 +195,8 @@ def _seconds(record: Mapping[str, Any]) -> str:
 
 def _tokens(record: Mapping[str, Any]) -> str:
     tokens = (record.get("metadata") or {}).get("total_tokens")
-    return f"{tokens:,} tokens" if tokens else ""
+    return counted(tokens, "token") if tokens else ""
 
 
 def _tried(retries: int) -> str:
-    return f"{retries} retr{'y' if retries == 1 else 'ies'}" if retries else ""
+    return counted(retries, "retry", "retries") if retries else ""

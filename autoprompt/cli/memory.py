@@ -15,6 +15,7 @@ from autoprompt.cli.run import print_json
 from autoprompt.errors import UsageError
 from autoprompt.memory import EXPORT_FORMATS, Experience, ExperienceFile
 from autoprompt.text.files import write_output
+from autoprompt.text.names import counted
 
 app = typer.Typer(
     rich_markup_mode=None, add_completion=False, no_args_is_help=True, help="The experience file."
@@ -67,7 +68,9 @@ def forget(
         raise UsageError("give the ids of entries (`autoprompt memory show` lists them), or --all")
     file = ExperienceFile(memory)
     if everything:
-        options.confirm(f"Forget all {len(file.load())} experiences in {memory} for good?", yes=yes)
+        options.confirm(
+            f"Forget all {counted(len(file.load()), 'experience')} in {memory} for good?", yes=yes
+        )
     else:
         named = "; ".join(f"{entry.id} {clean(entry.change)}" for entry in file.find(ids or ()))
         options.confirm(f"Forget {named} in {memory} for good?", yes=yes)

@@ -21,6 +21,7 @@ from autoprompt.cli import clean
 from autoprompt.cli.progress import PHASES, Progress, duration, megabytes, money
 from autoprompt.errors import Problem, Voice, tell
 from autoprompt.records import OnEvent
+from autoprompt.text.names import counted
 
 _LINE_EVERY_S = 20.0
 
@@ -108,12 +109,9 @@ class Lines:
         if progress.done < progress.total and not self._is_time():
             return None
         self._told_at = self._clock()
-        calls = progress.spent.get("calls", 0)
-        cap = progress.budget.get("max_calls")
-        return (
-            f"  {progress.what}: {progress.done} of {progress.total} rows; {_of(calls, cap)} calls"
-            + _left(progress)
-        )
+        calls = _of(progress.spent.get("calls", 0), progress.budget.get("max_calls"), "call")
+        done = f"{progress.done} of {counted(progress.total, 'row')}"
+        return f"  {progress.what}: {done}; {calls}{_left(progress)}"
 
     def _download(self) -> str | None:
         done, total = self._progress.download or (0, 0)
@@ -180,8 +178,12 @@ def _bar(progress: Progress) -> RenderableType:
     grid.add_column(no_wrap=True)
     label = f"{megabytes(done)} of {megabytes(total)}"
     if progress.download is None:
-        rate = progress.pace.rows_per_second
-        label = f"{done}/{total} rows" + (f", {rate:.1f}/s" if rate else "") + f"  {clean(progress.what)}"
+        rate = progress.remaining.rows_per_second
+        label = (
+            f"{done}/{counted(total, 'row')}"
+            + (f", {rate:.1f}/s" if rate else "")
+            + f"  {clean(progress.what)}"
+        )
     grid.add_row(ProgressBar(total=total, completed=done, width=30), Text(label))
     return grid
 
@@ -198,21 +200,21 @@ def _scores(progress: Progress) -> Text:
 
 def _spent(progress: Progress) -> str:
     spent, caps = progress.spent, progress.budget
-    calls = _of(spent.get("calls", 0), caps.get("max_calls"))
-    tokens = _of(spent.get("tokens", 0), caps.get("max_tokens"))
+    calls = _of(spent.get("calls", 0), caps.get("max_calls"), "call")
+    tokens = _of(spent.get("tokens", 0), caps.get("max_tokens"), "token")
     cost = money(spent.get("cost_usd", 0.0))
     cap = caps.get("max_cost")
-    return f"{calls} calls, {tokens} tokens, {cost}" + (f" of {money(cap)}" if cap else "")
+    return f"{calls}, {tokens}, {cost}" + (f" of {money(cap)}" if cap else "")
 
 
-def _of(count: int, cap: int | None) -> str:
-    return f"{count:,}" if cap is None else f"{count:,} of {cap:,}"
+def _of(count: int, cap: int | None, what: str) -> str:
+    return counted(count, what) if cap is None else f"{count:,} of {counted(cap, what)}"
 
 
 def _left(progress: Progress) -> str:
     parts = []
-    if (step := progress.step_seconds_left) is not None and progress.done < progress.total:
+    if (step := progress.remaining.step_seconds) is not None and progress.done < progress.total:
         parts.append(f"{duration(step)} left in this step")
-    if (most := progress.most_seconds_left) is not None:
-        parts.append(f"about {duration(most)} to the end")
+    if (left := progress.seconds_left) is not None:
+        parts.append(f"about {duration(left)} to the end")
     return f"; {', '.join(parts)}" if parts else ""

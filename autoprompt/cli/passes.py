@@ -17,6 +17,7 @@ from autoprompt.cli import clean
 from autoprompt.cli.progress import duration, megabytes, money
 from autoprompt.records import OnEvent
 from autoprompt.science.tags import read_answer
+from autoprompt.text.names import counted
 
 _STYLES = {"Observation": "cyan", "Conclusion": "bold green", "warning": "yellow"}
 _LONGEST = 160  # characters of a part in one line
@@ -78,10 +79,10 @@ class PassView:
     def totals(self) -> str:
         calls = self.spent.get("calls", 0)
         cap = self.budget.get("max_calls")
-        tokens = f"{self.spent.get('tokens', 0):,} tokens"
-        of = f" of {cap:,}" if cap else ""
+        tokens = counted(self.spent.get("tokens", 0), "token")
         cost = money(self.spent.get("cost_usd", 0.0))
-        return f"{calls:,}{of} calls, {tokens}, cost {cost}, {duration(time.monotonic() - self.started)}"
+        sent = f"{calls:,} of {counted(cap, 'call')}" if cap else counted(calls, "call")
+        return f"{sent}, {tokens}, cost {cost}, {duration(time.monotonic() - self.started)}"
 
 
 @contextmanager

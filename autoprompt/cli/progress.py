@@ -8,10 +8,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from autoprompt.cli.pace import Pace
+from autoprompt.cli.remaining import Remaining, Work
 from autoprompt.errors import Problem, Voice, tell
 from autoprompt.report.wording import chosen, confirmation, refused, rung
 from autoprompt.stats import p_text
+from autoprompt.text.names import counted
 
 PHASES = {
     "predict": "measuring candidates",
@@ -53,10 +54,10 @@ class Progress:
     recent: deque[str] = field(default_factory=lambda: deque(maxlen=_RECENT))
     shown: set[str] = field(default_factory=set)  # messages of the warnings that people have seen
     started: float = 0.0
-    pace: Pace = field(init=False)
+    remaining: Remaining = field(init=False)
 
     def __post_init__(self) -> None:
-        self.started, self.pace = self.clock(), Pace(self.clock)
+        self.started, self.remaining = self.clock(), Remaining(self.clock)
 
     @property
     def seconds(self) -> float:
@@ -64,26 +65,12 @@ class Progress:
         return self.clock() - self.started
 
     @property
-    def step_seconds_left(self) -> float | None:
-        """Until the rows that are being measured now are done."""
-        rate = self.pace.rows_per_second
-        return (self.total - self.done) / rate if rate and self.total else None
-
-    @property
-    def most_seconds_left(self) -> float | None:
-        """About how long until the cap on calls is reached; a run may end before.
-
-        This step's rows take as long as they have, with the first ones of prompts; those after it, as usual.
-        """
-        usual, rate = self.pace.usual_seconds, self.pace.rows_per_second
-        cap = self.budget.get("max_calls")
-        if not usual or not cap:
-            return None
-        calls = max(0, int(cap) - int(self.spent.get("calls", 0)))
-        step = min(calls, self.total - self.done)
-        left = (calls - step) * usual + step * (1 / rate if rate else usual)
-        max_seconds = self.budget.get("max_seconds")
-        return left if max_seconds is None else min(left, max(0.0, float(max_seconds) - self.seconds))
+    def seconds_left(self) -> float | None:
+        """About how long until the run ends, by its own cap on time at the latest."""
+        left, most = self.remaining.run_seconds, self.budget.get("max_seconds")
+        if left is None or most is None:
+            return left
+        return min(left, max(0.0, float(most) - self.seconds))
 
     def add(self, event: Mapping[str, Any]) -> str | None:
         """Take in one event; the line that tells of it, None where it needs none."""
@@ -99,16 +86,16 @@ class Progress:
             case "node_started":
                 self.phase, self.iteration = event["node"], event["iteration"]
                 self.what, self.done, self.total, self.download = "", 0, 0, None
-                self.pace.begin_step()
+                self.remaining.begin_node(event["node"], event["iteration"])
             case "rows_evaluated":
-                if event["done"] <= self.done or event["total"] != self.total:
-                    self.pace.begin_block()
+                calls = event["spent"].get("calls", 0)
+                self.remaining.add_row(event["what"], event["done"], event["total"], calls)
                 self.what, self.done, self.total = event["what"], event["done"], event["total"]
                 self.spent, self.download = event["spent"], None
-                self.pace.add_row()
             case "weights_progress":
                 self.what, self.download = event["what"], (event["done_bytes"], event["total_bytes"])
             case "candidate_proposed":
+                self.remaining.add_candidate()
                 return f"try {event['id'][:6]} ({event['operator']}): {event['change']}"
             case "candidate_refused":
                 return refused(event)
@@ -118,18 +105,20 @@ class Progress:
                 return self._settled(event)
             case "best_changed":
                 self.best, self.original = event["score"], event["original_score"]
+                self.remaining.add_gain(event["score"])
                 return (
-                    f"best so far: {event['id'][:6]}, {_score(event['score'])} on {event['rows']} validation "
-                    f"rows (original {_score(event['original_score'])})"
+                    f"best so far: {event['id'][:6]}, {_score(event['score'])} on "
+                    f"{counted(event['rows'], 'validation row')} (original {_score(event['original_score'])})"
                 )
             case "winner_chosen":
                 return chosen(event)
             case "confirmation":
+                self.remaining.is_confirmed = bool(event["confirmed"])
                 return self._confirmation(event)
             case "analysis":
                 if not event["total_count"]:
                     return None
-                return f"{event['error_count']} of {event['total_count']} train rows wrong"
+                return f"{event['error_count']} of {counted(event['total_count'], 'train row')} wrong"
             case "experiment":
                 first = " ".join(event["observation"].split())[:120]
                 return f"analyst's experiment {event['number']}, exit code {event['exit_code']}: {first}"
@@ -144,7 +133,7 @@ class Progress:
     def _started(self, event: Mapping[str, Any]) -> str:
         for name in ("run_id", "run_dir", "model", "optimizer_model", "max_iterations", "budget", "sizes"):
             setattr(self, name, event[name])
-        self.pace.concurrency = event.get("concurrency", 0)  # an older run has none
+        self.remaining.concurrency, self.remaining.work = event.get("concurrency", 1), Work.of(event)
         sizes = ", ".join(f"{count} {part}" for part, count in self.sizes.items())
         verb = "resumed" if event.get("resumed") else "started"
         return f"run {self.run_id} {verb}: {self.model}; rows: {sizes}"
@@ -158,10 +147,14 @@ class Progress:
         chance = "" if p_value is None else f", {p_text(p_value)}"
         verdict = "accepted" if event["accepted"] else "dropped"
         against = _score(event.get("parent_score"))
-        refused = f"; {event['refused']} requests refused by the endpoint" if event.get("refused") else ""
+        refused = (
+            f"; {counted(event['refused'], 'request')} refused by the endpoint"
+            if event.get("refused")
+            else ""
+        )
         return (
             f"{verdict} {event['id'][:6]}: {_score(event['score'])} against {against} "
-            f"on {event['rows']} rows{chance}{refused}"
+            f"on {counted(event['rows'], 'row')}{chance}{refused}"
         )
 
     def _confirmation(self, event: Mapping[str, Any]) -> str:

@@ -25,6 +25,7 @@ from autoprompt.report.records import TradeOff
 from autoprompt.report.summary import read_trade_off
 from autoprompt.runs import RunFolder
 from autoprompt.stats import p_text
+from autoprompt.text.names import counted
 
 _DEMOS_SHOWN = 3
 _PIPE_WIDTH = 110  # a pipe has no width of its own
@@ -152,7 +153,7 @@ def _test_table(data: Mapping[str, Any]) -> Table:
 def _facts(data: Mapping[str, Any], cap: int | None) -> Iterator[Text]:
     if data["p_value"] is not None and data["verdict"] != "nothing_to_improve":
         yield Text(
-            f"{data['fixed']} rows fixed, {data['broken']} broken; {p_text(data['p_value'])} "
+            f"{counted(data['fixed'], 'row')} fixed, {data['broken']} broken; {p_text(data['p_value'])} "
             f"(paired, exact); verdict: {data['verdict'].replace('_', ' ')}"
         )
     if said := wording.baselines(data.get("baselines")):
@@ -162,7 +163,7 @@ def _facts(data: Mapping[str, Any], cap: int | None) -> Iterator[Text]:
     validation = data["validation"]
     is_original = data["best"].get("is_original", False)
     if validation["best"] is not None:
-        rows = f" on {validation['rows']} rows" if validation.get("rows") else ""
+        rows = f" on {counted(validation['rows'], 'row')}" if validation.get("rows") else ""
         measure = f", {validation['measure']}" if validation.get("measure") else ""
         best = "" if is_original else f", best {score(validation['best'])}"
         said = f"validation{rows}{measure}: original {score(validation['original'])}{best}"
@@ -182,7 +183,7 @@ def _facts(data: Mapping[str, Any], cap: int | None) -> Iterator[Text]:
     judged = f", {parts['judge'].total_tokens:,} for judging" if "judge" in parts else ""
     repeated = f" ({data['repeated_calls']:,} of them repeats)" if data.get("repeated_calls") else ""
     yield Text(
-        f"{data['calls']:,} calls{repeated}, {tokens(sum(parts.values(), Usage()))}, "
+        f"{counted(data['calls'], 'call')}{repeated}, {tokens(sum(parts.values(), Usage()))}, "
         f"{writing:,} of them for writing{judged}, cost {money(data['cost_usd'])}, "
         f"{duration(data['seconds'])}; candidates: {data['candidates']['tried']} tried, "
         f"{data['candidates']['accepted']} accepted; {_ending(data, cap)}"
@@ -208,13 +209,14 @@ def _ending(data: Mapping[str, Any], cap: int | None) -> str:
         return f"ended by {reason} ({flag_name(reason)} raises it: a new run asks nothing that the cache has)"
     if reason != "max_calls":
         return f"ended by {reason}"
-    whose = "the cap on calls" if cap is None else f"the preset's cap of {cap:,} calls"
+    whose = "the cap on calls" if cap is None else f"the preset's cap of {counted(cap, 'call')}"
     if cap is not None and data.get("repeated_calls"):
         whose += ", for which repeats do not count"
     raised = "" if cap is None else " (--max-calls raises it)"
     if left := data.get("calls_left"):
         kept = "what was kept back for the final test" if data["best"]["n"] else "its final test"
-        return f"ended with {left:,} calls left of {whose}, too few for a further round and {kept}{raised}"
+        ended = f"ended with {counted(left, 'call')} left of {whose}"
+        return f"{ended}, too few for a further round and {kept}{raised}"
     return f"ended by {whose}{raised}"
 
 

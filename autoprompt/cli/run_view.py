@@ -11,6 +11,7 @@ from rich.text import Text
 from autoprompt.cli import clean, render
 from autoprompt.report.records import Answer, CandidateSummary, ComparedRow
 from autoprompt.report.summary import RunSummary
+from autoprompt.text.names import counted
 
 _COLUMNS = ("candidate", "round", "operator", "end", "rows", "mean", "change")
 # In a narrow terminal, until the change has room; where it has none without them, it goes too.
@@ -70,7 +71,7 @@ def changed_rows(run: RunSummary, *, width: int) -> Iterator[RenderableType]:
             continue
         more = f", the first {_ROWS_SHOWN}" if len(rows) > _ROWS_SHOWN else ""
         yield Text(
-            f"{state.capitalize()}: {len(rows)} row{'s' if len(rows) > 1 else ''}{more}",
+            f"{state.capitalize()}: {counted(len(rows), 'row')}{more}",
             f"bold {_STYLES[state]}",
         )
         yield _table(rows[:_ROWS_SHOWN], width)

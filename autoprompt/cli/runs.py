@@ -23,6 +23,7 @@ from autoprompt.runs import RunDiff, RunFolder, RunLine, RunStore, diff
 from autoprompt.runs.folder import is_usual
 from autoprompt.runs.listing import summarize
 from autoprompt.text.files import write_output
+from autoprompt.text.names import counted
 
 if TYPE_CHECKING:
     from autoprompt.report.two_runs import Comparison
@@ -295,7 +296,7 @@ def export(
     demos = (best or {}).get("demos") or ()
     if chosen == "text" and demos:
         typer.echo(
-            f"warning: its score includes {len(demos)} demonstrations that text does not hold; "
+            f"warning: its score includes {counted(len(demos), 'demonstration')} that text does not hold; "
             "--format openai, langchain or yaml has them",
             err=True,
         )

@@ -24,6 +24,7 @@ from autoprompt.runs.interrupted import interrupted
 from autoprompt.settings.records import ScienceConfig
 from autoprompt.settings.resolve import resolve_science
 from autoprompt.text.files import check_writable
+from autoprompt.text.names import counted
 
 if TYPE_CHECKING:
     from autoprompt.science import Investigation
@@ -175,7 +176,7 @@ def result(found: Investigation, output: Path | None = None) -> Iterator[Rendera
         if record.code is not None:
             lines = record.code.count("\n") + 1
             cells = [
-                f"{lines} lines",
+                f"{counted(lines, 'line')}",
                 "-" if record.exit_code is None else str(record.exit_code),
                 f"{record.duration_s:.1f} s",
                 ", ".join(record.new_files) or "-",
@@ -189,7 +190,7 @@ def result(found: Investigation, output: Path | None = None) -> Iterator[Rendera
     for warning in found.warnings:
         yield Text(f"warning: {clean(warning)}", "yellow")
     yield Text(
-        f"{found.calls:,} calls, {tokens(found.usage)}, cost {money(found.usage.cost_usd)}, "
+        f"{counted(found.calls, 'call')}, {tokens(found.usage)}, cost {money(found.usage.cost_usd)}, "
         f"{duration(found.seconds)}; sandbox: {found.sandbox}"
     )
     yield Text(f"transcript: {clean(str((output or Path(found.run_dir)) / 'transcript.md'))}")

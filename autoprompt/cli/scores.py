@@ -15,6 +15,7 @@ from autoprompt.errors import UsageError
 from autoprompt.measure.baselines import baselines_dict, baselines_sentence
 from autoprompt.records import EvaluatedRow
 from autoprompt.stats import in_groups, p_text
+from autoprompt.text.names import counted
 
 if TYPE_CHECKING:
     from autoprompt.evaluation.scoring import EvaluationReport
@@ -37,11 +38,12 @@ def comparison(report: EvaluationReport) -> list[str]:
         verdict = f"{'better' if found.is_better else 'worse'} than the other prompt"
     elif found.is_lopsided:
         verdict = "far more rows failed on one side, so the others show nothing"
-    lost = f"; {found.left_out} rows that failed are left out" if found.left_out else ""
+    lost = f"; {counted(found.left_out, 'row')} that failed are left out" if found.left_out else ""
     where = f", {found.new.score:.3f} here, on the rows that both answered" if found.left_out else ""
     return [
         f"against: {report.metric} {found.old.score:.3f} (95% interval {low:.3f} to {high:.3f}){where}",
-        f"gain {found.gain:+.3f} (95% interval {least:+.3f} to {most:+.3f}), {found.fixed} rows better and "
+        f"gain {found.gain:+.3f} (95% interval {least:+.3f} to {most:+.3f}), {counted(found.fixed, 'row')} "
+        "better and "
         f"{found.broken} worse, {p_text(found.p_value)} (paired, two-sided): {verdict}{lost}",
     ]
 
@@ -91,7 +93,8 @@ def _csv(report: EvaluationReport) -> str:
 def _markdown(report: EvaluationReport) -> str:
     low, high = report.interval
     lines = [
-        f"**{report.metric} {report.score:.3f}** (95% interval {low:.3f} to {high:.3f}) on {report.n} rows"
+        f"**{report.metric} {report.score:.3f}** (95% interval {low:.3f} to {high:.3f}) on "
+        f"{counted(report.n, 'row')}"
         f"{in_groups(report.groups, report.n)}, {report.model}",
         *(part for line in comparison(report) for part in ("", line)),
         "",

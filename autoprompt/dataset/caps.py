@@ -9,6 +9,7 @@ from autoprompt.dataset.assign import capped
 from autoprompt.errors import Place, Problem
 from autoprompt.records import Example, Part
 from autoprompt.settings.records import DataSettings
+from autoprompt.text.names import counted
 
 MOST: Mapping[Part, int] = {"val": 200, "test": 500}  # where nobody says otherwise
 
@@ -70,7 +71,7 @@ def _unused(caps: Mapping[Part, Cap], rows: int, remedies: Mapping[str, int]) ->
         f"{part} is limited to {cap.rows}" + (f" by {cap.whose}" if cap.whose else "")
         for part, cap in caps.items()
     ]
-    said = f"{rows} {'rows are' if rows > 1 else 'row is'} not used: {' and '.join(limits)}"
+    said = f"{counted(rows, 'row is', 'rows are')} not used: {' and '.join(limits)}"
     fix = f"To use {'them' if rows > 1 else 'it'}, set {' and '.join(f'{{{name}}}' for name in remedies)}."
     return Problem("dataset.rows-unused", said, fix=fix, settings=remedies)
 
@@ -80,7 +81,8 @@ def caps_without_effect(parts: Mapping[Part, Sequence[Example]], settings: DataS
     return [
         Problem(
             "dataset.limit-without-effect",
-            f"this limits rows that are cut from a dataset; all {len(parts[part])} rows of the {part} file "
+            f"this limits rows that are cut from a dataset; all {counted(len(parts[part]), 'row')} of the "
+            f"{part} file "
             "are used",
             Place(setting=f"max_{part}"),
         )

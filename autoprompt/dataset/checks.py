@@ -20,7 +20,7 @@ from autoprompt.dataset.turns import NoConversationError
 from autoprompt.errors import DatasetError, Place, Problem
 from autoprompt.records import Example, content_of, text_of
 from autoprompt.text.braces import as_placeholder, is_placeholder_name
-from autoprompt.text.names import named
+from autoprompt.text.names import counted, named
 
 MAX_LABELS = 20
 _WHOLE_INPUT = "leave out {input_field}, and name all fields of the input in the prompt"
@@ -207,12 +207,12 @@ def without_doubles(
     faults.raise_if_any()
     warnings = []
     if doubles:
-        said = f"{doubles} duplicate row{_s(doubles)} dropped: same input and target as an earlier row"
+        said = f"{counted(doubles, 'duplicate row')} dropped: same input and target as an earlier row"
         fix, place = _if_input_is_larger([*others]), file_place(path)
         settings = {"input_field": None} if fix else {}
         warnings.append(Problem("dataset.duplicates", said, place, fix, settings))
     if conflicts:
-        said = f"{conflicts} row{_s(conflicts)} dropped: same input as an earlier row, but another target"
+        said = f"{counted(conflicts, 'row')} dropped: same input as an earlier row, but another target"
         warnings.append(Problem("dataset.conflicts-dropped", said, file_place(path)))
     return list(first.values()), warnings
 
@@ -308,7 +308,7 @@ def without_leaks(
         if faults.count and not drop_leaks:
             faults.raise_if_any()
         if faults.count:
-            said = f"{faults.count} row{_s(faults.count)} dropped that another file has too"
+            said = f"{counted(faults.count, 'row')} dropped that another file has too"
             warnings.append(Problem("dataset.leaks-dropped", said, file_place(path)))
         if shared_groups:
             said = f"another file has rows of {len(shared_groups)} of its groups"
@@ -376,7 +376,3 @@ def _text_problem(
 
 def _short(text: str, limit: int = 60) -> str:
     return repr(text if len(text) <= limit else text[: limit - 1] + "…")
-
-
-def _s(count: int) -> str:
-    return "" if count == 1 else "s"

@@ -16,7 +16,7 @@ from autoprompt.errors import ConfigError, DatasetError, Place, Problem
 from autoprompt.records import Example
 from autoprompt.settings.records import LABEL_SET, DataSettings
 from autoprompt.text.answers.label_words import label_key, whole_number
-from autoprompt.text.names import listed, named
+from autoprompt.text.names import counted, listed, named
 
 _ENFORCE = "Give {labels} to hold the model to them."
 Sources = Mapping[str, tuple[Path, Sequence[Example]]]  # name -> file and rows
@@ -78,8 +78,8 @@ def strange_warnings(sources: Sources, labels: Sequence[str], labels_of: str) ->
 def _count_as_wrong(strange: Sequence[Example], rows: int) -> str:
     targets = listed([repr(row.target_text) for row in strange], _MOST_PLACES)
     if len(strange) == 1:
-        return f"1 of {rows} rows counts as wrong: its target {targets} is"
-    return f"{len(strange)} of {rows} rows count as wrong: their targets {targets} are"
+        return f"1 of {counted(rows, 'row')} counts as wrong: its target {targets} is"
+    return f"{len(strange)} of {counted(rows, 'row')} count as wrong: their targets {targets} are"
 
 
 def _strange(examples: Sequence[Example], labels: Sequence[str]) -> list[Example]:
@@ -107,7 +107,7 @@ def _too_many_warnings(sources: Sources, settings: DataSettings) -> list[Problem
     # Numbers are counts and sums more often than classes, long texts are answers in words.
     if all(map(_is_number, common)) or max(map(len, common)) > _LONGEST_LABEL:
         return []
-    said = f"{len(counts)} different answers, more than {MAX_LABELS}, are taken as free text"
+    said = f"{counted(len(counts), 'different answer')}, more than {MAX_LABELS}, are taken as free text"
     rare = sorted(counts.keys() - set(common))
     if rare:
         said += f"; seen only once: {named(rare)}"
@@ -132,7 +132,8 @@ def _few_rows_warnings(sources: Sources, settings: DataSettings) -> list[Problem
         return []
     if all(map(_is_number, targets)) or max(map(len, targets), default=0) > _LONGEST_LABEL:
         return []
-    said = f"{len(targets)} different answers in {len(examples)} rows are taken as free text, not as labels"
+    found = f"{counted(len(targets), 'different answer')} in {counted(len(examples), 'row')}"
+    said = f"{found} are taken as free text, not as labels"
     return [Problem("dataset.too-few-of-each", said, fix=_ENFORCE, settings={"labels": "<A,B>"})]
 
 
@@ -142,7 +143,8 @@ def _number_warnings(labels: Sequence[str], settings: DataSettings) -> list[Prob
         return []
     if {*labels} <= {str(number) for number in range(_LARGEST_CLASS + 1)}:
         return []
-    said = f"the {len(labels)} different answers are numbers and are taken as labels: no other can be given"
+    found = counted(len(labels), "different answer")
+    said = f"the {found} are numbers and are taken as labels: no other can be given"
     fix = "If they are counts or results, use {metric}, which reads any number."
     return [Problem("dataset.numbers-as-labels", said, fix=fix, settings={"metric": "numeric"})]
 

@@ -25,7 +25,7 @@ from autoprompt.records import Example, Part
 from autoprompt.settings.records import DataSettings
 from autoprompt.settings.sidecar import find_dataset
 from autoprompt.stats import count_groups
-from autoprompt.text.names import named
+from autoprompt.text.names import counted, named
 
 # The most precious first: a row that stands in two files is taken from the later one.
 _SOURCES = ("test", "val", "train", "dataset")
@@ -320,7 +320,7 @@ def _sizes(
 
 
 def _too_few(rows: int) -> Problem:
-    said = f"{rows} different row{'' if rows == 1 else 's'}, expected at least {_MIN_ROWS}"
+    said = f"{counted(rows, 'different row')}, expected at least {_MIN_ROWS}"
     return Problem("dataset.too-few-rows", said, fix=_ADD_ROWS)
 
 
@@ -340,14 +340,14 @@ def _not_verified(parts: Mapping[Part, Sequence[Example]], labels: tuple[str, ..
         said = "no test rows are kept, so only validation confirms the result"
         warnings.append(Problem("dataset.no-test", said))
     if total < _FEW_ROWS:
-        said = f"only {total} rows in all: differences between prompts are mostly chance"
+        said = f"only {counted(total, 'row')} in all: differences between prompts are mostly chance"
         warnings.append(Problem("dataset.few-rows", said, fix=_ADD_ROWS))
     for name, part in parts.items():
         if 0 < len(part) < _FEW_PART_ROWS:
             lost = "no difference on it can be significant"
             if name == "train":
                 lost = "there are few errors to learn from"
-            said = f"{name} has only {len(part)} row{'' if len(part) == 1 else 's'}, so {lost}"
+            said = f"{name} has only {counted(len(part), 'row')}, so {lost}"
             warnings.append(Problem("dataset.few-part-rows", said, fix=_ADD_ROWS))
     seen = {example.target_text for part in parts.values() for example in part}
     for name, part in parts.items():

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 from autoprompt.dataset.faults import Faults, require_fields
 from autoprompt.dataset.lines import HEAD_BYTES, MAX_ROW_BYTES, TOO_LONG, bounded_lines, decode
 from autoprompt.errors import Problem
-from autoprompt.text.names import named
+from autoprompt.text.names import counted, named
 
 DELIMITERS = (",", ";", "\t", "|")
 _PROBED_ROWS = 200
@@ -140,7 +140,7 @@ def _broken_quotes(error: csv.Error, delimiter: str) -> Problem:
 
 
 def _uneven(cells: Sequence[str], header: Sequence[str]) -> Problem:
-    said = f"{len(cells)} field{'s' if len(cells) != 1 else ''}, but the header has {len(header)}"
+    said = f"{counted(len(cells), 'field')}, but the header has {len(header)}"
     if len(cells) < len(header):
         fix = f"Fill in {named(list(header[len(cells) :]))}."
     else:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 
 from autoprompt.errors import Place, Problem
 from autoprompt.records import Example, Message
+from autoprompt.text.names import counted
 from autoprompt.text.scripts import counted_words
 
 # Shared weight of words from which two rows are twins. Of 150 rows each of clickbait, subj, trec, banking and
@@ -48,7 +49,7 @@ class Twins:
 
     def warning(self, *, is_torn: bool) -> Problem:
         """Return the warning of them. is_torn: There are too few other rows to keep them in one split."""
-        alike = f"{self.count} of {self.rows} rows are nearly alike"
+        alike = f"{self.count} of {counted(self.rows, 'row')} are nearly alike"
         if is_torn:
             said = f"{alike}, and too few others are left to keep them in one split"
             fix = "Add rows: scores are too good if one row answers another."
@@ -98,7 +99,8 @@ def twins_across(sources: Mapping[str, Sequence[Example]]) -> list[Problem]:
     return [
         Problem(
             "dataset.twins-across",
-            f"{len(found)} of {len(sources[name])} rows of {name} are nearly alike to rows to learn from, so "
+            f"{len(found)} of {counted(len(sources[name]), 'row')} of {name} are nearly alike to rows to "
+            "learn from, so "
             "scores on them are too good",
             fix="Take them out of one of the files.",
             related=(found[0].place,),

@@ -30,7 +30,7 @@ from autoprompt.settings.sources import DATA_FILES
 from autoprompt.text.answers.labels import read_label
 from autoprompt.text.braces import as_placeholder, field_named, is_placeholder_name, misses
 from autoprompt.text.files import check_writable
-from autoprompt.text.names import listed, named
+from autoprompt.text.names import counted, listed, named
 
 
 def given_rows(config: RunConfig, rows: Rows | None) -> Rows | None:
@@ -65,7 +65,7 @@ def _shown_rows(candidate: Candidate, rows: Sequence[Example]) -> list[Problem]:
     shown |= {row.id for row in rows if (row.turns or content_key(row.input_text)) in demos}
     if not shown:
         return []
-    are = "1 of the rows is" if len(shown) == 1 else f"{len(shown)} of the rows are"
+    are = f"{len(shown):,} of the rows {'is' if len(shown) == 1 else 'are'}"
     said = f"{are} among the prompt's demonstrations, so the score on them says nothing"
     return [Problem("prompt.rows-shown", said, fix="Score the prompt on other rows.")]
 
@@ -95,7 +95,8 @@ def _searched_by(run: RunFolder, name: str, rows: Sequence[Example]) -> Problem 
         said = f"cannot be read, so autoprompt cannot tell which of these rows {name} has already seen"
         return Problem("run.rows-unknown", said, Place(run.path))
     known = sum(row.id in searched for row in rows)
-    said = f"{name} has already seen {known} of the {len(rows)} rows, so the score on them is no proof"
+    seen = f"{name} has already seen {known} of the {counted(len(rows), 'row')}"
+    said = f"{seen}, so the score on them is no proof"
     return Problem("run.rows-seen", said, fix="Score the prompt on other rows.") if known else None
 
 
@@ -195,8 +196,7 @@ def _blank(asked: Sequence[str], rows: Mapping[Path, Sequence[Example]]) -> list
     return [
         Problem(
             "prompt.empty-field",
-            f"{len(found)} row{'s have' if len(found) > 1 else ' has'} an empty {{{name}}}, which the prompt "
-            "asks for",
+            f"{counted(len(found), 'row has', 'rows have')} an empty {{{name}}}, which the prompt asks for",
             file_place(path),
             related=(found[0].place,),
         )

@@ -22,6 +22,7 @@ from autoprompt.settings.kinds import Label
 from autoprompt.settings.prompt_file import export_form, is_workflow
 from autoprompt.settings.yaml_file import load_yaml
 from autoprompt.text.files import read_text, to_json, to_yaml
+from autoprompt.text.names import counted
 
 ExportFormat = Literal["text", "yaml", "langchain", "openai"]
 WORKFLOW = "workflow"  # the format of a workflow's run: its file with the best texts
@@ -240,7 +241,9 @@ def read_one_prompt(path: Path) -> Exported:
     found = read_exported(path)
     if len(found.candidate.components) > 1:
         names = ", ".join(found.candidate.components)
-        raise ConfigError(f"{path}: {len(found.candidate.components)} prompts ({names}), expected one.")
+        raise ConfigError(
+            f"{path}: {counted(len(found.candidate.components), 'prompt')} ({names}), expected one."
+        )
     return found
 
 

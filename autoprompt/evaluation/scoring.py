@@ -43,7 +43,7 @@ from autoprompt.settings.prompt_file import is_export, prompt_text
 from autoprompt.settings.records import EMPTY_PROMPT, RunConfig
 from autoprompt.settings.resolve import CompleteConfig, complete, with_known_fields, with_known_labels
 from autoprompt.stats import Interval, count_groups
-from autoprompt.text.names import listed
+from autoprompt.text.names import counted, listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,7 +285,8 @@ def _many_failed(rows: Sequence[EvaluatedRow]) -> Problem | None:
     lost = [row for row in rows if row.is_lost]
     if len(lost) <= MOST_LOST * len(rows):
         return None
-    said = f"{len(lost)} of {len(rows)} rows failed, which counts as wrong in a score; {first_error(lost)}"
+    failed = f"{len(lost)} of {counted(len(rows), 'row')} failed"
+    said = f"{failed}, which counts as wrong in a score; {first_error(lost)}"
     return Problem("model.rows-failed", said)
 
 

@@ -23,6 +23,7 @@ from autoprompt.settings.resolve import (
     with_known_labels,
 )
 from autoprompt.text.files import check_writable
+from autoprompt.text.names import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +122,8 @@ def _repeats(limits: CheckSettings, baseline: Baseline | None, *, is_update: boo
     if is_update:
         return limits.repeat
     raise ConfigError(
-        f"repeat is {limits.repeat}, and {limits.baseline} holds {baseline.repeats} answers for each case: "
+        f"repeat is {limits.repeat}, and {limits.baseline} holds {counted(baseline.repeats, 'answer')} for "
+        "each case: "
         "the two sides need equally many. Leave --repeat out, or write the baseline anew with "
         "--update-baseline."
     )

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from autoprompt.errors import ConfigError
 from autoprompt.text.files import to_json, write_output
+from autoprompt.text.names import counted
 
 SCHEMA_VERSION = 1
 _MARKERS = ("<<<<<<<", "=======", ">>>>>>>", "|||||||")
@@ -62,9 +63,14 @@ class Baseline(_Record):
     def _scores_fit_repeats(self) -> Baseline:
         for name, case in self.cases.items():
             if len(case.scores) > self.repeats:
-                raise ValueError(f"case {name} has {len(case.scores)} scores, and repeats is {self.repeats}")
+                raise ValueError(
+                    f"case {name} has {counted(len(case.scores), 'score')}, and repeats is {self.repeats}"
+                )
             if case.answers and len(case.answers) != len(case.scores):
-                raise ValueError(f"case {name} has {len(case.answers)} answers and {len(case.scores)} scores")
+                raise ValueError(
+                    f"case {name} has {counted(len(case.answers), 'answer')} and "
+                    f"{counted(len(case.scores), 'score')}"
+                )
         return self
 
 
@@ -187,7 +193,7 @@ def _faults(path: Path, error: ValidationError) -> str:
         where = ".".join(map(str, fault["loc"]))
         said = fault["msg"].removeprefix("Value error, ")
         lines.append(f"{path}: {where}: {said}" if where else f"{path}: {said}")
-    rest = f" ({len(found) - 3} faults more)" if len(found) > 3 else ""
+    rest = f" ({counted(len(found) - 3, 'fault')} more)" if len(found) > 3 else ""
     return "\n".join(lines) + f"{rest}. {_MEND}"
 
 

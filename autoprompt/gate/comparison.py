@@ -21,6 +21,7 @@ from autoprompt.stats import (
     permutation_aggregate,
     sign_flip_test,
 )
+from autoprompt.text.names import counted
 
 Change = Literal["broke", "fixed", "same"]
 Test = Literal["exact McNemar", "permutation", "permutation of groups"]
@@ -76,7 +77,7 @@ class Comparison:
     @property
     def common(self) -> str:
         """`50 cases`, or `50 cases (in 31 groups)`."""
-        return f"{len(self.cases)} cases{in_groups(self.groups, len(self.cases))}"
+        return f"{counted(len(self.cases), 'case')}{in_groups(self.groups, len(self.cases))}"
 
     @property
     def broken(self) -> list[ComparedCase]:
@@ -103,14 +104,19 @@ class Comparison:
         if not self._is_by_majority:
             return said
         return (
-            f"{said} (by most of {self.repeats} answers each), {self.worse} are right less often and "
+            f"{said} (by most of {counted(self.repeats, 'answer')} each), {self.worse} are right less often "
+            "and "
             f"{self.better} more often"
         )
 
     @property
     def tested(self) -> str:
         """The p-value and what it is of, in words."""
-        how = f"{self.test}, by all {self.repeats} answers each" if self._is_by_majority else self.test
+        how = (
+            f"{self.test}, by all {counted(self.repeats, 'answer')} each"
+            if self._is_by_majority
+            else self.test
+        )
         return f"{p_text(self.p_value)} ({how}, one-sided)"
 
     @property

@@ -16,6 +16,7 @@ from autoprompt.measure.problems import MOST_LOST
 from autoprompt.records import Example
 from autoprompt.settings.records import CheckSettings
 from autoprompt.stats import difference
+from autoprompt.text.names import counted
 
 ALPHA = 0.05  # one-sided: the chance that a check of an unchanged prompt fails by bad luck
 _SMALLEST = 5  # five broken and none fixed is the least that is significant
@@ -51,7 +52,8 @@ def find_must_pass(names: Sequence[str], examples: Sequence[Example], dataset: s
         if len(found := by_name[content_key(name)]) > 1:
             rows = ", ".join(f"{row.id} (line {row.line})" for row in list(found.values())[:5])
             raise ConfigError(
-                f"must_pass: {name!r} names {len(found)} rows of {dataset}: {rows}. Give one of these ids."
+                f"must_pass: {name!r} names {counted(len(found), 'row')} of {dataset}: {rows}. Give one of "
+                "these ids."
             )
     return frozenset(case_id for name in names for case_id in by_name[content_key(name)])
 
@@ -73,7 +75,7 @@ def decide(
         found.append(Reason("min_score", what))
     failed = [case for case in measurement.cases if case.id in must_pass and case.has_failed]
     if failed:
-        what = "a case" if len(failed) == 1 else f"{len(failed)} cases"
+        what = "a case" if len(failed) == 1 else counted(len(failed), "case")
         names = ", ".join(case.name for case in failed[:5])
         ids = tuple(case.id for case in failed)
         found.append(Reason("must_pass", f"{what} that must pass failed: {names}", ids))
@@ -86,7 +88,7 @@ def check_answered(measurement: Measurement, must_pass: Collection[str]) -> None
     if not lost:
         return
     first = str(lost[0].error).removesuffix(".")
-    said = f"{len(lost)} of {len(measurement.cases)} cases got no answer; the first: {first}"
+    said = f"{len(lost)} of {counted(len(measurement.cases), 'case')} got no answer; the first: {first}"
     needed = [case.name for case in lost if case.id in must_pass]
     if needed:
         raise EndpointError(f"{said}. Case {needed[0]} must pass, and nothing is known of it.")
@@ -105,7 +107,8 @@ def notes(measurement: Measurement, comparison: Comparison, baseline: Baseline) 
         found.append(f"the options of {baseline.metric} are not those of the baseline")
     if measurement.repeats != baseline.repeats:  # only where the baseline is about to be replaced
         found.append(
-            f"the baseline holds {baseline.repeats} answers for each case, this {measurement.repeats}: as "
+            f"the baseline holds {counted(baseline.repeats, 'answer')} for each case, this "
+            f"{measurement.repeats}: as "
             "many as both have are compared"
         )
     if comparison.new and not comparison.gone and measurement.dataset.sha256 == baseline.dataset.sha256:
@@ -116,7 +119,7 @@ def notes(measurement: Measurement, comparison: Comparison, baseline: Baseline) 
         )
     elif comparison.new or comparison.gone:
         found.append(
-            f"the dataset has changed: compared are the {len(comparison.cases)} common cases; "
+            f"the dataset has changed: compared are the {counted(len(comparison.cases), 'common case')}; "
             f"{len(comparison.new)} are new, {len(comparison.gone)} are gone"
         )
     if comparison.lost:
@@ -142,4 +145,4 @@ def _drop_message(measurement: Measurement, comparison: Comparison) -> str:
 
 
 def _cases(cases: Sequence[MeasuredCase]) -> str:
-    return "1 case" if len(cases) == 1 else f"{len(cases)} cases"
+    return counted(len(cases), "case")

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from autoprompt.errors import Voice, tell
 from autoprompt.gate.report import CaseView, CheckReport
 from autoprompt.gate.text import one_line
+from autoprompt.text.names import counted
 
 MOST_ROWS = 200  # in the table; the JSON and JUnit files hold all
 _LONGEST_CELL = 160
@@ -35,7 +36,7 @@ def _lines(report: CheckReport, most_rows: int) -> Iterator[str]:
     yield from _rows(report, most_rows)
     cost = measured.usage.cost_usd
     spent = "cost unknown" if cost is None else f"${cost:.4f}"
-    yield f"{measured.calls:,} calls, {measured.usage.total_tokens:,} tokens, {spent}"
+    yield f"{counted(measured.calls, 'call')}, {counted(measured.usage.total_tokens, 'token')}, {spent}"
 
 
 def _summary(report: CheckReport) -> Iterator[str]:

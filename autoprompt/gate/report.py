@@ -11,6 +11,7 @@ from autoprompt.gate.comparison import ComparedCase, Comparison
 from autoprompt.gate.gate import ALPHA, Reason
 from autoprompt.gate.measurement import MeasuredCase, Measurement
 from autoprompt.settings.records import CheckSettings
+from autoprompt.text.names import counted
 
 CaseState = Literal["broke", "fixed", "same", "new", "lost"]
 
@@ -77,7 +78,7 @@ class CheckReport:
             return "Failed: " + "; ".join(reason.message for reason in self.reasons)
         measured = self.measurement
         if self.comparison is None:
-            return f"{measured.metric.name} {self.score:.3f} on {len(measured.answered)} cases"
+            return f"{measured.metric.name} {self.score:.3f} on {counted(len(measured.answered), 'case')}"
         found = self.comparison
         said = (
             f"Passed: {measured.metric.name} {found.score_now:.3f} against {found.score_before:.3f} in the "

@@ -30,6 +30,7 @@ from autoprompt.metrics.judge import Grades
 from autoprompt.records import Candidate, Evaluation, Example, OnEvent, warning_event
 from autoprompt.settings.records import CheckSettings, RunConfig
 from autoprompt.text.files import sha256_of, write_output
+from autoprompt.text.names import counted
 
 
 def run_check(
@@ -75,7 +76,9 @@ def _left_out(measurement: Measurement) -> list[Problem]:
     lost = [case for case in measurement.cases if case.is_lost]
     if not lost:
         return []
-    said = f"{len(lost)} of {len(measurement.cases)} cases got no answer and are not in the baseline"
+    said = (
+        f"{len(lost)} of {counted(len(measurement.cases), 'case')} got no answer and are not in the baseline"
+    )
     return [Problem("check.cases-left-out", f"{said}: {lost[0].error}")]
 
 
@@ -176,9 +179,11 @@ def _ask_all(
         with budget.block(total * per_row):
             cases = measure(ask, asked.rows, asked.repeats, keeps_answers=metric.is_aggregate)
     except BudgetExhausted as error:
+        repeated = f", {counted(per_row, 'call')} a time" if per_row > 1 else ""
         raise BudgetTooSmallError(
-            f"{error.cap} is too small to ask {total:,} times ({len(asked.rows):,} rows, {asked.repeats} each"
-            f"{f', {per_row} calls a time' if per_row > 1 else ''}; {error}). Raise it, or give fewer rows."
+            f"{error.cap} is too small to ask {counted(total, 'time')} ({counted(len(asked.rows), 'row')}, "
+            f"{asked.repeats} each"
+            f"{repeated}; {error}). Raise it, or give fewer rows."
         ) from error
     answers.check()
     return cases

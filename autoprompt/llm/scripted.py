@@ -10,6 +10,7 @@ from typing import Any
 from autoprompt.errors import InputError
 from autoprompt.llm.client import Completion, Options
 from autoprompt.records import Message, Usage
+from autoprompt.text.names import counted
 from autoprompt.text.tokens import estimate_tokens
 
 Answer = str | Completion | Exception
@@ -78,7 +79,7 @@ class ScriptedClient:
             return responses[asked]
         if self._next >= len(responses):
             raise InputError(
-                f"the script has {len(responses)} answers and all were given; now asked: {asked!r}"
+                f"the script has {counted(len(responses), 'answer')} and all were given; now asked: {asked!r}"
             )
         self._next += 1
         return responses[self._next - 1]

@@ -9,6 +9,7 @@ from autoprompt.metrics import Metric
 from autoprompt.metrics.base import TextMetric
 from autoprompt.records import REFUSED, STEP_FAILED, WITHHELD, EvaluatedRow
 from autoprompt.text.answers.reasoning import OUTPUT_TOKENS
+from autoprompt.text.names import counted
 
 _FEWEST_UNREAD = 3  # answers; one or two of very few rows may be those rows' fault
 MOST_LOST = 0.1  # of the answers: with more of them missing, a score says little
@@ -77,7 +78,7 @@ def step_warning(answers: Sequence[str]) -> Problem | None:
     if len(failed) <= MOST_LOST * len(answers):
         return None
     said = (
-        f"a node failed in {len(failed)} of {len(answers)} rows, which counts as a wrong answer; "
+        f"a node failed in {len(failed)} of {counted(len(answers), 'row')}, which counts as a wrong answer; "
         f"{_first([text.removeprefix(STEP_FAILED).removesuffix(')') for text in failed])}"
     )
     return Problem("workflow.node-failed", said)
@@ -94,7 +95,7 @@ def cut_warning(rows: Sequence[EvaluatedRow]) -> Problem | None:
     cut = sum(row.is_cut for row in rows)
     if cut <= MOST_LOST * len(rows):
         return None
-    said = f"{cut} of {len(rows)} answers broke off, so half a thought may count as the answer"
+    said = f"{cut} of {counted(len(rows), 'answer')} broke off, so half a thought may count as the answer"
     room, settings = _room(rows)
     fix = f"Ask for the answer alone, or {room}."
     return Problem("model.answers-cut", said, fix=fix, settings=settings)
@@ -125,7 +126,7 @@ def unread_warning(rows: Sequence[EvaluatedRow], labels: Sequence[str] = ()) -> 
         helps.append(f"{room} ({cut} broke off)")
         settings |= needed
     said = (
-        f"{len(unread)} of {len(answered)} answers could not be read, which counts as wrong; "
+        f"{len(unread)} of {counted(len(answered), 'answer')} could not be read, which counts as wrong; "
         f"{first_unread(unread) or 'they are empty'}"
     )
     return Problem("model.answers-unread", said, fix=f"{', or '.join(helps)}.", settings=settings)

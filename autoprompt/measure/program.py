@@ -24,6 +24,7 @@ from autoprompt.llm.client import Client, Completion, Options
 from autoprompt.records import REFUSED, WITHHELD, Candidate, Demo, Example, Message, Prediction, text_of
 from autoprompt.text.answers.labels import is_whole, read_answer
 from autoprompt.text.answers.reasoning import OUTPUT_TOKENS, asks_to_reason, final_answer, is_marked
+from autoprompt.text.names import counted
 from autoprompt.text.scripts import NAME
 
 COMPONENT = "prompt"
@@ -252,7 +253,7 @@ def render_text(prompt: str, demos: Sequence[Demo]) -> str:
     turns = [
         f"{demo.shown if demo.turns else f'User: {demo.shown}'}\nAssistant: {demo.output}" for demo in demos
     ]
-    count = "1 demonstration" if len(demos) == 1 else f"{len(demos)} demonstrations"
+    count = counted(len(demos), "demonstration")
     how = "sent as turns of the chat between prompt and row"
     if demos[0].turns:
         how = "whole conversations, sent between prompt and row"

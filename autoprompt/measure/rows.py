@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from autoprompt.errors import BudgetExhausted, EmptyAnswersError, EndpointError, RequestRefusedError
 from autoprompt.llm.limits.budget import Budget
+from autoprompt.llm.transport.refusals import is_overflow
 from autoprompt.measure.program import Program
 from autoprompt.metrics import Metric
 from autoprompt.records import (
@@ -28,7 +29,9 @@ from autoprompt.records import (
     Prediction,
     Score,
 )
+from autoprompt.text.names import counted
 
+_FEWEST_TOO_LONG = 3  # of a candidate's requests; where none was taken, the others are not sent
 _FEWEST_EMPTY = 10  # answers; where half of all are empty, so many in a row are one chance in a thousand
 GRACE_S = 5.0
 
@@ -87,7 +90,7 @@ class EmptyAnswers:
         """Raises EmptyAnswersError where all answers so far, and at least `fewest`, are empty."""
         if self.has_text or self.empty < fewest:
             return
-        said = f"the model has said nothing: the first {self.empty} answers are all empty"
+        said = f"the model has said nothing: the first {counted(self.empty, 'answer')} are all empty"
         if self.empty == 1:
             said = "the model has said nothing: the only answer is empty"
         if self.has_tokens:
@@ -96,6 +99,30 @@ class EmptyAnswers:
                 "them up: try a larger --max-output-tokens."
             )
         raise EmptyAnswersError(f"{said}. Try it with another client: is it a chat model, and well loaded?")
+
+
+class _TooLong:
+    """Jobs whose requests are all longer than the model's window, by their first ones.
+
+    Each of them would count as a call, and say the same.
+    """
+
+    def __init__(self, jobs: int) -> None:
+        self._refused = [0] * jobs
+        self._taken = [False] * jobs
+        self._said = [""] * jobs
+
+    def note(self, job: int, row: EvaluatedRow) -> None:
+        is_long = row.is_refused and row.error is not None and is_overflow(row.error)
+        self._taken[job] |= not is_long
+        if is_long:
+            self._refused[job] += 1
+            self._said[job] = row.error or ""
+
+    def reason(self, job: int) -> str | None:
+        """Why no further row of the job is sent; None if it is."""
+        is_hopeless = self._refused[job] >= _FEWEST_TOO_LONG and not self._taken[job]
+        return self._said[job] if is_hopeless else None
 
 
 def evaluate(
@@ -130,6 +157,7 @@ def evaluate_jobs(
     row when its first answer is there, in order of arrival; nothing else depends on that order.
     Answers that cannot be read are asked for again when all the others are there, as far as `grant` allows:
     a row for every job that needs it, or for none, so that no job is read with more patience than another.
+    If the first rows of a job are all longer than the model's window, its others are refused without a call.
     A failed row is a row with score 0 and its error. If every row of every job failed, and there are at least
     `fewest_to_fail` different ones (None: however many): EndpointError, or RequestRefusedError where each was
     refused. on_exhausted: hears, in a worker thread, of each row that the budget ended before; such rows are
@@ -139,11 +167,18 @@ def evaluate_jobs(
     """
     rows: list[list[EvaluatedRow | None]] = [[None] * len(examples) for _, examples in jobs]
 
+    too_long = _TooLong(len(jobs))
+
     def ask_all(questions: Mapping[Row, Ask], on_row: OnRow | None) -> dict[Row, Ask]:
         """Fills in their rows; what asks again for the answers that could not be read."""
 
         def work(task: Row) -> tuple[EvaluatedRow, Ask | None]:
-            return _answered(questions[task], jobs[task[0]][1][task[1]], metric, on_exhausted)
+            job, example = task[0], jobs[task[0]][1][task[1]]
+            if (said := too_long.reason(job)) is not None:
+                return scored(Prediction("", None, error=said), example, metric), None
+            row, ask = _answered(questions[task], example, metric, on_exhausted)
+            too_long.note(job, row)
+            return row, ask
 
         again: dict[Row, Ask] = {}
         with closing(_each(list(questions), work, concurrency)) as done:
@@ -171,9 +206,10 @@ def evaluate_jobs(
     rows_asked = {example.id for _, examples in jobs for example in examples}
     if fewest_to_fail is not None and len(rows_asked) >= fewest_to_fail:
         found = [row for evaluation in evaluations for row in evaluation.rows]
-        # That a model declines to answer a new prompt says something of that prompt alone.
+        # That a new prompt is refused, or that a model declines to answer it, says something of that prompt
+        # alone: the original was answered.
         is_new = all(candidate.operator != "original" for candidate, _ in jobs)
-        if not (is_new and any(row.is_withheld for row in found)):
+        if not (is_new and any(row.is_withheld or row.is_refused for row in found)):
             raise_if_all_failed(found)
     return evaluations
 
@@ -340,7 +376,7 @@ def raise_if_all_failed(rows: Sequence[EvaluatedRow]) -> None:
     if not rows or len(errors) < len(rows) or any(row.is_unasked for row in rows):
         return
     said = errors[0].removeprefix(REFUSED).removeprefix(WITHHELD)
-    message = f"all {len(rows)} rows failed; the first: {said}"
+    message = f"all {counted(len(rows), 'row')} failed; the first: {said}"
     if all(error.startswith(WITHHELD) for error in errors):
         raise RequestRefusedError(f"{message}. Choose another model or endpoint, which answers such rows.")
     if all(error.startswith(REFUSED) for error in errors):

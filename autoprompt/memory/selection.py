@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from autoprompt.memory.change import ADDED, REMOVED, has_demos, is_cut
 from autoprompt.memory.experience import LONGEST_TASK, Experience
 from autoprompt.memory.similarity import SAME_KIND, task_similarity
+from autoprompt.text.names import counted
 from autoprompt.text.tokens import estimate_tokens
 
 _HELPED = "What helped before:"
@@ -98,5 +99,5 @@ def _rank(entry: Experience, likeness: float) -> float:
 def _line(entry: Experience) -> str:
     if entry.gain is None:
         return f"- {entry.change}"
-    rows = f" on {entry.rows} rows" if entry.rows else ""
+    rows = f" on {counted(entry.rows, 'row')}" if entry.rows else ""
     return f"- {entry.change} ({entry.gain:+.2f}{rows})"

@@ -16,6 +16,7 @@ from autoprompt.metrics.registry import register
 from autoprompt.records import Example, Prediction, Score
 from autoprompt.text.answers.objects import read_json
 from autoprompt.text.answers.texts import normalize, visible
+from autoprompt.text.names import counted
 
 
 @register("json_match")
@@ -104,7 +105,7 @@ class JsonMatch(TextMetric):
         count = sum(lenient.is_right(answer, target) for answer, target in wrong)
         if not is_frequent(count, answers):
             return None
-        said = f"{count} of {answers} answers differ from the target only in the order of a list"
+        said = f"{count} of {counted(answers, 'answer')} differ from the target only in the order of a list"
         fix = "Use {metric_options} if the order does not count."
         return Problem(
             "metric.list-order", said, fix=fix, settings={"metric_options": {"ignore_order": True}}

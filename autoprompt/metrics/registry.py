@@ -16,7 +16,7 @@ from autoprompt.metrics.judge import LLMJudge
 from autoprompt.metrics.python_metric import python_metric
 from autoprompt.records import Example
 from autoprompt.settings.records import JUDGED, LABEL_SET, RunConfig
-from autoprompt.text.names import listed
+from autoprompt.text.names import counted, listed
 
 _SHOWN, _MOST_SHOWN = 60, 3  # characters of a target in a warning, targets in it
 _CONTEXT = ("labels", "known", "client", "name")  # given by `get_metric`, never options of a user
@@ -169,7 +169,7 @@ def _doubtful(doubt: Doubt | None, path: Path, examples: Sequence[Example]) -> l
 
 
 def _targets(count: int) -> str:
-    return f"{count} target{'' if count == 1 else 's'}"
+    return counted(count, "target")
 
 
 @register(JUDGED)

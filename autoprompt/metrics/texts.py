@@ -20,6 +20,7 @@ from autoprompt.text.answers.label_sets import split_labels
 from autoprompt.text.answers.numbers import Number, holds_one_number, points_in_doubt, read_number
 from autoprompt.text.answers.reasoning import OUTPUT_TOKENS
 from autoprompt.text.answers.texts import normalize, visible
+from autoprompt.text.names import counted
 
 
 def compared(answer: str, target: str) -> tuple[str, str]:
@@ -51,7 +52,7 @@ class ExactMatch(TextMetric):
         count = sum(_is_reordered(answer, target) for answer, target in wrong)
         if not is_frequent(count, answers):
             return None
-        said = f"{count} of {answers} answers name the labels of the target in another order"
+        said = f"{count} of {counted(answers, 'answer')} name the labels of the target in another order"
         fix = "Use {metric} if several labels are right at once."
         return Problem("metric.labels-in-other-order", said, fix=fix, settings={"metric": "label_set"})
 
@@ -214,7 +215,7 @@ class Numeric(TextMetric):
         for ratio, count in ratios.most_common(1):
             if is_frequent(count, answers):
                 which = f"{ratio:,.15g} times" if ratio > 1 else f"1/{1 / ratio:,.15g} of"
-                said = f"{count} of {answers} answers are {which} the target"
+                said = f"{count} of {counted(answers, 'answer')} are {which} the target"
                 fix = "Name the unit of the targets in the prompt, or write it behind them (3 million)."
                 return Problem("metric.other-unit", said, fix=fix)
         return None

@@ -34,6 +34,7 @@ from autoprompt.runs import RunFolder, RunStore
 from autoprompt.runs.interrupted import batch_of, resume_command
 from autoprompt.settings.records import CheckSettings, RunConfig, ScienceConfig
 from autoprompt.settings.resolve import as_complete
+from autoprompt.text.names import counted
 
 if TYPE_CHECKING:
     from autoprompt.gate import CheckReport
@@ -96,8 +97,9 @@ def _name_twin(store: RunStore, folder: RunFolder, on_event: OnEvent | None) -> 
         return
     again = RunFolder(twin.path).reference
     said = (
-        f"run {twin.run_id}, with the same settings, was interrupted after {twin.calls} calls. To go on with "
-        f"it instead of this one, if its data has not changed: autoprompt resume {again}"
+        f"run {twin.run_id}, with the same settings, was interrupted after "
+        f"{counted(twin.calls or 0, 'call')}. To go on with it instead of this one, if its data has not "
+        f"changed: autoprompt resume {again}"
     )
     event = warning_event(said)
     folder.append_event(event)

@@ -23,6 +23,7 @@ from autoprompt.optimizer.prepare import Preparation, smallest_gain_at_best, sma
 from autoprompt.optimizer.search.plan import fewest_calls, fewest_optimizer_calls, final_cost
 from autoprompt.settings.records import JUDGED
 from autoprompt.text.answers.reasoning import USUAL_TOKENS
+from autoprompt.text.names import counted
 from autoprompt.text.tokens import estimate_tokens
 
 USUAL_DEMOS = 48  # of a long candidate; see optimizer/search/demos.py
@@ -175,7 +176,8 @@ def check_spending(preparation: Preparation, prices: Prices) -> None:
         if cap < needed:
             shown = f"{needed:.{digits}f}"
             said = (
-                f"{cap:g} is too small: one round and the final comparison ({final} of {found.calls} calls) "
+                f"{cap:g} is too small: one round and the final comparison ({final} of "
+                f"{counted(found.calls, 'call')}) "
                 f"take about {shown} with prompts no longer than the original"
             )
             fix = f"Give {{{setting}}} or more, or fewer rows with {{max_test}} and {{max_val}}."

@@ -11,6 +11,7 @@ from autoprompt.optimizer.agents.writer import describe_change
 from autoprompt.optimizer.context import SearchContext
 from autoprompt.optimizer.state import AutoPromptState
 from autoprompt.records import Candidate, warning_event
+from autoprompt.text.names import counted
 
 
 def learn(
@@ -72,7 +73,7 @@ def _keep(entries: list[Experience], file: ExperienceFile, context: SearchContex
         done = file.record(entries, run_id=context.settings.run_id, iteration=iteration)
         if done.dropped:
             said = (
-                f"{done.dropped} lessons left {file.path}, which keeps {MAX_ENTRIES}. They are in "
+                f"{counted(done.dropped, 'lesson')} left {file.path}, which keeps {MAX_ENTRIES}. They are in "
                 f"{done.dropped_to}."
             )
             context.emit(warning_event(said, about="memory"))

@@ -279,6 +279,7 @@ def _settle_pending(context: SearchContext, state: AutoPromptState) -> Update:
     if not pending:
         return update
     settled = settle(context, state["incumbent"], pending, state["tally"])
+    update["settled"] = settled.entrants
     update["incumbent"] = settled.incumbent
     update["current_prompt"] = context.pool[settled.incumbent].candidate.prompt
     update["tally"] = settled.tally

@@ -54,6 +54,7 @@ from autoprompt.settings.records import RunConfig
 from autoprompt.settings.resolve import complete
 from autoprompt.stats import count_groups, in_groups
 from autoprompt.text.answers.reasoning import USUAL_TOKENS, asks_to_reason
+from autoprompt.text.names import counted
 from autoprompt.text.tokens import estimate_tokens
 
 SHORT_TARGET = 80  # characters; what is longer is written rather than found out
@@ -164,7 +165,7 @@ def _cut_reasoning(config: RunConfig, labels: tuple[str, ...], task: Task) -> li
     room = reasoning_tokens(config, labels)
     if task.has_steps or room >= USUAL_TOKENS or not asks_to_reason(shown_text(task)):
         return []
-    said = f"the prompt asks to reason, but {room} tokens are too few for its answers"
+    said = f"the prompt asks to reason, but {counted(room, 'token is', 'tokens are')} too few for its answers"
     place = Place(setting="max_output_tokens")
     return [Problem("prompt.no-room-to-reason", said, place, "Raise the limit.")]
 
@@ -224,7 +225,7 @@ def _too_few_rows(plan: Plan, depth: Depth) -> Problem | None:
     rows, groups = len(plan.race) + len(plan.fresh), sum(plan.groups)
     what = "" if groups == rows else " groups"
     more = " and ".join(f"{many}{what} can show {_shown_by(many, depth):+.2f}" for many in (30, 50))
-    said = f"{rows} validation rows{in_groups(groups, rows)} can {could} by themselves"
+    said = f"{counted(rows, 'validation row')}{in_groups(groups, rows)} can {could} by themselves"
     fix = f"Add rows, or expect the original prompt back. At best, {more}."
     return Problem("dataset.few-val-rows", said, fix=fix)
 
@@ -234,8 +235,8 @@ def _often_opened(config: RunConfig, test: Sequence[Example]) -> list[Problem]:
     runs = times_opened(RunStore(config.runs_dir).openings_path, [input_id(row.content) for row in test])
     if runs < MANY_OPENINGS:
         return []
-    said = f"{runs} runs have already opened these test rows, so a good score on them may be luck"
-    fix = f"Label {max(len(test), FEWEST_NEW_ROWS)} new rows and give them as {{test}}."
+    said = f"{counted(runs, 'run')} have already opened these test rows, so a good score on them may be luck"
+    fix = f"Label {counted(max(len(test), FEWEST_NEW_ROWS), 'new row')} and give them as {{test}}."
     return [Problem("dataset.test-opened-often", said, fix=fix, settings={"test": "<FILE>"})]
 
 
@@ -245,7 +246,8 @@ def _too_long(texts: Sequence[str], most_tokens: int) -> list[Problem]:
     if tokens <= most_tokens:
         return []
     said = (
-        f"your own prompt has about {tokens:,} tokens, more than {most_tokens:,}, so nothing longer is tried"
+        f"your own prompt has about {counted(tokens, 'token')}, more than {most_tokens:,}, so nothing "
+        "longer is tried"
     )
     place = Place(setting="max_prompt_tokens")
     return [Problem("prompt.too-long", said, place, "Raise the limit.")]
@@ -287,5 +289,7 @@ def _caps_with_room(
     for part in movable:
         if fitted[part] < sizes[part]:
             beyond = {f"max_{part}": whole[part]} if whole[part] > sizes[part] else {}
-            caps[part] = Cap(fitted[part], f"the limit of {max_calls} calls", {"max_calls": enough, **beyond})
+            caps[part] = Cap(
+                fitted[part], f"the limit of {counted(max_calls, 'call')}", {"max_calls": enough, **beyond}
+            )
     return caps

@@ -41,6 +41,7 @@ from autoprompt.runs.interrupted import batch_of, interrupted, stopped
 from autoprompt.runs.openings import record_opening
 from autoprompt.runs.spending import note_spending
 from autoprompt.settings.records import JUDGED
+from autoprompt.text.names import counted
 
 if TYPE_CHECKING:
     from autoprompt.optimizer.context import SearchContext
@@ -216,7 +217,8 @@ def _warn_of_known_test(work: _Work, context: SearchContext) -> None:
         pass
     if used:
         said = (
-            f"earlier runs whose lessons are used have seen {len(used)} of the {len(test)} test rows, so the "
+            f"earlier runs whose lessons are used have seen {len(used)} of the "
+            f"{counted(len(test), 'test row')}, so the "
             "test score may be too good"
         )
         fix, settings = "Use {no_memory} to leave these lessons out.", {"no_memory": True}
@@ -356,6 +358,16 @@ def _started(work: _Work, *, resumed: bool) -> Event:
         "concurrency": work.models.concurrency(),
         "sizes": preparation.splits.sizes,
         "max_iterations": preparation.max_iterations,
+        "plan": {
+            "blocks": list(preparation.plan.blocks),
+            "fresh": len(preparation.plan.fresh),
+            "candidates": preparation.depth.candidates,
+            "writers": preparation.depth.writers,
+            "analyst_calls": preparation.analyst_calls,
+            "patience": preparation.depth.patience,
+            "train_batch": preparation.plan.train_batch,
+            "calls_per_row": preparation.plan.calls_per_row,
+        },
         "budget": {
             "max_calls": preparation.max_calls,
             "max_tokens": config.max_tokens,

@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import re
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from autoprompt.errors import BudgetExhausted, Problem
 from autoprompt.measure.cost import longest_prompt
 from autoprompt.optimizer.context import SearchContext, is_slow_round, is_slower
-from autoprompt.optimizer.propose.refusal import shortest_refused
+from autoprompt.optimizer.propose.refusal import is_too_long, shortest_refused
 from autoprompt.optimizer.search.gate import Comparison, compare, is_accepted
 from autoprompt.optimizer.search.operators import record_outcome
 from autoprompt.optimizer.search.pool import Entry
 from autoprompt.optimizer.search.race import Rung, is_behind, race
 from autoprompt.records import warning_event
 from autoprompt.stats import difference
+from autoprompt.text.names import counted
+
+_COUNT = re.compile(r"\d+ demonstrations?\b")
 
 
 @dataclass(slots=True)
 class Settled:
-    """What a race changed. stop_reason: the budget that ended it early, or ""."""
+    """What a race changed. stop_reason: the budget that ended it early, or "".
+
+    entrants: candidates that raced, with those that came in the place of one that was too long.
+    """
 
     incumbent: str
+    entrants: list[str] = field(default_factory=list)
     is_better: bool = False
     tally: dict[str, list[int]] = field(default_factory=dict)
     stop_reason: str = ""
@@ -39,6 +47,13 @@ def settle(
         plan = plan.slow
     settled = Settled(incumbent_id, tally=tally)
     entrants = [pool[i] for i in pending]
+
+    def smaller(entry: Entry) -> Entry | None:
+        other = _smaller(context, entry)
+        if other is not None:
+            entrants.append(other)
+        return other
+
     try:
         rungs = race(
             pool,
@@ -48,12 +63,14 @@ def settle(
             plan.blocks,
             lambda entries, rows: _evaluate(context, entries, rows),
             is_slow=lambda entry: is_slower(entry, pool[incumbent_id]),
+            smaller=smaller,
             on_rung=lambda rung: _tell_rung(context, pool[incumbent_id], rung),
         )
         finished = set(rungs[-1].kept) if rungs and rungs[-1].rows == len(plan.race) else set()
     except BudgetExhausted as error:
         settled.stop_reason = error.cap
         finished = _furthest(context, entrants)
+    settled.entrants = [entry.candidate.id for entry in entrants]
     _tell_refusals(context, entrants)
     ids = plan.race_ids
     for entry in entrants:
@@ -75,7 +92,7 @@ def settle(
 
 
 def _evaluate(context: SearchContext, entries: Any, rows: Any) -> None:
-    context.evaluate(entries, rows, f"race: {len(entries)} candidates")
+    context.evaluate(entries, rows, f"race: {counted(len(entries), 'candidate')}")
 
 
 def _tell_rung(context: SearchContext, incumbent: Entry, rung: Rung) -> None:
@@ -99,14 +116,31 @@ def _tell_rung(context: SearchContext, incumbent: Entry, rung: Rung) -> None:
     )
 
 
+def _smaller(context: SearchContext, entry: Entry) -> Entry | None:
+    """The candidate with half of its demonstrations, if it is too long for the endpoint and that is new."""
+    candidate = entry.candidate
+    if not candidate.demos or not is_too_long(context, entry):
+        return None
+    shown = [candidate.demos_of(name) for name in candidate.components]
+    demos = tuple(demo for of_one in shown for demo in of_one[: len(of_one) // 2])
+    change = _COUNT.sub(counted(len(demos), "demonstration"), candidate.change)
+    made = replace(candidate, demos=demos, change=change, id="")
+    if made.id in context.pool:
+        return None
+    event = {"id": made.id, "operator": made.operator, "parents": list(made.parents), "change": change}
+    context.emit({"event": "candidate_proposed", **event})
+    return context.add(made)
+
+
 def _tell_refusals(context: SearchContext, entrants: list[Entry]) -> None:
+    others = [entry for entry in context.pool.entries if entry not in entrants]
     shortest = shortest_refused(context, entrants)
-    if shortest is None:
+    if shortest is None or shortest_refused(context, others) is not None:  # none, or told already
         return
     tokens = longest_prompt(shortest.candidate, context.settings.input_field)
     reason = next(iter(shortest.refusals.values()))
     said = (
-        f"the endpoint rejects prompts of about {tokens} tokens, so none as long is tried again: "
+        f"the endpoint rejects prompts of about {counted(tokens, 'token')}, so shorter ones are tried: "
         f"{reason.rstrip('.')}"
     )
     fix, settings = "Set {max_prompt_tokens} to try none from the start.", {"max_prompt_tokens": tokens - 1}

@@ -22,6 +22,7 @@ from autoprompt.report.reproduce import is_set
 from autoprompt.report.summary import RunSummary
 from autoprompt.report.table import rows_data
 from autoprompt.report.trials import TrialsSummary, shared_settings
+from autoprompt.text.names import counted
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -53,6 +54,7 @@ def environment(extra_folder: Path | None = None) -> Environment:
         p_number=numbers.p_number,
         times=numbers.times,
         count=numbers.count,
+        counted=counted,
         money=numbers.money,
         duration=numbers.duration,
         shown=texts.shown,

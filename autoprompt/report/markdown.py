@@ -11,6 +11,7 @@ from autoprompt.report.records import Answer, ComparedRow
 from autoprompt.report.summary import RunSummary
 from autoprompt.report.texts import one_line, shown
 from autoprompt.report.trials import TrialsSummary
+from autoprompt.text.names import counted
 
 _ROWS_SHOWN = 10
 _DEMOS_SHOWN = 5
@@ -100,7 +101,7 @@ def _prompt(run: RunSummary) -> Iterator[str]:
             yield ""
             yield from _diff(old, new)
     if best.demos:
-        yield f"**{len(best.demos)} demonstrations** are shown before each row, e.g."
+        yield f"**{counted(len(best.demos), 'demonstration')}** are shown before each row, e.g."
         yield ""
         for demo in best.demos[:_DEMOS_SHOWN]:
             yield f"- {literal(demo.asked, _LONGEST_CELL)} → {literal(demo.output, _LONGEST_CELL)}"
@@ -162,7 +163,7 @@ def _rows(run: RunSummary) -> Iterator[str]:
         if not rows:
             continue
         cut = f", the first {_ROWS_SHOWN}" if len(rows) > _ROWS_SHOWN else ""
-        yield f"<details><summary>{title}: {len(rows)} rows{cut}</summary>"
+        yield f"<details><summary>{title}: {counted(len(rows), 'row')}{cut}</summary>"
         yield ""
         yield "| expected | original | best | input |"
         yield "| --- | --- | --- | --- |"
@@ -188,8 +189,8 @@ def _facts(run: RunSummary) -> Iterator[str]:
     tried = sum(not c.is_original for c in run.candidates)
     cost = literal(numbers.money(run.cost_usd), 20)
     yield (
-        f"{literal(run.model, 80)} · {numbers.count(run.calls)} calls, {numbers.tokens(run.usage)}, "
-        f"cost {cost}{took} · {tried} candidates tried · run {_code(run.run_id)}"
+        f"{literal(run.model, 80)} · {counted(run.calls, 'call')}, {numbers.tokens(run.usage)}, "
+        f"cost {cost}{took} · {counted(tried, 'candidate')} tried · run {_code(run.run_id)}"
     )
     for warning in filter(None, (run.opened_before, *run.warnings)):
         yield f"- warning: {literal(warning, 300)}"

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from autoprompt.records import Usage
 from autoprompt.stats import p_text
+from autoprompt.text.names import counted
 
 MINUS = "\N{MINUS SIGN}"
 
@@ -64,7 +65,7 @@ def tokens(usage: Usage) -> str:
         )
         if number
     ]
-    return f"{usage.total_tokens:,} tokens" + (f" ({', '.join(parts)})" if parts else "")
+    return f"{counted(usage.total_tokens, 'token')}" + (f" ({', '.join(parts)})" if parts else "")
 
 
 def money(cost_usd: float | None) -> str:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from autoprompt.report import numbers, texts
 from autoprompt.report.records import CandidateSummary, Side
 from autoprompt.report.summary import RunSummary
+from autoprompt.text.names import counted
 from autoprompt.text.scripts import columns
 
 _MARGIN_TOP, _MARGIN_BOTTOM, _MARGIN_LEFT = 18.0, 36.0, 40.0
@@ -177,7 +178,7 @@ def _free_place(x: float, y: float, radius: float, placed: Sequence[Point]) -> f
 def describe(candidate: CandidateSummary) -> str:
     """A candidate in one line, for a title and for the reader of a screen."""
     name = candidate.id[:6]
-    scored = f"{numbers.score(candidate.score)} on {candidate.rows} rows"
+    scored = f"{numbers.score(candidate.score)} on {counted(candidate.rows, 'row')}"
     if candidate.is_original:
         return f"original: {scored}"
     against = (
@@ -225,7 +226,8 @@ def _description(run: RunSummary, shown: Sequence[CandidateSummary]) -> str:
         else ""
     )
     return (
-        f"{len(tried)} candidates by the number of calls sent when each was settled: {accepted} accepted, "
+        f"{counted(len(tried), 'candidate')} by the number of calls sent when each was settled: {accepted} "
+        "accepted, "
         f"{sum(c.status == 'rejected' for c in tried)} rejected.{end} All of them are in the table below."
     )
 

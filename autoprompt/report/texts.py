@@ -6,6 +6,8 @@ import json
 import re
 from typing import Any
 
+from autoprompt.text.names import counted
+
 _SHOWN_CONTROLS: dict[int, int | str] = {
     **{code: 0x2400 + code for code in range(32) if chr(code) not in "\n\t"},
     0x7F: 0x2421,
@@ -39,7 +41,7 @@ def shown(text: str, longest: int | None = None) -> str:
         text = text[:longest]
     if _STEERING.search(text):
         text = text.replace("\r\n", "\n").translate(_SHOWN_CONTROLS)
-    return f"{text} … ({missing:,} more characters)" if missing > 0 else text
+    return f"{text} … ({counted(missing, 'more character')})" if missing > 0 else text
 
 
 def one_line(text: str, longest: int) -> str:

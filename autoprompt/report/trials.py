@@ -14,6 +14,7 @@ from autoprompt.report.reproduce import is_set
 from autoprompt.report.summary import RunSummary, read_summary
 from autoprompt.runs import RunFolder
 from autoprompt.text.files import read_json
+from autoprompt.text.names import counted
 
 # Where runs write says nothing about them.
 _PLACES = ("runs_dir", "memory", "cache_dir")
@@ -73,7 +74,7 @@ class TrialsSummary:
         """How they ended, in one sentence."""
         ends = Counter(_end(trial) for trial in self.trials)
         told = ", ".join(f"{count} {end}" for end, count in ends.most_common())
-        return f"{len(self.trials)} trial{'s' if len(self.trials) != 1 else ''}: {told}"
+        return f"{counted(len(self.trials), 'trial')}: {told}"
 
     @property
     def best(self) -> TrialSummary | None:

@@ -10,10 +10,11 @@ from typing import Any
 from autoprompt.measure.compare import ALPHA
 from autoprompt.records import Demo, Message
 from autoprompt.report.diff import Piece, diff_words
-from autoprompt.report.numbers import count, p_value, score
+from autoprompt.report.numbers import p_value, score
 from autoprompt.report.records import Answer, CandidateSummary
 from autoprompt.report.summary import RunSummary
 from autoprompt.stats import count_groups, difference, in_groups, paired_difference_interval, paired_test
+from autoprompt.text.names import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +92,9 @@ class Comparison:
     def headline(self) -> str:
         if self.gain is None or self.mean_a is None or self.mean_b is None:
             return "These two cannot be compared by score"
-        means = f"A {score(self.mean_a, 2)}, B {score(self.mean_b, 2)} on {count(len(self.rows))} shared rows"
+        means = (
+            f"A {score(self.mean_a, 2)}, B {score(self.mean_b, 2)} on {counted(len(self.rows), 'shared row')}"
+        )
         groups = count_groups([row.group for row in self.rows])
         return f"{means}{in_groups(groups, len(self.rows))}, {p_value(self.p_value)}"
 

@@ -11,6 +11,7 @@ from autoprompt.report.numbers import count, p_value, ratio, score, times
 from autoprompt.report.records import Progress, Side, TradeOff
 from autoprompt.runs.openings import FEWEST_NEW_ROWS
 from autoprompt.stats import difference, in_groups, rows_to_show
+from autoprompt.text.names import counted
 
 _NODES = {
     "predict": "measuring candidates",
@@ -113,8 +114,9 @@ def opened_before(result: Mapping[str, Any]) -> str:
     wanted = rows_to_show(result.get("fixed") or 0, result.get("broken") or 0, total or 0)
     needed = max(FEWEST_NEW_ROWS, wanted or total or 0)
     return (
-        f"{runs} runs have opened these test rows so far{some}: they are less and less unseen. For a score "
-        f"that counts, label about {needed} new rows and use them as the test set of the next run"
+        f"{counted(runs, 'run')} have opened these test rows so far{some}: they are less and less unseen. "
+        f"For a score that counts, label about {counted(needed, 'new row')} and use them as the test set of "
+        "the next run"
     )
 
 
@@ -127,10 +129,10 @@ def unfinished(command: str, progress: Progress, calls: int, *, is_running: bool
     else:
         found = (
             f"best so far {score(progress.best_score, 2)} against {score(progress.original_score, 2)} "
-            f"on {count(progress.rows)} validation rows"
+            f"on {counted(progress.rows, 'validation row')}"
         )
     rounds = f"Round {progress.iteration} of {progress.max_iterations}: " if progress.iteration else ""
-    sentence = f"{rounds}{found}; {count(calls)} calls"
+    sentence = f"{rounds}{found}; {counted(calls, 'call')}"
     if is_running:
         doing = _NODES.get(progress.node, progress.node)
         return sentence, f"Running{f': {doing}' if doing else ''}. The sealed test is still closed."
@@ -142,7 +144,7 @@ def trade_off(found: TradeOff, is_unchanged: bool) -> str:
     kind = "ahead of the original, not confirmed" if is_unchanged else "what is shorter than the best"
     if not is_unchanged and any(choice.is_best for choice in found.candidates[:-1]):
         kind = "the best, and the longer one that led the race"
-    return f"Score against length, {kind}; means of the {count(found.rows)} rows that raced, no proof"
+    return f"Score against length, {kind}; means of the {counted(found.rows, 'row')} that raced, no proof"
 
 
 def confirmation(found: Mapping[str, Any]) -> str:
@@ -150,7 +152,7 @@ def confirmation(found: Mapping[str, Any]) -> str:
     fresh, raced, tried = found["fresh"], found["raced"], found["tried"]
     part = fresh if fresh["rows"] else raced
     rows = f"{_rows(fresh, 'fresh ')}{parts_of(found)}" if fresh["rows"] else f"{_rows(raced)} that chose it"
-    candidates = f"{tried} candidate{'' if tried == 1 else 's'}"
+    candidates = counted(tried, "candidate")
     basis = found.get("basis") or ("both" if fresh["rows"] else "raced")
     chance = "" if found["p_value"] is None else p_value(found["p_value"])
     if basis == "both":
@@ -173,7 +175,7 @@ def not_confirmed(validation: Mapping[str, Any]) -> str:
         groups = raced.get("groups", raced["rows"])
         said = (
             f"{who}, {score(raced['score'])} against {score(raced['other_score'])} on the "
-            f"{raced['rows']} rows that chose it{in_groups(groups, raced['rows'])}, "
+            f"{counted(raced['rows'], 'row')} that chose it{in_groups(groups, raced['rows'])}, "
         )
         if confirmation.get("remembered"):
             return f"{said}is not confirmed: no fresh rows could be asked; {basis}"
@@ -208,7 +210,8 @@ def _basis(confirmation: Mapping[str, Any]) -> str:
     if confirmation.get("basis") == "fresh":
         return "fresh rows alone count after so many rounds"
     if confirmation.get("basis") == "both":
-        return f"race and fresh rows together, {confirmation['tried']} candidates; more rows would tell"
+        tried = counted(confirmation["tried"], "candidate")
+        return f"race and fresh rows together, {tried}; more rows would tell"
     return ""
 
 
@@ -216,12 +219,12 @@ def chosen(event: Mapping[str, Any]) -> str:
     """Of a `winner_chosen`: why it is not the best of the race that goes to the confirmation."""
     said = f"{event['id'][:6]} goes to the confirmation instead of {event['instead_of'][:6]}"
     if event.get("reason") == "shorter":
-        tokens = f"about {event['tokens']:,} tokens a row instead of {event['tokens_of_best']:,}"
+        tokens = f"about {counted(event['tokens'], 'token')} a row instead of {event['tokens_of_best']:,}"
         scores = f"{score(event['score'])} against {score(event['score_of_best'])} in the race"
         return f"{said}, which is longer: {scores}, {tokens}"
     fresh, of_best = event.get("fresh_rows", 0), event.get("fresh_rows_of_best", 0)
     if fresh > of_best:
-        return f"{said}: {fresh} fresh rows can speak for it, {of_best} for that one"
+        return f"{said}: {counted(fresh, 'fresh row')} can speak for it, {of_best} for that one"
     return f"{said}: its gain has the better chance to be shown"
 
 
@@ -242,7 +245,7 @@ def rung(event: Mapping[str, Any]) -> str:
         said = f"{leader} is ahead of {best}"
     else:  # ranked by how sure the model is of the right answers as well
         said = f"{leader} leads {best} by its confidence"
-    return f"after {event['rows']} rows {stage}; {said}"
+    return f"after {counted(event['rows'], 'row')} {stage}; {said}"
 
 
 def baselines(found: Mapping[str, Any] | None) -> str:

@@ -37,6 +37,7 @@ from autoprompt.text.files import (
 )
 from autoprompt.runs.lock import is_held
 from autoprompt.records import EvaluatedRow
+from autoprompt.text.names import counted
 
 Settings = TypeVar("Settings", bound=BaseModel)
 
@@ -383,7 +384,7 @@ class RunFolder:
             return found[0]
         if found:
             fitting = ", ".join(record["id"] for record in found)
-            raise StoreError(f"{beginning!r} fits {len(found)} candidates: {fitting}. Give more of the id.")
+            raise StoreError(f"{beginning!r} fits {counted(len(found), 'candidate')}: {fitting}. Give more of the id.")
         raise StoreError(
             f"run {self.run_id} has no candidate {beginning!r} among its {len(known)}. They are listed by: "
             f"autoprompt runs show {self.reference}"

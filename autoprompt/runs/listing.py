@@ -17,6 +17,7 @@ from autoprompt.errors import StoreError
 from autoprompt.runs.folder import RunFolder, fill_new_folder
 from autoprompt.runs.interrupted import resume_command
 from autoprompt.runs.spending import from_journal, total_cost
+from autoprompt.text.names import counted
 
 LAST = "last"  # a name for the newest run; `remove` does not know it, since a run may have begun meanwhile
 _DATED = re.compile(r"\d{8}-\d{6}-")
@@ -117,7 +118,8 @@ class RunStore:
             return self.runs_dir / fitting[0]
         if fitting:
             raise StoreError(
-                f"{run!r} fits {len(fitting)} runs: {', '.join(sorted(fitting))}. Give more of the id."
+                f"{run!r} fits {counted(len(fitting), 'run')}: {', '.join(sorted(fitting))}. Give more of "
+                "the id."
             )
         path = Path(run)
         if run and (path / "run.json").is_file():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from autoprompt.text.names import counted
+
 
 class HeadAndTail:
     """Takes bytes; keeps at most `limit` of them (and one read more while reading)."""
@@ -26,4 +28,4 @@ class HeadAndTail:
         if not dropped:
             return (self._head + self._tail).decode("utf-8", "replace")
         head, tail = self._head.decode("utf-8", "replace"), self._tail.decode("utf-8", "replace")
-        return f"{head}\n[... {dropped:,} bytes left out ...]\n{tail}"
+        return f"{head}\n[... {counted(dropped, 'byte')} left out ...]\n{tail}"

@@ -11,6 +11,7 @@ from langgraph.runtime import Runtime
 from autoprompt import sandbox
 from autoprompt.errors import BudgetExhausted, RequestRefusedError
 from autoprompt.llm.client import Completion
+from autoprompt.llm.transport.refusals import is_overflow
 from autoprompt.records import Message, warning_event
 from autoprompt.science.context import ScienceContext
 from autoprompt.science.observation import observe
@@ -160,7 +161,7 @@ def _asked(
         try:
             return context.client.complete(messages, options)
         except RequestRefusedError as error:
-            if shrinks == _SHRINKS or not passes or "context" not in str(error).lower():
+            if shrinks == _SHRINKS or not passes or not is_overflow(str(error)):
                 raise
             room //= 2
     raise AssertionError("unreachable: the last refusal is raised")

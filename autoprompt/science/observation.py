@@ -9,6 +9,7 @@ from pathlib import Path
 
 from autoprompt.sandbox import SandboxResult
 from autoprompt.science.tags import escape_tags
+from autoprompt.text.names import counted
 
 MOST_CHARACTERS = 16_000
 SCRIPT = "experiment.py"  # what tracebacks call the code
@@ -87,6 +88,6 @@ def cut(text: str, most: int = MOST_CHARACTERS) -> str:
     """The beginning and the end of a text that is longer than `most`, with a notice between them."""
     if len(text) <= most:
         return text
-    notice = f"\n[... {len(text) - most:,} characters left out ...]\n"
+    notice = f"\n[... {counted(len(text) - most, 'character')} left out ...]\n"
     half = max(0, most - len(notice)) // 2
     return f"{text[:half]}{notice}{text[len(text) - half :]}"

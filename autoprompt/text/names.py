@@ -1,4 +1,4 @@
-"""Names and other parts as messages list them: the first ones, and how many more there are."""
+"""Names, numbers and other parts as messages tell them."""
 
 from __future__ import annotations
 
@@ -16,3 +16,8 @@ def listed(parts: Sequence[str], limit: int = MOST_LISTED, *, total: int | None 
     """Return "a, b, c and 4 more". total: how many there are, if only the first of them are given."""
     more = (len(parts) if total is None else total) - len(parts[:limit])
     return ", ".join(parts[:limit]) + (f" and {more} more" if more else "")
+
+
+def counted(number: int, one: str, many: str = "") -> str:
+    """Return "1 row", "1,200 rows". many: the plural, if it is more than `one` with an s."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"

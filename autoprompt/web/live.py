@@ -11,6 +11,7 @@ from autoprompt.errors import Problem, Voice, tell
 from autoprompt.report.wording import chosen, confirmation, refused, rung
 from autoprompt.runs import RunFolder
 from autoprompt.runs.progress import read_progress
+from autoprompt.text.names import counted
 from autoprompt.web.tail import Tail
 
 _LOG_LINES = 60
@@ -146,18 +147,18 @@ def _settled(state: LiveState, event: Event) -> str:
     known.rows, known.p_value = int(event["rows"]), _number(event.get("p_value"))
     state.settled += 1
     against = "" if known.parent_score is None else f" against {known.parent_score:.3f}"
-    return f"{known.id[:6]} {known.state}: {known.score:.3f}{against} on {known.rows} rows"
+    return f"{known.id[:6]} {known.state}: {known.score:.3f}{against} on {counted(known.rows, 'row')}"
 
 
 def _best(state: LiveState, event: Event) -> str:
     state.best_id, state.best = str(event["id"]), float(event["score"])
     state.original, state.rows = _number(event.get("original_score")), int(event["rows"])
-    return f"best so far: {state.best_id[:6]}, {state.best:.3f} on {state.rows} validation rows"
+    return f"best so far: {state.best_id[:6]}, {state.best:.3f} on {counted(state.rows, 'validation row')}"
 
 
 def _analysis(_: LiveState, event: Event) -> str:
     total = int(event.get("total_count") or 0)
-    return f"{event['error_count']} of {total} train rows wrong" if total else ""
+    return f"{event['error_count']} of {counted(total, 'train row')} wrong" if total else ""
 
 
 def _confirmation(_: LiveState, event: Event) -> str:

@@ -81,7 +81,7 @@ def test_an_update_shows_what_changes_and_ends_with_0() -> None:
     assert json.loads(BASELINE.read_text(encoding="utf-8"))["score"] == 0.5
     check("--prompt", BAD)
     more = check("--prompt", BAD, "--update-baseline", "--repeat", "2")
-    assert "note: the baseline holds 1 answers for each case, this 2: as many" in more.stdout
+    assert "note: the baseline holds 1 answer for each case, this 2: as many" in more.stdout
     again = check("--prompt", BAD, "--update-baseline")
     assert "baselines/t.json holds this already: nothing written" in again.stdout
 
@@ -111,7 +111,7 @@ def test_input_faults_end_with_3(endpoint: Endpoint) -> None:
     assert "no such baseline. Make it with --update-baseline" in check(code=3).stderr
     check("--update-baseline")
     sent = len(endpoint.requests)
-    assert "repeat is 3, and baselines/t.json holds 1 answers" in check("--repeat", "3", code=3).stderr
+    assert "repeat is 3, and baselines/t.json holds 1 answer" in check("--repeat", "3", code=3).stderr
     assert "must_pass: 'nothing' is neither" in check("--must-pass", "nothing", code=3).stderr
     assert "cannot be written" in check("--junit", "t.jsonl/x.xml", code=3).stderr
     text = BASELINE.read_text(encoding="utf-8")

@@ -21,6 +21,16 @@ STARTED = {
     "optimizer_model": "local",
     "sizes": {"train": 4, "val": 3, "test": 3},
     "max_iterations": 2,
+    "plan": {
+        "blocks": [3],
+        "fresh": 0,
+        "candidates": 4,
+        "writers": 1,
+        "analyst_calls": 1,
+        "patience": 2,
+        "train_batch": 4,
+        "calls_per_row": 1,
+    },
     "budget": {"max_calls": 100, "max_tokens": None, "max_cost": 0.5, "max_seconds": None},
     "warnings": [],
 }
@@ -204,66 +214,6 @@ def test_a_download_is_told_at_its_end_and_in_between() -> None:
     ]
 
 
-def test_the_rate_leaves_out_the_time_of_writing() -> None:
-    clock = Clock()
-    progress = Progress(clock=clock)
-    progress.add(STARTED)
-    for done in range(1, 11):
-        clock.now += 0.5
-        progress.add(rows(done, 10))
-    clock.now += 100
-    progress.add({"event": "node_started", "node": "predict", "iteration": 2})
-    progress.add(rows(1, 20, calls=11))
-    assert progress.pace.rows_per_second == pytest.approx(2.0)
-    clock.now += 0.25
-    progress.add(rows(2, 20, calls=12))
-    assert progress.pace.rows_per_second == pytest.approx(4.0)
-    assert progress.step_seconds_left == pytest.approx(18 / 4)
-    assert progress.most_seconds_left == pytest.approx(88 / 4)
-
-
-def measured(concurrency: int) -> float | None:
-    """Three prompts of 16 rows, a second each, and a minute for the first; what is promised on the way."""
-    clock = Clock()
-    progress = Progress(clock=clock)
-    progress.add({**STARTED, "concurrency": concurrency})
-    for done in range(1, 35):
-        clock.now += 60 if done % 16 == 1 else 1
-        progress.add(rows(done, 48, calls=done))
-    return progress.most_seconds_left
-
-
-def test_the_time_to_the_end_leaves_out_what_a_prompt_is_read_in() -> None:
-    """It was four times too long on the embedded model, while new prompts were read.
-
-    The step's own rows take what they have taken: there a prompt's first is one of 16.
-    """
-    step = 14 * (31 + 2 * 60) / 33
-    assert measured(1) == pytest.approx(step + 52)
-    assert measured(16) == pytest.approx((14 + 52) * (31 + 3 * 60) / 34)
-
-
-def test_answers_that_come_by_sixteen_do_not_end_a_run_in_no_time() -> None:
-    clock = Clock()
-    progress = Progress(clock=clock)
-    progress.add({**STARTED, "concurrency": 16})
-    progress.add({"event": "node_started", "node": "predict", "iteration": 1})
-    for done in range(1, 33):
-        clock.now += 3.2 if done % 16 == 1 else 0.0
-        progress.add(rows(done, 32, calls=done))
-        if done in (16, 32):
-            assert progress.most_seconds_left == pytest.approx((100 - done) * 0.2)
-
-
-def test_without_rows_nothing_is_promised() -> None:
-    progress = Progress()
-    assert (progress.pace.rows_per_second, progress.step_seconds_left, progress.most_seconds_left) == (
-        None,
-        None,
-        None,
-    )
-
-
 def test_the_panel() -> None:
     clock = Clock()
     progress = Progress(clock=clock)
@@ -271,7 +221,7 @@ def test_the_panel() -> None:
     progress.add({"event": "node_started", "node": "predict", "iteration": 1})
     for done in range(1, 16):
         clock.now += 0.5
-        progress.add(rows(done, cost_usd=0.012))
+        progress.add({**rows(done, cost_usd=0.012), "what": "train rows of the best"})
     progress.add(settled(accepted=False))
     progress.add(
         {"event": "best_changed", "id": "abcdef012345", "score": 0.7, "rows": 30, "original_score": 0.6}
@@ -312,11 +262,11 @@ def test_words_for_numbers() -> None:
 PANEL = """\
 ╭─ autoprompt r1 ────────────────────────────────────────────────────────────────────────╮
 │ step        round 1 of at most 2: measuring candidates                                 │
-│             ━━━━━━━━━━━━━━━                15/30 rows, 2.0/s  race                     │
+│             ━━━━━━━━━━━━━━━                15/30 rows, 2.0/s  train rows of the best   │
 │ validation  0.700 best, 0.600 original (+0.100)                                        │
 │ candidates  1 measured, 0 accepted                                                     │
 │ spent       15 of 100 calls, 150 tokens, $0.0120 of $0.50                              │
-│ time        0:08; 0:08 left in this step, about 0:42 to the end                        │
+│ time        0:08; 0:08 left in this step, about 0:31 to the end                        │
 │                                                                                        │
 │ run r1 started: local; rows: 4 train, 3 val, 3 test                                    │
 │ dropped abcdef: 0.710 against 0.600 on 30 rows, p = 0.012                              │

@@ -94,7 +94,7 @@ def broken(**changes: Any) -> dict[str, Any]:
         (broken(cases={"r0": {"scores": [1.5]}}), "cases.r0.scores.0: "),
         (broken(cases={"r0": {"scores": []}}), "cases.r0.scores: "),
         (broken(cases={"r0": {"scores": [1, 1, 1]}}), "case r0 has 3 scores, and repeats is 2"),
-        (broken(cases={"r0": {"scores": [1], "answers": ["a", "b"]}}), "case r0 has 2 answers and 1 scores"),
+        (broken(cases={"r0": {"scores": [1], "answers": ["a", "b"]}}), "case r0 has 2 answers and 1 score"),
         (broken(repeats=0), "repeats: "),
         (broken(typo=1), "typo: "),
         (to_text(made()).replace('"r1"', '"r0"'), "the key 'r0' stands there twice"),

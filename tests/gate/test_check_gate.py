@@ -148,7 +148,7 @@ def test_what_differs_between_the_sides_is_said() -> None:
     assert "the prompt is not the one that the baseline of 20" in said
     assert "the baseline was measured with old, this with m" in said
     assert "the options of exact_match are not those of the baseline" in said
-    assert "compared are the 1 common cases; 1 are new, 1 are gone" in said
+    assert "compared are the 1 common case; 1 are new, 1 are gone" in said
     assert "1 case got no answer and is left out: 503 from the endpoint" in said
     assert "with fewer than 5 no drop can be told from luck" in said
     assert report(BEFORE, BEFORE).notes == ()

@@ -103,7 +103,7 @@ def line(**changes: Any) -> str:
         (line(answers=1) + "\n<<<<<<< HEAD\n", "line 2: not JSON"),
         (line(answers=1) + '\n{"key": "a"}\n', "line 2: no answer of a model"),
         (line(answers=1) + "\n[]\n", "line 2: not a JSON object"),
-        (line(answers=3) + '\n{"key": "a", "failed": "x"}\n', "1 answers found, its head says 3"),
+        (line(answers=3) + '\n{"key": "a", "failed": "x"}\n', "1 answer found, its head says 3"),
     ],
 )
 def test_a_broken_file_is_named(tmp_path: Path, text: str, said: str) -> None:

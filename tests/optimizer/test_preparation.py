@@ -170,8 +170,8 @@ def test_a_large_file_is_used_as_far_as_the_calls_go(tmp_path: Path) -> None:
     assert (sizes["train"], sizes["val"], sizes["test"]) == (800, 60, 60)
     (said,) = [w for w in told(found) if "not used" in w]
     assert said == (
-        "1080 rows are not used: test is limited to 60 by the limit of 400 calls and val is limited to 60 by "
-        "the limit of 400 calls. To use them, set --max-calls 2582 and --max-test 600 and --max-val 600."
+        "1,080 rows are not used: test is limited to 60 by the limit of 400 calls and val is limited to 60 "
+        "by the limit of 400 calls. To use them, set --max-calls 2582 and --max-test 600 and --max-val 600."
     )
     stored = RunConfig(**found.config.model_dump(exclude_none=True))
     assert prepare(as_complete(stored)).splits == found.splits

@@ -24,7 +24,7 @@ def cramped(messages: list[Message], options: Options) -> Completion:
     return WORLD.student(messages, options)
 
 
-def test_what_is_too_long_for_the_endpoint_is_said_not_repeated_and_no_lesson(tmp_path: Path) -> None:
+def test_what_is_too_long_for_the_endpoint_is_said_and_tried_with_less(tmp_path: Path) -> None:
     events: list[dict[str, Any]] = []
     clients = Clients(ScriptedClient(cramped, name="student"), ScriptedClient(writer, name="writer"))
     config = run_config(tmp_path, rows=300, preset="standard", max_calls=900, no_reasoning=True)
@@ -35,14 +35,10 @@ def test_what_is_too_long_for_the_endpoint_is_said_not_repeated_and_no_lesson(tm
     assert all(e["refused"] == e["rows"] and not e["accepted"] for e in refused)
     (said,) = [w["message"] for w in result["warnings"] if w["code"] == "model.prompt-too-long"]
     assert "the context is 300 tokens. Set max_prompt_tokens=" in said
-    later = events[events.index(next(e for e in events if e.get("message") == said)) :]
-    assert any(
-        "the endpoint took no request of" in e["reason"] for e in later if e["event"] == "candidate_refused"
-    )
-    assert {e["calls"] for e in refused} == {refused[0]["calls"]}  # all of one race
-    # 16 demonstrations are 34 messages: all that was tried of them is refused, so none is in a lesson.
-    assert not any("demonstrations" in e["text"] for e in events if e["event"] == "lesson")
-    assert "demonstrations" not in (tmp_path / "memory.txt").read_text(encoding="utf-8")
+    # 16 demonstrations are 34 messages. Smaller sets come in their place.
+    demos = len(result["best"]["demos"])
+    assert 2 <= demos <= (ROOM - 2) / 2
+    assert result["best"]["score"] > result["original"]["score"]
 
 
 def test_what_was_refused_is_known_to_a_resumed_run() -> None:

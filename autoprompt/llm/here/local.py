@@ -22,6 +22,7 @@ import httpx
 from autoprompt.errors import RuntimeMissingError
 from autoprompt.llm.here import weights
 from autoprompt.text.extras import install_extra
+from autoprompt.text.names import counted
 
 _READY_TIMEOUT_S = 60.0
 _CPU_INFO = Path("/proc/cpuinfo")  # Linux alone
@@ -138,7 +139,7 @@ def _launch(xllamacpp: Any, path: Path, context_tokens: int, threads: int) -> _R
     except RuntimeError as error:
         raise RuntimeMissingError(
             f"{path}: llama.cpp cannot load this file (not a GGUF model, or too little memory for "
-            f"{context_tokens} tokens of context)"
+            f"{counted(context_tokens, 'token')} of context)"
         ) from error
     address: str = server.listening_address
     _await_loop(address, api_key)

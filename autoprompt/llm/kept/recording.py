@@ -16,6 +16,7 @@ from autoprompt.errors import BudgetExhausted, ConfigError, EndpointError, Reque
 from autoprompt.llm.client import CallRole, Client, Completion, Options
 from autoprompt.llm.kept.answers import from_record, request_key, to_record
 from autoprompt.records import Message
+from autoprompt.text.names import counted
 
 SCHEMA_VERSION = 1
 _KIND = "autoprompt recording"
@@ -84,7 +85,8 @@ def read_recording(path: Path) -> Recording:
         recording.put(record.pop("key"), record)
     if len(recording) != head.get("answers"):
         raise ConfigError(
-            f"{path}: {len(recording)} answers found, its head says {head.get('answers')}. {_AGAIN}"
+            f"{path}: {counted(len(recording), 'answer')} found, its head says {head.get('answers')}. "
+            f"{_AGAIN}"
         )
     return recording
 

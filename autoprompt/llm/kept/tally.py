@@ -8,6 +8,7 @@ from typing import Any
 
 from autoprompt.llm.client import CallRole, Completion
 from autoprompt.records import Usage
+from autoprompt.text.names import counted
 
 # What bounds the answers of a role, and what names its model.
 _LIMITS: dict[CallRole, str] = {
@@ -52,8 +53,9 @@ class RoleTally:
     def warning(self, role: CallRole, limit: int | None) -> str:
         """What to say of it and do about it. limit: of an answer, if the user has set one."""
         cost = f" (${self.usage.cost_usd:.4f})" if self.usage.cost_usd else ""
-        lost = f"{self.cut + self.empty} of {self.answers} answers of {self.model}"
-        said = f"{role}: {lost} were cut off or empty; they took {self.usage.total_tokens:,} tokens{cost}"
+        lost = f"{self.cut + self.empty} of {counted(self.answers, 'answer')} of {self.model}"
+        took = f"{counted(self.usage.total_tokens, 'token')}{cost}"
+        said = f"{role}: {lost} were cut off or empty; they took {took}"
         if not self.cut:
             return f"{said}. Choose another {_MODELS[role]}"
         now = f" (now {limit})" if limit is not None else ""

@@ -36,6 +36,7 @@ from autoprompt.llm.transport.failures import (
 )
 from autoprompt.llm.transport.wire import Parameters
 from autoprompt.records import Message, Usage
+from autoprompt.text.names import counted
 
 _log = logging.getLogger(__name__)
 
@@ -247,7 +248,9 @@ class LimitedClient:
         self._outage.answered()
         if sent is not wanted and answer.is_cut:
             tries.is_whole = True
-            tries.error = EndpointError(f"the answer was cut at {sent.max_output_tokens} tokens")
+            tries.error = EndpointError(
+                f"the answer was cut at {counted(sent.max_output_tokens or 0, 'token')}"
+            )
             return None
         if self._fitting.is_enough(answer, wanted, options):
             return self._answered(answer, tries)

@@ -9,6 +9,7 @@ from typing import Any
 
 from autoprompt.errors import BudgetExhausted
 from autoprompt.records import Usage
+from autoprompt.text.names import counted
 
 _TINY = 1e-9  # USD; sums of prices that should be equal differ by less
 
@@ -110,11 +111,11 @@ def _number(value: float, *, digits: int = 15) -> str:
 
 
 def _calls(count: float) -> str:
-    return f"{count:,.0f} call{'' if count == 1 else 's'}"
+    return counted(round(count), "call")
 
 
 def _tokens(count: float) -> str:
-    return f"{count:,.0f} tokens"
+    return counted(round(count), "token")
 
 
 def _usd(cost: float) -> str:

@@ -13,13 +13,14 @@ from urllib.parse import unquote, urlsplit
 
 from autoprompt.errors import (
     AuthenticationError,
+    ContextOverflowError,
     EndpointError,
     ModelError,
     RequestRefusedError,
     WithheldError,
 )
 from autoprompt.llm.transport.address import base_of, shown_url
-from autoprompt.llm.transport.refusals import SYSTEM, is_about_roles, is_filtered, length_bound
+from autoprompt.llm.transport.refusals import SYSTEM, is_about_roles, is_filtered, is_overflow, length_bound
 from autoprompt.records import Usage
 
 
@@ -101,10 +102,13 @@ def from_status(
     bound = length_bound(said, sent) if status in (400, 402, 413, 422) else None
     if bound is not None:
         most, window = bound.most_tokens, bound.window_tokens
-        return RequestRefusedError(text, status=status, most_tokens=most, window_tokens=window)
+        kind = RequestRefusedError if window is None else ContextOverflowError
+        return kind(text, status=status, most_tokens=most, window_tokens=window)
     if status == 402 or (status in (400, 403, 429) and _NO_QUOTA.search(named)):
         todo = "The account has no quota left: top it up, or name another endpoint."
         return QuotaError(f"{text}. {todo}", status=status, is_fatal=True)
+    if status == 413 or (status in (400, 422) and is_overflow(named)):
+        return ContextOverflowError(text, status=status)
     parameter = _refused_parameter(error, said, sent) if status in (400, 422) else None
     if status in (400, 403, 422, 451) and parameter is None and is_filtered(error, said):
         return WithheldError(f"the endpoint's content filter refused it; {text}", status=status)

@@ -30,6 +30,20 @@ _OF_PROMPT = re.compile(
     re.IGNORECASE,
 )
 _TOO_LONG = re.compile(r"too (?:large|high|big|long)|exceed|out of range|invalid|非法|超出", re.IGNORECASE)
+# OpenAI, Anthropic, Google, Mistral, Cohere, vLLM, TGI, llama.cpp, SGLang, Ollama, DashScope, Zhipu.
+_OVERFLOW = re.compile(
+    r"context_?length_?exceeded|context_?window_?exceeded|exceed_context_size|model_?max_?length"
+    r"|(?:maximum|max|model'?s?|available|allowed) (?:context|prompt|input|sequence) ?(?:length|size|window)"
+    r"|context (?:length|window|size|limit)s?\b.{0,80}\b(?:exceed|limit|too|is|of|only|overflow)"
+    r"|exceed\w*\b.{0,60}\b(?:context|window|token limit|(?:maximum|max|input) (?:number of )?tokens)"
+    r"|(?:prompt|input|request|message|conversation)s?\b.{0,40} too (?:long|large|many tokens)"
+    r"|maximum model length|`inputs` must have less|range of input length"
+    r"|too many (?:input |prompt )?tokens|request entity too large|payload too large"
+    r"|(?:input|prompt) (?:token count|tokens?|length)\b.{0,80}\b(?:exceed|(?:more|greater|larger) than|must)"
+    r"|reduce (?:the|your) (?:length|prompt|input|messages)|context is \d+ tokens"
+    r"|(?:输入|上下文|提示词?|请求).{0,20}(?:过长|超长|超过|超出|太长)|(?:超过|超出).{0,20}(?:上下文|最大长度|长度限制)",
+    re.IGNORECASE | re.DOTALL,
+)
 _LEAST = 16  # tokens; a smaller number in the sentence is no limit of an answer
 
 # Gemma's "System role not supported", Google's "Developer instruction is not enabled for", OpenAI's
@@ -97,6 +111,11 @@ def length_bound(said: str, sent: Mapping[str, Any]) -> LengthBound | None:
 def is_about_roles(said: str) -> bool:
     """Whether a refusal may mean the system message, or turns that do not alternate."""
     return _OF_ROLES.search(said) is not None
+
+
+def is_overflow(said: str) -> bool:
+    """Whether a refusal, by codes and sentence, means that the request is longer than the window."""
+    return _OVERFLOW.search(said) is not None
 
 
 def is_filtered(error: Mapping[str, Any], said: str) -> bool:

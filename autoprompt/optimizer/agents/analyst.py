@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from autoprompt.llm.client import Client, Options
+from autoprompt.llm.shorter import first_that_fits, halves
 from autoprompt.optimizer.agents.layout import layout
 from autoprompt.optimizer.agents.translation import reason_in
 from autoprompt.records import EvaluatedRow, Message, Step
 from autoprompt.text.templates import Language, fill, language_of
 
 # More rows in one reflection hurt (Combee: 87.0 with 3, 72.5 with 100), none at all teaches nothing.
-WRONG_ROWS = 8
-RIGHT_ROWS = 4
+WRONG_ROWS, RIGHT_ROWS = 8, 4
 STEP_CHARACTERS = 200  # of what one of several steps got, and of what it gave
 REASONING_CHARACTERS = 200  # of what a model wrote before its answer, the end
 FEEDBACK_CHARACTERS = 300  # of what the scoring said of one row
@@ -114,23 +114,27 @@ class AnalysisAgent:
         analysis = {**count_errors(results), "rules": {}}
         if not wrong:
             return analysis
-        shown = spread(wrong, WRONG_ROWS // 2)  # a row with its steps is several times as long
-        right = near_misses([r for r in results if r.is_correct], RIGHT_ROWS // 2)
         language = language_of(" ".join(components.values()))
-        request = fill(
-            "analyze_steps",
-            language,
-            goal=goal,
-            prompts="\n\n".join(f"[{name}]\n{text}" for name, text in components.items()),
-            total=str(len(results)),
-            errors=str(len(wrong)),
-            confusions=confusions(wrong, language),
-            wrong=_wrong_rows([_lines_with_steps(r, language) for r in shown], shown, wrong, language),
-            right="\n".join(_lines_with_steps(r, language) for r in right) or "-",
-            example=next(iter(components)),
-        )
-        options = Options(role="optimizer", seed=seed, max_output_tokens=self._max_output_tokens)
-        said = self._client.complete([Message("user", request)], options).said
+
+        def request(most: int) -> str:
+            shown, others = _shown(wrong, most, WRONG_ROWS // 2)
+            right = near_misses([r for r in results if r.is_correct], most * RIGHT_ROWS // WRONG_ROWS)
+            return fill(
+                "analyze_steps",
+                language,
+                goal=goal,
+                prompts="\n\n".join(f"[{name}]\n{text}" for name, text in components.items()),
+                total=str(len(results)),
+                errors=str(len(wrong)),
+                confusions=confusions(wrong, language),
+                wrong=_wrong_rows([_lines_with_steps(r, language) for r in shown], others, language),
+                right="\n".join(_lines_with_steps(r, language) for r in right) or "-",
+                example=next(iter(components)),
+            )
+
+        # A row with its steps is several times as long.
+        said, most = self._ask(request, WRONG_ROWS // 2, seed)
+        shown = spread(wrong, most)
         analysis["suggestions"] = said
         analysis["rules"] = read_rules(said, tuple(components))
         analysis["error_cases"] = [
@@ -151,25 +155,34 @@ class AnalysisAgent:
         analysis = count_errors(results)
         if not wrong:
             return analysis
-        shown = spread(wrong, WRONG_ROWS)
-        right = near_misses([r for r in results if r.is_correct], RIGHT_ROWS)
         language = language_of(prompt)
-        request = fill(
-            "analyze",
-            language,
-            layout=layout("analyze", language, filled),
-            prompt=prompt,
-            total=str(len(results)),
-            errors=str(len(wrong)),
-            confusions=confusions(wrong, language),
-            wrong=_wrong_rows([_line(r, language) for r in shown], shown, wrong, language),
-            right="\n".join(_line(r, language) for r in right) or "-",
-        )
-        options = Options(role="optimizer", seed=seed, max_output_tokens=self._max_output_tokens)
-        said = self._client.complete([Message("user", request)], options).said
-        analysis["suggestions"] = said
-        analysis["error_cases"] = [_case(r) for r in shown]
+
+        def request(most: int) -> str:
+            shown, others = _shown(wrong, most, WRONG_ROWS)
+            right = near_misses([r for r in results if r.is_correct], most * RIGHT_ROWS // WRONG_ROWS)
+            return fill(
+                "analyze",
+                language,
+                layout=layout("analyze", language, filled),
+                prompt=prompt,
+                total=str(len(results)),
+                errors=str(len(wrong)),
+                confusions=confusions(wrong, language),
+                wrong=_wrong_rows([_line(r, language) for r in shown], others, language),
+                right="\n".join(_line(r, language) for r in right) or "-",
+            )
+
+        analysis["suggestions"], most = self._ask(request, WRONG_ROWS, seed)
+        analysis["error_cases"] = [_case(r) for r in spread(wrong, most)]
         return analysis
+
+    def _ask(self, request: Callable[[int], str], most: int, seed: int) -> tuple[str, int]:
+        """What the model says of up to `most` wrong rows, fewer if its window holds no more; and how many."""
+        options = Options(role="optimizer", seed=seed, max_output_tokens=self._max_output_tokens)
+        answer, shown = first_that_fits(
+            lambda rows: self._client.complete([Message("user", request(rows))], options), halves(most)
+        )
+        return answer.said, shown
 
 
 def error_cases(results: Sequence[EvaluatedRow]) -> list[dict[str, Any]]:
@@ -219,11 +232,17 @@ def feedback_lines(wrong: Sequence[EvaluatedRow]) -> list[str]:
     return lines
 
 
-def _wrong_rows(
-    lines: Sequence[str], shown: Sequence[EvaluatedRow], wrong: Sequence[EvaluatedRow], language: Language
-) -> str:
+def _shown(
+    wrong: Sequence[EvaluatedRow], most: int, usual: int
+) -> tuple[list[EvaluatedRow], list[EvaluatedRow]]:
+    """The wrong rows to show, and those of which the remarks are told: none if the request was too long."""
+    shown = spread(wrong, most)
+    return shown, [row for row in wrong if row not in shown] if most == usual else []
+
+
+def _wrong_rows(lines: Sequence[str], unshown: Sequence[EvaluatedRow], language: Language) -> str:
     """The wrong rows that are shown, and what the scoring said of the others."""
-    others = feedback_lines([row for row in wrong if row not in shown])
+    others = feedback_lines(unshown)
     if not others:
         return "\n".join(lines)
     return "\n".join([*lines, "", _WORDS[language]["others"], *(f"- {remark}" for remark in others)])

@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 
 from autoprompt.llm.client import Client, Options
+from autoprompt.llm.shorter import first_that_fits, halves
 from autoprompt.optimizer.agents.layout import layout
 from autoprompt.records import Example, Message
 from autoprompt.text.scripts import PARTED_LETTER, columns
@@ -54,19 +55,26 @@ class DescribingAgent:
         """
         language = language_of(prompt)
         shared = {"prompt": prompt, "layout": layout("describe", language, filled)}
-        if labels:
-            form = "\n".join(f"{label}: …" for label in _in_lines(labels))
-            request = fill("describe", language, **shared, rows=_by_label(rows, labels), form=form)
-        else:
-            shown = "\n".join(f"- {_cut(r.input_text)} -> {_cut(r.target_text)}" for r in rows)
-            request = fill("induce", language, **shared, rows=shown)
+
+        def request(most: int) -> str:
+            if labels:
+                form = "\n".join(f"{label}: …" for label in _in_lines(labels))
+                return fill("describe", language, **shared, rows=_by_label(rows, labels, most), form=form)
+            shown = "\n".join(f"- {_cut(r.input_text)} -> {_cut(r.target_text)}" for r in rows[:most])
+            return fill("induce", language, **shared, rows=shown)
+
         options = Options(
             role="optimizer",
             temperature=self._temperature,
             seed=seed,
             max_output_tokens=LINE_TOKENS * max(2, len(labels)),
         )
-        answer = self._client.complete([Message("user", request)], options).said
+        # Of each label where there are some: any of them may have all the rows.
+        completion, _ = first_that_fits(
+            lambda most: self._client.complete([Message("user", request(most))], options),
+            halves(max(1, len(rows))),
+        )
+        answer = completion.said
         return read_descriptions(answer, labels) if labels else read_rule(answer)
 
 
@@ -122,10 +130,12 @@ def _described(line: str, labels: Sequence[str]) -> tuple[str, str]:
         bare = bare[mark.end() :]
 
 
-def _by_label(rows: Sequence[Example], labels: Sequence[str]) -> str:
+def _by_label(rows: Sequence[Example], labels: Sequence[str], most: int) -> str:
+    """The first `most` rows of each label, under it."""
     parts = []
     for label in _in_lines(labels):
-        lines = [f"- {_cut(row.input_text)}" for row in rows if " ".join(row.target_text.split()) == label]
+        of_label = [row for row in rows if " ".join(row.target_text.split()) == label][:most]
+        lines = [f"- {_cut(row.input_text)}" for row in of_label]
         if lines:
             parts.append("\n".join([f"{label}:", *lines]))
     return "\n\n".join(parts)

@@ -8,6 +8,7 @@ from typing import Literal
 
 from autoprompt.optimizer.agents.writer import describe_change
 from autoprompt.stats import Groups, paired_test
+from autoprompt.text.names import counted
 
 Verdict = Literal["better", "worse", "no_difference"]
 VERDICT_ALPHA = 0.2  # lenient: a lesson is a hint to a writer, not a claim to a reader
@@ -25,7 +26,9 @@ class Lesson:
 
     @property
     def text(self) -> str:
-        return f"[{self.verdict} {self.after - self.before:+.2f} on {self.rows} rows] {self.change}"
+        return (
+            f"[{self.verdict} {self.after - self.before:+.2f} on {counted(self.rows, 'row')}] {self.change}"
+        )
 
 
 class MemoryAgent:

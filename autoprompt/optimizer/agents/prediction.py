@@ -13,6 +13,7 @@ from autoprompt.metrics.judge import Grades
 from autoprompt.optimizer.agents.timed import Timed
 from autoprompt.optimizer.search.order import asking_order
 from autoprompt.records import Candidate, Evaluation, Example
+from autoprompt.text.names import counted
 
 # A search evaluates a few missing rows at times; that all of so few failed says nothing of the endpoint.
 FEWEST_TO_FAIL = 5
@@ -67,7 +68,9 @@ class PredictionAgent:
         known = dict(self._program.components)
         if isinstance(prompt, str):
             if len(known) != 1:
-                raise ValueError(f"the program has {len(known)} prompts: give texts for {', '.join(known)}")
+                raise ValueError(
+                    f"the program has {counted(len(known), 'prompt')}: give texts for {', '.join(known)}"
+                )
             return dict.fromkeys(known, prompt)
         if unknown := [name for name in prompt if name not in known]:
             raise ValueError(f"no component {unknown[0]!r}; known: {', '.join(known)}")

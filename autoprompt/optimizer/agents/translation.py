@@ -43,18 +43,18 @@ def _measured(found: re.Match[str]) -> str:
 _LESSONS: Mapping[str, str | _Found] = {
     r"^What helped before:$": "以往有效的改动：",
     r"^What did harm \(avoid\):$": "以往有害的改动（应避免）：",
-    rf"^\[(?P<verdict>{'|'.join(_VERDICTS)}) (?P<gain>\S+) on (?P<rows>\d+) rows\] ": _measured,
-    r"^(- .*) \(([-+]\d+\.\d+) on (\d+) rows\)$": r"\1（\2，\3 行）",
+    rf"^\[(?P<verdict>{'|'.join(_VERDICTS)}) (?P<gain>\S+) on (?P<rows>[\d,]+) rows?\] ": _measured,
+    r"^(- .*) \(([-+]\d+\.\d+) on ([\d,]+) rows?\)$": r"\1（\2，\3 行）",
     r"^(- .*) \(([-+]\d+\.\d+)\)$": r"\1（\2）",
-    rf"(?P<begin>{re.escape(JOINT)})(?P<count>\d+) demonstrations, (?P<how>[^;（\n]*){_END}": _chosen,
-    rf"^{_BEGIN}(?P<count>\d+) demonstrations, (?P<how>[^;（\n]*){_END}": _chosen,
+    rf"(?P<begin>{re.escape(JOINT)})(?P<count>\d+) demonstrations?, (?P<how>[^;（\n]*){_END}": _chosen,
+    rf"^{_BEGIN}(?P<count>\d+) demonstrations?, (?P<how>[^;（\n]*){_END}": _chosen,
     rf"^{_BEGIN}{re.escape(ADDED)}(.*?){re.escape(REMOVED)}": r"\g<begin>增加：\2 | 删除：",
     rf"^{_BEGIN}{re.escape(ADDED)}": r"\g<begin>增加：",
     rf"^{_BEGIN}removed: ": r"\g<begin>删除：",
     rf"^{_BEGIN}no change{_END}": r"\g<begin>没有变化",
     rf"^{_BEGIN}typical words of (\d+) answers named": r"\g<begin>写明了 \2 个答案的典型用词",
     rf"^{_BEGIN}reasons before it answers{_END}": r"\g<begin>先推理再回答",
-    rf"^{_BEGIN}the instruction of one candidate with the (\d+) demonstrations of another{_END}": (
+    rf"^{_BEGIN}the instruction of one candidate with the (\d+) demonstrations? of another{_END}": (
         r"\g<begin>一个候选的指令加上另一个候选的 \2 个示例"
     ),
     rf"^{_BEGIN}one candidate with (.*) of another{_END}": r"\g<begin>一个候选加上另一个候选的 \2",

@@ -6,10 +6,11 @@ import difflib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from autoprompt.llm.client import Client, Options
+from autoprompt.llm.client import Client, Completion, Options
+from autoprompt.llm.shorter import first_that_fits, shortened
 from autoprompt.optimizer.agents.layout import layout
 from autoprompt.optimizer.agents.translation import lessons_in
 from autoprompt.records import Message
@@ -72,6 +73,15 @@ class StepView:
     cases: Sequence[str] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Material:
+    """What a writer is told besides the prompt."""
+
+    analysis: str
+    experiences: str
+    step: StepView | None
+
+
 class RewriteAgent:
     """Asks a model for a better prompt.
 
@@ -105,14 +115,49 @@ class RewriteAgent:
         follows the prompt. ahead_of: as in `with_added`.
         step: where the prompt is one of several in a program.
         """
+        longest = max(SHORTEST_LIMIT, 2 * max(estimate_tokens(parent), estimate_tokens(original_prompt)))
+        options = Options(
+            role="optimizer", temperature=self._temperature, seed=seed, max_output_tokens=longest
+        )
+
+        def ask(share: float) -> Completion:
+            material = Material(
+                shortened(_gone_wrong(analysis, WORDING[language_of(original_prompt)]), share),
+                experiences if share == 1 else "",
+                step if share == 1 or step is None else replace(step, cases=()),
+            )
+            request = self._request(original_prompt, parent, material, iteration, operator, keep, filled)
+            return self._client.complete([Message("user", request)], options)
+
+        # What is told besides the prompt is what can be shorter.
+        completion, _ = first_that_fits(ask, (1.0, 0.5, 0.25, 0.0))
+        answer = completion.said
+        edits_alone = is_patch(answer)
+        text = read_patch(answer, parent, ahead_of) if operator == "patch" or edits_alone else None
+        if text is None:
+            # Edits of which none applies are no prompt, and must not become one word for word.
+            text = "" if edits_alone else read_prompt(answer)
+        return Proposal(text, describe_change(parent, text), is_cut=completion.is_cut)
+
+    def _request(
+        self,
+        original_prompt: str,
+        parent: str,
+        material: Material,
+        iteration: int,
+        operator: Operator,
+        keep: Sequence[str],
+        filled: Sequence[str],
+    ) -> str:
         language = language_of(original_prompt)
         words = WORDING[language]
+        known = lessons_in(language, material.experiences) if material.experiences else ""
         shared = {
             "current": parent,
-            "analysis": _gone_wrong(analysis, words),
-            "experiences": words["experiences"] + lessons_in(language, experiences) if experiences else "",
+            "analysis": material.analysis,
+            "experiences": words["experiences"] + known if known else "",
             "keep": words["keep"] + " ".join(keep) if keep else "",
-            "step": _told(step, words) if step is not None else "",
+            "step": _told(material.step, words) if material.step is not None else "",
             "layout": layout(operator, language, filled),
         }
         if operator == "patch":
@@ -128,19 +173,7 @@ class RewriteAgent:
                 original=first if original_prompt != parent else "",
                 limit=self._limit(original_prompt),
             )
-        request = re.sub(r"\n{3,}", "\n\n", request)
-        longest = max(SHORTEST_LIMIT, 2 * max(estimate_tokens(parent), estimate_tokens(original_prompt)))
-        options = Options(
-            role="optimizer", temperature=self._temperature, seed=seed, max_output_tokens=longest
-        )
-        completion = self._client.complete([Message("user", request)], options)
-        answer = completion.said
-        edits_alone = is_patch(answer)
-        text = read_patch(answer, parent, ahead_of) if operator == "patch" or edits_alone else None
-        if text is None:
-            # Edits of which none applies are no prompt, and must not become one word for word.
-            text = "" if edits_alone else read_prompt(answer)
-        return Proposal(text, describe_change(parent, text), is_cut=completion.is_cut)
+        return re.sub(r"\n{3,}", "\n\n", request)
 
     def _limit(self, original: str) -> str:
         """How long a rewrite may be: in words, or in characters where blanks do not part the words."""

@@ -17,6 +17,7 @@ from autoprompt.optimizer.search.pool import Entry
 from autoprompt.optimizer.state import AutoPromptState
 from autoprompt.records import Evaluation, Example, warning_event
 from autoprompt.runs.folder import SEALED
+from autoprompt.text.names import counted
 
 Update = AutoPromptState
 
@@ -73,7 +74,8 @@ def _count_failures(context: SearchContext, winner: Entry, rows: Sequence[Exampl
     winner.scores.update(dict.fromkeys(failed, 0.0))
     context.changed.add(winner.candidate.id)
     said = (
-        f"the winner failed in {len(failed)} of {len(rows)} rows that the original answered, which counts as "
+        f"the winner failed in {len(failed)} of {counted(len(rows), 'row')} that the original answered, "
+        "which counts as "
         "wrong in the confirmation"
     )
     context.emit(warning_event(Problem("model.winner-failed", said), about="answers"))

@@ -21,6 +21,7 @@ from autoprompt.optimizer.search.pool import Entry
 from autoprompt.optimizer.state import AutoPromptState
 from autoprompt.records import UNASKED, EvaluatedRow
 from autoprompt.stats import in_groups, p_text
+from autoprompt.text.names import counted
 
 SCHEMA_VERSION = 1
 
@@ -122,13 +123,14 @@ def _failed(sides: Mapping[str, Sequence[EvaluatedRow]]) -> Iterator[Problem]:
         why = str(next(iter(unasked.values())).error).removeprefix(UNASKED).removesuffix(".")
         yield Problem(
             "budget.test-rows-not-asked",
-            f"the budget ended before {len(unasked)} of {len(rows)} test rows, so the scores are of the "
+            f"the budget ended before {len(unasked)} of {counted(len(rows), 'test row')}, so the scores are "
+            "of the "
             f"others; {why}",
         )
     if lost:
         yield Problem(
             "model.rows-failed",
-            f"{len(lost)} of {len(rows)} test rows failed, so the scores are of the others; "
+            f"{len(lost)} of {counted(len(rows), 'test row')} failed, so the scores are of the others; "
             f"{first_error(lost.values())}",
         )
     if rejected := refused_warning([*rows.values()], "test rows"):
@@ -262,7 +264,7 @@ def _sentence(data: Mapping[str, Any]) -> str:
     best, original, validation = data["best"], data["original"], data["validation"]
     if data["verdict"] == "nothing_to_improve":
         tested = f"; on the sealed test it scores {original['score']:.2f}" if original["n"] else ""
-        rows = f"{validation['rows']} validation rows" if validation["rows"] else "train rows"
+        rows = f"{counted(validation['rows'], 'validation row')}" if validation["rows"] else "train rows"
         return f"Your prompt is already right on every one of the {rows}: nothing to improve{tested}."
     if best["is_original"]:
         tried = data["candidates"]["tried"]
@@ -270,7 +272,8 @@ def _sentence(data: Mapping[str, Any]) -> str:
             return f"No other prompt was tried ({_why_ended(data)}): the original prompt is returned."
         if not data["candidates"]["measured"]:
             return (
-                f"None of {tried} candidates could be measured ({_why_ended(data)}): the original prompt is "
+                f"None of {counted(tried, 'candidate')} could be measured ({_why_ended(data)}): the "
+                "original prompt is "
                 "returned, and nothing is known of them."
             )
         return (
@@ -287,7 +290,7 @@ def _sentence(data: Mapping[str, Any]) -> str:
             f"{why}: nothing beyond that is verified."
         )
     numbers = (
-        f"{original['score']:.2f} -> {best['score']:.2f} on {best['n']} unseen rows"
+        f"{original['score']:.2f} -> {best['score']:.2f} on {counted(best['n'], 'unseen row')}"
         f"{in_groups(best['groups'], best['n'])}, {p_text(data['p_value'])}; "
         f"{data['fixed']} fixed, {data['broken']} broken"
     )
@@ -300,7 +303,7 @@ def _sentence(data: Mapping[str, Any]) -> str:
 def _why_ended(data: Mapping[str, Any]) -> str:
     why = str(data["stop_reason"])
     if why == "max_calls" and data["calls_left"]:
-        return f"the {data['calls_left']} calls that were left are too few for a round"
+        return f"the {counted(data['calls_left'], 'call')} that were left are too few for a round"
     return why
 
 
@@ -308,10 +311,10 @@ def _validation_rows(validation: Mapping[str, Any]) -> str:
     """Which rows the scores before the test are of, and what part these had in the search."""
     rows = validation["rows"]
     if validation["chose_the_winner"]:
-        return f"{rows} validation rows that also chose it"
+        return f"{counted(rows, 'validation row')} that also chose it"
     confirmation = validation["confirmation"]
     had_no_part = "choosing it" if confirmation.get("held_out_rows") else "making or choosing it"
-    fresh = f"{rows} row{'' if rows == 1 else 's'}{parts_of(confirmation)} that had no part in {had_no_part}"
+    fresh = f"{counted(rows, 'row')}{parts_of(confirmation)} that had no part in {had_no_part}"
     raced = confirmation["raced"]
     if rows >= FEWEST_FRESH or not raced["rows"]:
         return fresh

@@ -6,6 +6,7 @@ from autoprompt.optimizer.context import SearchContext
 from autoprompt.optimizer.search.pool import Entry
 from autoprompt.records import Candidate
 from autoprompt.text.answers.reasoning import asks_to_reason
+from autoprompt.text.names import counted
 
 
 def partner_of(context: SearchContext, entry: Entry) -> Entry | None:
@@ -34,6 +35,7 @@ def joined(context: SearchContext, parent: Entry, partner: Entry, iteration: int
     if len(parent.candidate.components) > 1:
         return _merged(context, parent.candidate, partner.candidate, iteration)
     source = parent.candidate if parent.candidate.demos else partner.candidate
+    shown = counted(len(source.demos), "demonstration")
     text = partner.candidate if source is parent.candidate else parent.candidate
     return Candidate(
         components=text.components,
@@ -41,7 +43,7 @@ def joined(context: SearchContext, parent: Entry, partner: Entry, iteration: int
         parents=(parent.candidate.id, partner.candidate.id),
         operator="combine",
         iteration=iteration,
-        change=f"the instruction of one candidate with the {len(source.demos)} demonstrations of another",
+        change=f"the instruction of one candidate with the {shown} of another",
     )
 
 

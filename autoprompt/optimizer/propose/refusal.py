@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from autoprompt.llm.transport.refusals import is_overflow
 from autoprompt.measure.cost import longest_prompt
 from autoprompt.measure.program import placeholders
 from autoprompt.optimizer.agents.layout import layout_phrases
@@ -14,9 +15,11 @@ from autoprompt.optimizer.search.pool import Entry
 from autoprompt.optimizer.search.quotes import weight_of, word_runs, words
 from autoprompt.records import Candidate
 from autoprompt.text.answers.reasoning import requests_in
+from autoprompt.text.names import counted
 from autoprompt.text.scripts import UNPARTED
 from autoprompt.text.templates import phrases
 
+MOST_TOO_LONG = 0.1  # of a candidate's requests: a few rows may be longer than any set leaves room for
 ECHOED = 8  # the weight from which a whole sentence of ours counts
 _SELECTOR = re.compile(r"\{\{#[^{}]+#\}\}")
 _HALF_OF_PAIR = re.compile(r"[\ud800-\udfff]")  # a model may write one; no file and no export can hold it
@@ -36,25 +39,34 @@ def check_candidate(context: SearchContext, candidate: Candidate, proposals: Seq
     tokens = longest_prompt(candidate, settings.input_field)
     if tokens > settings.max_prompt_tokens:
         raise Refused(
-            f"about {tokens} tokens, {settings.max_prompt_tokens} are allowed (--max-prompt-tokens)"
+            f"about {counted(tokens, 'token')}, {settings.max_prompt_tokens} are allowed "
+            "(--max-prompt-tokens)"
         )
     refused = shortest_refused(context, context.pool.entries)
     if refused is not None and tokens >= longest_prompt(refused.candidate, settings.input_field):
         raise Refused(
-            f"about {tokens} tokens, and the endpoint took no request of {refused.candidate.id[:6]}"
+            f"about {counted(tokens, 'token')}, and the endpoint took no request of "
+            f"{refused.candidate.id[:6]}"
         )
 
 
 def shortest_refused(context: SearchContext, entries: Iterable[Entry]) -> Entry | None:
     """Of the candidates that the endpoint took no request of, as far as that can be for their length."""
-    original, field = context.pool.original, context.settings.input_field
-    refused = [
-        entry
-        for entry in entries
-        # One that reasons asks for longer answers, too.
-        if entry.is_refused and context.grown(entry.candidate) and not is_slower(entry, original)
-    ]
+    field = context.settings.input_field
+    refused = [entry for entry in entries if entry.is_refused and is_too_long(context, entry)]
     return min(refused, key=lambda entry: longest_prompt(entry.candidate, field), default=None)
+
+
+def is_too_long(context: SearchContext, entry: Entry) -> bool:
+    """Whether the endpoint takes too few of a candidate's requests, as far as that can be for their length.
+
+    That is all of them, or a tenth if it says that they are too long.
+    """
+    if entry.is_refused:
+        # One that reasons asks for longer answers, too.
+        return context.grown(entry.candidate) > 0 and not is_slower(entry, context.pool.original)
+    too_long = sum(map(is_overflow, entry.refusals.values()))
+    return too_long > MOST_TOO_LONG * len(entry.scores)
 
 
 def kept_passages(context: SearchContext, *texts: str) -> list[str]:

@@ -6,14 +6,15 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from autoprompt.measure.cost import demo_tokens
+from autoprompt.measure.cost import demo_tokens, longest_prompt
 from autoprompt.optimizer.context import SearchContext
 from autoprompt.optimizer.propose.brief import Brief, is_single, named, shown_with
-from autoprompt.optimizer.propose.refusal import Refused
+from autoprompt.optimizer.propose.refusal import Refused, shortest_refused
 from autoprompt.optimizer.propose.turn import Turn
 from autoprompt.optimizer.search import demos as demo_sets
 from autoprompt.optimizer.search.pool import Entry
 from autoprompt.records import Candidate, Demo, Example
+from autoprompt.text.names import counted
 from autoprompt.text.tokens import estimate_tokens
 
 MOST_SHOWN = 0.9  # of the rows there are: some must be left to look for errors, and to confirm with
@@ -34,12 +35,15 @@ def show(turn: Turn) -> Candidate:
     else:
         made = [replace(demo_sets.to_demo(row, answers), component=name, turns=()) for row in rows]
     most_tokens = context.settings.max_prompt_tokens
+    if (refused := shortest_refused(context, context.pool.entries)) is not None:
+        refused_tokens = longest_prompt(refused.candidate, context.settings.input_field)
+        most_tokens = min(most_tokens, refused_tokens - 1)
     demos = _fitting(parent.components[name], made, most_tokens, context.settings.input_field)
     if not demos:
-        raise Refused(f"no demonstration fits into {most_tokens} tokens")
+        raise Refused(f"no demonstration fits into {counted(most_tokens, 'token')}")
     current = parent.demos_of(name)
     return turn.child(
-        named(context, name, f"{len(demos)} demonstrations, {change}"),
+        named(context, name, f"{counted(len(demos), 'demonstration')}, {change}"),
         demos=(*(d for d in parent.demos if d not in current), *demos),
         told=looked_at(context, turn.brief, train),
     )

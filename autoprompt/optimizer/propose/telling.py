@@ -16,6 +16,7 @@ from autoprompt.optimizer.search.operators import OperatorName
 from autoprompt.optimizer.search.plan import FEWEST_TOLD
 from autoprompt.records import Example
 from autoprompt.text.answers.reasoning import asks_to_reason
+from autoprompt.text.names import counted
 from autoprompt.text.templates import Language, language_of
 
 TOLD_SHARE = 2 / 3  # of train that a list of cues is counted on: the rest stays a fair sample for its winner
@@ -99,7 +100,7 @@ def with_lines(text: str, lines: Sequence[str], asked: Collection[str], labels: 
 def described(operator: OperatorName, before: str, after: str, lines: Sequence[str]) -> str:
     """What was changed, in a few words. Counted words are of these rows alone, so no lesson for others."""
     if operator == "cues":
-        return f"typical words of {len(lines) - 1} answers named"
+        return f"typical words of {counted(len(lines) - 1, 'answer')} named"
     return describe_change(before, after)
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from autoprompt.errors import BudgetTooSmallError, Place, Problem
 from autoprompt.records import Example
 from autoprompt.stats import count_groups
+from autoprompt.text.names import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,8 +240,9 @@ def check_budget(max_calls: int | None, plan: Plan, test_rows: int, optimizer_ca
     needed = fewest_calls(plan, test_rows, optimizer_calls)
     if max_calls is not None and max_calls < needed:
         said = (
-            f"{max_calls} calls are too few: one round and the final comparison (winner and original on "
-            f"{len(plan.fresh)} fresh validation rows and {test_rows} test rows) take {needed}"
+            f"{counted(max_calls, 'call is', 'calls are')} too few: one round and the final comparison "
+            f"(winner and original on {counted(len(plan.fresh), 'fresh validation row')} and "
+            f"{counted(test_rows, 'test row')}) take {needed}"
         )
         raise BudgetTooSmallError(
             Problem(

@@ -55,12 +55,14 @@ def race(
     evaluate: Evaluate,
     on_rung: Callable[[Rung], None] = lambda _: None,
     is_slow: Callable[[Entry], bool] = lambda _: False,
+    smaller: Callable[[Entry], Entry | None] = lambda _: None,
 ) -> list[Rung]:
     """Run `entrants` against `incumbent` over `rows`; scores land in the pool.
 
     blocks: ascending row counts at which a rung ends; the last is len(rows). on_rung: hears of each as it
         ends. is_slow: whether an entrant takes so long that it comes after the others' first rung, and
-        PROBE_ROWS rows at most decide whether it races at all.
+        PROBE_ROWS rows at most decide whether it races at all. smaller: what races in an entrant's place, if
+        the endpoint does not take its requests; None if nothing does.
     Returns the rungs; the last rung's `kept` are those that finished all rows, best first. What `evaluate`
     raises passes through, with the finished blocks in the pool.
     """
@@ -71,6 +73,7 @@ def race(
         if not alive:
             break
         evaluate([incumbent, *alive], rows[start:edge])
+        alive = [_fitted(entry, rows[:edge], evaluate, smaller) for entry in alive]
         so_far = [row.id for row in rows[:edge]]
         ranked = sorted(alive, key=lambda e: -e.mean_merit(so_far))
         is_last = number == len(blocks) - 1
@@ -80,6 +83,16 @@ def race(
         on_rung(rungs[-1])
         alive, start = kept, edge
     return rungs
+
+
+def _fitted(
+    entry: Entry, rows: Sequence[Example], evaluate: Evaluate, smaller: Callable[[Entry], Entry | None]
+) -> Entry:
+    """The entrant, or the first of its smaller ones that the endpoint takes."""
+    while (other := smaller(entry)) is not None:
+        evaluate([other], rows)
+        entry = other
+    return entry
 
 
 def _without_slow_losers(

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from autoprompt.errors import InputError
+from autoprompt.text.names import counted
 from autoprompt.workflow.engine.sizes import check_size, concatenated, product
 from autoprompt.workflow.engine.template import REFERENCE
 
@@ -47,7 +48,7 @@ _UNARY: dict[type[ast.unaryop], Callable[[Any], Any]] = {
 
 def _rounded(number: Any, digits: int = 0) -> Any:
     if abs(digits) > _MAX_DIGITS:  # `round(1, -10**9)` makes a number of so many digits
-        raise ValueError(f"round to {digits} digits, expected at most {_MAX_DIGITS}")
+        raise ValueError(f"round to {counted(digits, 'digit')}, expected at most {_MAX_DIGITS}")
     return round(number, digits) if digits else round(number)
 
 
@@ -106,7 +107,9 @@ class Expression:
 def parse_expression(text: str) -> Expression:
     """Read a condition. Raises ExpressionError that names what has no meaning in one, and what has."""
     if len(text) > _MAX_LENGTH:
-        raise ExpressionError(f"a condition of {len(text)} characters, expected at most {_MAX_LENGTH}")
+        raise ExpressionError(
+            f"a condition of {counted(len(text), 'character')}, expected at most {_MAX_LENGTH}"
+        )
     references: dict[str, Selector] = {}
 
     def named(match: Any) -> str:

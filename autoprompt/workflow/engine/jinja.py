@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from autoprompt.text.names import counted
 from autoprompt.workflow.engine.sizes import check_size
 
 _MAX_LENGTH = 400_000  # characters of a template; longer ones take seconds to parse
@@ -36,7 +37,9 @@ def check_jinja(template: str) -> str:
     from jinja2 import Environment, TemplateSyntaxError
 
     if len(template) > _MAX_LENGTH:
-        raise TemplateError(f"a template of {len(template):,} characters, expected at most {_MAX_LENGTH:,}")
+        raise TemplateError(
+            f"a template of {counted(len(template), 'character')}, expected at most {_MAX_LENGTH:,}"
+        )
     try:
         Environment().parse(template)
     except TemplateSyntaxError as error:

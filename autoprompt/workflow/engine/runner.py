@@ -22,6 +22,7 @@ from autoprompt.runs import RunFolder
 from autoprompt.runs.spending import from_journal, total_cost
 from autoprompt.settings.records import ModelSettings, is_embedded
 from autoprompt.text.files import plain_json, read_text
+from autoprompt.text.names import counted
 from autoprompt.workflow.engine.context import RunContext, Stop, Turn
 from autoprompt.workflow.engine.definition import Definition
 from autoprompt.workflow.engine.errors import WorkflowDefinitionError
@@ -302,7 +303,8 @@ def _graph_events(
                     final = part
         except GraphRecursionError:
             raise WorkflowDefinitionError(
-                f"{definition.name}: {settings.max_steps} steps and no end. Does next_node_id lead in a "
+                f"{definition.name}: {counted(settings.max_steps, 'step')} and no end. Does next_node_id "
+                "lead in a "
                 "circle? Mend it, or allow more with RunSettings(max_steps=...)."
             ) from None
     return definition.result(VariablePool(final["_pool"]), final["_ran"]), final["_exceptions"]

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any
 
+from autoprompt.text.names import counted
+
 MAX_SIZE = 50_000_000
 """Characters of one value, and of all that a node puts out or fills in."""
 MAX_TOTAL = 4 * MAX_SIZE
@@ -29,7 +31,7 @@ class Room:
         """Use some. Raises TooLargeError once there are not enough."""
         self._left -= size
         if self._left < 0:
-            raise TooLargeError(f"the values here have more than {self._size:,} characters together")
+            raise TooLargeError(f"the values here have more than {counted(self._size, 'character')} together")
 
 
 def check_size(value: Any) -> int:

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 from autoprompt.errors import Place
 from autoprompt.settings.faults import Loc, problems_of
 from autoprompt.settings.yaml_file import YamlFile
+from autoprompt.text.names import counted
 from autoprompt.workflow.engine.errors import WorkflowDefinitionError
 
 MOST_NODES = 2000  # checked in 3 s; the largest exports that are around have 200
@@ -72,7 +73,8 @@ class Faults:
         if self._nodes > MOST_NODES:
             place = "" if self._file is None else f"{self._file.path} line {self.line(where)}: "
             raise WorkflowDefinitionError(
-                f"{place}at least {self._nodes:,} nodes, expected at most {MOST_NODES:,}. Split the workflow."
+                f"{place}at least {counted(self._nodes, 'node')}, expected at most {MOST_NODES:,}. Split "
+                "the workflow."
             )
 
     def add(

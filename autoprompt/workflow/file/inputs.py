@@ -10,6 +10,7 @@ from typing import Any
 from autoprompt.dataset.conversations import as_conversation
 from autoprompt.errors import InputError
 from autoprompt.records import transcript
+from autoprompt.text.names import counted
 from autoprompt.workflow.engine.conditions import ComparisonError, as_number
 from autoprompt.workflow.engine.template import as_text
 from autoprompt.workflow.file import records
@@ -120,7 +121,9 @@ def _checked(variable: records.StartVariable, value: Any) -> Any:
         raise InputError(f"input {name} is {value!r}, expected one of: {', '.join(variable.options)}")
     longest = variable.max_length
     if kind in TEXT_TYPES and isinstance(value, str) and longest is not None and len(value) > longest:
-        raise InputError(f"input {name} has {len(value)} characters, at most {longest} are allowed")
+        raise InputError(
+            f"input {name} has {counted(len(value), 'character')}, at most {longest} are allowed"
+        )
     return value
 
 

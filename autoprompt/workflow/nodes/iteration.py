@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from autoprompt.measure.rows import in_threads
+from autoprompt.text.names import counted
 from autoprompt.workflow.engine.context import NodeContext, Stop
 from autoprompt.workflow.engine.definition import Definition, NodeResult, NodeTypeBase
 from autoprompt.workflow.engine.errors import NodeError
@@ -92,7 +93,7 @@ class Iteration(NodeTypeBase):
         outputs = _outputs(data, done)
         failed = [{"index": n, "error": item.error} for n, item in enumerate(done) if item.error is not None]
         if failed:
-            context.warn(f"{len(failed)} of {len(items)} items failed")
+            context.warn(f"{len(failed)} of {counted(len(items), 'item')} failed")
         context.emit(context.event(IterationSucceeded, steps=len(items), outputs=outputs))
         return NodeResult(outputs, inputs=inputs, process_data={"failed_items": failed} if failed else {})
 

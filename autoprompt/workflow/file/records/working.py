@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
+from autoprompt.text.names import counted
 from autoprompt.workflow.engine.http_tools import HttpTool
 from autoprompt.workflow.engine.jinja import check_jinja
 from autoprompt.workflow.file.fields import Input, Mapped, NamedSelectors, NodeData, Record, Text
@@ -65,7 +66,9 @@ class CodeData(NodeData):
     def _can_be_read(self) -> Self:
         """Told when the file is checked: at run time the nodes before it would be paid for first."""
         if len(self.code) > _MAX_CODE:
-            raise ValueError(f"code of {len(self.code):,} characters, expected at most {_MAX_CODE:,}")
+            raise ValueError(
+                f"code of {counted(len(self.code), 'character')}, expected at most {_MAX_CODE:,}"
+            )
         if self.code_language == "python3":
             try:
                 with warnings.catch_warnings(action="ignore"):
