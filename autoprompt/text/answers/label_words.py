@@ -176,9 +176,8 @@ class LabelWords:
                 doubtful.append(word)
             else:
                 said.append(word)
-        if said or asked:
-            return said or asked[:1]
-        return doubtful[:1] if len({word.label for word in doubtful}) == 1 else []
+        open_ones = said or asked or doubtful
+        return said if said or len({word.label for word in open_ones}) > 1 else open_ones[:1]
 
 
 def _whole_numbers(forms: Mapping[str, str]) -> dict[str, str]:

@@ -5,13 +5,13 @@ Models decorate: `Answer: **Clickbait**.`, fenced `{"label": "clickbait"}`, `这
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 from autoprompt.text.answers.headings import is_of_passage, last_headings, last_markers, line_behind
 from autoprompt.text.answers.label_words import LabelWords
 from autoprompt.text.answers.objects import read_json
-from autoprompt.text.answers.standing import is_given
+from autoprompt.text.answers.standing import begins_with_or, ends_with_or, is_given
 from autoprompt.text.answers.texts import plain, visible
 
 
@@ -62,7 +62,7 @@ def read_label(text: str, labels: Sequence[str]) -> str | None:
         if (named := known.behind(marker)) is not None:
             return named
     lines = [line for line in answer.splitlines() if line.strip(" `")]
-    ends = {named for line in (*lines[:1], *lines[-1:]) if (named := known.exact(line)) is not None}
+    ends = {named for line in _outer(lines) if (named := known.exact(line)) is not None}
     if len(ends) == 1:
         return ends.pop()
     if len(ends | found) > 1:
@@ -77,6 +77,14 @@ def read_label(text: str, labels: Sequence[str]) -> str | None:
             return None
         said = given
     return said[0].label if said else None
+
+
+def _outer(lines: Sequence[str]) -> Iterator[str]:
+    """The first and the last line, unless an "or" joins it to the one beside it."""
+    if lines[:1] and not (lines[1:] and begins_with_or(lines[1])):
+        yield lines[0]
+    if lines[:1] and not (lines[1:] and ends_with_or(lines[-2])):
+        yield lines[-1]
 
 
 def mentions_several(text: str, labels: Sequence[str]) -> bool:

@@ -65,17 +65,41 @@ _CLOSED, _OPENED = (
     r"[\"'`*”’」』)\]]*",
     r"(?:(?:an?|the|ein(?:e[mnrs]?)?|une?|des?|una?)\s+)*[\"'`*“‘「『(\[]*",
 )
+# Beside an "or": it leaves both as open as the "or" alone. A "but" or a "rather" does not.
+_MAYBE = (
+    r"(?:(?:maybe|perhaps|possibly|probably|potentially|even|also|alternatively|else|it\s+could\s+be"
+    r"|vielleicht|möglicherweise|auch|peut-être|aussi|quizás?|tal\s+vez|también|talvez|também|forse|anche"
+    r"|возможно|может\s+быть)[,\s]+)*"
+)
+_INSTEAD = r"(?:otherwise|else|alternatively|failing\s+that|as\s+well\s+as|slash|sonst|sinon|si\s+no|иначе)"
 _BESIDE = lazy(
-    rf"{_CLOSED}(?:(?:,?\s+{_OR}|\s+{_AND})\s+"
+    rf"{_CLOSED}(?:(?:\s*(?:,|[-–—]|\.{{2,3}}|…)?\s*[(\[]?(?<![^\W_]){_OR},?|\s+{_AND})\s+{_MAYBE}"
+    rf"|(?:[,;]?\s+){_INSTEAD},?\s+"
     r"|\s*(?:[/&|、和与與及跟とやか]|以及|或者?|还是|還是|または|もしくは|それとも|หรือ|และ)\s*"
     rf"|(?:와|과|이?나|하고|이?랑)\s+|\s*(?:또는|혹은|아니면|및)\s+){_OPENED}",
     re.IGNORECASE,
 )
+_OR_BEGINS = lazy(rf"\W*{_OR}\b(?!\s*$)", re.IGNORECASE)
+_OR_ENDS = lazy(rf"\w\W*\s{_OR}\W*$", re.IGNORECASE)
 # Between others of a list: a comma alone may begin what explains the first, as a clause after ", and" may.
 _LISTED = lazy(rf"{_CLOSED}[,，]\s*{_OPENED}", re.IGNORECASE)
 _LAST_LISTED = lazy(rf"{_CLOSED},\s+{_AND}\s+{_OPENED}", re.IGNORECASE)
+# The same doubt or share in front of two labels: "maybe yes, maybe no", "50% yes, 50% no".
+_HALF = lazy(
+    r"(?:maybe|perhaps|possibly|probably|likely|(?:could|might|may|can)\s+be|half|partly|part|equally|as\s+much"
+    r"|\d+\s?%(?:\s+(?:of|chance\s+of))?|vielleicht|halb|teils|peut-être|quizás?|talvez|forse|возможно|可能是?|也许是?)"
+    rf"\s*{_OPENED}\Z",
+    re.IGNORECASE,
+)
+# "yes if it is long, no otherwise".
+_IF = lazy(
+    rf"{_CLOSED}\s+(?:if|when|unless|wenn|falls|si|se|если)\b[^.;!?\n]*[,;]\s*{_OPENED}", re.IGNORECASE
+)
+_OTHERWISE = lazy(
+    rf"{_CLOSED},?\s+(?:otherwise|else|if\s+not|sonst|sinon|si\s+no|altrimenti|иначе)\b", re.IGNORECASE
+)
 _FEWEST_LISTED, MOST_LISTED = 3, 20
-_WIDEST_JOINT = 24  # characters of it
+_WIDEST_JOINT, _WIDEST_IF = 36, 60  # characters of it
 _NO_WORD = lazy(r"(?:[^\w?？؟]|_)*")
 # What is weighed and not said: "whether it is spam", 是否为正面.
 _WEIGHED = lazy(
@@ -125,6 +149,16 @@ def is_weighed(text: str, start: int) -> bool:
     return _WEIGHED.search(text[max(0, start - _BEFORE) : start]) is not None
 
 
+def begins_with_or(line: str) -> bool:
+    """Whether a line goes on with another choice."""
+    return _OR_BEGINS.match(line) is not None
+
+
+def ends_with_or(line: str) -> bool:
+    """Whether a line leaves another choice to the next one."""
+    return _OR_ENDS.search(line) is not None
+
+
 def is_beside(text: str, start: int, end: int) -> bool:
     """Whether an "or", an "and" or a sign like them is all between two labels."""
     return _BESIDE.fullmatch(text, start, end) is not None
@@ -164,17 +198,29 @@ def listed(text: str, spans: Sequence[tuple[int, int]]) -> int:
     At most `MOST_LISTED` of them need be given.
     """
     count = 1
-    for at, (start, _) in enumerate(spans[1:], 1):
+    for at, (start, end) in enumerate(spans[1:], 1):
         joint = (spans[at - 1][1], start)
-        if start - joint[0] > _WIDEST_JOINT:
+        if start - joint[0] > (_WIDEST_IF if at == 1 else _WIDEST_JOINT):
             break
-        if _BESIDE.fullmatch(text, *joint) or (
+        if _is_either(text, spans[at - 1], (start, end)) or (
             at + 1 >= _FEWEST_LISTED and _LAST_LISTED.fullmatch(text, *joint)
         ):
             count = at + 1
         elif not _LISTED.fullmatch(text, *joint):
             break
     return count
+
+
+def _is_either(text: str, one: tuple[int, int], other: tuple[int, int]) -> bool:
+    """Whether two labels that follow each other count the same."""
+    joint = (one[1], other[0])
+    if other[0] - one[1] <= _WIDEST_JOINT and _BESIDE.fullmatch(text, *joint):
+        return True
+    if _IF.fullmatch(text, *joint) and _OTHERWISE.match(text, other[1]):
+        return True
+    first = _HALF.search(text, max(0, one[0] - _WIDEST_JOINT), one[0])
+    second = _HALF.search(text, *joint)
+    return bool(first and second and first[0].lower() == second[0].lower())
 
 
 def are_alone(text: str, spans: Sequence[tuple[int, int]]) -> bool:
