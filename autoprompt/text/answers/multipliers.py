@@ -98,6 +98,61 @@ _JOINT = lazy(r"(?:\.?,?[^\S\n](?:(?:and|und|et|y|e|и|i|ve|og|och|en)[^\S\n])?)
 _IS_UNPARTED = lazy(rf"[{HAN}{HANGUL}]")
 
 
+# What a number and a letter name: Room 5B, Vitamin 3K, Zimmer 5B, the company 3M.
+_PLACES = (
+    r"rooms?|gates?|seats?|flights?|exits?|vitamins?|questions?|classrooms?|wards?|halls?|zimmer|raum|aufgabe"
+    r"|salle|chambre|sala|aula|habitación|quarto|stanza|комната|кабинет|аудитория"
+)
+_THINGS = (
+    r"buildings?|flats?|apartments?|apt|suites?|platforms?|rows?|sections?|exercises?|types?|class(?:es)?|grades?"
+    r"|bus(?:es)?|trams?|trains?|lines?|routes?|roads?|highways?|motorways?|interstates?|freeways?|chapters?|units?"
+    r"|floors?|blocks?|figures?|fig|tables?|pages?|parts?|terminals?|tracks?|lanes?|zones?|forms?|appendix"
+    r"|articles?|rules?|items?|lots?|piers?|docks?|bays?|decks?|doors?|lockers?|channels?|cabins?|studios?"
+    r"|haus|gleis|linie|klasse|gebäude|wohnung|abschnitt|kapitel|bâtiment|quai|ligne|appartement|porte|étage"
+    r"|edificio|puerta|andén|línea|asiento|piso|portão|prédio|apartamento|linha|binario|appartamento|дом|квартира"
+    r"|company|firm|manufacturer|brand"
+)
+_NUMBERED = r"(?:\s+(?:number|no|nr|num|nummer|numéro|número|numero|номер))?\.?\s*[#№]?\s*"
+_NAMES_A_THING = re.compile(
+    rf"(?:(?<![^\W_])(?:{_PLACES}|{_THINGS}){_NUMBERED}"
+    # The price of a flat may be told so: only of what has none, and as the first word.
+    rf"|\A\W*(?:the\s+)?(?:{_PLACES}){_NUMBERED}(?:[:=]|is|ist|est|es|é|è)\s*)[\"'`*_“‘(]*$",
+    re.IGNORECASE,
+)
+_OF_A_NAME = re.compile(r"[^\W\d_]-$")  # GPT-4K, F-16B
+# Behind a number and a letter: what such a name is of.
+_IS_A_NAME = re.compile(
+    r"[\"'`*_”’)]*[\s-]+(?:resolution|videos?|TVs?|televisions?|monitors?|displays?|screens?|cameras?|footage|UHD|HDR"
+    r"|Auflösung|résolution|resolución|resolução|Blu-?ray|content|streaming|gaming"
+    r"|Co\b|Company|Corp\b|Corporation|Inc\b|Post-?its?|tapes?|respirators?|stock"
+    r"|(?:[A-Z][\w'’.-]*\s+){1,3}(?:Street|St|Avenue|Ave|Road|Rd|Lane|Ln|Drive|Dr|Boulevard|Blvd|Square|Sq|Way|Court|Ct"
+    r"|Terrace|Place|Close)\b)",
+)
+_PENSION = re.compile(
+    r"[\s-]+(?:plans?|accounts?|savings|contributions?|retirement|match)\b", re.IGNORECASE
+)  # 401k
+_PLAIN_NUMBER = re.compile(r"[1-9]\d{0,3}")
+_RACE = re.compile(
+    r"[\s-]+(?:runs?|races?|marathons?|walks?|jogs?|treks?|Lauf|course|carrera|corrida)\b", re.IGNORECASE
+)
+_RAN = re.compile(
+    r"\b(?:ran|run|runs|running|jogged|raced|race)\s+(?:an?\s+|the\s+|her\s+|his\s+|my\s+)?$", re.IGNORECASE
+)
+# "5 mil" is 5 thousand in Spanish and Portuguese, and 5 million in English.
+_OF_SPANISH = re.compile(
+    r"[ñãõáíóúçêâ¿¡]|\bR\$|\b(?:el|los|las|del|es|son|fue|fueron|era|y|con|por|para|cuesta|costó|cuestan|precio|unos"
+    r"|unas|hay|tiene|una|más|casi|aproximadamente|alrededor|pesos?|personas?|habitantes|soles|respuesta|uma|uns|umas"
+    r"|em|são|foi|custa|custou|preço|com|mais|quase|cerca|reais|pessoas?|resposta|dos|das|não|sí|de|que)\b",
+    re.IGNORECASE,
+)
+_OF_ENGLISH = re.compile(
+    r"\b(?:the|it|its|is|was|were|are|of|about|and|to|at|cost|costs|paid|pays?|worth|budget|people|dollars?|bucks?|users?"
+    r"|over|around|nearly|almost|roughly|answer|they|he|she|we|will|would|has|have|had|raised|sold|made|makes|with|price"
+    r"|revenue|salary|a|an|in|on|by|from|year|months?|views?|followers|copies|company|than|more|less|approximately)\b",
+    re.IGNORECASE,
+)
+
+
 class Multiplier(NamedTuple):
     """A word or sign after a number: its factor, where it ends, and if its language has a decimal comma."""
 
@@ -118,8 +173,9 @@ class Amount(NamedTuple):
 def multiplier(text: str, start: int, end: int) -> Multiplier | None:
     """The multiplier of the number that stands in `text` from `start` to `end`; None if it has none.
 
-    Words are always one. A sign is one if money is counted ($5m, 5 M€), or if it is written at the number as
-    no unit is: 5k, 5K, 5M, 5B.
+    Words are always one; "mil" by the language around it. A sign is one if money is counted ($5m, 5 M€), or
+    if it is written at the number as no unit is: 5k, 5K, 5M, 5B. It is none if both name a thing: Room 5B,
+    a 4K TV, 401k, the company 3M.
     """
     if unparted := _UNPARTED_WORDS.match(text, end):
         factor = 1.0
@@ -129,26 +185,65 @@ def multiplier(text: str, start: int, end: int) -> Multiplier | None:
     word = _WORD.match(text, end)
     if word and (known := _WORDS.get(word[1].casefold())):
         factor, has_comma, past = *known, word.end()
+        is_mil = word[1].casefold() == "mil"
         while (more := _NEXT_WORD.match(text, past)) and (known := _WORDS.get(more[1].casefold())):
-            factor, has_comma, past = factor * known[0], has_comma or known[1], more.end()
+            factor, has_comma, past, is_mil = factor * known[0], has_comma or known[1], more.end(), False
+        if is_mil:
+            return _mil(text, start, past)
         return Multiplier(factor, past, has_comma)
     sign = _SIGN.match(text, end)
     if sign is None:
         return None
     before = text[max(0, start - 8) : start]
-    is_money = _BEFORE_MONEY.search(before) or _BEHIND_MONEY.match(text, sign.end())
+    is_money = _is_money(text, start, sign.end())
+    if not is_money and (_names_a_thing(text, start, sign) or _is_distance(text, start, sign)):
+        return None
     is_written_at = sign[2] in ("k", "к") or (sign[2] in ("K", "M", "B") and not sign[1])
     if is_money or (is_written_at and not before[-1:].isalpha() and before[-1:] not in ("^", "_")):
         return Multiplier(_SIGNS[sign[2]], sign.end())
     return None
 
 
-def possible_factor(text: str, end: int) -> float:
-    """What the number that ends at `end` may have to be multiplied by, if its unit is meant so; else 1.
+def _mil(text: str, start: int, end: int) -> Multiplier | None:
+    """What "mil" means by the words of the text; None if it says too little."""
+    others = f"{text[:start]} {text[end:]}"
+    spanish, english = (len(words.findall(others)) for words in (_OF_SPANISH, _OF_ENGLISH))
+    if spanish == english and (spanish or _BEFORE_MONEY.search(text[max(0, start - 8) : start])):
+        return None
+    return Multiplier(1e6, end) if english > spanish else Multiplier(1e3, end, has_comma=True)
+
+
+def _is_money(text: str, start: int, end: int) -> bool:
+    before = text[max(0, start - 8) : start]
+    return bool(_BEFORE_MONEY.search(before) or _BEHIND_MONEY.match(text, end))
+
+
+def _names_a_thing(text: str, start: int, sign: re.Match[str]) -> bool:
+    """Whether a number and the sign behind it are a name, as 5B of "Room 5B"."""
+    digits = text[start : sign.start()]
+    if sign[1] or not _PLAIN_NUMBER.fullmatch(digits):  # as "room 5 K" and "flat 3.5M" are no names
+        return False
+    before = text[max(0, start - 48) : start]
+    if _NAMES_A_THING.search(before) or _OF_A_NAME.search(before) or _IS_A_NAME.match(text, sign.end()):
+        return True
+    return digits == "401" and sign[2] in ("k", "K") and _PENSION.match(text, sign.end()) is not None
+
+
+def _is_distance(text: str, start: int, sign: re.Match[str]) -> bool:
+    """Whether a run is so long: "a 5K run", "ran 10K"."""
+    if sign[2] not in ("k", "K"):
+        return False
+    return bool(_RACE.match(text, sign.end()) or _RAN.search(text[max(0, start - 24) : start]))
+
+
+def possible_factor(text: str, start: int, end: int) -> float:
+    """What the number from `start` to `end` may have to be multiplied by, if its unit is meant so; else 1.
 
     5 m are metres or millions, 300 K kelvin or thousands; 5 (in millions) may be meant as 5.
     """
     if sign := _SIGN.match(text, end):
+        if _names_a_thing(text, start, sign) and not _is_money(text, start, sign.end()):
+            return 1.0
         return 1.0 if text.startswith("/", sign.end()) else _SIGNS[sign[2]]  # 5 m/s
     named = _NAMED_SCALE.match(text, end)
     return _WORDS.get(named[1].casefold(), (1.0,))[0] if named else 1.0

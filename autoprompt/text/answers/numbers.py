@@ -117,7 +117,9 @@ def read_number(text: str, *, is_marked: bool = False) -> Number | None:
     if not math.isfinite(value):
         return None
     is_percent = bool(chosen["percent"])
-    return Number(value, is_percent, 1.0 if is_percent else possible_factor(chosen.string, _end(chosen)))
+    return Number(
+        value, is_percent, 1.0 if is_percent else possible_factor(chosen.string, start, _end(chosen))
+    )
 
 
 def holds_one_number(text: str) -> bool:

@@ -59,7 +59,7 @@ def value_of(text: str) -> float | None:
         ],
         *[("3,5 Mio. Euro", 3.5e6), ("1,2 Mrd. €", 1.2e9), ("5 Tsd.", 5e3), ("12 Tausend", 12e3)],
         *[("3 Billionen", 3e12), ("1.500 Mio.", 1.5e9), ("1,234 Mrd.", 1.234e9)],
-        *[("3 mil millones", 3e9), ("1.500 millones de euros", 1.5e9), ("2 millones", 2e6), ("5 mil", 5e3)],
+        *[("3 mil millones", 3e9), ("1.500 millones de euros", 1.5e9), ("2 millones", 2e6)],
         *[("3 millions", 3e6), ("2 milliards d'euros", 2e9), ("12 mille", 12e3), ("1,5 milioni", 1.5e6)],
         *[("5 milhões", 5e6), ("3 miljoen", 3e6), ("5 тысяч", 5e3), ("3,5 миллиарда", 3.5e9), ("7 млн", 7e6)],
         *[("2 tys.", 2e3), ("4 mld zł", 4e9), ("3 milyon", 3e6), ("5 tỷ", 5e9), ("3 juta", 3e6)],
@@ -176,3 +176,71 @@ def _row(target: str) -> Example:
 
 def _prediction(text: str) -> Prediction:
     return Prediction(text, text)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        *[("5 mil", 5e3), ("R$ 5 mil", 5e3), ("5 mil reais", 5e3), ("Custa 5 mil reais.", 5e3)],
+        *[("El precio es 5 mil", 5e3), ("Son 5 mil euros", 5e3), ("cerca de 5 mil pessoas", 5e3)],
+        *[("unas 5 mil personas", 5e3), ("Respuesta: 5 mil", 5e3), ("3 mil millones", 3e9)],
+        *[("It costs 5 mil", 5e6), ("The budget was 5 mil.", 5e6), ("about 5 mil people", 5e6)],
+        *[("They paid 5 mil for it", 5e6), ("5 mil dollars", 5e6), ("The answer is 5 mil", 5e6)],
+        # Of a price without a word of any language neither is said.
+        *[("$5 mil", 5), ("US$ 5 mil", 5)],
+    ],
+)
+def test_mil_is_a_thousand_in_spanish_and_a_million_in_english(text: str, value: float) -> None:
+    number = read_number(text)
+    assert number is not None
+    assert (number.value, number.factor) == (value, 1.0)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            "Room 5B",
+            "Room: 5B",
+            "Answer: Room 5B.",
+            "The meeting is in room 5B.",
+            "room number 5B",
+            "room no. 5B",
+        ),
+        *("Building 5B", "gate 5B", "Flat 5B", "apartment 5K", "Apt. 5K", "seat 5K", "platform 5M", "Bus 5M"),
+        *("Vitamin 5K", "Highway 5M", "section 5B", "question 5B", "class 5B", "Flight 5B", "Type 5B"),
+        *("Zimmer 5B", "Sala 5B", "salle 5B", "комната 5B", "Aufgabe 5B", "the company 5M", "5M Company"),
+        *("5K resolution", "a 5K TV", "5K video", "GPT-5K", "F-5B", "5B Baker Street", "lives at 5B Main St"),
+    ],
+)
+def test_a_letter_that_is_part_of_a_name_multiplies_nothing(text: str) -> None:
+    number = read_number(text)
+    assert number is not None
+    assert (number.value, number.factor) == (5, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        *[("5B", 5e9), ("5M", 5e6), ("5K", 5e3), ("population 5B", 5e9), ("The answer is 5B", 5e9)],
+        *[("Total: 5M", 5e6), ("Price of the flat: 5M", 5e6), ("The price of the flat is 5M", 5e6)],
+        *[
+            ("Revenue of the company: 5M", 5e6),
+            ("The platform has 5M users", 5e6),
+            ("room for 5K people", 5e3),
+        ],
+        *[("flat $5M", 5e6), ("The house sold for 5M", 5e6), ("flat 3.5M", 3.5e6), ("a 12K salary", 12e3)],
+        *[("7B parameters", 7e9), ("401K", 401e3), ("5G", 5), ("401k plan", 401), ("B12", 12)],
+    ],
+)
+def test_a_letter_behind_an_amount_multiplies_it(text: str, value: float) -> None:
+    number = read_number(text)
+    assert number is not None
+    assert (number.value, number.factor) == (value, 1.0)
+
+
+@pytest.mark.parametrize("text", ["a 5K run", "She ran 5K", "the 5k race", "a 5K marathon walk"])
+def test_how_far_somebody_ran_is_in_kilometres_or_metres(text: str) -> None:
+    number = read_number(text)
+    assert number is not None
+    assert (number.value, number.factor) == (5, 1000.0)
