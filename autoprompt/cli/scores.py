@@ -156,5 +156,5 @@ def baselines(report: EvaluationReport) -> list[str]:
     """What scores as much without a model, if anything does, and what both baselines score."""
     found = baselines_dict(report.baselines)
     said = ", ".join(f"{name.replace('_', ' ')} {one['score']:.3f}" for name, one in found.items() if one)
-    level = clean(baselines_sentence(found, report.score))
+    level = clean(baselines_sentence(found, report.score, report.metric))
     return [*filter(None, [level, f"without a model: {said}" if said else ""])]

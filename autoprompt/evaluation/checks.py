@@ -266,7 +266,9 @@ def check_metric(
     unasked = ScriptedClient([])  # a judge's options are checked without its model
     every = [row for examples in rows.values() for row in examples]
     metric = run_metric(config, labels, lambda _: unasked, every)
-    return [*check_targets(metric, rows), *try_metric(metric, every[:1])]
+    # A metric that asks a model would ask none here.
+    tried = [] if hasattr(metric, "client") else every[:1]
+    return [*check_targets(metric, rows), *try_metric(metric, tried)]
 
 
 def check_memory(config: RunConfig) -> None:

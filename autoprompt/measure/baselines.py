@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,12 +12,15 @@ from autoprompt.errors import Problem
 from autoprompt.measure.compare import ComparedRows, compare_rows
 from autoprompt.measure.rows import scored
 from autoprompt.metrics import Metric
+from autoprompt.metrics.base import TextMetric
 from autoprompt.records import EvaluatedRow, Example, Prediction
-from autoprompt.settings.records import JUDGED
+from autoprompt.settings.records import JUDGED, LABEL_SET
 from autoprompt.text.scripts import counted_words
 
 MOST_FREQUENT, NEAREST = "most_frequent", "nearest"
 UNBALANCED = 0.7  # share of one label from which accuracy says little
+# Metrics in whose place macro_f1 cannot be: they do not score one label of each row.
+_WEIGHTED = ("macro_f1", JUDGED, LABEL_SET, "json_match", "numeric")
 _VOTERS = 5
 _COMMON = 2000  # rows with a word; more of them weigh next to nothing and take all the time
 
@@ -58,7 +61,7 @@ def find_baselines(
     """
     if metric.name == JUDGED or not known or not asked:
         return ()
-    usual = Counter(row.target_text for row in known).most_common(1)[0][0]
+    usual = _most_frequent([row.target_text for row in known], metric)
     answers = {MOST_FREQUENT: [usual] * len(asked), NEAREST: _nearest(known, asked, usual)}
     found = []
     for name, given in answers.items():
@@ -72,16 +75,28 @@ def find_baselines(
     return tuple(found)
 
 
+def _most_frequent(targets: Sequence[str], metric: Metric) -> str:
+    """The target that most rows have, as the first of them writes it: a set is the same in any order."""
+    key_of = metric.key_of if isinstance(metric, TextMetric) else str
+    written: dict[Hashable, str] = {}
+    counts: Counter[Hashable] = Counter()
+    for target in targets:
+        key = key_of(target)
+        written.setdefault(key, target)
+        counts[key] += 1
+    return written[counts.most_common(1)[0][0]]
+
+
 def baselines_dict(found: Sequence[Baseline]) -> dict[str, Any]:
     """Both baselines by name, as results and reports have them; None for one that was not scored."""
     known = {baseline.name: baseline.to_dict() for baseline in found}
     return {name: known.get(name) for name in (MOST_FREQUENT, NEAREST)}
 
 
-def baselines_sentence(found: Mapping[str, Any] | None, score: float | None) -> str:
+def baselines_sentence(found: Mapping[str, Any] | None, score: float | None, metric: str = "") -> str:
     """Say what a prompt is not clearly better than, and what to do about it; "" if it beats both.
 
-    found: as `baselines_dict`. score: the prompt's.
+    found: as `baselines_dict`. score: the prompt's, by `metric`.
     """
     level = {name: one for name, one in (found or {}).items() if one and not one["is_beaten"]}
     if not level or score is None:
@@ -90,9 +105,10 @@ def baselines_sentence(found: Mapping[str, Any] | None, score: float | None) -> 
     if best["score"] <= 0:
         return ""
     if name == MOST_FREQUENT:
+        advice = "" if metric in _WEIGHTED else " The metric macro_f1 gives every label the same weight."
         return (
             f"{score:.2f} is not clearly better than always answering {best['answer']!r}, which scores "
-            f"{best['score']:.2f} on the same rows. The metric macro_f1 gives every label the same weight."
+            f"{best['score']:.2f} on the same rows.{advice}"
         )
     return (
         f"{score:.2f} is not clearly better than copying the answer of the known rows with the most words in "
@@ -102,7 +118,7 @@ def baselines_sentence(found: Mapping[str, Any] | None, score: float | None) -> 
 
 def unbalanced_warnings(rows: Sequence[Example], labels: Sequence[str], metric: str) -> list[Problem]:
     """Recommend macro_f1 where one label makes up most rows."""
-    if not labels or not rows or metric in ("macro_f1", JUDGED):
+    if not labels or not rows or metric in _WEIGHTED:
         return []
     label, count = Counter(row.target_text for row in rows).most_common(1)[0]
     share = count / len(rows)

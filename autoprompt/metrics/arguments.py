@@ -3,7 +3,7 @@
 `f(prediction, example)` gets the answer as text and the row, `f(prediction, target)` the target. Functions
 written for other programs get what they expect there: DSPy's `f(example, pred, trace=None)` objects with the
 fields as attributes, MLflow's `f(inputs, outputs, expectations)` and LangSmith's
-`f(inputs, outputs, reference_outputs)` dicts.
+`f(inputs, outputs, reference_outputs)` dicts, promptfoo's `f(output, context)` a dict with the row as `vars`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from autoprompt.errors import ConfigError
 from autoprompt.records import Example
 from autoprompt.text.names import named
 
-Role = Literal["answer", "target", "row", "input", "inputs", "expectations", "unused"]
+Role = Literal["answer", "target", "row", "input", "inputs", "expectations", "context", "unused"]
 
 _NAMES: Mapping[Role, str] = {
     "answer": "prediction pred predicted y_pred answer output outputs response completion generated",
@@ -100,6 +100,9 @@ def _assigned(
     roles: list[Role | None] = [ROLES.get(p.name) for p in asked]
     if "answer" not in roles and roles[:1] == ["target"] and asked[0].name == "label":
         roles[0] = "answer"  # f(label, expected) compares the label that was answered
+    names = [p.name for p in asked]
+    if names[:2] == ["output", "context"]:  # promptfoo's; of others `context` is the row
+        roles[1] = "context"
     for at in range(1, len(roles)):
         if roles[at] == "answer" and "answer" in roles[:at]:
             roles[at] = "target"  # f(prediction, answer)
@@ -136,8 +139,23 @@ def _values(answer: str, example: Example, target_field: str) -> dict[Role, Any]
         "input": example.input,
         "inputs": _inputs(example, target_field),
         "expectations": dict.fromkeys((target_field, "expected_response"), example.target),
+        "context": _context(example),
         "unused": None,
     }
+
+
+def _context(example: Example) -> dict[str, Any]:
+    """What promptfoo gives to an assertion: the row's fields as `vars`, the rest empty."""
+    fields = dict(example.fields)
+    test = {"vars": fields, "description": "", "assert": [], "options": {}, "metadata": {}}
+    empty: dict[str, Any] = {
+        "prompt": "",
+        "config": {},
+        "provider": None,
+        "providerResponse": None,
+        "logProbs": None,
+    }
+    return {"vars": fields, "test": test, **empty}
 
 
 def _inputs(example: Example, target_field: str) -> dict[str, object]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
@@ -62,6 +62,10 @@ class TextMetric:
 
     def read(self, text: str) -> str | None:
         return read_answer(text, self.labels)
+
+    def key_of(self, target: str) -> Hashable:
+        """What makes two targets the same; the text unless the metric compares otherwise."""
+        return target
 
     def read_marked(self, text: str) -> str | None:
         """The same of what stood behind "Answer:" or the like, which was cut off."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from autoprompt.errors import ConfigError
@@ -48,6 +48,11 @@ class LabelSet(TextMetric):
         if found is None or (self.labels and found and not set(found) & set(self.labels)):
             return None
         return json.dumps(found, ensure_ascii=False)
+
+    def key_of(self, target: str) -> Hashable:
+        """The set, in whatever order it is written."""
+        expected = self._expected(target)
+        return target if expected is None else frozenset(expected)
 
     def target_fault(self, target: str) -> str:
         expected = self._expected(target)

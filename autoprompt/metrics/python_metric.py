@@ -82,9 +82,12 @@ def try_metric(metric: Metric, rows: Iterable[Example]) -> list[Problem]:
     Raises:
         ConfigError: If the metric fails, or returns no score.
     """
-    if not isinstance(metric, PythonMetric):
+    if isinstance(metric, PythonMetric):
+        found = [(row, metric.score(Prediction(row.target_text, row.target_text), row)) for row in rows]
+    elif type(metric).__module__.split(".")[0] != __name__.split(".")[0]:
+        found = [(row, _tried(metric, row)) for row in rows]
+    else:
         return []
-    found = [(row, metric.score(Prediction(row.target_text, row.target_text), row)) for row in rows]
     return [
         Problem(
             "metric.own-target",
@@ -96,6 +99,21 @@ def try_metric(metric: Metric, rows: Iterable[Example]) -> list[Problem]:
         for row, score in found
         if not score.is_correct
     ]
+
+
+def _tried(metric: Metric, row: Example) -> Score:
+    """What a registered metric says of a row's own target."""
+    try:
+        read = metric.read(row.target_text)
+        score = metric.score(Prediction(row.target_text, read), row)
+    except Exception as error:
+        raise ConfigError(f"metric {metric.name} failed on {row.name}: {with_line(error)}") from error
+    if not isinstance(score, Score) or _number(score.value) is None:
+        raise ConfigError(
+            f"metric {metric.name} returned {_shown(score)} on {row.name}; expected a Score with a value "
+            "in [0, 1]"
+        )
+    return score
 
 
 def _parts(result: Any) -> tuple[Any, Any]:

@@ -33,7 +33,7 @@ def headline(result: Mapping[str, Any], original: Side, best: Side) -> str:
     groups = result["best"].get("groups", of_test)  # older results lack it
     from autoprompt.measure.baselines import baselines_sentence  # with every metric: not to list runs
 
-    level = baselines_sentence(result.get("baselines"), best.score)
+    level = baselines_sentence(result.get("baselines"), best.score, str(result.get("metric") or ""))
     parts = [
         f"{score(original.score, 2)} → {score(best.score, 2)} on {count(best.rows)} unseen rows"
         f"{in_groups(groups, best.rows)}, {p_value(result['p_value'])}",

@@ -75,9 +75,25 @@ def test_no_judge_is_paid_for_a_baseline() -> None:
     assert baselines_dict(()) == {"most_frequent": None, "nearest": None}
 
 
+def test_a_set_is_one_answer_in_any_order() -> None:
+    labels = ("drama", "comedy", "horror")
+    metric = get_metric("label_set", labels=labels)
+    targets = ["drama, comedy", "comedy, drama", '["drama", "comedy"]', "horror", "horror"]
+    known = [row(n, f"film {n}", target) for n, target in enumerate(targets)]
+    asked = [row(10 + n, f"other {n}", "comedy, drama") for n in range(4)]
+    rows = [scored(Prediction("horror", metric.read("horror")), example, metric) for example in asked]
+    found = baselines_dict(find_baselines(known, asked, rows, metric))
+    assert found["most_frequent"]["answer"] == "drama, comedy"
+    assert found["most_frequent"]["score"] == 1.0
+    said = baselines_sentence(found, 0.0, "label_set")
+    assert "always answering 'drama, comedy'" in said
+    assert "macro_f1" not in said
+
+
 @pytest.mark.parametrize(
     ("share", "metric", "is_told"),
-    [(0.84, "exact_match", True), (0.6, "exact_match", False), (0.84, "macro_f1", False)],
+    [(0.84, "exact_match", True), (0.6, "exact_match", False), (0.84, "macro_f1", False)]
+    + [(0.84, metric, False) for metric in ("label_set", "json_match", "numeric", "llm_judge")],
 )
 def test_unbalanced_labels_are_told_with_the_metric_that_counts_them_alike(
     share: float, metric: str, is_told: bool

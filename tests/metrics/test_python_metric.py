@@ -21,6 +21,7 @@ from autoprompt.llm.scripted import ScriptedClient
 from autoprompt.metrics import get_metric
 from autoprompt.metrics.arguments import ROLES, plan_call
 from autoprompt.metrics.python_metric import PythonMetric, try_metric
+from autoprompt.metrics.texts import ExactMatch
 from autoprompt.records import Example, Prediction, Score
 from autoprompt.settings.records import RunConfig
 
@@ -184,6 +185,18 @@ def unnamed(*given: Any) -> bool:
     return bool(answer == row.target)
 
 
+def promptfoo(output: str, context: dict[str, Any]) -> Any:
+    assert context["vars"] == context["test"]["vars"] == {"question": "Who?", "answer": "Ann", "id": "7"}
+    assert context["prompt"] == ""
+    assert context.get("config") == {}
+    is_right = output == context["vars"]["answer"]
+    return {"pass": is_right, "score": 1.0 if is_right else 0.0, "reason": "by the row"}
+
+
+def with_a_row_called_context(prediction: str, context: Any) -> bool:
+    return bool(prediction == context.fields["answer"])
+
+
 class Comparison:
     def __call__(self, prediction: str, example: Example) -> bool:
         return prediction == example.target
@@ -192,7 +205,18 @@ class Comparison:
 @pytest.mark.parametrize(
     "function",
     [
-        *(dspy_metric, gepa_metric, turned, sklearn, mlflow, langsmith, by_keyword, with_input),
+        *(
+            promptfoo,
+            with_a_row_called_context,
+            dspy_metric,
+            gepa_metric,
+            turned,
+            sklearn,
+            mlflow,
+            langsmith,
+            by_keyword,
+            with_input,
+        ),
         *(answer_and_answer, alone, traced, unnamed, Comparison()),
         lambda a, b: a == b.target,
         lambda a, expected: a == expected,
@@ -396,6 +420,31 @@ def test_nothing_is_asked_before_the_metric_is_tried(tmp_path: Path) -> None:
     client = ScriptedClient(lambda messages: sent.append(messages) or "x")
     with pytest.raises(ConfigError, match=r"returned 'fine' on .*d\.jsonl line 1; expected a number"):
         evaluate(bad, clients=Clients(client, client))
+    assert not sent
+
+
+def test_a_registered_metric_is_tried_before_anything_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from autoprompt.metrics import registry
+
+    answers: list[Any] = ["fine", KeyError("no such field")]
+
+    class Own(ExactMatch):
+        def score(self, prediction: Prediction, example: Example) -> Any:
+            returned = answers.pop(0)
+            if isinstance(returned, Exception):
+                raise returned
+            return returned
+
+    monkeypatch.setitem(registry._FACTORIES, "own", Own)
+    sent: list[Any] = []
+    client = ScriptedClient(lambda messages: sent.append(messages) or "x")
+    config = RunConfig(dataset=rows(tmp_path / "d.jsonl"), prompt="Say", metric="own")
+    with pytest.raises(ConfigError, match=r"returned 'fine' on .*line 1; expected a Score with a value in"):
+        evaluate(config, clients=Clients(client, client))
+    with pytest.raises(ConfigError, match=r"failed on .*line 1: KeyError: 'no such field' \(.*line \d+\)"):
+        evaluate(config, clients=Clients(client, client))
     assert not sent
 
 

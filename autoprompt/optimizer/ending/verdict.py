@@ -97,7 +97,7 @@ def make_result(state: AutoPromptState, context: SearchContext, facts: RunFacts,
         "lost_answers": dict(facts.lost_answers),
         "warnings": [warning.to_dict() for warning in (*facts.warnings, *_failed(sides))],
     }
-    level = baselines_sentence(data["baselines"], data["best"]["score"])
+    level = baselines_sentence(data["baselines"], data["best"]["score"], data["metric"])
     data["message"] = f"{level} {_sentence(data)}" if level else _sentence(data)
     return RunResult(data, best.candidate, original.candidate)
 
