@@ -113,39 +113,39 @@ _THINGS = (
     r"|company|firm|manufacturer|brand"
 )
 _NUMBERED = r"(?:\s+(?:number|no|nr|num|nummer|numéro|número|numero|номер))?\.?\s*[#№]?\s*"
-_NAMES_A_THING = re.compile(
+_NAMES_A_THING = lazy(
     rf"(?:(?<![^\W_])(?:{_PLACES}|{_THINGS}){_NUMBERED}"
     # The price of a flat may be told so: only of what has none, and as the first word.
     rf"|\A\W*(?:the\s+)?(?:{_PLACES}){_NUMBERED}(?:[:=]|is|ist|est|es|é|è)\s*)[\"'`*_“‘(]*$",
     re.IGNORECASE,
 )
-_OF_A_NAME = re.compile(r"[^\W\d_]-$")  # GPT-4K, F-16B
+_OF_A_NAME = lazy(r"[^\W\d_]-$")  # GPT-4K, F-16B
 # Behind a number and a letter: what such a name is of.
-_IS_A_NAME = re.compile(
+_IS_A_NAME = lazy(
     r"[\"'`*_”’)]*[\s-]+(?:resolution|videos?|TVs?|televisions?|monitors?|displays?|screens?|cameras?|footage|UHD|HDR"
     r"|Auflösung|résolution|resolución|resolução|Blu-?ray|content|streaming|gaming"
     r"|Co\b|Company|Corp\b|Corporation|Inc\b|Post-?its?|tapes?|respirators?|stock"
     r"|(?:[A-Z][\w'’.-]*\s+){1,3}(?:Street|St|Avenue|Ave|Road|Rd|Lane|Ln|Drive|Dr|Boulevard|Blvd|Square|Sq|Way|Court|Ct"
     r"|Terrace|Place|Close)\b)",
 )
-_PENSION = re.compile(
+_PENSION = lazy(
     r"[\s-]+(?:plans?|accounts?|savings|contributions?|retirement|match)\b", re.IGNORECASE
 )  # 401k
-_PLAIN_NUMBER = re.compile(r"[1-9]\d{0,3}")
-_RACE = re.compile(
+_PLAIN_NUMBER = lazy(r"[1-9]\d{0,3}")
+_RACE = lazy(
     r"[\s-]+(?:runs?|races?|marathons?|walks?|jogs?|treks?|Lauf|course|carrera|corrida)\b", re.IGNORECASE
 )
-_RAN = re.compile(
+_RAN = lazy(
     r"\b(?:ran|run|runs|running|jogged|raced|race)\s+(?:an?\s+|the\s+|her\s+|his\s+|my\s+)?$", re.IGNORECASE
 )
 # "5 mil" is 5 thousand in Spanish and Portuguese, and 5 million in English.
-_OF_SPANISH = re.compile(
+_OF_SPANISH = lazy(
     r"[ñãõáíóúçêâ¿¡]|\bR\$|\b(?:el|los|las|del|es|son|fue|fueron|era|y|con|por|para|cuesta|costó|cuestan|precio|unos"
     r"|unas|hay|tiene|una|más|casi|aproximadamente|alrededor|pesos?|personas?|habitantes|soles|respuesta|uma|uns|umas"
     r"|em|são|foi|custa|custou|preço|com|mais|quase|cerca|reais|pessoas?|resposta|dos|das|não|sí|de|que)\b",
     re.IGNORECASE,
 )
-_OF_ENGLISH = re.compile(
+_OF_ENGLISH = lazy(
     r"\b(?:the|it|its|is|was|were|are|of|about|and|to|at|cost|costs|paid|pays?|worth|budget|people|dollars?|bucks?|users?"
     r"|over|around|nearly|almost|roughly|answer|they|he|she|we|will|would|has|have|had|raised|sold|made|makes|with|price"
     r"|revenue|salary|a|an|in|on|by|from|year|months?|views?|followers|copies|company|than|more|less|approximately)\b",
