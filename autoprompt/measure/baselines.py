@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
+import heapq
+import logging
 import math
+import time
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from autoprompt.errors import Problem
+from autoprompt.errors import ConfigError, Problem
 from autoprompt.measure.compare import ComparedRows, compare_rows
 from autoprompt.measure.rows import scored
 from autoprompt.metrics import Metric
 from autoprompt.metrics.base import TextMetric
+from autoprompt.metrics.python_metric import PythonMetric
 from autoprompt.records import EvaluatedRow, Example, Prediction
 from autoprompt.settings.records import JUDGED, LABEL_SET
 from autoprompt.text.scripts import counted_words
+
+_log = logging.getLogger(__name__)
 
 MOST_FREQUENT, NEAREST = "most_frequent", "nearest"
 UNBALANCED = 0.7  # share of one label from which accuracy says little
 # Metrics in whose place macro_f1 cannot be: they do not score one label of each row.
 _WEIGHTED = ("macro_f1", JUDGED, LABEL_SET, "json_match", "numeric")
 _VOTERS = 5
-_COMMON = 2000  # rows with a word; more of them weigh next to nothing and take all the time
+# Words and rows that are looked up for one row, the rarest words first: the others weigh next to nothing.
+_MOST_LOOKED_UP = 5_000
+# Time for the calls of a user's metric, which may ask a model itself; it is not asked any more then.
+_MOST_METRIC_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +66,8 @@ def find_baselines(
     """Score both baselines on the rows that a prompt answered.
 
     known: rows whose answers they may use; a row votes for others only. asked: the examples of `rows`, in
-    their order. Empty if a judge scores, since each answer would cost a call.
+    their order. Empty if a judge scores, since each answer would cost a call. A baseline is left out if a
+    metric of the user's own cannot score it, or takes long.
     """
     if metric.name == JUDGED or not known or not asked:
         return ()
@@ -65,14 +75,25 @@ def find_baselines(
     answers = {MOST_FREQUENT: [usual] * len(asked), NEAREST: _nearest(known, asked, usual)}
     found = []
     for name, given in answers.items():
-        theirs = [
-            scored(Prediction(text, metric.read(text) or text), example, metric)
-            for text, example in zip(given, asked, strict=True)
-        ]
-        compared = compare_rows(rows, theirs, metric)
+        theirs = _scored(given, asked, metric)
+        compared = None if theirs is None else compare_rows(rows, theirs, metric)
         if compared is not None:
             found.append(Baseline(name, usual if name == MOST_FREQUENT else None, compared))
     return tuple(found)
+
+
+def _scored(answers: Sequence[str], asked: Sequence[Example], metric: Metric) -> list[EvaluatedRow] | None:
+    """Score the answers; None if a metric of the user's own fails, or takes too long."""
+    begun, rows = time.monotonic(), []
+    for text, example in zip(answers, asked, strict=True):
+        try:
+            rows.append(scored(Prediction(text, metric.read(text) or text), example, metric))
+        except ConfigError as error:
+            _log.info("no baseline: %s", error)
+            return None
+        if isinstance(metric, PythonMetric) and time.monotonic() - begun > _MOST_METRIC_S:
+            return None
+    return rows
 
 
 def _most_frequent(targets: Sequence[str], metric: Metric) -> str:
@@ -140,18 +161,21 @@ def _nearest(known: Sequence[Example], asked: Sequence[Example], usual: str) -> 
     answers = []
     for example in asked:
         shared: Counter[int] = Counter()
-        for word in sorted(counted_words(example.input_text)):
-            rows = holders.get(word, ())
-            if len(rows) <= _COMMON or len(rows) < len(known) / 10:
-                for number in rows:
-                    shared[number] += weights[word] ** 2  # type: ignore[assignment]
+        looked_up = 0
+        words = [word for word in counted_words(example.input_text) if word in holders]
+        for word in sorted(words, key=lambda word: (len(holders[word]), word)):
+            for number in holders[word]:
+                shared[number] += weights[word] ** 2  # type: ignore[assignment]
+            looked_up += len(holders[word])
+            if looked_up > _MOST_LOOKED_UP:
+                break
         near = [
             (weight / (sizes[number] or 1.0), -number)
             for number, weight in shared.items()
             if known[number].id != example.id
         ]
         votes: Counter[str] = Counter()
-        for likeness, number in sorted(near, reverse=True)[:_VOTERS]:
+        for likeness, number in heapq.nlargest(_VOTERS, near):
             votes[known[-number].target_text] += likeness  # type: ignore[assignment]
         answers.append(max(votes, key=lambda target: votes[target]) if votes else usual)
     return answers

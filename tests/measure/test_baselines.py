@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import time
+from pathlib import Path
+
 import pytest
 
+from autoprompt.measure import baselines
 from autoprompt.measure.baselines import (
     baselines_dict,
     baselines_sentence,
@@ -101,3 +105,27 @@ def test_unbalanced_labels_are_told_with_the_metric_that_counts_them_alike(
     rows = [row(n, f"t{n}", "No" if n < share * 100 else "Yes") for n in range(100)]
     found = unbalanced_warnings(rows, LABELS, metric)
     assert [problem.code for problem in found] == (["dataset.unbalanced"] if is_told else [])
+
+
+@pytest.mark.parametrize(
+    "body", ["raise RuntimeError('no such answer')", "time.sleep(1); return 0.5", "return 'much'"]
+)
+def test_a_metric_of_ones_own_that_fails_or_takes_long_loses_no_result(
+    body: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has scored the prompt's answers; that it cannot score a baseline's costs the baseline alone."""
+    module = f"own_baseline_{abs(hash(body))}"
+    source = f"import time\ndef score(answer, target):\n    {body}\n"
+    (tmp_path / f"{module}.py").write_text(source, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(baselines, "_MOST_METRIC_S", 0.5)
+    metric = get_metric(f"python:{module}:score")
+    assert find_baselines(TRAIN, ASKED, answered(*["No"] * 25), metric) == ()
+
+
+def test_words_that_most_rows_have_take_no_time() -> None:
+    words = " ".join(f"word{n}" for n in range(60))
+    rows = [row(n, f"{words} own{n // 2}", str(n // 2)) for n in range(1500)]
+    begun = time.process_time()
+    assert baselines._nearest(rows, rows, "?") == [str(n // 2) for n in range(1500)]
+    assert time.process_time() - begun < 20  # 135 million votes would take minutes
