@@ -43,6 +43,7 @@ __all__ = [
     "resume",
     "resume_investigation",
     "run_batch",
+    "trust",
 ]
 
 if TYPE_CHECKING:
@@ -71,6 +72,7 @@ if TYPE_CHECKING:
     from autoprompt.records import Candidate, Demo, Message, Usage
     from autoprompt.science.records import Investigation
     from autoprompt.settings.records import BudgetSettings, CheckSettings, RunConfig, ScienceConfig
+    from autoprompt.settings.trust import trust
 
 _HOMES = {
     "AutopromptError": "autoprompt.errors",
@@ -108,6 +110,7 @@ _HOMES = {
     "resume": "autoprompt.optimizer.api",
     "resume_investigation": "autoprompt.optimizer.api",
     "run_batch": "autoprompt.batch",
+    "trust": "autoprompt.settings.trust",
 }
 
 

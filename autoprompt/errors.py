@@ -180,6 +180,7 @@ def variable_name(setting: str) -> str:
 
 VARIABLE_PREFIX = "AUTOPROMPT_"
 _FLAGS = {"metric_options": "--metric-option"}
+TRUST = "trust"  # in a fix: the line that trusts the folder which is its value
 AT_COMMAS = ("labels", "allow_private_hosts")  # whose flag takes a whole list; other flags are repeated
 _BLANK = re.compile(r"<([A-Z@|_,.=\[\]]+)>")
 _BARE_WORD = re.compile(r"[\w./:@%+=-]+")
@@ -198,7 +199,9 @@ def _tell(problem: Problem, voice: Voice) -> str:
         said = f"{place}: {said}"
     text = said if said.endswith(_ENDS) else f"{said}."
     if problem.fix:
-        text += " " + _filled(problem.fix, problem.settings, Voice.YAML if problem.place.is_yaml else voice)
+        # A file is fixed in its own words; who trusts it does so outside of it.
+        is_inside = problem.place.is_yaml and not problem.code.startswith("trust.")
+        text += " " + _filled(problem.fix, problem.settings, Voice.YAML if is_inside else voice)
     if problem.also:
         more = f" and {problem.more} more" if problem.more else ""
         text += f"\n  likewise {_places(problem.also, problem.place, voice)}{more}"
@@ -248,6 +251,8 @@ def _filled(fix: str, settings: Mapping[str, object], voice: Voice) -> str:
 
 
 def _setting(name: str, value: object, voice: Voice) -> str:
+    if name == TRUST:
+        return _trust(str(value), voice)
     blank = _BLANK.fullmatch(value) if isinstance(value, str) else None
     match voice:
         case Voice.CLI if value is None or value is True:
@@ -264,6 +269,13 @@ def _setting(name: str, value: object, voice: Voice) -> str:
             return f"{name}: {blank[1] if blank else _yaml(value)}"
         case Voice.PYTHON:
             return f"{name}={'…' if blank else _python(value)}"
+
+
+def _trust(folder: str, voice: Voice) -> str:
+    """Return the line that trusts a folder."""
+    if voice is Voice.PYTHON:
+        return f"call autoprompt.trust({folder!r})"
+    return f"run `autoprompt trust {_shell_word(folder)}`, or add --trust to this command"
 
 
 def _repeated(name: str, values: Sequence[object]) -> str:

@@ -10,6 +10,8 @@ import hypothesis
 import pytest
 from pytest_socket import socket_allow_hosts
 
+from autoprompt.settings import trust
+
 LOOPBACK = ["127.0.0.1", "::1", "localhost"]
 HOMES = {
     "HOME": "",
@@ -48,3 +50,9 @@ def _own_home(
         monkeypatch.setenv(name, str(home / below))
     for name in [name for name in os.environ if name.startswith(("AUTOPROMPT_", "OPENAI_", "HF_"))]:
         monkeypatch.delenv(name)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What one test trusts in this process is not trusted by the next."""
+    monkeypatch.setattr(trust, "_decided", trust._Decided())

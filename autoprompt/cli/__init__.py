@@ -41,6 +41,10 @@ COMMANDS = {
     "models": ("models", "Embedded models: list, pull."),
     "cache": ("cache", "The response cache: show, clear."),
     "graph": ("graph", "Draw the optimization graph, offline."),
+    "trust": (
+        "trust",
+        "Folders whose files are treated as your own: list, add, remove.",
+    ),
     "init": ("init", "Make a starter folder."),
     "doctor": ("doctor", "Say what works on this machine, and what to do about the rest."),
 }

@@ -53,13 +53,14 @@ def batch(
     runs_dir: options.RunsDir = Path("runs"),
     as_json: options.Json = False,
     quiet: options.Quiet = False,
+    trust: options.Trust = False,
 ) -> None:
     """Run the trials of a batch file: a matrix of settings, side by side, on one budget, into one table.
 
     The caps are those of all trials together, beside those that each has. Called again, it skips what is
     finished and goes on with what is not. Exit code 1: a trial has no result.
     """
-    read_environment()
+    read_environment(is_trusted=trust)
     budget = resolve_budget(flags)
     from autoprompt.batch import plan_batch, run_batch
 

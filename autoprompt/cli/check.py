@@ -51,6 +51,7 @@ def check(
     ] = None,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
+    trust: options.Trust = False,
 ) -> None:
     """Fail if a prompt has become worse than its baseline: the gate in CI.
 
@@ -58,7 +59,7 @@ def check(
     wrong answer to a row of --must-pass.
     """
     writer = None if output is None else _writer(output)
-    read_environment()
+    read_environment(is_trusted=trust)
     check_metric(flags)
     settings, limits = resolve_check(flags, config_file=config, environ=os.environ)
     for path in filter(None, (output, limits.junit)):

@@ -107,7 +107,8 @@ def _config_page() -> Iterator[str]:
         "have no flag or variable here. What is given in several places is taken from the first of: flag, "
         "variable, config file, sidecar of the dataset (`NAME.task.yaml`), `OPENAI_BASE_URL` or "
         "`OPENAI_API_BASE`, default. Paths in YAML are relative to the file; "
-        '`prompt: "@FILE"` takes the prompt from a file. A file `.env` is read and overrides no variable. '
+        '`prompt: "@FILE"` takes the prompt from a file. A file `.env` in the working directory overrides no '
+        "variable, and not all of it is [used](../SECURITY.md). "
         "In a variable `true` switches on, labels and metric options are parted by commas (an option that "
         "holds one goes into a flag or YAML), `locked` and `must_pass` by line ends, `data` as in `PATH`."
     )

@@ -30,6 +30,7 @@ from autoprompt.llm.transport.address import checked_url, request_url
 from autoprompt.llm.transport.failures import has_login
 from autoprompt.llm.transport.http import address_hint, from_httpx, http_client, listed
 from autoprompt.settings.records import LOCAL, is_embedded, openai_address
+from autoprompt.settings.trust import check_not_left_out
 from autoprompt.text.extras import install, install_extra, requirements
 from autoprompt.text.files import check_writable
 
@@ -66,9 +67,10 @@ def doctor(
         ),
     ] = None,
     as_json: options.Json = False,
+    trust: options.Trust = False,
 ) -> None:
     """Say what works on this machine. Exit code 0 if a run with these settings can start."""
-    read_environment()
+    read_environment(is_trusted=trust)
     checks, conclusion = _examined(model, base_url, os.environ)
     works = all(check.is_ok for check in checks if check.is_needed)
     if as_json:
@@ -195,6 +197,8 @@ def _endpoint(url: str, model: str, environ: Mapping[str, str]) -> Iterator[Chec
         is_needed=False,
     )
     try:
+        if url == OPENAI_URL:
+            check_not_left_out("AUTOPROMPT_BASE_URL", "OPENAI_BASE_URL", "OPENAI_API_BASE")
         url = checked_url(url)
         with http_client(key, timeout_s=_ENDPOINT_TIMEOUT_S) as client:
             answer = client.get(request_url(url, "/models"))

@@ -1,41 +1,95 @@
-"""`.env` of the working directory, what is wrong with it by name and line, and what in it is not for us."""
+"""`.env` of the working directory: what is used of it, what is wrong with it, and what is not for us."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import MutableMapping
+import os
+from collections.abc import Iterable, MutableMapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from autoprompt.errors import ConfigError
+from autoprompt.errors import VARIABLE_PREFIX, ConfigError, Place, Problem
+from autoprompt.llm.providers import PROVIDERS, address_variable, key_variable
+from autoprompt.settings.records import CheckFile, ScienceConfig
+from autoprompt.settings.sources import held_by_variables
+from autoprompt.settings.trust import is_trusted, kind_of, leave_out
+from autoprompt.text.redaction import ADDRESS_VARIABLES
 
 if TYPE_CHECKING:
     from dotenv.parser import Binding
 
 # By any of these LangChain and LangGraph send what their graphs hold, rows among it, to LangSmith.
 _TRACING = ("LANGSMITH_TRACING", "LANGSMITH_TRACING_V2", "LANGCHAIN_TRACING", "LANGCHAIN_TRACING_V2")
+# Keys of ours: each is sent to an address that the user gave, or to that of its provider.
+_KEYS = ("AUTOPROMPT_OPTIMIZER_API_KEY", "AUTOPROMPT_JUDGE_API_KEY", *map(key_variable, PROVIDERS))
+_ADDRESSES = (*ADDRESS_VARIABLES, *map(address_variable, PROVIDERS))
+_MOST_NAMED = 12
 
 
-def load_env_file(path: Path) -> list[str]:
-    """Puts its variables into the environment where they are not set yet; warnings of lines that are none.
+def load_env_file(path: Path) -> list[Problem]:
+    """Put its variables into the environment, if they are not set yet; return warnings.
 
-    Without the file, or where it is a folder (some call a virtual environment so), nothing happens. Raises
-    ConfigError for what is no UTF-8: PowerShell's `>` writes UTF-16.
+    Of a folder that is not trusted only keys of ours are taken, and settings that name no code, no address
+    and no file elsewhere. Without the file, or if it is a folder (some call a virtual environment so),
+    nothing happens.
+
+    Raises:
+        ConfigError: It is no UTF-8: PowerShell's `>` writes UTF-16.
     """
     from dotenv import load_dotenv
     from dotenv.parser import parse_stream
 
+    leave_out({})
     if not path.exists() or path.is_dir():
         return []
     found = list(parse_stream(io.StringIO(_text(path))))
     # Without those that the parser would tell of in its own words, which do not name the file.
-    read = "".join(binding.original.string for binding in found if not binding.error)
+    bindings = [binding for binding in found if not binding.error]
+    left_out = [] if is_trusted(path) else [one for one in bindings if not _is_taken(one, path.parent)]
+    read = "".join(binding.original.string for binding in bindings if binding not in left_out)
     load_dotenv(stream=io.StringIO(read), override=False)
-    return [
-        f"{path} line {_line(binding)}: not NAME=VALUE, or a quote without its other half; passed over"
+    unused = {binding.key: binding for binding in left_out if binding.key and binding.key not in os.environ}
+    places = {name: Place(path, _line(one), setting=name, source="variable") for name, one in unused.items()}
+    leave_out({name: place for name, place in places.items() if name in _ADDRESSES})
+    broken = [
+        Problem(
+            "env.bad-line",
+            "this is not NAME=VALUE, or a quote has no end; the line is ignored",
+            Place(path, _line(binding)),
+            "Write it as NAME=VALUE.",
+        )
         for binding in found
         if binding.error
     ]
+    return [*broken, *_unused(path, unused)]
+
+
+def _is_taken(binding: Binding, folder: Path) -> bool:
+    """Whether a variable of a file that is not trusted is used. A list of what is, not of what is not."""
+    name, value = binding.key or "", binding.value or ""
+    if "${" in value:  # another variable's value, maybe a secret of the shell
+        return False
+    if name in _KEYS:
+        return True
+    setting = name.removeprefix(VARIABLE_PREFIX).lower()
+    is_setting = name.startswith(VARIABLE_PREFIX) and name.isupper() and setting in _settings()
+    return is_setting and kind_of(setting, value, folder) is None
+
+
+def _settings() -> set[str]:
+    return {*held_by_variables(CheckFile), *held_by_variables(ScienceConfig)}
+
+
+def _unused(path: Path, names: Iterable[str]) -> list[Problem]:
+    """Warn of variables that are not used. Values are not shown."""
+    all_names = list(names)
+    if not all_names:
+        return []
+    more = f" and {len(all_names) - _MOST_NAMED} more" if len(all_names) > _MOST_NAMED else ""
+    said = f"not used, as you have not trusted the folder: {', '.join(all_names[:_MOST_NAMED])}{more}"
+    fix = "To use them, {trust}."
+    settings = {"trust": path.absolute().parent}
+    return [Problem("trust.variables", said, Place(path), fix, settings)]
 
 
 def stop_tracing(environ: MutableMapping[str, str]) -> None:

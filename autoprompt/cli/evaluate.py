@@ -95,6 +95,7 @@ def evaluate(
     runs_dir: options.RunsDir = Path("runs"),
     as_json: options.Json = False,
     quiet: options.Quiet = False,
+    trust: options.Trust = False,
 ) -> None:
     """Score a prompt on a whole dataset, without optimization."""
     if output is not None:
@@ -102,8 +103,8 @@ def evaluate(
         check_writable(output)
     if run is None and candidate is not None:
         raise UsageError("--candidate is one of a run: name it with --run RUN")
+    read_environment(is_trusted=trust)
     known = _Known() if run is None else _of_run(run, candidate, flags, runs_dir)
-    read_environment()
     check_metric(flags)
     settings, chosen = resolve_evaluation({**known.flags, **flags}, config_file=config, environ=os.environ)
     if run is None and chosen.exported is not None:
@@ -213,6 +214,7 @@ def _of_run(run: str, candidate: str | None, flags: Mapping[str, Any], runs_dir:
     if given := [name for name in ("prompt", "exported", "workflow") if name in flags]:
         raise UsageError(f"--run: cannot be combined with --{given[0]}. Give one of them.")
     folder = RunStore(runs_dir).open(run)  # once: meanwhile another may become the `last`
+    folder.check_is_own()
     scored = api.best_of(folder.path) if candidate is None else api.candidate_of(folder.path, candidate)
     config = load_config(folder)
     known = config.model_dump(include=set(_FROM_RUN))

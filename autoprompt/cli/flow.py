@@ -68,6 +68,7 @@ def run_flow(
     ] = False,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
+    trust: options.Trust = False,
 ) -> None:
     """Run a workflow. Its outputs come on stdout, what its nodes do on stderr.
 
@@ -79,7 +80,7 @@ def run_flow(
     from autoprompt.runs import RunStore
     from autoprompt.workflow.flow_run import FlowRun, read_inputs, read_mocks_file, reopened
 
-    settings = _settings(flags, config)
+    settings = _settings(flags, config, is_trusted=trust)
     given = read_inputs(inputs or (), inputs_file)
     if resume is not None and given:
         raise UsageError("--resume goes on with the inputs of that run: leave --input and --inputs out")
@@ -93,14 +94,14 @@ def run_flow(
     show(flow, flow.resume(folder.run_id), events, as_json, quiet)
 
 
-def _settings(flags: dict[str, Any], config: Path | None) -> Any:
+def _settings(flags: dict[str, Any], config: Path | None, *, is_trusted: bool) -> Any:
     import os
 
     from autoprompt.cli.run import read_environment
     from autoprompt.llm.endpoints import choose_model
     from autoprompt.settings.resolve import resolve_models
 
-    read_environment()
+    read_environment(is_trusted=is_trusted)
     settings = resolve_models(flags, config_file=config, environ=os.environ)
     choose_model(settings, "task")  # what excludes each other is said before a run begins
     return settings
@@ -179,13 +180,14 @@ def validate_flow(
     ] = None,
     tools: Tools = None,
     as_json: options.Json = False,
+    trust: options.Trust = False,
 ) -> None:
     """Check workflows without running them: all faults at once, with file, line and node. Exit 3 for any."""
     from autoprompt.cli.run import read_environment
     from autoprompt.workflow.file.validation import validate
     from autoprompt.workflow.flow_run import load_tools, read_mocks_file
 
-    read_environment()
+    read_environment(is_trusted=trust)
     load_tools(tools)
     given = None if mocks is None else read_mocks_file(mocks)
     console = render.console(stderr=True)

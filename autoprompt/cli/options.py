@@ -107,6 +107,13 @@ def _given(value: str) -> str:
 
 
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No live panel and no progress lines.")]
+Trust = Annotated[
+    bool,
+    typer.Option(
+        "--trust",
+        help="Trust the files that this command reads: sidecar, `.env`, run folder. See SECURITY.md.",
+    ),
+]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 RunsDir = Annotated[
     Path,

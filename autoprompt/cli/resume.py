@@ -61,6 +61,7 @@ def resume(
     runs_dir: options.RunsDir = Path("runs"),
     as_json: options.Json = False,
     quiet: options.Quiet = False,
+    trust: options.Trust = False,
 ) -> None:
     """Go on with an interrupted run of any kind: no answer that is there already is asked for again.
 
@@ -69,7 +70,7 @@ def resume(
     store = RunStore(runs_dir)
     if run is None:
         raise typer.BadParameter(_which(store), param_hint="RUN")
-    read_environment()
+    read_environment(is_trusted=trust)
     folder = store.open(run)
     kind = str(folder.read_info().get("kind"))
     if kind not in _KINDS:

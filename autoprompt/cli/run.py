@@ -20,6 +20,7 @@ from autoprompt.runs.interrupted import interrupted
 from autoprompt.settings.records import RunConfig
 from autoprompt.settings.resolve import resolve_settings
 from autoprompt.settings.sources import unknown_variables
+from autoprompt.settings.trust import trust_everything
 from autoprompt.text.files import plain_json, to_json
 
 if TYPE_CHECKING:
@@ -39,25 +40,21 @@ def run(
     ] = False,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
+    trust: options.Trust = False,
 ) -> None:
     """Optimize a prompt on a dataset.
 
     Each setting may also stand in the --config file, or in an AUTOPROMPT_... variable.
     """
-    settings = read_settings(flags, config)
+    read_environment(is_trusted=trust)
+    check_metric(flags)
+    settings = resolve_settings(flags, config_file=config, environ=os.environ)
     if dry_run:
         show_estimate(settings, as_json=as_json)
         return
     from autoprompt.optimizer import api
 
     watch(lambda emit: api.optimize(settings, on_event=emit), as_json=as_json, quiet=quiet)
-
-
-def read_settings(flags: dict[str, Any], config_file: Path | None) -> RunConfig:
-    """The effective settings."""
-    read_environment()
-    check_metric(flags)
-    return resolve_settings(flags, config_file=config_file, environ=os.environ)
 
 
 def check_metric(flags: Mapping[str, Any]) -> None:
@@ -72,9 +69,14 @@ def check_metric(flags: Mapping[str, Any]) -> None:
         raise UsageError(f"--metric: {error}") from error
 
 
-def read_environment() -> None:
-    """`.env` of the working directory is read, and overrides nothing; warns of odd lines and names."""
-    for warning in (*map(Problem.plain, load_env_file(Path(".env"))), *unknown_variables(os.environ)):
+def read_environment(*, is_trusted: bool = False) -> None:
+    """Read `.env` of the working directory, which overrides nothing; warn of odd lines and names.
+
+    is_trusted: `--trust`, for `.env` and all that the command reads.
+    """
+    if is_trusted:
+        trust_everything()
+    for warning in (*load_env_file(Path(".env")), *unknown_variables(os.environ)):
         typer.echo(f"warning: {clean(tell(warning, Voice.CLI))}", err=True)
     stop_tracing(os.environ)
 

@@ -76,13 +76,14 @@ def start(
     output: Output = None,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
+    trust: options.Trust = False,
 ) -> None:
     """Answer a question by experiments: hypotheses that code of the model tests in a sandbox.
 
     Passes: 2-3 to try it, 3-4 for a simple question, 5-6 for a medium one, 7-10 for research.
     Each setting may also stand in the --config file, or in an AUTOPROMPT_... variable.
     """
-    read_environment()
+    read_environment(is_trusted=trust)
     given = flags if task is None else {**flags, "task": _read_task(task)}
     settings = resolve_science(given, config_file=config, environ=os.environ)
     from autoprompt.optimizer import api
@@ -100,9 +101,10 @@ def resume(
     output: Output = None,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
+    trust: options.Trust = False,
 ) -> None:
     """Go on with an interrupted investigation: no finished pass is paid or run again."""
-    read_environment()
+    read_environment(is_trusted=trust)
     resume_run(run, runs_dir, output=output, as_json=as_json, quiet=quiet)
 
 

@@ -13,13 +13,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from autoprompt.errors import AuthenticationError, ConfigError, UsageError
+from autoprompt.errors import AuthenticationError, ConfigError, UsageError, variable_name
 from autoprompt.llm.client import CallRole
 from autoprompt.llm.transport.address import checked_url, shown_url
 from autoprompt.llm.transport.failures import has_login
 from autoprompt.llm.transport.http import address_hint, list_models
 from autoprompt.llm.transport.wire import Constrain
 from autoprompt.settings.records import LOCAL, ModelSettings, is_embedded, openai_address
+from autoprompt.settings.trust import check_not_left_out
 from autoprompt.text.redaction import address_without_secrets, whole_address
 
 if TYPE_CHECKING:
@@ -34,11 +35,13 @@ class ModelChoice:
     """What the settings say about the model of one role, before anything is started or asked.
 
     model: None where the endpoint has to say it. base_url: None for the embedded model.
+    key_variable: the variable that holds the key; "" without one.
     """
 
     model: str | None
     base_url: str | None
     api_key: str = field(repr=False)
+    key_variable: str = ""
 
     @property
     def is_local(self) -> bool:
@@ -74,9 +77,25 @@ def choose_model(
 
     The optimizer's default is the task's model, the judge's the optimizer's. A model named for one of them
     without an address is looked for at the address of the task. Raises UsageError for the embedded model at
-    an address, ConfigError for a key that no header can carry.
+    an address, ConfigError for a key that no header can carry, and for an address of `.env` that is not used.
     """
     environment = os.environ if environment is None else environment
+    choice = _chosen(settings, role, environment)
+    if choice.base_url is not None:
+        _check_no_address_left_out(settings, role)
+    return choice
+
+
+def _check_no_address_left_out(settings: ModelSettings, role: CallRole) -> None:
+    """Raise ConfigError if `.env` names an address that would go before the one that is asked."""
+    for name in {"judge": ("judge_", "optimizer_", ""), "optimizer": ("optimizer_", "")}.get(role, ("",)):
+        if getattr(settings, f"{name}base_url") is not None:
+            return
+        check_not_left_out(variable_name(f"{name}base_url"))
+    check_not_left_out("OPENAI_BASE_URL", "OPENAI_API_BASE")
+
+
+def _chosen(settings: ModelSettings, role: CallRole, environment: Mapping[str, str]) -> ModelChoice:
     openai_url = openai_address(environment) or OPENAI_URL
     keys, addresses = ["OPENAI_API_KEY"], ["AUTOPROMPT_BASE_URL"]
     _check_exclusive("", settings.model, settings.base_url)
@@ -108,6 +127,11 @@ def read_key(environment: Mapping[str, str], *names: str) -> str:
     Without white space around it: keys are pasted, and secrets that come from a file end with its line.
     Raises ConfigError for characters that no header can carry; the message does not repeat the key.
     """
+    return _named_key(environment, names)[1]
+
+
+def _named_key(environment: Mapping[str, str], names: Sequence[str]) -> tuple[str, str]:
+    """The first of these variables that holds a key, and the key; see `read_key`."""
     given = ((name, environment.get(name, "").strip()) for name in names)
     name, key = next(((name, key) for name, key in given if key), ("", ""))
     for place, character in enumerate(key, 1):
@@ -117,7 +141,7 @@ def read_key(environment: Mapping[str, str], *names: str) -> str:
                 f"{name}: character {place} of the key is U+{ord(character):04X} ({called}), expected "
                 "letters, digits and signs of ASCII. Copy the key anew, without typographic quotes around it."
             )
-    return key
+    return name, key
 
 
 def missing_key(base_url: str, api_key: str, role: CallRole = "task") -> list[str]:
@@ -190,7 +214,8 @@ def _choice(
     if base_url is None and (model is None or is_embedded(model)):
         return ModelChoice(model, None, "")
     address = whole_address(base_url or default_url, environment, addresses)
-    return ModelChoice(model, address, read_key(environment, *keys))
+    variable, key = _named_key(environment, keys)
+    return ModelChoice(model, address, key, variable)
 
 
 def _check_exclusive(prefix: str, model: str | None, base_url: str | None) -> None:

@@ -26,6 +26,7 @@ from autoprompt.settings.faults import known_keys
 from autoprompt.settings.prompt_file import prompt_text
 from autoprompt.settings.records import CheckFile, RunConfig, ScienceConfig
 from autoprompt.settings.sidecar import Task, find_dataset, find_sidecar, load_task
+from autoprompt.settings.trust import check_file
 from autoprompt.settings.yaml_file import load_yaml, top_keys
 
 DATA_FILES = ("dataset", "train", "val", "test")
@@ -143,22 +144,29 @@ def from_record(record: BaseModel, places: Mapping[str, Place], folder: Path) ->
 
 
 def _from_sidecar(path: Path, above: Sequence[Layer]) -> Layer:
-    """Return what the sidecar says, without what belongs to a prompt or a metric that was replaced."""
+    """Return what the sidecar says and nobody above it, without what belongs to something that was replaced.
+
+    Raises ConfigError for what only the user may say; see `autoprompt.settings.trust`.
+    """
     task: Task = load_task(path)
     places = {
         name: Place(path, line, setting=name, source="sidecar") for name, line in top_keys(path).items()
     }
-    values = {name: getattr(task, name) for name in task.model_fields_set}
-    values = {name: value for name, value in values.items() if value is not None}
-    if "prompt" in values:
-        values["prompt"] = prompt_text(values["prompt"], path.parent, places["prompt"])
+    given = {name for layer in above for name in layer.values}
+    own = [name for name in places if name == "metric_options" or name not in given]
+    values = {name: value for name in own if (value := getattr(task, name)) is not None}
     if any(layer.values.get("metric", task.metric) != task.metric for layer in above):
         values.pop("metric_options", None)
-    has_workflow = any("workflow" in layer.values for layer in above)
-    if has_workflow:
+    if options := values.get("metric_options"):
+        replaced = {name for layer in above for name in layer.values.get("metric_options", {})}
+        values["metric_options"] = {name: options[name] for name in options if name not in replaced}
+    if "workflow" in given:
         values.pop("prompt", None)
-    if has_workflow or any("prompt" in layer.values for layer in above):
+    if given & {"workflow", "prompt"}:
         values.pop("locked", None)
+    check_file(values, places, path)
+    if "prompt" in values:
+        values["prompt"] = prompt_text(values["prompt"], path.parent, places["prompt"])
     return Layer(values, {name: places[name] for name in values})
 
 

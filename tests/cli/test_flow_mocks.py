@@ -68,7 +68,7 @@ def test_mocks_of_a_resume_go_instead_of_those_that_are_kept() -> None:
     kept = json.loads(path.read_text(encoding="utf-8"))
     kept["mocks"]["bb"] = kept["mocks"]["b"]  # as an earlier version kept it
     path.write_text(json.dumps(kept), encoding="utf-8")
-    assert "mocks: no node 'bb'" in call("resume", run_id, code=3).stderr
+    assert "mocks: no node 'bb'" in call("resume", run_id, "--trust", code=3).stderr
     Path("m.yaml").write_text(GOOD, encoding="utf-8")
     again = call("flow", "run", "two.yaml", "--resume", run_id, "--mocks", "m.yaml", "-q")
     assert again.stdout == "o: two\n"

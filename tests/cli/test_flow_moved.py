@@ -69,7 +69,7 @@ def test_a_run_of_an_earlier_version_looks_beside_the_runs(
     kept = json.loads(path.read_text(encoding="utf-8"))
     kept.pop("from_run", None)
     path.write_text(json.dumps(kept), encoding="utf-8")
-    assert "o: ONE\n" in call("resume", run_id).stdout
+    assert "o: ONE\n" in call("resume", run_id, "--trust").stdout
 
 
 @pytest.mark.parametrize(

@@ -17,24 +17,13 @@ from autoprompt.llm.kept.answers import request_key
 from autoprompt.llm.kept.cache import ResponseCache
 from autoprompt.llm.kept.journal import Journal
 from autoprompt.llm.limits.budget import Budget
+from autoprompt.llm.providers import KEYLESS, PROVIDERS, address_variable, key_variable
 from autoprompt.llm.stack import Models
 from autoprompt.llm.traits import KnownTraits
 from autoprompt.records import Message
 from autoprompt.settings.records import LOCAL, ModelSettings, is_embedded, openai_address
+from autoprompt.settings.trust import check_not_left_out
 
-# Base URL of providers that speak the OpenAI protocol. Their keys are <NAME>_API_KEY.
-_PROVIDERS = {
-    "openai": "https://api.openai.com/v1",
-    "deepseek": "https://api.deepseek.com/v1",
-    "groq": "https://api.groq.com/openai/v1",
-    "mistralai": "https://api.mistral.ai/v1",
-    "moonshot": "https://api.moonshot.cn/v1",
-    "openrouter": "https://openrouter.ai/api/v1",
-    "siliconflow": "https://api.siliconflow.cn/v1",
-    "tongyi": "https://dashscope.aliyuncs.com/compatible-mode/v1",
-    "ollama": "http://127.0.0.1:11434/v1",
-}
-_KEYLESS = ("ollama",)
 COMPLETION_PARAMS = ("temperature", "max_tokens", "stop", "seed")  # those that are sent
 
 _log = logging.getLogger(__name__)
@@ -167,18 +156,23 @@ class NamedModels:
         return self._provided(provider or "openai", spec)
 
     def _provided(self, provider: str, spec: ModelSpec) -> tuple[str | None, str | None, str]:
-        name = provider.upper().replace("-", "_")
-        own = openai_address(self._environment) if provider == "openai" else ""
-        url = own or self._environment.get(f"{name}_BASE_URL") or _PROVIDERS.get(provider)
+        variable, known = key_variable(provider), PROVIDERS.get(provider)
+        is_openai = provider == "openai"
+        own = openai_address(self._environment) if is_openai else ""
+        url = own or self._environment.get(address_variable(provider))
+        if not url:
+            check_not_left_out(address_variable(provider), *(("OPENAI_API_BASE",) if is_openai else ()))
+        url = url or known
         if url is None:
             raise ConfigError(
-                f"no address for the provider {provider!r} of model {spec.name!r}. Set {name}_BASE_URL (and "
-                f"{name}_API_KEY), or run with --model and --base-url. Known: {', '.join(_PROVIDERS)}, local."
+                f"no address for the provider {provider!r} of model {spec.name!r}. Set "
+                f"{address_variable(provider)} (and {variable}), or run with --model and --base-url. Known: "
+                f"{', '.join(PROVIDERS)}, local."
             )
-        key = read_key(self._environment, f"{name}_API_KEY")
-        if not key and url == _PROVIDERS.get(provider) and provider not in _KEYLESS:
+        key = read_key(self._environment, variable)
+        if not key and url == known and provider not in KEYLESS:
             raise AuthenticationError(
-                f"{name}_API_KEY is not set, and model {spec.name!r} is of the provider {provider!r}. Set "
+                f"{variable} is not set, and model {spec.name!r} is of the provider {provider!r}. Set "
                 "it, or run with --model local (the embedded model) or with --model and --base-url."
             )
         return spec.name, url, key
