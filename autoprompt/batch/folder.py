@@ -49,7 +49,7 @@ class BatchFolder:
         """The folder of this name, made if need be. Raises StoreError if something else lies there."""
         path = runs_dir / name
         if (path / "run.json").is_file():
-            return cls.open(RunFolder(path))
+            return cls.open_own(RunFolder(path))
         if path.exists():
             _clear_beginning(path)
         return cls(RunStore(runs_dir).create({"name": name}, kind=KIND, run_id=name))
@@ -61,6 +61,13 @@ class BatchFolder:
         if kind != KIND:
             raise StoreError(f"{run.path}: a run of the kind {kind!r}, not a batch. Choose another --name.")
         return cls(run)
+
+    @classmethod
+    def open_own(cls, run: RunFolder) -> BatchFolder:
+        """The same, to go on with it. Raises StoreError also for a batch that this user did not make."""
+        folder = cls.open(run)
+        run.check_is_own()
+        return folder
 
     @property
     def path(self) -> Path:

@@ -90,7 +90,7 @@ def unpack(parcel: bytes, job: Job) -> None:
             write_text(job.trial.config.memory, _read(archive, "memory.txt").decode())
 
 
-_WITH_PLACES = ("config.yaml", "result.json", "events.jsonl")
+_WITH_PLACES = ("run.json", "config.yaml", "result.json", "events.jsonl")
 
 
 def _renamed(data: bytes, places: Mapping[str, str]) -> bytes:

@@ -98,7 +98,7 @@ def resume_batch(
 
     Raises StoreError for an unknown run and for one that is no batch, else what `run_batch` raises.
     """
-    folder = BatchFolder.open(RunStore(runs_dir).open(run))
+    folder = BatchFolder.open_own(RunStore(runs_dir).open(run))
     batch = folder.read_batch()
     return run_batch(batch, runs_dir=folder.path.parent, clients=clients, on_event=on_event)
 
@@ -190,7 +190,7 @@ def _batch(
     if not (path / "run.json").is_file():
         return batch
     given = batch.budget.model_dump(exclude_none=True)
-    kept = BatchFolder.open(RunFolder(path)).read_budget().model_dump(exclude_none=True)
+    kept = BatchFolder.open_own(RunFolder(path)).read_budget().model_dump(exclude_none=True)
     left = {cap: value for cap, value in kept.items() if cap not in given}
     if not left:
         return batch

@@ -131,6 +131,7 @@ def resume(
         if finished is not None:
             return finished
         _check_is_no_trial(folder)
+        folder.check_is_own()
         _tell_changes(folder, on_event)
         config = as_complete(find_data(folder, load_config(folder)))
         preparation = prepare(config, has_clients=clients is not None)

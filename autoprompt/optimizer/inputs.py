@@ -13,7 +13,7 @@ from autoprompt.runs import RunFolder
 from autoprompt.runs.find import places, seen_from
 from autoprompt.runs.interrupted import batch_of
 from autoprompt.settings.records import RunConfig
-from autoprompt.text.files import file_sha256, read_json, write_json
+from autoprompt.text.files import file_sha256, read_json, to_json
 from autoprompt.text.redaction import HIDDEN
 
 _INPUTS = "inputs.json"
@@ -29,7 +29,7 @@ def keep_inputs(folder: RunFolder, preparation: Preparation) -> None:
         for name, path in preparation.splits.paths.items()
     }
     known = {"data": data, "metric": code_digests(preparation.config.metric)}
-    write_json(folder.path / _INPUTS, known)
+    folder.write_text(_INPUTS, to_json(known, indent=2) + "\n")
 
 
 def find_data(folder: RunFolder, config: RunConfig) -> RunConfig:

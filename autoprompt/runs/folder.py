@@ -30,12 +30,14 @@ from autoprompt.text.files import (
     append_jsonl,
     read_json,
     read_jsonl,
+    to_json,
     to_yaml,
     write_json,
     write_jsonl,
     write_text,
 )
 from autoprompt.runs.lock import is_held
+from autoprompt.runs.marks import check_is_own, mark
 from autoprompt.records import EvaluatedRow
 from autoprompt.text.names import counted
 
@@ -181,14 +183,13 @@ class RunFolder:
     def write_text(self, name: str, text: str) -> Path:
         """Replace the file `name` of this folder, e.g. `best_prompt.txt`."""
         path = self.path / name
+        mark(self.path, name, text)
         write_text(path, text)
         return path
 
     def write_json(self, name: str, value: Mapping[str, Any]) -> Path:
         """Replace the file `name` of this folder by `value`, without secrets; see `redact_entries`."""
-        path = self.path / name
-        write_json(path, redact_entries(value))
-        return path
+        return self.write_text(name, to_json(redact_entries(value), indent=2) + "\n")
 
     def write_labels(self, labels: Sequence[str]) -> Path:
         """Keep the only answers that the run allows, given or inferred; none of them for free answers."""
@@ -272,6 +273,18 @@ class RunFolder:
                 f"start a new run. Only these may change: {', '.join(sorted(MAY_CHANGE))}."
             )
         return {name: [began.get(name), now.get(name)] for name in names}
+
+    def check_is_own(self) -> None:
+        """Refuse to do anything on behalf of a run that somebody else may have made.
+
+        Call it before anything of the folder is executed, sent or asked. Reading needs no trust.
+
+        Raises:
+            StoreError: It has no valid mark of this user and its folder is not trusted, or settings of its
+                `config.yaml` were edited that may not change.
+        """
+        changed = self.settings_changed()
+        check_is_own(self.path, changed)
 
     def read_settings(self, kind: type[Settings]) -> Settings:
         """The settings that the run was started with, as the record `kind`. Raises StoreError."""
@@ -413,7 +426,8 @@ def fill_new_folder(path: Path, config: Mapping[str, Any], kind: str) -> None:
     write_text(path / "config.yaml", text)
     info = {"schema_version": SCHEMA_VERSION, "run_id": path.name, "kind": kind, "created": _now()}
     info["settings"] = yaml.safe_load(text)
-    write_json(path / "run.json", info)  # last: a folder that has it is whole
+    mark(path, "run.json", begun := to_json(info, indent=2) + "\n")
+    write_text(path / "run.json", begun)  # last: a folder that has it is whole
 
 
 def _absolute(value: Any) -> Any:

@@ -32,7 +32,7 @@ from autoprompt.science.state import ScienceState
 from autoprompt.science.transcript import markdown, messages
 from autoprompt.settings.records import ScienceConfig
 from autoprompt.settings.resolve import check_kind
-from autoprompt.text.files import file_sha256, read_json, to_json, write_json
+from autoprompt.text.files import file_sha256, read_json, to_json
 
 KIND = "science"
 MAX_OUTPUT_TOKENS = 1024  # of one turn; code for one experiment is shorter
@@ -84,7 +84,7 @@ def resume(
         finished = folder.read_result()
         if finished is not None:
             return Investigation.from_dict(finished)
-        folder.settings_changed()
+        folder.check_is_own()
         config = _load_config(folder)
         _check_unchanged(folder)
         level, python = _checked_bench(config)
@@ -348,7 +348,8 @@ def _write_task(folder: RunFolder, config: ScienceConfig) -> None:
     """The words as they were, since what looks like a key is blacked out in config.yaml, and what the data
     was."""
     sums = {str(path.absolute()): file_sha256(path) for path in config.data}
-    write_json(folder.path / _TASK, {"task": config.task, "io": config.io, "sha256": sums})
+    kept = {"task": config.task, "io": config.io, "sha256": sums}
+    folder.write_text(_TASK, to_json(kept, indent=2) + "\n")
 
 
 def _check_unchanged(folder: RunFolder) -> None:

@@ -204,6 +204,7 @@ def reopened(
     mocks: instead of those that it was started with, so that one can be taken away; None: those.
     Raises StoreError for a run of a workflow that was made in Python, and for one of another kind.
     """
+    folder.check_is_own()
     known = file or folder.read_config().get("workflow_file")
     if not known:
         raise StoreError(

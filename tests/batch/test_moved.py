@@ -11,7 +11,7 @@ from batches import Home, mortal, scripted, solve
 from fakes import write_rows
 from typer.testing import CliRunner
 
-from autoprompt import Clients, ScriptedClient
+from autoprompt import Clients, ScriptedClient, trust
 from autoprompt.batch import BatchResult, resume_batch, run_batch
 from autoprompt.cli import app
 from autoprompt.errors import ConfigError, StoreError
@@ -86,6 +86,7 @@ def test_a_batch_of_an_earlier_version_finds_its_data_beside_the_runs(
     for trial in kept["trials"]:
         trial.pop("from_batch", None)
     path.write_text(json.dumps(kept), encoding="utf-8")
+    trust(new / "runs")
     assert resume_batch("b", clients=scripted()).is_complete
 
 

@@ -1,0 +1,120 @@
+"""The marks of a run that this user made: without them, its folder must be trusted before anything runs.
+
+A mark is an HMAC-SHA256 with the user's secret over a file of the folder, together with its `run.json`. That
+holds the settings which the run began with. Of those in `config.yaml` some may change (`MAY_CHANGE`), and the
+mark stays valid; the ones that name a program may not.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from autoprompt.errors import Place, Problem, StoreError
+from autoprompt.settings.own_folder import make_secret, own_folder, read_secret
+from autoprompt.settings.trust import is_trusted
+from autoprompt.text.files import read_json, write_json
+
+MARKS = "marks.json"
+_INFO = "run.json"
+# What a resumed run executes or sends by. They need not be there; those that are must carry a mark.
+MARKED = (
+    _INFO,
+    "batch.json",
+    "flow_settings.json",
+    "inputs.json",
+    "original_prompt.txt",
+    "original_workflow.yaml",
+    "task.json",
+    "workflow_inputs.json",
+)
+_PROGRAMS = ("tools", "workflow")  # may change between start and resume, and name what is executed
+
+
+def mark(folder: Path, name: str, text: str) -> None:
+    """Mark what is to be written to a file of a run as this user's, if the run is.
+
+    Call it before the file is written: a kill between the two then leaves the old file or none, and the mark
+    before the last one is kept. Does nothing if there is no secret to mark it with.
+    """
+    if name not in MARKED:
+        return
+    data = text.encode(errors="replace")
+    with suppress(OSError, StoreError):
+        secret, known = make_secret(), {} if name == _INFO else _read(folder)
+        if name == _INFO or _is_valid(folder, _INFO, known, secret):
+            info = data if name == _INFO else (folder / _INFO).read_bytes()
+            marks = [*known.get(name, ()), _digest(info, name, data, secret)]
+            write_json(folder / MARKS, {**known, name: marks[-2:]})
+
+
+def check_is_own(folder: Path, changed: dict[str, list[Any]]) -> None:
+    """Refuse to do anything on behalf of a run folder that somebody else may have written.
+
+    Args:
+        folder: Of the run. A trial is this user's if its batch is.
+        changed: What was edited in its `config.yaml` since the run began.
+
+    Raises:
+        StoreError: The folder has no valid mark, and is not trusted.
+    """
+    if is_trusted(folder):
+        return
+    fix = "If you trust the folder, {trust}."
+    settings = {"trust": folder.absolute()}
+    said = _fault(folder)
+    above = folder.absolute().parent
+    if said and (above / "batch.json").is_file() and not _fault(above):
+        said = ""
+    if said:
+        raise StoreError(Problem("trust.run", said, Place(folder), fix, settings))
+    for name in (name for name in _PROGRAMS if name in changed):
+        was, now = changed[name]
+        said = f"{name} was {was} when the run began, and is {now}, which would be executed"
+        place = Place(folder / "config.yaml", setting=name, source="file")
+        raise StoreError(Problem("trust.edited-program", said, place, fix, settings))
+
+
+def _fault(folder: Path) -> str:
+    """Why a run is not known as this user's; "" if it is."""
+    try:
+        secret = read_secret()
+        if secret is None:
+            make_secret()
+    except OSError as error:
+        return (
+            "your own runs cannot be told from others', because the secret in "
+            f"{own_folder() or 'your settings'} cannot be used ({error.strerror or error})"
+        )
+    known = _read(folder)
+    if secret is None or not _is_valid(folder, _INFO, known, secret):
+        return "you did not make this run on this machine, and it would decide what is executed and sent"
+    wrong = [
+        name for name in MARKED if (folder / name).exists() and not _is_valid(folder, name, known, secret)
+    ]
+    return f"{', '.join(wrong)} changed since you made this run" if wrong else ""
+
+
+def _read(folder: Path) -> dict[str, list[str]]:
+    """The marks of each file; none for what is no list of them."""
+    try:
+        found = read_json(folder / MARKS)
+    except StoreError:
+        return {}
+    return {name: [str(one) for one in marks] for name, marks in found.items() if isinstance(marks, list)}
+
+
+def _is_valid(folder: Path, name: str, known: dict[str, list[str]], secret: bytes) -> bool:
+    try:
+        found = _digest((folder / _INFO).read_bytes(), name, (folder / name).read_bytes(), secret)
+    except OSError:
+        return False
+    return any(hmac.compare_digest(one.encode(errors="replace"), found.encode()) for one in known.get(name, ()))
+
+
+def _digest(info: bytes, name: str, data: bytes, secret: bytes) -> str:
+    sums = [hashlib.sha256(part).hexdigest() for part in (info, data)]
+    return hmac.new(secret, "\n".join([name, *sums]).encode(), hashlib.sha256).hexdigest()
