@@ -58,7 +58,8 @@ class LocalExecutor:
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("ab") as errors:
             process = subprocess.Popen(
-                [sys.executable, "-m", "autoprompt.batch.worker"],
+                # -P: a `pydantic.py` of the working directory is not what `import pydantic` means
+                [sys.executable, "-P", "-m", "autoprompt.batch.worker"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,

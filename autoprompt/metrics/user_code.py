@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import difflib
 import hashlib
-import importlib
 import inspect
 import os
 import sys
-import sysconfig
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,6 +14,7 @@ from types import ModuleType
 from typing import Any, cast
 
 from autoprompt.errors import ConfigError
+from autoprompt.metrics.user_folders import INSTALLED, import_from
 from autoprompt.text.names import named
 
 PREFIX = "python:"
@@ -23,7 +22,6 @@ _PROGRAM = "__main__"  # whichever program runs: a script, a notebook, or the co
 _SKIPPED = ("node_modules", "__pycache__", "site-packages", "build", "dist")
 _DEEPEST, _MOST_FILES = 3, 3000  # folders below the one that is searched, files that are looked at
 _PACKAGE = str(Path(__file__).parents[1])
-_INSTALLED = tuple(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib"))
 # Name -> function and `code_digests`, as they were when this process first used it: what it scores with.
 _digests: dict[str, tuple[Callable[..., Any], dict[str, str]]] = {}
 
@@ -39,9 +37,6 @@ def find_function(name: str) -> Callable[..., Any]:
         dotted = module_name.rpartition(".")
         meant = f"{dotted[0]}:{dotted[2]}" if dotted[0] and dotted[2] != "py" else "my_metrics:f"
         raise ConfigError(f"metric {name!r}: expected python:module:function, such as python:{meant}")
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.append(here)  # a console script does not search the working directory
     module = _import(name, module_name, function_name)
     function = getattr(module, function_name, None)
     if callable(function):
@@ -71,7 +66,7 @@ def with_line(error: BaseException) -> str:
     frames = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)
-        if Path(frame.filename).is_file() and not frame.filename.startswith((_PACKAGE, *_INSTALLED))
+        if Path(frame.filename).is_file() and not frame.filename.startswith((_PACKAGE, *INSTALLED))
     ]
     at = f" ({_shown(frames[-1].filename)} line {frames[-1].lineno})" if frames else ""
     return f"{type(error).__name__}: {error}{at}"
@@ -79,7 +74,7 @@ def with_line(error: BaseException) -> str:
 
 def _import(name: str, module_name: str, function_name: str) -> ModuleType:
     try:
-        return importlib.import_module(module_name)
+        return import_from(Path.cwd(), module_name)  # which a console script does not search
     except ModuleNotFoundError as error:
         missing = error.name or ""
         if missing == module_name or module_name.startswith(f"{missing}."):
@@ -159,7 +154,7 @@ def _searched() -> list[str]:
     own = [
         folder
         for folder in dict.fromkeys(folders)
-        if Path(folder).is_dir() and not folder.startswith((_PACKAGE, *_INSTALLED))
+        if Path(folder).is_dir() and not folder.startswith((_PACKAGE, *INSTALLED))
     ]
     return [folder for folder in own if folder != str(Path(sys.executable).parent)]
 

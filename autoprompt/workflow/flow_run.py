@@ -26,6 +26,7 @@ from autoprompt.errors import (
 )
 from autoprompt.llm.kept.cache import ResponseCache
 from autoprompt.llm.limits.budget import Budget
+from autoprompt.metrics.user_folders import let_import
 from autoprompt.runs import RunFolder
 from autoprompt.runs.find import places, seen_from
 from autoprompt.settings.records import CallSettings, RunConfig
@@ -261,11 +262,10 @@ def load_tools(file: Path | None) -> None:
         return
     folder = str(file.absolute().parent)
     name = f"autoprompt_tools_{file.stem}_{hashlib.sha256(folder.encode(errors='replace')).hexdigest()[:8]}"
-    spec = importlib.util.spec_from_file_location(name, file)
+    spec = importlib.util.spec_from_file_location(name, file.absolute())
     if spec is None or spec.loader is None or not file.is_file():
         raise ConfigError(f"tools: {file} is no Python file. Give the path of one with @tool functions.")
-    if folder not in sys.path:
-        sys.path.append(folder)  # for what it imports, maybe not before a tool is called
+    let_import(Path(folder))
     sys.modules[name] = module = importlib.util.module_from_spec(spec)  # where dataclasses and pickle look
     try:
         spec.loader.exec_module(module)

