@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,6 +15,7 @@ from autoprompt.batch.local import LocalExecutor
 from autoprompt.batch.table import BatchResult, trials_in_words
 from autoprompt.batch.trials import Batch, Trial, load_batch, select
 from autoprompt.errors import AutopromptError, ConfigError, Voice, flag_name
+from autoprompt.llm.destinations import ROLES, all_of, sends_to
 from autoprompt.llm.limits.demand import Amount
 from autoprompt.llm.limits.ledger import Caps, FileLedger
 from autoprompt.llm.models import Clients, unpriced
@@ -269,6 +270,8 @@ def _drive(
     try:
         driver = Driver(folder, batch, ledger, least, emit)
         ledger.begin(driver.waiting)
+        if clients is None and driver.has_work and (event := _sends_to(batch, least)) is not None:
+            emit(event)
         emit(_started(folder, batch, driver, len(least)))
         if not driver.has_work:
             driver.save()
@@ -279,6 +282,10 @@ def _drive(
         ledger.close()
     emit({"event": "batch_finished", "result": result})
     return result
+
+
+def _sends_to(batch: Batch, to_run: Collection[str]) -> Event | None:
+    return all_of(sends_to(trial.config, ROLES) for trial in batch.trials if trial.id in to_run)
 
 
 def _started(folder: BatchFolder, batch: Batch, driver: Driver, to_run: int) -> Event:

@@ -82,10 +82,10 @@ def batch(
 def watch_batch(start: Callable[[OnEvent], BatchResult], *, as_json: bool, quiet: bool) -> None:
     """Runs `start` under the live view and shows its table. Exits with 1 if a trial has no result."""
     # Ray prints what it has lost on stdout, which is the result's.
-    with watching(render.console(stderr=True), quiet=quiet) as emit, redirect_stdout(sys.stderr):
+    with watching(render.console(stderr=True), quiet=quiet) as (progress, emit), redirect_stdout(sys.stderr):
         result = start(emit)
     batch_table.show(batch_table.result(result), stderr=as_json)
     if as_json:
-        print_json(result.to_dict())
+        print_json({**result.to_dict(), "sent_to": progress.sent_to})
     if result.failed or result.not_run:
         raise typer.Exit(1)

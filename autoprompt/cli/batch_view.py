@@ -21,6 +21,7 @@ from autoprompt.batch.table import Row, trials_in_words
 from autoprompt.cli import clean, render
 from autoprompt.cli.progress import PHASES, duration, money
 from autoprompt.errors import Problem, Voice, tell
+from autoprompt.llm.destinations import SENDS_TO, sentences
 from autoprompt.records import OnEvent
 from autoprompt.text.names import counted
 
@@ -63,6 +64,7 @@ class BatchProgress:
     to_run: int = 0
     ended: int = 0
     failed: int = 0
+    sent_to: list[Mapping[str, Any]] = field(default_factory=list)
     running: dict[str, _Live] = field(default_factory=dict)
     recent: deque[str] = field(default_factory=lambda: deque(maxlen=_RECENT))
     started: float = 0.0
@@ -70,6 +72,9 @@ class BatchProgress:
     def add(self, event: Mapping[str, Any]) -> str | None:
         """Take in one event; the line that tells of it, None where it needs none."""
         match event["event"]:
+            case kind if kind == SENDS_TO:
+                self.sent_to = event["to"]
+                return "\n".join(sentences(event))
             case "batch_started":
                 return self._started(event)
             case "trial_started":
@@ -129,14 +134,14 @@ def _told(row: Row) -> str:
 
 
 @contextmanager
-def watching(console: Console, *, quiet: bool) -> Iterator[OnEvent]:
-    """What to give to `on_event`. Events may come from several threads."""
+def watching(console: Console, *, quiet: bool) -> Iterator[tuple[BatchProgress, OnEvent]]:
+    """What is known of the batch, and what to give to `on_event`. Events may come from several threads."""
     progress = BatchProgress()
     if quiet or not console.is_terminal or console.is_dumb_terminal:
-        yield _lines(progress, console, quiet=quiet)
+        yield progress, _lines(progress, console, quiet=quiet)
         return
     with Live(_View(progress), console=console, refresh_per_second=4, transient=True):
-        yield _lines(progress, console, quiet=True)
+        yield progress, _lines(progress, console, quiet=True)
 
 
 def _lines(progress: BatchProgress, console: Console, *, quiet: bool) -> OnEvent:
@@ -158,7 +163,7 @@ def _lines(progress: BatchProgress, console: Console, *, quiet: bool) -> OnEvent
                 return
             told_at = progress.clock()
             is_warning = "warning: " in line
-            if is_warning or not quiet:
+            if is_warning or not quiet or event["event"] == SENDS_TO:
                 console.print(Text(clean(line), "yellow" if is_warning else ""))
 
     return emit

@@ -66,7 +66,7 @@ def check(
         check_writable(path)
     from autoprompt.optimizer import api
 
-    with watching(render.console(stderr=True), quiet=quiet) as (_, emit):
+    with watching(render.console(stderr=True), quiet=quiet) as (progress, emit):
         try:
             report = api.check(settings, limits, is_update=update_baseline, on_event=emit)
         except (KeyboardInterrupt, Interrupted) as error:  # of a workflow the engine has made it the second
@@ -80,7 +80,7 @@ def check(
     if update_baseline and limits.baseline is not None:
         _update(report, limits.baseline, render.console(stderr=as_json))
     if as_json:
-        print_json(report.to_dict())
+        print_json({**report.to_dict(), "sent_to": progress.sent_to})
     if not (report.is_passed or update_baseline):
         if all(reason.kind == "drop" for reason in report.reasons):  # a baseline outdoes no other limit
             typer.echo(

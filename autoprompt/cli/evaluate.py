@@ -113,9 +113,9 @@ def evaluate(
     if dry_run:
         _show_estimate(settings, known, other, as_json=as_json)
         return
-    with watching(render.console(stderr=True), quiet=quiet) as (_, emit):
+    with watching(render.console(stderr=True), quiet=quiet) as (progress, emit):
         report = _ask(settings, known, other, emit)
-    _show(report, output, as_json=as_json)
+    _show(report, output, as_json=as_json, sent_to=progress.sent_to)
 
 
 def _ask(settings: RunConfig, known: _Known, other: Candidate | None, emit: OnEvent) -> EvaluationReport:
@@ -152,7 +152,7 @@ def _show_estimate(
         print_json(found)
 
 
-def _show(report: EvaluationReport, output: Path | None, *, as_json: bool) -> None:
+def _show(report: EvaluationReport, output: Path | None, *, as_json: bool, sent_to: list[Any]) -> None:
     console = render.console(stderr=as_json)
     for line in _lines(report):
         console.print(Text(line))
@@ -160,7 +160,7 @@ def _show(report: EvaluationReport, output: Path | None, *, as_json: bool) -> No
         write_output(output, scores.written(report, output))
         console.print(Text(f"rows: {output}"))
     if as_json:
-        print_json(report.to_dict())
+        print_json({**report.to_dict(), "sent_to": sent_to})
 
 
 def _other(against: str, known: _Known) -> Candidate:

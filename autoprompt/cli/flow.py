@@ -16,6 +16,7 @@ from autoprompt.cli import clean, options, print_line, render
 from autoprompt.cli.flow_view import FlowView, nested
 from autoprompt.cli.run import json_text, print_json
 from autoprompt.errors import ConfigError, Problem, UsageError, Voice, tell
+from autoprompt.llm.destinations import sentences
 from autoprompt.runs.listing import summarize
 from autoprompt.settings.records import BudgetSettings, ModelSettings
 from autoprompt.text.names import counted
@@ -109,6 +110,9 @@ def _settings(flags: dict[str, Any], config: Path | None, *, is_trusted: bool) -
 
 def show(flow: FlowRun, stream: Generator[Event], events: bool, as_json: bool, quiet: bool) -> None:
     """Follow a run to its end. Raises what it failed with, and Interrupted on Ctrl-C."""
+    sends = flow.sends_to()
+    for line in sentences(sends) if sends is not None else ():
+        typer.echo(clean(line), err=True)
     try:
         with closing(stream):
             _follow(flow, stream, events, as_json, quiet)
@@ -129,7 +133,8 @@ def _follow(flow: FlowRun, stream: Iterator[Event], events: bool, as_json: bool,
     if as_json:
         nodes = nested(view.entries)
         name = "nodes" if "nodes" not in flow.outputs else "_nodes"
-        print_json({**flow.outputs, name: nodes})
+        sends = flow.sends_to()
+        print_json({**flow.outputs, name: nodes, "_sent_to": [] if sends is None else sends["to"]})
         return
     _print_outputs(flow.outputs)
 

@@ -20,6 +20,7 @@ from rich.text import Text
 from autoprompt.cli import clean
 from autoprompt.cli.progress import PHASES, Progress, duration, megabytes, money
 from autoprompt.errors import Problem, Voice, tell
+from autoprompt.llm.destinations import SENDS_TO
 from autoprompt.records import OnEvent
 from autoprompt.text.names import counted
 
@@ -84,7 +85,7 @@ class Lines:
 
     def show(self, event: Mapping[str, Any], line: str | None) -> None:
         kind = event["event"]
-        if self._only and kind not in self._only:
+        if self._only and kind not in (*self._only, SENDS_TO):
             return
         self._tell(kind, event, line)
         if kind == "run_started":

@@ -15,6 +15,7 @@ from rich.text import Text
 
 from autoprompt.cli import clean
 from autoprompt.cli.progress import duration, megabytes, money
+from autoprompt.llm.destinations import SENDS_TO, sentences
 from autoprompt.records import OnEvent
 from autoprompt.science.tags import read_answer
 from autoprompt.text.names import counted
@@ -36,6 +37,7 @@ class PassView:
     doing: str = "looking at the data"
     spent: Mapping[str, Any] = field(default_factory=dict)
     lines: list[tuple[str, str]] = field(default_factory=list)
+    sent_to: list[Mapping[str, Any]] = field(default_factory=list)
     started: float = field(default_factory=time.monotonic)
 
     def add(self, event: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -47,6 +49,10 @@ class PassView:
 
     def _told(self, event: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         match event["event"]:
+            case kind if kind == SENDS_TO:
+                self.sent_to = event["to"]
+                for line in sentences(event):
+                    yield SENDS_TO, line
             case "investigation_started":
                 for name in ("run_id", "run_dir", "model", "max_iterations", "budget"):
                     setattr(self, name, event[name])
@@ -99,10 +105,10 @@ def watching_passes(console: Console, *, quiet: bool) -> Iterator[tuple[PassView
         return emit
 
     if quiet:
-        yield view, show(lambda kind: kind == "warning")
+        yield view, show(lambda kind: kind in ("warning", SENDS_TO))
     elif console.is_terminal and not console.is_dumb_terminal:
         with Live(_Panel(view), console=console, refresh_per_second=4, transient=True):
-            yield view, show(lambda kind: kind == "warning")
+            yield view, show(lambda kind: kind in ("warning", SENDS_TO))
     else:
         yield view, show(lambda _: True)
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from autoprompt.cli.remaining import Remaining, Work
 from autoprompt.errors import Problem, Voice, tell
+from autoprompt.llm.destinations import SENDS_TO, sentences
 from autoprompt.report.wording import chosen, confirmation, refused, rung
 from autoprompt.stats import p_text
 from autoprompt.text.names import counted
@@ -52,6 +53,7 @@ class Progress:
     tried: int = 0
     accepted: int = 0
     recent: deque[str] = field(default_factory=lambda: deque(maxlen=_RECENT))
+    sent_to: list[Mapping[str, Any]] = field(default_factory=list)
     shown: set[str] = field(default_factory=set)  # messages of the warnings that people have seen
     started: float = 0.0
     remaining: Remaining = field(init=False)
@@ -81,6 +83,9 @@ class Progress:
 
     def _line(self, event: Mapping[str, Any]) -> str | None:
         match event["event"]:
+            case kind if kind == SENDS_TO:
+                self.sent_to = event["to"]
+                return "\n".join(sentences(event))
             case "run_started":
                 return self._started(event)
             case "node_started":

@@ -104,7 +104,7 @@ def watch(start: Callable[[OnEvent], RunResult], *, as_json: bool, quiet: bool) 
     console = render.console(stderr=as_json)
     show_result(result, console, progress.shown if _is_one_reader(watcher, console) else ())
     if as_json:
-        print_json(result.to_dict())
+        print_json({**result.to_dict(), "sent_to": progress.sent_to})
 
 
 def _is_one_reader(watcher: Console, console: Console) -> bool:

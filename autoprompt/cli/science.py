@@ -162,7 +162,7 @@ def watch(
     for reason in refused:
         console.print(Text(f"warning: not copied: {clean(reason)}", "yellow"))
     if as_json:
-        print_json(found.to_dict())
+        print_json({**found.to_dict(), "sent_to": view.sent_to})
 
 
 def result(found: Investigation, output: Path | None = None) -> Iterator[RenderableType]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +10,7 @@ from typing import Any
 
 from autoprompt.errors import ConfigError
 from autoprompt.llm.client import CallRole, Client
+from autoprompt.llm.destinations import sends_to
 from autoprompt.llm.endpoints import ModelChoice, choose_model, missing_key
 from autoprompt.llm.kept.cache import ResponseCache
 from autoprompt.llm.kept.journal import Journal
@@ -235,10 +236,13 @@ def open_models(
     journal: Journal | None,
     emit: Callable[[dict[str, Any]], None],
     traits_path: Path | None = None,
+    *,
+    roles: Sequence[CallRole] = ("task", "judge"),
 ) -> Iterator[RoleModels]:
     """The models of a run; closed, with the cache, at the end of the block.
 
-    traits_path: where the run keeps what it finds out about them.
+    traits_path: where the run keeps what it finds out about them. roles: those that are asked; the event
+    before the first request says where their requests go.
     """
 
     def on_progress(done: int, total: int, what: str) -> None:
@@ -261,4 +265,6 @@ def open_models(
         )
         stack.callback(models.close)
         models.check_cost_cap(config)
+        if clients is None and (event := sends_to(config, roles)) is not None:
+            emit(event)
         yield models

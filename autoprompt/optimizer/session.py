@@ -19,6 +19,7 @@ from autoprompt.errors import (
     Problem,
     StoreError,
 )
+from autoprompt.llm.destinations import ROLES
 from autoprompt.llm.kept.journal import Journal
 from autoprompt.llm.limits.account import Account
 from autoprompt.llm.limits.budget import Budget
@@ -92,7 +93,7 @@ def run_in_folder(
     try:
         with (
             Journal(folder.journal_path) as journal,
-            open_models(config, clients, budget, journal, emit, folder.traits_path) as models,
+            open_models(config, clients, budget, journal, emit, folder.traits_path, roles=ROLES) as models,
         ):
             telling = _with_warnings(folder, models, emit)
             work = _Work(folder, preparation, models, budget, journal, telling)

@@ -8,7 +8,7 @@ import json
 import re
 import sys
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from difflib import get_close_matches
 from pathlib import Path
 from shlex import quote
@@ -21,12 +21,15 @@ from autoprompt.errors import (
     EndpointError,
     InputError,
     Interrupted,
+    ModelError,
     StoreError,
     UsageError,
 )
+from autoprompt.llm.destinations import SENDS_TO, grouped
 from autoprompt.llm.kept.cache import ResponseCache
 from autoprompt.llm.limits.budget import Budget
 from autoprompt.metrics.user_folders import let_import
+from autoprompt.records import Event as DictEvent
 from autoprompt.runs import RunFolder
 from autoprompt.runs.find import places, seen_from
 from autoprompt.settings.records import CallSettings, RunConfig
@@ -35,6 +38,7 @@ from autoprompt.text.files import plain_json
 from autoprompt.workflow.engine.definition import GraphNode
 from autoprompt.workflow.engine.errors import AddressRefusedError, NodeError, UnknownToolError
 from autoprompt.workflow.engine.events import Event, GraphRunFailed, GraphRunStarted, WorkflowWarning
+from autoprompt.workflow.engine.models import ModelSpec, NamedModels
 from autoprompt.workflow.engine.runner import RunSettings, interrupted
 from autoprompt.workflow.file.fields import NodeData
 from autoprompt.workflow.file.records import StartData
@@ -87,6 +91,18 @@ class FlowRun:
             yield from self._followed(
                 self.workflow.stream_resume(run, runs_dir=self._runs_dir, settings=made)
             )
+
+    def sends_to(self) -> DictEvent | None:
+        """Return the event that says where the models of its nodes are asked; None if nowhere."""
+        models = NamedModels(self._settings, budget=Budget())
+        choices = []
+        for node in self.workflow.definition.all_nodes():
+            spec = getattr(node.data, "model", None)
+            if isinstance(spec, ModelSpec) and node.id not in self._mocks:
+                with suppress(ConfigError, ModelError):  # told by the node, if it is reached
+                    choices.append(models.choice(spec))
+        to = grouped(choices)
+        return {"event": SENDS_TO, "to": to, "what": f"inputs of {self._file.name}"} if to else None
 
     def check(self) -> None:
         """Raise what the run failed with. A cap that ended it is an error: half a workflow has no best."""

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from autoprompt.errors import AuthenticationError, ConfigError
 from autoprompt.llm.client import Client, Completion, Options
-from autoprompt.llm.endpoints import read_key
+from autoprompt.llm.endpoints import ModelChoice, choose_model, read_key
 from autoprompt.llm.kept.answers import request_key
 from autoprompt.llm.kept.cache import ResponseCache
 from autoprompt.llm.kept.journal import Journal
@@ -136,6 +136,16 @@ class NamedModels:
                 )
             return self._opened[model, base_url, key].client("task")
 
+    def choice(self, spec: ModelSpec) -> ModelChoice:
+        """Where a model is asked, and by the key in which variable. Raises what `client` raises."""
+        model, base_url, key = self._where(spec)
+        if self.overrides:
+            return choose_model(self._settings, "task", self._environment)
+        if is_embedded(model):
+            return ModelChoice(model, None, "")
+        variable = key_variable(_provider(spec)) if key else ""
+        return ModelChoice(model, base_url or PROVIDERS["openai"], key, variable)
+
     def close(self) -> None:
         with self._lock:
             opened = list(self._opened.values())
@@ -150,10 +160,10 @@ class NamedModels:
             return self._settings.model, self._settings.base_url, ""
         if spec is None:
             raise ConfigError("no model: the node names none. Give it a `model`, or run with --model.")
-        provider = spec.provider.rpartition("/")[2].lower()  # exports say "langgenius/openai/openai"
+        provider = _provider(spec)
         if provider == LOCAL or is_embedded(spec.name):
             return spec.name if is_embedded(spec.name) else f"{LOCAL}:{spec.name}", None, ""
-        return self._provided(provider or "openai", spec)
+        return self._provided(provider, spec)
 
     def _provided(self, provider: str, spec: ModelSpec) -> tuple[str | None, str | None, str]:
         variable, known = key_variable(provider), PROVIDERS.get(provider)
@@ -176,6 +186,10 @@ class NamedModels:
                 "it, or run with --model local (the embedded model) or with --model and --base-url."
             )
         return spec.name, url, key
+
+
+def _provider(spec: ModelSpec) -> str:
+    return spec.provider.rpartition("/")[2].lower() or "openai"  # exports say "langgenius/openai/openai"
 
 
 class JournaledClient:
