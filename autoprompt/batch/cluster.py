@@ -14,7 +14,9 @@ import logging
 import math
 import os
 import secrets
+import sys
 from collections.abc import Mapping
+from contextlib import chdir
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +64,7 @@ class RayExecutor:
         self._settings, self._file = settings, file
         self._ray = _connect(settings.address)
         self._jobs: dict[Any, Job] = {}
+        self._hub_sees_folder = True
         self._data: dict[Path, Any] = {}
         self._place = Place(folder.absolute() / f".shared-{secrets.token_hex(8)}", Path.cwd())
         try:
@@ -200,7 +203,10 @@ def _connect(address: str) -> Any:
         ) from error
     options: dict[str, Any] = {"include_dashboard": False} if address == "local" else {}
     try:
-        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **options)
+        # Ray puts the folder that it is started in first in the `sys.path` of every worker. In the working
+        # folder, a `pydantic.py` would go before the library there. Trials enter it by themselves.
+        with chdir(sys.prefix):
+            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **options)
     except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
         said = str(error).strip().splitlines()
         hint = ""

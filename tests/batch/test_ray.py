@@ -187,3 +187,13 @@ def test_a_lost_node_is_a_lost_worker(rayed: Home, cluster: Any) -> None:
     result = run(rayed, write(rayed, cluster, seeds=3), pull_the_plug)
     assert result.is_complete, result.rows
     assert any(row.how == "resumed after its worker was lost" for row in result.rows)
+
+
+def test_workers_take_no_library_from_the_working_folder(
+    rayed: Home, cluster: Any, endpoint: FakeEndpoint
+) -> None:
+    for name in ("pydantic", "httpx", "yaml"):
+        (rayed.path / f"{name}.py").write_text("open('imported', 'w')\nraise ImportError\n", encoding="utf-8")
+    result = run(rayed, write(rayed, cluster, seeds=1))
+    assert result.is_complete, result.rows
+    assert not (rayed.path / "imported").exists()
