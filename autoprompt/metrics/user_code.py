@@ -14,14 +14,13 @@ from types import ModuleType
 from typing import Any, cast
 
 from autoprompt.errors import ConfigError
-from autoprompt.metrics.user_folders import INSTALLED, import_from
+from autoprompt.metrics.user_folders import import_from, is_of_user
 from autoprompt.text.names import named
 
 PREFIX = "python:"
 _PROGRAM = "__main__"  # whichever program runs: a script, a notebook, or the command line
 _SKIPPED = ("node_modules", "__pycache__", "site-packages", "build", "dist")
 _DEEPEST, _MOST_FILES = 3, 3000  # folders below the one that is searched, files that are looked at
-_PACKAGE = str(Path(__file__).parents[1])
 # Name -> function and `code_digests`, as they were when this process first used it: what it scores with.
 _digests: dict[str, tuple[Callable[..., Any], dict[str, str]]] = {}
 
@@ -66,7 +65,7 @@ def with_line(error: BaseException) -> str:
     frames = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)
-        if Path(frame.filename).is_file() and not frame.filename.startswith((_PACKAGE, *INSTALLED))
+        if Path(frame.filename).is_file() and is_of_user(frame.filename)
     ]
     at = f" ({_shown(frames[-1].filename)} line {frames[-1].lineno})" if frames else ""
     return f"{type(error).__name__}: {error}{at}"
@@ -151,11 +150,7 @@ def _no_function(module: ModuleType, module_name: str, function_name: str) -> st
 def _searched() -> list[str]:
     """The folders of the user's own in which Python looks for modules, the working directory first."""
     folders = [str(Path(entry or ".").absolute()) for entry in (str(Path.cwd()), *sys.path)]
-    own = [
-        folder
-        for folder in dict.fromkeys(folders)
-        if Path(folder).is_dir() and not folder.startswith((_PACKAGE, *INSTALLED))
-    ]
+    own = [folder for folder in dict.fromkeys(folders) if Path(folder).is_dir() and is_of_user(folder)]
     return [folder for folder in own if folder != str(Path(sys.executable).parent)]
 
 

@@ -16,14 +16,14 @@ from pathlib import Path
 from types import ModuleType
 
 _PACKAGE = str(Path(__file__).parents[1])
-INSTALLED = tuple(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib"))
+_INSTALLED = tuple(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib"))
 _OTHER_ENVIRONMENTS = ("site-packages", "dist-packages")
 _MACHINERY = ("<frozen importlib", str(Path(importlib.__file__ or "").parent))
 
 
 def is_of_user(file: str) -> bool:
     """Whether a file is neither ours nor of an installed library."""
-    return not file.startswith((_PACKAGE, *INSTALLED)) and not any(
+    return not file.startswith((_PACKAGE, *_INSTALLED)) and not any(
         part in _OTHER_ENVIRONMENTS for part in Path(file).parts
     )
 
