@@ -94,7 +94,7 @@ def run_job(
                 preparation.config.model_dump(exclude_none=True) | dict(preparation.splits.paths),
                 run_id=job.trial.id,
             )
-        with folder.lock():
+        with folder.work():
             if read_result(folder) is None:
                 run_in_folder(
                     folder, preparation, clients, _thinned(on_event), resumed=is_there, account=account

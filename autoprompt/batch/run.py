@@ -83,7 +83,7 @@ def run_batch(
     chosen = [trial for trial in select(batch.trials, only) if trial.id not in done]
     estimates = _estimates(chosen, clients, batch.caps.max_cost)
     folder = BatchFolder.make(runs_dir, batch.name)
-    with folder.run.lock():
+    with folder.run.work():
         folder.run.keep_clients(are_own=clients is not None)
         return _drive(folder, batch, {t.id: _least(e) for t, e in estimates}, clients, on_event)
 

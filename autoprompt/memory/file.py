@@ -60,19 +60,23 @@ class ExperienceFile:
         """Entries that cannot be read, with their line. They stay in the file until a person mends them."""
         return self._read()[1]
 
-    def select(self, task: str, *, max_tokens: int = 1500) -> str:
+    def select(self, task: str, *, max_tokens: int = 1500, without_run: str = "") -> str:
         """What the writer of a prompt for `task` should know, as text for the request; "" for nothing.
 
-        See `autoprompt.memory.selection.select`.
+        without_run: the run that asks; it learned nothing from its own lessons when it began. See
+        `autoprompt.memory.selection.select`.
         """
-        return select(self.load(), task, max_tokens)
+        return select(self._others(without_run), task, max_tokens)
 
-    def helpful_additions(self, task: str, *, max_tokens: int = 1500) -> list[str]:
+    def helpful_additions(self, task: str, *, max_tokens: int = 1500, without_run: str = "") -> list[str]:
         """Sentences to add to a prompt for `task`, the best first.
 
         See `autoprompt.memory.selection.helpful_additions`.
         """
-        return helpful_additions(self.load(), task, max_tokens)
+        return helpful_additions(self._others(without_run), task, max_tokens)
+
+    def _others(self, run_id: str) -> list[Experience]:
+        return [entry for entry in self.load() if not run_id or entry.run_id != run_id]
 
     def run_ids(self, task: str) -> set[str]:
         """The runs that last measured what `select` and `helpful_additions` choose from for `task`."""

@@ -72,10 +72,12 @@ def optimize(
     store = RunStore(config.runs_dir)
     folder = store.create(settings, kind="optimize", name=_store_name(config))
     try:
-        with folder.lock():
+        with folder.work():
             _name_twin(store, folder, on_event)
             return run_in_folder(folder, preparation, clients, on_event, resumed=False)
     except (ModelError, InputError, UsageError) as error:
+        if not folder.info_path.exists():  # somebody moved it away
+            raise
         # With empty answers alone there is nothing to go on with.
         if isinstance(error, EmptyAnswersError) or not has_answers(folder):
             store.remove(folder.run_id)
@@ -126,7 +128,7 @@ def resume(
         raise StoreError(
             f"run {folder.run_id} is no optimization ({kind}): autoprompt resume {folder.reference}"
         )
-    with folder.lock():
+    with folder.work():
         finished = read_result(folder)
         if finished is not None:
             return finished

@@ -61,7 +61,10 @@ def _earlier_lessons(context: SearchContext) -> tuple[str, list[str]]:
     if file is None:
         return "", []
     try:
-        problems, known, helpful = file.problems(), file.select(task), file.helpful_additions(task)
+        # Without its own: a run whose checkpoint was lost begins again, and must decide as it did before.
+        own = context.settings.run_id
+        problems, known = file.problems(), file.select(task, without_run=own)
+        helpful = file.helpful_additions(task, without_run=own)
     except InputError as error:
         said = f"lessons of earlier runs are not used: {error}"
         context.emit(warning_event(said, about="memory"))

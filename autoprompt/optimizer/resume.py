@@ -16,7 +16,6 @@ from autoprompt.optimizer.prepare import Preparation
 from autoprompt.optimizer.search.pool import Pool
 from autoprompt.records import Candidate
 from autoprompt.runs import RunFolder
-from autoprompt.text.files import write_jsonl
 
 if TYPE_CHECKING:
     from autoprompt.optimizer.context import SearchContext
@@ -88,4 +87,4 @@ def drop_candidates_after(folder: RunFolder, step: int) -> None:
     records = list(folder.read_candidate_records())
     kept = [record for record in records if record["step"] <= step]
     if len(kept) < len(records):
-        write_jsonl(folder.candidates_path, kept)
+        folder.rewrite_candidates(kept)

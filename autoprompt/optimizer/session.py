@@ -165,7 +165,7 @@ def _run_graph(work: _Work, *, resumed: bool) -> RunResult:
         configurable={"thread_id": folder.run_id},
         recursion_limit=recursion_limit(preparation.max_iterations),
     )
-    with open_checkpointer(folder.checkpoints_path) as checkpointer:
+    with open_checkpointer(folder.checkpoints_path, lambda: folder.check_files(work.emit)) as checkpointer:
         graph = build_graph(checkpointer)
         saved = graph.get_state(settings) if resumed else None
         start: AutoPromptState | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from functools import cache
 from pathlib import Path
@@ -27,7 +27,7 @@ _OLDEST_KEPT = (
 
 
 @cache
-def _saver_class() -> type[SqliteSaver]:
+def _saver_class() -> type[Any]:
     """The class is made here because its base takes a second to import."""
     from langgraph.checkpoint.sqlite import SqliteSaver
 
@@ -39,7 +39,17 @@ def _saver_class() -> type[SqliteSaver]:
         `DeltaChannel`, whose value is spread over its ancestors.
         """
 
+        check_files: Callable[[], None] | None = None
+
+        def put_writes(self, config: Any, writes: Any, task_id: str, task_path: str = "") -> None:
+            # Here too: a node whose writes are kept counts as done, and its other files would be missed.
+            if self.check_files is not None:
+                self.check_files()
+            super().put_writes(config, writes, task_id, task_path)
+
         def put(self, config: Any, checkpoint: Any, metadata: Any, new_versions: Any) -> Any:
+            if self.check_files is not None:
+                self.check_files()
             saved = super().put(config, checkpoint, metadata, new_versions)
             thread = str(config["configurable"]["thread_id"])
             namespace = config["configurable"]["checkpoint_ns"]
@@ -55,8 +65,12 @@ def _saver_class() -> type[SqliteSaver]:
 
 
 @contextmanager
-def open_checkpointer(path: Path) -> Iterator[SqliteSaver]:
+def open_checkpointer(
+    path: Path, check_files: Callable[[], None] | None = None
+) -> Iterator[SqliteSaver]:
     """The checkpointer of one run, closed at the end of the block. Compile the graph with it.
+
+    check_files: called before a checkpoint is written; what it raises ends the run there.
 
     One process at a time (hold `RunFolder.lock`). Only plain data comes back from it: an object of a class
     that is put into the state is handed back as its parts, so keep state to dicts, lists, strings, numbers.
@@ -70,6 +84,7 @@ def open_checkpointer(path: Path) -> Iterator[SqliteSaver]:
     with closing(sqlite3.connect(path, check_same_thread=False, timeout=30.0)) as connection:
         # allowed_msgpack_modules=None: build no object but LangGraph's own list of harmless ones.
         saver = _saver_class()(connection, serde=JsonPlusSerializer(allowed_msgpack_modules=None))
+        saver.check_files = check_files
         try:
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = NORMAL")

@@ -11,7 +11,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -21,7 +21,7 @@ from filelock import FileLock, Timeout
 from pydantic import BaseModel, ValidationError
 
 from autoprompt.settings.records import RunConfig
-from autoprompt.errors import StoreError
+from autoprompt.errors import Place, Problem, StoreError
 from autoprompt.text.redaction import redact, redact_entries, redactor, without_secrets
 from autoprompt.settings.kinds import label_text
 from autoprompt.settings.yaml_file import safe_load
@@ -38,7 +38,8 @@ from autoprompt.text.files import (
 )
 from autoprompt.runs.lock import is_held
 from autoprompt.runs.marks import check_is_own, mark
-from autoprompt.records import EvaluatedRow
+from autoprompt.runs.watch import FolderWatch, Lost
+from autoprompt.records import EvaluatedRow, warning_event
 from autoprompt.text.names import counted
 
 Settings = TypeVar("Settings", bound=BaseModel)
@@ -73,6 +74,7 @@ class RunFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._appending = threading.Lock()
+        self._watch: FolderWatch | None = None
 
     def __repr__(self) -> str:
         return f"RunFolder({str(self.path)!r})"
@@ -156,6 +158,50 @@ class RunFolder:
             self._holder_path.unlink(missing_ok=True)
             lock.release()
 
+    @contextmanager
+    def work(self) -> Iterator[None]:
+        """Hold the run and watch its files, as long as the run is active.
+
+        Raises StoreError if a file that the run needs was deleted, replaced or cut meanwhile. What can be put
+        back is put back first, so that a resume loses nothing.
+        """
+        with self.lock(), closing(FolderWatch(self.path)) as watch:
+            self._watch = watch
+            try:
+                yield
+            except BaseException as error:
+                if isinstance(error, GeneratorExit) or not (lost := watch.look()):
+                    raise
+                raise self._lost(watch, lost) from error
+            finally:
+                self._watch = None
+            if lost := watch.look():
+                raise self._lost(watch, lost)
+
+    def check_files(self, emit: Callable[[dict[str, Any]], None] | None = None) -> None:
+        """Raise StoreError if an active run has lost a file that it needs. Call it at every checkpoint.
+
+        emit: gets a warning about a file that only a resume reads; by default it is written to the log.
+        """
+        if self._watch is None:
+            return
+        with self._appending:  # LangGraph asks from threads of its own
+            lost = self._watch.look()
+            changed = [] if lost else self._watch.changed()
+        if lost:
+            raise StoreError(*(Problem("run.file-lost", part.said, Place(part.path)) for part in lost))
+        for problem in changed:
+            (emit or self.append_event)(warning_event(problem, about="files"))
+
+    def _lost(self, watch: FolderWatch, lost: list[Lost]) -> StoreError:
+        """Put back what can be put back, and say what happened and what to do."""
+        then = f"Then resume the run: autoprompt resume {self.reference}"
+        fix = " ".join([*watch.restore(lost), then])
+        problems = [
+            Problem("run.file-lost", f"{part.said} while the run was active", Place(part.path)) for part in lost
+        ]
+        return StoreError(*problems[:-1], replace(problems[-1], fix=fix))
+
     def is_locked(self) -> bool:
         """Whether a process holds the run now. Makes no file, and several may ask at the same moment."""
         return is_held(self._lock_path)
@@ -229,11 +275,21 @@ class RunFolder:
         with self._appending:
             append_jsonl(self.candidates_path, candidates)
 
+    def rewrite_candidates(self, candidates: Iterable[Mapping[str, Any]]) -> None:
+        """Replace all records of candidates."""
+        self._rewriting(self.candidates_path)
+        write_jsonl(self.candidates_path, candidates)
+
+    def _rewriting(self, path: Path) -> None:
+        if self._watch is not None:
+            self._watch.forget(path)
+
     def write_predictions(self, name: str, rows: Iterable[EvaluatedRow | Mapping[str, Any]]) -> Path:
         """Write one evaluation to `predictions/NAME.jsonl`; writing the same name again replaces it."""
         if not _EVALUATION_NAME.fullmatch(name):
             raise ValueError(f"{name!r} is no name for an evaluation: letters, digits, '.', '_' and '-' only")
         path = self.predictions_dir / f"{name}.jsonl"
+        self._rewriting(path)
         write_jsonl(path, (row.to_dict() if isinstance(row, EvaluatedRow) else row for row in rows))
         return path
 

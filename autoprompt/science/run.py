@@ -53,7 +53,7 @@ def start(
     settings["agent"] = {"search": {"max_iterations": config.passes}}  # one number, by its own name
     folder = store.create(settings, kind=KIND, name=_name(config))
     try:
-        with folder.lock():
+        with folder.work():
             _write_task(folder, config)
             return _run_in_folder(folder, config, level, python, clients, on_event, resumed=False)
     except (ModelError, ConfigError, BudgetTooSmallError, UsageError, sandbox.SandboxError):
@@ -80,7 +80,7 @@ def resume(
         raise StoreError(
             f"run {folder.run_id} is no investigation ({kind}): autoprompt resume {folder.reference}"
         )
-    with folder.lock():
+    with folder.work():
         finished = folder.read_result()
         if finished is not None:
             return Investigation.from_dict(finished)
@@ -231,7 +231,7 @@ def _run_graph(
     settings = RunnableConfig(
         configurable={"thread_id": folder.run_id}, recursion_limit=recursion_limit(config.passes)
     )
-    with open_checkpointer(folder.checkpoints_path) as checkpointer:
+    with open_checkpointer(folder.checkpoints_path, folder.check_files) as checkpointer:
         graph = build_graph(checkpointer)
         saved = graph.get_state(settings) if resumed else None
         begun = saved is not None and bool(saved.values)

@@ -14,6 +14,7 @@ went on with them decides the same. Where they have ended it, `ask_anew` writes 
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import os
@@ -24,7 +25,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from autoprompt.errors import StoreError
+from autoprompt.errors import Place, Problem, StoreError
 from autoprompt.llm.client import CallRole, Completion
 from autoprompt.llm.kept.answers import from_record, to_record
 from autoprompt.records import Usage
@@ -283,9 +284,13 @@ class Journal:
             written = self._append_to.write(data)
             if written != len(data):  # a disk that is full takes a part
                 os.truncate(self._path, self._end)
-                raise StoreError(f"{self._path}: the disk is full")
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            size = os.fstat(self._append_to.fileno()).st_size
         except OSError as error:
             raise StoreError(f"{self._path}: cannot be written: {error.strerror}") from error
+        if size != self._end + len(data):
+            said, then = "another program has cut this file, or written to it", "Then resume the run."
+            raise StoreError(Problem("run.file-lost", said, Place(self._path), f"End that program. {then}"))
         self._offsets.append(self._end)
         self._end += len(data)
 

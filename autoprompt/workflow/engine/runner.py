@@ -95,7 +95,7 @@ def stream_run(
     """
     with ExitStack() as stack:
         if folder is not None:
-            stack.enter_context(folder.lock())
+            stack.enter_context(folder.work())
         keep = _keeping(folder, stack)
         run_id = folder.run_id if folder is not None else None
         yield keep(
@@ -277,7 +277,7 @@ def _graph_events(
         final: Mapping[str, Any]
         checkpointer = None
         if folder is not None:
-            checkpointer = stack.enter_context(open_checkpointer(folder.checkpoints_path))
+            checkpointer = stack.enter_context(open_checkpointer(folder.checkpoints_path, folder.check_files))
             config["configurable"] = {"thread_id": folder.run_id}
             durability = "sync"
         graph = compile_graph(definition, checkpointer)
