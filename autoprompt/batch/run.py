@@ -97,10 +97,15 @@ def resume_batch(
 ) -> BatchResult:
     """Go on with a batch as it was started, whatever its files say by now.
 
-    Raises StoreError for an unknown run and for one that is no batch, else what `run_batch` raises.
+    Of a finished batch on a disk that cannot be written it returns the result. Raises StoreError for an
+    unknown run and for one that is no batch, else what `run_batch` raises.
     """
     folder = BatchFolder.open_own(RunStore(runs_dir).open(run))
     batch = folder.read_batch()
+    table = folder.read_table()
+    is_finished = len(_done(batch, folder.path.parent)) == len(batch.trials)
+    if table and is_finished and not os.access(folder.path, os.W_OK):
+        return BatchResult.from_dict(table)
     return run_batch(batch, runs_dir=folder.path.parent, clients=clients, on_event=on_event)
 
 

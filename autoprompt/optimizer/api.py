@@ -128,10 +128,10 @@ def resume(
         raise StoreError(
             f"run {folder.run_id} is no optimization ({kind}): autoprompt resume {folder.reference}"
         )
+    finished = read_result(folder)  # before the lock, which cannot be had on a disk that is read-only
+    if finished is not None:
+        return finished
     with folder.work():
-        finished = read_result(folder)
-        if finished is not None:
-            return finished
         _check_is_no_trial(folder)
         folder.check_is_own()
         _tell_changes(folder, on_event)

@@ -80,11 +80,12 @@ def resume(
         raise StoreError(
             f"run {folder.run_id} is no investigation ({kind}): autoprompt resume {folder.reference}"
         )
+    finished = folder.read_result()  # before the lock, which cannot be had on a disk that is read-only
+    if finished is not None:
+        return Investigation.from_dict(finished)
     with folder.work():
-        finished = folder.read_result()
-        if finished is not None:
-            return Investigation.from_dict(finished)
         folder.check_is_own()
+        folder.settings_changed()
         config = _load_config(folder)
         _check_unchanged(folder)
         level, python = _checked_bench(config)

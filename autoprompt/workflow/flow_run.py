@@ -186,7 +186,8 @@ class FlowRun:
         for event in stream:
             if isinstance(event, GraphRunStarted) and event.run_id is not None:
                 self._folder = RunFolder(self._runs_dir / event.run_id)
-                self._keep_settings(self._folder)
+                if not self._folder.result_path.exists():  # a finished run is only read
+                    self._keep_settings(self._folder)
             elif isinstance(event, GraphRunFailed):
                 self._failure = event.cause or InputError(event.error)
             elif (outputs := getattr(event, "outputs", None)) is not None and not hasattr(event, "node_id"):

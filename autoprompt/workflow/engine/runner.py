@@ -93,6 +93,16 @@ def stream_run(
     folder: where the run is kept; held while it goes. resumed: go on from its last checkpoint.
     Raises what is wrong before the run begins, and Interrupted on Ctrl-C; all else is a GraphRunFailed.
     """
+    finished = folder.read_result() if resumed and folder is not None else None
+    if finished is not None:  # nothing is written: the disk may be read-only
+        yield GraphRunStarted(
+            workflow=definition.name,
+            run_id=folder.run_id if folder is not None else None,
+            resumed=True,
+            inputs=dict(inputs),
+        )
+        yield _ending(finished["outputs"], finished["exceptions_count"])
+        return
     with ExitStack() as stack:
         if folder is not None:
             stack.enter_context(folder.work())
@@ -101,7 +111,7 @@ def stream_run(
         yield keep(
             GraphRunStarted(workflow=definition.name, run_id=run_id, resumed=resumed, inputs=dict(inputs))
         )
-        if resumed and folder is not None and folder.read_result() is None:
+        if resumed and folder is not None:
             yield from map(keep, _edit_warnings(definition, folder))
         try:
             ending = yield from _events(definition, inputs, settings, folder, keep, resumed=resumed)
@@ -149,9 +159,6 @@ def _events(
     resumed: bool,
 ) -> Generator[Event, None, Event]:
     """Yields the events of the nodes, returns the last one of the run."""
-    finished = folder.read_result() if resumed and folder is not None else None
-    if finished is not None:
-        return _ending(finished["outputs"], finished["exceptions_count"])
     with _opened(definition, settings, folder, resumed=resumed) as run:
         outputs, exceptions = yield from _graph_events(
             definition, inputs, settings, folder, run, keep, resumed=resumed
