@@ -325,7 +325,7 @@ def _ask(
     found = [ALL_CACHED if is_cached else None, grades.warning, _many_failed(answered)]
     found += [refused_warning(answered), withheld_warning(answered), cut_warning(answered)]
     found.append(metric_warning(metric, answered))
-    late = [*map(Problem.plain, models.warnings()), *budget.exceeded()]
+    late = [*models.warnings(), *budget.exceeded()]
     return evaluations, [*late, *filter(None, found)]
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
+from autoprompt.errors import Problem
 from autoprompt.llm.client import CallRole, Client, Completion, Options
 from autoprompt.llm.kept.recording import Recording, RecordingClient, ReplayClient, read_recording
 from autoprompt.llm.limits.budget import Budget
@@ -23,7 +24,7 @@ class Answerers(Protocol):
 
     def concurrency(self) -> int: ...
 
-    def warnings(self) -> list[str]: ...
+    def warnings(self) -> list[Problem]: ...
 
 
 class Sampled:
@@ -61,11 +62,11 @@ class _Replayed:
     def concurrency(self) -> int:
         return 1
 
-    def warnings(self) -> list[str]:
+    def warnings(self) -> list[Problem]:
         named, recorded = self._config.model, self.client("task").name
         if named is None or is_embedded(named) or named == recorded:
             return []
-        return [f"the answers were recorded with {recorded}, and the settings name {named}"]
+        return [Problem.plain(f"the answers were recorded with {recorded}, and the settings name {named}")]
 
 
 class _Recorded:
@@ -81,7 +82,7 @@ class _Recorded:
     def concurrency(self) -> int:
         return self._models.concurrency()
 
-    def warnings(self) -> list[str]:
+    def warnings(self) -> list[Problem]:
         return self._models.warnings()
 
 

@@ -124,7 +124,7 @@ def _measured(
         cases = _ask_all(asked, client, metric, grades, models.concurrency(), budget, emit)
         grades.check()
         failed = step_warning([case.prediction for case in cases])
-        said = [*map(Problem.plain, models.warnings()), *budget.exceeded()]
+        said = [*models.warnings(), *budget.exceeded()]
         wrong = [(case.prediction, case.example.target_text) for case in cases if case.has_failed]
         doubt = metric.suspicion(wrong, len(cases)) if isinstance(metric, TextMetric) else None
         late = [*said, *filter(None, [grades.warning, failed, doubt])]

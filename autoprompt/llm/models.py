@@ -7,11 +7,13 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
-from autoprompt.errors import ConfigError
+from autoprompt.errors import ConfigError, Problem
 from autoprompt.llm.client import CallRole, Client
 from autoprompt.llm.destinations import sends_to
 from autoprompt.llm.endpoints import ModelChoice, choose_model, missing_key
+from autoprompt.llm.kept.answered import Answered
 from autoprompt.llm.kept.cache import ResponseCache
 from autoprompt.llm.kept.journal import Journal
 from autoprompt.llm.kept.recorded import RecordedClient
@@ -124,8 +126,8 @@ class RoleModels:
     def concurrency(self) -> int:
         return self.traits("task").concurrency
 
-    def warnings(self, *, is_end: bool = True) -> list[str]:
-        """What was found out about the models so far and changes what a result means, in sentences.
+    def warnings(self, *, is_end: bool = True) -> list[Problem]:
+        """What was found out about the models so far and changes what a result means.
 
         is_end: all is answered, so that there is something to say of a role's answers as a whole.
         """
@@ -138,10 +140,24 @@ class RoleModels:
         if self._budget.max_cost is not None and self._budget.spent.cost_usd is None:
             found.append("some answers came without a cost: max_cost counts only the others")
         lost = self._tally.bad() if is_end else {}
-        return [
-            *found,
-            *(tally.warning(role, self.traits(role).output_tokens) for role, tally in lost.items()),
-        ]
+        found += [tally.warning(role, self.traits(role).output_tokens) for role, tally in lost.items()]
+        names = [problem for answered in self.answered() for problem in answered.problems()]
+        return [*map(Problem.plain, found), *names]
+
+    def answered(self) -> list[Answered]:
+        """The models that the answers name, by role, those of the journal and the cache included.
+
+        Without the embedded model, whose answers are named by us.
+        """
+        found = []
+        for role, names in self._tally.names().items():
+            choice = choose_model(self._settings, role)
+            if self._clients is not None:
+                found.append(Answered(role, None, "", names))
+            elif choice.base_url is not None:
+                host = urlsplit(choice.base_url).netloc.rpartition("@")[2]
+                found.append(Answered(role, choice.model, host, names))
+        return found
 
     def lost_answers(self) -> dict[str, dict[str, Any]]:
         """The roles of which at least half of the answers were cut or empty: `RoleTally.to_dict` of each."""

@@ -136,10 +136,10 @@ def _with_warnings(folder: RunFolder, models: RoleModels, emit: OnEvent) -> OnEv
     known = {str(warning) for warning in _late_warnings(folder)}
 
     def emit_all(event: Event) -> None:
-        for message in models.warnings(is_end=False):
-            if message not in known:
-                known.add(message)
-                emit(warning_event(message, about=_MODELS))
+        for warning in models.warnings(is_end=False):
+            if str(warning) not in known:
+                known.add(str(warning))
+                emit(warning_event(warning, about=_MODELS))
         emit(event)
 
     return emit_all
@@ -388,7 +388,7 @@ def _finish(work: _Work, context: SearchContext, final: AutoPromptState) -> RunR
     warnings = [
         *splits.warnings,
         *_late_warnings(folder),
-        *map(Problem.plain, models.warnings()),
+        *models.warnings(),
         grades.warning,
         *work.budget.exceeded(),
     ]
@@ -405,6 +405,7 @@ def _finish(work: _Work, context: SearchContext, final: AutoPromptState) -> RunR
         test_opened=final.get("test", {}).get("opened", 0),
         test_rows_opened_before=_opening(folder).get("rows_before"),
         lost_answers=models.lost_answers(),
+        models={answered.role: answered.to_dict() for answered in models.answered()},
         warnings=list(dict.fromkeys(filter(None, warnings))),
     )
     result = make_result(final, context, facts, work.budget.spent)

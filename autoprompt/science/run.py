@@ -85,7 +85,6 @@ def resume(
         return Investigation.from_dict(finished)
     with folder.work():
         folder.check_is_own()
-        folder.settings_changed()
         config = _load_config(folder)
         _check_unchanged(folder)
         level, python = _checked_bench(config)
@@ -315,7 +314,7 @@ def _finish(
         warnings=(
             *state.get("warnings", ()),
             *unproven,
-            *models.warnings(),
+            *map(str, models.warnings()),
             *map(str, context.budget.exceeded()),
         ),
     )

@@ -1,4 +1,4 @@
-"""How many of a role's answers were cut off or empty: what such a role does is paid for and of little use."""
+"""The answers of each role, counted: how many were cut off or empty, and which models gave them."""
 
 from __future__ import annotations
 
@@ -81,10 +81,19 @@ class Tally:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._roles: dict[CallRole, RoleTally] = {}
+        self._names: dict[CallRole, dict[str, int]] = {}
 
     def add(self, role: CallRole, answer: Completion) -> None:
         with self._lock:
             self._roles[role] = self._roles.get(role, RoleTally()).plus(answer)
+            if answer.model:
+                names = self._names.setdefault(role, {})
+                names[answer.model] = names.get(answer.model, 0) + 1
+
+    def names(self) -> dict[CallRole, dict[str, int]]:
+        """The models that the answers name: role -> name -> number of answers."""
+        with self._lock:
+            return {role: dict(names) for role, names in self._names.items()}
 
     def bad(self) -> dict[CallRole, RoleTally]:
         """The roles of which at least half of the answers were cut or empty."""

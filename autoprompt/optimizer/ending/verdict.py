@@ -34,6 +34,7 @@ class RunFacts:
     test_opened: runs that have opened rows of this test, this one included. test_rows_opened_before: how many
         of the rows earlier ones had opened; None where that is not known.
     lost_answers: of the roles of which half of the answers were cut or empty, see `RoleTally.to_dict`.
+    models: what was asked for and which models answered, by role, see `Answered.to_dict`.
     """
 
     run_id: str
@@ -48,6 +49,7 @@ class RunFacts:
     test_opened: int
     test_rows_opened_before: int | None
     lost_answers: Mapping[str, Mapping[str, Any]]
+    models: Mapping[str, Mapping[str, Any]]
     warnings: Sequence[Problem]
 
 
@@ -94,6 +96,7 @@ def make_result(state: AutoPromptState, context: SearchContext, facts: RunFacts,
         "iterations": state["iteration"],
         "model": facts.model,
         "optimizer_model": facts.optimizer_model,
+        "models": dict(facts.models),
         "lost_answers": dict(facts.lost_answers),
         "warnings": [warning.to_dict() for warning in (*facts.warnings, *_failed(sides))],
     }
