@@ -141,7 +141,7 @@ class BatchFolder:
         target = trial.config.memory
         if trial.config.no_memory or target.exists():
             return
-        text = source.read_text(encoding="utf-8") if source.is_file() else ""
+        text = read_text(source) if source.is_file() else ""
         write_text(target, text)
 
     def strangers(self, trials: Sequence[Trial]) -> list[str]:

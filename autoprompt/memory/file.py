@@ -18,7 +18,7 @@ from autoprompt.memory.experience import Experience, is_same_lesson, merge
 from autoprompt.memory.selection import helpful_additions, ranked, select
 from autoprompt.memory.similarity import SAME_KIND, task_similarity
 from autoprompt.memory.text import HEADER, Block, Problem, parse, render
-from autoprompt.text.files import to_json, write_text
+from autoprompt.text.files import check_file, to_json, write_text
 
 EXPORT_FORMATS = ("json", "csv", "md")
 MAX_ENTRIES = 200
@@ -181,6 +181,7 @@ class ExperienceFile:
 
     def _read(self) -> tuple[list[Block], list[Problem]]:
         try:
+            check_file(self.path)
             return parse(self.path.read_text(encoding="utf-8"))
         except FileNotFoundError:
             return [], []

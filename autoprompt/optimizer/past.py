@@ -13,6 +13,7 @@ from autoprompt.records import Candidate, Origin
 from autoprompt.runs import RunFolder
 from autoprompt.runs.folder import ORIGINAL_PROMPT
 from autoprompt.settings.records import RunConfig
+from autoprompt.text.files import read_text
 
 
 def read_result(folder: RunFolder) -> RunResult | None:
@@ -50,7 +51,7 @@ def load_config(folder: RunFolder) -> RunConfig:
     path = folder.path / ORIGINAL_PROMPT
     if config.prompt is None or not path.exists():  # killed between the two files
         return config
-    return config.model_copy(update={"prompt": path.read_text(encoding="utf-8")})
+    return config.model_copy(update={"prompt": read_text(path)})
 
 
 def has_answers(folder: RunFolder) -> bool:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autoprompt.errors import StoreError, disk_fault
+from autoprompt.text.files import check_file
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.sqlite import SqliteSaver
@@ -80,6 +81,7 @@ def open_checkpointer(
     from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
     path.parent.mkdir(parents=True, exist_ok=True)
+    check_file(path)
     # LangGraph writes from its own threads, one at a time under the saver's lock.
     with closing(sqlite3.connect(path, check_same_thread=False, timeout=30.0)) as connection:
         # allowed_msgpack_modules=None: build no object but LangGraph's own list of harmless ones.

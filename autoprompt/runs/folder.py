@@ -31,6 +31,7 @@ from autoprompt.text.files import (
     read_json,
     read_jsonl,
     to_json,
+    read_text,
     to_yaml,
     write_json,
     write_jsonl,
@@ -302,7 +303,7 @@ class RunFolder:
     def read_config(self) -> dict[str, Any]:
         """The settings that the run was started with. Raises StoreError if they cannot be read."""
         try:
-            config = safe_load(self.config_path.read_text(encoding="utf-8"))
+            config = safe_load(read_text(self.config_path))
         except OSError as error:
             raise StoreError(f"{self.config_path}: cannot be read ({error.strerror})") from error
         except (yaml.YAMLError, ValueError) as error:
@@ -404,7 +405,7 @@ class RunFolder:
     def has_own_clients(self) -> bool:
         """Whether its models were objects of the program that began it."""
         mark = self.path / "clients"
-        return mark.exists() and mark.read_text(encoding="utf-8") == "own"
+        return mark.exists() and read_text(mark) == "own"
 
     def keep_clients(self, *, are_own: bool) -> None:
         """Note whose models the run has: objects of the program that began it, or those of its settings.
@@ -415,7 +416,7 @@ class RunFolder:
         if not mark.exists():
             self.write_text(mark.name, whose)
             return
-        if mark.read_text(encoding="utf-8") == whose:
+        if read_text(mark) == whose:
             return
         if are_own:
             raise StoreError(

@@ -16,6 +16,7 @@ from autoprompt.dataset.python_rows import forget_rows, is_given
 from autoprompt.errors import StoreError
 from autoprompt.runs.folder import RunFolder, fill_new_folder
 from autoprompt.runs.interrupted import resume_command
+from autoprompt.text.files import read_bytes
 from autoprompt.runs.spending import from_journal, total_cost
 from autoprompt.text.names import counted
 
@@ -149,10 +150,10 @@ class RunStore:
 
         None where a run with these settings has ended since.
         """
-        settings = folder.config_path.read_bytes()
+        settings = read_bytes(folder.config_path)
         for other in map(RunFolder, self._folders()):
             try:
-                is_twin = other.run_id != folder.run_id and other.config_path.read_bytes() == settings
+                is_twin = other.run_id != folder.run_id and read_bytes(other.config_path) == settings
             except OSError:  # none of ours, not for us, or being removed
                 continue
             line = summarize(other) if is_twin else None

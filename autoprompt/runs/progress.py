@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from autoprompt.text.files import to_json
+from autoprompt.text.files import read_bytes, to_json
 
 # Often enough to look alive: a write took 1.5 ms on two busy cores, so 0.3% of the time.
 EVERY_S = 0.5
@@ -42,7 +42,7 @@ class ProgressFile:
 def read_progress(path: Path) -> dict[str, Any]:
     """The last event noted there; empty where there is none, or no JSON object."""
     try:
-        event = json.loads(path.read_bytes())
+        event = json.loads(read_bytes(path))
     except (OSError, ValueError):
         return {}
     return event if isinstance(event, dict) else {}

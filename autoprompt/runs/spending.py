@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from autoprompt.records import Usage
-from autoprompt.text.files import write_json
+from autoprompt.text.files import open_file, read_bytes, write_json
 
 ROLES = ("task", "optimizer", "judge")
 _NOTE = "spending.json"
@@ -71,7 +71,7 @@ def _sum_up(journal: Path) -> tuple[list[Spending], int]:
     if not journal.exists():
         return found, end
     by_role = {part.role: part for part in found}
-    with journal.open("rb") as lines:
+    with open_file(journal) as lines:
         lines.seek(end)
         for line in lines:
             if not line.endswith(b"\n"):
@@ -86,7 +86,7 @@ def _sum_up(journal: Path) -> tuple[list[Spending], int]:
 def _noted(journal: Path) -> tuple[list[Spending], int]:
     """The last note; nothing counted yet where there is none that fits."""
     try:
-        note = json.loads(journal.with_name(_NOTE).read_bytes())
+        note = json.loads(read_bytes(journal.with_name(_NOTE)))
         if note["journal_bytes"] <= journal.stat().st_size:
             return [Spending.from_dict(part) for part in note["spending"]], note["journal_bytes"]
     except (OSError, ValueError, KeyError, TypeError):

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import io
 import json
 import os
 import re
 import secrets
+import stat
 import tempfile
 import threading
 from collections.abc import Iterable, Iterator, Mapping
@@ -156,7 +158,34 @@ def write_text(path: Path, text: str) -> None:
 
 def read_text(path: Path) -> str:
     """UTF-8 with its line ends and its byte order mark as they stand: what `write_text` writes back."""
-    return path.read_bytes().decode()
+    return read_bytes(path).decode()
+
+
+def read_bytes(path: Path) -> bytes:
+    """Return the content of a file. Raises OSError, also for a pipe, a socket or a device."""
+    with open_file(path) as stream:
+        return stream.read()
+
+
+def open_file(path: Path) -> io.BufferedReader:
+    """Open a file of a folder that may be somebody else's, to read it.
+
+    Raises OSError for a pipe, a socket or a device: reading one could wait forever, or never end.
+    """
+    check_file(path)
+    # Not to wait, should it have become a pipe since.
+    return io.BufferedReader(io.FileIO(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))))
+
+
+def check_file(path: Path) -> None:
+    """Raise OSError if this is there and is a pipe, a socket or a device, before anything opens it."""
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        return
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        what = {stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket"}.get(stat.S_IFMT(mode), "a device")
+        raise OSError(errno.EINVAL, f"this is {what}, expected a file", str(path))
 
 
 def write_bytes(path: Path, data: bytes) -> None:
@@ -167,7 +196,7 @@ def write_bytes(path: Path, data: bytes) -> None:
 
 def file_sha256(path: Path) -> str:
     """Of the content, as `sha256sum` shows it. Raises OSError where it cannot be read."""
-    with path.open("rb") as file:
+    with open_file(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
@@ -189,6 +218,7 @@ def append_jsonl(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
     What a kill left of an unfinished last line is cut off first. One writer at a time.
     """
     data = "".join(to_json(row) + "\n" for row in rows).encode()
+    check_file(path)
     with path.open("a+b") as stream:
         _mend_end(stream)
         stream.write(data)
@@ -201,6 +231,7 @@ class JsonLines:
     """
 
     def __init__(self, path: Path) -> None:
+        check_file(path)
         with path.open("a+b") as stream:
             _mend_end(stream)
         self._stream = path.open("ab", buffering=0)
@@ -260,7 +291,7 @@ def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
     """
     if not path.exists():
         return
-    with path.open("rb") as stream:
+    with open_file(path) as stream:
         for number, line in enumerate(stream, start=1):
             row = _as_object(line)
             if row is not None:
@@ -275,7 +306,7 @@ def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
 def read_json(path: Path) -> dict[str, Any]:
     """The object in `path`. Raises StoreError if it cannot be read or is no JSON object."""
     try:
-        value = json.loads(path.read_bytes())
+        value = json.loads(read_bytes(path))
     except OSError as error:
         raise StoreError(f"{path}: cannot be read ({error.strerror})") from error
     except ValueError as error:

@@ -140,7 +140,7 @@ def _in_order(nodes: Sequence[Node]) -> tuple[Edge, ...]:
 
 
 def _rows(path: Path) -> list[sqlite3.Row]:
-    if not path.exists():
+    if not path.is_file():
         return []
     # A file that nobody writes has no log beside it: opened as it is, SQLite makes no file there either.
     is_at_rest = not path.with_name(f"{path.name}-wal").exists()

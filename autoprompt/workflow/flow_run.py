@@ -34,7 +34,7 @@ from autoprompt.runs import RunFolder
 from autoprompt.runs.find import places, seen_from
 from autoprompt.settings.records import CallSettings, RunConfig
 from autoprompt.settings.yaml_file import read_mapping
-from autoprompt.text.files import plain_json
+from autoprompt.text.files import plain_json, read_text
 from autoprompt.workflow.engine.definition import GraphNode
 from autoprompt.workflow.engine.errors import AddressRefusedError, NodeError, UnknownToolError
 from autoprompt.workflow.engine.events import Event, GraphRunFailed, GraphRunStarted, WorkflowWarning
@@ -229,7 +229,7 @@ def reopened(
             f"run {folder.run_id} is of no workflow's file. Of one made in Python: Workflow(...).resume()"
         )
     path = folder.path / SETTINGS
-    kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    kept = json.loads(read_text(path)) if path.exists() else {}
     given = {} if settings is None else {n: getattr(settings, n) for n in settings.model_fields_set}
     if tools is None and kept.get("tools") is not None:
         tools = _found(folder, "tools", Path(kept["tools"]), kept)

@@ -29,6 +29,7 @@ from autoprompt.errors import Place, Problem, StoreError
 from autoprompt.llm.client import CallRole, Completion
 from autoprompt.llm.kept.answers import from_record, to_record
 from autoprompt.records import Usage
+from autoprompt.text.files import check_file
 
 if TYPE_CHECKING:
     from autoprompt.llm.limits.budget import Budget
@@ -71,6 +72,7 @@ class Journal:
         self._dropped: list[int] = []  # lines that are asked anew, as an earlier process wrote
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
+            check_file(path)
             self._append_to = path.open("ab", buffering=0)  # O_APPEND, and one write is one system call
             self._read_from = path.open("rb", buffering=0)
             self._index()

@@ -17,6 +17,7 @@ from typing import Protocol
 
 from autoprompt.errors import BudgetExhausted, Interrupted, StoreError, disk_fault
 from autoprompt.llm.limits.demand import Amount, Demand, Left
+from autoprompt.text.files import check_file
 
 _BUSY_TIMEOUT_S = 60.0
 _WINDOW_S = 60.0
@@ -142,6 +143,7 @@ class FileLedger:
         self.path, self.caps, self._clock = path, caps, clock
         self._lock = threading.Lock()
         path.parent.mkdir(parents=True, exist_ok=True)
+        check_file(path)
         try:
             self._database = sqlite3.connect(
                 path, timeout=_BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from autoprompt.errors import StoreError, disk_fault
+from autoprompt.text.files import check_file
 from autoprompt.workflow.engine.events import (
     Event,
     NodeRunException,
@@ -191,6 +192,7 @@ def _complete(connection: sqlite3.Connection) -> None:
 @contextmanager
 def open_executions(path: Path, run_id: str) -> Iterator[Executions]:
     """The tables in the file `path`, which may hold others. Hold the run's lock."""
+    check_file(path)
     with closing(
         # No isolation level: each statement is a transaction, without a BEGIN and a COMMIT around it.
         sqlite3.connect(path, check_same_thread=False, timeout=30.0, isolation_level=None)
