@@ -28,7 +28,6 @@ and a fix. Only `tell` turns it into a sentence, for the command line, a YAML fi
 
 from __future__ import annotations
 
-import errno
 import json
 import re
 import shlex
@@ -38,8 +37,6 @@ from enum import Enum
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
-
-_SQLITE_IO_ERROR, _SQLITE_FULL = 10, 13
 
 Source = Literal["flag", "variable", "file", "sidecar", "python"]
 
@@ -474,17 +471,3 @@ class BudgetExhausted(AutopromptError):
 
 class Interrupted(AutopromptError):
     exit_code = 130
-
-
-def disk_fault(error: BaseException) -> str | None:
-    """What the disk refuses, by the word of the system or of SQLite; None where it is something else.
-
-    A full disk is an input/output error to SQLite where it was to map its shared memory.
-    """
-    if isinstance(error, OSError):
-        return "no space left on the disk" if error.errno in (errno.ENOSPC, errno.EDQUOT) else None
-    code = getattr(error, "sqlite_errorcode", None)
-    if code == _SQLITE_FULL:
-        return "no space left on the disk"
-    is_io_error = code is not None and code & 0xFF == _SQLITE_IO_ERROR  # above: which one
-    return "the disk cannot be read or written, it may be full" if is_io_error else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import time
 import traceback
 from collections.abc import Callable, Mapping
@@ -10,10 +11,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from autoprompt.batch.trials import Trial, check_unchanged, from_record, to_record
-from autoprompt.errors import AutopromptError, Interrupted, Voice
+from autoprompt.errors import AutopromptError, InputError, Interrupted, Voice, tell
 from autoprompt.llm.limits.account import Account
 from autoprompt.llm.limits.ledger import Ticket
 from autoprompt.llm.models import Clients
+from autoprompt.machine import machine_problem
 from autoprompt.optimizer.inputs import check_options_kept
 from autoprompt.optimizer.past import read_result
 from autoprompt.optimizer.prepare import prepare
@@ -105,6 +107,10 @@ def run_job(
         return Outcome("lost", how, str(error), error.exit_code)
     except AutopromptError as error:
         return Outcome("failed", how, _shown(error), error.exit_code)
+    except (OSError, MemoryError, sqlite3.Error) as error:
+        problem = machine_problem(error)
+        said = _shown(error) if problem is None else redact(tell(problem, Voice.YAML))
+        return Outcome("failed", how, str(said), InputError.exit_code)
     except Exception as error:  # noqa: BLE001 - a row of the table; the traceback goes to the trial's log
         traceback.print_exc()
         return Outcome("failed", how, f"{type(error).__name__}: {_shown(error)}", AutopromptError.exit_code)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import io
 import json
+import os
 import re
 import signal
 import sys
@@ -22,8 +23,18 @@ from typing import Any, TextIO
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from autoprompt.cli.streams import lenient
-from autoprompt.errors import AutopromptError, Interrupted, Place, Problem, UsageError, Voice, disk_fault
+from autoprompt.cli.streams import check_width, escaped, lenient
+from autoprompt.errors import (
+    AutopromptError,
+    InputError,
+    Interrupted,
+    Place,
+    Problem,
+    UsageError,
+    Voice,
+    tell,
+)
+from autoprompt.machine import machine_problem
 
 # Name -> (module, what it does). A module's `app` is the command, or the group of commands.
 COMMANDS = {
@@ -50,7 +61,6 @@ COMMANDS = {
 }
 
 
-_MAKE_ROOM = ". Make room; what had begun, a run or a batch, then goes on with: autoprompt resume RUN"
 # Where results for programs go while stdout is kept for them; None: stdout.
 _RESULTS: ContextVar[TextIO | None] = ContextVar("results", default=None)
 
@@ -105,11 +115,6 @@ class LazyGroup(TyperGroup):
                 traceback.print_exc()
             said = "\n".join([error.message(Voice.CLI), *_notes(error)])
             raise _ended(ctx, said, error.exit_code, problems=error.problems) from error
-        except OSError as error:
-            if ctx.meta["autoprompt.debug"]:
-                traceback.print_exc()
-            said = f"{error.filename or 'system'}: {error.strerror or error}"
-            raise _ended(ctx, said + (_MAKE_ROOM if disk_fault(error) else ""), 3) from error
         except Exception as error:
             if _is_typers(error):
                 if message := getattr(error, "message", ""):  # what pydantic puts before a ValueError's words
@@ -121,8 +126,9 @@ class LazyGroup(TyperGroup):
                 raise
             if ctx.meta["autoprompt.debug"]:
                 traceback.print_exc()
-            if fault := disk_fault(error):
-                raise _ended(ctx, f"system: {fault} ({error}){_MAKE_ROOM}", 3) from error
+            if (problem := machine_problem(error)) is not None:
+                said = "\n".join([tell(problem, Voice.CLI), *_notes(error)])
+                raise _ended(ctx, said, InputError.exit_code, problems=[problem]) from error
             said = f"{type(error).__name__}: {error}\nthis is a bug; --debug shows it"
             raise _ended(ctx, said, 70) from error
 
@@ -173,8 +179,13 @@ def _results_alone(*, is_on: bool) -> Iterator[None]:
 
 
 def print_line(text: str) -> None:
-    """A result for a program, on stdout."""
-    typer.echo(text, file=_RESULTS.get())
+    """Print a result for a program, which is JSON, on stdout. What its encoding lacks is escaped."""
+    stream = _RESULTS.get() or sys.stdout
+    try:
+        text.encode(stream.encoding or "utf-8")
+    except UnicodeEncodeError:
+        text = "".join(c if c.isascii() else json.dumps(c)[1:-1] for c in text)
+    typer.echo(text, file=stream)
 
 
 def _ended(
@@ -257,13 +268,27 @@ def _root(
 
 def main() -> None:
     """The console script."""
+    check_width(os.environ)
+    out = None
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout = lenient(sys.stdout)
+        sys.stdout, out = lenient(sys.stdout)
     if isinstance(sys.stderr, io.TextIOWrapper):
-        sys.stderr = lenient(sys.stderr)
+        sys.stderr, _ = lenient(sys.stderr)
     for name in ("SIGTERM", "SIGHUP"):
         number = getattr(signal, name, None)
         # As Ctrl-C, so that what is left says how to go on. What `nohup` has set to be ignored stays so.
         if number is not None and signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, signal.default_int_handler)
-    app(prog_name="autoprompt")
+    try:
+        app(prog_name="autoprompt")
+    except SystemExit as ended:
+        sys.stdout.flush()
+        for encoding, number in escaped().items():
+            said = f"{number} characters that {encoding} lacks are shown as escapes"
+            typer.echo(f"warning: {said}. Set PYTHONIOENCODING=utf-8 to see them.", err=True)
+        if out is not None and out.fault is not None and not ended.code:
+            problem = machine_problem(out.fault, Path("stdout"))
+            said = str(out.fault) if problem is None else tell(problem, Voice.CLI)
+            typer.echo(f"error: the output is not complete: {said}", err=True)
+            raise SystemExit(InputError.exit_code) from None
+        raise

@@ -62,7 +62,8 @@ def stale() -> list[str]:
 def _cli_page() -> Iterator[str]:
     yield from ("# Commands", "", _NOTE, "")
     yield (
-        "Exit codes: 0 ok · 1 a check failed · 2 usage · 3 bad input or config · 4 endpoint or model failed "
+        "Exit codes: 0 ok · 1 a check failed · 2 usage · 3 bad input or config, or the "
+        "machine refuses (disk, memory, permissions) · 4 endpoint or model failed "
         "· 70 internal error · 130 interrupted (state saved). A reader of a pipe that leaves early "
         "(`autoprompt ... | head -1`) changes none of them: the rest is not shown, the work goes on."
     )

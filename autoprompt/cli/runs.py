@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -17,7 +18,7 @@ from rich.text import Text
 from autoprompt.cli import clean, options, render
 from autoprompt.cli.progress import money
 from autoprompt.cli.run import print_json
-from autoprompt.errors import StoreError, UsageError
+from autoprompt.errors import Problem, StoreError, UsageError
 from autoprompt.evaluation.exported import EXPORT_FORMATS, WORKFLOW, export_run, is_workflow_run
 from autoprompt.runs import RunDiff, RunFolder, RunLine, RunStore, diff
 from autoprompt.runs.folder import is_usual
@@ -287,6 +288,7 @@ def export(
     if chosen not in (*EXPORT_FORMATS, WORKFLOW):
         raise UsageError(f"--format: {chosen!r} found; known: {', '.join((*EXPORT_FORMATS, WORKFLOW))}")
     text = _exported(folder, chosen, candidate)
+    _check_characters(text, "utf-8" if to is not None else sys.stdout.encoding or "utf-8")
     if to is None:
         typer.echo(text, nl=False)
     else:
@@ -300,6 +302,21 @@ def export(
             "--format openai, langchain or yaml has them",
             err=True,
         )
+
+
+def _check_characters(text: str, encoding: str) -> None:
+    """Refuse to write a prompt that would not be the one that was measured."""
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError as error:
+        character = text[error.start]
+        if 0xD800 <= ord(character) <= 0xDFFF:
+            said = "the prompt holds half of a surrogate pair, which is no character"
+            problem = Problem("export.surrogate", said, fix="Use {format}.", settings={"format": "openai"})
+            raise StoreError(problem) from error
+        said = f"the prompt holds {character!r}, which the encoding of stdout ({encoding}) lacks"
+        fix = "Use {to}, or set PYTHONIOENCODING=utf-8."
+        raise StoreError(Problem("export.encoding", said, fix=fix, settings={"to": "<FILE>"})) from error
 
 
 def _exported(folder: RunFolder, chosen: str, candidate: str | None) -> str:

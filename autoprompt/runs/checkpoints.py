@@ -9,7 +9,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from autoprompt.errors import StoreError, disk_fault
+from autoprompt.errors import StoreError
+from autoprompt.machine import explained
 from autoprompt.text.files import check_file
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def open_checkpointer(
     One process at a time (hold `RunFolder.lock`). Only plain data comes back from it: an object of a class
     that is put into the state is handed back as its parts, so keep state to dicts, lists, strings, numbers.
     Write-ahead log with `synchronous = NORMAL`: `kill -9` loses nothing, a power cut at most the last steps.
-    Raises StoreError if the file is no such database, sqlite3.OperationalError where the disk fails.
+    Raises StoreError if the file is no such database, or the machine refuses it.
     """
     from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
@@ -94,8 +95,8 @@ def open_checkpointer(
             connection.execute("PRAGMA wal_autocheckpoint = 128")  # pages of 4 KiB
             saver.setup()
         except sqlite3.DatabaseError as error:
-            if disk_fault(error):
-                raise
+            if (refused := explained(error, path)) is not None:
+                raise refused from error
             raise StoreError(f"{path}: not a checkpoint file ({error}). Delete it to start over.") from error
         try:
             yield saver

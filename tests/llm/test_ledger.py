@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from autoprompt.errors import BudgetExhausted, Interrupted, StoreError, disk_fault
+from autoprompt.errors import BudgetExhausted, Interrupted, StoreError
 from autoprompt.llm.limits.demand import Amount, Demand
 from autoprompt.llm.limits.ledger import Caps, FileLedger, Ticket
+from autoprompt.machine import machine_problem
 
 NOTHING = Amount()
 
@@ -247,7 +248,7 @@ def test_a_full_disk_is_said_and_room_on_it_is_used_again(path: Path) -> None:
     ledger._database.execute(f"PRAGMA max_page_count = {pages}")
     with pytest.raises(sqlite3.OperationalError) as caught:
         ledger.admit("x" * 100_000)
-    assert disk_fault(caught.value) == "no space left on the disk"
+    assert "no space is left on the disk" in str(machine_problem(caught.value))
     ledger._database.execute("PRAGMA max_page_count = 100000")
     admitted(ledger, "another")
 

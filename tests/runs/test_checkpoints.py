@@ -9,7 +9,8 @@ import pytest
 from fakes import disk_full_error
 from langgraph.checkpoint.sqlite import SqliteSaver
 
-from autoprompt.errors import StoreError, disk_fault
+from autoprompt.errors import StoreError
+from autoprompt.machine import machine_problem
 from autoprompt.runs import open_checkpointer
 
 CONFIG: Any = {"configurable": {"thread_id": "run"}, "recursion_limit": 1000}
@@ -130,13 +131,13 @@ def test_a_full_disk_does_not_invite_to_delete_the_file(
         raise disk_full_error()
 
     monkeypatch.setattr(SqliteSaver, "setup", full)
-    with pytest.raises(sqlite3.OperationalError, match="full"), open_checkpointer(tmp_path / "c.sqlite"):
+    with pytest.raises(StoreError, match="no space is left on the disk"), open_checkpointer(tmp_path / "c.sqlite"):
         pass
 
 
 def test_an_error_of_input_and_output_may_be_a_full_disk() -> None:
     """So SQLite says where there is no room for its shared memory: `SQLITE_IOERR_SHMSIZE`."""
     error = sqlite3.OperationalError("disk I/O error")
-    assert disk_fault(error) is None
+    assert machine_problem(error) is None
     error.sqlite_errorcode = sqlite3.SQLITE_IOERR_SHMSIZE
-    assert "may be full" in (disk_fault(error) or "")
+    assert "or is full" in str(machine_problem(error))

@@ -17,6 +17,7 @@ from typing import TypeVar
 
 from autoprompt.llm.client import Completion
 from autoprompt.llm.kept.answers import from_record, to_record
+from autoprompt.machine import machine_problem
 
 _log = logging.getLogger(__name__)
 
@@ -56,7 +57,7 @@ class ResponseCache:
         self._lock = threading.Lock()
         self._database: sqlite3.Connection | None = None
         self._size = 0
-        self._has_warned = False
+        self._is_off = False  # the machine refused it: to wait again for each answer would take for ever
 
     def get(self, key: str) -> Completion | None:
         def look_up(database: sqlite3.Connection) -> str | None:
@@ -123,15 +124,17 @@ class ResponseCache:
     def _use(self, action: Callable[[sqlite3.Connection], _Result]) -> _Result | None:
         """Run `action` on the database; None if that is not possible."""
         with self._lock:
+            if self._is_off:
+                return None
             try:
                 return action(self._open())
             except sqlite3.DatabaseError as error:
                 if getattr(error, "sqlite_errorcode", None) in _CORRUPT:
                     self._set_aside(error)
                 else:
-                    self._warn(error)
+                    self._stop(error)
             except OSError as error:
-                self._warn(error)
+                self._stop(error)
             return None
 
     def _open(self) -> sqlite3.Connection:
@@ -181,11 +184,12 @@ class ResponseCache:
             for ending in ("-wal", "-shm"):
                 self._path.with_name(self._path.name + ending).unlink(missing_ok=True)
         except OSError as failure:
-            self._warn(failure)
+            self._stop(failure)
             return
         _log.warning("%s is broken (%s); it is set aside as %s", self._path, error, aside.name)
 
-    def _warn(self, error: Exception) -> None:
-        if not self._has_warned:
-            self._has_warned = True
-            _log.warning("the response cache %s cannot be used: %s", self._path, error)
+    def _stop(self, error: Exception) -> None:
+        self._is_off = True
+        problem = machine_problem(error, self._path)
+        why = str(error) if problem is None else problem.said
+        _log.warning("%s: the response cache is not used: %s", self._path, why)

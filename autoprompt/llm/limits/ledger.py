@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from autoprompt.errors import BudgetExhausted, Interrupted, StoreError, disk_fault
+from autoprompt.errors import BudgetExhausted, Interrupted, StoreError
 from autoprompt.llm.limits.demand import Amount, Demand, Left
+from autoprompt.machine import explained
 from autoprompt.text.files import check_file
 
 _BUSY_TIMEOUT_S = 60.0
@@ -155,8 +156,8 @@ class FileLedger:
                 for statement in _SCHEMA:
                     self._database.execute(statement)
         except sqlite3.DatabaseError as error:
-            if disk_fault(error):
-                raise
+            if (refused := explained(error, path)) is not None:
+                raise refused from error
             raise StoreError(
                 f"{path}: the books of the batch cannot be opened ({error}). Another file lies there, or "
                 "it is broken: move it away, and the batch counts from zero again."

@@ -15,7 +15,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from autoprompt.errors import StoreError, disk_fault
+from autoprompt.errors import StoreError
+from autoprompt.machine import explained
 from autoprompt.text.files import check_file
 from autoprompt.workflow.engine.events import (
     Event,
@@ -203,7 +204,7 @@ def open_executions(path: Path, run_id: str) -> Iterator[Executions]:
             connection.executescript(_SCHEMA)
             _complete(connection)
         except sqlite3.DatabaseError as error:
-            if disk_fault(error):
-                raise
+            if (refused := explained(error, path)) is not None:
+                raise refused from error
             raise StoreError(f"{path}: not a SQLite file ({error}).") from error
         yield Executions(connection, run_id)

@@ -1,0 +1,159 @@
+"""Conditions of the machine that no code can help: disk, memory, permissions, limits; each as a problem.
+
+Whatever raises them, they are explained here and nowhere else: the command line asks at its end, and so does
+a batch for a trial.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sqlite3
+from pathlib import Path
+
+from autoprompt.errors import Place, Problem, StoreError
+
+_LONGEST_SHOWN = 200  # characters of a path in a message
+_RESUME = "What was running is kept; resume it with: autoprompt resume RUN"
+_NO_SPACE = Problem("machine.no-space", "no space is left on the disk", fix=f"Make room. {_RESUME}")
+_READ_ONLY = Problem(
+    "machine.read-only", "the file system is read-only", fix="Give a path on a disk that can be written."
+)
+_NO_MEMORY = Problem(
+    "machine.no-memory",
+    "there is not enough memory",
+    fix=f"Close other programs, or use a smaller model or file. {_RESUME}",
+)
+_NO_PROCESS = Problem(
+    "machine.no-process",
+    "no further process or thread can be started: memory or processes are at their limit",
+    fix=f"End other programs, or raise the limit with `ulimit -u`. {_RESUME}",
+)
+_IO_ERROR = Problem(
+    "machine.io-error", "the disk cannot be read or written, or is full", fix=f"Check the disk. {_RESUME}"
+)
+_LOCKED = Problem(
+    "machine.database-locked",
+    "another program has locked the database, and it did not become free",
+    fix=f"End that program. {_RESUME}",
+)
+_DAMAGED = Problem(
+    "machine.database-damaged", "the database is damaged", fix="Restore it from a copy, or move it away."
+)
+_NOT_PERMITTED = Problem(
+    "machine.not-permitted",
+    "the system does not permit it",
+    fix="Check who owns the path and its permissions, or give another path.",
+)
+_BY_ERRNO = {
+    errno.ENOSPC: _NO_SPACE,
+    errno.EDQUOT: Problem(
+        "machine.quota", "the disk quota of this user is used up", fix=f"Delete files. {_RESUME}"
+    ),
+    errno.EFBIG: Problem(
+        "machine.file-too-large",
+        "the file is larger than the system allows",
+        fix="Raise the limit: ulimit -f.",
+    ),
+    errno.EROFS: _READ_ONLY,
+    errno.EACCES: _NOT_PERMITTED,
+    errno.EPERM: _NOT_PERMITTED,
+    errno.ENAMETOOLONG: Problem(
+        "machine.path-too-long", "the path, or a name in it, is too long", fix="Give a shorter path."
+    ),
+    errno.ELOOP: Problem(
+        "machine.link-loop", "the path has too many links", fix="Give the path without links."
+    ),
+    errno.ENOTDIR: Problem("machine.not-a-folder", "a part of the path is no folder", fix="Check the path."),
+    errno.EISDIR: Problem(
+        "machine.folder", "this is a folder, expected a file", fix="Give the path of a file."
+    ),
+    errno.ENOENT: Problem("machine.no-file", "there is no such file or folder", fix="Check the path."),
+    errno.EMFILE: Problem(
+        "machine.open-files",
+        "too many files are open",
+        fix="Raise the limit, ulimit -n 4096, or lower {concurrency}.",
+        settings={"concurrency": None},
+    ),
+    errno.ENFILE: Problem(
+        "machine.open-files", "too many files are open on this machine", fix="End other programs."
+    ),
+    errno.ENOMEM: _NO_MEMORY,
+    errno.EAGAIN: _NO_PROCESS,
+    errno.EIO: _IO_ERROR,
+    errno.ESTALE: Problem(
+        "machine.io-error", "the network disk lost the file", fix=f"Mount the disk again. {_RESUME}"
+    ),
+    errno.EBUSY: Problem(
+        "machine.busy", "another program uses it", fix="End that program, or wait, and try again."
+    ),
+    errno.ETXTBSY: Problem(
+        "machine.busy", "another program uses it", fix="End that program, or wait, and try again."
+    ),
+}
+_BY_SQLITE = {
+    sqlite3.SQLITE_BUSY: _LOCKED,
+    sqlite3.SQLITE_LOCKED: _LOCKED,
+    sqlite3.SQLITE_FULL: _NO_SPACE,
+    sqlite3.SQLITE_IOERR: _IO_ERROR,
+    sqlite3.SQLITE_NOMEM: _NO_MEMORY,
+    sqlite3.SQLITE_READONLY: Problem(
+        "machine.read-only", "the database cannot be written", fix="Check its permissions."
+    ),
+    sqlite3.SQLITE_PERM: _NOT_PERMITTED,
+    sqlite3.SQLITE_CANTOPEN: Problem(
+        "machine.database-closed", "the database cannot be opened", fix="Check its folder."
+    ),
+    sqlite3.SQLITE_CORRUPT: _DAMAGED,
+    sqlite3.SQLITE_NOTADB: _DAMAGED,
+}
+
+
+def machine_problem(error: BaseException, path: Path | None = None) -> Problem | None:
+    """Return what a condition of the machine is, for whoever can change it; None for another error.
+
+    path: of the file, if the error does not know it.
+    """
+    if isinstance(error, MemoryError):
+        return _at(_NO_MEMORY, path)
+    if isinstance(error, RuntimeError) and "can't start new thread" in str(error):
+        return _at(_NO_PROCESS, path)
+    if isinstance(error, sqlite3.Error):
+        code = getattr(error, "sqlite_errorcode", None)
+        known = None if code is None else _BY_SQLITE.get(code & 0xFF)  # above: which one of the kind
+        return None if known is None else _at(known, path)
+    if not isinstance(error, OSError):
+        return None
+    name = error.filename
+    if isinstance(name, str | bytes | os.PathLike):
+        path = Path(os.fsdecode(name))
+    is_relative = path is None or not path.is_absolute()
+    if error.errno == errno.ENOENT and is_relative and not _has_working_folder():
+        said = "the working folder was deleted"
+        return Problem("machine.no-working-folder", said, fix="Change to a folder that is there: cd")
+    known = None if error.errno is None else _BY_ERRNO.get(error.errno)
+    if known is None:
+        known = Problem(
+            "machine.system", f"the system refuses: {error.strerror or error or type(error).__name__}"
+        )
+    return _at(known, path)
+
+
+def explained(error: BaseException, path: Path) -> StoreError | None:
+    """Return the error to raise for a file of ours that the machine refuses; None for another fault of it."""
+    problem = machine_problem(error, path)
+    return None if problem is None or problem.code == "machine.database-damaged" else StoreError(problem)
+
+
+def _at(problem: Problem, path: Path | None) -> Problem:
+    if path is not None and len(str(path)) > _LONGEST_SHOWN:
+        path = Path(f"{str(path)[:_LONGEST_SHOWN]}...")
+    return problem.at(Place(path))
+
+
+def _has_working_folder() -> bool:
+    try:
+        Path.cwd()
+    except OSError:
+        return False
+    return True
