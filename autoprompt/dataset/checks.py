@@ -15,7 +15,7 @@ from autoprompt.dataset.conversations import conversation_fields, opened
 from autoprompt.dataset.faults import Faults, file_place, require_fields
 from autoprompt.dataset.identifiers import identifying
 from autoprompt.dataset.plain import holds_bytes, without_bytes
-from autoprompt.dataset.reading import read_records
+from autoprompt.dataset.reading import MAX_BYTES, read_records
 from autoprompt.dataset.turns import NoConversationError
 from autoprompt.errors import DatasetError, Place, Problem
 from autoprompt.records import Example, content_of, text_of
@@ -34,6 +34,7 @@ def load_rows(
     group_field: str | None = None,
     takes_json: bool = False,
     input_of: Sequence[str] = (),
+    max_bytes: int = MAX_BYTES,
 ) -> list[Example]:
     """The rows of one file, in its order, each checked for itself.
 
@@ -55,7 +56,7 @@ def load_rows(
     made_of: list[str] = []
     input_of = () if target_field in input_of else tuple(input_of)
     asked = {setting: name for setting, name in mapped.items() if not (input_of and setting == "input_field")}
-    for line, found in read_records(path, faults, asked):
+    for line, found in read_records(path, faults, asked, max_bytes=max_bytes):
         try:
             record, chat = opened(without_bytes(found, mapped.values()), input_field, target_field)
         except NoConversationError as error:

@@ -5,6 +5,7 @@ The format is found by content, with the ending as a hint, since files are often
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -13,26 +14,31 @@ from autoprompt.dataset.faults import Faults, file_place
 from autoprompt.dataset.json_rows import read_json_list, read_jsonl
 from autoprompt.dataset.lines import HEAD_BYTES, UTF8_BOM
 from autoprompt.dataset.packed import packed_problem
-from autoprompt.dataset.plain import json_value
+from autoprompt.dataset.parquet import read_parquet, too_large
 from autoprompt.dataset.table import read_table
 from autoprompt.errors import DatasetError, Problem
-from autoprompt.text.extras import install_extra
 
+MAX_BYTES = 10**9
 Record = tuple[int, dict[str, Any]]
 
 
-def read_records(path: Path, faults: Faults, wanted: Mapping[str, str]) -> Iterator[Record]:
+def read_records(
+    path: Path, faults: Faults, wanted: Mapping[str, str], *, max_bytes: int = MAX_BYTES
+) -> Iterator[Record]:
     """Yield each record with its 1-based first line (Parquet: its row). Adds to `faults` what can be skipped.
 
     wanted: As `fields` in `require_fields`; the names help to tell the delimiter of a table.
+    max_bytes: of all rows, unpacked.
     Raises DatasetError at once if nothing further can be read. Memory: one row, not the file.
     """
     try:
         with path.open("rb") as file:
             head = file.read(HEAD_BYTES)
             if head.startswith(b"PAR1"):
-                yield from _read_parquet(path, faults)
+                yield from read_parquet(path, faults, max_bytes)
                 return
+            if os.fstat(file.fileno()).st_size > max_bytes:
+                raise DatasetError(too_large(path, max_bytes))
             if packed := packed_problem(file, head):
                 faults.fail(1, packed)
             _refuse_what_is_no_text(head, faults)
@@ -89,24 +95,3 @@ def _has_zeros_like_utf16(head: bytes) -> bool:
     even, odd = head[0::2].count(0), head[1::2].count(0)
     half = len(head) // 2
     return half >= 2 and max(even, odd) > 0.1 * half and min(even, odd) == 0
-
-
-def _read_parquet(path: Path, faults: Faults) -> Iterator[Record]:
-    try:
-        from pyarrow import ArrowException  # here, since it is an extra and slow to import
-        from pyarrow.parquet import ParquetFile
-    except ImportError as error:
-        said = "reading Parquet needs a library that is not installed"
-        fix = f"Install it: {install_extra('parquet')}. Or save the rows as JSONL."
-        raise DatasetError(Problem("dataset.no-parquet", said, file_place(path), fix)) from error
-    faults.unit = "row"
-    try:
-        number = 0
-        with ParquetFile(path) as parquet:
-            for batch in parquet.iter_batches(batch_size=1000):
-                for record in batch.to_pylist():
-                    number += 1
-                    yield number, {name: json_value(value) for name, value in record.items()}
-    except (ArrowException, ValueError) as error:
-        said = f"broken Parquet: {str(error).splitlines()[0]}"
-        faults.fail(number + 1, Problem("dataset.broken-parquet", said, fix="Write the file again."))

@@ -208,6 +208,7 @@ def _rows_of(
         group_field=settings.group_field,
         takes_json=takes_objects(settings.metric),
         input_of=input_of,
+        max_bytes=settings.max_dataset_mb * 10**6,
     )
     return without_doubles(found, path, allow_conflicts=settings.allow_conflicts)
 

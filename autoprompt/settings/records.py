@@ -98,6 +98,9 @@ class DataSettings(Settings):
     allow_conflicts: bool = Field(
         default=False, description="Go on with equal inputs that have different targets."
     )
+    max_dataset_mb: Positive = Field(
+        default=1000, description="Reject a file whose rows take more megabytes unpacked."
+    )
     drop_leaks: bool = Field(default=False, description="Drop rows that stand in two given split files.")
     split_seed: int = Field(default=0, description="Seed of the split; a change of `seed` never moves a row.")
     max_val: Positive | None = Field(
