@@ -43,7 +43,7 @@ from autoprompt.errors import (
 )
 from autoprompt.evaluation import scoring
 from autoprompt.evaluation.exported import export, read_exported
-from autoprompt.llm import ScriptedClient
+from autoprompt.llm import ScriptedClient, models
 from autoprompt.llm.client import Completion, Options
 from autoprompt.optimizer import api
 from autoprompt.records import Demo, Message, Origin, Usage
@@ -625,7 +625,7 @@ def test_an_estimate_for_clients_of_ones_own_counts_what_their_writer_writes(tmp
         (
             {"base_url": "http://127.0.0.1:9/v1", "model": "m", "max_cost": 1.0},
             ConfigError,
-            "price of m is not",
+            "nobody knows what m costs",
         ),
         ({"base_url": "http://127.0.0.1:9/v1", "model": "m", "price_input": 1.0}, ConfigError, "give both"),
     ],
@@ -650,10 +650,20 @@ def test_a_judge_that_the_sidecar_names_is_priced_before_anything_is_sent(tmp_pa
             start(run_config(tmp_path, **where, max_cost=0.001))
 
 
-def test_an_estimate_asks_no_endpoint_for_its_model_and_says_what_is_fetched_first(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("runtime", "told"),
+    [
+        (object(), "the embedded model's weights (1.12 GB) are fetched first"),
+        (None, "the embedded model has no runtime here, so a run cannot start. Install it: "),
+    ],
+)
+def test_an_estimate_asks_no_endpoint_for_its_model_and_says_what_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, runtime: object, told: str
+) -> None:
     assert estimate(run_config(tmp_path, base_url="http://127.0.0.1:9/v1", max_cost=1.0)).cost_usd is None
-    (said,) = (str(w) for w in estimate(run_config(tmp_path, model="local")).warnings if "fetched" in str(w))
-    assert said == "the embedded model's weights (1.12 GB) are fetched first"
+    monkeypatch.setattr(models.util, "find_spec", lambda _: runtime)
+    warnings = estimate(run_config(tmp_path, model="local")).warnings
+    assert any(str(warning).startswith(told) for warning in warnings)
 
 
 def test_an_estimate_for_clients_of_ones_own_speaks_of_no_other_model(tmp_path: Path) -> None:

@@ -232,7 +232,7 @@ def _estimates(
                 config = trial.config.model_copy(update={"no_memory": True})
                 estimate = api.estimate(config)
                 if max_cost is not None and estimate.cost_usd is None:
-                    raise unpriced("max_cost of the batch", config.model or "a model without a name")
+                    raise unpriced(config.model or "a model without a name", " of the batch")
                 found.append((trial, estimate))
             else:
                 found.append((trial, estimate_run(prepare(trial.config, has_clients=True), Prices())))

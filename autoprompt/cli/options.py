@@ -82,7 +82,8 @@ _METAVARS = {
 }
 
 ConfigFile = Annotated[
-    Path | None, typer.Option("--config", metavar="FILE", help="YAML with settings, named as the flags.")
+    Path | None,
+    typer.Option("--config", metavar="FILE", help="YAML with settings, named as the flags with _ for -."),
 ]
 Json = Annotated[
     bool, typer.Option("--json", help="One JSON object on stdout, of an error too; all else goes to stderr.")

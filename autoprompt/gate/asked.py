@@ -102,7 +102,10 @@ def _chosen(
 
 def _baseline(limits: CheckSettings, warnings: list[Problem], *, is_update: bool) -> Baseline | None:
     if limits.baseline is None:
-        raise UsageError("check needs a baseline: give --baseline FILE (--update-baseline makes it).")
+        said = "check needs the file of a baseline"
+        fix = "Name it with {baseline}; {update_baseline} makes it."
+        settings = {"baseline": "<FILE>", "update_baseline": None}
+        raise UsageError(Problem("check.no-baseline", said, fix=fix, settings=settings))
     if not is_update:
         return read_baseline(limits.baseline)
     if not limits.baseline.exists():

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from importlib import util
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from autoprompt.errors import ConfigError, Problem
+from autoprompt.errors import ConfigError, Place, Problem
 from autoprompt.llm.client import CallRole, Client
 from autoprompt.llm.destinations import sends_to
 from autoprompt.llm.endpoints import ModelChoice, choose_model, missing_key
@@ -26,6 +27,7 @@ from autoprompt.llm.traits import KnownTraits, Traits, said_traits
 from autoprompt.llm.transport.address import checked_url
 from autoprompt.llm.transport.refusals import SYSTEM
 from autoprompt.settings.records import JUDGED, CallSettings, ModelSettings, RunConfig
+from autoprompt.text.extras import install_extra
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +177,7 @@ class RoleModels:
             if not can_ask and choose_model(config, role).model is None:
                 continue
             if self._models.price(role) is None:
-                raise unpriced("max_cost", self._shown_name(role))
+                raise unpriced(self._shown_name(role))
 
     def close(self) -> None:
         self._models.close()
@@ -198,13 +200,14 @@ def _dropped(model: str, name: str) -> str:
     return f"{model} rejected the parameter {name}: requests go without it"
 
 
-def unpriced(cap: str, model: str) -> ConfigError:
-    """A cap on cost could never fire, as the price of this model is not known."""
-    return ConfigError(
-        f"{cap} is set, but the price of {model} is not known, so the cap could not fire. Give --price-input "
-        "and --price-output (USD per million tokens), or cap calls or tokens with --max-calls or "
-        "--max-tokens."
+def unpriced(model: str, of: str = "") -> ConfigError:
+    """Return the error of a limit on cost that is never reached. of: whose limit, if not the run's."""
+    said = f"the limit{of} is never reached, because nobody knows what {model} costs"
+    fix = (
+        "Give {price_input} and {price_output} (USD per million tokens), or use {max_calls} or {max_tokens}."
     )
+    settings = dict.fromkeys(("price_input", "price_output", "max_calls", "max_tokens"))
+    return ConfigError(Problem("budget.no-price", said, Place(setting="max_cost"), fix, settings))
 
 
 def roles_of(config: CallSettings) -> tuple[CallRole, ...]:
@@ -225,7 +228,7 @@ def check_models(config: CallSettings) -> list[str]:
     for role in roles_of(config):
         choice = choose_model(config, role)
         if choice.base_url is None:
-            found += _missing_weights(choice)
+            found += _missing_runtime() or _missing_weights(choice)
         elif choice.base_url not in seen:
             found += missing_key(checked_url(choice.base_url), choice.api_key, role)
         seen.add(choice.base_url)
@@ -242,6 +245,13 @@ def _missing_weights(choice: ModelChoice) -> list[str]:
         return []
     size = weights.KNOWN[name].size_bytes / 1e9
     return [f"the embedded model's weights ({size:.2f} GB) are fetched first"]
+
+
+def _missing_runtime() -> list[str]:
+    if util.find_spec("xllamacpp") is not None:
+        return []
+    said = "the embedded model has no runtime here, so a run cannot start"
+    return [f"{said}. Install it: {install_extra('local')}"]
 
 
 @contextmanager

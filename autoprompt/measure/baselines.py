@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import logging
 import math
+import textwrap
 import time
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Mapping, Sequence
@@ -120,20 +121,19 @@ def baselines_sentence(found: Mapping[str, Any] | None, score: float | None, met
     found: as `baselines_dict`. score: the prompt's, by `metric`.
     """
     level = {name: one for name, one in (found or {}).items() if one and not one["is_beaten"]}
+    level = {name: one for name, one in level.items() if one["score"] > 0}
     if not level or score is None:
         return ""
-    name, best = max(level.items(), key=lambda item: item[1]["score"])
-    if best["score"] <= 0:
-        return ""
-    if name == MOST_FREQUENT:
-        advice = "" if metric in _WEIGHTED else " The metric macro_f1 gives every label the same weight."
-        return (
-            f"{score:.2f} is not clearly better than always answering {best['answer']!r}, which scores "
-            f"{best['score']:.2f} on the same rows.{advice}"
-        )
-    return (
-        f"{score:.2f} is not clearly better than copying the answer of the known rows with the most words in "
-        f"common, which scores {best['score']:.2f} without a model."
+    ways = {NEAREST: "copying the answer of the most similar known rows"}
+    if usual := level.get(MOST_FREQUENT):
+        ways[MOST_FREQUENT] = f"always answering {textwrap.shorten(str(usual['answer']), 60)!r}"
+    said = " and ".join(f"{ways[name]} scores {one['score']:.2f}" for name, one in level.items())
+    best = max(one["score"] for one in level.values())
+    is_less = f"{score:.2f}" < f"{best:.2f}"
+    verdict = "is less" if is_less else "is not clearly better"
+    advice = MOST_FREQUENT in level and metric not in _WEIGHTED and not metric.startswith("python:")
+    return f"Without a model, {said} on the same rows; {score:.2f} {verdict}." + (
+        " The metric macro_f1 gives every label the same weight." if advice else ""
     )
 
 

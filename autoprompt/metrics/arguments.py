@@ -83,8 +83,10 @@ def plan_call(name: str, function: Callable[..., Any], options: Mapping[str, Any
         raise ConfigError(f"metric {name}: {error}; {_HOW}") from error
     if "answer" not in (*positional.values(), *keywords.values()):
         raise ConfigError(
-            f"metric {name}: no parameter gets the answer. Call one of {named([*positional, *keywords])} "
-            "'prediction', or add that one."
+            f"metric {name}: no parameter gets the answer"
+            + (f"; the parameters are {named(known)}" if (known := [*positional, *keywords]) else "")
+            + ". Give it one called 'prediction'."
+            + (" This is a class: name a function, or an object of it." if inspect.isclass(function) else "")
         )
     return call
 

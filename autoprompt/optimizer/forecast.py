@@ -111,6 +111,8 @@ def estimate_run(preparation: Preparation, prices: Prices) -> Estimate:
     short_tokens, short_cost = taken([_original_call(p)])
     warnings = list(p.splits.warnings)
     tokens, cost = _capped(p, tokens, cost, warnings)
+    if tokens < short_tokens:
+        short_tokens, short_cost = tokens, cost
     fewest = fewest_calls(p.plan, len(p.splits.test), fewest_optimizer_calls(p.depth, p.analyst_calls))
     least = _least(p, prices)
     return Estimate(
@@ -129,8 +131,8 @@ def estimate_run(preparation: Preparation, prices: Prices) -> Estimate:
         judge_model=prices.judge_model if judge_calls else "",
         judge_cost_usd=judged,
         smallest_gain_at_best=smallest_gain_at_best(p.plan, p.depth, p.splits.train),
-        short_tokens=min(short_tokens, tokens),
-        short_cost_usd=short_cost if cost is None or short_cost is None else min(short_cost, cost),
+        short_tokens=short_tokens,
+        short_cost_usd=short_cost,
         fewest_tokens=math.ceil(least.tokens),
         fewest_cost_usd=least.cost_usd,
         labels=p.labels,
@@ -143,13 +145,15 @@ def _capped(
 ) -> tuple[int, float | None]:
     """Return tokens and cost as far as the caps on them let the run get; add to `warnings` if they end it."""
     most_tokens, most_cost = p.config.max_tokens, p.config.max_cost
+    shares = [1.0]
     if most_tokens is not None and tokens > most_tokens:
-        warnings.append(_ends("max_tokens", f"{most_tokens:,} tokens", f"{tokens:,}"))
-        tokens = most_tokens
+        warnings.append(_ends("max_tokens", f"{most_tokens:,} tokens", f"{tokens:,} tokens"))
+        shares.append(most_tokens / tokens)
     if most_cost is not None and cost is not None and cost > most_cost:
         warnings.append(_ends("max_cost", f"${most_cost:g}", f"${cost:.4g}"))
-        cost = most_cost
-    return tokens, cost
+        shares.append(most_cost / cost)
+    share = min(shares)
+    return round(tokens * share), None if cost is None else cost * share
 
 
 def _ends(setting: str, cap: str, needed: str) -> Problem:

@@ -67,9 +67,7 @@ def _saver_class() -> type[Any]:
 
 
 @contextmanager
-def open_checkpointer(
-    path: Path, check_files: Callable[[], None] | None = None
-) -> Iterator[SqliteSaver]:
+def open_checkpointer(path: Path, check_files: Callable[[], None] | None = None) -> Iterator[SqliteSaver]:
     """The checkpointer of one run, closed at the end of the block. Compile the graph with it.
 
     check_files: called before a checkpoint is written; what it raises ends the run there.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from autoprompt.text.redaction import HIDDEN
-
 import os
 import re
 import shlex
@@ -11,7 +9,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,28 +18,28 @@ import yaml
 from filelock import FileLock, Timeout
 from pydantic import BaseModel, ValidationError
 
-from autoprompt.settings.records import RunConfig
 from autoprompt.errors import Place, Problem, StoreError
-from autoprompt.text.redaction import redact, redact_entries, redactor, without_secrets
+from autoprompt.records import EvaluatedRow, warning_event
+from autoprompt.runs.lock import is_held
+from autoprompt.runs.marks import check_is_own, mark
+from autoprompt.runs.watch import FolderWatch, Lost
 from autoprompt.settings.kinds import label_text
+from autoprompt.settings.records import RunConfig
 from autoprompt.settings.yaml_file import safe_load
 from autoprompt.text.files import (
     JsonLines,
     append_jsonl,
     read_json,
     read_jsonl,
-    to_json,
     read_text,
+    to_json,
     to_yaml,
     write_json,
     write_jsonl,
     write_text,
 )
-from autoprompt.runs.lock import is_held
-from autoprompt.runs.marks import check_is_own, mark
-from autoprompt.runs.watch import FolderWatch, Lost
-from autoprompt.records import EvaluatedRow, warning_event
 from autoprompt.text.names import counted
+from autoprompt.text.redaction import HIDDEN, redact, redact_entries, redactor, without_secrets
 
 Settings = TypeVar("Settings", bound=BaseModel)
 
@@ -199,7 +197,8 @@ class RunFolder:
         then = f"Then resume the run: autoprompt resume {self.reference}"
         fix = " ".join([*watch.restore(lost), then])
         problems = [
-            Problem("run.file-lost", f"{part.said} while the run was active", Place(part.path)) for part in lost
+            Problem("run.file-lost", f"{part.said} while the run was active", Place(part.path))
+            for part in lost
         ]
         return StoreError(*problems[:-1], replace(problems[-1], fix=fix))
 
@@ -454,7 +453,9 @@ class RunFolder:
             return found[0]
         if found:
             fitting = ", ".join(record["id"] for record in found)
-            raise StoreError(f"{beginning!r} fits {counted(len(found), 'candidate')}: {fitting}. Give more of the id.")
+            raise StoreError(
+                f"{beginning!r} fits {counted(len(found), 'candidate')}: {fitting}. Give more of the id."
+            )
         raise StoreError(
             f"run {self.run_id} has no candidate {beginning!r} among its {len(known)}. They are listed by: "
             f"autoprompt runs show {self.reference}"

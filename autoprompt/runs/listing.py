@@ -16,8 +16,8 @@ from autoprompt.dataset.python_rows import forget_rows, is_given
 from autoprompt.errors import StoreError
 from autoprompt.runs.folder import RunFolder, fill_new_folder
 from autoprompt.runs.interrupted import resume_command
-from autoprompt.text.files import read_bytes
 from autoprompt.runs.spending import from_journal, total_cost
+from autoprompt.text.files import read_bytes
 from autoprompt.text.names import counted
 
 LAST = "last"  # a name for the newest run; `remove` does not know it, since a run may have begun meanwhile
@@ -125,8 +125,9 @@ class RunStore:
         path = Path(run)
         if run and (path / "run.json").is_file():
             return path if path.name.strip(".") else path.absolute()  # `.` names no run
-        close = difflib.get_close_matches(run, ids, n=3, cutoff=0.4) or sorted(ids, reverse=True)[:3]
-        hint = f"Did you mean {' or '.join(close)}?" if close else "There are none yet."
+        close = difflib.get_close_matches(run, ids, n=3, cutoff=0.6)
+        latest = f"The latest is {max(ids)}." if ids else "There are none yet."
+        hint = f"Did you mean {' or '.join(close)}?" if close else latest
         raise StoreError(f"no run {run!r} in {self.runs_dir}. {hint}")
 
     def _folders(self) -> list[Path]:

@@ -112,7 +112,9 @@ def _is_valid(folder: Path, name: str, known: dict[str, list[str]], secret: byte
         found = _digest((folder / _INFO).read_bytes(), name, (folder / name).read_bytes(), secret)
     except OSError:
         return False
-    return any(hmac.compare_digest(one.encode(errors="replace"), found.encode()) for one in known.get(name, ()))
+    return any(
+        hmac.compare_digest(one.encode(errors="replace"), found.encode()) for one in known.get(name, ())
+    )
 
 
 def _digest(info: bytes, name: str, data: bytes, secret: bytes) -> str:

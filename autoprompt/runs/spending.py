@@ -62,7 +62,9 @@ def note_spending(journal: Path) -> None:
     To be called when the journal is on the disk: a power cut must not leave a sum of lines that it lost.
     """
     found, end = _sum_up(journal)
-    write_json(journal.with_name(_NOTE), {"journal_bytes": end, "spending": [part.to_dict() for part in found]})
+    write_json(
+        journal.with_name(_NOTE), {"journal_bytes": end, "spending": [part.to_dict() for part in found]}
+    )
 
 
 def _sum_up(journal: Path) -> tuple[list[Spending], int]:

@@ -12,7 +12,14 @@ from autoprompt.errors import Place, Problem
 # Read once, when the run starts. Their content is kept, and a change is only a warning.
 _READ_ONCE = ("run.json", "config.yaml", "original_prompt.txt", "original_workflow.yaml", "clients")
 # Written as long as the run is active. They are held open, so their content outlives a deletion.
-_WRITTEN = ("run.lock", "journal.jsonl", "checkpoints.sqlite", "candidates.jsonl", "events.jsonl", "ledger.sqlite")
+_WRITTEN = (
+    "run.lock",
+    "journal.jsonl",
+    "checkpoints.sqlite",
+    "candidates.jsonl",
+    "events.jsonl",
+    "ledger.sqlite",
+)
 _CHECKPOINTS = "checkpoints.sqlite"
 # Not needed to build a checkpoint anew, or worse off without one.
 _BESIDE_CHECKPOINTS = ("journal.jsonl", "events.jsonl", "run.lock", "ledger.sqlite")
@@ -165,7 +172,13 @@ class FolderWatch:
             return None
         if not ours.st_nlink:
             return Lost(self._path, "the run folder was deleted")
-        what = "a link" if stat.S_ISLNK(now.st_mode) else "another folder" if stat.S_ISDIR(now.st_mode) else "a file"
+        what = (
+            "a link"
+            if stat.S_ISLNK(now.st_mode)
+            else "another folder"
+            if stat.S_ISDIR(now.st_mode)
+            else "a file"
+        )
         return Lost(self._path, f"{what} was put in the place of the run folder")
 
     def _lost_file(self, name: str) -> Lost | None:
@@ -180,7 +193,9 @@ class FolderWatch:
             what = "a link" if stat.S_ISLNK(now.st_mode) else "another file"
             return Lost(path, f"{what} was put in the place of this file")
         if name != _CHECKPOINTS and ours.st_size < held.size:
-            return Lost(path, f"this file was cut from {held.size:,} to {ours.st_size:,} bytes", is_whole=False)
+            return Lost(
+                path, f"this file was cut from {held.size:,} to {ours.st_size:,} bytes", is_whole=False
+            )
         if name == _CHECKPOINTS and held.size and not ours.st_size:
             return Lost(path, "this file was emptied", is_whole=False)
         held.size = ours.st_size

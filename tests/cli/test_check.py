@@ -103,7 +103,7 @@ def test_usage_faults_end_with_2(endpoint: Endpoint) -> None:
     assert "known: .md, .json" in check("-o", "report.docx", code=2).stderr
     assert "No such option" in check("--max-dorp", "2", code=2).stderr
     Path("ci.yaml").write_text("dataset: t.jsonl\nprompt: p\n", encoding="utf-8")
-    assert "check needs a baseline: give --baseline FILE" in check(code=2).stderr
+    assert "check needs the file of a baseline. Name it with --baseline FILE" in check(code=2).stderr
     assert len(endpoint.requests) == sent
 
 

@@ -42,9 +42,7 @@ def call(*arguments: str, code: int = 0) -> Result:
 
 def test_a_run_from_start_to_export(endpoint: Endpoint) -> None:
     result = call("run", "--config", "c.yaml")
-    level = (
-        "1.00 is not clearly better than copying the answer of the known rows with the most words in common"
-    )
+    level = "Without a model, copying the answer of the most similar known rows scores 1.00 on the same rows"
     assert result.stdout.startswith(level)  # these rows are that easy
     assert "Confirmed: 0.50 -> 1.00 on 18 unseen rows" in result.stdout
     assert "{+ KNOWN RULE: look at what happens now.+}" in result.stdout
@@ -63,7 +61,7 @@ def test_a_warning_is_said_once_where_one_reader_has_all_of_it(tmp_path: Path) -
     said = "warning: 22 validation rows can only confirm a gain of about +0.36"
     with_json = call("run", "--config", "c.yaml", "--json")
     assert with_json.stderr.count(said) == 1
-    assert said in with_json.stderr.splitlines()[1]
+    assert said in with_json.stderr.splitlines()[2]  # behind what is sent where, and the start
     apart = call("run", "--config", "c.yaml", "--seed", "2")  # stdout may go to a file of its own
     assert (apart.stderr.count(said), apart.stdout.count(said)) == (1, 1)
     with (
@@ -78,13 +76,14 @@ def test_a_warning_is_said_once_where_one_reader_has_all_of_it(tmp_path: Path) -
 def test_json_is_the_only_thing_on_stdout() -> None:
     result = call("run", "--config", "c.yaml", "--json", "--quiet")
     data = json.loads(result.stdout)
+    (sent,) = data.pop("sent_to")  # of this command, not of the run
+    assert (sent["key"], sent["models"]) == ("OPENAI_API_KEY", ["m"])
     stored = json.loads((Path(data["run_dir"]) / "result.json").read_text(encoding="utf-8"))
     assert {**data, "warnings": None} == {**stored, "warnings": None}
     assert [warning["code"] for warning in data["warnings"]] == [w["code"] for w in stored["warnings"]]
     assert data["verdict"] == "confirmed"
-    assert result.stderr.index("Confirmed: ") < result.stderr.index(
-        "warning: "
-    )  # a quiet run keeps its warnings for the end
+    # A quiet run keeps its warnings for the end.
+    assert result.stderr.index("Confirmed: ") < result.stderr.index("warning: ")
     assert result.stderr.count("warning: 22 validation rows can only confirm a gain of about +0.36") == 1
     assert json.loads(call("resume", data["run_id"], "--json").stdout) == data
 
@@ -564,7 +563,7 @@ def test_a_run_takes_its_labels_to_other_rows(endpoint: Endpoint) -> None:
         r"'later' is none of the labels of run \d{8}\S+: 'normal', 'urgent'\. Correct", refused.stderr
     )
     Path("other.task.yaml").write_text("labels: [normal, urgent, later]", encoding="utf-8")
-    assert "on 1 rows" in call(*evaluation[:-1], "other.jsonl", *fields).stdout  # the user's own go first
+    assert "on 1 row," in call(*evaluation[:-1], "other.jsonl", *fields).stdout  # the user's own go first
     (labels,) = Path("runs").glob("*/labels.json")
     labels.unlink()  # a run of an older version
     assert "expected at least two labels" in call(*evaluation, *fields, code=3).stderr

@@ -279,7 +279,7 @@ def test_options_are_keywords_and_win_over_names() -> None:
     [
         (
             lambda expected, example: 1,
-            "no parameter gets the answer. Call one of 'expected', 'example' 'prediction'",
+            "no parameter gets the answer; the parameters are 'expected', 'example'. Give it one called",
         ),
         (lambda a, b, c: 1, "missing a required argument: 'c'; it is called as"),
         (lambda: 1, "no parameter gets the answer"),

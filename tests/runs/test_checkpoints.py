@@ -131,7 +131,10 @@ def test_a_full_disk_does_not_invite_to_delete_the_file(
         raise disk_full_error()
 
     monkeypatch.setattr(SqliteSaver, "setup", full)
-    with pytest.raises(StoreError, match="no space is left on the disk"), open_checkpointer(tmp_path / "c.sqlite"):
+    with (
+        pytest.raises(StoreError, match="no space is left on the disk"),
+        open_checkpointer(tmp_path / "c.sqlite"),
+    ):
         pass
 
 

@@ -10,12 +10,12 @@ from typing import Any, Literal, get_args, get_origin
 import pytest
 from pydantic import BaseModel
 
-from autoprompt.settings.records import RunConfig, ScienceConfig
 from autoprompt.errors import StoreError
-from autoprompt.text.redaction import ADDRESSES, EXACT, redact_entries, whole_address
-from autoprompt.runs import RunFolder, RunStore, diff
 from autoprompt.evaluation.exported import export_run
 from autoprompt.records import EvaluatedRow
+from autoprompt.runs import RunFolder, RunStore, diff
+from autoprompt.settings.records import RunConfig, ScienceConfig
+from autoprompt.text.redaction import ADDRESSES, EXACT, redact_entries, whole_address
 
 HOLD = (
     "import sys; from pathlib import Path; from autoprompt.runs import RunFolder\n"

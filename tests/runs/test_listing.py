@@ -10,8 +10,8 @@ import pytest
 
 from autoprompt.errors import StoreError
 from autoprompt.runs import RunFolder, RunStore, diff
-from autoprompt.text.files import append_jsonl
 from autoprompt.runs.progress import ProgressFile
+from autoprompt.text.files import append_jsonl
 
 RESULT = {
     "verdict": "confirmed",

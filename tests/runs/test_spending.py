@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from autoprompt.llm import Completion
-from autoprompt.llm.kept.journal import Journal
 from autoprompt.llm.client import CallRole
-from autoprompt.runs.spending import Spending, from_journal, note_spending, total_cost
+from autoprompt.llm.kept.journal import Journal
 from autoprompt.records import Usage
+from autoprompt.runs.spending import Spending, from_journal, note_spending, total_cost
 
 
 def write(path: Path, *answers: tuple[CallRole, int, float | None]) -> None:
