@@ -35,6 +35,7 @@ BAD_ADVICE = "guess when unsure"
 
 BASE, RULE_GAIN, DEMO_GAIN, HARM = 0.55, 0.06, 0.08, 0.25
 DEMOS_THAT_HELP = 16
+INPUT, CACHED, OUTPUT = 1.0, 0.1, 4.0  # USD per million tokens, for the bill in /stats
 
 
 def unit(*key: object) -> float:
@@ -44,10 +45,10 @@ def unit(*key: object) -> float:
 
 
 class Student:
-    """Answers rows and writes prompts. targets: input -> right answer."""
+    """Answers rows and writes prompts. targets: input -> right answer. rule_gain: chance that a rule adds."""
 
-    def __init__(self, targets: dict[str, str]) -> None:
-        self._targets = targets
+    def __init__(self, targets: dict[str, str], rule_gain: float = RULE_GAIN) -> None:
+        self._targets, self._rule_gain = targets, rule_gain
         self._labels = sorted(set(targets.values()))
 
     def is_row(self, messages: list[dict[str, str]]) -> bool:
@@ -57,7 +58,7 @@ class Student:
         row = messages[-1]["content"].strip()
         instruction = " ".join(m["content"] for m in messages if m["role"] == "system").lower()
         demos = [m["content"] for m in messages[:-1] if m["role"] == "assistant"]
-        chance = BASE + RULE_GAIN * sum(rule in instruction for rule in RULES)
+        chance = BASE + self._rule_gain * sum(rule in instruction for rule in RULES)
         chance += DEMO_GAIN * min(1.0, len(demos) / DEMOS_THAT_HELP) - HARM * (BAD_ADVICE in instruction)
         prompt = json.dumps(messages[:-1])
         luck = unit("row", row) if unit("kind", row) < 0.5 else unit("row", row, prompt)
@@ -86,15 +87,30 @@ class Counters:
     def __init__(self) -> None:
         self.requests = self.answered = self.repeated_answers = self.cut = 0
         self.in_flight = self.max_in_flight = 0
-        self.prompt_tokens = self.completion_tokens = 0
+        self.prompt_tokens = self.completion_tokens = self.cached_tokens = 0
         self.first_s = self.last_s = 0.0
         self.faults: Counter[str] = Counter()
         self.asked: Counter[str] = Counter()
         self.answers: set[str] = set()
+        self.prefixes: set[str] = set()
+
+    @property
+    def cost(self) -> float:
+        """USD, at the prices above."""
+        uncached = self.prompt_tokens - self.cached_tokens
+        return (uncached * INPUT + self.cached_tokens * CACHED + self.completion_tokens * OUTPUT) / 1e6
+
+    def cached(self, text: str, tokens: int) -> int:
+        """Tokens of a prompt that an earlier one began with, in steps of 128 from 1,024 on."""
+        steps = range(1024, tokens, 128)
+        heads = {step: hashlib.sha256(text[: 4 * step].encode()).hexdigest() for step in steps}
+        hit = max((step for step, head in heads.items() if head in self.prefixes), default=0)
+        self.prefixes.update(heads.values())
+        return hit
 
     def to_dict(self) -> dict[str, Any]:
-        shown = {k: v for k, v in vars(self).items() if k not in ("asked", "answers")}
-        return {**shown, "faults": dict(self.faults), "distinct": len(self.answers)}
+        shown = {k: v for k, v in vars(self).items() if k not in ("asked", "answers", "prefixes")}
+        return {**shown, "cost": self.cost, "faults": dict(self.faults), "distinct": len(self.answers)}
 
 
 class Endpoint:
@@ -204,6 +220,10 @@ class Endpoint:
         completion = thoughts + (len(text) // 4 + 1 if text else 0)
         self._counters.prompt_tokens += prompt
         self._counters.completion_tokens += completion
+        hit = 0
+        if self._options.cached:
+            hit = self._counters.cached("\0".join(m["content"] for m in body["messages"]), prompt)
+            self._counters.cached_tokens += hit
         message = {"role": "assistant", "content": text}
         return web.json_response(
             {
@@ -217,6 +237,7 @@ class Endpoint:
                     "completion_tokens": completion,
                     "total_tokens": prompt + completion,
                     "completion_tokens_details": {"reasoning_tokens": thoughts},
+                    **({"prompt_tokens_details": {"cached_tokens": hit}} if self._options.cached else {}),
                 },
             }
         )
@@ -240,6 +261,8 @@ def main() -> None:
     parser.add_argument(
         "--think", type=int, default=0, metavar="TOKENS", help="hidden thoughts before a writer's answer"
     )
+    parser.add_argument("--cached", action="store_true", help="beginnings that were sent before are cached")
+    parser.add_argument("--rule-gain", type=float, default=RULE_GAIN, help="chance that a rule adds")
     parser.add_argument("--fault-seed", type=int, default=0, help="other faults")
     parser.add_argument("--fail-first", type=int, default=0, metavar="N", help="500 for the first N requests")
     parser.add_argument("--out-after", type=int, default=0, metavar="N", help="answers before an outage")
@@ -247,7 +270,9 @@ def main() -> None:
     for name in FAULTS:
         parser.add_argument(f"--p{name}", type=float, default=0.0, metavar="P", help=f"share of {name}")
     options = parser.parse_args()
-    student = Student(read_targets(options.data, options.input_field, options.target_field))
+    student = Student(
+        read_targets(options.data, options.input_field, options.target_field), options.rule_gain
+    )
     web.run_app(Endpoint(options, student).app(), host="127.0.0.1", port=options.port, print=None)
 
 

@@ -118,7 +118,7 @@ def serve(
     given = {"port": port, "data": data, "latency": 0.02, **flags}
     command = [sys.executable, str(options.server)]
     for name, value in given.items():
-        command += [f"--{name.replace('_', '-')}", str(value)]
+        command += [f"--{name.replace('_', '-')}", *([str(value)] if value != "" else [])]  # "": a switch
     server = Server(f"http://127.0.0.1:{port}/v1", subprocess.Popen(command))
     try:
         _wait_until_up(server)
