@@ -1,4 +1,4 @@
-"""CPU for reading an answer with 10, 100, 1,000 and 10,000 labels.
+"""CPU for reading an answer with 10, 77, 150, 1,000 and 10,000 labels.
 
     python benchmarks/many_labels.py [--beside ../OLD/.venv/bin/python] [--json]
 
@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypedDict
 
-SIZES = (10, 100, 1_000, 10_000)
+SIZES = (10, 77, 150, 1_000, 10_000)
 ANSWERS = 200
 _VERBS = ("activate", "block", "cancel", "change", "find", "freeze", "lose", "order", "refund", "report")
 _NOUNS = (
