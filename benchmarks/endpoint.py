@@ -162,6 +162,10 @@ class Endpoint:
             counters.answers.add(key)
             body = json.loads(text)
             messages = body["messages"]
+            if sum(len(m["content"]) for m in messages) > 4 * self._options.window:
+                said = "This model's maximum context length is exceeded. Please reduce the length."
+                error = {"message": said, "code": "context_length_exceeded"}
+                return web.json_response({"error": error}, status=400)
             if self._student.is_row(messages):
                 return self._reply(body, self._student.answer(messages))
             limit = body.get("max_completion_tokens", body.get("max_tokens"))
@@ -263,6 +267,7 @@ def main() -> None:
     )
     parser.add_argument("--cached", action="store_true", help="beginnings that were sent before are cached")
     parser.add_argument("--rule-gain", type=float, default=RULE_GAIN, help="chance that a rule adds")
+    parser.add_argument("--window", type=int, default=10**9, metavar="TOKENS", help="longer requests get 400")
     parser.add_argument("--fault-seed", type=int, default=0, help="other faults")
     parser.add_argument("--fail-first", type=int, default=0, metavar="N", help="500 for the first N requests")
     parser.add_argument("--out-after", type=int, default=0, metavar="N", help="answers before an outage")
