@@ -44,11 +44,14 @@ from autoprompt.text.redaction import HIDDEN, redact, redact_entries, redactor, 
 Settings = TypeVar("Settings", bound=BaseModel)
 
 MAY_CHANGE = frozenset(
-    ("max_calls", "max_tokens", "max_cost", "max_seconds", "concurrency", "rpm", "tpm", "timeout")
-    + ("no_cache", "cache_dir", "dataset", "train", "val", "test", "workflow", "tools", "memory", "data")
+    (
+        *("max_calls", "max_tokens", "max_cost", "max_seconds", "concurrency", "rpm", "tpm", "timeout"),
+        *("no_cache", "cache_dir", "dataset", "train", "val", "test", "workflow", "tools", "memory", "data"),
+    )
 )
-"""Settings that may be edited between start and resume: budgets, pace, and where files lie (these are known by
-their content)."""
+"""Settings that may be edited between start and resume: budgets, pace, and where files lie.
+
+Files are known by their content."""
 BEST_WORKFLOW = "best_workflow.yaml"
 ORIGINAL_PROMPT = "original_prompt.txt"
 SCHEMA_VERSION = 1

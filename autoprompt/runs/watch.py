@@ -92,7 +92,7 @@ class FolderWatch:
         return found
 
     def changed(self) -> list[Problem]:
-        """Return warnings about files that were read once; puts back those that are gone. Each is told once."""
+        """Return warnings about files that were read once, each once; put back those that are gone."""
         if self._folder is None:
             return []
         found = []
@@ -115,8 +115,8 @@ class FolderWatch:
     def restore(self, lost: list[Lost]) -> list[str]:
         """Put back what can be put back. Returns what was done, in sentences.
 
-        Files that are in the way are renamed, never overwritten. A damaged checkpoint is set aside: the journal
-        has all answers, so a resume finds its way from the start and pays nothing.
+        Files that are in the way are renamed, never overwritten. A damaged checkpoint is set aside: the
+        journal has all answers, so a resume finds its way from the start and pays nothing.
         """
         if self._folder is None:
             return []
@@ -271,6 +271,6 @@ def _free_name(path: Path, word: str) -> Path:
 def _place_of(folder: int) -> str:
     """Where an open folder is now; "" if the system does not tell."""
     try:
-        return os.readlink(f"/proc/self/fd/{folder}")
+        return str(Path(f"/proc/self/fd/{folder}").readlink())
     except OSError:
         return ""
