@@ -7,7 +7,7 @@ ARGS ?=
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help run native test extras-test ray-test browser check lint types imports docs docs-check bench clean
+.PHONY: help run native test extras-test ray-test browser check lint types imports docs docs-check audit bench clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -37,7 +37,7 @@ ray-test: $(VENV)/ready-dev,ray ## a batch over a Ray cluster of two nodes here,
 extras-test: $(VENV)/ready-dev,science,parquet ## the tests that pandas and pyarrow are needed for: `make test` skips them
 	@$(BIN)/python -m pytest tests/optimizer/test_scientific_analyst.py tests/science tests/dataset/test_reading.py tests/dataset/test_too_large.py $(ARGS)
 
-check: lint types imports docs-check test ## everything that must hold before a commit
+check: lint types imports docs-check audit test ## everything that must hold before a commit
 
 lint: $(VENV)/ready-dev ## format and lint
 	@$(BIN)/ruff format --check --quiet . || { echo "not formatted: $(BIN)/ruff format ."; exit 1; }
@@ -50,6 +50,9 @@ types: $(VENV)/ready-dev ## mypy, strict
 
 imports: $(VENV)/ready-dev ## who may import whom (.importlinter)
 	@$(BIN)/lint-imports --no-cache --no-logo
+
+audit: $(VENV)/ready-dev ## report known vulnerabilities of the installed packages; never fails
+	@$(BIN)/python .ci/audit.py
 
 docs: $(VENV)/ready-dev ## write docs/cli.md and docs/config.md anew
 	@$(BIN)/python -m autoprompt.cli.docs
