@@ -15,7 +15,6 @@ from autoprompt.errors import AutopromptError, InputError, Interrupted, Voice, t
 from autoprompt.llm.limits.account import Account
 from autoprompt.llm.limits.ledger import Ticket
 from autoprompt.llm.models import Clients
-from autoprompt.machine import machine_problem
 from autoprompt.optimizer.inputs import check_options_kept
 from autoprompt.optimizer.past import read_result
 from autoprompt.optimizer.prepare import prepare
@@ -23,6 +22,7 @@ from autoprompt.optimizer.session import run_in_folder
 from autoprompt.records import Event
 from autoprompt.runs import RunFolder, RunStore
 from autoprompt.sandbox import untrusted
+from autoprompt.text.machine import machine_problem
 from autoprompt.text.redaction import redact
 
 Status = Literal["finished", "failed", "lost"]

@@ -34,7 +34,7 @@ from autoprompt.errors import (
     Voice,
     tell,
 )
-from autoprompt.machine import machine_problem
+from autoprompt.text.machine import machine_problem
 
 # Name -> (module, what it does). A module's `app` is the command, or the group of commands.
 COMMANDS = {

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autoprompt.errors import StoreError
-from autoprompt.machine import explained
 from autoprompt.text.files import check_file
+from autoprompt.text.machine import explained
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.sqlite import SqliteSaver

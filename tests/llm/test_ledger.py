@@ -13,7 +13,7 @@ import pytest
 from autoprompt.errors import BudgetExhausted, Interrupted, StoreError
 from autoprompt.llm.limits.demand import Amount, Demand
 from autoprompt.llm.limits.ledger import Caps, FileLedger, Ticket
-from autoprompt.machine import machine_problem
+from autoprompt.text.machine import machine_problem
 
 NOTHING = Amount()
 

@@ -10,8 +10,8 @@ from fakes import disk_full_error
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from autoprompt.errors import StoreError
-from autoprompt.machine import machine_problem
 from autoprompt.runs import open_checkpointer
+from autoprompt.text.machine import machine_problem
 
 CONFIG: Any = {"configurable": {"thread_id": "run"}, "recursion_limit": 1000}
 

@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from autoprompt.llm.client import Completion
 from autoprompt.llm.kept.answers import from_record, to_record
-from autoprompt.machine import machine_problem
+from autoprompt.text.machine import machine_problem
 
 _log = logging.getLogger(__name__)
 

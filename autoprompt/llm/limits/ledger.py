@@ -17,8 +17,8 @@ from typing import Protocol
 
 from autoprompt.errors import BudgetExhausted, Interrupted, StoreError
 from autoprompt.llm.limits.demand import Amount, Demand, Left
-from autoprompt.machine import explained
 from autoprompt.text.files import check_file
+from autoprompt.text.machine import explained
 
 _BUSY_TIMEOUT_S = 60.0
 _WINDOW_S = 60.0

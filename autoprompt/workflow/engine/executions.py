@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from autoprompt.errors import StoreError
-from autoprompt.machine import explained
 from autoprompt.text.files import check_file
+from autoprompt.text.machine import explained
 from autoprompt.workflow.engine.events import (
     Event,
     NodeRunException,
