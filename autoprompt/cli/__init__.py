@@ -35,6 +35,7 @@ from autoprompt.errors import (
     tell,
 )
 from autoprompt.text.machine import machine_problem
+from autoprompt.text.names import counted
 
 # Name -> (module, what it does). A module's `app` is the command, or the group of commands.
 COMMANDS = {
@@ -284,7 +285,8 @@ def main() -> None:
     except SystemExit as ended:
         sys.stdout.flush()
         for encoding, number in escaped().items():
-            said = f"{number} characters that {encoding} lacks are shown as escapes"
+            lacks = f"that {encoding} lacks"
+            said = counted(number, f"character {lacks} is", f"characters {lacks} are") + " shown as escapes"
             typer.echo(f"warning: {said}. Set PYTHONIOENCODING=utf-8 to see them.", err=True)
         if out is not None and out.fault is not None and not ended.code:
             problem = machine_problem(out.fault, Path("stdout"))

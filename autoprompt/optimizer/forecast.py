@@ -147,7 +147,7 @@ def _capped(
     most_tokens, most_cost = p.config.max_tokens, p.config.max_cost
     shares = [1.0]
     if most_tokens is not None and tokens > most_tokens:
-        warnings.append(_ends("max_tokens", f"{most_tokens:,} tokens", f"{tokens:,} tokens"))
+        warnings.append(_ends("max_tokens", counted(most_tokens, "token"), counted(tokens, "token")))
         shares.append(most_tokens / tokens)
     if most_cost is not None and cost is not None and cost > most_cost:
         warnings.append(_ends("max_cost", f"${most_cost:g}", f"${cost:.4g}"))

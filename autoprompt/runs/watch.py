@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autoprompt.errors import Place, Problem
+from autoprompt.text.names import counted
 
 # Read once, when the run starts. Their content is kept, and a change is only a warning.
 _READ_ONCE = ("run.json", "config.yaml", "original_prompt.txt", "original_workflow.yaml", "clients")
@@ -194,7 +195,9 @@ class FolderWatch:
             return Lost(path, f"{what} was put in the place of this file")
         if name != _CHECKPOINTS and ours.st_size < held.size:
             return Lost(
-                path, f"this file was cut from {held.size:,} to {ours.st_size:,} bytes", is_whole=False
+                path,
+                f"this file was cut from {held.size:,} to {counted(ours.st_size, 'byte')}",
+                is_whole=False,
             )
         if name == _CHECKPOINTS and held.size and not ours.st_size:
             return Lost(path, "this file was emptied", is_whole=False)
