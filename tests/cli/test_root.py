@@ -19,7 +19,7 @@ from autoprompt import __version__
 from autoprompt.cli import COMMANDS, LazyGroup, app, docs, load_command
 from autoprompt.errors import AuthenticationError, ConfigError, Interrupted, UsageError
 
-ROOM = ". Make room; what had begun, a run or a batch, then goes on with: autoprompt resume RUN\n"
+ROOM = ". Make room. What was running is kept; resume it with: autoprompt resume RUN\n"
 RAISED: dict[str, BaseException] = {
     "usage": UsageError("say it otherwise"),
     "input": ConfigError("c.yaml line 3: [bold]wrong\x1b[31m"),
@@ -56,13 +56,14 @@ def failing_app() -> typer.Typer:
         ("interrupted", 130, "state saved; go on with: autoprompt resume r1\n"),
         ("ctrl-c", 130, "interrupted\n"),
         ("bug", 70, "error: ZeroDivisionError: division by zero\nthis is a bug; --debug shows it\n"),
-        ("file", 3, "error: runs/x: Permission denied\n"),
-        ("disk", 3, f"error: runs/x: No space left on device{ROOM}"),
         (
-            "database",
+            "file",
             3,
-            f"error: system: no space left on the disk (database or disk is full){ROOM}",
+            "error: runs/x: the system does not permit it. Check who owns the path and its permissions, or "
+            "give another path.\n",
         ),
+        ("disk", 3, f"error: runs/x: no space is left on the disk{ROOM}"),
+        ("database", 3, f"error: no space is left on the disk{ROOM}"),
     ],
 )
 def test_an_error_is_a_sentence_and_a_code(what: str, code: int, said: str) -> None:
@@ -217,7 +218,7 @@ def test_a_full_disk_behind_stdout_is_a_sentence(
             check=False,
         )
     assert done.returncode == 3
-    assert done.stderr.startswith("error: system: No space left on device")
+    assert done.stderr.startswith("error: the output is not complete: stdout: no space is left on the disk")
     assert done.stderr.count("\n") == 1
 
 

@@ -31,6 +31,7 @@ FACTS = RunFacts(
     2,
     30,
     {},
+    {},
     (Problem.plain("careful"),),
 )
 
