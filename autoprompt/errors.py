@@ -137,11 +137,15 @@ class Problem:
         return replace(self, place=place)
 
     def to_dict(self, voice: Voice = Voice.PYTHON) -> dict[str, Any]:
-        """Return plain JSON: code, message and place, then the parts of the message that there are."""
+        """Return plain JSON: code, message and place, then the parts of the message that there are.
+
+        `fix` keeps its blanks for Python, so that it can be told in another voice later.
+        """
         place = self.place
+        fix = self.fix if voice is Voice.PYTHON else _fix(self, voice)
         more = {
             "said": self.said,
-            "fix": self.fix,
+            "fix": fix,
             "settings": {name: _plain(value) for name, value in self.settings.items()},
             "related": [_write_place(other) for other in self.related],
             "also": [_write_place(other) for other in self.also],
@@ -196,13 +200,17 @@ def _tell(problem: Problem, voice: Voice) -> str:
         said = f"{place}: {said}"
     text = said if said.endswith(_ENDS) else f"{said}."
     if problem.fix:
-        # A file is fixed in its own words; who trusts it does so outside of it.
-        is_inside = problem.place.is_yaml and not problem.code.startswith("trust.")
-        text += " " + _filled(problem.fix, problem.settings, Voice.YAML if is_inside else voice)
+        text += f" {_fix(problem, voice)}"
     if problem.also:
         more = f" and {problem.more} more" if problem.more else ""
         text += f"\n  likewise {_places(problem.also, problem.place, voice)}{more}"
     return text
+
+
+def _fix(problem: Problem, voice: Voice) -> str:
+    """Return the fix with its settings. A file is fixed in its own words, and trusted from outside of it."""
+    is_inside = problem.place.is_yaml and not problem.code.startswith("trust.")
+    return _filled(problem.fix, problem.settings, Voice.YAML if is_inside else voice)
 
 
 def _place(place: Place, voice: Voice) -> str:

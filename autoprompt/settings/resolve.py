@@ -50,6 +50,7 @@ _EXAMPLES: dict[type[BaseModel], str] = {
     BudgetSettings: "max_cost=5",
 }
 _ANSWERS = ("record", "replay")
+_STARTER = "autoprompt.yaml"  # as `autoprompt init` names it
 
 
 class CompleteConfig(RunConfig):
@@ -190,6 +191,8 @@ def _resolved(layers: Sequence[Layer], environ: Mapping[str, str]) -> CompleteCo
             "`autoprompt init` makes a folder to start from."
         )
         settings = {"dataset": "<FILE>", "config": "<FILE>"}
+        if Path(_STARTER).is_file():
+            fix, settings = "Give {config}, or {dataset}.", {**settings, "config": _STARTER}
         raise UsageError(Problem("settings.no-data", "no data", fix=fix, settings=settings))
     _fill_models(values, places, environ)
     config = _validated(values, places)
