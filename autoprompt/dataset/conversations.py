@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import json
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
@@ -15,9 +17,13 @@ from autoprompt.dataset.turns import NoConversationError, TurnReader, form_of
 from autoprompt.errors import DatasetError, Problem
 from autoprompt.records import Example, Message, question
 from autoprompt.settings.sidecar import find_dataset
+from autoprompt.text.patterns import lazy
 
 SYSTEM_FIELD = "system"  # the placeholder that a conversation's own system turn fills, unless a column has it
 _MOST_DEPTH = 4  # to which an object is searched for a conversation in it
+_LONGEST_TEXT = 2_000_000  # characters of a text that is read as turns, which takes a second
+_TURNS_BEGIN = lazy(r"\s*\[\s*[{\[(]")
+_NO_COMMA = lazy(r"\}\s*\n\s*\{")  # between two turns: a line break within a text is escaped
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,14 +119,22 @@ def conversation_fields(record: Mapping[str, Any]) -> list[str]:
     return [str(name) for name, value in record.items() if as_conversation(value) is not None]
 
 
-def conversation_in_text(text: object) -> bool:
-    """Whether a text is a conversation written as JSON, as tables have it."""
-    if not isinstance(text, str) or not text.lstrip().startswith("["):
-        return False
-    try:
-        return as_conversation(json.loads(text)) is not None
-    except (ValueError, RecursionError):
-        return False
+def turns_in_text(text: object) -> list[Any] | None:
+    """Return the turns that a text is, as tables have them; None for any other text.
+
+    Written as JSON, or as Python shows a list: pandas and the `csv` module write such columns so. NumPy
+    leaves out the commas between the turns.
+    """
+    if not isinstance(text, str) or len(text) > _LONGEST_TEXT or not _TURNS_BEGIN.match(text):
+        return None
+    for read in (json.loads, ast.literal_eval, lambda shown: ast.literal_eval(_NO_COMMA.sub("}, {", shown))):
+        try:
+            with warnings.catch_warnings(action="ignore", category=SyntaxWarning):  # of escapes
+                value = read(text.strip())
+        except (ValueError, SyntaxError, RecursionError, MemoryError):
+            continue
+        return value if looks_like_turns(value) else None
+    return None
 
 
 def _check(turns: Sequence[Message]) -> None:

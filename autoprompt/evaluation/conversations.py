@@ -10,14 +10,14 @@ from autoprompt.dataset.conversations import (
     SYSTEM_FIELD,
     as_conversation,
     conversation_fields,
-    conversation_in_text,
     looks_like_turns,
     no_conversation,
+    turns_in_text,
 )
 from autoprompt.dataset.faults import Faults
 from autoprompt.errors import Problem
 from autoprompt.measure.program import placeholders
-from autoprompt.records import Example
+from autoprompt.records import Example, Message
 from autoprompt.settings.records import RunConfig
 from autoprompt.text.braces import is_placeholder_name
 
@@ -45,8 +45,10 @@ def check_conversations(
     for path, examples in rows.items():
         faults = Faults(path)
         for row in examples:
-            fault = _turns_fault(row, config) if row.turns and not is_filled_in else None
-            if not row.turns:
+            chat = as_conversation(turns_in_text(row.input))
+            turns = row.turns or (() if chat is None else chat.turns)
+            fault = _turns_fault(turns[-1], config) if turns and not is_filled_in else None
+            if not row.turns and fault is None:
                 fault = _input_fault(row, field, is_filled_in=is_filled_in, has_turns=has_turns)
             if fault:
                 faults.add_row(row, fault)
@@ -56,9 +58,9 @@ def check_conversations(
     return _unsent_warnings(prompt, every, field)
 
 
-def _turns_fault(row: Example, config: RunConfig) -> Problem | None:
-    """Return why a model cannot answer the conversation; None if it can."""
-    last, field = row.turns[-1], config.input_field
+def _turns_fault(last: Message, config: RunConfig) -> Problem | None:
+    """Return why no model is to answer the conversation that ends with this turn; None if one is."""
+    field = config.input_field
     if last.role != "assistant":
         return None
     if last.tool_calls:
@@ -115,8 +117,8 @@ def _unsent_warnings(prompt: str, rows: Sequence[Example], field: str) -> list[P
     """Return warnings of conversations that are not sent turn by turn, by the first row."""
     if not rows:
         return []
-    if conversation_in_text(rows[0].input):
-        said = f"{field!r} holds conversations as JSON text, and each is sent as one message"
+    if turns_in_text(rows[0].input) is not None:
+        said = f"{field!r} holds conversations written as text, and each is sent as one message"
         fix = "Write the rows as JSONL, with lists, to send the turns."
         return [Problem("dataset.conversation-as-text", said, fix=fix)]
     others = [name for name in conversation_fields(rows[0].fields) if not placeholders(prompt, (name,))]

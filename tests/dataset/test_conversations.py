@@ -23,9 +23,9 @@ from langchain_core.messages import (
 from autoprompt.dataset.checks import load_rows
 from autoprompt.dataset.conversations import (
     as_conversation,
-    conversation_in_text,
     looks_like_turns,
     read_conversation,
+    turns_in_text,
 )
 from autoprompt.dataset.splits import load_checked
 from autoprompt.dataset.turns import NoConversationError
@@ -218,8 +218,27 @@ def test_broken_turns_look_like_turns_and_other_lists_do_not() -> None:
     assert looks_like_turns([USER, {"role": "bot"}])
     assert looks_like_turns([{"from": "x", "value": 1}])
     assert not any(map(looks_like_turns, ([], ["a"], [{"a": 1}], {"role": "user"}, "x", [{"type": "text"}])))
-    assert conversation_in_text(json.dumps(OPENAI))
-    assert not any(map(conversation_in_text, ("[1]", "[", "hello", json.dumps({"messages": OPENAI}), 3)))
+
+
+@pytest.mark.parametrize(
+    "chat", [OPENAI, [USER, {"role": "assistant", "content": "Don't say \"no\"}\n {'."}]]
+)
+def test_turns_are_found_in_the_text_that_a_table_has_of_them(chat: list[Any]) -> None:
+    shown = [json.dumps(chat), json.dumps(chat, indent=1, ensure_ascii=False), f" {chat!r}\n"]
+    shown.append(f"[{chr(10).join(f' {turn!r}' for turn in chat)}]")  # as NumPy shows an array of objects
+    for text in shown:
+        assert turns_in_text(text) == chat
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[1]", "[", "hello", json.dumps({"messages": OPENAI}), 3, "[{'a': 1}]", "[{}]", "[{'role': open('x')}]",
+     "[{" * 100_000, "[" * 5_000 + "{", "[{'role': 'user', 'content': 'cut off", "[INST] {'role': 'user'}",
+     "[{'role': 'user', 'content': '" + "x" * 2_000_000 + "'}]"],
+    ids=lambda text: str(text)[:30],
+)  # fmt: skip
+def test_other_texts_hold_no_turns(text: object) -> None:
+    assert turns_in_text(text) is None
 
 
 def write(folder: Path, rows: list[Any], name: str = "d.jsonl") -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 from typing import Any
@@ -154,6 +155,8 @@ ANSWER = {"role": "assistant", "content": "odd"}
         ([], "dataset.not-a-conversation", {"input_field": "<FIELD>"}),
         ([{"role": "bot", "content": "x"}], "dataset.broken-conversation", {}),
         ("a text", "dataset.mixed-inputs", {}),
+        (json.dumps([*turns(0), ANSWER]), "dataset.two-answers", {}),
+        (str([*turns(0), ANSWER]), "dataset.two-answers", {}),
     ],
 )
 def test_inputs_that_cannot_be_sent_are_refused(
@@ -205,10 +208,29 @@ def test_a_conversation_with_its_answer_can_be_asked_about_as_a_text(tmp_path: P
     assert first[-1][1].endswith("User: Now it is number 0.\nAssistant: odd")
 
 
+def test_a_table_of_conversations_gives_no_answer_away(tmp_path: Path) -> None:
+    path = tmp_path / "chats.csv"
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["messages", "target"])
+        writer.writerows(
+            [str([*turns(n), {"role": "assistant", "content": target(n)}]), target(n)] for n in range(40)
+        )
+    client = ScriptedClient(["odd"] * 40)
+    with pytest.raises(DatasetError, match=r"chats\.csv line 2: .*ends with a turn of the assistant"):
+        evaluate(config(tmp_path, dataset=path), clients=Clients(client))
+    assert not client.calls
+    whole = config(tmp_path, dataset=path, prompt="Was it right? {messages}")
+    evaluate(whole, clients=Clients(client))
+    assert len(client.calls) == 40
+
+
 @pytest.mark.parametrize(
     ("row", "code"),
     [
         ({"messages": json.dumps(turns(1))}, "dataset.conversation-as-text"),
+        ({"messages": str(turns(1))}, "dataset.conversation-as-text"),
+        ({"messages": str([{"role": "bot", "content": "x"}])}, "dataset.conversation-as-text"),
         ({"messages": "text", "chat": turns(1)}, "dataset.unsent-conversations"),
     ],
 )
