@@ -255,7 +255,7 @@ def check_metric(
 ) -> list[Problem]:
     """Check that the metric is known, that its options fit it, and that it can compare with every target.
 
-    rows: Of each file. A metric of the user is called once, with a row's own target as the answer.
+    rows: Of each file. A metric of the user is called with rows' own targets as answers, see `try_metric`.
 
     Returns:
         Warnings of targets that it compares in part, or that do not score 1 as answers.
@@ -267,7 +267,7 @@ def check_metric(
     every = [row for examples in rows.values() for row in examples]
     metric = run_metric(config, labels, lambda _: unasked, every)
     # A metric that asks a model would ask none here.
-    tried = [] if hasattr(metric, "client") else every[:1]
+    tried = [] if hasattr(metric, "client") else every
     return [*check_targets(metric, rows), *try_metric(metric, tried)]
 
 

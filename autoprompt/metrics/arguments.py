@@ -21,9 +21,10 @@ from autoprompt.text.names import named
 Role = Literal["answer", "target", "row", "input", "inputs", "expectations", "context", "unused"]
 
 _NAMES: Mapping[Role, str] = {
-    "answer": "prediction pred predicted y_pred answer output outputs response completion generated",
+    "answer": "prediction pred predicted y_pred answer output outputs response completion generated"
+    " solution_str model_output model_answer actual_output generated_text generation hypothesis candidate",
     "target": "target expected gold reference label truth ground_truth y_true expected_output expected_answer"
-    " correct_answer reference_answer reference_output",
+    " correct_answer reference_answer reference_output gold_answer gold_label gt ideal",
     "row": "example row",
     "input": "input question query",
     "inputs": "inputs",
@@ -40,19 +41,39 @@ _HOW = "it is called as f(prediction, example), f(prediction, target) or f(examp
 class Call:
     """How a function is called: what each of its positional and keyword parameters gets.
 
-    has_row_object: whether the row is a `Row`, as in DSPy, rather than an `Example`.
+    names: of the positional parameters. has_row_object: whether the row is a `Row`, as in DSPy, rather than
+    an `Example`.
     """
 
     positional: tuple[Role, ...]
     keywords: Mapping[str, Role]
+    names: tuple[str, ...] = ()
     has_row_object: bool = False
+
+    @property
+    def shown(self) -> str:
+        """What each parameter gets, as in `prompt=input, completion=answer`."""
+        parts = [*zip(self.names, self.positional, strict=True), *self.keywords.items()]
+        return ", ".join(f"{name}={role}" for name, role in parts)
+
+    @property
+    def takes_named_row(self) -> bool:
+        """Whether the function gets the row because it asks for it by name, and gets no target by itself."""
+        roles = {*self.positional, *self.keywords.values()}
+        rows = [name for name, role in zip(self.names, self.positional, strict=True) if role == "row"]
+        is_named = bool(roles & {"inputs", "context"}) or any(name in ROLES for name in rows)
+        return is_named and not roles & {"target", "expectations"}
 
     def values(self, answer: str, example: Example, target_field: str) -> tuple[list[Any], dict[str, Any]]:
         """Return the arguments for an answer to a row. target_field: where the row has its target."""
         made = _values(answer, example, target_field)
         if self.has_row_object:
             row = Row(example, target_field)
-            made |= {"row": row, "target": row, "answer": _answer(answer, example, target_field)}
+            made |= {"row": row, "answer": _answer(answer, example, target_field)}
+            if self.positional[:2] == ("target", "answer"):  # the row is called gold
+                made["target"] = row
+            elif isinstance(example.target, str):
+                made["target"] = Text(example.target, example.fields)
         elif {"inputs", "expectations"} & {*self.positional, *self.keywords.values()}:
             made["answer"] = _answer(answer, example, target_field)
         elif self.positional[:2] == ("target", "answer"):  # f(gold, pred), of texts or of DSPy's objects
@@ -77,7 +98,8 @@ def plan_call(name: str, function: Callable[..., Any], options: Mapping[str, Any
     try:
         parameters = [*inspect.signature(function).parameters.values()]
         positional, keywords = _assigned(parameters, options)
-        call = Call(tuple(positional.values()), keywords, _has_row_object(parameters, positional))
+        has_row = _has_row_object(parameters, positional)
+        call = Call(tuple(positional.values()), keywords, tuple(positional), has_row)
         inspect.signature(function).bind(*call.positional, **call.keywords, **options)
     except (TypeError, ValueError) as error:
         raise ConfigError(f"metric {name}: {error}; {_HOW}") from error
@@ -108,6 +130,9 @@ def _assigned(
     for at in range(1, len(roles)):
         if roles[at] == "answer" and "answer" in roles[:at]:
             roles[at] = "target"  # f(prediction, answer)
+    if "answer" in roles and {"target", "row"} & {*roles}:  # f(prompt, completion, reference)
+        for at in range(roles.index("answer")):
+            roles[at] = roles[at] or ("input" if "input" not in roles else None)
     for role in ("answer", "row"):
         if None in roles and role not in roles:
             roles[roles.index(None)] = role
@@ -127,9 +152,9 @@ def _assigned(
 
 def _has_row_object(parameters: list[inspect.Parameter], positional: Mapping[str, Role]) -> bool:
     """Whether it is written for DSPy: `trace` is a parameter, or the row comes before the answer."""
-    in_order = [*positional.values()][:2] == ["row", "answer"]
-    return in_order or any(
-        p.name == "trace" for p in parameters if {*positional.values()} & {"row", "target"}
+    roles = [*positional.values()]
+    return roles[:2] == ["row", "answer"] or any(
+        p.name == "trace" for p in parameters if {"row", "target"} & {*roles}
     )
 
 

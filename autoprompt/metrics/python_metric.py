@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import traceback
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,6 +15,7 @@ from autoprompt.metrics.user_code import code_digests, find_function, with_line
 from autoprompt.records import Example, Prediction, Score
 
 _SCORES, _REASONS = ("score", "value", "pass"), ("reason", "feedback", "comment", "rationale", "explanation")
+_MOST_TRIED = 5  # rows that a metric is tried with
 _OUTSIDE, _INSIDE = 1e-3, 1e-6  # how far rounding takes a 1 or a 0: float16 above it, float32 below it
 
 
@@ -41,7 +42,7 @@ class PythonMetric(TextMetric):
         except AssertionError as error:
             said = str(error) or _asserted(error)
             return Score(0.0, said, feedback=said)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             hint = ""
             if isinstance(error, AttributeError) and error.obj is example and error.name in example.fields:
                 hint = f". A field of the row is example.fields[{error.name!r}]"
@@ -74,31 +75,71 @@ def python_metric(name: str, options: dict[str, Any], labels: tuple[str, ...]) -
 
 
 def try_metric(metric: Metric, rows: Iterable[Example]) -> list[Problem]:
-    """Call a metric of the user on `rows`, each with its own target as the answer, before any answer is paid.
+    """Call a metric of the user with a row's own target as the answer, before any answer is paid.
+
+    The first row is tried; if its target does not score 1, those of the next rows with other targets too.
 
     Returns:
-        A warning for each target that does not score 1.
+        A warning of the first target that does not score 1, with the places of the others.
 
     Raises:
-        ConfigError: If the metric fails, or returns no score.
+        ConfigError: If the metric fails, returns no score, or gives 0 to every target that it is handed.
     """
     if isinstance(metric, PythonMetric):
-        found = [(row, metric.score(Prediction(row.target_text, row.target_text), row)) for row in rows]
+        score: Callable[[Example], Score] = lambda row: metric.score(_own_target(row), row)  # noqa: E731
     elif type(metric).__module__.split(".")[0] != __name__.split(".")[0]:
-        found = [(row, _tried(metric, row)) for row in rows]
+        score = lambda row: _tried(metric, row)  # noqa: E731
     else:
         return []
-    return [
-        Problem(
-            "metric.own-target",
-            f"metric {metric.name} scores {score.value:g} for this row's own target"
-            f"{score.feedback and f' ({one_line(score.feedback)})'}",
-            row.place,
-            "Check what it compares the answer with.",
-        )
-        for row, score in found
-        if not score.is_correct
-    ]
+    found: list[tuple[Example, Score]] = []
+    for row in _with_other_targets(rows):
+        found.append((row, score(row)))
+        if found[0][1].is_correct:
+            return []
+    if not found:
+        return []
+    if isinstance(metric, PythonMetric) and len(found) > 1 and not metric.call.takes_named_row:
+        _raise_if_all_zero(metric, found)
+    wrong = [(row, score) for row, score in found if not score.is_correct]
+    first = wrong[0][1]
+    said = (
+        f"metric {metric.name} scores {first.value:g} for this row's own target"
+        f"{first.feedback and f' ({one_line(first.feedback)})'}"
+    )
+    place, *others = [row.place for row, _ in wrong]
+    fix = "Check what it compares the answer with."
+    return [Problem("metric.own-target", said, place, fix, also=tuple(others))]
+
+
+def _raise_if_all_zero(metric: PythonMetric, found: Sequence[tuple[Example, Score]]) -> None:
+    """Raise ConfigError if no row's own target scores more than 0: every answer would be wrong."""
+    if any(score.value for _, score in found):
+        return
+    said = (
+        f"metric {metric.name} scores 0 for each of {len(found)} rows' own targets. It was called with "
+        f"{metric.call.shown}"
+    )
+    fix = (
+        "Compare the answer with the target, or rename its parameters: prediction, target, input, example. "
+        "If your targets are no right answers, take the row: f(prediction, example)."
+    )
+    places = [row.place for row, _ in found]
+    raise ConfigError(Problem("metric.own-targets", said, places[0], fix, also=tuple(places[1:])))
+
+
+def _with_other_targets(rows: Iterable[Example]) -> Iterator[Example]:
+    """The first rows of which each has another target."""
+    seen: set[str] = set()
+    for row in rows:
+        if row.target_text not in seen:
+            seen.add(row.target_text)
+            yield row
+        if len(seen) == _MOST_TRIED:
+            return
+
+
+def _own_target(row: Example) -> Prediction:
+    return Prediction(row.target_text, row.target_text)
 
 
 def _tried(metric: Metric, row: Example) -> Score:
@@ -106,7 +147,7 @@ def _tried(metric: Metric, row: Example) -> Score:
     try:
         read = metric.read(row.target_text)
         score = metric.score(Prediction(row.target_text, read), row)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise ConfigError(f"metric {metric.name} failed on {row.name}: {with_line(error)}") from error
     if not isinstance(score, Score) or _number(score.value) is None:
         raise ConfigError(

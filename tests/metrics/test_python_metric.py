@@ -224,6 +224,17 @@ class Comparison:
         lambda example, prediction: prediction == example.answer,
         lambda gold, pred: gold == pred,
         lambda gold, pred: gold.answer == pred.answer and gold["question"] == "Who?",
+        lambda prompt, completion, reference: (prompt, completion) == ("Who?", reference),
+        lambda data_source, solution_str, ground_truth, extra_info=None: solution_str == ground_truth,
+        lambda context, answer, ground_truth: (context, answer) == ("Who?", ground_truth),
+        lambda text, output, example: (text, output) == ("Who?", example.target),
+        lambda question, passage, answer, gold: passage.fields["id"] == "7" and answer == gold,
+        lambda prediction, gt, metadata: prediction == gt == metadata.target,
+        lambda actual_output, expected_output: actual_output == expected_output,
+        lambda hypothesis, reference: hypothesis == reference,
+        lambda pred, gold, trace=None: pred == gold == gold.answer,
+        lambda example, pred, gold: example.question == "Who?" and pred.answer == gold,
+        lambda example, pred, target, trace=None: example.question == "Who?" and pred == target,
     ],
 )
 def test_parameters_get_what_their_names_say(function: Callable[..., Any]) -> None:
@@ -386,6 +397,51 @@ def test_a_metric_is_tried_with_the_rows_own_target() -> None:
     without_reason = try_metric(metric(lambda prediction, target: 0), [ROW])
     assert without_reason[0].said == "metric python:m:f scores 0 for this row's own target"
     assert try_metric(get_metric("exact_match"), [ROW]) == []
+
+
+TEN = [
+    Example(f"r{n}", f"q{n}", f"t{n % 7}", {"question": f"q{n}", "answer": f"t{n % 7}"}) for n in range(10)
+]
+
+
+@pytest.mark.parametrize(
+    ("function", "called"),
+    [
+        (lambda text, passage, reference: text == passage, "text=answer, passage=row, reference=target"),
+        (lambda prediction, solution: prediction == solution, "prediction=answer, solution=row"),
+        (lambda prediction, target: prediction is None, "prediction=answer, target=target"),
+        (
+            lambda *, outputs, expectations: outputs == expectations,
+            "outputs=answer, expectations=expectations",
+        ),
+    ],
+)
+def test_a_metric_that_gives_no_own_target_anything_is_refused(
+    function: Callable[..., Any], called: str
+) -> None:
+    with pytest.raises(ConfigError, match=f"0 for each of 5 rows' own targets. It was called with {called}"):
+        try_metric(metric(function), TEN)
+
+
+def test_a_metric_that_gives_some_own_targets_something_is_not() -> None:
+    asked: list[str] = []
+
+    def some(prediction: str, target: str) -> float:
+        asked.append(target)
+        return 0.1 if target == "t3" else 0.0
+
+    (warning,) = try_metric(metric(some), TEN)
+    assert asked == ["t0", "t1", "t2", "t3", "t4"]
+    assert (warning.code, len(warning.also)) == ("metric.own-target", 4)
+    (warning,) = try_metric(metric(lambda prediction, example: 0), TEN)  # no word of the target
+    assert warning.code == "metric.own-target"
+    assert try_metric(metric(lambda prediction, target: prediction == target), TEN) == []
+    assert try_metric(metric(lambda prediction, target: 0), []) == []
+
+
+def test_a_metric_that_ends_the_program_is_named() -> None:
+    with pytest.raises(ConfigError, match=r"metric python:m:f failed on row r1: SystemExit: 2"):
+        score(lambda prediction, example: sys.exit(2))
 
 
 CALLS: list[str] = []
