@@ -219,6 +219,46 @@ def test_a_limit_that_is_refused_without_a_word_is_taken_back() -> None:
     assert world.budget.spent.calls == 17
 
 
+@pytest.mark.parametrize(("takes", "thoughts"), [(600, 300), (1100, 900), (4096, 1000), (5000, 4000)])
+@pytest.mark.parametrize("named", [False, True])
+def test_of_a_limit_that_is_refused_in_words_half_is_tried_until_it_is_taken(
+    takes: int, thoughts: int, named: bool
+) -> None:
+    """named: whether the refusal says that it means the limit, without saying how much is taken."""
+    model = Thinker(thoughts)
+
+    def answer(messages: list[Message], options: Options) -> Completion:
+        limit = options.max_output_tokens or 0
+        if limit > takes:
+            most = limit // 2 if named else None
+            raise RequestRefusedError("output budget exceeded", status=413, most_tokens=most)
+        return model(messages, options)
+
+    world = World(answer)
+    assert world.ask_many(16) == ["billing"] * 16
+    assert thoughts < (world.traits.of("task").largest_output or 0) <= takes
+    assert model.cut <= 1  # the one with what was asked for: is it the limit?
+    assert world.budget.spent.calls <= 16 + 7
+
+
+def test_a_limit_that_is_not_to_blame_is_kept() -> None:
+    """The endpoint takes no system message, and does not say so."""
+    parameters = Parameters("off")
+    limits: list[int | None] = []
+
+    def answer(messages: list[Message], options: Options) -> Completion:
+        limits.append(options.max_output_tokens)
+        return plain_endpoint(None, parameters)(messages, options)
+
+    world = World([])
+    client = LimitedClient(
+        ScriptedClient(answer), budget=world.budget, gate=Gate(1), parameters=parameters, traits=world.traits
+    )
+    client.complete(ask(), LABEL)
+    assert limits == [32 + FIRST_ROOM, 32, 32 + FIRST_ROOM]
+    assert world.traits.of("task").largest_output is None
+
+
 def test_a_writer_keeps_its_room() -> None:
     """So that what a model writes does not depend on when its limit changed."""
     model = Thinker(lambda _: 4000)
@@ -320,6 +360,6 @@ def test_more_room_that_is_refused_without_a_word_leaves_what_there_was() -> Non
 
     world = World(answer, concurrency=1)
     found = world.ask()
-    assert (found.text, found.is_cut, found.attempts) == ("", True, 2)
+    assert (found.text, found.is_cut, found.attempts) == ("", True, 4)
     assert world.ask("y").attempts == 1
     assert model.limits == [32 + FIRST_ROOM] * 2

@@ -14,7 +14,13 @@ from typing import Any
 import pytest
 from fake_endpoint import DROP, GARBAGE, FakeEndpoint, Reply, answer, error, fake_endpoint
 
-from autoprompt.errors import AuthenticationError, EndpointError, RequestRefusedError, WithheldError
+from autoprompt.errors import (
+    AuthenticationError,
+    ContextOverflowError,
+    EndpointError,
+    RequestRefusedError,
+    WithheldError,
+)
 from autoprompt.llm.client import Client, Options
 from autoprompt.llm.here import local
 from autoprompt.llm.limits.budget import Budget
@@ -191,6 +197,12 @@ def test_without_a_grammar_a_cut_answer_is_what_it_is(make: Make, endpoint: Fake
         (error(500), EndpointError, 500),
         (error(503), EndpointError, 503),
         (error(429), EndpointError, 429),
+        (
+            error(429, "Request too large, tokens per minute (TPM): Limit 60, Requested 9000"),
+            ContextOverflowError,
+            429,
+        ),
+        (error(429, "tokens per minute (TPM): Limit 6000, Used 5000, Requested 2000"), EndpointError, 429),
         (error(429, code="insufficient_quota"), QuotaError, 429),
         (error(402, "Insufficient credits"), QuotaError, 402),
         (error(400, "Your credit balance is too low to access the API."), QuotaError, 400),

@@ -2,7 +2,13 @@ from __future__ import annotations
 
 import pytest
 
-from autoprompt.llm.transport.refusals import LengthBound, is_about_roles, is_filtered, length_bound
+from autoprompt.llm.transport.refusals import (
+    LengthBound,
+    exceeds_rate,
+    is_about_roles,
+    is_filtered,
+    length_bound,
+)
 
 SENT = 32_800
 
@@ -27,8 +33,11 @@ SENT = 32_800
         ("Invalid 'max_tokens': integer above maximum value. Expected a value <= 16384, got 32800.", 16384),
         ('[{"loc": ["body", "max_tokens"], "msg": "Input should be less than or equal to 8192"}]', 8192),
         ("max_tokens must be at most 16,384 tokens", 16384),
-        ("max_tokens 参数非法。请检查文档。", SENT // 8),
-        ("max_tokens is too large", SENT // 8),
+        ("The maximum output tokens of this plan is 4K", 4000),
+        ("max_tokens is limited to 1.5 k for free accounts", 1500),
+        ("输出过长: max_tokens 最大为 8k", 8000),
+        ("max_tokens 参数非法。请检查文档。", SENT // 2),
+        ("max_tokens is too large", SENT // 2),
     ],
 )
 def test_a_refusal_names_the_largest_limit(said: str, most: int) -> None:
@@ -58,6 +67,15 @@ def test_a_refusal_names_the_largest_limit(said: str, most: int) -> None:
             4096,
         ),
         ("request exceeds the available context size (8192 tokens), try increasing it", None, 8192),
+        ("This model's maximum context length is 32K tokens, your prompt has 500 tokens", 31500, 32000),
+        (
+            "Request too large for model `x` in organization `o` on tokens per minute (TPM): Limit 6000, "
+            "Requested 32860, please reduce your message size and try again.",
+            5940,
+            6000,
+        ),
+        ("Request too large on tokens per min (TPM): Limit: 30,000, Requested: 32,900.", 29900, 30000),
+        ("Request too large on tokens per minute (TPM): Limit 8000", None, 8000),
     ],
 )
 def test_a_refusal_names_the_window(said: str, most: int | None, window: int) -> None:
@@ -71,10 +89,26 @@ def test_a_refusal_names_the_window(said: str, most: int | None, window: int) ->
         "maximum context length is 8192 tokens. However, your messages resulted in 10000 tokens.",
         "logprobs of 20, which is greater than max allowed: 5",
         "model gpt-4-32k-0613 does not exist",
+        "Request too large on tokens per minute (TPM): Limit 6000, Requested 41000, reduce your message",
+        "Request too large on requests per minute (RPM): Limit 3, Requested 4",
     ],
 )
 def test_other_refusals_name_no_limit(said: str) -> None:
     assert length_bound(said, {"max_tokens": SENT}) is None
+
+
+@pytest.mark.parametrize(
+    ("said", "is_so"),
+    [
+        ("Request too large on tokens per minute (TPM): Limit 6000, Requested 8264", True),
+        ("Rate limit reached on tokens per min (TPM): Limit 10000, Used 9500, Requested 2000", False),
+        ("Rate limit reached on requests per min (RPM): Limit 3, Used 3, Requested 9", False),
+        ("Rate limit reached on tokens per day (TPD): Limit 100000", False),
+        ("slow down", False),
+    ],
+)
+def test_a_request_that_no_minute_can_hold_is_told_from_a_busy_minute(said: str, is_so: bool) -> None:
+    assert exceeds_rate(said) is is_so
 
 
 def test_a_request_without_a_limit_is_not_too_long_for_one() -> None:

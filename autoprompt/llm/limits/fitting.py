@@ -78,6 +78,7 @@ class Fitting:
             self.traits.learn_of_endpoint(has_system_role=False)
         if not request.has_room:
             self.traits.learn(sent.role, largest_output=wanted.max_output_tokens)
+            request.has_room = True  # if the answer is cut
 
     def learns_from(self, error: RequestRefusedError, sent: Options, request: Request) -> bool:
         """Return whether the request may be taken without what was refused, or with a smaller limit."""
@@ -94,11 +95,9 @@ class Fitting:
         if name is None and error.status in _UNNAMED and not isinstance(error, WithheldError):
             # Some endpoints do not say what they refuse: first a limit is looked into that nobody asked for,
             # then the system message, if nobody was answered so far.
-            if request.has_room and self._room.may_blame(limit, request.options):
-                if self._room.accepted:  # smaller limits were taken
-                    self.traits.learn(role, largest_output=self._room.accepted)
-                else:
-                    request.has_room = False
+            if limit is not None and request.has_room and self._room.may_blame(limit, request.options):
+                # If no limit was taken so far: is it the limit at all?
+                request.has_room = self._room.halve(limit, role)
                 return True
             if not request.has_room:
                 request.has_room = True

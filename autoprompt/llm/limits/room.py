@@ -37,9 +37,11 @@ class Room:
         self.traits = traits
         self._lock = threading.Lock()
         self._plain: dict[CallRole, int] = {}  # answers without a thought, in a row from the first
+        self._wordy: set[CallRole] = set()  # roles with an answer that such a limit would have cut
         self._first = {role: threading.Lock() for role in ("task", "optimizer", "judge")}
         self._had_first: set[CallRole] = set()
-        self.accepted = 0  # the largest limit that the endpoint took
+        self._accepted = 0  # the largest limit that the endpoint took
+        self._blamed = 0  # the smallest one that it refused without naming a bound; 0: none
 
     @contextmanager
     def turn(self, options: Options) -> Iterator[None]:
@@ -106,6 +108,8 @@ class Room:
         if visible >= asked.max_output_tokens or asked.is_limit_given:
             return True
         self._learn_thinking(role, traits, MORE * limit)
+        if self._blamed and traits.largest_output is not None and self._blamed // 2 >= 2 * limit:
+            self.traits.learn(role, largest_output=max(traits.largest_output, self._blamed // 2))
         return False
 
     def _learn_thinking(self, role: CallRole, traits: Traits, more: int) -> Traits:
@@ -117,6 +121,7 @@ class Room:
         """Note the bound that a refusal names. Returns whether it names one."""
         if error.most_tokens is None and error.window_tokens is None:
             return False
+        self._blamed = 0
         if error.window_tokens is None:
             self.traits.learn_of_endpoint(largest_output=error.most_tokens)
             return True
@@ -126,13 +131,27 @@ class Room:
         self.traits.learn_of_endpoint(window_tokens=window)
         return True
 
-    def may_blame(self, limit: int | None, options: Options) -> bool:
+    def may_blame(self, limit: int, options: Options) -> bool:
         """Whether a request may have been refused for a limit that is larger than what was asked for."""
-        return (limit or 0) > max(self.accepted, options.max_output_tokens or limit or 0)
+        return limit > max(self._accepted, options.max_output_tokens or limit)
+
+    def halve(self, limit: int, role: CallRole) -> bool:
+        """Note that a limit may be too large. Returns whether a smaller one is known to be taken.
+
+        The next one is half of it, or what was taken if that is nearly as much.
+        """
+        with self._lock:
+            self._blamed = min(self._blamed or limit, limit)
+            half, accepted = self._blamed // 2, self._accepted
+        if accepted:
+            self.traits.learn(role, largest_output=half if half >= 2 * accepted else accepted)
+        return accepted > 0
 
     def clear(self, limit: int | None) -> None:
         """Note that a request was not refused for this limit."""
-        self.accepted = max(self.accepted, limit or 0)
+        self._accepted = max(self._accepted, limit or 0)
+        if self._accepted >= self._blamed:
+            self._blamed = 0
 
     def _is_plain_for_sure(self, role: CallRole) -> bool:
         """Whether the user or the kind of model says that it does not think."""
@@ -150,9 +169,10 @@ class Room:
         if traits.thinks_first is not None or role not in _PLAIN_ROLES:
             return
         with self._lock:
-            is_short = 2 * written <= max(asked, LEAST_PLAIN)
-            self._plain[role] = self._plain.get(role, 0) + 1 if is_short else -(10**9)
-            is_plain = self._plain[role] >= _FEWEST_PLAIN
+            if 2 * written > max(asked, LEAST_PLAIN):
+                self._wordy.add(role)
+            self._plain[role] = self._plain.get(role, 0) + 1
+            is_plain = self._plain[role] >= _FEWEST_PLAIN and role not in self._wordy
         if is_plain:
             self.traits.learn(role, thinks_first=False)
 

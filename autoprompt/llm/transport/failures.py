@@ -20,7 +20,14 @@ from autoprompt.errors import (
     WithheldError,
 )
 from autoprompt.llm.transport.address import base_of, shown_url
-from autoprompt.llm.transport.refusals import SYSTEM, is_about_roles, is_filtered, is_overflow, length_bound
+from autoprompt.llm.transport.refusals import (
+    SYSTEM,
+    exceeds_rate,
+    is_about_roles,
+    is_filtered,
+    is_overflow,
+    length_bound,
+)
 from autoprompt.records import Usage
 
 
@@ -99,7 +106,8 @@ def from_status(
     # Without its full stop: what is to be done comes behind it.
     text = f"{shown_url(url)}: HTTP {status}: {said.strip().removesuffix('.')}"
     named = f"{error.get('code')} {error.get('type')} {said}"
-    bound = length_bound(said, sent) if status in (400, 402, 413, 422) else None
+    is_over_rate = status == 429 and exceeds_rate(said)
+    bound = length_bound(said, sent) if is_over_rate or status in (400, 402, 413, 422) else None
     if bound is not None:
         most, window = bound.most_tokens, bound.window_tokens
         kind = RequestRefusedError if window is None else ContextOverflowError
@@ -107,7 +115,7 @@ def from_status(
     if status == 402 or (status in (400, 403, 429) and _NO_QUOTA.search(named)):
         todo = "The account has no quota left: top it up, or name another endpoint."
         return QuotaError(f"{text}. {todo}", status=status, is_fatal=True)
-    if status == 413 or (status in (400, 422) and is_overflow(named)):
+    if status == 413 or is_over_rate or (status in (400, 422) and is_overflow(named)):
         return ContextOverflowError(text, status=status)
     parameter = _refused_parameter(error, said, sent) if status in (400, 422) else None
     if status in (400, 403, 422, 451) and parameter is None and is_filtered(error, said):

@@ -13,7 +13,12 @@ from typing import Any
 SYSTEM = "system"  # the system role as a part of the request that an endpoint may refuse
 LIMITS = ("max_tokens", "max_completion_tokens")
 
-_NUMBER = r"(?<![\w.\-])(?:\d{1,3}(?:,\d{3})+|\d+)(?![\w\-]|\.\d|,\d)"
+_NUMBER = r"(?<![\w.\-])(?:\d{1,3}(?:,\d{3})+|\d+(?:\.\d+)? ?[kK]|\d+)(?![\w\-]|\.\d|,\d)"
+# Groq and OpenAI, of tokens per minute, with 413 or 429: "Limit 6000, Requested 8264".
+_OF_RATE = re.compile(
+    rf"\blimit\W{{1,3}}({_NUMBER})(?:.{{0,40}}?\brequested\W{{1,3}}({_NUMBER}))?", re.IGNORECASE
+)
+_OF_TOKENS = re.compile(r"\bTPM\b|tokens?[ -]per[ -](?:min|day)", re.IGNORECASE)
 _OF_LENGTH = re.compile(
     r"max[_ ]?(?:completion|output|new)?[_ ]?tokens|(?:output|completion) tokens|maximum tokens",
     re.IGNORECASE,
@@ -92,6 +97,13 @@ def length_bound(said: str, sent: Mapping[str, Any]) -> LengthBound | None:
     limit = next((sent[name] for name in LIMITS if sent.get(name)), None)
     if limit is None:
         return None
+    rate = _rate(said)
+    if rate is not None:
+        window, asked = rate
+        if asked is None:
+            return LengthBound(None, window) if window < limit else None
+        prompt = asked - limit if asked >= limit else asked  # some count the prompt alone
+        return LengthBound(window - prompt, window) if _LEAST <= window - prompt < limit else None
     window = _first(_OF_WINDOW, said)
     if window is not None:
         prompt = _first(_OF_PROMPT, said)
@@ -105,7 +117,19 @@ def length_bound(said: str, sent: Mapping[str, Any]) -> LengthBound | None:
         most = max(named)
         return LengthBound(most - 1 if _is_excluded(most, said) else most)
     # "max_tokens is too large", without a number.
-    return LengthBound(limit // 8) if _TOO_LONG.search(said) and limit // 8 >= _LEAST else None
+    return LengthBound(limit // 2) if _TOO_LONG.search(said) and limit // 2 >= _LEAST else None
+
+
+def exceeds_rate(said: str) -> bool:
+    """Whether one request has more tokens than are allowed in a minute, so that waiting does not help."""
+    rate = _rate(said)
+    return rate is not None and rate[1] is not None and rate[1] > rate[0]
+
+
+def _rate(said: str) -> tuple[int, int | None] | None:
+    """Return the tokens of a minute, and those of the request if the sentence says them."""
+    found = _OF_RATE.search(said) if _OF_TOKENS.search(said) else None
+    return None if found is None else (_int(found[1]), None if found[2] is None else _int(found[2]))
 
 
 def is_about_roles(said: str) -> bool:
@@ -138,4 +162,7 @@ def _first(pattern: re.Pattern[str], said: str) -> int | None:
 
 
 def _int(text: str) -> int:
+    """The number, at least: of `4K`, which may be 4,096, 4,000."""
+    if text[-1] in "kK":
+        return int(float(text[:-1]) * 1000)
     return int(text.replace(",", ""))
