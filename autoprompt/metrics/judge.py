@@ -15,6 +15,7 @@ from autoprompt.text.answers.grades import read_grade
 from autoprompt.text.answers.labels import read_answer
 from autoprompt.text.answers.objects import read_json
 from autoprompt.text.answers.texts import visible
+from autoprompt.text.answers.wrapped import unwrapped
 from autoprompt.text.names import counted
 
 _INSTRUCTION = """\
@@ -173,14 +174,15 @@ def read_score(reply: str) -> Score | None:
     """
     reply = visible(reply)
     data = read_json(reply)
+    said = unwrapped(reply)
     if isinstance(data, dict):
         data = {name.lower(): value for name, value in data.items()}
         reason = str(data.get("reason") or data.get("explanation") or "")
         found = data.get("score", data.get("grade", data.get("rating")))
         grade = None if found is None or isinstance(found, bool) else read_grade(str(found))
     else:
-        grade = read_grade(reply)
-        reason = "" if grade and grade.is_all else " ".join(reply.split())[:200]
+        grade = read_grade(said)
+        reason = "" if grade and grade.is_all and said is reply else " ".join(reply.split())[:200]
     if grade is None:
         return None
     if grade.out_of and grade.out_of != 5:

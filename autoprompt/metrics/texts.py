@@ -20,6 +20,7 @@ from autoprompt.text.answers.label_sets import split_labels
 from autoprompt.text.answers.numbers import Number, holds_one_number, points_in_doubt, read_number
 from autoprompt.text.answers.reasoning import OUTPUT_TOKENS
 from autoprompt.text.answers.texts import normalize, visible
+from autoprompt.text.answers.wrapped import plain_latex, wrapped
 from autoprompt.text.names import counted
 
 
@@ -27,6 +28,8 @@ def compared(answer: str, target: str) -> tuple[str, str]:
     """Return answer and target as `exact_match` compares them."""
     if without_confidence(target) == target.rstrip():
         answer = without_confidence(answer)
+    if (said := wrapped(answer)) and not wrapped(target):
+        answer, target = "\n".join(said), plain_latex(target)
     return normalize(unfenced(answer)), normalize(unfenced(target))
 
 
@@ -35,7 +38,8 @@ def compared(answer: str, target: str) -> tuple[str, str]:
 class ExactMatch(TextMetric):
     """Equal but for case, width, spaces, look-alikes of hyphen and apostrophe, and quotes or end marks.
 
-    A fence around the whole answer and a confidence at its end are not part of it.
+    A fence around the whole answer and a confidence at its end are not part of it. Of `<answer>…</answer>`
+    and `\\boxed{…}` the inside is compared.
     """
 
     name: str = field(default="exact_match", init=False)

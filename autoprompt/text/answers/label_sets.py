@@ -13,6 +13,7 @@ from autoprompt.text.answers.fences import unfenced
 from autoprompt.text.answers.label_words import LabelWords, label_key
 from autoprompt.text.answers.objects import read_json
 from autoprompt.text.answers.texts import bare, plain, visible
+from autoprompt.text.answers.wrapped import unwrapped
 from autoprompt.text.patterns import lazy
 
 _SEPARATOR = lazy(r"\s*[,;|\n，；、،؛]\s*")
@@ -78,7 +79,7 @@ def read_labels(text: str, known: Sequence[str] = ()) -> tuple[str, ...] | None:
         known: The labels to expect. Those that hold a separator are found whole.
     """
     words = _words(tuple(known))
-    shown = unfenced(without_confidence(plain(visible(text)))).strip()
+    shown = unfenced(without_confidence(plain(unwrapped(visible(text))))).strip()
     if not shown:
         return None
     named = words.exact(shown)

@@ -13,6 +13,7 @@ from autoprompt.text.answers.label_words import LabelWords
 from autoprompt.text.answers.objects import read_json
 from autoprompt.text.answers.standing import begins_with_or, ends_with_or, is_given
 from autoprompt.text.answers.texts import plain, visible
+from autoprompt.text.answers.wrapped import unwrapped
 
 
 def read_answer(text: str, labels: Sequence[str] = ()) -> str | None:
@@ -29,7 +30,8 @@ def is_whole(text: str, value: str | None, labels: Sequence[str] = ()) -> bool:
 def read_label(text: str, labels: Sequence[str]) -> str | None:
     """The label that `text` names, as it is written in `labels`; None where it names none.
 
-    Tried in this order: the whole text; a value of a JSON object; what stands behind "Answer:" or the like at
+    Of a text with `<answer>`, `\\boxed{}` or the like, what stands there is read (see `unwrapped`). Tried in
+    this order: the whole text; a value of a JSON object; what stands behind "Answer:" or the like at
     the beginning of a line or a sentence, unless several differ; what stands behind the last of these and of
     "the answer is"; a first or last line that is a label; the first label that occurs as a word. That last is
     not tried where "Answer:" stands before something else ("Answer: unclear"), nor where the values or the
@@ -43,9 +45,12 @@ def read_label(text: str, labels: Sequence[str]) -> str | None:
     Where all labels are numbers, 1 and 1.0 are one, unless both are labels, and 4/5 is 4 where 5 is the last.
     """
     known = _words(labels)
-    answer = plain(visible(text))
-    if not answer:
+    shown = visible(text)
+    if not shown:
         return None
+    if (whole := known.exact(plain(shown))) is not None:
+        return whole
+    answer = plain(unwrapped(shown))
     if (whole := known.exact(answer)) is not None:
         return whole
     found = known.values_of(read_json(answer))

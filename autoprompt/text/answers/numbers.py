@@ -19,6 +19,7 @@ from autoprompt.text.answers.multipliers import (
 )
 from autoprompt.text.answers.number_marks import meant
 from autoprompt.text.answers.texts import visible
+from autoprompt.text.answers.wrapped import tagged
 from autoprompt.text.patterns import lazy
 from autoprompt.text.scripts import HANGUL, PARTED_LETTER, UNPARTED
 
@@ -128,8 +129,9 @@ def holds_one_number(text: str) -> bool:
     Words beside it are none, nor are digits of a word (CO2) and of a unit (m2, m/s^2). Of a text with `####`,
     as targets with their working have it, what stands behind the last is looked at.
     """
-    plain, found = _numbers(visible(text))
-    at = meant(plain, [_place(number) for number in found])
+    shown, is_wrapped = _shown(text)
+    plain, found = _numbers(shown)
+    at = meant(plain, [_place(number) for number in found], is_marked=is_wrapped)
     if at is None:
         _, found = _numbers(visible(text).rpartition("####")[2])
         found = [number for number in found if not _is_index(number)]
@@ -159,9 +161,18 @@ def points_in_doubt(texts: Iterable[str]) -> list[str]:
 
 def _chosen(text: str, *, is_marked: bool = False) -> re.Match[str] | None:
     """The number that counts, in the text with plain marks."""
-    plain, found = _numbers(visible(text))
-    at = meant(plain, [_place(number) for number in found], is_marked=is_marked)
+    shown, is_wrapped = _shown(text)
+    plain, found = _numbers(shown)
+    at = meant(plain, [_place(number) for number in found], is_marked=is_marked or is_wrapped)
     return found[-1 if at is None else at] if found else None
+
+
+def _shown(text: str) -> tuple[str, bool]:
+    """What is read of an answer, and whether tags mark it: the last of several."""
+    shown = visible(text)
+    contents = tagged(shown)
+    is_marked = bool(contents) and any(map(str.isdecimal, contents[-1]))
+    return (contents[-1] if is_marked else shown), is_marked
 
 
 def _numbers(text: str) -> tuple[str, list[re.Match[str]]]:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from autoprompt.text.answers.texts import visible
+from autoprompt.text.answers.wrapped import tagged
 
 _FENCE = re.compile(r"(```|~~~)[\w-]*\n?(.*?)\1", re.DOTALL)
 # Of the braces of prose, of formulas and of code most begin no JSON: they cost nothing.
@@ -36,6 +37,8 @@ def read_json(
 
 def _values(text: str) -> Iterator[Any]:
     """All values, the one that counts first."""
+    for body in reversed(tagged(text)) if "<" in text and not text.startswith(("{", "[")) else ():
+        yield from (value for value in _values(body) if isinstance(value, dict | list))
     for body in (text, *reversed([body for _, body in _FENCE.findall(text)])):
         try:
             yield json.loads(body)
