@@ -1,4 +1,4 @@
-"""What reasoning models think, in `<think>` or in channels (gpt-oss), apart from what they answer."""
+"""What reasoning models think, in marks of many kinds or in channels (gpt-oss), apart from what they answer."""
 
 from __future__ import annotations
 
@@ -6,13 +6,41 @@ import re
 
 from autoprompt.text.patterns import lazy
 
-_END = r"</think(?:ing)?>"
-_THOUGHT = lazy(rf"<think(?:ing)?>(.*?)(?:{_END}|\Z)", re.DOTALL | re.IGNORECASE)
-_CLOSING = lazy(_END, re.IGNORECASE)
-# At the beginning alone. A mark in quotes is a text that code searches for.
-_OPENING_THOUGHT = lazy(
-    rf"\s*<think(?:ing)?>.*?(?:{_END}|\Z)|(?:.*[^'\"])?{_END}(?=[\s<]|\Z)", re.DOTALL | re.IGNORECASE
+# What opens and what closes a thought.
+_MARKS = (
+    (r"(?i:<think(?:ing)?>)", r"(?i:</think(?:ing)?>)"),  # DeepSeek-R1, Qwen3, QwQ and most others
+    (r"(?i:<thoughts?>)", r"(?i:</thoughts?>)"),  # EXAONE Deep
+    (r"<seed:think>", r"</seed:think>"),  # Seed-OSS
+    (r"<longcat_think>", r"</longcat_think>"),
+    (r"\[THINK\]", r"\[/THINK\]"),  # Magistral
+    (r"◁think▷", r"◁/think▷"),  # Kimi
+    (  # Sky-T1, OpenThinker
+        r"<\|begin_of_thought\|>",
+        r"(?:<\|end_of_thought\|>\s*<\|begin_of_solution\|>|<\|(?:end_of_thought|begin_of_solution)\|>)",
+    ),
+    (  # Command A Reasoning
+        r"<\|START_THINKING\|>",
+        r"(?:<\|END_THINKING\|>\s*<\|START_RESPONSE\|>|<\|(?:END_THINKING|START_RESPONSE)\|>)",
+    ),
+    (r"<\|channel>thought\b", r"<channel\|>"),  # Gemma
+    (r"<unused94>(?:thought\b)?", r"<unused95>"),  # MedGemma
 )
+# Words, which other models write before an answer, too: no thought unless they are closed.
+_WORDED = (
+    (r"\A\s*Here(?:'s| is) my thought process:", r"Here(?:'s| is) my response:"),  # Granite
+    (r"\A\s*Here are my reasoning steps:", r"\[BEGIN FINAL RESPONSE\]"),  # Apriel
+)
+_ANSWER_END = lazy(r"(?:<\|end_of_solution\|>|<\|END_RESPONSE\|>|\[END FINAL RESPONSE\])\s*\Z")
+_END = "|".join(end for _, end in _MARKS)
+_SPAN = "|".join(
+    [rf"{begin}.*?(?:{end}|\Z)" for begin, end in _MARKS] + [rf"{begin}.*?{end}" for begin, end in _WORDED]
+)
+_THOUGHT = lazy(_SPAN, re.DOTALL)
+_BEGIN = lazy("|".join(begin for begin, _ in (*_MARKS, *_WORDED)))
+_CLOSING = lazy(_END)
+_CLOSED = lazy(rf"(?:{'|'.join(end for _, end in (*_MARKS, *_WORDED))})\Z")
+# At the beginning alone. A mark in quotes is a text that code searches for.
+_OPENING_THOUGHT = lazy(rf"\s*(?:{_SPAN})|(?:.*[^'\"])?(?:{_END})(?=[\s<]|\Z)", re.DOTALL)
 # Harmony, the format of gpt-oss, where a server hands it on. The prompt may have opened the first message.
 _CHANNELS = lazy(
     r"(?:\A\s*(?:<\|start\|>\s*assistant[^<]*|assistant[^<]*)?|<\|end\|>\s*<\|start\|>\s*assistant[^<]*)"
@@ -35,7 +63,8 @@ def parted(text: str) -> tuple[str, list[str]]:
     if (spoken := _by_channel(text)) is not None:
         return spoken
     *unopened, answer = _CLOSING.split(_THOUGHT.sub("", text))
-    return answer.strip(), [thought.strip() for thought in (*unopened, *_THOUGHT.findall(text))]
+    thoughts = [thought.strip() for thought in (*unopened, *map(_inside, _THOUGHT.finditer(text)))]
+    return (_ANSWER_END.sub("", answer) if thoughts else answer).strip(), thoughts
 
 
 def without_opening(text: str) -> str:
@@ -43,7 +72,14 @@ def without_opening(text: str) -> str:
     if (spoken := _by_channel(text)) is not None:
         return spoken[0]
     thought = _OPENING_THOUGHT.match(text)
-    return text[thought.end() :] if thought else text
+    return _ANSWER_END.sub("", text[thought.end() :]) if thought else text
+
+
+def _inside(thought: re.Match[str]) -> str:
+    """A thought without the marks around it."""
+    opened = _BEGIN.match(thought[0])
+    closed = _CLOSED.search(thought[0])
+    return thought[0][opened.end() if opened else 0 : closed.start() if closed else None]
 
 
 def _by_channel(text: str) -> tuple[str, list[str]] | None:

@@ -30,6 +30,50 @@ def test_answer_and_thoughts_are_parted(text: str, answer: str, thoughts: list[s
 
 
 @pytest.mark.parametrize(
+    ("text", "answer", "thoughts"),
+    [
+        ("[THINK]tech?[/THINK]sales", "sales", ["tech?"]),
+        ("tech?[/THINK]sales", "sales", ["tech?"]),
+        ("◁think▷tech?◁/think▷sales", "sales", ["tech?"]),
+        ("<seed:think>tech?</seed:think>sales", "sales", ["tech?"]),
+        ("<thought>tech?</thought>sales", "sales", ["tech?"]),
+        ("<Thoughts>\ntech?\n</Thoughts>\nsales", "sales", ["tech?"]),
+        ("<longcat_think>tech?</longcat_think>\nsales", "sales", ["tech?"]),
+        (
+            "<|begin_of_thought|>tech?<|end_of_thought|>\n\n<|begin_of_solution|>sales<|end_of_solution|>",
+            "sales",
+            ["tech?"],
+        ),
+        ("<|begin_of_thought|>tech?<|begin_of_solution|>sales", "sales", ["tech?"]),
+        ("<|START_THINKING|>a<|END_THINKING|><|START_RESPONSE|>b<|END_RESPONSE|>", "b", ["a"]),
+        ("<|channel>thought\ntech?<channel|>sales", "sales", ["tech?"]),
+        ("<|channel>thought\n<channel|>sales", "sales", [""]),
+        ("<unused94>thought\ntech?<unused95>sales", "sales", ["tech?"]),
+        ("Here is my thought process: tech? Here is my response: sales", "sales", ["tech?"]),
+        ("Here's my thought process:\ntech?\n\nHere's my response:\nsales", "sales", ["tech?"]),
+        (
+            "Here are my reasoning steps:\ntech?\n[BEGIN FINAL RESPONSE]\nsales\n[END FINAL RESPONSE]",
+            "sales",
+            ["tech?"],
+        ),
+        ("<think>one</think>[THINK]two[/THINK]sales", "sales", ["one", "two"]),
+        ("<think>[THINK]one[/THINK]</think>sales", "sales", ["[THINK]one[/THINK]"]),
+        # Without an end.
+        ("[THINK]tech, or", "", ["tech, or"]),
+        ("◁think▷tech, or", "", ["tech, or"]),
+        ("<|begin_of_thought|>tech, or", "", ["tech, or"]),
+        ("<|channel>thought\ntech, or", "", ["tech, or"]),
+        # What is no mark stays as it is.
+        ("Here is my thought process: tech. So sales", "Here is my thought process: tech. So sales", []),
+        ("I think [think] of sales", "I think [think] of sales", []),
+        ("sales<|end_of_solution|>", "sales<|end_of_solution|>", []),
+    ],
+)
+def test_thoughts_in_the_marks_of_each_model_are_parted(text: str, answer: str, thoughts: list[str]) -> None:
+    assert parted(text) == (answer, thoughts)
+
+
+@pytest.mark.parametrize(
     ("text", "left"),
     [
         ("<think>a</think>\nrest <think>b</think>", "\nrest <think>b</think>"),
@@ -37,6 +81,13 @@ def test_answer_and_thoughts_are_parted(text: str, answer: str, thoughts: list[s
         ("print('</think>')", "print('</think>')"),
         ("x = '<think>'", "x = '<think>'"),
         ("<think>no end", ""),
+        ("[THINK]a[/THINK]rest", "rest"),
+        ("◁think▷a◁/think▷rest ◁think▷", "rest ◁think▷"),
+        ("<|begin_of_thought|>a<|end_of_thought|><|begin_of_solution|>rest<|end_of_solution|>", "rest"),
+        ("Here is my thought process: a Here is my response: rest", " rest"),
+        ("x = '[THINK]a[/THINK]'", "x = '[THINK]a[/THINK]'"),
+        ("x = '◁/think▷'", "x = '◁/think▷'"),
+        ("[THINK]no end", ""),
     ],
 )
 def test_of_what_may_be_code_the_opening_thought_is_left_out(text: str, left: str) -> None:
@@ -83,6 +134,15 @@ def test_of_code_in_channels_the_final_one_is_left() -> None:
 
 
 def test_long_texts_are_parted_in_time() -> None:
-    for part in ("<|start|>assistant<|channel|>", "<|end|><|start|>assistant", "<|end|> ", " ", "analysis"):
+    for part in (
+        "<|start|>assistant<|channel|>",
+        "<|end|><|start|>assistant",
+        "<|end|> ",
+        " ",
+        "analysis",
+        "[THINK]",
+        "[/THINK]",
+        "<thought>",
+    ):
         with within(20):
             parted(part * 50_000)
