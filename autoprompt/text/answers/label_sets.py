@@ -13,6 +13,7 @@ from autoprompt.text.answers.fences import unfenced
 from autoprompt.text.answers.label_words import LabelWords, label_key
 from autoprompt.text.answers.objects import read_json
 from autoprompt.text.answers.texts import bare, plain, visible
+from autoprompt.text.answers.ticks import ticked
 from autoprompt.text.answers.wrapped import unwrapped
 from autoprompt.text.patterns import lazy
 
@@ -107,6 +108,9 @@ def split_labels(text: str) -> tuple[str, ...] | None:
 
 def _candidates(shown: str, words: LabelWords) -> Iterator[list[str] | None]:
     """What the forms that an answer may have make of it, the likeliest form first."""
+    held = {} if shown.startswith("{") else ticked(shown, words.exact)
+    if held:
+        yield [label for label, is_held in held.items() if is_held]
     yield _of_json(shown, words)
     if (listed := _PYTHON_LIST.fullmatch(shown)) is not None:
         found = _parts(listed[1], words)

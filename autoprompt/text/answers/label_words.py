@@ -89,6 +89,21 @@ class LabelWords:
         ]
         return {label for label in named if label is not None}
 
+    def likeliest(self, held: Mapping[str, float]) -> str | None:
+        """The label that holds most, or what the denial of the only ones means.
+
+        held: Label to its share, or 1 and 0 for one that holds and one that does not.
+        """
+        most = max(held.values())
+        best = [label for label, worth in held.items() if worth == most]
+        if most > 0:
+            is_share = (
+                0 < most < 1 and len(held) == 1
+            )  # of one number alone nobody knows from which it counts
+            return best[0] if len(best) == 1 and not is_share else None
+        meant = {self._negative.get(label) for label in held} - {None}
+        return meant.pop() if len(meant) == 1 else None
+
     def headed_by(self, heading: re.Match[str]) -> str | None:
         """What stands behind a heading, and of that of a passage ("Result:") only what it begins with."""
         return self._leading(heading) if is_of_passage(heading) else self.behind(heading)

@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
+from autoprompt.text.answers.conclusions import concluded, corrected, of_lines
 from autoprompt.text.answers.headings import is_of_passage, last_headings, last_markers, line_behind
 from autoprompt.text.answers.label_words import LabelWords
 from autoprompt.text.answers.objects import read_json
 from autoprompt.text.answers.standing import begins_with_or, ends_with_or, is_given
 from autoprompt.text.answers.texts import plain, visible
+from autoprompt.text.answers.ticks import ticked, truths
 from autoprompt.text.answers.wrapped import unwrapped
 
 
@@ -31,18 +33,19 @@ def read_label(text: str, labels: Sequence[str]) -> str | None:
     """The label that `text` names, as it is written in `labels`; None where it names none.
 
     Of a text with `<answer>`, `\\boxed{}` or the like, what stands there is read (see `unwrapped`). Tried in
-    this order: the whole text; a value of a JSON object; what stands behind "Answer:" or the like at
+    this order: the whole text; a value of a JSON object, or a key that is true; rows of labels with marks
+    (see `ticked`); what stands behind a correction ("Wait, B"); what stands behind "Answer:" or the like at
     the beginning of a line or a sentence, unless several differ; what stands behind the last of these and of
-    "the answer is"; a first or last line that is a label; the first label that occurs as a word. That last is
-    not tried where "Answer:" stands before something else ("Answer: unclear"), nor where the values or the
-    two lines are different labels.
+    "the answer is"; a first or last line that is a label; the labels that occur as words. That last is not
+    tried where "Answer:" stands before something else ("Answer: unclear"), nor where the values or the two
+    lines are different labels.
 
     A longer label wins over one that it contains, `1` is not found in `10` or `1.5`, and "not X" names X only
     as the label non_X, also in other languages. Labels of which none counts more name none ("X or Y", "X, Y",
     "between X and Y"); what is said besides does ("X or Y? I would say Y"). What is asked ("Is it X?") counts
     only where nothing else is said, what is weighed ("whether it is X") never. Of several words that are left
-    the first counts, though it is no more than the likelier: models write "positive rather than negative".
-    Where all labels are numbers, 1 and 1.0 are one, unless both are labels, and 4/5 is 4 where 5 is the last.
+    that counts which the text comes to ("It starts positive. Overall: negative"), see `concluded`. Where all labels are
+    numbers, 1 and 1.0 are one, unless both are labels, and 4/5 is 4 where 5 is the last.
     """
     known = _words(labels)
     shown = visible(text)
@@ -53,12 +56,21 @@ def read_label(text: str, labels: Sequence[str]) -> str | None:
     answer = plain(unwrapped(shown))
     if (whole := known.exact(answer)) is not None:
         return whole
-    found = known.values_of(read_json(answer))
+    data = read_json(answer)
+    found = known.values_of(data)
     if len(found) == 1:
         return found.pop()
+    if not found and (held := truths(data, known.exact)):
+        return known.likeliest(held)
+    if rows := ticked(answer, known.exact):
+        return known.likeliest(rows)
     answer, options = known.without_options(answer)
     if options and (whole := known.exact(answer)) is not None:
         return whole
+    if (correction := corrected(answer)) is not None:
+        meant = {word.label for word in known.said(correction)}
+        if len(meant) == 1:
+            return meant.pop()
     headings = last_headings(answer)
     headed = {named for marker in headings if (named := known.headed_by(marker)) is not None}
     if len(headed) == 1:
@@ -81,7 +93,9 @@ def read_label(text: str, labels: Sequence[str]) -> str | None:
         if said[:1] != given[:1] and len({word.label for word in given}) != 1:
             return None
         said = given
-    return said[0].label if said else None
+    if len({word.label for word in said}) < 2:
+        return said[0].label if said else None
+    return of_lines(answer, known.exact) or concluded(answer, said)
 
 
 def _outer(lines: Sequence[str]) -> Iterator[str]:

@@ -41,7 +41,8 @@ _SCALES = lazy(
             rf"{_BEGIN}{_N}{UNIT}?{_AND}{_N}{UNIT}?\s*(?:の間|사이|之间|之間)",
             rf"\(\s*{_N}{UNIT}?\s[^\d()\n,;]{{1,40}}[,;]\s*(?:[^()\n]{{1,80}}[,;]\s*)?{_N}{UNIT}?\s[^\d()\n,;]{{1,40}}\)",
             # Of these the number before them is on the scale, if there is one.
-            rf"(?P<mark>\d{UNIT}?\s*)?(?:\bout\s+of|\bvon|\bsur|\bsu|\bиз|/)\s*{_N}{UNIT}?{_NO_RANGE}",
+            rf"(?P<mark>\d{UNIT}?\s*)?(?:\bout\s+of|\bvon|\bsur|\bsu|\bиз|\bمن|/)\s*{_N}{UNIT}?{_NO_RANGE}",
+            rf"{_BEGIN}{_N}\s?में\s+से",
             rf"\b{_SCALE}\s+(?:of|de|di|von|en|a|из)\s+{_N}{UNIT}?{_NO_RANGE}",
             rf"{_BEGIN}{_N}[-\s]?(?:(?:point|star|step|level)s?|Punkte|Sterne|Stufen)?[-\s](?:rating\s+)?(?:scale|system|Skala|schaal)",
             rf"{_BEGIN}{_N}-(?:балл\w+|звезд\w+|puan\w*|yıldız\w*)",

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from autoprompt.text.answers.ticks import NO
 from autoprompt.text.patterns import lazy
 
 # What may stand between a negation and the label that it denies: "does not appear to be", "I don't think this
@@ -46,6 +47,11 @@ _NEGATION = lazy(
 _NEGATION_BEHIND = lazy(
     r"[\"'`*”’」』]*(?:(?:では|じゃ|で)(?:なく|ない|ありません)|というより"
     r"|(?:이|가|은|는|도)?\s?(?:아니(?!면)|아닌|아닙|아님)|적?이지\s?않|\s?नहीं|\s?değil\b)"
+    # "spam: no", "Spam? No, it is fine"
+    r"|(?<=[^\W\d])[\"'`*_”’」』)]*\s*(?:[:=|]|\s[-–—]\s|->|→|[?？؟])\s*[\"'`*_]*"
+    rf"(?:{NO}|0(?:\.0)?|✗|✘|❌)(?=[\"'`*_)|!]*\s*(?:\Z|[\n;。，；]|[.,](?!\d)))"
+    r"|[\"'`*_”’」』)]*\s*[?？؟]\s*(?:I\s+don't\s+think\s+so|not\s+(?:really|at\s+all)|definitely\s+not)\b",
+    re.IGNORECASE,
 )
 # What joins a label to one before it that is negated.
 _ALSO = lazy(

@@ -1,4 +1,4 @@
-"""What reasoning models think, in marks of many kinds or in channels (gpt-oss), apart from what they answer."""
+"""What reasoning models think, in marks of many kinds or in channels (gpt-oss), apart from their answers."""
 
 from __future__ import annotations
 

@@ -391,7 +391,7 @@ def test_what_labels_mean_is_no_answer(text: str, labels: tuple[str, ...], label
         ("บวก/ลบ: ลบ", ("บวก", "ลบ"), "ลบ"),
         ("1 (100%)", BITS, "1"),
         ('{"options": ["positive","negative"], "label": "negative"}', TWO, "negative"),
-        ('{"positive": 0.1, "negative": 0.9}', TWO, None),
+        ('{"positive": 0.1, "negative": 0.9}', TWO, "negative"),
         ('{"label": "positive|negative"}', TWO, None),
         ("0", BITS, "0"),
         ("It has 1 of 3 signs, so 0", BITS, "0"),

@@ -1,0 +1,228 @@
+"""Which of several labels an answer comes to: "It starts positive. Overall: negative", "… -> tech".
+
+Words of the languages that models answer in most. Where none of them says it, no label is concluded.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+from autoprompt.text.answers.label_index import Found
+from autoprompt.text.answers.standing import is_given
+from autoprompt.text.patterns import lazy
+
+_SENTENCE_END = lazy(r"[.!?…](?=\s)|[。！？\n;；]")
+_OPENED, _CLOSED = r"[\s\"'`*_“‘「『(\[]*", r"[\"'`*_”’」』)\]]*"
+# What is concluded stands right behind a sign, or in the same sentence behind one of these words.
+_SIGN = lazy(rf"(?:->|→|⇒|=>|>>>|⟹){_OPENED}\Z")
+_COLON = lazy(rf"[:=：]{_OPENED}\Z")
+_ENDS = lazy(rf"{_CLOSED}\s*(?:[.!。！]*{_CLOSED}\s*(?:\n|\Z)|[(（])")
+_CONCLUDES = (
+    r"(?:\b(?:overall|therefore|thus|hence|consequently|ultimately|altogether|accordingly|in\s+(?:the\s+end|conclusion"
+    r"|summary|total|short|sum)|on\s+(?:the\s+whole|balance)|all\s+in\s+all|as\s+a\s+whole"
+    r"|insgesamt|daher|deshalb|somit|folglich|letztlich|letztendlich|unterm\s+strich|im\s+ganzen"
+    r"|globalement|donc|finalement|au\s+total|par\s+conséquent|dans\s+l['’]ensemble|en\s+(?:somme|conclusion)"
+    r"|en\s+(?:general|conjunto|resumen|definitiva)|por\s+(?:lo\s+)?tanto|por\s+eso|así\s+que|en\s+conclusión"
+    r"|no\s+(?:geral|conjunto|todo)|portanto|por\s+isso|em\s+(?:suma|resumo|geral)"
+    r"|nel\s+complesso|quindi|dunque|perciò|pertanto|in\s+(?:definitiva|generale)"
+    r"|в\s+целом|поэтому|следовательно|итак|таким\s+образом|значит"
+    r"|ogólnie|dlatego|genel\s+olarak|sonuç\s+olarak|bu\s+yüzden|dolayısıyla|bu\s+nedenle"
+    r"|al\s+met\s+al|dus|over\s+het\s+geheel)\b|(?:\A|[,;.–—-])\s*(?:and\s+)?so\b(?!\s+far)"
+    r"|总体|總體|整体|整體|总的来说|總的來說|综上|綜上|因此|所以|最终|最終|全体として|総合|したがって|よって|ゆえに"
+    r"|전반적|전체적|따라서|그러므로|결론적|بشكل\s+عام|لذلك|إجمال|कुल\s+मिलाकर|इसलिए|โดยรวม|ดังนั้น)"
+)
+_CONCLUDED = lazy(_CONCLUDES, re.IGNORECASE)
+_CONCLUDED_BEHIND = lazy(
+    rf"{_CLOSED},?\s+(?:overall|on\s+(?:the\s+whole|balance)|in\s+the\s+end|all\s+in\s+all|as\s+a\s+whole|insgesamt"
+    r"|globalement|dans\s+l['’]ensemble|en\s+general|no\s+geral|nel\s+complesso|в\s+целом)\b",
+    re.IGNORECASE,
+)
+_CONTRASTS = (
+    r"(?:\b(?:but|however|yet|still|nevertheless|nonetheless|aber|jedoch|sondern|dennoch|trotzdem|mais|cependant|toutefois"
+    r"|pourtant|pero|sino|sin\s+embargo|mas|porém|contudo|todavia|ma|però|tuttavia|но|однако|ale|jednak|ama|fakat|ancak|maar)\b"
+    r"|但|然而|不过|不過|しかし|だが|けれど|が、|하지만|그러나|지만|لكن|ولكن|लेकिन|परन्तु|แต่)"
+)
+_CONTRAST = lazy(_CONTRASTS, re.IGNORECASE)
+# What is granted: up to the next comma, or to the word that sets the other thing against it.
+_CONCEDES = (
+    r"(?:\b(?:although|though|even\s+if|while|whilst|whereas|despite|in\s+spite\s+of|notwithstanding|considering|at\s+first"
+    r"|initially|obwohl|obgleich|zwar|trotz|während|anfangs|zunächst|bien\s+que|quoique|malgré|certes|au\s+début"
+    r"|d['’]abord|si\s+bien|aunque|a\s+pesar|pese\s+a|si\s+bien|al\s+principio|embora|apesar|ainda\s+que|no\s+início"
+    r"|sebbene|benché|anche\s+se|nonostante|all['’]inizio|хотя|несмотря|сначала|chociaż|mimo|hoewel|ondanks)\b"
+    r"|虽然|雖然|尽管|儘管|虽说|起初|一开始|비록|رغم|على\s+الرغم|यद्यपि|हालाँकि|हालांकि|แม้)"
+)
+_CONCEDED = lazy(rf"{_CONCEDES}[^,，、:：.。;；\n]*\Z", re.IGNORECASE)
+# "more negative than positive"
+_COMPARED = lazy(
+    r"\b(?:(?:more|rather|closer|over)\b.*\bthan|(?:mehr|eher)\b.*\bals|(?:plus|plutôt)\b.*\bque|más\b.*\bque"
+    rf"|mais\b.*\bdo\s+que|più\b.*\bche|скорее\b.*,\s*чем)\s+(?:an?\s+|the\s+)?{_OPENED}\Z",
+    re.IGNORECASE,
+)
+# The same said behind a label, or of a part only.
+_CONCEDED_BEHIND = lazy(
+    r"[^,，.。;；:\n]{0,40}?(?:\b(?:at\s+first|initially|on\s+the\s+surface|at\s+the\s+beginning|am\s+anfang|au\s+début"
+    r"|al\s+principio|no\s+início|all['’]inizio|сначала)\b|(?:面|部分|内容|内容)?もあるが|지만)",
+    re.IGNORECASE,
+)
+_PARTLY = lazy(
+    r"\b(?:at\s+first\s+glance|first|starts?|started|begins?|began|beginnt|empieza|commence|começa|inizia|mistaken\s+for"
+    r"|mentions?|mentioned|partly|partially|seems?|looks?|appears?|may\s+(?:seem|look)|anfangs|teilweise|teils|beginnt"
+    r"|en\s+partie|parcialmente|in\s+parte|частично|начинается)\b[^,.;:\n]{0,30}\Z"
+    r"|(?:有些|有一些|部分|乍看|看似|开头|开始)[^，。；\n]{0,12}\Z",
+    re.IGNORECASE,
+)
+_MAYBE = lazy(
+    r"\b(?:could|might|may|would|can|also|some|someone|others?|few|bits?|parts?|slightly|little|occasional\w*|könnte|würde"
+    r"|auch|einige|etwas|manche|pourrait|aussi|quelques|certains|podría|también|algun[oa]s|poderia|também|alguns|algumas"
+    r"|potrebbe|anche|alcun[ei]|может|также|некоторые|except|only)\b|也|可能|一些|有点|も|かもしれ",
+    re.IGNORECASE,
+)
+_NAMED = lazy(
+    r"\b(?:(?:mostly|mainly|largely|predominantly|primarily|überwiegend|hauptsächlich|principalement|surtout|principalmente)"
+    r"|lean(?:s|ing)?(?:\s+towards?)?|(?:routed?|go(?:es)?|send|sent|assign(?:ed)?|forward(?:ed)?|belongs?)\s+(?:\w+\s+)?to"
+    r"|answer|option|choice|label|class|category|letter|verdict|choose|pick|select|gives?|rat(?:e|ed|ing|es)"
+    rf"|Antwort|Option|réponse|respuesta|opción|resposta|risposta|ответ|вариант)(?:['’]s)?{_OPENED}\Z"
+    rf"|(?:[选選]项?|答案){_OPENED}\Z",
+    re.IGNORECASE,
+)
+_BOLD = lazy(r"(\*\*|__)([^*_\n]{1,80})\1")
+# "Sentiment: negative", alone on its line.
+_LINE = lazy(r"^[\s>#*_`•-]*((?:[^\s:：=]+\s+){0,4}[^\s:：=]+?)[*_`\"']*\s*[:：=]\s*(.+?)\s*$", re.MULTILINE)
+_BESIDE = lazy(
+    r"alternativ|opposite|runner|second|other|\bnot\b|reject|previous|input|text|title|example|evidence|reason|quote|前|反",
+    re.IGNORECASE,
+)
+_CORRECTS = lazy(
+    r"(?:(?:\A|[.!?…\n—–-])\s*(?:(?:no|oh|hmm+),?\s*)?(?:but\s+)?(?:wait|correction|actually,|scratch\s+that|on\s+second\s+thoughts?"
+    r"|let\s+me\s+(?:correct|reconsider|rethink|revise)|I\s+(?:made\s+a\s+mistake|was\s+wrong|misread)|my\s+mistake|oops|sorry,"
+    r"|Korrektur|Moment|Halt|doch\s+nicht|je\s+me\s+(?:corrige|trompe)|pardon|corrección|me\s+corrijo|perdón|correção|correzione"
+    r"|исправл\w+|поправк\w+|стоп)\b|更正|等等|等一下|不对，|訂正|待って|정정|잠깐|تصحيح)",
+    re.IGNORECASE,
+)
+_SHARE = r"(?:(?=\d{1,3}(?:\.\d+)?\s?%)|(?=[01]?\.\d))(\d*\.?\d+)\s?%?"
+_SHARE_BEHIND = lazy(rf"{_CLOSED}\s*(?:[:=(|–—-]|->|→)?\s*[*`]*{_SHARE}")
+_SHARE_BEFORE = lazy(rf"(?<![\d.]){_SHARE}\s*{_OPENED}\Z")
+_MOST_SHARES = 200
+_DIGITS = lazy(r"\d+")
+_MOST_BEFORE = 160  # characters of a sentence in front of a label that are looked at
+_MOST_LINES = 50
+
+
+def corrected(text: str) -> str | None:
+    """What `text` says behind the last word by which it corrects itself; None if it does not."""
+    words = list(_CORRECTS.finditer(text))
+    return text[words[-1].end() :] if words and words[-1].start() else None
+
+
+def of_lines(text: str, exact: Callable[[str], str | None]) -> str | None:
+    """The label of the last line that is nothing but a short heading and a whole label.
+
+    Of lines whose headings are the same but for a number ("Q1: yes", "Q2: no") none counts more.
+    """
+    heads: dict[str, str] = {}
+    last = None
+    for line in list(_LINE.finditer(text))[-_MOST_LINES:]:
+        label = exact(line[2])
+        if label is None or _BESIDE.search(line[1]):
+            continue
+        last = _DIGITS.sub("", line[1]).strip().lower()
+        if last != line[1].strip().lower() and heads.get(last, label) != label:
+            return None
+        heads[last] = label
+    return heads[last] if last is not None else None
+
+
+def concluded(text: str, said: Sequence[Found]) -> str | None:
+    """The label that `text` comes to, of several in it that it does not deny.
+
+    Labels that it grants ("although partly positive") are passed over. Then counts: the only one that is
+    concluded, by a word or a sign; the only bold one; the first if it is handed over as the answer and no
+    other is set against it; the only one that is handed over.
+    """
+    if (likeliest := _likeliest(text, said)) is not None:
+        return likeliest
+    left = [word for word in said if not _is_granted(text, word)] or list(said)
+    for is_it in (_is_concluded, _is_pointed_at):
+        found = [word for at, word in enumerate(left) if is_it(text, left, at)]
+        if found:
+            last = found[-1]
+            is_sure = is_it is _is_concluded or len({word.label for word in found}) == 1
+            return last.label if is_sure else None
+    if len({word.label for word in left}) == 1:
+        return left[0].label
+    bold = [mark.span(2) for mark in _BOLD.finditer(text)]
+    marked = {word.label for word in left if any(a <= word.start and word.end <= b for a, b in bold)}
+    if len(marked) == 1:
+        return marked.pop()
+    given = [word for word in left if _is_handed_over(text, word)]
+    if given[:1] != left[:1]:
+        return given[0].label if len({word.label for word in given}) == 1 else None
+    is_against = any(_is_set_against(text, left, at) for at in range(1, len(left)))
+    return None if is_against else left[0].label
+
+
+def _likeliest(text: str, said: Sequence[Found]) -> str | None:
+    """The label with the largest share, if each has one on the same side: "60% drama, 40% comedy"."""
+    if len(said) > _MOST_SHARES or any(map(str.isdigit, "".join(word.label for word in said))):
+        return None
+    for shares in (
+        [_SHARE_BEHIND.match(text, word.end) for word in said],
+        [_SHARE_BEFORE.search(text[max(0, word.start - 12) : word.start]) for word in said],
+    ):
+        values = [float(share[1]) for share in shares if share]
+        if len(values) == len(said) and values.count(max(values)) == 1:
+            return said[values.index(max(values))].label
+    return None
+
+
+def _before(text: str, start: int, begin: int) -> str:
+    """What is in front of a label in its sentence, from `begin` on."""
+    before = text[max(begin, start - _MOST_BEFORE) : start]
+    ends = list(_SENTENCE_END.finditer(before))
+    return before[ends[-1].end() :] if ends else before
+
+
+def _is_granted(text: str, word: Found) -> bool:
+    before = _before(text, word.start, 0)
+    if _COMPARED.search(before):
+        return True
+    if (conceded := _CONCEDED.search(before)) is not None:
+        return _CONTRAST.search(conceded[0]) is None
+    return not _CONCLUDED.search(before) and _CONCEDED_BEHIND.match(text, word.end) is not None
+
+
+def _is_concluded(text: str, words: Sequence[Found], at: int) -> bool:
+    """Whether a word that concludes is in front of it, or right behind."""
+    word = words[at]
+    begin = words[at - 1].end if at else 0
+    behind_other = _CONCLUDED_BEHIND.match(text, begin) if at else None
+    before = _before(text, word.start, behind_other.end() if behind_other else begin)
+    concludes = list(_CONCLUDED.finditer(before))
+    if concludes:
+        return _MAYBE.search(before, concludes[-1].end()) is None
+    return _CONCLUDED_BEHIND.match(text, word.end) is not None
+
+
+def _is_pointed_at(text: str, words: Sequence[Found], at: int) -> bool:
+    """Whether an arrow is right in front of it, or a colon, and the line or the text ends there."""
+    word = words[at]
+    before = text[max(0, word.start - 12) : word.start]
+    return bool(_SIGN.search(before) or (_COLON.search(before) and _ENDS.match(text, word.end)))
+
+
+def _is_handed_over(text: str, word: Found) -> bool:
+    if _PARTLY.search(_before(text, word.start, 0)):
+        return False
+    before = text[max(0, word.start - 24) : word.start]
+    if not any(map(str.isalnum, text[: word.start])):
+        return True
+    return is_given(text, word.start, ()) or _NAMED.search(before) is not None
+
+
+def _is_set_against(text: str, words: Sequence[Found], at: int) -> bool:
+    """Whether a "but" is between a label and the one before it, and the label is handed over."""
+    word, before = words[at], text[words[at - 1].end : words[at].start][-_MOST_BEFORE:]
+    contrast = _CONTRAST.search(before)
+    is_sure = contrast is not None and not _MAYBE.search(before, contrast.end())
+    return word.label != words[0].label and is_sure and _is_handed_over(text, word)
