@@ -99,11 +99,11 @@ def length_bound(said: str, sent: Mapping[str, Any]) -> LengthBound | None:
         return None
     rate = _rate(said)
     if rate is not None:
-        window, asked = rate
+        allowed, asked = rate
         if asked is None:
-            return LengthBound(None, window) if window < limit else None
-        prompt = asked - limit if asked >= limit else asked  # some count the prompt alone
-        return LengthBound(window - prompt, window) if _LEAST <= window - prompt < limit else None
+            return LengthBound(None, allowed) if allowed < limit else None
+        left = allowed - (asked - limit if asked >= limit else asked)  # some count the prompt alone
+        return LengthBound(left, allowed) if _LEAST <= left < limit else None
     window = _first(_OF_WINDOW, said)
     if window is not None:
         prompt = _first(_OF_PROMPT, said)

@@ -44,8 +44,8 @@ def read_label(text: str, labels: Sequence[str]) -> str | None:
     as the label non_X, also in other languages. Labels of which none counts more name none ("X or Y", "X, Y",
     "between X and Y"); what is said besides does ("X or Y? I would say Y"). What is asked ("Is it X?") counts
     only where nothing else is said, what is weighed ("whether it is X") never. Of several words that are left
-    that counts which the text comes to ("It starts positive. Overall: negative"), see `concluded`. Where all labels are
-    numbers, 1 and 1.0 are one, unless both are labels, and 4/5 is 4 where 5 is the last.
+    that counts which the text comes to ("It starts positive. Overall: negative"), see `concluded`. Where all
+    labels are numbers, 1 and 1.0 are one, unless both are labels, and 4/5 is 4 where 5 is the last.
     """
     known = _words(labels)
     shown = visible(text)
