@@ -21,7 +21,7 @@ from pydantic import BaseModel, ValidationError
 from autoprompt.errors import Place, Problem, StoreError
 from autoprompt.records import EvaluatedRow, warning_event
 from autoprompt.runs.lock import is_held
-from autoprompt.runs.marks import check_is_own, mark
+from autoprompt.runs.marks import MARKS, check_is_own, mark
 from autoprompt.runs.watch import FolderWatch, Lost
 from autoprompt.settings.kinds import label_text
 from autoprompt.settings.records import RunConfig
@@ -232,6 +232,7 @@ class RunFolder:
     def write_text(self, name: str, text: str) -> Path:
         """Replace the file `name` of this folder, e.g. `best_prompt.txt`."""
         path = self.path / name
+        self._rewriting(self.path / MARKS)
         mark(self.path, name, text)
         write_text(path, text)
         return path

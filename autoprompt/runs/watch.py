@@ -11,7 +11,10 @@ from autoprompt.errors import Place, Problem
 from autoprompt.text.names import counted
 
 # Read once, when the run starts. Their content is kept, and a change is only a warning.
-_READ_ONCE = ("run.json", "config.yaml", "original_prompt.txt", "original_workflow.yaml", "clients")
+_READ_ONCE = (
+    *("run.json", "marks.json", "config.yaml", "original_prompt.txt", "original_workflow.yaml"),
+    "clients",
+)
 # Written as long as the run is active. They are held open, so their content outlives a deletion.
 _WRITTEN = (
     "run.lock",

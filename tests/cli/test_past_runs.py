@@ -221,7 +221,7 @@ def test_another_candidate_is_exported() -> None:
     other = {"operator": "demos", "iteration": 1, "components": {"prompt": "Short."}, "scores": {}}
     folder.append_candidates([{**other, "id": "ab" * 6, "demos": shown}, {**other, "id": "ac" * 6}])
     result = call("runs", "export", "last", "--candidate", "ab")
-    assert (result.stdout, "includes 1 demonstrations" in result.stderr) == ("Short.\n", True)
+    assert (result.stdout, "includes 1 demonstration" in result.stderr) == ("Short.\n", True)
     call("runs", "export", "last", "--candidate", "ab", "--to", "short.json")
     assert len(json.loads(Path("short.json").read_text())) == 4
     unclear = call("runs", "export", "last", "--candidate", "a", code=3).stderr
@@ -348,7 +348,7 @@ def test_the_cache_is_shown_and_cleared(here: Path) -> None:
     cache.put("k", Completion("text"))
     cache.close()
     assert json.loads(call("cache", "show", "--cache-dir", "c", "--json").stdout)["answers"] == 1
-    assert "1 answers forgotten" in call("cache", "clear", "--cache-dir", "c", "-y").stderr
+    assert "1 answer forgotten" in call("cache", "clear", "--cache-dir", "c", "-y").stderr
     assert ": 0 answers" in call("cache", "show", "--cache-dir", "c").stdout
 
 

@@ -40,6 +40,7 @@ READ_ONLY = 'mount --bind . . && mount -o remount,ro,bind . && cd . && exec "$@"
 
 def autoprompt(*arguments: str, cwd: Path, before: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("AUTOPROMPT")}
+    environment["XDG_CONFIG_HOME"] = str(cwd / ".config")  # the runs of the project are this user's
     command = [*before, sys.executable, "-m", "autoprompt", *arguments]
     return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=120)
 
@@ -48,6 +49,13 @@ def autoprompt(*arguments: str, cwd: Path, before: tuple[str, ...] = ()) -> subp
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished run of each kind."""
     folder = tmp_path_factory.mktemp("project")
+    with pytest.MonkeyPatch.context() as user:
+        user.setenv("XDG_CONFIG_HOME", str(folder / ".config"))
+        make_runs(folder)
+    return folder
+
+
+def make_runs(folder: Path) -> None:
     real_run(folder).path.rename(folder / "runs" / "prompt")
     science = ScienceConfig(task="What is it?", runs_dir=folder / "runs", max_iterations=1, sandbox="none")
     answer = ScriptedClient(["<Inference>\nIt is 42.\n</Inference>"] * 9)
@@ -64,7 +72,6 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     models = Clients(ScriptedClient(World().student), ScriptedClient(writer))
     made = run_batch(folder / "batch.yaml", runs_dir=folder / "runs", clients=models)
     assert not made.failed, made.to_dict()
-    return folder
 
 
 @pytest.fixture

@@ -152,7 +152,7 @@ def test_another_number_of_repeats_is_refused_before_anything_is_sent(repository
             ConfigError,
             "must_pass: 'item 99' is neither",
         ),
-        ({"baseline": None}, {}, UsageError, "give --baseline FILE"),
+        ({"baseline": None}, {}, UsageError, "check needs the file of a baseline"),
         ({}, {"prompt": None}, PromptError, "no prompt"),
         ({}, {"max_calls": 39}, BudgetTooSmallError, "max_calls is too small to ask 40 times"),
         ({}, {"metric": "contains"}, ConfigError, "scores of exact_match, and the metric is contains"),

@@ -99,5 +99,5 @@ def test_a_check_does_not_begin_where_the_cap_is_too_small_for_every_node(
 def test_a_workflow_and_an_exported_prompt_exclude_each_other(config: RunConfig, tmp_path: Path) -> None:
     exported = tmp_path / "e.yaml"
     exported.write_text("components: {prompt: Name it.}\n", encoding="utf-8")
-    with pytest.raises(ConfigError, match=r"The candidate is one prompt, but .* is scored"):
+    with pytest.raises(ConfigError, match=r"one prompt was given to be scored, and "):
         check(config, CheckSettings(baseline=tmp_path / "b.json", exported=exported), is_update=True)

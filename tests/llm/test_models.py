@@ -125,7 +125,7 @@ def test_the_judges_price_is_checked_where_a_judge_is_asked(tmp_path: Path) -> N
         pass
     judged = config.model_copy(update={"metric": "llm_judge"})
     with (
-        pytest.raises(ConfigError, match="price of nobodys-model is not known"),
+        pytest.raises(ConfigError, match="nobody knows what nobodys-model costs"),
         open_models(judged, None, Budget(), None, print),
     ):
         pass

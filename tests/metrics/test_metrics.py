@@ -427,7 +427,11 @@ def test_a_function_that_fails_is_named(functions: str, function: str, message: 
         ("absent", {}, "has no function 'absent'"),
         ("number", {}, "has no function 'number'"),
         ("later", {}, "is an async def"),
-        ("of_rows", {}, r"no parameter gets the answer. Call one of 'expected', 'example' 'prediction'"),
+        (
+            "of_rows",
+            {},
+            r"no parameter gets the answer; the parameters are 'expected', 'example'. Give it",
+        ),
         ("pair", {"most": 3}, "unexpected keyword argument 'most'"),
     ],
 )

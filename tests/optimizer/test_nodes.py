@@ -243,7 +243,7 @@ def test_experiences_are_read_once_and_reach_the_writer(tmp_path: Path) -> None:
     path = tmp_path / "memory.txt"
     run(bench(GAIN.student, memory=path, max_iterations=2))
     known = ExperienceFile(path).select(PROMPT)
-    made = bench(GAIN.student, memory=path, max_iterations=1)
+    made = bench(GAIN.student, memory=path, max_iterations=1, run_id="next")
     run(made)
     requests = [call[-1].content for call in made.author.calls if "<current>" in call[-1].content]
     assert requests
@@ -274,8 +274,8 @@ def test_an_experience_file_that_broke_costs_its_lessons_alone(tmp_path: Path) -
 def test_without_fresh_rows_lessons_of_earlier_runs_are_not_used(tmp_path: Path) -> None:
     """What comes of them could not be confirmed: a second run would return the original whatever it found."""
     path, splits = tmp_path / "memory.txt", splits_of(32, 24, 20)
-    for _ in range(2):
-        made = bench(GAIN.student, memory=path, splits=splits, max_iterations=2)
+    for run_id in ("one", "two"):
+        made = bench(GAIN.student, memory=path, splits=splits, max_iterations=2, run_id=run_id)
         assert made.context.plan.fresh == ()
         final = run(made)
         assert final["confirmation"]["confirmed"]
@@ -303,7 +303,7 @@ def test_what_helped_in_one_run_is_recalled_in_the_next(tmp_path: Path) -> None:
     first = bench(GAIN.student, author, memory=path, **TEXTS)
     assert run(first)["helped"] == ["Mind the rule (+1)."]
     assert ExperienceFile(path).helpful_additions(PROMPT) == ["Mind the rule (+1)."]
-    second = bench(GAIN.student, author, memory=path, **TEXTS)
+    second = bench(GAIN.student, author, memory=path, run_id="next", **TEXTS)
     run(second)
     recalled = [e.candidate for e in second.context.pool.entries if e.candidate.operator == "recall"]
     assert [c.prompt for c in recalled] == [f"{PROMPT}\nMind the rule (+1)."]

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autoprompt.sandbox.output import HeadAndTail
+from autoprompt.text.names import counted
 
 
 @given(st.lists(st.binary(max_size=30)), st.integers(2, 40))
@@ -19,4 +20,4 @@ def test_all_of_it_or_both_ends(parts: list[bytes], limit: int) -> None:
         assert output.text() == whole.decode("utf-8", "replace")
     else:
         head, tail = whole[:half].decode("utf-8", "replace"), whole[-half:].decode("utf-8", "replace")
-        assert output.text() == f"{head}\n[... {len(whole) - 2 * half:,} bytes left out ...]\n{tail}"
+        assert output.text() == f"{head}\n[... {counted(len(whole) - 2 * half, 'byte')} left out ...]\n{tail}"

@@ -58,7 +58,8 @@ def python_for_all() -> str:
 
 def test_no_way_leads_out_and_processes_are_counted(python_for_all: str, tmp_path: Path) -> None:
     package = tmp_path / "autoprompt"
-    shutil.copytree(PACKAGE / "sandbox", package / "sandbox")
+    for part in ("sandbox", "text"):
+        shutil.copytree(PACKAGE / part, package / part)
     for name in ("__init__.py", "errors.py"):
         shutil.copy(PACKAGE / name, package)
     home = tmp_path / "home"

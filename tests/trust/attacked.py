@@ -9,7 +9,16 @@ from typing import Any
 SECRET = "the secret of the user"
 ROWS = [{"input": f"row {n}", "target": str(n % 2)} for n in range(40)]
 # A module that leaves a file behind if it is imported or called.
-EVIL = "from pathlib import Path\nPath('executed').touch()\ndef f(answer, target):\n    return 1.0\n"
+EVIL = """\
+from pathlib import Path
+
+Path("executed").touch()
+
+
+def f(answer, target):
+    Path("executed").touch()
+    return 1.0
+"""
 
 
 def attacked(folder: Path, sidecar: str = "", *, data: str = "rows.jsonl") -> Path:

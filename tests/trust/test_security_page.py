@@ -133,11 +133,6 @@ def test_the_table_has_each_row_once() -> None:
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
     folder = tmp_path / "work"
     attacked(folder)
-    (folder / "evil.py").write_text(
-        "from pathlib import Path\nPath('executed').touch()\n\n"
-        "def f(answer, target):\n    Path('executed').touch()\n    return 1.0\n",
-        encoding="utf-8",
-    )
     (folder / "prompt.txt").write_text("text of the file", encoding="utf-8")
     (folder / "flow.yaml").write_text(WORKFLOW, encoding="utf-8")
     monkeypatch.chdir(folder)
