@@ -466,10 +466,12 @@ class BudgetExhausted(AutopromptError):
     """A cap is reached. Never shown as an error: the run goes to its final step with the best so far.
 
     `cap`: the name of the setting that was reached, e.g. "max_calls". `needed`: what was kept back for later,
-    and what was asked for on top of what was used; None where the cap is not the run's own.
+    and what was asked for on top of what was used; None where the cap is not the run's own. `calls`: requests
+    that were sent before, where the raiser knows it.
     """
 
     exit_code = 0
+    calls = 0
 
     def __init__(self, cap: str, message: str = "", needed: tuple[float, float] | None = None) -> None:
         super().__init__(message or f"{cap} reached")

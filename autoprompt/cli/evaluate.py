@@ -129,9 +129,12 @@ def _ask(settings: RunConfig, known: _Known, other: Candidate | None, emit: OnEv
             on_event=emit,
         )
     except BudgetExhausted as error:
+        when = "There must be room for all of them, those in the cache too, before the first is asked about."
+        if error.calls:
+            kept = "" if settings.no_cache else "; the cache keeps the answers"
+            when = f"It was reached after {counted(error.calls, 'request')}{kept}."
         raise BudgetTooSmallError(
-            f"{error.cap} is too small to score every row ({error}). There must be room for all of "
-            "them, those in the cache too, before the first is asked about. Raise it, or give fewer rows."
+            f"{error.cap} is too small to score every row ({error}). {when} Raise it, or give fewer rows."
         ) from error
     except (KeyboardInterrupt, Interrupted) as error:  # of a workflow the engine has made it the second
         raise interrupted_asking(is_cached=not settings.no_cache) from error

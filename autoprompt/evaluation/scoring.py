@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from autoprompt.dataset.python_rows import Rows, with_rows
-from autoprompt.errors import ConfigError, Place, Problem, UsageError
+from autoprompt.errors import BudgetExhausted, ConfigError, Place, Problem, UsageError
 from autoprompt.evaluation.checks import (
     check_placeholders,
     demo_warnings,
@@ -307,15 +307,19 @@ def _ask(
     grades, answers = Grades.of(metric), EmptyAnswers()
     on_row = answers.counting(grades.counting(row_counter(emit, budget, "rows", total)))
     program = checked.task.program(models.client("task"), metric, labels=checked.labels, rows=rows)
-    with budget.block(total * row_calls(config, checked.task)):
-        evaluations = evaluate_jobs(
-            program,
-            [(candidate, rows) for candidate in candidates],
-            metric,
-            concurrency=models.concurrency(),
-            on_row=on_row,
-            grant=budget.retries,
-        )
+    try:
+        with budget.block(total * row_calls(config, checked.task)):
+            evaluations = evaluate_jobs(
+                program,
+                [(candidate, rows) for candidate in candidates],
+                metric,
+                concurrency=models.concurrency(),
+                on_row=on_row,
+                grant=budget.retries,
+            )
+    except BudgetExhausted as error:
+        error.calls = budget.spent.calls
+        raise
     for evaluation in evaluations:
         raise_if_all_failed(evaluation.rows)
     answers.check()

@@ -28,3 +28,18 @@ def test_an_evaluation_out_of_the_cache_is_announced(
     assert CACHED not in call(*asked, "--no-cache").stderr
     # One answer of today is enough for the whole not to be of yesterday.
     assert CACHED not in call(*asked, "--against", "Sort otherwise.").stderr
+
+
+@pytest.mark.parametrize(
+    ("cap", "words"), [("--max-calls", "before the first is asked"), ("--max-tokens", None)]
+)
+def test_a_cap_that_is_too_small_says_what_was_sent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, endpoint: Endpoint, cap: str, words: str | None
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    write_messages(tmp_path, endpoint.base_url, range(12))
+    result = call("eval", "--config", "c.yaml", cap, "9" if words else "150", code=3)
+    sent = len(endpoint.requests)
+    assert (sent == 0) is bool(words)
+    assert (words or f"It was reached after {sent} requests; the cache keeps the answers.") in result.stderr

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
@@ -9,10 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autoprompt.errors import BudgetExhausted
-from autoprompt.llm.client import Options
+from autoprompt.llm.client import Completion, Options
+from autoprompt.llm.limits.budget import Budget
 from autoprompt.llm.limits.costs import Asked, Costs
 from autoprompt.llm.limits.demand import Amount, Demand, Left
+from autoprompt.llm.limits.rate import Gate
+from autoprompt.llm.limits.retry import LimitedClient
 from autoprompt.llm.prices import REPORTED, Price
+from autoprompt.llm.scripted import ScriptedClient
 from autoprompt.records import Message, Usage
 
 # 60 tokens of prompt, up to 66; an answer of up to 4,096 where 256 were enough so far; $1 a token.
@@ -113,7 +121,7 @@ def test_what_an_endpoint_counts_is_expected_of_the_next_request() -> None:
         costs.note(asked(), costs.of(Usage(2054, 3)), 4096)
     demand = costs.demand(asked(), 16)
     assert (demand.likely.tokens, demand.seen.tokens) == (2057, 2054)
-    assert demand.prompt.tokens == 2260
+    assert demand.prompt.tokens == 2260 + 2048  # a tenth more, and room for a jump
     assert (demand.limit, demand.enough) == (4096, 256)
     longer = costs.demand(asked(4000), 16)  # 1,004 tokens by its length; nothing like it was seen
     assert longer.seen.tokens == 3004  # as if 2,000 came before each prompt
@@ -148,3 +156,27 @@ def test_rates_go_by_the_length_of_answers_and_not_by_their_limit() -> None:
     assert costs.tokens(asked()) == 54 + 256
     costs.note(asked(), Usage(60, 4), 4096)
     assert costs.tokens(asked()) == 64
+
+
+def test_what_is_on_its_way_when_counts_jump_passes_the_cap_by_little() -> None:
+    """From row 50 on the endpoint counts 2,000 tokens more, and 64 requests may be out at once."""
+    number, lock = [0], threading.Lock()
+
+    def answer(messages: list[Message], options: Options) -> Completion:
+        with lock:
+            number[0] += 1
+            prompt = 30 if number[0] <= 50 else 2000
+        time.sleep(0.002)
+        return Completion("odd", Usage(prompt, 3))
+
+    budget = Budget(max_tokens=20_000)
+    client = LimitedClient(ScriptedClient(answer), budget=budget, gate=Gate(64))
+
+    def ask(row: int) -> None:
+        with suppress(BudgetExhausted):
+            client.complete([Message("user", f"Is {row} odd?")], Options(max_output_tokens=32))
+
+    with ThreadPoolExecutor(64) as threads:
+        list(threads.map(ask, range(400)))
+    assert number[0] > 50
+    assert budget.spent.tokens < 24_000

@@ -15,6 +15,9 @@ _UNKNOWN_TIMES, _UNKNOWN_TOKENS = 10, 8192
 _UNKNOWN_ANSWER = 256
 # Rows differ; these hold for the largest of a few hundred when a few were seen.
 _PROMPT_MARGIN, _ANSWER_MARGIN = 1.1, 8
+# A proxy may put some pages before the prompts from one moment to the next. So many tokens more are set aside
+# for each request on its way: near a cap fewer are, and what was sent by the old measure passes it by less.
+_JUMP_TOKENS = 2048
 _FEW_ANSWERS = 8  # fewer say nothing of how long the next one gets
 _SHORTEST_LIMIT = 256
 
@@ -77,7 +80,7 @@ class Measured:
             about = round(estimate * known.counted / max(1, known.estimated))
             parts = estimate * known.times, estimate + known.extra
             seen, most = math.ceil(min(parts)), math.ceil(_PROMPT_MARGIN * max(parts))
-            return about, seen + self._beyond, most + self._beyond
+            return about, seen + self._beyond, most + self._beyond + _JUMP_TOKENS
 
     @property
     def has_answers(self) -> bool:

@@ -15,28 +15,28 @@ LIMITS = ("max_tokens", "max_completion_tokens")
 
 _NUMBER = r"(?<![\w.\-])(?:\d{1,3}(?:,\d{3})+|\d+(?:\.\d+)? ?[kK]|\d+)(?![\w\-]|\.\d|,\d)"
 # Groq and OpenAI, of tokens per minute, with 413 or 429: "Limit 6000, Requested 8264".
-_OF_RATE = re.compile(
+_OF_RATE = lazy(
     rf"\blimit\W{{1,3}}({_NUMBER})(?:.{{0,40}}?\brequested\W{{1,3}}({_NUMBER}))?", re.IGNORECASE
 )
-_OF_TOKENS = re.compile(r"\bTPM\b|tokens?[ -]per[ -](?:min|day)", re.IGNORECASE)
-_OF_LENGTH = re.compile(
+_OF_TOKENS = lazy(r"\bTPM\b|tokens?[ -]per[ -](?:min|day)", re.IGNORECASE)
+_OF_LENGTH = lazy(
     r"max[_ ]?(?:completion|output|new)?[_ ]?tokens|(?:output|completion) tokens|maximum tokens",
     re.IGNORECASE,
 )
-_OF_WINDOW = re.compile(
+_OF_WINDOW = lazy(
     rf"(?:context[ _](?:length|window|size)|`inputs` tokens \+)\D{{0,60}}({_NUMBER})"
     rf"|({_NUMBER}) maximum context length",
     re.IGNORECASE,
 )
-_OF_PROMPT = re.compile(
+_OF_PROMPT = lazy(
     rf"({_NUMBER}) (?:tokens )?(?:in|from|of|for) (?:the |your )?(?:messages|prompt|input)"
     rf"|({_NUMBER}) `?inputs?`? tokens|prompt (?:contains|has|is)\D{{0,20}}({_NUMBER})"
     rf"|messages resulted in ({_NUMBER})",
     re.IGNORECASE,
 )
-_TOO_LONG = re.compile(r"too (?:large|high|big|long)|exceed|out of range|invalid|非法|超出", re.IGNORECASE)
+_TOO_LONG = lazy(r"too (?:large|high|big|long)|exceed|out of range|invalid|非法|超出", re.IGNORECASE)
 # OpenAI, Anthropic, Google, Mistral, Cohere, vLLM, TGI, llama.cpp, SGLang, Ollama, DashScope, Zhipu.
-_OVERFLOW = re.compile(
+_OVERFLOW = lazy(
     r"context_?length_?exceeded|context_?window_?exceeded|exceed_context_size|model_?max_?length"
     r"|(?:maximum|max|model'?s?|available|allowed) (?:context|prompt|input|sequence) ?(?:length|size|window)"
     r"|context (?:length|window|size|limit)s?\b.{0,80}\b(?:exceed|limit|too|is|of|only|overflow)"
@@ -53,7 +53,7 @@ _LEAST = 16  # tokens; a smaller number in the sentence is no limit of an answer
 
 # Gemma's "System role not supported", Google's "Developer instruction is not enabled for", OpenAI's
 # "'messages[0].role' does not support 'system'", templates that want user and assistant to take turns.
-_OF_ROLES = re.compile(
+_OF_ROLES = lazy(
     r"\b(?:system|developer)[ _'\"`-]*(?:role|message|prompt|instruction|turn)s?\b"
     r"|\broles?\b.{0,60}\b(?:system|developer)\b|\b(?:system|developer)\b.{0,60}\broles?\b"
     r"|roles? must alternate|alternate (?:between )?user"
@@ -66,12 +66,12 @@ _OF_ROLES = re.compile(
     r"|system.{0,20}(?:角色|不支持)|不支持.{0,20}system",
     re.IGNORECASE | re.DOTALL,
 )
-_FILTER_CODES = re.compile(
+_FILTER_CODES = lazy(
     r"content_?filter|content_policy_violation|ResponsibleAIPolicy|data_?inspection_?failed|moderation"
     r"|prohibited_content|sensitive|contentFilter",
     re.IGNORECASE,
 )
-_FILTER_SAYS = re.compile(
+_FILTER_SAYS = lazy(
     r"moderation|was flagged|flagged (?:as|by|for)|content[ _-](?:policy|filter|management)|guardrail"
     r"|content exists risk|inappropriate content|unsafe content|(?:内容|信息).{0,20}(?:敏感|违规|不安全)",
     re.IGNORECASE,
@@ -99,11 +99,11 @@ def length_bound(said: str, sent: Mapping[str, Any]) -> LengthBound | None:
         return None
     rate = _rate(said)
     if rate is not None:
-        allowed, asked = rate
+        minute, asked = rate
         if asked is None:
-            return LengthBound(None, allowed) if allowed < limit else None
-        left = allowed - (asked - limit if asked >= limit else asked)  # some count the prompt alone
-        return LengthBound(left, allowed) if _LEAST <= left < limit else None
+            return LengthBound(None, minute) if minute < limit else None
+        left = minute - (asked - limit if asked >= limit else asked)  # some count the prompt alone
+        return LengthBound(left, minute) if _LEAST <= left < limit else None
     window = _first(_OF_WINDOW, said)
     if window is not None:
         prompt = _first(_OF_PROMPT, said)
