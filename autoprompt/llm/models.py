@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from autoprompt.errors import ConfigError, Place, Problem
-from autoprompt.llm.client import CallRole, Client
+from autoprompt.llm.client import CallRole, Client, Options
 from autoprompt.llm.destinations import sends_to
 from autoprompt.llm.endpoints import ModelChoice, choose_model, missing_key
 from autoprompt.llm.kept.answered import Answered
@@ -86,7 +86,7 @@ class RoleModels:
         self._known_traits = known if known is not None else KnownTraits()
         self._tally = Tally()
         for role, answer in journal.answers() if journal is not None else ():  # of the run before a resume
-            self._tally.add(role, answer)
+            self._tally.add(Options(role=role), answer)
         self._models = Models(
             settings,
             budget=budget,

@@ -122,7 +122,7 @@ class RecordedClient:
                 usage = Usage.from_record(error.usage) if error.usage else Usage()
                 self._journal.append_failure(key, options.role, error.attempts, str(error), usage)
             raise
-        self._tally.add(options.role, answer)
+        self._tally.add(options, answer)
         if self._journal is not None:
             self._journal.append(key, options.role, answer, run_s=self._budget.seconds)
         if self._cache is not None and not answer.is_empty and self._is_for_all(answer, options):
@@ -156,7 +156,7 @@ class RecordedClient:
         if self._budget.account is not None:  # it counts, now and when the journal replays it
             self._budget.charge_cached(options.role, answer.usage, is_retry=options.is_retry)
             answer = replace(answer, attempts=1)
-        self._tally.add(options.role, answer)
+        self._tally.add(options, answer)
         if self._journal is not None:
             self._journal.append(key, options.role, answer, run_s=self._budget.seconds)
         return answer

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from autoprompt.llm.client import CallRole, Completion
+from autoprompt.llm.client import CallRole, Completion, Options
 from autoprompt.records import Usage
+from autoprompt.text.answers.thoughts import parted
 from autoprompt.text.names import counted
 
 # What bounds the answers of a role, and what names its model.
@@ -63,13 +65,16 @@ class RoleTally:
             f"{said}. Raise {_LIMITS[role]}{now}, lower reasoning_effort, or choose another {_MODELS[role]}"
         )
 
-    def plus(self, answer: Completion) -> RoleTally:
-        is_empty = answer.is_empty and not answer.is_cut and not answer.withheld
-        is_lost = is_empty or answer.is_cut
+    def plus(self, answer: Completion, labels: Collection[str] = ()) -> RoleTally:
+        """Count one more answer. labels: one of which it was to be; a whole one was not cut."""
+        visible = parted(answer.text)[0]  # a thought without an end leaves nothing
+        is_cut = answer.is_cut and visible.rstrip(".").casefold() not in {name.casefold() for name in labels}
+        is_empty = not visible and not answer.tool_calls and not is_cut and not answer.withheld
+        is_lost = is_empty or is_cut
         return RoleTally(
             answer.model or self.model,
             self.answers + 1,
-            self.cut + answer.is_cut,
+            self.cut + is_cut,
             self.empty + is_empty,
             self.usage + answer.usage if is_lost else self.usage,
         )
@@ -83,11 +88,13 @@ class Tally:
         self._roles: dict[CallRole, RoleTally] = {}
         self._names: dict[CallRole, dict[str, int]] = {}
 
-    def add(self, role: CallRole, answer: Completion) -> None:
+    def add(self, options: Options, answer: Completion) -> None:
+        """Count an answer. options: that it was asked with."""
         with self._lock:
-            self._roles[role] = self._roles.get(role, RoleTally()).plus(answer)
+            known = self._roles.get(options.role, RoleTally())
+            self._roles[options.role] = known.plus(answer, options.labels)
             if answer.model:
-                names = self._names.setdefault(role, {})
+                names = self._names.setdefault(options.role, {})
                 names[answer.model] = names.get(answer.model, 0) + 1
 
     def names(self) -> dict[CallRole, dict[str, int]]:
