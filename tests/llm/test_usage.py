@@ -7,7 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from autoprompt.llm.client import Completion
+from autoprompt.llm.limits.budget import Budget
+from autoprompt.llm.limits.rate import Gate
+from autoprompt.llm.limits.retry import LimitedClient
+from autoprompt.llm.prices import Price
+from autoprompt.llm.scripted import ScriptedClient
 from autoprompt.llm.transport.usage import Exchange, UsageReader
+from autoprompt.llm.transport.wire import Parameters
 from autoprompt.records import Message, Usage
 
 ASK = Exchange([Message("user", "x" * 8000)], "an answer")  # 2,004 tokens by their length, and 3
@@ -368,3 +375,75 @@ def test_whatever_is_reported_the_record_adds_up(parts: tuple[dict[str, Any], di
     assert usage.cache_write_tokens >= 0
     assert 0 <= usage.reasoning_tokens <= usage.completion_tokens
     assert usage.billed_usd is None or 0 <= usage.billed_usd <= 5000
+
+
+@pytest.mark.parametrize(
+    ("counted", "usage"),
+    [
+        ({"inputTokens": 2000, "outputTokens": 5, "totalTokens": 2005}, (2000, 5, 0, 0)),  # Bedrock
+        (
+            {
+                "inputTokens": 80,
+                "outputTokens": 5,
+                "totalTokens": 2005,
+                "cacheReadInputTokens": 1900,
+                "cacheWriteInputTokens": 20,
+            },
+            (2000, 5, 1900, 20),
+        ),
+        ({"promptTokens": 2000, "completionTokens": 5}, (2000, 5, 0, 0)),
+        ({"total_tokens": 2005}, (2002, 3, 0, 0)),  # the total is kept
+        ({"total_tokens": 2500}, (2004, 496, 0, 0)),  # thoughts that are not shown
+        ({"totalTokens": 1000}, (997, 3, 0, 0)),
+    ],
+)
+def test_counts_in_other_words_are_read(counted: dict[str, int], usage: tuple[int, ...]) -> None:
+    found, warnings = read(counted)
+    shown = (found.prompt_tokens, found.completion_tokens, found.cached_tokens, found.cache_write_tokens)
+    assert (shown, warnings) == (usage, [])
+
+
+def test_a_field_that_was_not_sent_is_not_blamed() -> None:
+    found, (warning,) = read({"total_tokens": 2})
+    assert (found.prompt_tokens, found.completion_tokens) == (2004, 2)
+    assert "usage.total_tokens = 2," in warning
+
+
+@pytest.mark.parametrize(
+    "cost",
+    [
+        {"cost": {"total": 0.01, "input": 0.004}},
+        {"total_cost": 0.01},
+        {"cost_usd": "0.01"},
+        {"total_cost_usd": 0.01},
+    ],
+)
+def test_a_cost_in_other_words_is_read(cost: dict[str, object]) -> None:
+    found, warnings = read({"prompt_tokens": 2000, "completion_tokens": 5, **cost})
+    assert (found.billed_usd, warnings) == (0.01, [])
+
+
+def test_a_cost_in_unknown_parts_is_named() -> None:
+    found, (warning,) = read({"prompt_tokens": 2000, "completion_tokens": 5, "cost": {"in": 0.1, "out": 0.2}})
+    assert found.billed_usd is None
+    assert "usage.cost = {'in': 0.1, 'out': 0.2}" in warning
+
+
+@pytest.mark.parametrize(
+    ("billed", "cost"),
+    [(9.9, 63e-6), (0.51, 63e-6), (0.03, 0.03), (0.0, 0.0)],  # the third: a fee for a search
+)
+def test_a_bill_of_a_hundred_times_the_price_is_not_believed(billed: float, cost: float) -> None:
+    world = Budget(max_cost=1.0)
+    answer = Completion("a", Usage(30, 3, billed_usd=billed))
+    client = LimitedClient(
+        ScriptedClient([answer]),
+        budget=world,
+        gate=Gate(1),
+        price=Price(1.0, 11.0),
+        parameters=Parameters("off"),
+    )
+    client.complete([Message("user", "x")])
+    assert world.spent.cost_usd == pytest.approx(cost)
+    assert len(client.usage_warnings) == (billed != cost)
+    assert all(f"${billed:.4g} for one answer" in warning for warning in client.usage_warnings)

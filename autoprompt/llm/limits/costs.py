@@ -16,6 +16,9 @@ from autoprompt.text.tokens import estimate_tokens
 _NO_LIMIT = 32_768  # tokens of an answer that no limit was asked for
 _MARGIN = 1.1  # of what the dearest token so far cost, where there is no price
 _UNKNOWN_USD = 1e3  # of a token, before anything is known: the first request goes alone
+# More than this many times the price, and so many dollars besides, is no bill but a mistake: fees for a
+# search or a tool are cents.
+_MOST_TIMES, _MOST_FEE_USD = 100, 0.5
 _OUTPUT_TIMES = 8  # what a token of output costs at most beside one of input, if only their sum is billed
 
 
@@ -45,12 +48,17 @@ class Costs:
         self._dearest = 0.0  # what an answer cost at most, as a multiple of the price
         self._has_cache = False  # some of a prompt was read from the provider's cache, or written to it
         self._dearest_token = 0.0  # USD, where there is no price to compare with
+        self.rejected_usd: float | None = None  # the first bill that cannot be right
 
     def of(self, usage: Usage) -> Usage:
         """`usage` with its cost: the endpoint's own bill, else by the price."""
-        if usage.billed_usd is not None:
-            return replace(usage, cost_usd=usage.billed_usd)
-        return replace(usage, cost_usd=None if self._price is None else self._price.cost(usage))
+        billed = usage.billed_usd
+        priced = None if self._price is None else self._price.cost(usage)
+        if billed is not None and priced and billed > _MOST_TIMES * priced + _MOST_FEE_USD:
+            if self.rejected_usd is None:
+                self.rejected_usd = billed
+            usage, billed = replace(usage, billed_usd=None), None
+        return replace(usage, cost_usd=priced if billed is None else billed)
 
     def note(self, asked: Asked, usage: Usage, limit: int | None) -> None:
         """An answer came. usage: with its cost. limit: that it was asked with."""

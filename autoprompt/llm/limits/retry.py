@@ -140,7 +140,13 @@ class LimitedClient:
     @property
     def usage_warnings(self) -> list[str]:
         """Which figures the endpoint reported that cannot be right, in sentences."""
-        return self._parameters.usage.warnings if self._parameters is not None else []
+        found = list(self._parameters.usage.warnings) if self._parameters is not None else []
+        if (usd := self._costs.rejected_usd) is not None:
+            found.append(
+                f"{self.name} reports a cost of ${usd:.4g} for one answer, more than a hundred times the "
+                "price of its tokens: autoprompt computes such a cost from the price"
+            )
+        return found
 
     def priced(self, usage: Usage) -> Usage:
         """What it would cost now, as a cached answer may be of a time with another price."""

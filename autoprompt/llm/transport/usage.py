@@ -27,9 +27,23 @@ _MOST_DIGITS = 15  # of a count that is written as text
 _MOST_USD, _MOST_USD_PER_TOKEN = 10.0, 0.001
 _TICKS_PER_USD = 1e10  # xAI's unit
 
-_PROMPT = ("prompt_tokens", "input_tokens", "promptTokenCount", "prompt_token_count")
-_OUTPUT = ("completion_tokens", "output_tokens", "candidatesTokenCount", "candidates_token_count")
-_TOTAL = ("total_tokens", "totalTokenCount", "total_token_count")
+_PROMPT = (
+    "prompt_tokens",
+    "input_tokens",
+    "promptTokenCount",
+    "prompt_token_count",
+    "inputTokens",  # Bedrock
+    "promptTokens",
+)
+_OUTPUT = (
+    "completion_tokens",
+    "output_tokens",
+    "candidatesTokenCount",
+    "candidates_token_count",
+    "outputTokens",
+    "completionTokens",
+)
+_TOTAL = ("total_tokens", "totalTokenCount", "total_token_count", "totalTokens")
 _TOOL_PROMPT = ("toolUsePromptTokenCount", "tool_use_prompt_token_count")  # Gemini, beside the prompt's
 _THOUGHTS = ("thoughtsTokenCount", "thoughts_token_count")  # Gemini, beside the answer's
 _REASONING = (
@@ -56,8 +70,19 @@ _WRITTEN = (
     "prompt_tokens_details.cache_creation_tokens",  # LiteLLM
     "prompt_tokens_details.cache_creation_input_tokens",  # Alibaba
 )
-_ANTHROPIC_READ, _ANTHROPIC_WRITTEN = ("cache_read_input_tokens",), ("cache_creation_input_tokens",)
-_COST = ("cost", "cost.total_cost", "estimated_cost")  # OpenRouter, Perplexity, DeepInfra
+_ANTHROPIC_READ = ("cache_read_input_tokens", "cacheReadInputTokens")  # the second as Bedrock writes it
+_ANTHROPIC_WRITTEN = ("cache_creation_input_tokens", "cacheWriteInputTokens")
+_BESIDE = ("input_tokens", "inputTokens")  # what these two are not in, at Anthropic
+# OpenRouter, Perplexity, DeepInfra, and gateways.
+_COST = (
+    "cost",
+    "cost.total_cost",
+    "estimated_cost",
+    "cost.total",
+    "total_cost",
+    "cost_usd",
+    "total_cost_usd",
+)
 _COST_TICKS = ("cost_in_usd_ticks",)
 _UPSTREAM = ("cost_details.upstream_inference_cost",)
 
@@ -147,10 +172,10 @@ class _Figures:
             output = max(0, total - prompt) if total else self._exchange.output + reasoning
             reasoning = min(reasoning, output)
         if not prompt and self._exchange.prompt:
-            self.rejected.setdefault(self._find(_PROMPT)[0] or _PROMPT[0], 0)
+            self._reject_zero(_PROMPT)
             prompt, cached, written = self._exchange.prompt, 0, 0
         if not output and self._exchange.output:
-            self.rejected.setdefault(self._find(_OUTPUT)[0] or _OUTPUT[0], 0)
+            self._reject_zero(_OUTPUT)
             output, reasoning = self._exchange.output, 0
         return Usage(
             prompt,
@@ -165,7 +190,16 @@ class _Figures:
         """Tokens of a request that the endpoint does not count by themselves."""
         if not total:
             return self._exchange.prompt
-        return min(self._exchange.prompt, total) if output is None else max(0, total - output)
+        if output is None:
+            return min(self._exchange.prompt, max(0, total - self._exchange.output))
+        return max(0, total - output)
+
+    def _reject_zero(self, fields: tuple[str, ...]) -> None:
+        """Name the field that left nothing for a text that is there: its own, or the total."""
+        field, value = self._find(fields)
+        if not field:
+            field, value = self._find(_TOTAL)
+        self.rejected.setdefault(field or fields[0], value if field else 0)
 
     def _input(self, total: int | None) -> tuple[int | None, int, int]:
         """Tokens of the whole request, read from the provider's cache, and written to it."""
@@ -177,7 +211,7 @@ class _Figures:
         if prompt is None:
             missed = self._tokens(_MISSED, most)
             prompt = None if missed is None else missed + (cached or 0)
-        named_beside = field == "input_tokens" and cached is None and (read is not None or wrote is not None)
+        named_beside = field in _BESIDE and cached is None and (read is not None or wrote is not None)
         cached = (cached if cached is not None else read) or 0
         written = (written if written is not None else wrote) or 0
         if prompt is None:
@@ -230,6 +264,9 @@ class _Figures:
         upstream = self._usd(_UPSTREAM, most)
         has_own_key = self._counted.get("is_byok")
         if cost is None:
+            parts = self._counted.get("cost")
+            if isinstance(parts, Mapping) and parts and not self._find(_COST)[0]:
+                self.rejected.setdefault("cost", dict(parts))
             return None
         if has_own_key is True:  # `cost` is the gateway's fee alone; the provider bills the rest
             return None if upstream is None else cost + upstream
