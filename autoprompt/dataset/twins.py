@@ -132,11 +132,19 @@ def _continued(examples: Sequence[Example]) -> Iterator[tuple[int, int]]:
     So the one holds the other's answer. A beginning from which many conversations go on, such as a greeting,
     says nothing.
     """
-    rows = {row.turns: number for number, row in enumerate(examples) if row.turns}
+    beginnings: dict[tuple[int, Message], int] = {}  # the beginning before it and a turn -> its number
+    paths: list[list[int]] = []  # of each row, the numbers of its beginnings: no turn is hashed twice
+    for row in examples:
+        path, at = list[int](), 0
+        for turn in row.turns:
+            at = beginnings.setdefault((at, turn), len(beginnings) + 1)
+            path.append(at)
+        paths.append(path)
+    rows = {path[-1]: number for number, path in enumerate(paths) if path}
     branches: dict[int, dict[tuple[Message, ...], list[int]]] = defaultdict(dict)
-    for number, row in enumerate(examples):
-        for end in range(1, len(row.turns)):
-            if (other := rows.get(row.turns[:end])) is not None:
+    for number, (row, path) in enumerate(zip(examples, paths, strict=True)):
+        for end, beginning in enumerate(path[:-1], 1):
+            if (other := rows.get(beginning)) is not None:
                 branches[other].setdefault(row.turns[end : end + 2], []).append(number)
     for number, found in branches.items():
         if len(found) <= _few(len(examples)):
